@@ -19,7 +19,8 @@ func TestABI(t *testing.T) {
 		t.Fatal(err)
 	}
 	header := string(text)
-	for _, cut := range []string{`(?s)/\*.*?\*/`, `(?s)#ifdef __cplusplus.*?#endif`, `(?m)^#(?:include|ifndef|if|else|endif|define LOAM_(?:H|API)).*$`} {
+	for _, cut := range []string{`(?s)/\*.*?\*/`, `(?s)#ifdef __cplusplus.*?#endif`,
+		`(?m)^#(?:include|ifndef|if|else|endif|define LOAM_(?:H|API)).*$`} {
 		header = regexp.MustCompile(cut).ReplaceAllString(header, "")
 	}
 	header = regexp.MustCompile(`[ \t]+`).ReplaceAllString(header, " ")
@@ -39,7 +40,8 @@ func TestABI(t *testing.T) {
 	}
 	revision := regexp.MustCompile(`LOAM_ABI_REVISION \d+`)
 	if revision.FindString(header) == revision.FindString(string(want)) {
-		t.Error("loam.h declares something else than was recorded: raise LOAM_ABI_REVISION, and the version's name in loam.map")
+		t.Error("loam.h declares something else than was recorded: raise LOAM_ABI_REVISION, and " +
+			"the version's name in loam.map")
 	}
 	got, had := strings.Split(header, "\n"), strings.Split(string(want), "\n")
 	same(t, "loam.h against "+record+" (go test -run TestABI -update records it)", got, had)
@@ -57,9 +59,11 @@ func TestSymbolVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	number := func(name string) string {
-		return regexp.MustCompile(`#define LOAM_ABI_` + name + ` (\d+)`).FindStringSubmatch(string(header))[1]
+		return regexp.MustCompile(`#define LOAM_ABI_` + name + ` (\d+)`).FindStringSubmatch(
+			string(header))[1]
 	}
-	if want := "LOAM_" + number("VERSION") + "." + number("REVISION") + " {"; !strings.HasPrefix(string(script), want) {
+	if want := "LOAM_" + number("VERSION") + "." + number("REVISION") +
+		" {"; !strings.HasPrefix(string(script), want) {
 		t.Errorf("loam.map does not begin with %q", want)
 	}
 }

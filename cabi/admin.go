@@ -17,7 +17,9 @@ import (
 )
 
 //export loamgo_approximate_sizes
-func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer, startLens *C.size_t, stops *unsafe.Pointer, stopLens *C.size_t, sizes *C.uint64_t, message **C.char) status {
+func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer,
+	startLens *C.size_t, stops *unsafe.Pointer, stopLens *C.size_t, sizes *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := live(db)
 		if err != nil || n == 0 {

@@ -22,7 +22,8 @@ import (
 func loamgo_backup_open(path *C.char, flags C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		dir := C.GoString(path)
-		f, err := backup.Open(dir, &backup.Options{ReadOnly: flags&C.LOAM_BACKUP_READ_ONLY != 0, ErrorIfMissing: flags&C.LOAM_BACKUP_ERROR_IF_MISSING != 0})
+		f, err := backup.Open(dir, &backup.Options{ReadOnly: flags&C.LOAM_BACKUP_READ_ONLY != 0,
+			ErrorIfMissing: flags&C.LOAM_BACKUP_ERROR_IF_MISSING != 0})
 		if err != nil {
 			return report.At(dir, err)
 		}
@@ -107,7 +108,8 @@ func loamgo_backup_verify(h, id, rate C.uint64_t, out *C.uint64_t, message **C.c
 }
 
 //export loamgo_backup_restore
-func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		b, err := backupOf(h, rate)
 		if err != nil {

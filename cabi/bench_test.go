@@ -30,7 +30,8 @@ func BenchmarkOverhead(b *testing.B) {
 		// The work writes, so that each side needs a copy of its own.
 		inGo := measure(b, duplicate(b, filled, filepath.Join(root, "go")), n)
 		inC := map[string]float64{}
-		for line := range strings.Lines(execute(b, program, duplicate(b, filled, filepath.Join(root, "c")), fmt.Sprint(n))) {
+		for line := range strings.Lines(
+			execute(b, program, duplicate(b, filled, filepath.Join(root, "c")), fmt.Sprint(n))) {
 			var name string
 			var ns float64
 			if _, err := fmt.Sscanf(line, "%s %g", &name, &ns); err != nil {

@@ -47,7 +47,8 @@ var libraries [2]struct {
 	err  error
 }
 
-const leveldbFlags = "-std=c99 -pedantic -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden"
+const leveldbFlags = "-std=c99 -pedantic -O2 -Wall -Wextra -Werror -fPIC -shared " +
+	"-fvisibility=hidden"
 
 func buildLibrary(asan bool) (string, error) {
 	here, err := os.Getwd()
@@ -64,7 +65,8 @@ func buildLibrary(asan bool) (string, error) {
 	if asan {
 		strip = ""
 		sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-		env = append(env, "CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize, "CGO_LDFLAGS="+sanitize)
+		env = append(env, "CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize,
+			"CGO_LDFLAGS="+sanitize)
 	}
 	so := filepath.Join(dir, "libloam.so.0")
 	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", so,
@@ -76,7 +78,8 @@ func buildLibrary(asan bool) (string, error) {
 	if err := os.Symlink("libloam.so.0", filepath.Join(dir, "libloam.so")); err != nil {
 		return dir, err
 	}
-	args := append(strings.Fields(leveldbFlags+" "+sanitize), "-I.", "-Ileveldb", "-o", filepath.Join(dir, "libleveldb.so.1"),
+	args := append(strings.Fields(leveldbFlags+" "+sanitize), "-I.", "-Ileveldb", "-o",
+		filepath.Join(dir, "libleveldb.so.1"),
 		"leveldb/leveldb.c", "leveldb/library.c", "leveldb/options.c",
 		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1,-z,nodelete,-rpath,$ORIGIN", "-pthread", "-ldl")
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
@@ -107,10 +110,12 @@ func compile(t testing.TB, asan bool, source string, flags ...string) string {
 	t.Helper()
 	dir := library(t, asan)
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
-	args := []string{"-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I.", "-Ileveldb", source, "-o", out,
+	args := []string{"-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I.", "-Ileveldb",
+		source, "-o", out,
 		"-L" + dir, "-Wl,-rpath," + dir}
 	if asan {
-		args = append(args, "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+		args = append(args, "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+			"-fno-omit-frame-pointer")
 	}
 	args = append(args, flags...)
 	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
@@ -125,7 +130,8 @@ func execute(t testing.TB, program string, args ...string) string {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = t.TempDir()
 	// Go's heap is no leak, and its signal handlers are not the sanitizer's.
-	cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:handle_segv=0:halt_on_error=1", "GODEBUG=")
+	cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:handle_segv=0:halt_on_error=1",
+		"GODEBUG=")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -134,7 +140,8 @@ func execute(t testing.TB, program string, args ...string) string {
 	timer := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(program), err, tail(stdout.String()), tail(stderr.String()))
+		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(program), err, tail(stdout.String()),
+			tail(stderr.String()))
 	}
 	if stderr.Len() > 0 {
 		t.Logf("%s: %s", filepath.Base(program), tail(stderr.String()))

@@ -95,7 +95,8 @@ func TestFloods(t *testing.T) {
 	program := compile(t, false, "testdata/floods.c", "-lloam")
 	rooms, stacks, seconds := []string{"128", "32768"}, []string{"0", "8192"}, "1"
 	if os.Getenv("LOAM_T2") == "1" {
-		rooms, stacks, seconds = []string{"128", "1024", "4096", "16384", "32768"}, []string{"0", "256", "8192"}, "10"
+		rooms, stacks, seconds = []string{"128", "1024", "4096", "16384", "32768"}, []string{"0",
+			"256", "8192"}, "10"
 	}
 	for _, when := range []string{"before", "after"} {
 		for _, room := range rooms {
@@ -172,8 +173,10 @@ func TestConformance(t *testing.T) {
 	}
 	for _, asan := range []bool{false, true} {
 		program := compile(t, asan, "testdata/conformance.c", "-lloam")
-		for _, run := range [][3]string{{"native", "script", "expected"}, {"leveldb", "script", "expected"}, {"native", "native", "native.expected"},
-			{"native", "transactions", "transactions.expected"}, {"leveldb", "transactions", "transactions.expected"},
+		for _, run := range [][3]string{{"native", "script", "expected"},
+			{"leveldb", "script", "expected"}, {"native", "native", "native.expected"},
+			{"native", "transactions", "transactions.expected"},
+			{"leveldb", "transactions", "transactions.expected"},
 			{"native", "changes", "changes.expected"}} {
 			format := run[0] + " " + run[1]
 			want, err := os.ReadFile(filepath.Join(folder, run[2]))

@@ -29,13 +29,15 @@ func (c *changes) close() error {
 }
 
 //export loamgo_changes_open
-func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := held(db)
 		if err != nil {
 			return err
 		}
-		feed, err := d.db.Changes(uint64(from), &lsm.ChangesOptions{Durable: flags&C.LOAM_CHANGES_DURABLE != 0})
+		feed, err := d.db.Changes(uint64(from),
+			&lsm.ChangesOptions{Durable: flags&C.LOAM_CHANGES_DURABLE != 0})
 		if err != nil {
 			d.uses.Release()
 			return err
@@ -52,20 +54,23 @@ func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t,
 // loamgo_changes_next makes a malloc'ed block of changes, and waits for the first.
 //
 //export loamgo_changes_next
-func loamgo_changes_next(h C.uint64_t, most C.size_t, timeout C.int, data *unsafe.Pointer, length *C.size_t, message **C.char) (s status) {
+func loamgo_changes_next(h C.uint64_t, most C.size_t, timeout C.int, data *unsafe.Pointer,
+	length *C.size_t, message **C.char) (s status) {
 	waited := false
 	s = run(message, func() error {
 		c, err := get[*changes](h, kindChanges)
 		if err != nil {
 			return err
 		}
-		given, err := c.Next(int(min(most, 1<<30)), time.Duration(timeout)*time.Millisecond, func(block []byte) error {
-			if *data = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(block), len(block)))); *data == nil {
-				return lsm.ErrNoMemory
-			}
-			*length = C.size_t(len(block))
-			return nil
-		})
+		given, err := c.Next(int(min(most, 1<<30)), time.Duration(timeout)*time.Millisecond,
+			func(block []byte) error {
+				if *data = unsafe.Pointer(
+					text(unsafe.String(unsafe.SliceData(block), len(block)))); *data == nil {
+					return lsm.ErrNoMemory
+				}
+				*length = C.size_t(len(block))
+				return nil
+			})
 		waited = err == nil && !given
 		return err
 	})
@@ -88,7 +93,8 @@ func loamgo_changes_position(h C.uint64_t, next *C.uint64_t, message **C.char) s
 }
 
 //export loamgo_changes_keyspace
-func loamgo_changes_keyspace(h C.uint64_t, number C.uint32_t, name **C.char, message **C.char) status {
+func loamgo_changes_keyspace(h C.uint64_t, number C.uint32_t, name **C.char,
+	message **C.char) status {
 	return run(message, func() error {
 		c, err := get[*changes](h, kindChanges)
 		if err != nil {

@@ -19,7 +19,9 @@ import (
 func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		dir := C.GoString(path)
-		return cancelable(db, out, func(ctx context.Context, d *database) error { return d.db.Checkpoint(ctx, dir) })
+		return cancelable(db, out, func(ctx context.Context, d *database) error {
+			return d.db.Checkpoint(ctx, dir)
+		})
 	})
 }
 
@@ -28,7 +30,9 @@ func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C
 //export loamgo_catch_up
 func loamgo_catch_up(db C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		return cancelable(db, out, func(ctx context.Context, d *database) error { return (&lsm.Follower{DB: d.db}).CatchUp(ctx) })
+		return cancelable(db, out, func(ctx context.Context, d *database) error {
+			return (&lsm.Follower{DB: d.db}).CatchUp(ctx)
+		})
 	})
 }
 

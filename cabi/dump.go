@@ -26,7 +26,8 @@ import (
 type cStream struct{ fn, arg C.uintptr_t }
 
 func (s cStream) Write(p []byte) (int, error) {
-	if failure := C.loamgo_dump_write(s.fn, s.arg, (*C.uchar)(unsafe.SliceData(p)), C.size_t(len(p))); failure != 0 {
+	if failure := C.loamgo_dump_write(s.fn, s.arg, (*C.uchar)(unsafe.SliceData(p)),
+		C.size_t(len(p))); failure != 0 {
 		return 0, reported("write function", failure)
 	}
 	return len(p), nil
@@ -34,7 +35,8 @@ func (s cStream) Write(p []byte) (int, error) {
 
 func (s cStream) Read(p []byte) (int, error) {
 	var n C.size_t
-	failure := C.loamgo_dump_read(s.fn, s.arg, (*C.uchar)(unsafe.SliceData(p)), C.size_t(len(p)), &n)
+	failure := C.loamgo_dump_read(s.fn, s.arg, (*C.uchar)(unsafe.SliceData(p)), C.size_t(len(p)),
+		&n)
 	switch {
 	case failure != 0:
 		return 0, reported("read function", failure)
@@ -73,7 +75,8 @@ func dumpOf(db, snap C.uint64_t, compression *C.char) (*database, *dump.Options,
 }
 
 //export loamgo_dump
-func loamgo_dump(db, snap C.uint64_t, compression *C.char, fn, arg C.uintptr_t, out **C.char, message **C.char) status {
+func loamgo_dump(db, snap C.uint64_t, compression *C.char, fn, arg C.uintptr_t, out **C.char,
+	message **C.char) status {
 	return run(message, func() error {
 		d, o, err := dumpOf(db, snap, compression)
 		if err != nil {
@@ -140,8 +143,10 @@ type stream = work.Stream[*database]
 
 var newStream = work.NewStream[*database]
 
-// start starts the work of a stream on a descriptor. It releases uses, of the database, at the end or if it fails.
-func start(fd C.int, uses *refs.Shared, out *C.uint64_t, sync bool, work func(s *stream) (*dump.Info, error)) error {
+// start starts the work of a stream on a descriptor. It releases uses, of the database, at the end
+// or if it fails.
+func start(fd C.int, uses *refs.Shared, out *C.uint64_t, sync bool,
+	work func(s *stream) (*dump.Info, error)) error {
 	s, err := newStream(int(fd))
 	if err == nil {
 		err = begin(&s.Job, out, func() (*database, string, error) {
@@ -159,7 +164,8 @@ func start(fd C.int, uses *refs.Shared, out *C.uint64_t, sync bool, work func(s 
 }
 
 //export loamgo_dump_start
-func loamgo_dump_start(db, snap C.uint64_t, compression *C.char, flags C.uint64_t, fd C.int, out *C.uint64_t, message **C.char) status {
+func loamgo_dump_start(db, snap C.uint64_t, compression *C.char, flags C.uint64_t, fd C.int,
+	out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		if flags&^C.LOAM_DUMP_CONTINUE != 0 {
 			return fmt.Errorf("%w: unknown flags %#x", lsm.ErrInvalidArgument, uint64(flags))

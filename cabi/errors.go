@@ -106,7 +106,8 @@ func sentence(err error) *C.char {
 	var number syscall.Errno
 	errors.As(err, &number)
 	words, path := "loam: "+report.Printable(err.Error()), report.PathOf(err)
-	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))), C.size_t(len(words)), C.int(number),
+	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))),
+		C.size_t(len(words)), C.int(number),
 		(*C.char)(unsafe.Pointer(unsafe.StringData(path))), C.size_t(len(path)))
 }
 

@@ -27,8 +27,9 @@ import (
 	"github.com/loamdb/loam/lsm/backup"
 )
 
-// The exported functions trust their pointers and lengths, which the shim has checked, and nothing else. The work of each is done within stk.Call, for
-// the sake of signal handlers, by a function that ends panics with catch, which wants the status to be running until the function returns.
+// The exported functions trust their pointers and lengths, which the shim has checked, and nothing
+// else. The work of each is done within stk.Call, for the sake of signal handlers, by a function
+// that ends panics with catch, which wants the status to be running until the function returns.
 
 // database is what a kindDB handle stands for: an open database and one of its keyspaces.
 type database struct {
@@ -38,7 +39,8 @@ type database struct {
 	closed *atomic.Bool     // the database, of any of its handles
 	owner  bool             // the handle is of loam_open: to close it closes the database
 	logger *textlog.Handler // nil: none
-	uses   *refs.Shared     // what the options brought; its users are handles of the database and iterators
+	// what the options brought; its users are handles of the database and iterators
+	uses *refs.Shared
 }
 
 type snapshot struct {
@@ -73,7 +75,8 @@ func open(db, snap C.uint64_t) (*database, *lsm.Snapshot, error) {
 		return nil, nil, err
 	}
 	if s.db.db != d.db {
-		return nil, nil, fmt.Errorf("%w: the snapshot is of another database", lsm.ErrInvalidArgument)
+		return nil, nil, fmt.Errorf("%w: the snapshot is of another database",
+			lsm.ErrInvalidArgument)
 	}
 	if s.db != d {
 		return d, s.In(d.Keyspace), nil
@@ -107,12 +110,18 @@ func mode(flags C.uint64_t) lsm.WriteMode { return lsm.WriteMode(flags) }
 // malloc'ed memory if big is not NULL.
 //
 //export loamgo_get
-func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
-	stk.Call(func() { s = readValue(db, snap, key, keyLen, flags, buf, capacity, length, big, message) })
+func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer,
+	message **C.char) (s status) {
+	stk.Call(func() {
+		s = readValue(db, snap, key, keyLen, flags, buf, capacity, length, big, message)
+	})
 	return s
 }
 
-func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
+func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer,
+	message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, sn, err := open(db, snap)
@@ -144,12 +153,14 @@ func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C
 }
 
 //export loamgo_has
-func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	stk.Call(func() { s = has(db, snap, key, keyLen, flags, message) })
 	return s
 }
 
-func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, sn, err := open(db, snap)
@@ -167,12 +178,14 @@ func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint6
 }
 
 //export loamgo_put
-func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+	valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	stk.Call(func() { s = put(db, key, keyLen, value, valueLen, flags, message) })
 	return s
 }
 
-func put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+	valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)
@@ -186,12 +199,14 @@ func put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointe
 }
 
 //export loamgo_delete
-func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	stk.Call(func() { s = remove(db, key, keyLen, flags, message) })
 	return s
 }
 
-func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)
@@ -207,7 +222,9 @@ func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t
 // loamgo_put_numbered puts, merges, deletes or deletes a range, and stores the sequence number.
 //
 //export loamgo_put_numbered
-func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
+func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
+	value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, sequence *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
@@ -233,12 +250,14 @@ func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.s
 }
 
 //export loamgo_write
-func loamgo_write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func loamgo_write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	stk.Call(func() { s = write(db, opening, data, length, flags, message) })
 	return s
 }
 
-func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t,
+	message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)
@@ -246,7 +265,8 @@ func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C
 		return fail(err, message)
 	}
 	if opening != 0 && uint64(opening) != d.number {
-		return fail(fmt.Errorf("%w: the batch names a keyspace of another database", lsm.ErrInvalidArgument), message)
+		return fail(fmt.Errorf("%w: the batch names a keyspace of another database",
+			lsm.ErrInvalidArgument), message)
 	}
 	// In place: the shim keeps the batch until this returns.
 	if err := d.WriteBytes(span(data, length), mode(flags)); err != nil {
@@ -255,8 +275,8 @@ func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C
 	return C.LOAM_OK
 }
 
-// loamgo_check says whether the bytes are a batch, of any kinds of operations. The keyspaces that they
-// name are looked for when it is written.
+// loamgo_check says whether the bytes are a batch, of any kinds of operations. The keyspaces that
+// they name are looked for when it is written.
 //
 //export loamgo_check
 func loamgo_check(data unsafe.Pointer, length C.size_t, message **C.char) status {
@@ -280,7 +300,8 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 	})
 }
 
-// loamgo_release_object gives up an object that closes at once, or later: on a goroutine of its own.
+// loamgo_release_object gives up an object that closes at once, or later: on a goroutine of its
+// own.
 //
 //export loamgo_release_object
 func loamgo_release_object(h C.uint64_t, k C.uint, later C.int) status {
@@ -326,7 +347,8 @@ func release(object any) error {
 }
 
 //export loamgo_open
-func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t, message **C.char) status {
+func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		o, err := copied(opts)
 		if err != nil {

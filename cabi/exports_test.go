@@ -41,10 +41,12 @@ func TestExportsCatch(t *testing.T) {
 		switch m := within.FindStringSubmatch(body[0]); {
 		case len(body) == 1 && body[0] == "stk.Call(func() {})": // does nothing
 		case name != "run" && len(body) == 1 && through.MatchString(body[0]):
-		case name != "run" && len(body) > 1 && strings.HasPrefix(body[1], "s = run(message, func() error {"):
+		case name != "run" && len(body) > 1 &&
+			strings.HasPrefix(body[1], "s = run(message, func() error {"):
 		case len(body) == 2 && m != nil && body[1] == "return s" && catches(files, functions[m[1]]):
 		default:
-			t.Errorf("%s: %s does not do its work within stk.Call by a function that catches panics", files.Position(f.Pos()), name)
+			t.Errorf("%s: %s does not do its work within stk.Call by a function that "+
+				"catches panics", files.Position(f.Pos()), name)
 		}
 	}
 	if exports < 30 {
@@ -75,6 +77,8 @@ func catches(files *token.FileSet, f *ast.FuncDecl) bool {
 		return false
 	}
 	first, result := statements(files, f), f.Type.Results
-	return len(first) > 2 && first[0] == "s = running" && first[1] == "defer catch(&s, message)" && result != nil &&
-		len(result.List) == 1 && len(result.List[0].Names) == 1 && result.List[0].Names[0].Name == "s"
+	return len(first) > 2 && first[0] == "s = running" && first[1] == "defer catch(&s, message)" &&
+		result != nil &&
+		len(result.List) == 1 && len(result.List[0].Names) == 1 &&
+		result.List[0].Names[0].Name == "s"
 }

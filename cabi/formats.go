@@ -41,7 +41,9 @@ func loamgo_upgrade_start(path *C.char, opts C.uint64_t, out *C.uint64_t, messag
 			return err
 		}
 		dir := C.GoString(path)
-		err = begin(new(job), out, func() (*database, string, error) { return nil, "", upgrade(dir, o) })
+		err = begin(new(job), out, func() (*database, string, error) {
+			return nil, "", upgrade(dir, o)
+		})
 		if err != nil {
 			o.Uses.Release()
 		}
@@ -83,7 +85,8 @@ func loamgo_export(path, to, format *C.char, opts C.uint64_t, message **C.char) 
 }
 
 //export loamgo_export_start
-func loamgo_export_start(path, to, format *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_export_start(path, to, format *C.char, opts C.uint64_t, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		e, err := newExporting(path, to, format, opts)
 		if err != nil {

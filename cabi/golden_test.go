@@ -31,7 +31,8 @@ func TestGoldenDatabases(t *testing.T) {
 			for range 2 { // the second time what the first opening left
 				for line := range strings.Lines(string(expected)) {
 					name, want, named := strings.Cut(strings.TrimSpace(line), " ")
-					if strings.Count(line, " ") == 1 { // the keyspace default has no name where it is alone
+					// the keyspace default has no name where it is alone
+					if strings.Count(line, " ") == 1 {
 						name, want, named = "default", strings.TrimSpace(line), true
 					}
 					if got := digest(t, execute(t, program, dir, name)); !named || got != want {

@@ -18,7 +18,8 @@ func declared(t *testing.T, header, marker string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names(regexp.MustCompile(`(?m)^`+marker+`[^;{}(]*?(\w+)\(`).FindAllStringSubmatch(string(text), -1))
+	return names(regexp.MustCompile(`(?m)^`+marker+`[^;{}(]*?(\w+)\(`).FindAllStringSubmatch(
+		string(text), -1))
 }
 
 func names(matches [][]string) []string {
@@ -80,12 +81,14 @@ func TestNames(t *testing.T) {
 		t.Errorf("leveldb/c.h declares %d functions, want 68", len(header))
 	}
 	same(t, "leveldb/c.h against leveldb.map", header, scripted(t, "leveldb/leveldb.map"))
-	same(t, "leveldb/c.h against libleveldb.so", header, exported(t, filepath.Join(dir, "libleveldb.so.1")))
+	same(t, "leveldb/c.h against libleveldb.so", header,
+		exported(t, filepath.Join(dir, "libleveldb.so.1")))
 }
 
 func TestSonameAndSize(t *testing.T) {
 	dir := library(t, false)
-	for so, soname := range map[string]string{"libloam.so.0": "libloam.so.0", "libleveldb.so.1": "libleveldb.so.1"} {
+	for so, soname := range map[string]string{"libloam.so.0": "libloam.so.0",
+		"libleveldb.so.1": "libleveldb.so.1"} {
 		out, err := exec.Command("readelf", "-d", filepath.Join(dir, so)).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -114,14 +117,17 @@ func TestHeaders(t *testing.T) {
 		t.Skipf("no C compiler: %v; install gcc to test the headers", err)
 	}
 	for _, header := range []string{"loam.h", "leveldb/leveldb/c.h"} {
-		for _, flags := range []string{"-std=c99 -x c", "-std=c11 -x c", "-std=c++98 -Wno-long-long -x c++", "-std=c++20 -x c++"} {
+		for _, flags := range []string{"-std=c99 -x c", "-std=c11 -x c",
+			"-std=c++98 -Wno-long-long -x c++", "-std=c++20 -x c++"} {
 			if strings.Contains(flags, "c++") {
 				if _, err := exec.LookPath("g++"); err != nil {
 					t.Logf("no C++ compiler: %v", err)
 					continue
 				}
 			}
-			args := append(strings.Fields("-pedantic-errors -Wall -Wextra -Werror -fsyntax-only "+flags), header)
+			args := append(
+				strings.Fields("-pedantic-errors -Wall -Wextra -Werror -fsyntax-only "+flags),
+				header)
 			if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 				t.Errorf("gcc %s %s: %v\n%s", flags, header, err, out)
 			}
@@ -131,11 +137,14 @@ func TestHeaders(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err == nil {
 		dir := library(t, false)
 		src := filepath.Join(t.TempDir(), "x.cc")
-		if err := os.WriteFile(src, []byte("#include <loam.h>\nint main() { return loam_abi_version() != LOAM_ABI_VERSION; }\n"), 0o600); err != nil {
+		if err := os.WriteFile(src,
+			[]byte("#include <loam.h>\nint main() { return loam_abi_version() != "+
+				"LOAM_ABI_VERSION; }\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		bin := src + ".bin"
-		if out, err := exec.Command("g++", "-I.", src, "-o", bin, "-L"+dir, "-lloam", "-Wl,-rpath,"+dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command("g++", "-I.", src, "-o", bin, "-L"+dir, "-lloam",
+			"-Wl,-rpath,"+dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		execute(t, bin)
@@ -145,7 +154,8 @@ func TestHeaders(t *testing.T) {
 func TestExample(t *testing.T) {
 	for _, asan := range []bool{false, true} {
 		out := execute(t, compile(t, asan, "example/example.c", "-std=c99", "-pedantic", "-lloam"))
-		for _, want := range []string{"apple is red\n", "quince: not found\n", "now: gone; then: there\n", "fruit0009=fresh\nfruit0008=fresh\n"} {
+		for _, want := range []string{"apple is red\n", "quince: not found\n",
+			"now: gone; then: there\n", "fruit0009=fresh\nfruit0008=fresh\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("asan %v: no %q in\n%s", asan, want, out)
 			}
@@ -175,14 +185,16 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(t.TempDir(), "example")
-	args := append([]string{"example/example.c", "-o", bin, "-Wl,-rpath," + prefix + "/lib"}, strings.Fields(string(flags))...)
+	args := append([]string{"example/example.c", "-o", bin, "-Wl,-rpath," + prefix + "/lib"},
+		strings.Fields(string(flags))...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if out := execute(t, bin); !strings.Contains(out, "apple is red") {
 		t.Errorf("the example says %s", out)
 	}
-	for _, name := range []string{"lib/libloam.so", "lib/loam/libleveldb.so.1", "lib/loam/libleveldb.so.1d", "include/loam/leveldb/c.h"} {
+	for _, name := range []string{"lib/libloam.so", "lib/loam/libleveldb.so.1",
+		"lib/loam/libleveldb.so.1d", "include/loam/leveldb/c.h"} {
 		if _, err := os.Stat(filepath.Join(prefix, name)); err != nil {
 			t.Error(err)
 		}
@@ -201,7 +213,8 @@ func TestReproducible(t *testing.T) {
 	build := func() map[string][]byte {
 		dir := t.TempDir()
 		for _, part := range []string{"go.mod", "go.sum", "lsm", "internal", "cabi"} {
-			if out, err := exec.Command("cp", "-r", filepath.Join("..", part), dir).CombinedOutput(); err != nil {
+			if out, err := exec.Command("cp", "-r", filepath.Join("..", part),
+				dir).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
@@ -244,17 +257,21 @@ func TestLevelDBHeader(t *testing.T) {
 	// The constants are enumerators in both.
 	text := "#include \"" + theirs + "\"\n#undef LEVELDB_EXPORT\n" +
 		"enum { none = leveldb_no_compression, snappy = leveldb_snappy_compression };\n" +
-		"#define leveldb_no_compression our_none\n#define leveldb_snappy_compression our_snappy\n#define leveldb_zstd_compression our_zstd\n" +
+		"#define leveldb_no_compression our_none\n#define leveldb_snappy_compression " +
+		"our_snappy\n#define leveldb_zstd_compression our_zstd\n" +
 		"#include \"leveldb/leveldb/c.h\"\n" +
-		"typedef char agree[(int)none == (int)our_none && (int)snappy == (int)our_snappy ? 1 : -1];\n"
+		"typedef char agree[(int)none == (int)our_none && (int)snappy == (int)our_snappy ? 1 " +
+		": -1];\n"
 	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-I.", "-fsyntax-only", "-Wall", "-Werror", src).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-I.", "-fsyntax-only", "-Wall", "-Werror",
+		src).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	bin := filepath.Join(t.TempDir(), "theirs")
-	if out, err := exec.Command("gcc", "-std=gnu99", "-DLEVELDB_ITSELF", "testdata/leveldb.c", "-o", bin, "-lleveldb").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu99", "-DLEVELDB_ITSELF", "testdata/leveldb.c", "-o",
+		bin, "-lleveldb").CombinedOutput(); err != nil {
 		t.Skipf("LevelDB's library: %v\n%s", err, out)
 	}
 	t.Setenv("TEST_TMPDIR", t.TempDir())

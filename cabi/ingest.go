@@ -48,7 +48,8 @@ func (l *bulkLoad) close() error {
 }
 
 //export loamgo_table_writer_create
-func loamgo_table_writer_create(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_table_writer_create(path *C.char, opts C.uint64_t, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		o, err := copied(opts)
 		if err != nil {
@@ -80,7 +81,8 @@ func onTable(h C.uint64_t, f func(w *lsm.TableWriter) error) error {
 }
 
 //export loamgo_table_writer_write
-func loamgo_table_writer_write(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
+func loamgo_table_writer_write(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
+	value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		return onTable(h, func(w *lsm.TableWriter) error {
 			switch op {
@@ -103,9 +105,12 @@ func loamgo_table_writer_write(h C.uint64_t, op C.int, key unsafe.Pointer, keyLe
 // loamgo_table_writer_add adds the operations of a batch.
 //
 //export loamgo_table_writer_add
-func loamgo_table_writer_add(h C.uint64_t, data unsafe.Pointer, n C.size_t, message **C.char) status {
+func loamgo_table_writer_add(h C.uint64_t, data unsafe.Pointer, n C.size_t,
+	message **C.char) status {
 	return run(message, func() error {
-		return onTable(h, func(w *lsm.TableWriter) error { return replay.IntoTable(w, span(data, n)) })
+		return onTable(h, func(w *lsm.TableWriter) error {
+			return replay.IntoTable(w, span(data, n))
+		})
 	})
 }
 
@@ -127,7 +132,9 @@ func loamgo_table_writer_finish(h C.uint64_t, message **C.char) status {
 // loamgo_ingest ingests tables, as a job if out is not NULL.
 //
 //export loamgo_ingest
-func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer, stopLen C.size_t, n C.size_t, paths **C.char, out *C.uint64_t, message **C.char) status {
+func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t,
+	stop unsafe.Pointer, stopLen C.size_t, n C.size_t, paths **C.char, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := live(db)
 		if err != nil {
@@ -136,7 +143,8 @@ func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t
 		o := lsm.IngestOptions{Move: flags&C.LOAM_INGEST_MOVE != 0}
 		if flags&C.LOAM_INGEST_EXCISE != 0 {
 			// The caller's memory is not ours once a job has started.
-			o.Excise = &lsm.Range{Start: append([]byte{}, span(start, startLen)...), Limit: append([]byte{}, span(stop, stopLen)...)}
+			o.Excise = &lsm.Range{Start: append([]byte{}, span(start, startLen)...),
+				Limit: append([]byte{}, span(stop, stopLen)...)}
 		}
 		names := make([]string, n)
 		for i, p := range unsafe.Slice(paths, n) {
@@ -186,16 +194,21 @@ func onBulkLoad(h C.uint64_t, f func(l *lsm.BulkLoader) error) error {
 }
 
 //export loamgo_bulk_load_put
-func loamgo_bulk_load_put(h C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, message **C.char) status {
+func loamgo_bulk_load_put(h C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+	valueLen C.size_t, message **C.char) status {
 	return run(message, func() error {
-		return onBulkLoad(h, func(l *lsm.BulkLoader) error { return l.Put(span(key, keyLen), span(value, valueLen)) })
+		return onBulkLoad(h, func(l *lsm.BulkLoader) error {
+			return l.Put(span(key, keyLen), span(value, valueLen))
+		})
 	})
 }
 
 //export loamgo_bulk_load_add
 func loamgo_bulk_load_add(h C.uint64_t, data unsafe.Pointer, n C.size_t, message **C.char) status {
 	return run(message, func() error {
-		return onBulkLoad(h, func(l *lsm.BulkLoader) error { return replay.IntoBulkLoad(l, span(data, n)) })
+		return onBulkLoad(h, func(l *lsm.BulkLoader) error {
+			return replay.IntoBulkLoad(l, span(data, n))
+		})
 	})
 }
 
@@ -205,7 +218,9 @@ func loamgo_bulk_load_add(h C.uint64_t, data unsafe.Pointer, n C.size_t, message
 func loamgo_bulk_load_finish(h C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		if out == nil {
-			return onBulkLoad(h, func(l *lsm.BulkLoader) error { return l.Finish(context.Background()) })
+			return onBulkLoad(h, func(l *lsm.BulkLoader) error {
+				return l.Finish(context.Background())
+			})
 		}
 		l, err := get[*bulkLoad](h, kindBulkLoad)
 		if err != nil {

@@ -18,14 +18,15 @@ var everywhere = regexp.MustCompile(`^loam_(abi_check|batch_(create|put|put_ttl|
 // reading are the functions that merge operators and compaction filters may call, too.
 var reading = regexp.MustCompile(`^loam_(get|get_alloc|has|ttl|multi_get|snapshot_create|iter_(create|first|last|seek|seek_before|set_bounds))$`)
 
-// TestInsideCallbacks makes every call of loam.h in every callback, on objects of which the call that
-// the callback is of uses some: each is answered at once, and is LOAM_ERR_IN_USE unless convention 10
-// allows it. The calls are generated from the header.
+// TestInsideCallbacks makes every call of loam.h in every callback, on objects of which the call
+// that the callback is of uses some: each is answered at once, and is LOAM_ERR_IN_USE unless
+// convention 10 allows it. The calls are generated from the header.
 func TestInsideCallbacks(t *testing.T) {
 	functions := prototypes(t)
 	// What closes comes last.
 	slices.SortStableFunc(functions, func(a, b prototype) int {
-		return strings.Compare(fmt.Sprint(strings.HasSuffix(a.name, "_close")), fmt.Sprint(strings.HasSuffix(b.name, "_close")))
+		return strings.Compare(fmt.Sprint(strings.HasSuffix(a.name, "_close")),
+			fmt.Sprint(strings.HasSuffix(b.name, "_close")))
 	})
 	var cases strings.Builder
 	n := 0
@@ -53,11 +54,14 @@ func TestInsideCallbacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := filepath.Join(t.TempDir(), "inside.c")
-	if err := os.WriteFile(src, []byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err != nil {
+	if err := os.WriteFile(src,
+		[]byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for _, asan := range []bool{false, true} {
-		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam"))
+		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"),
+			"-lloam"))
 		for _, callback := range []string{"comparator", "filter", "merge", "partial"} {
 			if want := fmt.Sprintf("%s: %d calls\n", callback, n); !strings.Contains(out, want) {
 				t.Errorf("the program does not say %q:\n%s", want, out)
@@ -74,7 +78,8 @@ func (p prototype) inside(w *strings.Builder) (args []string) {
 			a = "&message"
 		}
 		if name, ok := strings.CutPrefix(a, "&out_"); ok {
-			fmt.Fprintf(w, "  static %s out_%s[2];\n", strings.TrimSuffix(strings.TrimSpace(q.typ), "*"), name)
+			fmt.Fprintf(w, "  static %s out_%s[2];\n", strings.TrimSuffix(strings.TrimSpace(q.typ),
+				"*"), name)
 			a = "out_" + name
 		}
 		args = append(args, a)

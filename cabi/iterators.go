@@ -25,7 +25,8 @@ type iterator struct {
 }
 
 //export loamgo_iter_create
-func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t, message **C.char) status {
+func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, s, err := open(db, o.snapshot)
 		if err != nil {
@@ -69,12 +70,15 @@ func publishIter(d *database, opened *lsm.Iterator, out *C.uint64_t) error {
 // that does not fit waits for LOAMGO_TAKE.
 //
 //export loamgo_iter_fetch
-func loamgo_iter_fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries, bytes C.size_t, buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block, message **C.char) (s status) {
+func loamgo_iter_fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries,
+	bytes C.size_t, buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block,
+	message **C.char) (s status) {
 	stk.Call(func() { s = fetch(h, op, key, keyLen, entries, bytes, buf, capacity, out, message) })
 	return s
 }
 
-func fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries, bytes C.size_t, buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block, message **C.char) (s status) {
+func fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries, bytes C.size_t,
+	buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	it, err := get[*iterator](h, kindIterator)
@@ -141,7 +145,8 @@ func backward(op C.int) bool {
 }
 
 //export loamgo_iter_set_bounds
-func loamgo_iter_set_bounds(h C.uint64_t, lower unsafe.Pointer, lowerLen C.size_t, upper unsafe.Pointer, upperLen C.size_t, message **C.char) status {
+func loamgo_iter_set_bounds(h C.uint64_t, lower unsafe.Pointer, lowerLen C.size_t,
+	upper unsafe.Pointer, upperLen C.size_t, message **C.char) status {
 	return run(message, func() error {
 		it, err := get[*iterator](h, kindIterator)
 		if err != nil {

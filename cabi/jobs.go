@@ -33,14 +33,16 @@ func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
 }
 
 //export loamgo_compact_start
-func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer, stopLen C.size_t, out *C.uint64_t, message **C.char) status {
+func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t,
+	stop unsafe.Pointer, stopLen C.size_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
 			return err
 		}
 		// The caller's memory is not ours once this returns.
-		r := lsm.Range{Start: slices.Clone(bound(start, startLen)), Limit: slices.Clone(bound(stop, stopLen))}
+		r := lsm.Range{Start: slices.Clone(bound(start, startLen)),
+			Limit: slices.Clone(bound(stop, stopLen))}
 		before := d.Metrics()
 		sizes, err := d.ApproximateSizes([]lsm.Range{r})
 		if err != nil {
@@ -51,7 +53,8 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 		j := &job{
 			Progress: func() (uint64, uint64) {
 				now := d.Metrics()
-				done := now.Compact.BytesIn - before.Compact.BytesIn + now.Flush.BytesIn - before.Flush.BytesIn
+				done := now.Compact.BytesIn - before.Compact.BytesIn +
+					now.Flush.BytesIn - before.Flush.BytesIn
 				return min(done, total), total
 			},
 			Cancel: cancel,
@@ -64,7 +67,8 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 }
 
 //export loamgo_compact
-func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer, stopLen C.size_t, message **C.char) status {
+func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer,
+	stopLen C.size_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
@@ -84,7 +88,9 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 			if err != nil {
 				return err
 			}
-			err = begin(new(job), out, func() (*database, string, error) { return nil, "", d.Close() })
+			err = begin(new(job), out, func() (*database, string, error) {
+				return nil, "", d.Close()
+			})
 			if err != nil {
 				return errors.Join(err, d.Close())
 			}

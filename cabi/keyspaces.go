@@ -17,7 +17,8 @@ import (
 var openings atomic.Uint64
 
 //export loamgo_keyspace_open
-func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := live(db)
 		if err != nil {
@@ -32,7 +33,10 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 			// A comparator of callbacks is the database's, which keeps it. A merge operator or
 			// compaction filter may be called until the database is closed.
 			d.uses.Hold(o.Uses)
-			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator, Compression: o.Compression, BloomBits: o.BloomBits, PrefixLength: o.PrefixLength, CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL, ErrorIfMissing: o.ErrorIfMissing}
+			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator,
+				Compression: o.Compression, BloomBits: o.BloomBits, PrefixLength: o.PrefixLength,
+				CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL,
+				ErrorIfMissing: o.ErrorIfMissing}
 		}
 		k, err := d.db.Keyspace(C.GoString(name), wanted)
 		if err != nil {
@@ -42,7 +46,8 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 		if uses == nil {
 			return lsm.ErrClosed
 		}
-		space := &database{Keyspace: k, db: d.db, number: d.number, closed: d.closed, logger: d.logger, uses: uses}
+		space := &database{Keyspace: k, db: d.db, number: d.number, closed: d.closed,
+			logger: d.logger, uses: uses}
 		if err := publish(kindDB, space, out); err != nil {
 			uses.Release()
 			return err
@@ -65,7 +70,8 @@ func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status 
 // loamgo_keyspace_number stores the number of a keyspace and that of its database.
 //
 //export loamgo_keyspace_number
-func loamgo_keyspace_number(db C.uint64_t, number *C.uint32_t, opening *C.uint64_t, message **C.char) status {
+func loamgo_keyspace_number(db C.uint64_t, number *C.uint32_t, opening *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := live(db)
 		if err != nil {

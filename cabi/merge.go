@@ -34,7 +34,8 @@ func mergeOperator(name string, full, partial, arg C.uintptr_t) *lsm.MergeOperat
 		}
 		var out unsafe.Pointer
 		var outLen C.size_t
-		failure := C.loamgo_merge_full(full, arg, bytesOf(key), C.size_t(len(key)), bytesOf(existing), C.size_t(len(existing)), exists,
+		failure := C.loamgo_merge_full(full, arg, bytesOf(key), C.size_t(len(key)),
+			bytesOf(existing), C.size_t(len(existing)), exists,
 			bytesOf(data), unsafe.SliceData(ends), C.size_t(len(ends)), &out, &outLen)
 		if failure != 0 {
 			return nil, reported("merge operator", failure)
@@ -48,7 +49,8 @@ func mergeOperator(name string, full, partial, arg C.uintptr_t) *lsm.MergeOperat
 		var out unsafe.Pointer
 		var outLen C.size_t
 		var joined C.int
-		failure := C.loamgo_merge_partial(partial, arg, bytesOf(key), C.size_t(len(key)), bytesOf(left), C.size_t(len(left)),
+		failure := C.loamgo_merge_partial(partial, arg, bytesOf(key), C.size_t(len(key)),
+			bytesOf(left), C.size_t(len(left)),
 			bytesOf(right), C.size_t(len(right)), &joined, &out, &outLen)
 		if failure != 0 {
 			panic(reported("merge operator", failure))
@@ -73,7 +75,8 @@ func taken(dst []byte, p unsafe.Pointer, n C.size_t) []byte {
 }
 
 //export loamgo_options_set_merge_operator
-func loamgo_options_set_merge_operator(h C.uint64_t, name *C.char, full, partial, arg, destroy C.uintptr_t, message **C.char) status {
+func loamgo_options_set_merge_operator(h C.uint64_t, name *C.char, full, partial, arg,
+	destroy C.uintptr_t, message **C.char) status {
 	return run(message, func() error {
 		return bring(h, settings.Merge, destroyed(destroy, arg), func(o *lsm.Options) {
 			o.MergeOperator = mergeOperator(C.GoString(name), full, partial, arg)
@@ -82,12 +85,14 @@ func loamgo_options_set_merge_operator(h C.uint64_t, name *C.char, full, partial
 }
 
 //export loamgo_merge
-func loamgo_merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer, operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func loamgo_merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer,
+	operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	stk.Call(func() { s = merge(db, key, keyLen, operand, operandLen, flags, message) })
 	return s
 }
 
-func merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer, operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer,
+	operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)

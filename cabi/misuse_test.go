@@ -34,12 +34,15 @@ func TestMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := filepath.Join(t.TempDir(), "misuse.c")
-	if err := os.WriteFile(src, []byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err != nil {
+	if err := os.WriteFile(src,
+		[]byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err !=
+		nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d calls of %d functions", n, len(functions))
 	for _, asan := range []bool{false, true} {
-		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam"))
+		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"),
+			"-lloam"))
 		if want := fmt.Sprintf("%d calls\n", n); out != want {
 			t.Errorf("the program says %q, want %q", out, want)
 		}
@@ -60,7 +63,8 @@ func prototypes(t *testing.T) []prototype {
 		t.Fatal(err)
 	}
 	var list []prototype
-	for _, m := range regexp.MustCompile(`(?ms)^LOAM_API (.*?)(loam_\w+)\((.*?)\);`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?ms)^LOAM_API (.*?)(loam_\w+)\((.*?)\);`).FindAllStringSubmatch(string(text), -1) {
 		p := prototype{result: strings.TrimSpace(m[1]), name: m[2]}
 		depth, start := 0, 0
 		args := m[3] + ","
@@ -121,7 +125,8 @@ func (p prototype) good(q parameter) string {
 		return `"zstd"`
 	case q.name == "format":
 		return `"native"`
-	case q.name == "name" && (p.name == "loam_options_set" || p.name == "loam_set_option" || p.name == "loam_option"):
+	case q.name == "name" && (p.name == "loam_options_set" || p.name == "loam_set_option" ||
+		p.name == "loam_option"):
 		return `"block_size"`
 	case q.name == "value" && q.typ == "const char *":
 		return `"4096"`
@@ -151,7 +156,8 @@ func (p prototype) good(q parameter) string {
 		return "&" + optionsType.FindStringSubmatch(q.typ)[1] + "_options"
 	case q.typ == "loam_failure *" || q.typ == "loam_merge_result *":
 		return "NULL" // outside a callback there is none
-	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || q.typ == "uint32_t" || strings.HasSuffix(q.typ, "64_t"):
+	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || q.typ == "uint32_t" ||
+		strings.HasSuffix(q.typ, "64_t"):
 		return "0"
 	}
 	return "&out_" + p.name + "_" + q.name
@@ -162,39 +168,51 @@ func (p prototype) bad(q parameter) [][2]string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
-		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup", "changes", "table_writer", "bulk_load"} {
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job",
+			"txn", "backup", "changes", "table_writer", "bulk_load"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}
 		}
-		for _, random := range []string{"1", "0xdeadbeef", "UINT64_MAX", "(uintptr_t)bytes", "(uintptr_t)good." + kind + " + 0x800000", "(uintptr_t)good." + kind + " + ((uintptr_t)1 << 40)",
-			"(uintptr_t)good." + kind + " ^ ((uintptr_t)1 << 57)", "(uintptr_t)good." + kind + " & ~(((uintptr_t)1 << 56) - 1)"} {
+		for _, random := range []string{"1", "0xdeadbeef", "UINT64_MAX", "(uintptr_t)bytes",
+			"(uintptr_t)good." + kind + " + 0x800000", "(uintptr_t)good." + kind +
+				" + ((uintptr_t)1 << 40)",
+			"(uintptr_t)good." + kind + " ^ ((uintptr_t)1 << 57)", "(uintptr_t)good." + kind +
+				" & ~(((uintptr_t)1 << 56) - 1)"} {
 			list = append(list, [2]string{handle_, "(void *)(uintptr_t)(" + random + ")"})
 		}
 		return list
 	}
 	if m := optionsType.FindStringSubmatch(q.typ); m != nil {
-		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"}, {invalid_, "&unknown_" + m[1] + ".known"},
+		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"},
+			{invalid_, "&unknown_" + m[1] + ".known"},
 			{invalid_, "&short_" + m[1]}, {invalid_, "&huge_" + m[1]}, {invalid_, "&flags_" + m[1]}}
 	}
-	optional := q.name == "err" || q.name == "sequence" || q.name == "expires" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "info" || q.name == "report" && p.name == "loam_repair"
+	optional := q.name == "err" || q.name == "sequence" || q.name == "expires" ||
+		q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" ||
+		q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" ||
+		q.name == "arg" || q.name == "info" || q.name == "report" && p.name == "loam_repair"
 	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "stop"
 	switch {
 	case q.typ == "size_t" && q.name == "n":
-		return [][2]string{{large_, "SIZE_MAX"}, {large_, "(size_t)1 << 40"}, {any_, "0"}, {any_, "1"}}
+		return [][2]string{{large_, "SIZE_MAX"}, {large_, "(size_t)1 << 40"}, {any_, "0"},
+			{any_, "1"}}
 	case q.name == "cap" || strings.HasPrefix(q.name, "max_"):
 		return [][2]string{{any_, "SIZE_MAX"}, {any_, "0"}, {any_, "1"}, {any_, "SIZE_MAX / 2"}}
 	case q.typ == "size_t":
-		return [][2]string{{large_, "SIZE_MAX"}, {large_, "SIZE_MAX / 2 + 1"}, {large_, "UINT32_MAX"}, {any_, "0"}}
+		return [][2]string{{large_, "SIZE_MAX"}, {large_, "SIZE_MAX / 2 + 1"},
+			{large_, "UINT32_MAX"}, {any_, "0"}}
 	case q.name == "flags":
 		return [][2]string{{invalid_, "~0u"}, {invalid_, "1u << 16"}, {invalid_, "64"}}
 	case q.name == "memlimit":
 		return [][2]string{{any_, "INT64_MIN"}, {any_, "INT64_MAX"}}
 	case q.name == "seconds":
-		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "9223372037"}, {invalid_, "0"}, {any_, "1"}}
+		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "9223372037"}, {invalid_, "0"},
+			{any_, "1"}}
 	case q.name == "savepoint" && q.typ == "uint64_t":
 		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "0"}}
-	case (q.name == "old" || q.name == "value") && p.name == "loam_compare_and_swap" || q.name == "value" && p.name == "loam_put_if_absent" && q.typ == "const void *":
+	case (q.name == "old" || q.name == "value") && p.name == "loam_compare_and_swap" ||
+		q.name == "value" && p.name == "loam_put_if_absent" && q.typ == "const void *":
 		return [][2]string{{any_, "NULL"}}
 	case q.name == "bytes_per_second": // few of them would take for ever
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "1u << 30"}}
@@ -215,7 +233,8 @@ func (p prototype) bad(q parameter) [][2]string {
 	case p.name == "loam_callback_fail" || q.name == "compression":
 		return [][2]string{{any_, "NULL"}}
 	case q.typ == "const char *":
-		return [][2]string{{invalid_, "NULL"}, {any_, `""`}, {any_, "long_text"}, {any_, `"\xff\xfe%s%n"`}}
+		return [][2]string{{invalid_, "NULL"}, {any_, `""`}, {any_, "long_text"},
+			{any_, `"\xff\xfe%s%n"`}}
 	case p.name == "loam_free":
 		return [][2]string{{any_, "NULL"}}
 	case optional || bound:
@@ -233,7 +252,8 @@ func (p prototype) cases(t *testing.T, w *strings.Builder) (n int) {
 		if name, ok := strings.CutPrefix(a, "&out_"); ok {
 			// A place of its own for each result.
 			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
-			if q.typ == "const void **" || q.typ == "size_t *" && q.name == "value_lens" || q.name == "sizes" {
+			if q.typ == "const void **" || q.typ == "size_t *" && q.name == "value_lens" ||
+				q.name == "sizes" {
 				fmt.Fprintf(w, "  static %s out_%s[2];\n", typ, name)
 				a = "out_" + name
 			} else {
@@ -293,7 +313,9 @@ func TestRacing(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := filepath.Join(t.TempDir(), "racing.c")
-	if err := os.WriteFile(src, []byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err != nil {
+	if err := os.WriteFile(src,
+		[]byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err !=
+		nil {
 		t.Fatal(err)
 	}
 	seconds := "2"
@@ -318,7 +340,8 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
-			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes) \*\*$`).FindStringSubmatch(q.typ); {
+			switch m := regexp.MustCompile(
+				`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes) \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
 			case m != nil:
@@ -333,7 +356,8 @@ func (p prototype) racing(w *strings.Builder, i int) {
 		args = append(args, a)
 	}
 	call := p.name + "(" + strings.Join(args, ", ") + ")"
-	fmt.Fprintf(w, "static void call_%d(void) {\n  objects g = now();\n  (void)g;\n%s", i, before.String())
+	fmt.Fprintf(w, "static void call_%d(void) {\n  objects g = now();\n  (void)g;\n%s", i,
+		before.String())
 	switch p.result {
 	case "loam_status":
 		fmt.Fprintf(w, "  said(%s, %q);\n", call, p.name)

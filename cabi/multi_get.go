@@ -21,29 +21,38 @@ var _ = [1]struct{}{}[(C.LOAM_NO_FILL^reads.NoFill)|(C.LOAM_MEMORY_ONLY^reads.Me
 // block, each followed by a zero byte.
 //
 //export loamgo_multi_get
-func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, flags C.uint64_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, message **C.char) status {
+func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t,
+	flags C.uint64_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer,
+	message **C.char) status {
 	return run(message, func() error {
 		d, s, err := open(db, snap)
 		if err != nil || n == 0 {
 			return err
 		}
-		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error { return m.Look(d.Keyspace, s, uint64(flags)) })
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error {
+			return m.Look(d.Keyspace, s, uint64(flags))
+		})
 	})
 }
 
 //export loamgo_txn_multi_get
-func loamgo_txn_multi_get(h, keyspace C.uint64_t, n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, message **C.char) status {
+func loamgo_txn_multi_get(h, keyspace C.uint64_t, n C.size_t, keys *unsafe.Pointer,
+	keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer,
+	message **C.char) status {
 	return run(message, func() error {
 		_, tx, err := txnIn(h, keyspace)
 		if err != nil {
 			return err
 		}
-		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error { return m.LookTxn(tx) })
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error {
+			return m.LookTxn(tx)
+		})
 	})
 }
 
 // multiGetBy hands the keys to look and what it finds to C.
-func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, look func(m *reads.Many) error) error {
+func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer,
+	valueLens *C.size_t, memory *unsafe.Pointer, look func(m *reads.Many) error) error {
 	m := reads.NewMany()
 	defer m.Free()
 	if n > 0 {

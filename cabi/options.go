@@ -59,7 +59,8 @@ func openDatabase(path string, o *settings.Settings) (*database, error) {
 	if err != nil {
 		return nil, errors.Join(report.At(path, err), db.Close())
 	}
-	d := &database{Keyspace: space, db: db, number: openings.Add(1), closed: new(atomic.Bool), owner: true, uses: o.Uses.Retain()}
+	d := &database{Keyspace: space, db: db, number: openings.Add(1), closed: new(atomic.Bool),
+		owner: true, uses: o.Uses.Retain()}
 	if o.Logger != nil {
 		d.logger, _ = o.Logger.Handler().(*textlog.Handler)
 	}
@@ -94,7 +95,8 @@ func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) sta
 }
 
 //export loamgo_options_set_comparator
-func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg, destroy C.uintptr_t, flags C.uint, message **C.char) status {
+func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg, destroy C.uintptr_t,
+	flags C.uint, message **C.char) status {
 	return run(message, func() error {
 		return bring(h, settings.Comparator, destroyed(destroy, arg), func(o *lsm.Options) {
 			o.Comparer = comparer(C.GoString(name), fn, arg, flags)
@@ -103,9 +105,12 @@ func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg, destroy 
 }
 
 //export loamgo_options_set_logger
-func loamgo_options_set_logger(h C.uint64_t, fn, arg, destroy C.uintptr_t, message **C.char) status {
+func loamgo_options_set_logger(h C.uint64_t, fn, arg, destroy C.uintptr_t,
+	message **C.char) status {
 	return run(message, func() error {
-		return bring(h, settings.Logger, destroyed(destroy, arg), func(o *lsm.Options) { o.Logger = logger(fn, arg) })
+		return bring(h, settings.Logger, destroyed(destroy, arg), func(o *lsm.Options) {
+			o.Logger = logger(fn, arg)
+		})
 	})
 }
 
@@ -120,7 +125,9 @@ func loamgo_options_set_cache(h, cacheHandle C.uint64_t, message **C.char) statu
 		if uses == nil {
 			return lsm.ErrClosed
 		}
-		err = bring(h, settings.Cache, uses, func(o *lsm.Options) { o.Cache, o.Resources = c.Cache, c.resources })
+		err = bring(h, settings.Cache, uses, func(o *lsm.Options) {
+			o.Cache, o.Resources = c.Cache, c.resources
+		})
 		if err != nil {
 			uses.Release()
 		}

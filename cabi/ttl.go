@@ -20,7 +20,9 @@ import (
 // lifetime is so many seconds.
 func lifetime(seconds C.uint64_t) (time.Duration, error) {
 	if uint64(seconds) > math.MaxInt64/uint64(time.Second) {
-		return 0, fmt.Errorf("%w: a time to live of %d s is beyond the clock: the most is 292 years", lsm.ErrInvalidArgument, uint64(seconds))
+		return 0,
+			fmt.Errorf("%w: a time to live of %d s is beyond the clock: the most is 292 years",
+				lsm.ErrInvalidArgument, uint64(seconds))
 	}
 	return time.Duration(seconds) * time.Second, nil
 }
@@ -28,7 +30,8 @@ func lifetime(seconds C.uint64_t) (time.Duration, error) {
 // loamgo_put_ttl puts a value that expires, and stores the sequence number unless that is NULL.
 //
 //export loamgo_put_ttl
-func loamgo_put_ttl(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, seconds, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
+func loamgo_put_ttl(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+	valueLen C.size_t, seconds, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
@@ -52,7 +55,8 @@ func loamgo_put_ttl(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value un
 }
 
 //export loamgo_txn_put_ttl
-func loamgo_txn_put_ttl(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
+func loamgo_txn_put_ttl(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
+	value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		_, tx, err := txnIn(h, keyspace)
 		if err != nil {
@@ -67,7 +71,8 @@ func loamgo_txn_put_ttl(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.siz
 }
 
 //export loamgo_ttl
-func loamgo_ttl(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, milliseconds *C.uint64_t, message **C.char) status {
+func loamgo_ttl(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, milliseconds *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		d, s, err := open(db, snap)
 		if err != nil {

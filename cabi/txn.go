@@ -28,14 +28,16 @@ func (t *transaction) close() error {
 }
 
 //export loamgo_txn_begin
-func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *C.char, out *C.uint64_t, message **C.char) status {
+func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *C.char,
+	out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := held(db)
 		if err != nil {
 			return err
 		}
 		o := lsm.TxnOptions{
-			Lock: flags&C.LOAM_TXN_LOCK != 0, ReadOnly: flags&C.LOAM_TXN_READ_ONLY != 0, LockTimeout: time.Duration(max(timeout, -1)) * time.Millisecond,
+			Lock: flags&C.LOAM_TXN_LOCK != 0, ReadOnly: flags&C.LOAM_TXN_READ_ONLY != 0,
+			LockTimeout: time.Duration(max(timeout, -1)) * time.Millisecond,
 		}
 		if flags&C.LOAM_TXN_SERIALIZABLE != 0 {
 			o.Isolation = lsm.Serializable
@@ -70,7 +72,8 @@ func txnIn(h, keyspace C.uint64_t) (*transaction, *lsm.Txn, error) {
 // loamgo_txn_get looks a key up, for update or not; the value is malloc'ed.
 //
 //export loamgo_txn_get
-func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, keyLen C.size_t, value *unsafe.Pointer, length *C.size_t, message **C.char) status {
+func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, keyLen C.size_t,
+	value *unsafe.Pointer, length *C.size_t, message **C.char) status {
 	return run(message, func() error {
 		_, tx, err := txnIn(h, keyspace)
 		if err != nil {
@@ -85,7 +88,8 @@ func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, ke
 			return err
 		}
 		*length = C.size_t(len(v))
-		if *value = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(v), len(v)))); *value == nil {
+		if *value = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(v), len(v)))); *value ==
+			nil {
 			return lsm.ErrNoMemory
 		}
 		return nil
@@ -93,7 +97,8 @@ func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, ke
 }
 
 //export loamgo_txn_write
-func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, message **C.char) status {
+func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
+	value unsafe.Pointer, valueLen C.size_t, message **C.char) status {
 	return run(message, func() error {
 		_, tx, err := txnIn(h, keyspace)
 		if err != nil {
@@ -112,7 +117,8 @@ func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyL
 }
 
 //export loamgo_txn_has
-func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t, message **C.char) status {
+func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
+	message **C.char) status {
 	return run(message, func() error {
 		_, tx, err := txnIn(h, keyspace)
 		if err != nil {
@@ -127,7 +133,8 @@ func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
 }
 
 //export loamgo_txn_iter_create
-func loamgo_txn_iter_create(h, keyspace C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t, message **C.char) status {
+func loamgo_txn_iter_create(h, keyspace C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t,
+	message **C.char) status {
 	return run(message, func() error {
 		t, tx, err := txnIn(h, keyspace)
 		if err != nil {
@@ -190,13 +197,16 @@ func loamgo_txn_rollback(h C.uint64_t, message **C.char) status {
 }
 
 //export loamgo_compare_and_swap
-func loamgo_compare_and_swap(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, old unsafe.Pointer, oldLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, swapped *C.int, message **C.char) status {
+func loamgo_compare_and_swap(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, old unsafe.Pointer,
+	oldLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, swapped *C.int,
+	message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
 			return err
 		}
-		done, err := d.CompareAndSwap(span(key, keyLen), bound(old, oldLen), bound(value, valueLen), mode(flags))
+		done, err := d.CompareAndSwap(span(key, keyLen), bound(old, oldLen), bound(value, valueLen),
+			mode(flags))
 		if done {
 			*swapped = 1
 		}

@@ -84,10 +84,12 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 			return it.Err()
 		}
 		if !kind.InLevelDB() {
-			return fmt.Errorf("%w: Each knows puts and deletes, and the batch has a %v", ErrInvalidArgument, kind)
+			return fmt.Errorf("%w: Each knows puts and deletes, and the batch has a %v",
+				ErrInvalidArgument, kind)
 		}
 		if id != base.DefaultKeyspace {
-			return fmt.Errorf("%w: Each knows no keyspaces, and an operation of the batch names one", ErrInvalidArgument)
+			return fmt.Errorf("%w: Each knows no keyspaces, and an operation of the batch "+
+				"names one", ErrInvalidArgument)
 		}
 		var err error
 		if kind.IsTombstone() {

@@ -118,28 +118,66 @@ func TestBatchKeyspace(t *testing.T) {
 	var cases []batchCase
 	for _, c := range []batchCase{
 		{name: "NewBatch", place: "", make: func() *Batch { return filled(NewBatch()) }},
-		{name: "db.NewBatch", place: "default", make: func() *Batch { return filled(db.NewBatch()) }},
+		{name: "db.NewBatch", place: "default", make: func() *Batch {
+			return filled(db.NewBatch())
+		}},
 		{name: "a.NewBatch", place: "a", make: func() *Batch { return filled(a.NewBatch()) }},
-		{name: "NewBatch, In(nil)", place: "default", make: func() *Batch { return in(NewBatch(), nil) }},
-		{name: "NewBatch, In(default)", place: "default", make: func() *Batch { return in(NewBatch(), spaces["default"]) }},
+		{name: "NewBatch, In(nil)", place: "default", make: func() *Batch {
+			return in(NewBatch(), nil)
+		}},
+		{name: "NewBatch, In(default)", place: "default", make: func() *Batch {
+			return in(NewBatch(), spaces["default"])
+		}},
 		{name: "NewBatch, In(a)", place: "a", make: func() *Batch { return in(NewBatch(), a) }},
-		{name: "db.NewBatch, In(nil)", place: "default", make: func() *Batch { return in(db.NewBatch(), nil) }},
-		{name: "db.NewBatch, In(a)", place: "a", make: func() *Batch { return in(db.NewBatch(), a) }},
-		{name: "a.NewBatch, In(nil)", place: "default", make: func() *Batch { return in(a.NewBatch(), nil) }},
-		{name: "a.NewBatch, In(default)", place: "default", make: func() *Batch { return in(a.NewBatch(), spaces["default"]) }},
+		{name: "db.NewBatch, In(nil)", place: "default", make: func() *Batch {
+			return in(db.NewBatch(), nil)
+		}},
+		{name: "db.NewBatch, In(a)", place: "a", make: func() *Batch {
+			return in(db.NewBatch(), a)
+		}},
+		{name: "a.NewBatch, In(nil)", place: "default", make: func() *Batch {
+			return in(a.NewBatch(), nil)
+		}},
+		{name: "a.NewBatch, In(default)", place: "default", make: func() *Batch {
+			return in(a.NewBatch(), spaces["default"])
+		}},
 		{name: "a.NewBatch, In(b)", place: "b", make: func() *Batch { return in(a.NewBatch(), b) }},
-		{name: "NewBatch < NewBatch", place: "", make: func() *Batch { return appended(NewBatch(), filled(NewBatch())) }},
-		{name: "NewBatch < In(nil)", place: "default", make: func() *Batch { return appended(NewBatch(), in(NewBatch(), nil)) }},
-		{name: "NewBatch < db.NewBatch", place: "default", make: func() *Batch { return appended(NewBatch(), filled(db.NewBatch())) }},
-		{name: "NewBatch < a.NewBatch", place: "a", make: func() *Batch { return appended(NewBatch(), filled(a.NewBatch())) }},
-		{name: "db.NewBatch < NewBatch", place: "default", make: func() *Batch { return appended(db.NewBatch(), filled(NewBatch())) }},
-		{name: "db.NewBatch < In(nil)", place: "default", make: func() *Batch { return appended(db.NewBatch(), in(NewBatch(), nil)) }},
-		{name: "db.NewBatch < a.NewBatch", place: "a", make: func() *Batch { return appended(db.NewBatch(), filled(a.NewBatch())) }},
-		{name: "db.NewBatch < a, In(nil)", place: "default", make: func() *Batch { return appended(db.NewBatch(), in(a.NewBatch(), nil)) }},
-		{name: "a.NewBatch < NewBatch", place: "a", make: func() *Batch { return appended(a.NewBatch(), filled(NewBatch())) }},
-		{name: "a.NewBatch < db.NewBatch", place: "default", make: func() *Batch { return appended(a.NewBatch(), filled(db.NewBatch())) }},
-		{name: "a.NewBatch < b.NewBatch", place: "b", make: func() *Batch { return appended(a.NewBatch(), filled(b.NewBatch())) }},
-		{name: "a.NewBatch < In(nil)", place: "default", make: func() *Batch { return appended(a.NewBatch(), in(NewBatch(), nil)) }},
+		{name: "NewBatch < NewBatch", place: "", make: func() *Batch {
+			return appended(NewBatch(), filled(NewBatch()))
+		}},
+		{name: "NewBatch < In(nil)", place: "default", make: func() *Batch {
+			return appended(NewBatch(), in(NewBatch(), nil))
+		}},
+		{name: "NewBatch < db.NewBatch", place: "default", make: func() *Batch {
+			return appended(NewBatch(), filled(db.NewBatch()))
+		}},
+		{name: "NewBatch < a.NewBatch", place: "a", make: func() *Batch {
+			return appended(NewBatch(), filled(a.NewBatch()))
+		}},
+		{name: "db.NewBatch < NewBatch", place: "default", make: func() *Batch {
+			return appended(db.NewBatch(), filled(NewBatch()))
+		}},
+		{name: "db.NewBatch < In(nil)", place: "default", make: func() *Batch {
+			return appended(db.NewBatch(), in(NewBatch(), nil))
+		}},
+		{name: "db.NewBatch < a.NewBatch", place: "a", make: func() *Batch {
+			return appended(db.NewBatch(), filled(a.NewBatch()))
+		}},
+		{name: "db.NewBatch < a, In(nil)", place: "default", make: func() *Batch {
+			return appended(db.NewBatch(), in(a.NewBatch(), nil))
+		}},
+		{name: "a.NewBatch < NewBatch", place: "a", make: func() *Batch {
+			return appended(a.NewBatch(), filled(NewBatch()))
+		}},
+		{name: "a.NewBatch < db.NewBatch", place: "default", make: func() *Batch {
+			return appended(a.NewBatch(), filled(db.NewBatch()))
+		}},
+		{name: "a.NewBatch < b.NewBatch", place: "b", make: func() *Batch {
+			return appended(a.NewBatch(), filled(b.NewBatch()))
+		}},
+		{name: "a.NewBatch < In(nil)", place: "default", make: func() *Batch {
+			return appended(a.NewBatch(), in(NewBatch(), nil))
+		}},
 	} {
 		for _, to := range []batchWriter{db, spaces["default"], a, b} {
 			for _, bytes := range []bool{false, true} {
@@ -164,7 +202,8 @@ func TestBatchKeyspace(t *testing.T) {
 			}
 			for name, k := range spaces {
 				if got := wrote(t, k); got != (name == want) {
-					t.Errorf("%s, written to %s, bytes %v, values that expire %v: written in %s: %v",
+					t.Errorf("%s, written to %s, bytes %v, values that expire %v: written "+
+						"in %s: %v",
 						c.name, storeName(c.to), c.bytes, expire, name, got)
 				}
 			}

@@ -272,7 +272,8 @@ func BenchmarkManyGoroutines(b *testing.B) {
 	cold := mustOpen(b, b.TempDir(), &Options{CacheSize: 1 << 20})
 	defer cold.Close()
 	for i := range fewBlocks {
-		if err := cold.Put(benchKey(make([]byte, 16), uint64(i)), make([]byte, 1000), NoSync); err != nil {
+		if err := cold.Put(benchKey(make([]byte, 16), uint64(i)), make([]byte, 1000),
+			NoSync); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -283,8 +284,12 @@ func BenchmarkManyGoroutines(b *testing.B) {
 		name string
 		do   func(r *rand.Rand, key, buf []byte)
 	}{
-		{"Get", func(r *rand.Rand, key, buf []byte) { _, _ = db.Get(benchKey(key, r.Uint64N(benchKeys)), buf) }},
-		{"Get of one block", func(r *rand.Rand, key, buf []byte) { _, _ = db.Get(benchKey(key, r.Uint64N(8)), buf) }},
+		{"Get", func(r *rand.Rand, key, buf []byte) {
+			_, _ = db.Get(benchKey(key, r.Uint64N(benchKeys)), buf)
+		}},
+		{"Get of one block", func(r *rand.Rand, key, buf []byte) {
+			_, _ = db.Get(benchKey(key, r.Uint64N(8)), buf)
+		}},
 		{"GetNoFill", func(r *rand.Rand, key, buf []byte) {
 			_, _ = cold.GetNoFill(benchKey(key, r.Uint64N(uint64(fewBlocks))), buf)
 		}},

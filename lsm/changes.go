@@ -61,8 +61,9 @@ func (c *Changes) Close() error { return c.c.Close() }
 // Change is one record of the log: a batch that was committed, or several batches of concurrent
 // writers, or of a recovery, that share a record. A batch is never in two Changes.
 type Change struct {
-	Seq   uint64 // the sequence number of the first operation; operation i has Seq + i
-	Batch []byte // the operations in wire form, see docs/format-batch.md; valid until the next call on the feed
+	Seq uint64 // the sequence number of the first operation; operation i has Seq + i
+	// the operations in wire form, see docs/format-batch.md; valid until the next call on the feed
+	Batch []byte
 
 	inside feed.Change
 }
@@ -77,7 +78,8 @@ func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
 func (c Change) Operations() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for o := range c.inside.Operations() {
-			if !yield(Operation{o.Seq, Op(o.Op), o.Key, o.Value, o.Expires, o.Keyspace, o.KeyspaceID}) {
+			if !yield(Operation{o.Seq, Op(o.Op), o.Key, o.Value, o.Expires, o.Keyspace,
+				o.KeyspaceID}) {
 				return
 			}
 		}
@@ -100,10 +102,11 @@ type Op uint8
 
 // The kinds of operations.
 const (
-	OpPut         = Op(feed.OpPut)         // Key gets Value, until Expires if that is not zero
-	OpDelete      = Op(feed.OpDelete)      // Key is deleted
-	OpMerge       = Op(feed.OpMerge)       // Value is an operand for Key
-	OpDeleteRange = Op(feed.OpDeleteRange) // the keys from Key up to, not including, Value are deleted
+	OpPut    = Op(feed.OpPut)    // Key gets Value, until Expires if that is not zero
+	OpDelete = Op(feed.OpDelete) // Key is deleted
+	OpMerge  = Op(feed.OpMerge)  // Value is an operand for Key
+	// the keys from Key up to, not including, Value are deleted
+	OpDeleteRange = Op(feed.OpDeleteRange)
 )
 
 // String is "put", "delete", "merge" or "delete_range".
@@ -122,11 +125,11 @@ type ChangesOptions struct {
 // that is there. A program that continues after a restart stores Change.Next of the last change
 // that it has processed, best in the same batch, and begins there. nil options are the default.
 //
-// The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes and
-// WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with a
-// *GapError, then or when it begins (ErrGap), and so does one that meets sequence numbers that were
-// never in a log, or that the database lost in a crash. A Follower's feed
-// shows what catch-ups have read; it refuses Durable (ErrInvalidArgument) and may meet ErrDirectoryChanged. See
+// The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes
+// and WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with
+// a *GapError, then or when it begins (ErrGap), and so does one that meets sequence numbers that
+// were never in a log, or that the database lost in a crash. A Follower's feed shows what catch-ups
+// have read; it refuses Durable (ErrInvalidArgument) and may meet ErrDirectoryChanged. See
 // docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	if o == nil {
@@ -153,5 +156,6 @@ func changesMetrics(db *store.DB) ChangesMetrics {
 
 // retention is what the options say of logs that are not needed. o is resolved.
 func (o *Options) retention() wal.Retention {
-	return wal.Retention{Bytes: max(o.WALRetentionBytes, 0), For: max(o.WALRetentionTime, 0).Round(time.Millisecond)}
+	return wal.Retention{Bytes: max(o.WALRetentionBytes, 0),
+		For: max(o.WALRetentionTime, 0).Round(time.Millisecond)}
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
-// TestChangesOfFollower compares a follower's feed with what its writer wrote: after each catch-up it has what the follower
-// shows, from the first operation on, through rotations, flushes and reopenings of the writer, as has one that begins anywhere.
+// TestChangesOfFollower compares a follower's feed with what its writer wrote: after each catch-up
+// it has what the follower shows, from the first operation on, through rotations, flushes and
+// reopenings of the writer, as has one that begins anywhere.
 func TestChangesOfFollower(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 0))
@@ -47,14 +48,16 @@ func TestChangesOfFollower(t *testing.T) {
 			must(t, f.CatchUp(context.Background()))
 			seen = append(seen, drain(t, feed)...)
 			if uint64(len(seen)) != f.Metrics().LastSequence {
-				t.Fatalf("%d operations, the follower is at %d", len(seen), f.Metrics().LastSequence)
+				t.Fatalf("%d operations, the follower is at %d", len(seen),
+					f.Metrics().LastSequence)
 			}
 			if !slices.Equal(seen, h.ops) {
 				t.Fatalf("%d operations are others than the %d written", len(seen), len(h.ops))
 			}
 			if len(h.ops) > 0 {
 				from := 1 + rng.IntN(len(h.ops))
-				if got := drain(t, mustChanges(t, f.DB, uint64(from), nil)); !slices.Equal(got, h.ops[from-1:]) {
+				if got := drain(t, mustChanges(t, f.DB, uint64(from), nil)); !slices.Equal(got,
+					h.ops[from-1:]) {
 					t.Fatalf("from %d: %d operations", from, len(got))
 				}
 			}
@@ -63,7 +66,8 @@ func TestChangesOfFollower(t *testing.T) {
 	})
 }
 
-// TestChangesOfFollowerWait has a feed wait for a write of another opening: it comes with the interval, and with CatchUp.
+// TestChangesOfFollowerWait has a feed wait for a write of another opening: it comes with the
+// interval, and with CatchUp.
 func TestChangesOfFollowerWait(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,8 +111,8 @@ func TestChangesOfFollowerWait(t *testing.T) {
 	})
 }
 
-// TestChangesOfFollowerLimits: what a follower cannot know is refused, logs that its writer deleted are a gap, and a feed
-// ends with the directory.
+// TestChangesOfFollowerLimits: what a follower cannot know is refused, logs that its writer deleted
+// are a gap, and a feed ends with the directory.
 func TestChangesOfFollowerLimits(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		dir := t.TempDir() + "/db"
@@ -116,7 +120,8 @@ func TestChangesOfFollowerLimits(t *testing.T) {
 		f, err := OpenFollower(dir, nil)
 		must(t, err)
 		defer f.Close()
-		if _, err := f.Changes(0, &ChangesOptions{Durable: true}); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := f.Changes(0, &ChangesOptions{Durable: true}); !errors.Is(err,
+			ErrInvalidArgument) {
 			t.Error(err)
 		}
 		late, waits := mustChanges(t, f.DB, 1, nil), mustChanges(t, f.DB, 0, nil)
@@ -157,8 +162,8 @@ func TestChangesOfFollowerLimits(t *testing.T) {
 	})
 }
 
-// TestChangesOfFollowerCutBack is TestChangesCutBack for a feed of a follower, which reads the failed record before it is cut
-// off.
+// TestChangesOfFollowerCutBack is TestChangesCutBack for a feed of a follower, which reads the
+// failed record before it is cut off.
 func TestChangesOfFollowerCutBack(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		mem := vfs.NewMem()
@@ -188,14 +193,15 @@ func TestChangesOfFollowerCutBack(t *testing.T) {
 		}
 		must(t, errors.Join(db.Put([]byte("c"), nil, NoSync), db.Put([]byte("d"), nil, NoSync)))
 		must(t, f.CatchUp(context.Background()))
-		if got := drain(t, feed); !slices.Equal(got, []string{`2 put default/"c"=""`, `3 put default/"d"=""`}) {
+		if got := drain(t,
+			feed); !slices.Equal(got, []string{`2 put default/"c"=""`, `3 put default/"d"=""`}) {
 			t.Errorf("%q", got)
 		}
 	})
 }
 
-// TestChangesOfFollowerUpgrade has a follower's feed go on when the writer's directory becomes a native one, or say that it
-// cannot.
+// TestChangesOfFollowerUpgrade has a follower's feed go on when the writer's directory becomes a
+// native one, or say that it cannot.
 func TestChangesOfFollowerUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Format: FormatLevelDB, WALRetentionBytes: 1 << 40}

@@ -70,8 +70,10 @@ func drain(t testing.TB, c *Changes) (ops []string) {
 			ops = append(ops, opText(o))
 			n++
 		}
-		if change.Seq != at || n == 0 || change.Len() != n || change.Next() != at+uint64(n) || c.Position() != change.Next() {
-			t.Fatalf("change %d of %d operations, then %d; want %d of %d", change.Seq, change.Len(), change.Next(), at, n)
+		if change.Seq != at || n == 0 || change.Len() != n || change.Next() != at+uint64(n) ||
+			c.Position() != change.Next() {
+			t.Fatalf("change %d of %d operations, then %d; want %d of %d", change.Seq, change.Len(),
+				change.Next(), at, n)
 		}
 	}
 }
@@ -104,14 +106,19 @@ func TestChangesKinds(t *testing.T) {
 	b.Merge([]byte("d"), []byte("x"))
 	b.DeleteRange([]byte("e"), []byte("f"))
 	b.PutTTL([]byte("g"), []byte("2"), time.Hour)
-	for _, err := range []error{db.Write(b, NoSync), db.DropKeyspace("gone"), db.Delete([]byte("h"), NoSync),
-		db.Update(context.Background(), func(tx *Txn) error { return errors.Join(tx.Put([]byte("i"), nil), tx.Put([]byte("j"), nil)) })} {
+	for _, err := range []error{db.Write(b, NoSync), db.DropKeyspace("gone"),
+		db.Delete([]byte("h"), NoSync),
+		db.Update(context.Background(), func(tx *Txn) error {
+			return errors.Join(tx.Put([]byte("i"), nil), tx.Put([]byte("j"), nil))
+		})} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []string{`1 put default/"a"="1"`, `2 put users/"b"=""`, `3 delete /"c"=""`, `4 merge default/"d"="x"`, `5 delete_range default/"e"="f"`,
-		`6 put default/"g"="2" expires`, `7 delete default/"h"=""`, `8 put default/"i"=""`, `9 put default/"j"=""`}
+	want := []string{`1 put default/"a"="1"`, `2 put users/"b"=""`, `3 delete /"c"=""`,
+		`4 merge default/"d"="x"`, `5 delete_range default/"e"="f"`,
+		`6 put default/"g"="2" expires`, `7 delete default/"h"=""`, `8 put default/"i"=""`,
+		`9 put default/"j"=""`}
 	if got := drain(t, feed); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -139,7 +146,8 @@ func (h *history) write(t testing.TB, db *DB, rng *rand.Rand, mode WriteMode) {
 	b := NewBatch()
 	for range 1 + rng.IntN(h.max) {
 		key, value := fmt.Appendf(nil, "k%d", rng.IntN(500)), make([]byte, rng.IntN(200))
-		o := Operation{Seq: uint64(len(h.ops)) + 1, Op: OpPut, Keyspace: "default", Key: key, Value: value}
+		o := Operation{Seq: uint64(len(h.ops)) + 1, Op: OpPut, Keyspace: "default", Key: key,
+			Value: value}
 		if rng.IntN(4) == 0 {
 			o.Op, o.Value = OpDelete, nil
 			b.Delete(key)
@@ -153,8 +161,8 @@ func (h *history) write(t testing.TB, db *DB, rng *rand.Rand, mode WriteMode) {
 	}
 }
 
-// TestChangesModel: over rotations, flushes and reopenings a feed with enough retention shows each operation once,
-// from any place on, and what it shows rebuilds the database.
+// TestChangesModel: over rotations, flushes and reopenings a feed with enough retention shows each
+// operation once, from any place on, and what it shows rebuilds the database.
 func TestChangesModel(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		s := seed.Of(t)
@@ -177,7 +185,8 @@ func TestChangesModel(t *testing.T) {
 			for _, from := range []int{0, 1, 1 + rng.IntN(len(h.ops)), 1 + rng.IntN(len(h.ops))} {
 				got := drain(t, mustChanges(t, db, uint64(from), nil))
 				if !slices.Equal(got, h.ops[max(from, 1)-1:]) {
-					t.Fatalf("seed %d: from %d: %d operations, want %d", s, from, len(got), len(h.ops)-max(from, 1)+1)
+					t.Fatalf("seed %d: from %d: %d operations, want %d", s, from, len(got),
+						len(h.ops)-max(from, 1)+1)
 				}
 			}
 			if rng.IntN(2) == 0 {
@@ -233,8 +242,8 @@ func sameRebuilt(t *testing.T, db *DB) {
 	}
 }
 
-// TestChangesConcurrent: beside several writers, a feed that waits sees every batch whole and once, in the order in
-// which the database has them.
+// TestChangesConcurrent: beside several writers, a feed that waits sees every batch whole and once,
+// in the order in which the database has them.
 func TestChangesConcurrent(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		const writers, each = 4, 2000
@@ -274,11 +283,13 @@ func TestChangesConcurrent(t *testing.T) {
 			}
 			for o := range change.Operations() {
 				var w, part, i int
-				if _, err := fmt.Sscanf(string(o.Key)+" "+string(o.Value), "%d/%d %d", &w, &part, &i); err != nil {
+				if _, err := fmt.Sscanf(string(o.Key)+" "+string(o.Value), "%d/%d %d", &w, &part,
+					&i); err != nil {
 					t.Fatal(err)
 				}
 				if seen[w] != 3*i+part {
-					t.Fatalf("writer %d: part %d of batch %d after %d operations", w, part, i, seen[w])
+					t.Fatalf("writer %d: part %d of batch %d after %d operations", w, part, i,
+						seen[w])
 				}
 				seen[w]++
 			}
@@ -292,8 +303,8 @@ func TestChangesConcurrent(t *testing.T) {
 	})
 }
 
-// TestChangesWaits: Next waits for a commit without a timer, ends with its context, with the feed and with the
-// database, and nobody is counted as waiting afterwards.
+// TestChangesWaits: Next waits for a commit without a timer, ends with its context, with the feed
+// and with the database, and nobody is counted as waiting afterwards.
 func TestChangesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := opened(t, "/db", &Options{FS: vfs.NewMem()})
@@ -350,8 +361,8 @@ func TestChangesWaits(t *testing.T) {
 	})
 }
 
-// TestChangesGap: without retention, with too little of it, and before the first log, ErrGap says with what to go on; a
-// feed that was open does not go on behind the gap either.
+// TestChangesGap: without retention, with too little of it, and before the first log, ErrGap says
+// with what to go on; a feed that was open does not go on behind the gap either.
 func TestChangesGap(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		o.FS, o.WriteBufferSize = vfs.NewMem(), 64<<10
@@ -371,11 +382,14 @@ func TestChangesGap(t *testing.T) {
 			for _, from := range []uint64{1, 2} {
 				_, err := db.Changes(from, nil)
 				var gap *GapError
-				if !errors.Is(err, ErrGap) || !errors.As(err, &gap) || gap.Asked != from || gap.Next <= from {
+				if !errors.Is(err, ErrGap) || !errors.As(err, &gap) || gap.Asked != from ||
+					gap.Next <= from {
 					t.Fatalf("from %d: %v", from, err)
 				}
-				if got := drain(t, mustChanges(t, db, gap.Next, nil)); !slices.Equal(got, h.ops[gap.Next-1:]) {
-					t.Errorf("from %d on, %d operations, want %d", gap.Next, len(got), len(h.ops)-int(gap.Next)+1)
+				if got := drain(t, mustChanges(t, db, gap.Next, nil)); !slices.Equal(got,
+					h.ops[gap.Next-1:]) {
+					t.Errorf("from %d on, %d operations, want %d", gap.Next, len(got),
+						len(h.ops)-int(gap.Next)+1)
 				}
 				oldest := mustChanges(t, db, 0, nil)
 				if oldest.Position() != gap.Next {
@@ -400,8 +414,8 @@ func TestChangesGap(t *testing.T) {
 	})
 }
 
-// TestRetention: logs go when they exceed the bytes or the time, at once, by the timer and at the next opening, and only
-// then; without limits none is kept.
+// TestRetention: logs go when they exceed the bytes or the time, at once, by the timer and at the
+// next opening, and only then; without limits none is kept.
 func TestRetention(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		synctest.Test(t, func(t *testing.T) {
@@ -450,7 +464,8 @@ func TestRetention(t *testing.T) {
 			db := opened(t, "/db", &o)
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if n, bytes := db.engine.WAL.Retained(); n != 0 || bytes != 0 || logs() > 2 { // the current one, one that stands ready
+			// the current one, one that stands ready
+			if n, bytes := db.engine.WAL.Retained(); n != 0 || bytes != 0 || logs() > 2 {
 				t.Errorf("20 ms: %d logs of %d bytes are kept, %d are there", n, bytes, logs())
 			}
 			mustClose(t, db)
@@ -465,7 +480,8 @@ func TestChangesDurable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o.FS = vfs.NewMem()
 			db := opened(t, "/db", &o)
-			visible, durable := mustChanges(t, db, 1, nil), mustChanges(t, db, 1, &ChangesOptions{Durable: true})
+			visible, durable := mustChanges(t, db, 1, nil), mustChanges(t, db, 1,
+				&ChangesOptions{Durable: true})
 			put := func(key string, mode WriteMode) {
 				t.Helper()
 				if err := db.Put([]byte(key), nil, mode); err != nil {
@@ -474,8 +490,10 @@ func TestChangesDurable(t *testing.T) {
 			}
 			want := func(visibly, durably int) {
 				t.Helper()
-				if a, b := len(drain(t, visible)), len(drain(t, durable)); a != visibly || b != durably {
-					t.Errorf("%d operations are visible and %d durable, want %d and %d", a, b, visibly, durably)
+				if a, b := len(drain(t, visible)), len(drain(t, durable)); a != visibly ||
+					b != durably {
+					t.Errorf("%d operations are visible and %d durable, want %d and %d", a, b,
+						visibly, durably)
 				}
 			}
 			put("a", NoSync)
@@ -508,7 +526,8 @@ func TestChangesDurable(t *testing.T) {
 	})
 }
 
-// TestChangesFaults: whichever call fails once, a feed tells or goes on, and shows each operation once.
+// TestChangesFaults: whichever call fails once, a feed tells or goes on, and shows each operation
+// once.
 func TestChangesFaults(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		o.WriteBufferSize, o.WALRetentionBytes = 64<<10, 1<<40
@@ -587,7 +606,8 @@ func TestChangesFaults(t *testing.T) {
 
 var errPlanted = errors.New("planted")
 
-// TestChangesFailedSync: what a failed sync takes back never appears, and the feed says why it ends.
+// TestChangesFailedSync: what a failed sync takes back never appears, and the feed says why it
+// ends.
 func TestChangesFailedSync(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		var fail atomic.Bool
@@ -610,7 +630,8 @@ func TestChangesFailedSync(t *testing.T) {
 		if err != nil || change.Len() != 1 || change.Seq != 1 {
 			t.Fatalf("%d of %d, %v", change.Seq, change.Len(), err)
 		}
-		if _, err := feed.Next(context.Background()); !errors.Is(err, ErrReadOnly) || !errors.Is(err, errPlanted) {
+		if _, err := feed.Next(context.Background()); !errors.Is(err, ErrReadOnly) ||
+			!errors.Is(err, errPlanted) {
 			t.Errorf("behind the failed write: %v", err)
 		}
 		feed.Close()
@@ -618,8 +639,8 @@ func TestChangesFailedSync(t *testing.T) {
 	})
 }
 
-// TestChangesCutBack: an append that wrote everything and failed for want of space is cut off; its record, which a feed has
-// read by then, does not appear, and the record that takes its place does.
+// TestChangesCutBack: an append that wrote everything and failed for want of space is cut off; its
+// record, which a feed has read by then, does not appear, and the record that takes its place does.
 func TestChangesCutBack(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		var full atomic.Bool
@@ -645,20 +666,22 @@ func TestChangesCutBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(t, errors.Join(put("c"), put("d")))
-		if got := drain(t, feed); !slices.Equal(got, []string{`2 put default/"c"=""`, `3 put default/"d"=""`}) {
+		if got := drain(t,
+			feed); !slices.Equal(got, []string{`2 put default/"c"=""`, `3 put default/"d"=""`}) {
 			t.Errorf("%q", got)
 		}
 	})
 }
 
-// TestChangesIngested has a feed, of the database and of a follower, fail where sequence numbers are of a table that was
-// ingested, and go on behind it.
+// TestChangesIngested has a feed, of the database and of a follower, fail where sequence numbers
+// are of a table that was ingested, and go on behind it.
 func TestChangesIngested(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{WALRetentionBytes: 1 << 40}
 	db := opened(t, filepath.Join(dir, "db"), o)
 	must(t, db.Put([]byte("a"), nil, NoSync))
-	must(t, db.Ingest(context.Background(), nil, writeTable(t, filepath.Join(dir, "table"), o, "b", "", "c", "")))
+	must(t, db.Ingest(context.Background(), nil, writeTable(t, filepath.Join(dir, "table"), o, "b",
+		"", "c", "")))
 	before := db.Metrics().LastSequence
 	must(t, db.Put([]byte("d"), nil, NoSync))
 	f, err := OpenFollower(filepath.Join(dir, "db"), nil)
@@ -670,10 +693,12 @@ func TestChangesIngested(t *testing.T) {
 			t.Fatal(change, ok, err)
 		}
 		gap := (*GapError)(nil)
-		if _, ok, err := feed.TryNext(); ok || !errors.As(err, &gap) || gap.Asked != 2 || gap.Next != before+1 {
+		if _, ok, err := feed.TryNext(); ok || !errors.As(err, &gap) || gap.Asked != 2 ||
+			gap.Next != before+1 {
 			t.Fatal(ok, err)
 		}
-		if got := drain(t, mustChanges(t, db, gap.Next, nil)); len(got) != 1 || !strings.Contains(got[0], `"d"`) {
+		if got := drain(t, mustChanges(t, db, gap.Next, nil)); len(got) != 1 ||
+			!strings.Contains(got[0], `"d"`) {
 			t.Errorf("behind the gap: %q", got)
 		}
 	}
@@ -745,15 +770,17 @@ func BenchmarkChanges(b *testing.B) {
 	}
 }
 
-// TestChangesDamaged: a record that a feed has to show next is damaged while the database is open. The feed fails with the
-// file and the offset, as Open would, and does not call the record gone; so does the feed of a follower.
+// TestChangesDamaged: a record that a feed has to show next is damaged while the database is open.
+// The feed fails with the file and the offset, as Open would, and does not call the record gone; so
+// does the feed of a follower.
 func TestChangesDamaged(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
 		o.WALPreallocate = -1
 		db := opened(t, dir, &o)
 		must(t, db.Put([]byte("a"), nil, Sync))
-		log := filepath.Join(dir, db.engine.Manifest.Format().FileName(base.FileLog, db.engine.WAL.Num()))
+		log := filepath.Join(dir, db.engine.Manifest.Format().FileName(base.FileLog,
+			db.engine.WAL.Num()))
 		at := db.engine.WAL.Size()
 		must(t, db.Put([]byte("b"), nil, Sync))
 		must(t, db.Put([]byte("c"), nil, Sync))
@@ -774,7 +801,8 @@ func TestChangesDamaged(t *testing.T) {
 				t.Fatal(change, ok, err)
 			}
 			var c *CorruptionError
-			if _, ok, err := feed.TryNext(); ok || !errors.As(err, &c) || c.File != filepath.Base(log) || c.Offset != at {
+			if _, ok, err := feed.TryNext(); ok || !errors.As(err, &c) ||
+				c.File != filepath.Base(log) || c.Offset != at {
 				t.Fatal(ok, err)
 			}
 		}

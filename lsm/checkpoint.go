@@ -12,25 +12,26 @@ type CheckpointMetrics struct {
 	Failed       int64         // those that failed
 	Duration     time.Duration // sum, failed ones included
 	TablesLinked uint64        // tables that they share with the database, or with earlier backups
-	TablesCopied uint64        // tables that were copied, of checkpoints because a link was not possible
-	BytesCopied  uint64        // of tables and logs
+	// tables that were copied, of checkpoints because a link was not possible
+	TablesCopied uint64
+	BytesCopied  uint64 // of tables and logs
 }
 
-// Checkpoint makes dir a database of its own that has what this one has now: all keyspaces
-// at one moment between the call and its return, each batch whole, writes without Sync included. All of
-// it is durable when Checkpoint returns. Writes, flushes and compactions go on meanwhile.
+// Checkpoint makes dir a database of its own that has what this one has now: all keyspaces at one
+// moment between the call and its return, each batch whole, writes without Sync included. All of it
+// is durable when Checkpoint returns. Writes, flushes and compactions go on meanwhile.
 //
-// Tables and full logs are hard links; the MANIFEST and the current log are copied. So it takes about as
-// long for a large database as for a small one, and space only for what either database
-// replaces later. Where links do not reach, as on another file system, tables are copied. Nothing that one of the
-// two writes is in a file of the other.
+// Tables and full logs are hard links; the MANIFEST and the current log are copied. So it takes
+// about as long for a large database as for a small one, and space only for what either database
+// replaces later. Where links do not reach, as on another file system, tables are copied. Nothing
+// that one of the two writes is in a file of the other.
 //
 // dir must not exist, or be empty (ErrExists), in a directory that exists, and not lie in the
-// database (ErrInvalidArgument). The copy is made in the directory dir + ".incomplete", which
-// is renamed at the end: nothing is left of a checkpoint that failed, and what a crash leaves
-// is removed by the next one of the same name. Checkpoint ends with ctx's error when ctx is
-// done, with ErrClosed by Close, with the cause if the database became read-only, and with ErrNoSpace
-// or another error of the file system. One that was opened with ReadOnly has checkpoints, too.
+// database (ErrInvalidArgument). The copy is made in the directory dir + ".incomplete", which is
+// renamed at the end: nothing is left of a checkpoint that failed, and what a crash leaves is
+// removed by the next one of the same name. Checkpoint ends with ctx's error when ctx is done, with
+// ErrClosed by Close, with the cause if the database became read-only, and with ErrNoSpace or
+// another error of the file system. One that was opened with ReadOnly has checkpoints, too.
 func (db *DB) Checkpoint(ctx context.Context, dir string) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: Checkpoint needs a context", ErrInvalidArgument)

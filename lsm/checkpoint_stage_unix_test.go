@@ -17,7 +17,8 @@ import (
 // duringCheckpoint opens databases of both formats and calls act once in a checkpoint, when the
 // first file of the copy gets its name. act gets the checkpoint's target, and test the
 // checkpoint's error.
-func duringCheckpoint(t *testing.T, act func(t *testing.T, db *DB, to string), test func(t *testing.T, db *DB, to string, err error)) {
+func duringCheckpoint(t *testing.T, act func(t *testing.T, db *DB, to string),
+	test func(t *testing.T, db *DB, to string, err error)) {
 	var hook atomic.Pointer[func()] // background work of the database calls the file system, too
 	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpLink {
@@ -48,8 +49,8 @@ func duringCheckpoint(t *testing.T, act func(t *testing.T, db *DB, to string), t
 	})
 }
 
-// TestCheckpointStageRemoved: the unfinished copy is nothing to the database. A program that removes it, or
-// its LOCK, or a file in it makes the checkpoint fail, and nothing else.
+// TestCheckpointStageRemoved: the unfinished copy is nothing to the database. A program that
+// removes it, or its LOCK, or a file in it makes the checkpoint fail, and nothing else.
 func TestCheckpointStageRemoved(t *testing.T) {
 	for _, what := range []string{".", "LOCK", "db"} {
 		t.Run(what, func(t *testing.T) {

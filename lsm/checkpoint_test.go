@@ -47,7 +47,8 @@ func eachFormat(t *testing.T, fsys vfs.FS, dir string, test func(t *testing.T, d
 		t.Run(format.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := dir + format.String()
-				db := mustOpen(t, dir, small(Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10}))
+				db := mustOpen(t, dir,
+					small(Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10}))
 				putKeys(t, db, 3000)
 				mustFlush(t, db)
 				putKeys(t, db, 4000)
@@ -64,7 +65,8 @@ func eachFormat(t *testing.T, fsys vfs.FS, dir string, test func(t *testing.T, d
 // other.
 func TestCheckpoint(t *testing.T) {
 	top := t.TempDir()
-	fsys := vfs.NewFault(vfs.Default, func(vfs.Op) vfs.Outcome { // the bubble's clock moves on with each call
+	// the bubble's clock moves on with each call
+	fsys := vfs.NewFault(vfs.Default, func(vfs.Op) vfs.Outcome {
 		return vfs.Outcome{Delay: time.Microsecond}
 	})
 	eachFormat(t, fsys, filepath.Join(top, "db"), func(t *testing.T, db *DB) {
@@ -77,7 +79,8 @@ func TestCheckpoint(t *testing.T) {
 			}
 		}
 		m := db.Metrics().Checkpoints
-		if m.Count != 1 || m.Failed != 0 || tables == 0 || m.TablesLinked != uint64(tables) || m.TablesCopied != 0 || m.BytesCopied == 0 || m.Duration <= 0 {
+		if m.Count != 1 || m.Failed != 0 || tables == 0 || m.TablesLinked != uint64(tables) ||
+			m.TablesCopied != 0 || m.BytesCopied == 0 || m.Duration <= 0 {
 			t.Errorf("%d tables, %+v", tables, m)
 		}
 		if err := db.Delete(key(5), NoSync); err != nil {
@@ -95,7 +98,8 @@ func TestCheckpoint(t *testing.T) {
 		own := contentsOf(t, vfs.Default, db.engine.Dir)
 		for name, b := range was {
 			if strings.HasSuffix(name, ".ldb") || strings.HasSuffix(name, ".loam") {
-				if now, there := own[name]; there && string(now) != string(b) { // an obsolete one may be deleted
+				// an obsolete one may be deleted
+				if now, there := own[name]; there && string(now) != string(b) {
 					t.Errorf("Close changes %s", name)
 				}
 			}
@@ -123,20 +127,23 @@ func TestCheckpoint(t *testing.T) {
 	})
 }
 
-// TestCheckpointOutrun: memtables are flushed, and their logs become obsolete, while the MANIFEST is read.
+// TestCheckpointOutrun: memtables are flushed, and their logs become obsolete, while the MANIFEST
+// is read.
 func TestCheckpointOutrun(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		var db *DB
 		written := 0
 		write := func() {
 			written++
-			if err := errors.Join(db.Put(key(written), key(written), NoSync), db.Flush()); err != nil {
+			if err := errors.Join(db.Put(key(written), key(written), NoSync),
+				db.Flush()); err != nil {
 				t.Error(err)
 			}
 		}
 		var outrun atomic.Bool // the next MANIFEST that is closed was read
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileManifest && outrun.CompareAndSwap(true, false) {
+			if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileManifest &&
+				outrun.CompareAndSwap(true, false) {
 				write()
 				write()
 			}
@@ -163,9 +170,9 @@ func TestCheckpointOutrun(t *testing.T) {
 	}
 }
 
-// TestCheckpointBesideWrites makes checkpoints of keyspaces that are written together,
-// flushed, compacted and dropped: in each, a batch is in all of them or in none, and those before it
-// are, too.
+// TestCheckpointBesideWrites makes checkpoints of keyspaces that are written together, flushed,
+// compacted and dropped: in each, a batch is in all of them or in none, and those before it are,
+// too.
 func TestCheckpointBesideWrites(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := openSpaces(t, fsys, func(o *Options) { o.MaxFileSize = 64 << 10 })
@@ -228,8 +235,10 @@ func TestCheckpointBesideWrites(t *testing.T) {
 			n, _ := strconv.ParseInt(string(v), 10, 64)
 			last = append(last, n)
 		}
-		if last[0] != last[1] || last[0] != last[2] || last[0] < lo || last[0] > hi || !c.RecoveryReport().WasClean {
-			t.Fatalf("checkpoint %d: %v, between %d and %d; %+v", i, last, lo, hi, c.RecoveryReport())
+		if last[0] != last[1] || last[0] != last[2] || last[0] < lo || last[0] > hi ||
+			!c.RecoveryReport().WasClean {
+			t.Fatalf("checkpoint %d: %v, between %d and %d; %+v", i, last, lo, hi,
+				c.RecoveryReport())
 		}
 		for j := max(1, last[0]-999); j <= last[0]; j++ {
 			v, err := mustSpace(t, c, "b").Get(key(int(j%1000)), nil)
@@ -244,13 +253,15 @@ func TestCheckpointBesideWrites(t *testing.T) {
 	mustClose(t, db)
 }
 
-// TestCheckpointOrder: a batch over two keyspaces that is written, and flushed in one of them, while the MANIFEST is
-// read is whole in the copy, or not in it: the logs are taken after the MANIFEST.
+// TestCheckpointOrder: a batch over two keyspaces that is written, and flushed in one of them,
+// while the MANIFEST is read is whole in the copy, or not in it: the logs are taken after the
+// MANIFEST.
 func TestCheckpointOrder(t *testing.T) {
 	dir := t.TempDir()
 	var reading func()
 	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
-		if f := reading; f != nil && op.Kind == vfs.OpOpen && fstest.TypeOf(op.Name) == base.FileManifest {
+		if f := reading; f != nil && op.Kind == vfs.OpOpen &&
+			fstest.TypeOf(op.Name) == base.FileManifest {
 			reading = nil
 			f()
 		}
@@ -282,14 +293,16 @@ func TestCheckpointOrder(t *testing.T) {
 	one, err := db.Has(key(1))
 	other, oerr := space.Has(key(1))
 	if one != other || err != nil || oerr != nil {
-		t.Errorf("of a batch over two keyspaces the copy has: %v, %v; %v, %v", one, other, err, oerr)
+		t.Errorf("of a batch over two keyspaces the copy has: %v, %v; %v, %v", one, other, err,
+			oerr)
 	}
 	mustClose(t, db)
 }
 
 // TestCheckpointWithoutLinks copies tables where links do not reach, with their checksums.
 func TestCheckpointWithoutLinks(t *testing.T) {
-	for _, why := range []error{syscall.EXDEV, syscall.EPERM, syscall.EMLINK, errors.ErrUnsupported} {
+	for _, why := range []error{syscall.EXDEV, syscall.EPERM, syscall.EMLINK,
+		errors.ErrUnsupported} {
 		mem := vfs.NewMem()
 		fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 			if op.Kind == vfs.OpLink {
@@ -301,14 +314,17 @@ func TestCheckpointWithoutLinks(t *testing.T) {
 			mustCompact(t, db) // no compaction is left that would replace the tables
 			tables := liveTables(db)
 			mustCheckpoint(t, db, "copy")
-			if m := db.Metrics().Checkpoints; m.TablesLinked != 0 || m.TablesCopied != uint64(len(tables)) {
+			if m := db.Metrics().Checkpoints; m.TablesLinked != 0 ||
+				m.TablesCopied != uint64(len(tables)) {
 				t.Errorf("%+v", m)
 			}
-			c := mustOpen(t, "copy", &Options{FS: mem.CrashClone(vfs.DropAll()), ErrorIfMissing: true})
+			c := mustOpen(t, "copy", &Options{FS: mem.CrashClone(vfs.DropAll()),
+				ErrorIfMissing: true})
 			wantValues(t, c, 4000)
 			mustClose(t, c)
 			if db.engine.Native() {
-				if err := fstest.Flip(mem, filepath.Join("dbnative", tables[0].Name()), 100); err != nil {
+				if err := fstest.Flip(mem, filepath.Join("dbnative", tables[0].Name()),
+					100); err != nil {
 					t.Fatal(err)
 				}
 				var damage *CorruptionError
@@ -361,7 +377,8 @@ func TestCheckpointRefused(t *testing.T) {
 		{"file/copy", syscall.ENOTDIR, "not a directory"},
 	} {
 		err := db.Checkpoint(context.Background(), filepath.Join(top, c.dir))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("into %s: %v", c.dir, err)
 		}
 	}
@@ -370,7 +387,8 @@ func TestCheckpointRefused(t *testing.T) {
 	if err := db.Checkpoint(context.Background(), ""); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
-	if err := db.Checkpoint(nil, filepath.Join(top, "x")); !errors.Is(err, ErrInvalidArgument) { //nolint:staticcheck // that is the test
+	// nolint:staticcheck // that is the test
+	if err := db.Checkpoint(nil, filepath.Join(top, "x")); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 	mustCheckpoint(t, db, filepath.Join(top, "empty"))
@@ -384,8 +402,8 @@ func TestCheckpointRefused(t *testing.T) {
 	}
 }
 
-// TestCheckpointFails: of a checkpoint that a full disk, its context or Close ends nothing is left, and the
-// database goes on.
+// TestCheckpointFails: of a checkpoint that a full disk, its context or Close ends nothing is left,
+// and the database goes on.
 func TestCheckpointFails(t *testing.T) {
 	mem := vfs.NewMem()
 	var hook atomic.Pointer[func(op vfs.Op) error]
@@ -469,7 +487,8 @@ func TestCheckpointPanics(t *testing.T) {
 	putKeys(t, db, 10)
 	mustFlush(t, db)
 	for range 2 {
-		if err := db.Checkpoint(context.Background(), "copy"); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "boom") {
+		if err := db.Checkpoint(context.Background(), "copy"); !errors.Is(err, ErrReadOnly) ||
+			!strings.Contains(err.Error(), "boom") {
 			t.Errorf("%v", err)
 		}
 		wantNothing(t, mem, "copy")
@@ -502,7 +521,8 @@ func TestCheckpointAgain(t *testing.T) {
 			t.Fatal("nothing was linked")
 		}
 		for _, dir := range []string{"copy", "copy.incomplete", "copy.incomplete/db"} {
-			if _, err := Open(dir, &Options{FS: state.Clone(), ErrorIfMissing: true}); !errors.Is(err, ErrDoesNotExist) && !errors.Is(err, ErrCorruption) {
+			if _, err := Open(dir, &Options{FS: state.Clone(), ErrorIfMissing: true}); !errors.Is(
+				err, ErrDoesNotExist) && !errors.Is(err, ErrCorruption) {
 				t.Errorf("half of a checkpoint, %s: %v", dir, err)
 			}
 		}
@@ -561,7 +581,9 @@ func TestCheckpointBehindUpgrade(t *testing.T) {
 	mustCheckpoint(t, db, "copy")
 	mustClose(t, db)
 	names, err := mem.List("copy")
-	if err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".ldb") }) {
+	if err != nil || slices.ContainsFunc(names, func(n string) bool {
+		return strings.HasSuffix(n, ".ldb")
+	}) {
 		t.Errorf("%v, %v", names, err)
 	}
 	c := mustOpen(t, "copy", &Options{FS: mem, ErrorIfMissing: true})

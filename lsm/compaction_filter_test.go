@@ -26,25 +26,26 @@ type eager struct {
 }
 
 func (f *eager) filter() *CompactionFilter {
-	return &CompactionFilter{Name: "test.Eager", Filter: func(_ int, key, value []byte) (FilterDecision, error) {
-		if n, fails := f.calls.Add(1), f.fails.Load(); fails > 0 && n%fails == 0 {
-			if f.failures.Add(1)%2 == 0 {
-				panic("no nerves")
+	return &CompactionFilter{Name: "test.Eager",
+		Filter: func(_ int, key, value []byte) (FilterDecision, error) {
+			if n, fails := f.calls.Add(1), f.fails.Load(); fails > 0 && n%fails == 0 {
+				if f.failures.Add(1)%2 == 0 {
+					panic("no nerves")
+				}
+				return FilterRemove, errors.New("no network")
 			}
-			return FilterRemove, errors.New("no network")
-		}
-		switch {
-		case len(value) == 0:
-			return FilterKeep, fmt.Errorf("%s has an empty value", key)
-		case value[0] == 'r':
-			return FilterRemove, nil
-		case value[0] == 'c':
-			changed := bytes.Clone(value)
-			changed[0] = 'C'
-			return FilterChange(changed), nil
-		}
-		return FilterKeep, nil
-	}}
+			switch {
+			case len(value) == 0:
+				return FilterKeep, fmt.Errorf("%s has an empty value", key)
+			case value[0] == 'r':
+				return FilterRemove, nil
+			case value[0] == 'c':
+				changed := bytes.Clone(value)
+				changed[0] = 'C'
+				return FilterChange(changed), nil
+			}
+			return FilterKeep, nil
+		}}
 }
 
 // filterModel is a database with an eager filter and what was written to it. A value that
@@ -159,7 +160,8 @@ func (m *filterModel) step() {
 			delete(m.now, string(k))
 			return
 		}
-		v := string("krc"[m.rng.IntN(3)]) + strings.Repeat(string('a'+rune(m.rng.IntN(26))), m.rng.IntN(700))
+		v := string("krc"[m.rng.IntN(3)]) + strings.Repeat(string('a'+rune(m.rng.IntN(26))),
+			m.rng.IntN(700))
 		check(m.db.Put(k, []byte(v), NoSync))
 		m.now[string(k)] = v
 	case n < 900:
@@ -229,8 +231,11 @@ func TestCompactionFilterHistories(t *testing.T) {
 				seed := seed.Of(t)
 				f := &eager{}
 				f.fails.Store(fails)
-				m := &filterModel{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(uint64(seed), 48)), now: map[string]string{},
-					opts: Options{Format: format, CompactionFilter: f.filter(), WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, CacheSize: 1 << 20, L0Compaction: 2}}
+				m := &filterModel{t: t, fs: vfs.NewMem(),
+					rng: rand.New(rand.NewPCG(uint64(seed), 48)), now: map[string]string{},
+					opts: Options{Format: format, CompactionFilter: f.filter(),
+						WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, CacheSize: 1 << 20,
+						L0Compaction: 2}}
 				m.open()
 				for range 6_000 {
 					m.step()
@@ -266,12 +271,13 @@ func TestCompactionFilterFailureIsTold(t *testing.T) {
 		var told []error
 		broken.Store(true)
 		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), L0Compaction: 2,
-			CompactionFilter: &CompactionFilter{Name: "test.Broken", Filter: func(int, []byte, []byte) (FilterDecision, error) {
-				if broken.Load() {
-					panic("out of order")
-				}
-				return FilterKeep, nil
-			}},
+			CompactionFilter: &CompactionFilter{Name: "test.Broken",
+				Filter: func(int, []byte, []byte) (FilterDecision, error) {
+					if broken.Load() {
+						panic("out of order")
+					}
+					return FilterKeep, nil
+				}},
 			Events: &EventListener{BackgroundError: func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -284,8 +290,10 @@ func TestCompactionFilterFailureIsTold(t *testing.T) {
 		}
 		synctest.Wait()
 		m := db.Metrics()
-		if m.Filter.Failed == 0 || !errors.Is(m.BackgroundError, ErrCompactionFilter) || !strings.Contains(m.BackgroundError.Error(), "test.Broken") || m.ReadOnly != nil {
-			t.Fatalf("%d failures, background error %v, read-only %v", m.Filter.Failed, m.BackgroundError, m.ReadOnly)
+		if m.Filter.Failed == 0 || !errors.Is(m.BackgroundError, ErrCompactionFilter) ||
+			!strings.Contains(m.BackgroundError.Error(), "test.Broken") || m.ReadOnly != nil {
+			t.Fatalf("%d failures, background error %v, read-only %v", m.Filter.Failed,
+				m.BackgroundError, m.ReadOnly)
 		}
 		putKeys(t, db, 10)
 		wantValues(t, db, 100)
@@ -295,11 +303,13 @@ func TestCompactionFilterFailureIsTold(t *testing.T) {
 		}
 		synctest.Wait()
 		if m := db.Metrics(); m.BackgroundError != nil || m.Compact.Count <= m.Compact.Failed {
-			t.Fatalf("background error %v, %d compactions, %d failed", m.BackgroundError, m.Compact.Count, m.Compact.Failed)
+			t.Fatalf("background error %v, %d compactions, %d failed", m.BackgroundError,
+				m.Compact.Count, m.Compact.Failed)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) == 0 || !errors.Is(told[0], ErrCompactionFilter) || !strings.Contains(told[0].Error(), "out of order") {
+		if len(told) == 0 || !errors.Is(told[0], ErrCompactionFilter) ||
+			!strings.Contains(told[0].Error(), "out of order") {
 			t.Errorf("the listener was told %v", told)
 		}
 	})
@@ -308,12 +318,14 @@ func TestCompactionFilterFailureIsTold(t *testing.T) {
 func TestCompactionFilterNames(t *testing.T) {
 	for _, c := range []struct{ name, err string }{
 		{"none", ""}, {"prefix:a", ""}, {"prefix:a,%2c%25,%00", ""},
-		{"prefix", "want none or"}, {"suffix:a", "want none or"}, {"prefix:", "empty prefix"}, {"prefix:a,,b", "empty prefix"},
-		{"prefix:%4", "two hexadecimal digits"}, {"prefix:%zz", "two hexadecimal digits"}, {"", "want none or"},
+		{"prefix", "want none or"}, {"suffix:a", "want none or"}, {"prefix:", "empty prefix"},
+		{"prefix:a,,b", "empty prefix"}, {"prefix:%4", "two hexadecimal digits"},
+		{"prefix:%zz", "two hexadecimal digits"}, {"", "want none or"},
 	} {
 		var o Options
 		err := o.Set("compaction_filter", c.name)
-		if c.err == "" && err != nil || c.err != "" && (!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && err != nil || c.err != "" && (!errors.Is(err, ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%q: %v", c.name, err)
 		}
 		if (o.CompactionFilter != nil) != (c.err == "" && c.name != "none") {
@@ -325,7 +337,8 @@ func TestCompactionFilterNames(t *testing.T) {
 	if err := o.Set("compaction_filter", f.Name); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]bool{"a b": true, "a bc": true, "a": false, "\x00\xffx": true, ",%": true, ",": false, "": false} {
+	for key, want := range map[string]bool{"a b": true, "a bc": true, "a": false, "\x00\xffx": true,
+		",%": true, ",": false, "": false} {
 		for _, f := range []*CompactionFilter{f, o.CompactionFilter} {
 			if d, err := f.Filter(1, []byte(key), nil); err != nil || d.Removes() != want {
 				t.Errorf("%s: %q is removed: %v, %v", f.Name, key, d.Removes(), err)
@@ -333,7 +346,8 @@ func TestCompactionFilterNames(t *testing.T) {
 		}
 	}
 	for _, f := range []*CompactionFilter{{Name: "x"}, {Filter: f.Filter}} {
-		if _, err := Open("db", &Options{FS: vfs.NewMem(), CompactionFilter: f}); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := Open("db", &Options{FS: vfs.NewMem(), CompactionFilter: f}); !errors.Is(err,
+			ErrInvalidArgument) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
@@ -344,7 +358,8 @@ func TestCompactionFilterNames(t *testing.T) {
 func TestKeyspacesHaveFiltersOfTheirOwn(t *testing.T) {
 	fsys := vfs.NewMem()
 	for life := range 2 {
-		db := mustOpen(t, "db", &Options{FS: fsys, Format: FormatNative, CompactionFilter: PrefixFilter([]byte("a"))})
+		db := mustOpen(t, "db", &Options{FS: fsys, Format: FormatNative,
+			CompactionFilter: PrefixFilter([]byte("a"))})
 		var o *KeyspaceOptions
 		if life == 0 {
 			o = &KeyspaceOptions{CompactionFilter: PrefixFilter([]byte("b"))}
@@ -357,17 +372,21 @@ func TestKeyspacesHaveFiltersOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Keyspace("plain", &KeyspaceOptions{CompactionFilter: &CompactionFilter{}}); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := db.Keyspace("plain",
+			&KeyspaceOptions{CompactionFilter: &CompactionFilter{}}); !errors.Is(err,
+			ErrInvalidArgument) {
 			t.Errorf("a filter that cannot be asked: %v", err)
 		}
 		for _, k := range []string{"a", "b", "c"} {
-			for _, put := range []func(k, v []byte, m WriteMode) error{db.Put, filtered.Put, plain.Put} {
+			for _, put := range []func(k, v []byte, m WriteMode) error{db.Put, filtered.Put,
+				plain.Put} {
 				if err := put([]byte(k), []byte(k), NoSync); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := errors.Join(db.CompactRange(nil, nil), filtered.CompactRange(nil, nil), plain.CompactRange(nil, nil)); err != nil {
+		if err := errors.Join(db.CompactRange(nil, nil), filtered.CompactRange(nil, nil),
+			plain.CompactRange(nil, nil)); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"bc", "ac", "abc"}

@@ -49,7 +49,8 @@ func conform(t *testing.T, name, expected string, o *Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}, txns: map[string]*Txn{}, points: map[string]SavePoint{}}
+		c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{},
+			txns: map[string]*Txn{}, points: map[string]SavePoint{}}
 		c.open()
 		for line := range strings.Lines(string(steps)) {
 			line = strings.TrimSpace(line)
@@ -83,7 +84,8 @@ func (c *conformer) open() {
 	c.space = c.keyspace("default", "")
 }
 
-// dump goes on in a database in dir, into which a dump is loaded. Package lsm/dump imports this one.
+// dump goes on in a database in dir, into which a dump is loaded. Package lsm/dump imports this
+// one.
 func (c *conformer) dump(dir string) error {
 	o := Options{}
 	if c.options != nil {
@@ -95,9 +97,11 @@ func (c *conformer) dump(dir string) error {
 	}
 	to := mustOpen(c.t, dir, &o)
 	var b bytes.Buffer
-	_, err := transfer.Dump(context.Background(), c.db.engine, &b, transfer.DumpOptions{Codec: block.Snappy, BlockBytes: 100})
+	_, err := transfer.Dump(context.Background(), c.db.engine, &b,
+		transfer.DumpOptions{Codec: block.Snappy, BlockBytes: 100})
 	if err == nil {
-		_, err = transfer.Load(context.Background(), to.engine, &b, transfer.LoadOptions{SyncBytes: 100})
+		_, err = transfer.Load(context.Background(), to.engine, &b,
+			transfer.LoadOptions{SyncBytes: 100})
 	}
 	mustClose(c.t, c.db)
 	c.db, c.dir = to, dir
@@ -138,7 +142,8 @@ func percentEncode(b []byte) string {
 	}
 	var s strings.Builder
 	for _, c := range b {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' ||
+			c == '_' || c == '.' {
 			s.WriteByte(c)
 		} else {
 			fmt.Fprintf(&s, "%%%02x", c)
@@ -214,7 +219,8 @@ func (c *conformer) run(op string, args []string) {
 		c.iter(c.space, args)
 	case "seek", "seeklt":
 		it := c.space.Iter(nil)
-		ok := op == "seek" && it.SeekGE(percentDecode(args[0])) || op == "seeklt" && it.SeekLT(percentDecode(args[0]))
+		ok := op == "seek" && it.SeekGE(percentDecode(args[0])) || op == "seeklt" &&
+			it.SeekLT(percentDecode(args[0]))
 		if ok {
 			c.print("%s %s", percentEncode(it.Key()), percentEncode(it.Value()))
 		} else {
@@ -268,7 +274,8 @@ func (c *conformer) native(op string, args []string) {
 	case "merge":
 		c.ok(c.space.Merge(percentDecode(args[0]), percentDecode(args[1]), NoSync))
 	case "expire":
-		c.ok(c.space.PutTTL(percentDecode(args[0]), percentDecode(args[1]), seconds(c.t, args[2]), NoSync))
+		c.ok(c.space.PutTTL(percentDecode(args[0]), percentDecode(args[1]), seconds(c.t, args[2]),
+			NoSync))
 	case "left":
 		c.left(percentDecode(args[0]))
 	case "gone":
@@ -303,7 +310,8 @@ func (c *conformer) changes(op string) {
 			break
 		}
 		for o := range change.Operations() {
-			line := fmt.Sprintf("%v %s %s %s", o.Op, cmp.Or(o.Keyspace, "-"), percentEncode(o.Key), percentEncode(o.Value))
+			line := fmt.Sprintf("%v %s %s %s", o.Op, cmp.Or(o.Keyspace, "-"), percentEncode(o.Key),
+				percentEncode(o.Value))
 			if !o.Expires.IsZero() {
 				line += " expires"
 			}
@@ -346,7 +354,8 @@ func (c *conformer) swap(op string, args []string) {
 	var done bool
 	var err error
 	if op == "cas" {
-		done, err = c.space.CompareAndSwap(percentDecode(args[0]), value(args[1]), value(args[2]), NoSync)
+		done, err = c.space.CompareAndSwap(percentDecode(args[0]), value(args[1]), value(args[2]),
+			NoSync)
 	} else {
 		done, err = c.space.PutIfAbsent(percentDecode(args[0]), percentDecode(args[1]), NoSync)
 	}
@@ -566,7 +575,8 @@ func (c *conformer) ingest(args []string) error {
 // pairs are keys and values.
 func pairs(args []string) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for i := 0; i < len(args) && yield(percentDecode(args[i]), percentDecode(args[i+1])); i += 2 {
+		for i := 0; i < len(args) &&
+			yield(percentDecode(args[i]), percentDecode(args[i+1])); i += 2 {
 		}
 	}
 }

@@ -20,12 +20,12 @@ type reader struct {
 	at    *tree.Snapshot // nil: the present
 }
 
-// Open opens the database in dir, and creates it when there is none unless
-// o.ErrorIfMissing. A nil o means the defaults. The directory is locked until
-// Close: within this process and against others, LevelDB and goleveldb among
-// them. LevelDB in this process (plyvel, say) is not kept out, and drops the lock against other
-// processes when it closes the LOCK file, see docs/guarantees.md. A new database has the format that Options.Format says. Any LevelDB directory
-// opens, and stays one; RecoveryReport says what an unclean end cost.
+// Open opens the database in dir, and creates it when there is none unless o.ErrorIfMissing. A nil
+// o means the defaults. The directory is locked until Close: within this process and against
+// others, LevelDB and goleveldb among them. LevelDB in this process (plyvel, say) is not kept out,
+// and drops the lock against other processes when it closes the LOCK file, see docs/guarantees.md.
+// A new database has the format that Options.Format says. Any LevelDB directory opens, and stays
+// one; RecoveryReport says what an unclean end cost.
 //
 // It fails with ErrInvalidArgument (an option, the name ""), ErrLocked, ErrDoesNotExist, ErrExists,
 // ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed
@@ -83,8 +83,9 @@ type DroppedLog struct {
 func (db *DB) RecoveryReport() RecoveryReport {
 	found := &db.engine.Recovery
 	r := RecoveryReport{
-		Logs: found.Logs, Records: found.Records, Entries: found.Entries, TornBytes: found.TornBytes, SetAside: found.SetAside,
-		LastSeq: uint64(found.LastSeq), WasClean: len(found.Dropped) == 0,
+		Logs: found.Logs, Records: found.Records, Entries: found.Entries,
+		TornBytes: found.TornBytes, SetAside: found.SetAside, LastSeq: uint64(found.LastSeq),
+		WasClean: len(found.Dropped) == 0,
 	}
 	for _, d := range found.Dropped {
 		r.Dropped = append(r.Dropped, DroppedLog(d))

@@ -89,7 +89,12 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		{"Has", func() { db.Has(next()) }},
 		{"Put", func() { db.Put(next(), val, NoSync) }},
 		{"Delete", func() { db.Delete(keys[0][:5], NoSync) }},
-		{"Write", func() { batch.Clear(); batch.Put(next(), val); batch.Put(next(), val); db.Write(batch, NoSync) }},
+		{"Write", func() {
+			batch.Clear()
+			batch.Put(next(), val)
+			batch.Put(next(), val)
+			db.Write(batch, NoSync)
+		}},
 		{"Next", func() {
 			if !it.Next() {
 				it.First()

@@ -58,8 +58,10 @@ func TestEmptyName(t *testing.T) {
 		refuse("Destroy", lsm.Destroy("", nil))
 		refuse("Upgrade", lsm.Upgrade("", nil))
 		refuse("Checkpoint", db.Checkpoint(ctx, ""))
-		refuse("Export from", lsm.Export(ctx, "", filepath.Join(dir, "out"), lsm.FormatNative, nil, nil))
-		refuse("Export to", lsm.Export(ctx, filepath.Join(dir, "db"), "", lsm.FormatNative, nil, nil))
+		refuse("Export from", lsm.Export(ctx, "", filepath.Join(dir, "out"), lsm.FormatNative, nil,
+			nil))
+		refuse("Export to", lsm.Export(ctx, filepath.Join(dir, "db"), "", lsm.FormatNative, nil,
+			nil))
 		refuse("Restore", folder.Restore(ctx, info.ID, "", nil))
 		_, err = backup.Open("", nil)
 		refuse("a folder of backups", err)

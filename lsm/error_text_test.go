@@ -26,8 +26,10 @@ func checkText(t *testing.T, err error) {
 		t.Errorf("a prefix in %q", text)
 	}
 	for _, sentinel := range []error{
-		ErrNotFound, ErrCorruption, ErrReadOnly, ErrLocked, ErrBusy, ErrInvalidArgument, ErrNotADatabase, ErrExists,
-		ErrDoesNotExist, ErrComparerMismatch, ErrNoMergeOperator, ErrMergeFailed, ErrTooLarge, ErrDirectoryChanged, ErrNeedsNative, ErrNoKeyspace, ErrNoSpace, ErrNoMemory, ErrTooManyFiles,
+		ErrNotFound, ErrCorruption, ErrReadOnly, ErrLocked, ErrBusy, ErrInvalidArgument,
+		ErrNotADatabase, ErrExists, ErrDoesNotExist, ErrComparerMismatch, ErrNoMergeOperator,
+		ErrMergeFailed, ErrTooLarge, ErrDirectoryChanged, ErrNeedsNative, ErrNoKeyspace, ErrNoSpace,
+		ErrNoMemory, ErrTooManyFiles,
 	} {
 		if words := sentinel.Error(); strings.Count(text, words) > 1 {
 			t.Errorf("%q is said twice in %q", words, text)
@@ -54,7 +56,8 @@ func errorsOf(t *testing.T, fsys vfs.FS, dir string) (failed int) {
 		}
 		for i := range 3 {
 			for j := range 20 {
-				note(db.Put(fmt.Appendf(nil, "%d-%d", i, j), make([]byte, 200), []WriteMode{NoSync, Sync}[j/10]))
+				note(db.Put(fmt.Appendf(nil, "%d-%d", i, j), make([]byte, 200),
+					[]WriteMode{NoSync, Sync}[j/10]))
 			}
 			note(db.Flush())
 		}
@@ -104,7 +107,8 @@ func TestErrorTextsOfDamage(t *testing.T) {
 	errorsOf(t, mem, "db")
 	db := mustOpen(t, "db", small(Options{FS: mem}))
 	mustPut(t, db, 1)
-	if err := errors.Join(db.Flush(), db.Put([]byte("k"), []byte("v"), NoSync), db.Close()); err != nil {
+	if err := errors.Join(db.Flush(), db.Put([]byte("k"), []byte("v"), NoSync),
+		db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	files, err := fstest.Tree(mem, "db")
@@ -156,7 +160,9 @@ func TestErrorTextsOfMisuse(t *testing.T) {
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := base.Comparer{Name: "other", Compare: func(a, b []byte) int { return strings.Compare(string(a), string(b)) }}
+	other := base.Comparer{Name: "other", Compare: func(a, b []byte) int {
+		return strings.Compare(string(a), string(b))
+	}}
 	open := func(dir string, o Options) error {
 		o.FS = mem
 		db, err := Open(dir, &o)

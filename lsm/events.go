@@ -30,7 +30,8 @@ func (n *notifier) FlushBegin() {
 }
 
 // FlushEnd tells of a flush.
-func (n *notifier) FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error) {
+func (n *notifier) FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration,
+	err error) {
 	if f := n.listener.FlushEnd; f != nil {
 		info := FlushInfo{Bytes: memtable, Output: tableInfos(added), Duration: d, Err: err}
 		n.events.Post(func() { f(info) })
@@ -46,7 +47,8 @@ func (n *notifier) CompactionBegin(plan *picker.Plan) {
 }
 
 // CompactionEnd tells how a compaction ended.
-func (n *notifier) CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error) {
+func (n *notifier) CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration,
+	err error) {
 	if f := n.listener.CompactionEnd; f != nil {
 		info := compactionInfo(plan)
 		info.Output, info.Duration, info.Err = tableInfos(added), d, err
@@ -72,7 +74,8 @@ func (n *notifier) JobFailed(_ string, err error) {
 func (n *notifier) MergeFailed(err error) { n.JobFailed("", err) }
 
 func compactionInfo(plan *picker.Plan) CompactionInfo {
-	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel, TrivialMove: plan.TrivialMove}
+	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel,
+		TrivialMove: plan.TrivialMove}
 	plan.Files(func(level int, m *manifest.FileMeta) {
 		info.Inputs = append(info.Inputs, TableInfo{Number: m.Num, Level: level, Size: m.Size})
 	})

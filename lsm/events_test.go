@@ -101,7 +101,8 @@ func plug(f func(string)) (*gatedFS, *Options) {
 // TestListenerMayClose closes the database from within each call that tells of a
 // failure and of a stall.
 func TestListenerMayClose(t *testing.T) {
-	for _, from := range []string{"ReadOnly", "WriteStall", "FlushEnd", "log: database is now read-only"} {
+	for _, from := range []string{"ReadOnly", "WriteStall", "FlushEnd",
+		"log: database is now read-only"} {
 		t.Run(from, func(t *testing.T) {
 			var db atomic.Pointer[DB]
 			closed := make(chan error, 100)
@@ -118,7 +119,8 @@ func TestListenerMayClose(t *testing.T) {
 				if err := <-closed; err != nil && !strings.Contains(err.Error(), "input/output") {
 					t.Error(err)
 				}
-				if err := db.Load().Put(key(1), nil, NoSync); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrReadOnly) {
+				if err := db.Load().Put(key(1), nil, NoSync); !errors.Is(err, ErrClosed) &&
+					!errors.Is(err, ErrReadOnly) {
 					t.Errorf("after Close: %v", err)
 				}
 			})
@@ -130,7 +132,8 @@ func TestListenerMayClose(t *testing.T) {
 // becomes read-only, and every later error, Metrics and the ReadOnly event say why,
 // with the stack.
 func TestPanicInListenerIsTold(t *testing.T) {
-	for _, from := range []string{"WriteStall", "FlushBegin", "CompactionEnd", "log: flush failed; it will be retried"} {
+	for _, from := range []string{"WriteStall", "FlushBegin", "CompactionEnd",
+		"log: flush failed; it will be retried"} {
 		t.Run(from, func(t *testing.T) {
 			told := make(chan error, 1)
 			_, o := plug(nil)
@@ -153,10 +156,11 @@ func TestPanicInListenerIsTold(t *testing.T) {
 				}
 				event := <-told
 				for what, err := range map[string]error{
-					"the event": event, "Put": db.Put(key(2), nil, NoSync), "Metrics": db.Metrics().ReadOnly,
-					"Flush": db.Flush(), "Resume": db.Resume(),
+					"the event": event, "Put": db.Put(key(2), nil, NoSync),
+					"Metrics": db.Metrics().ReadOnly, "Flush": db.Flush(), "Resume": db.Resume(),
 				} {
-					if err == nil || !strings.Contains(err.Error(), "the user's "+from) || !strings.Contains(err.Error(), "events_test.go") {
+					if err == nil || !strings.Contains(err.Error(), "the user's "+from) ||
+						!strings.Contains(err.Error(), "events_test.go") {
 						t.Errorf("%s says %.100v", what, err)
 					}
 				}
@@ -173,7 +177,8 @@ func TestPanicInListenerIsTold(t *testing.T) {
 // TestBlockedListenerStopsNobody blocks the listener and the logger: writes,
 // flushes and Close go on.
 func TestBlockedListenerStopsNobody(t *testing.T) {
-	for _, from := range []string{"WriteStall", "FlushBegin", "log: flush failed; it will be retried"} {
+	for _, from := range []string{"WriteStall", "FlushBegin",
+		"log: flush failed; it will be retried"} {
 		t.Run(from, func(t *testing.T) {
 			gate := make(chan struct{})
 			defer close(gate)
@@ -214,10 +219,13 @@ func TestPanicInComparerDuringCommit(t *testing.T) {
 		}
 		return BytewiseComparer.Compare(a, b)
 	}
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Comparer: &cmp, Events: &EventListener{ReadOnly: func(err error) { told <- err }}}))
+	db := mustOpen(t, "db",
+		small(Options{FS: vfs.NewMem(), Comparer: &cmp,
+			Events: &EventListener{ReadOnly: func(err error) { told <- err }}}))
 	hang.Within(t, "a panic under the lead", func() {
 		err := db.engine.Pipeline.Exclusive(func() error { panic("comparer broke") })
-		for what, err := range map[string]error{"the caller": err, "the event": <-told, "Metrics": db.Metrics().ReadOnly, "Put": db.Put(key(1), nil, NoSync)} {
+		for what, err := range map[string]error{"the caller": err, "the event": <-told,
+			"Metrics": db.Metrics().ReadOnly, "Put": db.Put(key(1), nil, NoSync)} {
 			if err == nil || !strings.Contains(err.Error(), "comparer broke") {
 				t.Errorf("%s says %.100v", what, err)
 			}
@@ -235,7 +243,8 @@ func TestPanicInOpenHasAStack(t *testing.T) {
 		return vfs.Outcome{}
 	})
 	_, err := Open("db", &Options{FS: fsys})
-	if err == nil || !strings.Contains(err.Error(), "file system broke") || !strings.Contains(err.Error(), "events_test.go") {
+	if err == nil || !strings.Contains(err.Error(), "file system broke") ||
+		!strings.Contains(err.Error(), "events_test.go") {
 		t.Errorf("Open says %.200v", err)
 	}
 }

@@ -74,6 +74,7 @@ func ExampleOSFS() {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(fsys.logs.Load()-before, "syncs of the log,", fsys.tables.Load() > 0, "for other files")
+	fmt.Println(fsys.logs.Load()-before, "syncs of the log,", fsys.tables.Load() > 0,
+		"for other files")
 	// Output: 2 syncs of the log, true for other files
 }

@@ -22,7 +22,8 @@ func ExampleDB_Ingest() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if err := errors.Join(db.Put([]byte("ann"), []byte("old"), lsm.NoSync), db.Put([]byte("bob"), []byte("old"), lsm.NoSync)); err != nil {
+	if err := errors.Join(db.Put([]byte("ann"), []byte("old"), lsm.NoSync),
+		db.Put([]byte("bob"), []byte("old"), lsm.NoSync)); err != nil {
 		log.Fatal(err)
 	}
 
@@ -33,7 +34,8 @@ func ExampleDB_Ingest() {
 	}
 	defer w.Close() // after a failure it removes the file
 	// Keys ascend.
-	if err := errors.Join(w.Put([]byte("ann"), []byte("new")), w.Delete([]byte("bob")), w.Put([]byte("carl"), []byte("new")), w.Finish()); err != nil {
+	if err := errors.Join(w.Put([]byte("ann"), []byte("new")), w.Delete([]byte("bob")),
+		w.Put([]byte("carl"), []byte("new")), w.Finish()); err != nil {
 		log.Fatal(err)
 	}
 	if err := db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, table); err != nil {
@@ -66,7 +68,8 @@ func ExampleDB_BulkLoad() {
 	err = db.BulkLoad(context.Background(), func(yield func(key, value []byte) bool) {
 		var key, value []byte
 		for n := 9; n > 0; n -= 2 {
-			key, value = fmt.Appendf(key[:0], "%d", n), fmt.Appendf(value[:0], "%d squared is %d", n, n*n)
+			key, value = fmt.Appendf(key[:0], "%d", n), fmt.Appendf(value[:0], "%d squared is %d",
+				n, n*n)
 			if !yield(key, value) {
 				return
 			}

@@ -17,7 +17,8 @@ func ExampleCompressionByLevel() {
 
 	// Flushed tables are written as they come; what is merged is packed.
 	byLevel := lsm.CompressionByLevel(lsm.NoCompression, lsm.ZstdCompression)
-	db, err := lsm.Open(dir, &lsm.Options{Compression: byLevel, PrefixLength: 8, CompactionDirectIO: true})
+	db, err := lsm.Open(dir, &lsm.Options{Compression: byLevel, PrefixLength: 8,
+		CompactionDirectIO: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func ExampleDB_DeleteRange() {
 	for day := 1; day <= 30; day++ {
 		db.Put(fmt.Appendf(nil, "log/2024-06-%02d", day), []byte("..."), lsm.NoSync)
 	}
-	if err := db.DeleteRange([]byte("log/2024-06-01"), []byte("log/2024-06-29"), lsm.NoSync); err != nil {
+	if err := db.DeleteRange([]byte("log/2024-06-01"), []byte("log/2024-06-29"),
+		lsm.NoSync); err != nil {
 		log.Fatal(err)
 	}
 	for key := range db.All(nil, nil, &err) {
@@ -237,7 +238,8 @@ func ExampleUpgrade() {
 		err = lsm.Upgrade(dir+"/db", nil)
 	}
 	if err == nil {
-		err = lsm.Export(context.Background(), dir+"/db", dir+"/leveldb", lsm.FormatLevelDB, nil, nil)
+		err = lsm.Export(context.Background(), dir+"/db", dir+"/leveldb", lsm.FormatLevelDB, nil,
+			nil)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -350,13 +352,16 @@ func ExampleDB_PutTTL() {
 	}
 	defer os.RemoveAll(dir)
 	now := time.Unix(1_700_000_000, 0)
-	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative, Clock: func() time.Time { return now }})
+	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative, Clock: func() time.Time {
+		return now
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 
-	if err := db.PutTTL([]byte("session"), []byte("alice"), 30*time.Minute, lsm.NoSync); err != nil {
+	if err := db.PutTTL([]byte("session"), []byte("alice"), 30*time.Minute,
+		lsm.NoSync); err != nil {
 		log.Fatal(err)
 	}
 	now = now.Add(20 * time.Minute)
@@ -377,7 +382,8 @@ func ExampleNewResources() {
 	}
 	defer os.RemoveAll(dir)
 
-	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 256 << 20, BackgroundJobs: 2, IOBytesPerSecond: 100 << 20, OpenFiles: 500})
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 256 << 20, BackgroundJobs: 2,
+		IOBytesPerSecond: 100 << 20, OpenFiles: 500})
 	defer res.Close()
 	users, err := lsm.Open(filepath.Join(dir, "users"), &lsm.Options{Resources: res})
 	if err != nil {

@@ -51,7 +51,8 @@ func (b *Batch) expiring(value []byte, ttl time.Duration) ([]byte, bool) {
 	if err != nil && b.b.Err == nil {
 		b.b.Err = err
 	}
-	return base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds), err == nil
+	return base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...),
+		base.Relative|seconds), err == nil
 }
 
 // PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.

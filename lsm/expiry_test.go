@@ -16,7 +16,8 @@ func TestTTLFirstBatch(t *testing.T) {
 		"bytes": func(s *ttlStore, b *Batch) error { return s.WriteBytes(b.Bytes(), NoSync) },
 		"txn": func(s *ttlStore, _ *Batch) error {
 			return s.Update(context.Background(), func(tx *Txn) error {
-				return errors.Join(tx.PutTTL([]byte("a"), u64(1), 10*time.Second), tx.Merge([]byte("a"), u64(2)))
+				return errors.Join(tx.PutTTL([]byte("a"), u64(1), 10*time.Second),
+					tx.Merge([]byte("a"), u64(2)))
 			})
 		},
 	}
@@ -27,7 +28,8 @@ func TestTTLFirstBatch(t *testing.T) {
 			b.PutTTL([]byte("a"), u64(1), 10*time.Second)
 			b.Merge([]byte("a"), u64(2))
 			s.ok(write(s, b))
-			if left, expires, err := s.TTL([]byte("a")); left != 10*time.Second || !expires || err != nil {
+			if left, expires, err := s.TTL([]byte("a")); left != 10*time.Second || !expires ||
+				err != nil {
 				t.Error(left, expires, err)
 			}
 			if got := contents(t, s, "a"); got != "a="+string(u64(3)) {
@@ -71,7 +73,9 @@ func TestTTLFirstSecond(t *testing.T) {
 		snap := s.Snapshot()
 		it := s.Iter(nil)
 		s.clock.now = time.Unix(20, 0)
-		for _, settle := range []func() error{func() error { return nil }, s.Flush, func() error { return s.CompactRange(nil, nil) }} {
+		for _, settle := range []func() error{func() error {
+			return nil
+		}, s.Flush, func() error { return s.CompactRange(nil, nil) }} {
 			s.ok(settle())
 			if got := contents(t, snap, "a"); got != "a=1" {
 				t.Errorf("%v: snapshot: %q", start, got)

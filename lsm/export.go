@@ -7,11 +7,11 @@ import (
 	"github.com/loamdb/loam/internal/feature/transfer"
 )
 
-// Export writes what the database in dir holds into a new database in to, in a format
-// that may be another one: the newest entry of each key, of all keyspaces. dir is opened as with ReadOnly
-// and stays as it is. Export reads and writes everything once; progress, unless nil, is
-// told after each quarter of a MiB how many bytes of keys and values were written, and how
-// many bytes the tables of dir have. It ends with ctx's error when ctx is done.
+// Export writes what the database in dir holds into a new database in to, in a format that may be
+// another one: the newest entry of each key, of all keyspaces. dir is opened as with ReadOnly and
+// stays as it is. Export reads and writes everything once; progress, unless nil, is told after each
+// quarter of a MiB how many bytes of keys and values were written, and how many bytes the tables of
+// dir have. It ends with ctx's error when ctx is done.
 //
 // It fails with ErrExists if there is something in to, with ErrInvalidArgument, before it
 // writes anything, if there are entries of kinds or, in LevelDB's format, keyspaces that
@@ -21,7 +21,8 @@ import (
 // checkpoint or restored backup of that name removes. to may not lie in dir.
 //
 // o is as for Open: how dir is opened and the tables of to are written.
-func Export(ctx context.Context, dir, to string, format Format, o *Options, progress func(written, of uint64)) error {
+func Export(ctx context.Context, dir, to string, format Format, o *Options,
+	progress func(written, of uint64)) error {
 	src := Options{}
 	if o != nil {
 		src = *o
@@ -29,7 +30,8 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options, prog
 	src.DefaultTTL = 0 // values keep the time that they have
 	dst := src
 	src.ReadOnly, src.ErrorIfExists = true, false
-	dst.Format, dst.ReadOnly, dst.ErrorIfMissing, dst.ErrorIfExists, dst.DisableCompaction = format, false, false, true, true
+	dst.Format, dst.ReadOnly, dst.ErrorIfMissing, dst.ErrorIfExists, dst.DisableCompaction =
+		format, false, false, true, true
 	from, err := src.resolve()
 	if err != nil {
 		return fmt.Errorf("exporting: %w", err)

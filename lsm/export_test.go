@@ -34,7 +34,8 @@ func contentsOf(t *testing.T, fsys vfs.FS, dir string) map[string][]byte {
 func sameContents(t *testing.T, before, after map[string][]byte) {
 	t.Helper()
 	if !maps.EqualFunc(before, after, bytes.Equal) {
-		t.Errorf("%d files of %v became %v", len(before), slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+		t.Errorf("%d files of %v became %v", len(before), slices.Sorted(maps.Keys(before)),
+			slices.Sorted(maps.Keys(after)))
 	}
 }
 
@@ -92,7 +93,8 @@ func TestExportRefuses(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v; want %v, %q", err, want, words)
 		}
-		if names, _ := fsys.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.incomplete") {
+		if names, _ := fsys.List("/"); slices.Contains(names, "to") ||
+			slices.Contains(names, "to.incomplete") {
 			t.Errorf("left are %v", names)
 		}
 	}
@@ -102,7 +104,9 @@ func TestExportRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := db.engine.Manifest.Current(base.DefaultKeyspace)
-	f := v.Levels[slices.IndexFunc(v.Levels[:], func(l manifest.Level) bool { return len(l.Files) > 0 })].Files[0]
+	f := v.Levels[slices.IndexFunc(v.Levels[:], func(l manifest.Level) bool {
+		return len(l.Files) > 0
+	})].Files[0]
 	f.Kinds |= 1 << base.KindMerge // a later version of Loam
 	v.Unref()
 	if err := db.engine.Manifest.StartManifest(); err != nil {
@@ -132,7 +136,8 @@ func TestExportLeavesOthersAlone(t *testing.T) {
 		mustClose(t, db)
 	}
 	ctx := context.Background()
-	if err := Export(ctx, at("db"), at("to"), FormatNative, nil, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "to.incomplete") {
+	if err := Export(ctx, at("db"), at("to"), FormatNative, nil, nil); !errors.Is(err, ErrExists) ||
+		!strings.Contains(err.Error(), "to.incomplete") {
 		t.Errorf("beside a database: %v", err)
 	}
 	db := mustOpen(t, at("to.incomplete"), &Options{ErrorIfMissing: true})
@@ -142,13 +147,15 @@ func TestExportLeavesOthersAlone(t *testing.T) {
 	mustClose(t, db)
 	t.Chdir(dir)
 	for _, to := range []string{at("db/sub"), "db/sub", at("db")} {
-		if err := Export(ctx, at("db"), to, FormatNative, nil, nil); !errors.Is(err, ErrInvalidArgument) {
+		if err := Export(ctx, at("db"), to, FormatNative, nil,
+			nil); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
 }
 
-// TestExportChdir: an export writes where it was told to, whatever becomes of the working directory.
+// TestExportChdir: an export writes where it was told to, whatever becomes of the working
+// directory.
 func TestExportChdir(t *testing.T) {
 	dir := t.TempDir()
 	db := mustOpen(t, filepath.Join(dir, "db"), nil)
@@ -166,7 +173,8 @@ func TestExportChdir(t *testing.T) {
 			}
 			return vfs.Outcome{}
 		})
-		if err := Export(context.Background(), "db", format.String(), format, &Options{FS: fsys}, nil); err != nil {
+		if err := Export(context.Background(), "db", format.String(), format, &Options{FS: fsys},
+			nil); err != nil {
 			t.Errorf("%v: %v", format, err)
 			continue
 		}
@@ -204,7 +212,8 @@ func TestExportFaults(t *testing.T) {
 			failed++
 		}
 		if !whole {
-			if names, _ := mem.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.incomplete") {
+			if names, _ := mem.List("/"); slices.Contains(names, "to") ||
+				slices.Contains(names, "to.incomplete") {
 				t.Fatalf("call %d: %v; left are %v", i, err, names)
 			}
 		}

@@ -19,7 +19,8 @@ import (
 var (
 	// ErrNotFound: the key has no value.
 	ErrNotFound = base.ErrNotFound
-	// ErrClosed: the database, snapshot, iterator or another object has been closed; the text says which.
+	// ErrClosed: the database, snapshot, iterator or another object has been closed; the text says
+	// which.
 	ErrClosed = base.ErrClosed
 	// ErrCorruption: bytes on disk are damaged; errors.As with
 	// *CorruptionError gives file, offset and reason.
@@ -71,7 +72,8 @@ var (
 	// The next three are shortages: no later operation fails because of one,
 	// and what the background has to do is tried again, at once after Resume.
 
-	// ErrNoSpace: a shortage that heals. The disk or a quota is full, or a file would pass RLIMIT_FSIZE.
+	// ErrNoSpace: a shortage that heals. The disk or a quota is full, or a file would pass
+	// RLIMIT_FSIZE.
 	ErrNoSpace = base.ErrNoSpace
 	// ErrNoMemory: a shortage that heals. The system refused memory.
 	ErrNoMemory = base.ErrNoMemory
@@ -134,7 +136,8 @@ type Comparer = base.Comparer
 //     applied in their order, oldest first. Where it returns an error, reads of the key fail
 //     with ErrMergeFailed, and nothing is lost.
 //   - Partial returns one operand that does what left does and right after it, whatever the
-//     existing value is; with false the two stay two operands. It must be associative. nil: there is none.
+//     existing value is; with false the two stay two operands. It must be associative. nil: there
+//     is none.
 //
 // Both may append the result to dst, which is empty, to save an allocation. They must be pure
 // and safe for concurrent use, and keep or change none of their arguments. A panic counts as
@@ -247,8 +250,9 @@ const (
 	ZstdCompression
 )
 
-// CompressionByLevel is the compression of level 0 and of up to six levels below it; the
-// last one counts for all deeper levels. Without levels it is DefaultCompression; Open refuses any other list.
+// CompressionByLevel is the compression of level 0 and of up to six levels below it; the last one
+// counts for all deeper levels. Without levels it is DefaultCompression; Open refuses any other
+// list.
 func CompressionByLevel(levels ...Compression) Compression {
 	list := make([]sstable.PerLevel, len(levels))
 	for i, l := range levels {

@@ -32,8 +32,9 @@ func putFile(t *testing.T, fs vfs.FS, path string, b []byte) {
 	must(t, errors.Join(err, f.Close()))
 }
 
-// TestFollowerRefusesWhatOpenRefuses changes, cuts and removes each log of several directories. OpenFollower fails exactly
-// where a read-only Open fails, with the same file and offset; otherwise it shows and reports the same.
+// TestFollowerRefusesWhatOpenRefuses changes, cuts and removes each log of several directories.
+// OpenFollower fails exactly where a read-only Open fails, with the same file and offset; otherwise
+// it shows and reports the same.
 func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of openings, one after another: nothing for the race detector")
@@ -82,7 +83,8 @@ func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
 	})
 }
 
-// sameVerdicts damages each log of a directory, cuts its MANIFEST, and compares Open and OpenFollower.
+// sameVerdicts damages each log of a directory, cuts its MANIFEST, and compares Open and
+// OpenFollower.
 func sameVerdicts(t *testing.T, mem *vfs.Mem, o Options) (refused, shown int) {
 	t.Helper()
 	logs, err := fstest.Find(mem, "db", base.FileLog)
@@ -97,7 +99,10 @@ func sameVerdicts(t *testing.T, mem *vfs.Mem, o Options) (refused, shown int) {
 		for at := range whole {
 			changed := slices.Clone(whole)
 			changed[at] ^= 1
-			damages = append(damages, [][]byte{changed, whole[:at:at], append(whole[:at:at], make([]byte, len(whole)-at)...)}[at%3])
+			damages =
+				append(damages,
+					[][]byte{changed, whole[:at:at],
+						append(whole[:at:at], make([]byte, len(whole)-at)...)}[at%3])
 		}
 		if slices.Contains(manifests, log) {
 			damages = damages[:0]
@@ -118,15 +123,18 @@ func sameVerdicts(t *testing.T, mem *vfs.Mem, o Options) (refused, shown int) {
 			} else {
 				shown++
 				if ferr != nil {
-					t.Fatalf("%s: Open reports %+v; OpenFollower: %v", what, db.RecoveryReport(), ferr)
+					t.Fatalf("%s: Open reports %+v; OpenFollower: %v", what, db.RecoveryReport(),
+						ferr)
 				}
 				if i%8 == 0 {
 					must(t, f.CatchUp(context.Background()))
 				}
-				if got, want := fmt.Sprint(content(t, f.DB)), fmt.Sprint(content(t, db)); got != want {
+				if got, want := fmt.Sprint(content(t, f.DB)), fmt.Sprint(content(t, db)); got !=
+					want {
 					t.Fatalf("%s: the follower has %s, Open %s", what, got, want)
 				}
-				if got, want := fmt.Sprintf("%+v", f.RecoveryReport()), fmt.Sprintf("%+v", db.RecoveryReport()); got != want {
+				if got, want := fmt.Sprintf("%+v", f.RecoveryReport()), fmt.Sprintf("%+v",
+					db.RecoveryReport()); got != want {
 					t.Fatalf("%s: the follower reports %s, Open %s", what, got, want)
 				}
 				if i%8 == 0 {
@@ -161,9 +169,9 @@ func content(t *testing.T, db *DB) (all []string) {
 	return all
 }
 
-// TestCatchUpRefusesDamage: a log is damaged while a follower runs, behind the end of what it has read, and the MANIFEST calls
-// the log durable. Each catch-up fails and names the place, and the state stays one of the writer; when the log is whole again
-// the follower goes on.
+// TestCatchUpRefusesDamage: a log is damaged while a follower runs, behind the end of what it has
+// read, and the MANIFEST calls the log durable. Each catch-up fails and names the place, and the
+// state stays one of the writer; when the log is whole again the follower goes on.
 func TestCatchUpRefusesDamage(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{WALPreallocate: -1}
@@ -182,9 +190,11 @@ func TestCatchUpRefusesDamage(t *testing.T) {
 	for at := read; at < len(whole); at++ {
 		changed := slices.Clone(whole)
 		changed[at] ^= 1
-		must(t, os.WriteFile(log, [][]byte{changed, whole[:at:at]}[at%2], 0o600)) // the follower has the file open
+		// the follower has the file open
+		must(t, os.WriteFile(log, [][]byte{changed, whole[:at:at]}[at%2], 0o600))
 		var c *CorruptionError
-		if err := f.CatchUp(context.Background()); !errors.As(err, &c) || c.File != filepath.Base(log) || c.Offset > int64(at) {
+		if err := f.CatchUp(context.Background()); !errors.As(err, &c) ||
+			c.File != filepath.Base(log) || c.Offset > int64(at) {
 			t.Fatalf("at %d: %v", at, err)
 		}
 		if has, err := f.Has([]byte("b")); has || err != nil {
@@ -214,9 +224,10 @@ func missingIngest(f *Follower) (n int, err error) {
 	return n, err
 }
 
-// TestFollowerBesideEachStep has the writer take a step between any two calls of a follower: it writes, with a sync or without,
-// flushes, begins logs in the files of old ones, ingests, and opens the database anew. No follower takes that for damage, and
-// none shows a batch without the tables that were ingested before it.
+// TestFollowerBesideEachStep has the writer take a step between any two calls of a follower: it
+// writes, with a sync or without, flushes, begins logs in the files of old ones, ingests, and opens
+// the database anew. No follower takes that for damage, and none shows a batch without the tables
+// that were ingested before it.
 func TestFollowerBesideEachStep(t *testing.T) {
 	n := 60
 	if testing.Short() {
@@ -227,7 +238,8 @@ func TestFollowerBesideEachStep(t *testing.T) {
 		rng := rand.New(rand.NewPCG(start, uint64(run)))
 		mem := vfs.NewMem()
 		must(t, mem.MkdirAll("out"))
-		o := &Options{FS: mem, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: 4 << 10}
+		o := &Options{FS: mem, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+			WALPreallocate: 4 << 10}
 		db := mustOpen(t, "db", o)
 		other := mustSpace(t, db, "other")
 		var mu sync.Mutex // a follower closes files on goroutines of its own

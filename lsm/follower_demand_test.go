@@ -15,8 +15,8 @@ import (
 // longInterval is one that does not end while a test runs.
 const longInterval = 24 * time.Hour
 
-// TestFollowerReadsCatchUp lets the state of a follower grow old. A read of the present waits for the next one,
-// whichever call it is; what does not read the present does not.
+// TestFollowerReadsCatchUp lets the state of a follower grow old. A read of the present waits for
+// the next one, whichever call it is; what does not read the present does not.
 func TestFollowerReadsCatchUp(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, nil)
@@ -97,8 +97,8 @@ func TestFollowerReadsCatchUp(t *testing.T) {
 	must(t, errors.Join(f.Close(), db.Close()))
 }
 
-// TestFollowerReadsDespiteFailure: a read that waits for a catch-up goes on with the state that there is when the
-// catch-up fails, and when the follower is closed.
+// TestFollowerReadsDespiteFailure: a read that waits for a catch-up goes on with the state that
+// there is when the catch-up fails, and when the follower is closed.
 func TestFollowerReadsDespiteFailure(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db, err := Open(dir, nil)

@@ -59,7 +59,9 @@ func (f dirFiles) write(t *testing.T, dir string) {
 
 // damage changes one file of a directory, and returns a description.
 func (f dirFiles) damage(rng *rand.Rand) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f)), func(n string) bool { return n == "LOCK" })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f)), func(n string) bool {
+		return n == "LOCK"
+	})
 	name := names[rng.IntN(len(names))]
 	b := bytes.Clone(f[name])
 	at := rng.IntN(len(b) + 1)
@@ -87,7 +89,8 @@ func (f dirFiles) damage(rng *rand.Rand) string {
 	}
 }
 
-// writeNumbered writes batches, each of which sets keys by a rule, so that the states of the database are known.
+// writeNumbered writes batches, each of which sets keys by a rule, so that the states of the
+// database are known.
 func writeNumbered(t *testing.T, db *DB, from, to int) {
 	for i := from; i <= to; i++ {
 		b := NewBatch()
@@ -106,8 +109,8 @@ func numberedBatch(i int) map[string][]byte {
 	return map[string][]byte{"n": n, fmt.Sprintf("key%03d", i*7%90): bytes.Repeat(n, 100)}
 }
 
-// numberedState is what a follower shows: the number of a batch up to which all is there. It fails for a
-// state that the writer never had.
+// numberedState is what a follower shows: the number of a batch up to which all is there. It fails
+// for a state that the writer never had.
 func numberedState(f *Follower) (i int, err error) {
 	got := map[string][]byte{}
 	it := f.Iter(nil)
@@ -130,9 +133,10 @@ func numberedState(f *Follower) (i int, err error) {
 	return i, nil
 }
 
-// TestFollowerOfADamagedDirectory opens a follower and then changes the directory to a later state of it, with a
-// damage. Catching up fails, or shows a state that the writer had; reads fail, or are right. When the later state
-// is there without a damage, the follower shows it, or says that it follows another directory.
+// TestFollowerOfADamagedDirectory opens a follower and then changes the directory to a later state
+// of it, with a damage. Catching up fails, or shows a state that the writer had; reads fail, or are
+// right. When the later state is there without a damage, the follower shows it, or says that it
+// follows another directory.
 func TestFollowerOfADamagedDirectory(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
@@ -161,13 +165,15 @@ func TestFollowerOfADamagedDirectory(t *testing.T) {
 					defer f.Close()
 					fail := func(args ...any) {
 						t.Helper()
-						t.Fatalf("seed %d, trial %d, %s: %v", start, trial, what, fmt.Sprintln(args...))
+						t.Fatalf("seed %d, trial %d, %s: %v", start, trial, what,
+							fmt.Sprintln(args...))
 					}
 					check := func(stage string, want int) {
 						t.Helper()
 						var p *base.Panic
 						err := f.CatchUp(context.Background())
-						if errors.As(err, &p) || want > 0 && err != nil && !errors.Is(err, ErrDirectoryChanged) {
+						if errors.As(err, &p) || want > 0 && err != nil &&
+							!errors.Is(err, ErrDirectoryChanged) {
 							fail(stage, "catching up:", err)
 						}
 						i, rerr := numberedState(f)
@@ -194,8 +200,8 @@ func TestFollowerOfADamagedDirectory(t *testing.T) {
 	}
 }
 
-// TestFollowerOfAReplacedDirectory: a follower whose directory is renamed away, and replaced by another one, says so
-// and keeps its state; when the directory is back, it goes on.
+// TestFollowerOfAReplacedDirectory: a follower whose directory is renamed away, and replaced by
+// another one, says so and keeps its state; when the directory is back, it goes on.
 func TestFollowerOfAReplacedDirectory(t *testing.T) {
 	root := t.TempDir()
 	dir, aside := filepath.Join(root, "db"), filepath.Join(root, "aside")
@@ -239,8 +245,8 @@ func TestFollowerOfAReplacedDirectory(t *testing.T) {
 	}
 }
 
-// TestFollowerWithoutPermission follows a directory in which every call that changes something, or wants a lock,
-// fails: none is made.
+// TestFollowerWithoutPermission follows a directory in which every call that changes something, or
+// wants a lock, fails: none is made.
 func TestFollowerWithoutPermission(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		mem := vfs.NewMem()
@@ -249,7 +255,8 @@ func TestFollowerWithoutPermission(t *testing.T) {
 		writeNumbered(t, db, 1, 100)
 		refused := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 			switch op.Kind {
-			case vfs.OpOpen, vfs.OpRead, vfs.OpList, vfs.OpStat, vfs.OpClose, vfs.OpMap, vfs.OpTouch:
+			case vfs.OpOpen, vfs.OpRead, vfs.OpList, vfs.OpStat, vfs.OpClose, vfs.OpMap,
+				vfs.OpTouch:
 				return vfs.Outcome{}
 			}
 			t.Errorf("%v: a follower called %v", format, op)
@@ -269,8 +276,8 @@ func TestFollowerWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestFollowerOfAFasterWriter: whatever a follower reads of a log, its writer has written more by then. Opening and
-// catching up end all the same, with all that was there when they began.
+// TestFollowerOfAFasterWriter: whatever a follower reads of a log, its writer has written more by
+// then. Opening and catching up end all the same, with all that was there when they began.
 func TestFollowerOfAFasterWriter(t *testing.T) {
 	mem := vfs.NewMem()
 	db, err := Open("db", &Options{FS: mem})
@@ -279,7 +286,8 @@ func TestFollowerOfAFasterWriter(t *testing.T) {
 	var calls, written int
 	write := func() {
 		written++
-		must(t, db.Put(binary.BigEndian.AppendUint32([]byte("key"), uint32(written%16)), value, NoSync))
+		must(t, db.Put(binary.BigEndian.AppendUint32([]byte("key"), uint32(written%16)), value,
+			NoSync))
 		must(t, db.Put([]byte("n"), binary.BigEndian.AppendUint32(nil, uint32(written)), NoSync))
 	}
 	for range 100 { // more than a catch-up reads before it looks where the logs end
@@ -317,8 +325,8 @@ func TestFollowerOfAFasterWriter(t *testing.T) {
 	must(t, errors.Join(f.Close(), db.Close()))
 }
 
-// TestFollowerOfAnOlderCopy: an older copy of the database stands in its place, file by file. A follower says so, and keeps
-// its state; it goes on when the files are back.
+// TestFollowerOfAnOlderCopy: an older copy of the database stands in its place, file by file. A
+// follower says so, and keeps its state; it goes on when the files are back.
 func TestFollowerOfAnOlderCopy(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		dir := t.TempDir()

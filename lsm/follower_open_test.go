@@ -9,14 +9,16 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestFailedFollowerClosesFiles: OpenFollower leaves no file open when it fails, whatever it has read by then.
+// TestFailedFollowerClosesFiles: OpenFollower leaves no file open when it fails, whatever it has
+// read by then.
 func TestFailedFollowerClosesFiles(t *testing.T) {
 	mem := vfs.NewMem()
 	db, err := lsm.Open("db", &lsm.Options{FS: mem})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(db.Put([]byte("k"), []byte("v"), lsm.Sync), db.Flush(), db.Put([]byte("l"), []byte("w"), lsm.Sync)); err != nil {
+	if err := errors.Join(db.Put([]byte("k"), []byte("v"), lsm.Sync), db.Flush(),
+		db.Put([]byte("l"), []byte("w"), lsm.Sync)); err != nil {
 		t.Fatal(err)
 	}
 	for failing := int64(1); ; failing++ {
@@ -57,7 +59,8 @@ func TestFailedFollowerClosesFiles(t *testing.T) {
 		}
 		return vfs.Outcome{}
 	})
-	if _, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys, Resources: closed}); !errors.Is(err, lsm.ErrClosed) || open.Load() != 0 {
+	if _, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys, Resources: closed}); !errors.Is(err,
+		lsm.ErrClosed) || open.Load() != 0 {
 		t.Errorf("with closed Resources: %v; %d files are open", err, open.Load())
 	}
 	if err := db.Close(); err != nil {

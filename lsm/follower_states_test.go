@@ -51,8 +51,8 @@ func numberOf(t *testing.T, v []byte, err error) int {
 	return int(binary.LittleEndian.Uint64(v))
 }
 
-// TestFollowerAheadOfItsLogs: the tables of one keyspace have more than what was read of the logs so far. A read within
-// the catch-up finds nothing of it before all is read that came earlier.
+// TestFollowerAheadOfItsLogs: the tables of one keyspace have more than what was read of the logs
+// so far. A read within the catch-up finds nothing of it before all is read that came earlier.
 func TestFollowerAheadOfItsLogs(t *testing.T) {
 	x := newFollowed(t, Options{})
 	ks, err := x.db.Keyspace("other", nil)
@@ -84,15 +84,16 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 		t.Errorf("caught up to %d", numberOf(t, v, err))
 	}
 	if entries, sealed := memTablesOf(seen.space.Tree); entries > 0 || sealed > 0 {
-		t.Errorf("%d entries and %d memtables are left of a keyspace that is in tables", entries, sealed)
+		t.Errorf("%d entries and %d memtables are left of a keyspace that is in tables", entries,
+			sealed)
 	}
 	if reads < 100 {
 		t.Errorf("%d reads of 10 MiB", reads)
 	}
 }
 
-// TestFollowerOfANewKeyspace: a batch names a keyspace that was created after the MANIFEST was read. What the batch has
-// before that is taken once, although the batch is taken again.
+// TestFollowerOfANewKeyspace: a batch names a keyspace that was created after the MANIFEST was
+// read. What the batch has before that is taken once, although the batch is taken again.
 func TestFollowerOfANewKeyspace(t *testing.T) {
 	x := newFollowed(t, Options{MergeOperator: MergeOperatorNamed("uint64add")})
 	for i := 1; i <= 20; i++ {
@@ -180,8 +181,8 @@ func TestFollowerSnapshots(t *testing.T) {
 	}
 }
 
-// TestFollowerOfDeletedLogs: logs are deleted between the MANIFEST and the logs that a catch-up reads. No state on the way lacks
-// what they had.
+// TestFollowerOfDeletedLogs: logs are deleted between the MANIFEST and the logs that a catch-up
+// reads. No state on the way lacks what they had.
 func TestFollowerOfDeletedLogs(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		x := newFollowed(t, Options{Format: format})

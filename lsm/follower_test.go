@@ -19,7 +19,8 @@ func TestFollower(t *testing.T) {
 		for seed := uint64(1); seed <= 4; seed++ {
 			t.Run(fmt.Sprint(format, seed), func(t *testing.T) {
 				dir := t.TempDir()
-				w := followedWriter{t: t, dir: dir, format: format, rng: rand.New(rand.NewPCG(seed, 0)), want: map[string]string{}}
+				w := followedWriter{t: t, dir: dir, format: format,
+					rng: rand.New(rand.NewPCG(seed, 0)), want: map[string]string{}}
 				w.open()
 				f, err := OpenFollower(dir, nil)
 				must(t, err)
@@ -50,7 +51,8 @@ type followedWriter struct {
 }
 
 func (w *followedWriter) open() {
-	db, err := Open(w.dir, &Options{Format: w.format, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10})
+	db, err := Open(w.dir, &Options{Format: w.format, WriteBufferSize: 64 << 10,
+		MaxFileSize: 64 << 10})
 	must(w.t, err)
 	w.db = db
 }
@@ -95,8 +97,8 @@ func (w *followedWriter) compare(r Reader, want map[string]string) {
 	}
 }
 
-// TestFollowerMemTables: where a follower's memtables are as large as its writer's, one holds what a log has, so that the next
-// one gets its memory. What is in tables has no memtable.
+// TestFollowerMemTables: where a follower's memtables are as large as its writer's, one holds what
+// a log has, so that the next one gets its memory. What is in tables has no memtable.
 func TestFollowerMemTables(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{WriteBufferSize: 64 << 10}
@@ -124,7 +126,8 @@ func TestFollowerMemTables(t *testing.T) {
 	must(t, db.Flush())
 	must(t, f.CatchUp(context.Background()))
 	if entries, sealed := memTablesOf(f.engine.Default.Tree); entries > 0 || sealed > 0 {
-		t.Errorf("%d entries and %d memtables are left, all of which are in tables", entries, sealed)
+		t.Errorf("%d entries and %d memtables are left, all of which are in tables", entries,
+			sealed)
 	}
 	must(t, errors.Join(f.Close(), db.Close()))
 }

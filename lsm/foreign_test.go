@@ -12,22 +12,33 @@ import (
 	"testing"
 )
 
-// foreignDirs are the directories that testdata/foreign/maker makes, with the engines that wrote them.
+// foreignDirs are the directories that testdata/foreign/maker makes, with the engines that wrote
+// them.
 var foreignDirs = map[string]string{
-	"pebble-1-oldest": "Pebble", "pebble-1-newest": "Pebble", "pebble-2-oldest": "Pebble", "pebble-2-newest": "Pebble",
-	"badger-3": "Badger", "badger-4": "Badger", "rocksdb": "RocksDB", "lmdb": "LMDB", "bbolt": "bbolt", "sqlite": "SQLite",
+	"pebble-1-oldest": "Pebble", "pebble-1-newest": "Pebble", "pebble-2-oldest": "Pebble",
+	"pebble-2-newest": "Pebble", "badger-3": "Badger", "badger-4": "Badger", "rocksdb": "RocksDB",
+	"lmdb": "LMDB", "bbolt": "bbolt", "sqlite": "SQLite",
 }
 
 // onDirectory are the calls that take the directory of a database.
 var onDirectory = map[string]func(dir string, o *Options) error{
-	"Open":           func(dir string, o *Options) error { return closed(Open(dir, o)) },
-	"OpenFollower":   func(dir string, o *Options) error { return closed(OpenFollower(dir, o)) },
-	"Repair":         func(dir string, o *Options) error { _, err := Repair(dir, o); return err },
-	"Destroy":        Destroy,
-	"Upgrade":        Upgrade,
-	"Open read-only": func(dir string, o *Options) error { o.ReadOnly = true; return closed(Open(dir, o)) },
-	"Open existing":  func(dir string, o *Options) error { o.ErrorIfMissing = true; return closed(Open(dir, o)) },
-	"Open LevelDB":   func(dir string, o *Options) error { o.Format = FormatLevelDB; return closed(Open(dir, o)) },
+	"Open":         func(dir string, o *Options) error { return closed(Open(dir, o)) },
+	"OpenFollower": func(dir string, o *Options) error { return closed(OpenFollower(dir, o)) },
+	"Repair":       func(dir string, o *Options) error { _, err := Repair(dir, o); return err },
+	"Destroy":      Destroy,
+	"Upgrade":      Upgrade,
+	"Open read-only": func(dir string, o *Options) error {
+		o.ReadOnly = true
+		return closed(Open(dir, o))
+	},
+	"Open existing": func(dir string, o *Options) error {
+		o.ErrorIfMissing = true
+		return closed(Open(dir, o))
+	},
+	"Open LevelDB": func(dir string, o *Options) error {
+		o.Format = FormatLevelDB
+		return closed(Open(dir, o))
+	},
 	"Export": func(dir string, o *Options) error {
 		return Export(context.Background(), dir, dir+".copy", FormatNative, o, nil)
 	},
@@ -40,12 +51,13 @@ func closed[D interface{ Close() error }](db D, err error) error {
 	return err
 }
 
-// TestForeignDirectories gives directories of other engines, also ones that lost files, to every call that
-// takes a directory.
+// TestForeignDirectories gives directories of other engines, also ones that lost files, to every
+// call that takes a directory.
 func TestForeignDirectories(t *testing.T) {
 	for golden, engine := range foreignDirs {
 		whole := readTree(t, filepath.Join("../testdata/foreign", golden))
-		for _, lost := range []string{"", "^OPTIONS", "^marker", "^(OPTIONS|marker|CURRENT)", "^(OPTIONS|marker|MANIFEST)", "^KEYREGISTRY",
+		for _, lost := range []string{"", "^OPTIONS", "^marker", "^(OPTIONS|marker|CURRENT)",
+			"^(OPTIONS|marker|MANIFEST)", "^KEYREGISTRY",
 			"^(KEYREGISTRY|MANIFEST|DISCARD)", "^(MANIFEST|CURRENT)", "^LOCK", `[^t]$`} {
 			files := map[string]string{}
 			for name, contents := range whole {
@@ -73,8 +85,8 @@ func TestForeignDirectories(t *testing.T) {
 	}
 }
 
-// TestDestroyLeavesStrangers has files of other engines beside a database: they stay, also those with names
-// of the database's.
+// TestDestroyLeavesStrangers has files of other engines beside a database: they stay, also those
+// with names of the database's.
 func TestDestroyLeavesStrangers(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		for _, lost := range []string{"", "MANIFEST-*", "*.manifest", "CURRENT"} {
@@ -86,12 +98,14 @@ func TestDestroyLeavesStrangers(t *testing.T) {
 			for range 3 {
 				err = errors.Join(err, db.Put([]byte("k"), []byte("v"), Sync), db.Flush())
 			}
-			if err := errors.Join(err, db.Put([]byte("k"), []byte("v"), Sync), db.Close()); err != nil {
+			if err := errors.Join(err, db.Put([]byte("k"), []byte("v"), Sync),
+				db.Close()); err != nil {
 				t.Fatal(err)
 			}
 			strangers := map[string]string{
-				"app.sqlite": "SQLite format 3\x00", "000077.log": "a log of mine: no record", "notes.txt": "", "MANIFEST-of-goods": "tea",
-				"000099.ldb": "too short", "000098.ldb": strings.Repeat("no table ", 20),
+				"app.sqlite": "SQLite format 3\x00", "000077.log": "a log of mine: no record",
+				"notes.txt": "", "MANIFEST-of-goods": "tea", "000099.ldb": "too short",
+				"000098.ldb": strings.Repeat("no table ", 20),
 			}
 			writeTree(t, dir, strangers)
 			gone, err := filepath.Glob(filepath.Join(dir, lost))

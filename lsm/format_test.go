@@ -41,16 +41,19 @@ func TestFormatOfNewDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustClose(t, db)
-		for _, o := range []*Options{nil, {Format: FormatLevelDB}, {Format: FormatNative}, {Format: FormatNative, ReadOnly: true}} {
+		for _, o := range []*Options{nil, {Format: FormatLevelDB}, {Format: FormatNative},
+			{Format: FormatNative, ReadOnly: true}} {
 			db := mustOpen(t, dir, o)
 			if v, err := db.Get([]byte("k"), nil); string(v) != "v" || err != nil {
 				t.Errorf("%s: %q, %v", c.name, v, err)
 			}
-			if _, err := db.Keyspace("users", nil); (c.want == base.LevelDB) != errors.Is(err, ErrNeedsNative) {
+			if _, err := db.Keyspace("users", nil); (c.want == base.LevelDB) != errors.Is(err,
+				ErrNeedsNative) {
 				t.Errorf("%s: a keyspace: %v", c.name, err)
 			}
 			mustClose(t, db)
-			if info, err := os.Stat(dir + "/CURRENT"); err != nil || info.IsDir() != (c.want == base.Native) {
+			if info, err := os.Stat(dir + "/CURRENT"); err != nil ||
+				info.IsDir() != (c.want == base.Native) {
 				t.Errorf("%s, opened with %+v: %v, %v", c.name, o, info, err)
 			}
 		}
@@ -68,7 +71,8 @@ func TestStrangersWithoutCurrent(t *testing.T) {
 				want := directoryIn(t, fsys, format)
 				lose := func() {
 					t.Helper()
-					if err := fsys.Remove("db/CURRENT/manifest"); err != nil && format == FormatNative {
+					if err := fsys.Remove("db/CURRENT/manifest"); err != nil &&
+						format == FormatNative {
 						t.Fatal(err)
 					}
 					if err := fsys.Remove("db/CURRENT"); err != nil {
@@ -99,7 +103,8 @@ func TestStrangersWithoutCurrent(t *testing.T) {
 				holds(t, db, want)
 				mustClose(t, db)
 				for _, name := range names[2:] {
-					if b, err := fstest.ReadFile(fsys, "db/"+name); err != nil || string(b) != "mine" {
+					if b, err := fstest.ReadFile(fsys, "db/"+name); err != nil ||
+						string(b) != "mine" {
 						t.Errorf("%s: %q, %v", name, b, err)
 					}
 				}
@@ -107,7 +112,8 @@ func TestStrangersWithoutCurrent(t *testing.T) {
 				if err := Destroy("db", o); err != nil {
 					t.Fatal(err)
 				}
-				if levelDB, native := formatsOf(t, fsys); format == FormatNative && native > 0 || format == FormatLevelDB && levelDB > 0 {
+				if levelDB, native := formatsOf(t, fsys); format == FormatNative && native > 0 ||
+					format == FormatLevelDB && levelDB > 0 {
 					t.Errorf("left are %d native and %d LevelDB files", native, levelDB)
 				}
 			})
@@ -132,7 +138,8 @@ func TestDamagedKeyspaceEdit(t *testing.T) {
 			}
 		}, []string{"default"}},
 		{"operator", func(t *testing.T, db *DB) {
-			k, err := db.Keyspace("users", &KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")})
+			k, err := db.Keyspace("users",
+				&KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")})
 			if err == nil {
 				err = k.Put([]byte("k"), []byte("v"), NoSync)
 			}
@@ -162,13 +169,15 @@ func TestDamagedKeyspaceEdit(t *testing.T) {
 					fsys := killed.Clone()
 					f := slices.Clone(b)
 					f[i] ^= bit
-					if err := errors.Join(fsys.Remove(paths[0]), fstest.WriteFile(fsys, paths[0], f)); err != nil {
+					if err := errors.Join(fsys.Remove(paths[0]),
+						fstest.WriteFile(fsys, paths[0], f)); err != nil {
 						t.Fatal(err)
 					}
 					db, err := Open("db", &Options{FS: fsys})
 					if err != nil {
 						found++
-						if !errors.Is(err, ErrCorruption) && !errors.Is(err, ErrNewerFormat) && !errors.Is(err, ErrNotADatabase) {
+						if !errors.Is(err, ErrCorruption) && !errors.Is(err, ErrNewerFormat) &&
+							!errors.Is(err, ErrNotADatabase) {
 							t.Errorf("byte %d: %v", i, err)
 						}
 						continue
@@ -195,7 +204,8 @@ func TestDestroyAfterUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
-		if kind, _ := base.LevelDB.ParseFileName(path.Base(op.Name)); op.Kind == vfs.OpRemove && (kind == base.FileLog || kind == base.FileManifest) {
+		if kind, _ := base.LevelDB.ParseFileName(path.Base(op.Name)); op.Kind == vfs.OpRemove &&
+			(kind == base.FileLog || kind == base.FileManifest) {
 			out.Err = errors.New("busy")
 		}
 		return out

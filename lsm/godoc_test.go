@@ -27,7 +27,8 @@ func TestEveryNameIsDocumented(t *testing.T) {
 		t.Errorf("%s has no comment", name)
 	}
 	if n := len(p.aliases); n != 3 {
-		t.Errorf("types of %d other packages are renamed, want those of base, mergeop and repair", n)
+		t.Errorf("types of %d other packages are renamed, want those of base, mergeop and repair",
+			n)
 	}
 	for dir, types := range p.aliases {
 		behind := parsePackage(t, filepath.Join("..", dir))
@@ -113,12 +114,14 @@ func TestOptionsSayTheirDefault(t *testing.T) {
 		}
 		at := reflect.ValueOf(field)
 		for i := range o.NumField() {
-			if fields.Field(i).Addr().Pointer() != at.Pointer() || fields.Field(i).Kind() != at.Type().Elem().Kind() {
+			if fields.Field(i).Addr().Pointer() != at.Pointer() ||
+				fields.Field(i).Kind() != at.Type().Elem().Kind() {
 				continue
 			}
 			text := comments[o.Field(i).Name]
 			if row.Default > 0 && row.Max > 3 && !strings.Contains(text, sizeText(row.Default)) {
-				t.Errorf("Options.%s: the default is %s: %s", o.Field(i).Name, sizeText(row.Default), text)
+				t.Errorf("Options.%s: the default is %s: %s", o.Field(i).Name,
+					sizeText(row.Default), text)
 			}
 			if row.Unit == "bytes" && !strings.Contains(text, "bytes") {
 				t.Errorf("Options.%s is in bytes: %s", o.Field(i).Name, text)
@@ -157,7 +160,8 @@ func parsePackage(t *testing.T, dir string) *docs {
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil,
+			parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +184,8 @@ func (d *docs) findTypes(f *ast.File) {
 			return true
 		}
 		d.types[spec.Name.Name] = true
-		if of, ok := spec.Type.(*ast.SelectorExpr); ok && spec.Assign.IsValid() && spec.Name.IsExported() {
+		if of, ok := spec.Type.(*ast.SelectorExpr); ok && spec.Assign.IsValid() &&
+			spec.Name.IsExported() {
 			dir := strings.TrimPrefix(imports[of.X.(*ast.Ident).Name], modulePath)
 			if d.aliases[dir] == nil {
 				d.aliases[dir] = map[string]bool{}
@@ -197,7 +202,9 @@ func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool
 	bad := map[string]bool{}
 	note := func(name string, comments ...*ast.CommentGroup) {
 		last := name[strings.LastIndex(name, ".")+1:]
-		if ast.IsExported(last) && !slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool { return c.Text() != "" }) {
+		if ast.IsExported(last) && !slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool {
+			return c.Text() != ""
+		}) {
 			bad[prefix+name] = true
 		}
 	}
@@ -209,7 +216,9 @@ func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool
 				switch {
 				case of == "" && only == nil:
 					note(decl.Name.Name, decl.Doc)
-				case of != "" && (ast.IsExported(of) || of == "keyspace" || of == "reader") && (only == nil || only[of]): // those two are embedded
+				// those two are embedded
+				case of != "" && (ast.IsExported(of) || of == "keyspace" || of == "reader") &&
+					(only == nil || only[of]):
 					note(of+"."+decl.Name.Name, decl.Doc)
 				}
 			case *ast.GenDecl:
@@ -223,7 +232,8 @@ func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool
 }
 
 // undocumentedIn notes the names of one declaration of a type, variable or constant.
-func undocumentedIn(spec ast.Spec, decl *ast.GenDecl, only map[string]bool, note func(string, ...*ast.CommentGroup)) {
+func undocumentedIn(spec ast.Spec, decl *ast.GenDecl, only map[string]bool,
+	note func(string, ...*ast.CommentGroup)) {
 	var whole *ast.CommentGroup // stands for the declaration, if that has one name
 	if !decl.Lparen.IsValid() {
 		whole = decl.Doc
@@ -283,7 +293,9 @@ func (d *docs) fields(name string) map[string]string {
 			if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.Name == name {
 				for _, field := range members(spec) {
 					for _, id := range field.Names {
-						comments[id.Name] = strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
+						comments[id.Name] =
+							strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()),
+								" ")
 					}
 				}
 			}

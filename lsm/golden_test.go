@@ -100,7 +100,9 @@ func TestGoldenDatabases(t *testing.T) {
 					t.Fatalf("a read-only open changed the directory")
 				}
 				check("writable", nil, compactAll)
-				check("compacted", nil, func(db *DB) error { return db.Put([]byte("key9999"), nil, Sync) })
+				check("compacted", nil, func(db *DB) error {
+					return db.Put([]byte("key9999"), nil, Sync)
+				})
 				db := mustOpen(t, dir, nil)
 				defer mustClose(t, db)
 				if v, err := db.Get([]byte("key9999"), nil); err != nil || len(v) != 0 {

@@ -20,7 +20,8 @@ func TestPanicInComparerEndsWrites(t *testing.T) {
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: cmp})
 	putKeys(t, db, 10)
 	bad = true
-	if _, err := db.Get(key(1), nil); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "comparer") {
+	if _, err := db.Get(key(1), nil); !errors.Is(err, ErrReadOnly) ||
+		!strings.Contains(err.Error(), "comparer") {
 		t.Fatalf("%v", err)
 	}
 	bad = false

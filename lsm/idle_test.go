@@ -115,7 +115,8 @@ func TestSpaceAmplification(t *testing.T) {
 					break
 				}
 				if writes == 1200 {
-					t.Fatalf("limit %.1f: %.2f times the live bytes", limit, float64(db.Metrics().DiskBytes)/live)
+					t.Fatalf("limit %.1f: %.2f times the live bytes", limit,
+						float64(db.Metrics().DiskBytes)/live)
 				}
 			}
 			mustClose(t, db)

@@ -12,7 +12,8 @@ import (
 // TableWriter writes a table outside of a database, for Ingest. It is used by one goroutine at a
 // time. Make one with NewTableWriter. After Finish or Close its methods fail with ErrClosed.
 //
-// Where a method does not say otherwise, a failure ends the table: Finish fails with the same error.
+// Where a method does not say otherwise, a failure ends the table: Finish fails with the same
+// error.
 type TableWriter struct{ w *ingest.TableWriter }
 
 // Put adds a value. Keys ascend in the order of the comparer, and come once each: another key is
@@ -34,13 +35,15 @@ func (w *TableWriter) Delete(key []byte) error { return w.w.Delete(key) }
 // DeleteRange deletes the keys from start up to, not including, limit that the database has when
 // the table is ingested; it deletes no entry of tables that are ingested together. Ranges come in
 // any order. It fails with ErrNeedsNative in LevelDB's format, and as Put does.
-func (w *TableWriter) DeleteRange(start, limit []byte) error { return w.w.DeleteRange(start, limit) }
+func (w *TableWriter) DeleteRange(start, limit []byte) error {
+	return w.w.DeleteRange(start, limit)
+}
 
 // EstimatedSize is the length of the file so far, in bytes.
 func (w *TableWriter) EstimatedSize() uint64 { return w.w.EstimatedSize() }
 
-// Finish makes the table durable and ends it. A table without entries is ErrInvalidArgument. After a
-// failure the file is removed.
+// Finish makes the table durable and ends it. A table without entries is ErrInvalidArgument. After
+// a failure the file is removed.
 func (w *TableWriter) Finish() error { return w.w.Finish() }
 
 // Close gives up a table that was not finished, and removes its file. After Finish it does nothing.
@@ -51,8 +54,8 @@ func (w *TableWriter) Close() error { return w.w.Close() }
 type BulkLoader struct{ l *ingest.BulkLoader }
 
 // Put adds an entry, in any order. Of entries with the same key the last one counts. key and value
-// are copied. It fails with ErrTooLarge, with ErrClosed after the end of the load or of the database,
-// with a shortage or an error of the file system.
+// are copied. It fails with ErrTooLarge, with ErrClosed after the end of the load or of the
+// database, with a shortage or an error of the file system.
 func (l *BulkLoader) Put(key, value []byte) error { return l.l.Put(key, value) }
 
 // Finish makes the entries durable in the database, all at once, and ends the load whether it fails
@@ -63,9 +66,10 @@ func (l *BulkLoader) Finish(ctx context.Context) error { return l.l.Finish(ctx) 
 // nothing.
 func (l *BulkLoader) Close() error { return l.l.Close() }
 
-// NewTableWriter creates the file of a table, which must not exist. Of the options, a nil o being the
-// defaults, it takes FS, Clock, and what says how tables are written: Format and Comparer, which must be
-// those of the database or keyspace that is to ingest the table, compression, filter and block sizes.
+// NewTableWriter creates the file of a table, which must not exist. Of the options, a nil o being
+// the defaults, it takes FS, Clock, and what says how tables are written: Format and Comparer,
+// which must be those of the database or keyspace that is to ingest the table, compression, filter
+// and block sizes.
 func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -80,27 +84,30 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 
 // IngestOptions says how tables are ingested. A nil *IngestOptions means the defaults.
 type IngestOptions struct {
-	// Move removes the files of the tables when their entries are durable in the database; of one that
-	// cannot be removed the Logger is told. The default, false, leaves them: then they share their bytes
-	// with the database, so that they must not be changed; they may be deleted.
+	// Move removes the files of the tables when their entries are durable in the database; of one
+	// that cannot be removed the Logger is told. The default, false, leaves them: then they share
+	// their bytes with the database, so that they must not be changed; they may be deleted.
 	Move bool
 	// Excise deletes what the keyspace has in a range of keys, in the same step: readers see either
-	// what was there before or what the tables have. All keys of the tables must be in the range. Both
-	// bounds are keys: nil is the empty key, not "no bound". The default, nil, deletes nothing.
+	// what was there before or what the tables have. All keys of the tables must be in the range.
+	// Both bounds are keys: nil is the empty key, not "no bound". The default, nil, deletes
+	// nothing.
 	Excise *Range
 }
 
-// Ingest takes tables that a TableWriter wrote into the keyspace, all or none of them. Their entries are newer
-// than all that is there, invisible to open snapshots and iterators, and durable when Ingest returns.
-// The files are read from end to end first, and get a second name in the database's directory; where
-// links do not reach, as on another file system, they are copied. They stay unharmed. Tables go as deep
-// in the tree as nothing in their range lies above; memtables in their range are flushed first.
+// Ingest takes tables that a TableWriter wrote into the keyspace, all or none of them. Their
+// entries are newer than all that is there, invisible to open snapshots and iterators, and durable
+// when Ingest returns. The files are read from end to end first, and get a second name in the
+// database's directory; where links do not reach, as on another file system, they are copied. They
+// stay unharmed. Tables go as deep in the tree as nothing in their range lies above; memtables in
+// their range are flushed first.
 //
 // It fails with ErrInvalidArgument if tables overlap each other, are of the other format or are no
-// TableWriter's, with ErrComparerMismatch, with ErrCorruption (a damaged table), with ErrNeedsNative in
-// LevelDB's format where the range of a table overlaps that of one of the database, or a snapshot or
-// transaction is open, and as a write does. After any failure the database has none of the tables; only after one
-// for want of space, and a crash before there was space again, it may have all.
+// TableWriter's, with ErrComparerMismatch, with ErrCorruption (a damaged table), with
+// ErrNeedsNative in LevelDB's format where the range of a table overlaps that of one of the
+// database, or a snapshot or transaction is open, and as a write does. After any failure the
+// database has none of the tables; only after one for want of space, and a crash before there was
+// space again, it may have all.
 func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: Ingest needs a context", ErrInvalidArgument)
@@ -121,19 +128,22 @@ func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string
 // BulkLoadOptions says how entries are loaded. A nil *BulkLoadOptions means the defaults.
 type BulkLoadOptions struct {
 	// Memory is how many bytes of memory entries take before they are written to the database's
-	// directory as a sorted run. The default, 0, is 4 * Options.WriteBufferSize; the most is 2 GiB, the least
-	// some KiB.
+	// directory as a sorted run. The default, 0, is 4 * Options.WriteBufferSize; the most is 2 GiB,
+	// the least some KiB.
 	Memory int64
 }
 
-// BulkLoad puts all entries of a sequence into the keyspace, in any order: it sorts them, writes tables,
-// and takes these in as Ingest does, all at once. Of entries with the same key the last one counts. Its
-// memory is bounded by BulkLoadOptions.Memory; what does not fit is written to the database's directory as
-// sorted runs meanwhile. Into a range without entries it takes less time than Put, and leaves nothing to
-// compact. Values live for ever, whatever DefaultTTL says. The sequence may reuse key and value.
+// BulkLoad puts all entries of a sequence into the keyspace, in any order: it sorts them, writes
+// tables, and takes these in as Ingest does, all at once. Of entries with the same key the last one
+// counts. Its memory is bounded by BulkLoadOptions.Memory; what does not fit is written to the
+// database's directory as sorted runs meanwhile. Into a range without entries it takes less time
+// than Put, and leaves nothing to compact. Values live for ever, whatever DefaultTTL says. The
+// sequence may reuse key and value.
 //
-// It ends with ctx's error when ctx is done, with ErrClosed by Close, and otherwise fails as Ingest does.
-func (k *keyspace) BulkLoad(ctx context.Context, entries iter.Seq2[[]byte, []byte], o *BulkLoadOptions) error {
+// It ends with ctx's error when ctx is done, with ErrClosed by Close, and otherwise fails as Ingest
+// does.
+func (k *keyspace) BulkLoad(ctx context.Context, entries iter.Seq2[[]byte, []byte],
+	o *BulkLoadOptions) error {
 	if ctx == nil || entries == nil {
 		return fmt.Errorf("%w: BulkLoad needs a context and a sequence", ErrInvalidArgument)
 	}
@@ -165,7 +175,8 @@ func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {
 	case o == nil || o.Memory == 0:
 		return ingest.Memory(k.space.DB), nil
 	case o.Memory < 0:
-		return 0, fmt.Errorf("%w: BulkLoadOptions.Memory is %d, want 0 or more bytes", ErrInvalidArgument, o.Memory)
+		return 0, fmt.Errorf("%w: BulkLoadOptions.Memory is %d, want 0 or more bytes",
+			ErrInvalidArgument, o.Memory)
 	}
 	return int(min(o.Memory, ingest.MaxMemory)), nil
 }

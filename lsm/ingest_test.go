@@ -75,7 +75,8 @@ func TestIngest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Delete([]byte("e")), w.DeleteRange([]byte("e"), []byte("g")), w.Put([]byte("f"), []byte("new")), w.Finish(), w.Close()); err != nil {
+	if err := errors.Join(w.Delete([]byte("e")), w.DeleteRange([]byte("e"), []byte("g")),
+		w.Put([]byte("f"), []byte("new")), w.Finish(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	put("f", "memtable")
@@ -85,12 +86,14 @@ func TestIngest(t *testing.T) {
 	put("d", "newer")
 	check := func() {
 		t.Helper()
-		for _, kv := range [][2]string{{"a", "old"}, {"b", "new"}, {"c", "new"}, {"d", "newer"}, {"e", ""}, {"f", "new"}} {
+		for _, kv := range [][2]string{{"a", "old"}, {"b", "new"}, {"c", "new"}, {"d", "newer"},
+			{"e", ""}, {"f", "new"}} {
 			wantIs(t, db, kv[0], kv[1])
 		}
 	}
 	check()
-	for _, kv := range [][2]string{{"a", "old"}, {"b", "memtable"}, {"c", "memtable"}, {"d", ""}, {"e", "gone"}, {"f", ""}} {
+	for _, kv := range [][2]string{{"a", "old"}, {"b", "memtable"}, {"c", "memtable"}, {"d", ""},
+		{"e", "gone"}, {"f", ""}} {
 		wantIs(t, snap, kv[0], kv[1])
 	}
 	var keys []string
@@ -124,7 +127,8 @@ func TestIngestedEntriesStay(t *testing.T) {
 		mem := vfs.NewMem()
 		o := &Options{FS: mem, Format: FormatNative}
 		db := mustOpen(t, "db", o)
-		if err := mustSpace(t, db, "keeps the log").Put([]byte("a"), []byte("1"), NoSync); err != nil {
+		if err := mustSpace(t, db, "keeps the log").Put([]byte("a"), []byte("1"),
+			NoSync); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Put([]byte("a"), []byte("1"), NoSync); err != nil {
@@ -133,7 +137,8 @@ func TestIngestedEntriesStay(t *testing.T) {
 		if err := mem.MkdirAll("out"); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Ingest(context.Background(), nil, writeTable(t, "out/t", o, "b", "2", "k", "2")); err != nil {
+		if err := db.Ingest(context.Background(), nil, writeTable(t, "out/t", o, "b", "2", "k",
+			"2")); err != nil {
 			t.Fatal(err)
 		}
 		if round&1 != 0 {
@@ -177,7 +182,8 @@ func shuffled(rng *rand.Rand, n int, repeats bool) (iter.Seq2[[]byte, []byte], *
 			for _, i := range list {
 				k = fmt.Appendf(k[:0], "k%08d", i)
 				x := uint64(i*8+round+1) * 0x9e3779b97f4a7c15
-				v = fmt.Appendf(v[:0], "value %d of %d, whose words are those of all others, so that a dictionary pays: %020d, also %020d", round, i, x, x)
+				v = fmt.Appendf(v[:0], "value %d of %d, whose words are those of all others, so "+
+					"that a dictionary pays: %020d, also %020d", round, i, x, x)
 				if repeats {
 					v = fmt.Appendf(v[:0], "%020d", x)
 					v = append(append(v, v...), v[:i%20]...)
@@ -216,14 +222,16 @@ func TestBulkLoad(t *testing.T) {
 		many := seed.Scale(20_000, 20_000, 60_000)
 		for _, n := range []int{0, 1, 1000, many} {
 			dir := filepath.Join(t.TempDir(), "db")
-			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
+			db := mustOpen(t, dir,
+				small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
 			entries, m := shuffled(rng, n, run == 2) // such values are packed in runs
 			if err := db.BulkLoad(context.Background(), entries, nil); err != nil {
 				t.Fatal(err)
 			}
 			wantModel(t, db, m)
 			if n > 1000 {
-				if m := db.Metrics().Ingests; m.Count != 1 || m.Failed != 0 || m.Runs == 0 || m.Loaded != uint64(n) || m.Tables < 2 {
+				if m := db.Metrics().Ingests; m.Count != 1 || m.Failed != 0 || m.Runs == 0 ||
+					m.Loaded != uint64(n) || m.Tables < 2 {
 					t.Errorf("%+v", m)
 				}
 			}
@@ -238,8 +246,8 @@ func TestBulkLoad(t *testing.T) {
 	}
 }
 
-// TestBulkLoadSize: tables take as many bytes whether the load wrote runs or had all in memory, whatever packs the
-// values best.
+// TestBulkLoadSize: tables take as many bytes whether the load wrote runs or had all in memory,
+// whatever packs the values best.
 func TestBulkLoadSize(t *testing.T) {
 	for _, repeats := range []bool{false, true} {
 		var size [2]uint64
@@ -247,7 +255,8 @@ func TestBulkLoadSize(t *testing.T) {
 			db := mustOpen(t, filepath.Join(t.TempDir(), "db"), &Options{Format: FormatNative})
 			defer db.Close()
 			entries, _ := shuffled(rand.New(rand.NewPCG(1, 1)), 20000, repeats)
-			if err := db.BulkLoad(context.Background(), entries, &BulkLoadOptions{Memory: memory}); err != nil {
+			if err := db.BulkLoad(context.Background(), entries,
+				&BulkLoadOptions{Memory: memory}); err != nil {
 				t.Fatal(err)
 			}
 			m := db.Metrics().Ingests
@@ -256,7 +265,8 @@ func TestBulkLoadSize(t *testing.T) {
 			}
 		}
 		if size[0] > size[1]+size[1]/20 || size[1] > size[0]+size[0]/20 {
-			t.Errorf("values that repeat %v: %d bytes with runs, %d without", repeats, size[0], size[1])
+			t.Errorf("values that repeat %v: %d bytes with runs, %d without", repeats, size[0],
+				size[1])
 		}
 	}
 }
@@ -281,7 +291,8 @@ func TestFollowIngest(t *testing.T) {
 	}
 	defer f.Close()
 	for round := range 4 {
-		tables := writeTable(t, filepath.Join(top, fmt.Sprint("t", round)), o, "b", fmt.Sprint(round), fmt.Sprint("c", round), "in")
+		tables := writeTable(t, filepath.Join(top, fmt.Sprint("t", round)), o, "b",
+			fmt.Sprint(round), fmt.Sprint("c", round), "in")
 		if err := db.Ingest(context.Background(), nil, tables); err != nil {
 			t.Fatal(err)
 		}
@@ -305,9 +316,11 @@ func TestFollowIngest(t *testing.T) {
 // bounds in the MANIFEST are those of the table, whichever of both is first.
 func TestIngestRangeAtKey(t *testing.T) {
 	for what, add := range map[string]func(w *TableWriter) error{
-		"put":              func(w *TableWriter) error { return w.Put([]byte("b"), []byte("1")) },
-		"delete":           func(w *TableWriter) error { return w.Delete([]byte("b")) },
-		"put that expires": func(w *TableWriter) error { return w.PutTTL([]byte("b"), []byte("1"), time.Hour) },
+		"put":    func(w *TableWriter) error { return w.Put([]byte("b"), []byte("1")) },
+		"delete": func(w *TableWriter) error { return w.Delete([]byte("b")) },
+		"put that expires": func(w *TableWriter) error {
+			return w.PutTTL([]byte("b"), []byte("1"), time.Hour)
+		},
 	} {
 		for _, below := range []string{"", "a"} { // a table of this key, in the same level
 			top := t.TempDir()
@@ -331,7 +344,9 @@ func TestIngestRangeAtKey(t *testing.T) {
 			if below != "" {
 				tables = append(tables, writeTable(t, filepath.Join(top, "below"), nil, below, "1"))
 			}
-			err = errors.Join(err, db.Ingest(context.Background(), nil, append(tables, filepath.Join(top, "table"))...))
+			err = errors.Join(err,
+				db.Ingest(context.Background(), nil,
+					append(tables, filepath.Join(top, "table"))...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,7 +363,8 @@ func TestIngestRangeAtKey(t *testing.T) {
 				if !it.SeekLT([]byte("c")) != (want == "" && below == "") {
 					t.Errorf("%s, %s: SeekLT: %q, %v", what, step, it.Key(), it.Err())
 				}
-				if err := errors.Join(it.Close(), db.Verify(context.Background(), nil)); err != nil {
+				if err := errors.Join(it.Close(), db.Verify(context.Background(), nil)); err !=
+					nil {
 					t.Errorf("%s, %s: %v", what, step, err)
 				}
 			}

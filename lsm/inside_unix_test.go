@@ -15,8 +15,8 @@ import (
 	"github.com/loamdb/loam/lsm/dump"
 )
 
-// TestNothingInside: no copy or dump is made in the directory of the database, nor restored in the folder of its backups, by
-// way of links either; what only looks as if it were inside is.
+// TestNothingInside: no copy or dump is made in the directory of the database, nor restored in the
+// folder of its backups, by way of links either; what only looks as if it were inside is.
 func TestNothingInside(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
@@ -26,12 +26,15 @@ func TestNothingInside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do(os.MkdirAll(at("a", "deep"), 0o700), os.Mkdir(at("other"), 0o700), os.Symlink("a/deep", at("to-deep")))
+	do(os.MkdirAll(at("a", "deep"), 0o700), os.Mkdir(at("other"), 0o700),
+		os.Symlink("a/deep", at("to-deep")))
 	db, err := lsm.Open(at("to-deep", "db"), nil)
 	do(err)
 	do(db.Put([]byte("k"), []byte("v"), lsm.Sync), db.Flush())
-	do(os.Mkdir(at("a", "deep", "db", "mine"), 0o700), os.Symlink("a/deep/db", at("to-db")), os.Symlink("a/deep/db/mine", at("to-mine")),
-		os.Symlink("../..", at("a", "deep", "up")), os.Symlink("a/deep/db/../../../other", at("to-other")))
+	do(os.Mkdir(at("a", "deep", "db", "mine"), 0o700), os.Symlink("a/deep/db", at("to-db")),
+		os.Symlink("a/deep/db/mine", at("to-mine")),
+		os.Symlink("../..", at("a", "deep", "up")),
+		os.Symlink("a/deep/db/../../../other", at("to-other")))
 
 	folder, err := backup.Open(at("folder"), nil)
 	do(err)
@@ -42,8 +45,9 @@ func TestNothingInside(t *testing.T) {
 		t.Fatal("there is no table")
 	}
 	for _, inside := range []string{
-		at("to-deep", "db"), at("to-deep", "db", "x"), at("a", "deep", "db", "x"), at("a", "deep", "db", "x", "y"),
-		at("to-db", "x"), at("to-mine", "x"), at("to-mine", "x", "y"), at("a", "deep", "up", "a", "deep", "db", "x"),
+		at("to-deep", "db"), at("to-deep", "db", "x"), at("a", "deep", "db", "x"),
+		at("a", "deep", "db", "x", "y"), at("to-db", "x"), at("to-mine", "x"),
+		at("to-mine", "x", "y"), at("a", "deep", "up", "a", "deep", "db", "x"),
 	} {
 		if err := db.Checkpoint(ctx, inside); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("Checkpoint in %s: %v", inside, err)
@@ -57,17 +61,21 @@ func TestNothingInside(t *testing.T) {
 		}
 		do(f.Close(), os.RemoveAll(inside))
 	}
-	for _, inside := range []string{tables[0], at("to-db", filepath.Base(tables[0])), at("a", "deep", "up", "to-db", filepath.Base(tables[0]))} {
+	for _, inside := range []string{tables[0], at("to-db", filepath.Base(tables[0])),
+		at("a", "deep", "up", "to-db", filepath.Base(tables[0]))} {
 		if err := db.Ingest(ctx, nil, inside); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("Ingest of %s: %v", inside, err)
 		}
 	}
-	for _, inside := range []string{at("folder", "x"), at("to-folder", "x"), at("to-folder", "data", "x")} {
-		if err := folder.Restore(ctx, info.ID, inside, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+	for _, inside := range []string{at("folder", "x"), at("to-folder", "x"),
+		at("to-folder", "data", "x")} {
+		if err := folder.Restore(ctx, info.ID, inside,
+			nil); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("Restore in %s: %v", inside, err)
 		}
 	}
-	for _, inside := range []string{at("to-deep", "db", "x"), at("a", "deep", "db", "x"), at("to-mine", "x"), at("a", "deep", "up", "to-db", "x")} {
+	for _, inside := range []string{at("to-deep", "db", "x"), at("a", "deep", "db", "x"),
+		at("to-mine", "x"), at("a", "deep", "up", "to-db", "x")} {
 		if err := dump.CheckPath(db, inside); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("CheckPath of %s: %v", inside, err)
 		}
@@ -81,7 +89,8 @@ func TestNothingInside(t *testing.T) {
 		}
 		do(f.Close(), os.Remove(inside))
 	}
-	for i, outside := range []string{at("dump0"), at("to-other", "dump1"), at("a", "deep", "up", "dump2"), at("to-deep", "dump3")} {
+	for i, outside := range []string{at("dump0"), at("to-other", "dump1"),
+		at("a", "deep", "up", "dump2"), at("to-deep", "dump3")} {
 		f, err := os.Create(outside)
 		do(err, dump.CheckPath(db, outside))
 		if i == 3 { // it has another name than the one that is known: nothing is said against it
@@ -93,7 +102,8 @@ func TestNothingInside(t *testing.T) {
 		do(f.Close())
 	}
 	do(os.Remove(at("to-db", "dump3")))
-	for i, outside := range []string{at("db"), at("a", "deep", "db2"), at("to-other", "x"), at("a", "deep", "up", "y"), at("to-deep", "z")} {
+	for i, outside := range []string{at("db"), at("a", "deep", "db2"), at("to-other", "x"),
+		at("a", "deep", "up", "y"), at("to-deep", "z")} {
 		if err := db.Checkpoint(ctx, outside); err != nil {
 			t.Errorf("Checkpoint in %s: %v", outside, err)
 		}
@@ -102,8 +112,10 @@ func TestNothingInside(t *testing.T) {
 		}
 	}
 	do(folder.Close(), db.Close())
-	for _, inside := range []string{at("to-db", "x"), at("to-mine", "x"), at("a", "deep", "db", "x")} {
-		if err := lsm.Export(ctx, at("a", "deep", "db"), inside, lsm.FormatNative, nil, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+	for _, inside := range []string{at("to-db", "x"), at("to-mine", "x"),
+		at("a", "deep", "db", "x")} {
+		if err := lsm.Export(ctx, at("a", "deep", "db"), inside, lsm.FormatNative, nil,
+			nil); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("Export to %s: %v", inside, err)
 		}
 	}

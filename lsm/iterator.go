@@ -42,7 +42,8 @@ func (r *reader) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
 	}
-	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache, Snapshot: r.at}
+	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly,
+		NoFillCache: o.NoFillCache, Snapshot: r.at}
 	if r.at == nil && o.Snapshot != nil {
 		in.Snapshot = o.Snapshot.at
 		if in.Snapshot == nil { // not one of a database
@@ -100,12 +101,11 @@ func (it *Iterator) SetBounds(lower, upper []byte) {
 // ended well. Closing twice is harmless.
 func (it *Iterator) Close() error { return it.tree.Close() }
 
-// NextBlock appends entries to dst, beginning with the current one, and moves
-// behind them: at most maxEntries, and no further one once maxBytes have been
-// appended; 0 or less is no limit of either. Each entry is its key's length and its value's length, as
-// 32-bit little-endian integers, then key and value. n is how many were appended.
-// Where neither limit was reached the iterator is at no entry, and Err tells the end
-// from a failure.
+// NextBlock appends entries to dst, beginning with the current one, and moves behind them: at most
+// maxEntries, and no further one once maxBytes have been appended; 0 or less is no limit of either.
+// Each entry is its key's length and its value's length, as 32-bit little-endian integers, then key
+// and value. n is how many were appended. Where neither limit was reached the iterator is at no
+// entry, and Err tells the end from a failure.
 func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
 	return it.tree.NextBlock(dst, maxEntries, maxBytes)
 }
@@ -120,7 +120,8 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 // the failure that ended the loop early, or nil: look at it after the loop.
 // A nil err panics at the call: a scan that fails must be able to say so.
 func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next,
+		err)
 }
 
 // Backward is All in descending order, from the last key before upper down to lower.
@@ -135,7 +136,8 @@ func (r *reader) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
 }
 
 // walk is a scan of r, a reader or a transaction.
-func walk(r interface{ Iter(*IterOptions) *Iterator }, o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
+func walk(r interface{ Iter(*IterOptions) *Iterator }, o IterOptions, start,
+	move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
 	if err == nil {
 		panic("loam: All, Backward and Prefix need a place for the error of the scan: pass &err")
 	}

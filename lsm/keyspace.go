@@ -63,8 +63,11 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if o == nil {
 		o = &KeyspaceOptions{}
 	}
-	if !o.Compression.perLevel().Valid() || o.BloomBits > maxBloomBits || o.PrefixLength > sstable.MaxPrefixLength {
-		return nil, fmt.Errorf("%w: compression, filter bits or prefixes of keyspace %q are out of range", ErrInvalidArgument, name)
+	if !o.Compression.perLevel().Valid() || o.BloomBits > maxBloomBits ||
+		o.PrefixLength > sstable.MaxPrefixLength {
+		return nil,
+			fmt.Errorf("%w: compression, filter bits or prefixes of keyspace %q are out of range",
+				ErrInvalidArgument, name)
 	}
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err

@@ -98,15 +98,19 @@ func TestBatchOverKeyspaces(t *testing.T) {
 		r         Reader
 		key, want string
 	}{
-		{db, "k", "default"}, {users, "k", "users"}, {orders, "k", ""}, {users, "m", "users"}, {db, "m", "default"},
-		{before, "k", ""}, {before.In(users), "k", ""}, {after, "k", ""}, {after.In(users), "k", "users"}, {after.In(nil), "k", "default"},
+		{db, "k", "default"}, {users, "k", "users"}, {orders, "k", ""}, {users, "m", "users"},
+		{db, "m", "default"}, {before, "k", ""}, {before.In(users), "k", ""}, {after, "k", ""},
+		{after.In(users), "k", "users"}, {after.In(nil), "k", "default"},
 	} {
 		got, err := c.r.Get([]byte(c.key), nil)
-		if c.want == "" && !errors.Is(err, ErrNotFound) || c.want != "" && (err != nil || string(got) != c.want) {
+		if c.want == "" && !errors.Is(err, ErrNotFound) || c.want != "" &&
+			(err != nil || string(got) != c.want) {
 			t.Errorf("%s is %q, %v; want %q", c.key, got, err, c.want)
 		}
 	}
-	if err := b.Each(func(k, v []byte) error { return nil }, func([]byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
+	if err := b.Each(func(k, v []byte) error {
+		return nil
+	}, func([]byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("Each of a batch over keyspaces: %v", err)
 	}
 	if err := errors.Join(before.In(users).Close(), after.Close()); err != nil {
@@ -125,7 +129,10 @@ func TestKeyspaceMisuse(t *testing.T) {
 	users, foreign := mustSpace(t, db, "users"), mustSpace(t, other, "users")
 	snap := db.Snapshot()
 	defer snap.Close()
-	open := func(name string, o *KeyspaceOptions) error { _, err := db.Keyspace(name, o); return err }
+	open := func(name string, o *KeyspaceOptions) error {
+		_, err := db.Keyspace(name, o)
+		return err
+	}
 	write := func(fill func(*Batch)) error {
 		b := NewBatch()
 		b.Put([]byte("k"), []byte("v"))
@@ -140,20 +147,24 @@ func TestKeyspaceMisuse(t *testing.T) {
 		t.Error(err)
 	}
 	for what, c := range map[string]struct{ err, want error }{
-		"no name":              {open("", nil), ErrInvalidArgument},
-		"a long name":          {open(strings.Repeat("x", 256), nil), ErrInvalidArgument},
-		"a name with a NUL":    {open("a\x00b", nil), ErrInvalidArgument},
-		"a name of bad UTF-8":  {open("\xff", nil), ErrInvalidArgument},
-		"another comparer":     {open("users", &KeyspaceOptions{Comparer: ReverseBytewiseComparer}), ErrComparerMismatch},
+		"no name":             {open("", nil), ErrInvalidArgument},
+		"a long name":         {open(strings.Repeat("x", 256), nil), ErrInvalidArgument},
+		"a name with a NUL":   {open("a\x00b", nil), ErrInvalidArgument},
+		"a name of bad UTF-8": {open("\xff", nil), ErrInvalidArgument},
+		"another comparer": {open("users", &KeyspaceOptions{Comparer: ReverseBytewiseComparer}),
+			ErrComparerMismatch},
 		"another comparer (2)": {open("default", &KeyspaceOptions{Comparer: ReverseBytewiseComparer}), ErrComparerMismatch},
-		"missing":              {open("none", &KeyspaceOptions{ErrorIfMissing: true}), ErrNoKeyspace},
-		"filters too large":    {open("users", &KeyspaceOptions{BloomBits: 65}), ErrInvalidArgument},
-		"drop the default":     {db.DropKeyspace("default"), ErrInvalidArgument},
-		"foreign batch":        {write(func(b *Batch) { b.In(foreign).Put([]byte("k"), nil) }), ErrInvalidArgument},
-		"foreign batch (2)":    {db.Write(other.NewBatchWith("k"), NoSync), ErrInvalidArgument},
-		"foreign snapshot":     {get(snap.In(foreign)), ErrInvalidArgument},
-		"unknown number":       {db.WriteBytes(unknown, NoSync), ErrNoKeyspace},
-		"no context":           {users.CompactRangeContext(nil, nil, nil), ErrInvalidArgument},
+		"missing": {open("none", &KeyspaceOptions{ErrorIfMissing: true}),
+			ErrNoKeyspace},
+		"filters too large": {open("users", &KeyspaceOptions{BloomBits: 65}), ErrInvalidArgument},
+		"drop the default":  {db.DropKeyspace("default"), ErrInvalidArgument},
+		"foreign batch": {write(func(b *Batch) {
+			b.In(foreign).Put([]byte("k"), nil)
+		}), ErrInvalidArgument},
+		"foreign batch (2)": {db.Write(other.NewBatchWith("k"), NoSync), ErrInvalidArgument},
+		"foreign snapshot":  {get(snap.In(foreign)), ErrInvalidArgument},
+		"unknown number":    {db.WriteBytes(unknown, NoSync), ErrNoKeyspace},
+		"no context":        {users.CompactRangeContext(nil, nil, nil), ErrInvalidArgument},
 	} {
 		if !errors.Is(c.err, c.want) || strings.ContainsRune(c.err.Error(), '\n') {
 			t.Errorf("%s: %v, want %v", what, c.err, c.want)
@@ -172,9 +183,14 @@ func TestKeyspaceMisuse(t *testing.T) {
 	}
 	_, sizes := users.ApproximateSizes([]Range{{}})
 	for what, err := range map[string]error{
-		"Get": get(users), "Put": users.Put([]byte("k"), nil, NoSync), "Delete": users.Delete([]byte("k"), NoSync), "Flush": users.Flush(),
-		"CompactRange": users.CompactRangeContext(context.Background(), nil, nil), "Iter": users.Iter(nil).Err(), "batch": write(func(b *Batch) { b.In(users).Delete(nil) }),
-		"Write": users.Write(wire, NoSync), "WriteBytes": db.WriteBytes(wire.Bytes(), NoSync), "MultiGet": users.MultiGet(nil, &MultiResult{}), "ApproximateSizes": sizes,
+		"Get": get(users), "Put": users.Put([]byte("k"), nil, NoSync),
+		"Delete": users.Delete([]byte("k"), NoSync), "Flush": users.Flush(),
+		"CompactRange": users.CompactRangeContext(context.Background(), nil, nil),
+		"Iter":         users.Iter(nil).Err(), "batch": write(func(b *Batch) {
+			b.In(users).Delete(nil)
+		}), "Write": users.Write(wire, NoSync), "WriteBytes": db.WriteBytes(
+			wire.Bytes(), NoSync), "MultiGet": users.MultiGet(nil, &MultiResult{}),
+		"ApproximateSizes": sizes,
 	} {
 		if !errors.Is(err, ErrNoKeyspace) {
 			t.Errorf("%s of a keyspace that was dropped: %v", what, err)
@@ -218,7 +234,8 @@ func TestKeyspaceTables(t *testing.T) {
 		}
 		return k.Metrics().DiskBytes
 	}
-	packed, plain := size("packed", nil), size("plain", &KeyspaceOptions{Compression: NoCompression})
+	packed, plain := size("packed", nil), size("plain",
+		&KeyspaceOptions{Compression: NoCompression})
 	if packed > 20_000 || plain < 48_000 {
 		t.Errorf("%d bytes with the database's compression, %d without", packed, plain)
 	}
@@ -231,7 +248,11 @@ func TestKeyspaceTables(t *testing.T) {
 // MaxMemtableBytes, and small ones stay while there is room.
 func TestMemtablesTogether(t *testing.T) {
 	const limit = 2 << 20
-	db := openSpaces(t, vfs.NewMem(), func(o *Options) { o.WriteBufferSize = 1 << 20; o.MaxMemtableBytes = limit; o.MaxWALSize = 1 << 30 })
+	db := openSpaces(t, vfs.NewMem(), func(o *Options) {
+		o.WriteBufferSize = 1 << 20
+		o.MaxMemtableBytes = limit
+		o.MaxWALSize = 1 << 30
+	})
 	defer mustClose(t, db)
 	var spaces []*Keyspace
 	for i := range 16 {
@@ -274,7 +295,10 @@ func TestMaxWALSize(t *testing.T) {
 		size    int64
 		flushed bool
 	}{{256 << 10, true}, {64 << 20, false}} {
-		db := openSpaces(t, vfs.NewMem(), func(o *Options) { o.MaxWALSize = c.size; o.WALPreallocate = -1 })
+		db := openSpaces(t, vfs.NewMem(), func(o *Options) {
+			o.MaxWALSize = c.size
+			o.WALPreallocate = -1
+		})
 		seldom := mustSpace(t, db, "seldom")
 		putIn(t, db, "k", "v", seldom)
 		for i := range 800 {
@@ -350,7 +374,8 @@ func TestExportKeyspaces(t *testing.T) {
 	if got := db.Keyspaces(); len(got) != 3 || got[1] != "down" || got[2] != "empty" {
 		t.Errorf("keyspaces: %q", got)
 	}
-	if down, err = db.Keyspace("down", &KeyspaceOptions{Comparer: &own, ErrorIfMissing: true}); err != nil {
+	if down, err = db.Keyspace("down",
+		&KeyspaceOptions{Comparer: &own, ErrorIfMissing: true}); err != nil {
 		t.Fatal(err)
 	}
 	n := 2999
@@ -376,9 +401,10 @@ func TestExportKeyspaces(t *testing.T) {
 // TestExportFoldsOperandsOfOwnOperators: options that list an operator of one's own are enough to
 // export operands of a keyspace, and to go on with it.
 func TestExportFoldsOperandsOfOwnOperators(t *testing.T) {
-	own := &MergeOperator{Name: "test.Last", Full: func(dst, _, _ []byte, operands [][]byte) ([]byte, error) {
-		return append(dst, operands[len(operands)-1]...), nil
-	}}
+	own := &MergeOperator{Name: "test.Last",
+		Full: func(dst, _, _ []byte, operands [][]byte) ([]byte, error) {
+			return append(dst, operands[len(operands)-1]...), nil
+		}}
 	fsys := vfs.NewMem()
 	o := &Options{FS: fsys, Format: FormatNative, MergeOperators: []*MergeOperator{own}}
 	db := mustOpen(t, "db", o)
@@ -395,7 +421,8 @@ func TestExportFoldsOperandsOfOwnOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, db)
-	if err := Export(context.Background(), "db", "other", FormatNative, &Options{FS: fsys}, nil); !errors.Is(err, ErrNoMergeOperator) {
+	if err := Export(context.Background(), "db", "other", FormatNative, &Options{FS: fsys},
+		nil); !errors.Is(err, ErrNoMergeOperator) {
 		t.Errorf("without the operator: %v", err)
 	}
 	if err := Export(context.Background(), "db", "to", FormatNative, o, nil); err != nil {
@@ -412,7 +439,9 @@ func TestExportFoldsOperandsOfOwnOperators(t *testing.T) {
 		mustClose(t, db)
 	}
 	for _, bad := range []*MergeOperator{nil, {Name: "test.Nothing"}} {
-		if _, err := Open("bad", &Options{FS: fsys, MergeOperators: []*MergeOperator{bad}}); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := Open("bad",
+			&Options{FS: fsys, MergeOperators: []*MergeOperator{bad}}); !errors.Is(err,
+			ErrInvalidArgument) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

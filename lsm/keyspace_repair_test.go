@@ -68,8 +68,12 @@ func TestRepairKeyspaces(t *testing.T) {
 		{noManifest, true, func(mem *vfs.Mem) error {
 			return errors.Join(removeCurrent(mem), mem.Remove(newest(mem, base.FileManifest)))
 		}},
-		{"a table", false, func(mem *vfs.Mem) error { return fstest.Flip(mem, newest(mem, base.FileTable), 30) }},
-		{"the log", false, func(mem *vfs.Mem) error { return fstest.Flip(mem, newest(mem, base.FileLog), 30) }},
+		{"a table", false, func(mem *vfs.Mem) error {
+			return fstest.Flip(mem, newest(mem, base.FileTable), 30)
+		}},
+		{"the log", false, func(mem *vfs.Mem) error {
+			return fstest.Flip(mem, newest(mem, base.FileLog), 30)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mem := killedSpaces(t)
@@ -94,8 +98,11 @@ func TestRepairKeyspaces(t *testing.T) {
 			}
 			db := openSpaces(t, mem, nil)
 			names := db.engine.KeyspaceNames()
-			if c.name == noManifest { // entries of the one that was dropped are in the logs, its name is nowhere
-				names = slices.DeleteFunc(names, func(s string) bool { return strings.HasPrefix(s, "keyspace-") })
+			// entries of the one that was dropped are in the logs, its name is nowhere
+			if c.name == noManifest {
+				names = slices.DeleteFunc(names, func(s string) bool {
+					return strings.HasPrefix(s, "keyspace-")
+				})
 			}
 			if !slices.Equal(names, []string{base.DefaultKeyspaceName, "down"}) {
 				t.Fatalf("keyspaces %v", names)

@@ -89,12 +89,16 @@ func filesIn(t testing.TB, fsys vfs.FS, kind base.FileType) (n int, bytes int64)
 
 func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 	fsys := vfs.NewMem()
-	for _, o := range []*Options{{FS: fsys, Format: FormatLevelDB}, {FS: fsys, Format: FormatNative}} { // the directory keeps its format
+	// the directory keeps its format
+	for _, o := range []*Options{{FS: fsys, Format: FormatLevelDB},
+		{FS: fsys, Format: FormatNative}} {
 		db, err := Open("db", o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Keyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), `"users" needs the native format: the database is in LevelDB's, and Upgrade`) {
+		if _, err := db.Keyspace("users", nil); !errors.Is(err, ErrNeedsNative) ||
+			!strings.Contains(err.Error(),
+				`"users" needs the native format: the database is in LevelDB's, and Upgrade`) {
 			t.Errorf("keyspace in LevelDB's format: %v", err)
 		}
 		mustClose(t, db)
@@ -132,7 +136,8 @@ func TestKeyspaceComparers(t *testing.T) {
 	}
 	stranger := own
 	stranger.Name = "test.stranger"
-	if _, err := db.Keyspace("strange", &KeyspaceOptions{Comparer: &stranger}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "test.stranger") {
+	if _, err := db.Keyspace("strange", &KeyspaceOptions{Comparer: &stranger}); !errors.Is(err,
+		ErrInvalidArgument) || !strings.Contains(err.Error(), "test.stranger") {
 		t.Errorf("a comparer that later openings do not know: %v", err)
 	}
 	for _, key := range []string{"a", "c", "b"} {
@@ -155,14 +160,16 @@ func TestKeyspaceComparers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.Bytewise}); !errors.Is(err, ErrComparerMismatch) {
+	if _, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.Bytewise}); !errors.Is(err,
+		ErrComparerMismatch) {
 		t.Errorf("another comparer: %v", err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	o := &Options{FS: fsys}
-	if _, err := Open("db", o); !errors.Is(err, ErrComparerMismatch) || !strings.Contains(err.Error(), `"down"`) {
+	if _, err := Open("db", o); !errors.Is(err, ErrComparerMismatch) ||
+		!strings.Contains(err.Error(), `"down"`) {
 		t.Errorf("a comparer that is not known: %v", err)
 	}
 }
@@ -209,7 +216,11 @@ func TestIdleKeyspace(t *testing.T) {
 // entry in the first log.
 func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1; o.DisableCompaction = true; o.L0Stop = 1000 })
+	db := openSpaces(t, fsys, func(o *Options) {
+		o.WALPreallocate = -1
+		o.DisableCompaction = true
+		o.L0Stop = 1000
+	})
 	seldom, idle := mustSpace(t, db, "seldom"), mustSpace(t, db, "idle")
 	putIn(t, db, "k", "v", seldom)
 	value := strings.Repeat("v", 4000)
@@ -229,7 +240,8 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 		t.Errorf("logs of up to %d bytes, want at most %d", most, limit)
 	}
 	state := seldom.space.Tree.Acquire()
-	if len(state.Version.Levels[manifest.NumLevels-1].Files)+len(state.Version.Levels[0].Files) == 0 || state.Mem.Len() > 0 {
+	if len(state.Version.Levels[manifest.NumLevels-1].Files)+len(state.Version.Levels[0].Files) ==
+		0 || state.Mem.Len() > 0 {
 		t.Errorf("the keyspace that kept the first log was not flushed:\n%v", state.Version)
 	}
 	state.Unref()
@@ -260,7 +272,8 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 			files += len(state.Version.Levels[i].Files)
 		}
 		if got := [2]int{files, state.Mem.Len()}; got != want {
-			t.Errorf("keyspace %s has %d tables and %d entries in memory, want %v", k.space.Tree.Name(), got[0], got[1], want)
+			t.Errorf("keyspace %s has %d tables and %d entries in memory, want %v",
+				k.space.Tree.Name(), got[0], got[1], want)
 		}
 		state.Unref()
 	}
@@ -376,7 +389,8 @@ func TestDropReleasesLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now := db.engine.Manifest.LogNum(); now <= before || now != db.engine.WAL.Num() {
-		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before, db.engine.WAL.Num())
+		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before,
+			db.engine.WAL.Num())
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -413,7 +427,8 @@ func TestKeyspacesUnderWay(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if got, err := k.Get(fmt.Appendf(nil, "%d-4", i), nil); err != nil || string(got) != value {
+				if got, err := k.Get(fmt.Appendf(nil, "%d-4", i), nil); err != nil ||
+					string(got) != value {
 					t.Errorf("round %d: %d bytes, %v", i, len(got), err)
 				}
 				switch i % 8 {
@@ -501,7 +516,8 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	reached, proceed := make(chan struct{}), make(chan struct{})
 	fsys := vfs.NewMem()
 	db := openSpaces(t, vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable && armed.CompareAndSwap(true, false) {
+		if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable &&
+			armed.CompareAndSwap(true, false) {
 			reached <- struct{}{}
 			<-proceed
 		}

@@ -37,7 +37,8 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 			}
 		}
 		if longest <= 2<<20 {
-			t.Fatalf("%s: the longest table has %d bytes: this test wants longer ones", when, longest)
+			t.Fatalf("%s: the longest table has %d bytes: this test wants longer ones", when,
+				longest)
 		}
 		for k, v := range want {
 			if got, err := db.Get([]byte(k), nil); err != nil || !bytes.Equal(got, v) {

@@ -15,8 +15,9 @@ import (
 	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
-// TestManifestCoversNoLog: a LevelDB that is killed may leave a MANIFEST whose last sequence number covers entries that only
-// the log has. goleveldb passes over such entries, so that an opening moves them into tables.
+// TestManifestCoversNoLog: a LevelDB that is killed may leave a MANIFEST whose last sequence number
+// covers entries that only the log has. goleveldb passes over such entries, so that an opening
+// moves them into tables.
 func TestManifestCoversNoLog(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, Format: FormatLevelDB}

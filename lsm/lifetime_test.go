@@ -32,7 +32,8 @@ func TestClosedDatabaseReleasesCacheOnce(t *testing.T) {
 	mustClose(t, a)
 	for range 3 {
 		var errs [4]error
-		its := []*Iterator{a.Iter(nil), snap.Iter(nil), a.Iter(&IterOptions{Prefix: []byte("k"), NoFillCache: true})}
+		its := []*Iterator{a.Iter(nil), snap.Iter(nil),
+			a.Iter(&IterOptions{Prefix: []byte("k"), NoFillCache: true})}
 		for range a.All(nil, nil, &errs[0]) {
 			t.Error("an entry of a closed database")
 		}
@@ -65,7 +66,8 @@ func TestClosedDatabaseReleasesCacheOnce(t *testing.T) {
 	if _, err := Open(t.TempDir(), &Options{Cache: c}); !errors.Is(err, ErrClosed) {
 		t.Errorf("open with a closed cache: %v", err)
 	}
-	if _, err := Open(t.TempDir(), &Options{Cache: new(Cache)}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := Open(t.TempDir(), &Options{Cache: new(Cache)}); !errors.Is(err,
+		ErrInvalidArgument) {
 		t.Errorf("open with a cache that is none: %v", err)
 	}
 	wantValues(t, b, 1000)
@@ -156,7 +158,8 @@ func (b *blockReads) hook(op vfs.Op) vfs.Outcome {
 func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 	start := offheap.InUse()
 	disk := newBlockReads()
-	o := Options{FS: vfs.NewFault(vfs.NewMem(), disk.hook), CacheSize: -1, WriteBufferSize: 1 << 20, WALPreallocate: -1, DisableCompaction: true}
+	o := Options{FS: vfs.NewFault(vfs.NewMem(), disk.hook), CacheSize: -1, WriteBufferSize: 1 << 20,
+		WALPreallocate: -1, DisableCompaction: true}
 	db := mustOpen(t, "/db", &o)
 	mustPut(t, db, 1)
 	mustFlush(t, db)
@@ -181,7 +184,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 	<-disk.blocked
 	disk.armed.Store(false)
 
-	other := mustOpen(t, t.TempDir(), &Options{WriteBufferSize: 1 << 20, CacheSize: -1, WALPreallocate: -1})
+	other := mustOpen(t, t.TempDir(), &Options{WriteBufferSize: 1 << 20, CacheSize: -1,
+		WALPreallocate: -1})
 	base := offheap.InUse()
 	large := make([]byte, 200<<10)
 	for _, w := range []*DB{other, db} {
@@ -198,11 +202,14 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			t.Errorf("%d bytes are still held after 20 flushes of 1 MiB memtables", n)
 		}
 	}
-	hang.Within(t, "Close beside a blocked read of another database", func() { mustClose(t, other) })
+	hang.Within(t, "Close beside a blocked read of another database", func() {
+		mustClose(t, other)
+	})
 	hang.Within(t, "Close beside a blocked read of its own", func() { mustClose(t, db) })
 	close(disk.release)
 	for range 2 {
-		if r := <-got; r.err == nil && !bytes.Equal(r.value, value(1)) || r.err != nil && !errors.Is(r.err, ErrClosed) {
+		if r := <-got; r.err == nil && !bytes.Equal(r.value, value(1)) || r.err != nil &&
+			!errors.Is(r.err, ErrClosed) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
@@ -219,7 +226,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 func TestPanicInRetiredFunction(t *testing.T) {
 	var armed atomic.Bool
 	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileTable && armed.CompareAndSwap(true, false) {
+		if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileTable &&
+			armed.CompareAndSwap(true, false) {
 			panic("close of a table")
 		}
 		return vfs.Outcome{}
@@ -244,7 +252,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	err = db.Put(key(2), nil, NoSync)
-	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
+	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") ||
+		!strings.Contains(err.Error(), "detach") {
 		t.Errorf("write after a panic in a retired function: %v", err)
 	}
 	if m := db.Metrics(); m.ReadOnly == nil {
@@ -260,7 +269,8 @@ func TestWritesBesideClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(procs)
 	empty := NewBatch()
 	for round := range 300 {
-		db := mustOpen(t, "/db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10, CacheSize: -1, WALPreallocate: -1})
+		db := mustOpen(t, "/db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10,
+			CacheSize: -1, WALPreallocate: -1})
 		var wg sync.WaitGroup
 		var puts atomic.Int64
 		enough := make(chan struct{})
@@ -320,7 +330,8 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		reading := make(chan struct{}, 24) // Close comes at once, or beside the first or second reads
+		// Close comes at once, or beside the first or second reads
+		reading := make(chan struct{}, 24)
 		check := func(v []byte, err error) bool {
 			if errors.Is(err, ErrClosed) {
 				return false
@@ -427,7 +438,8 @@ func TestIteratorTriesAgain(t *testing.T) {
 		}
 		failing.Store(false)
 		if !m.move(it) || !bytes.Equal(it.Key(), key(m.want)) || it.Err() != nil {
-			t.Errorf("%s after a failure that passed: %q, %v; want %q", m.name, it.Key(), it.Err(), key(m.want))
+			t.Errorf("%s after a failure that passed: %q, %v; want %q", m.name, it.Key(), it.Err(),
+				key(m.want))
 		}
 	}
 	if got := countEntries(it); got != n || it.Err() != nil {
@@ -466,7 +478,8 @@ func TestIteratorAfterPanic(t *testing.T) {
 	it := db.Iter(nil)
 	for i := range 3 {
 		armed.Store(true)
-		if it.SeekGE(key(250+i)) || it.Valid() || !errors.Is(it.Err(), ErrReadOnly) || !strings.Contains(it.Err().Error(), "compare") {
+		if it.SeekGE(key(250+i)) || it.Valid() || !errors.Is(it.Err(), ErrReadOnly) ||
+			!strings.Contains(it.Err().Error(), "compare") {
 			t.Errorf("a seek in which the comparer panics: %v", it.Err())
 		}
 		armed.Store(false)
@@ -485,8 +498,8 @@ func TestIteratorAfterItsClose(t *testing.T) {
 	defer db.Close()
 	mustPut(t, db, 1)
 	moves := map[string]func(*Iterator) bool{
-		"First": (*Iterator).First, "Last": (*Iterator).Last, "Next": (*Iterator).Next, "Prev": (*Iterator).Prev,
-		"SeekGE":    func(it *Iterator) bool { return it.SeekGE(nil) },
+		"First": (*Iterator).First, "Last": (*Iterator).Last, "Next": (*Iterator).Next,
+		"Prev": (*Iterator).Prev, "SeekGE": func(it *Iterator) bool { return it.SeekGE(nil) },
 		"SeekLT":    func(it *Iterator) bool { return it.SeekLT(key(9)) },
 		"NextBlock": func(it *Iterator) bool { _, n := it.NextBlock(nil, 0, 0); return n > 0 },
 		"PrevBlock": func(it *Iterator) bool { _, n := it.PrevBlock(nil, 0, 0); return n > 0 },
@@ -520,12 +533,24 @@ func TestScanError(t *testing.T) {
 	failing.Store(true)
 	err := errors.New("from before")
 	for name, scan := range map[string]func(err *error){
-		"All":               func(err *error) { db.All(nil, nil, err)(func(_, _ []byte) bool { return true }) },
-		"Backward":          func(err *error) { db.Backward(nil, nil, err)(func(_, _ []byte) bool { return true }) },
-		"Prefix":            func(err *error) { db.Prefix(key(1), err)(func(_, _ []byte) bool { return true }) },
-		"Snapshot.All":      func(err *error) { snap.All(nil, nil, err)(func(_, _ []byte) bool { return true }) },
-		"Snapshot.Backward": func(err *error) { snap.Backward(nil, nil, err)(func(_, _ []byte) bool { return true }) },
-		"Snapshot.Prefix":   func(err *error) { snap.Prefix(key(1), err)(func(_, _ []byte) bool { return true }) },
+		"All": func(err *error) {
+			db.All(nil, nil, err)(func(_, _ []byte) bool { return true })
+		},
+		"Backward": func(err *error) {
+			db.Backward(nil, nil, err)(func(_, _ []byte) bool { return true })
+		},
+		"Prefix": func(err *error) {
+			db.Prefix(key(1), err)(func(_, _ []byte) bool { return true })
+		},
+		"Snapshot.All": func(err *error) {
+			snap.All(nil, nil, err)(func(_, _ []byte) bool { return true })
+		},
+		"Snapshot.Backward": func(err *error) {
+			snap.Backward(nil, nil, err)(func(_, _ []byte) bool { return true })
+		},
+		"Snapshot.Prefix": func(err *error) {
+			snap.Prefix(key(1), err)(func(_, _ []byte) bool { return true })
+		},
 	} {
 		failing.Store(true)
 		scan(&err)

@@ -45,7 +45,8 @@ func (h *holes) wrote(space, key, value string) {
 	h.want[space][key] = value
 }
 
-// ingest takes a table into the default keyspace, and with excise a range without entries out of it.
+// ingest takes a table into the default keyspace, and with excise a range without entries out of
+// it.
 func (h *holes) ingest(excise, table bool) {
 	h.t.Helper()
 	h.n++
@@ -58,7 +59,8 @@ func (h *holes) ingest(excise, table bool) {
 		return
 	}
 	path := fmt.Sprintf("table%03d", h.n)
-	must(h.t, h.db.Ingest(context.Background(), o, writeTable(h.t, path, &Options{FS: h.mem}, key, "ingested")))
+	must(h.t, h.db.Ingest(context.Background(), o, writeTable(h.t, path, &Options{FS: h.mem}, key,
+		"ingested")))
 	h.wrote("default", key, "ingested")
 }
 
@@ -93,8 +95,8 @@ func (h *holes) end(kill bool) {
 	h.copied("copy")
 }
 
-// marked compares the sequence numbers of the logs as versions do that do not know how logs are chained: each record
-// begins behind the one before, or behind a marker.
+// marked compares the sequence numbers of the logs as versions do that do not know how logs are
+// chained: each record begins behind the one before, or behind a marker.
 func (h *holes) marked() {
 	h.t.Helper()
 	logs, err := fstest.Find(h.mem, "db", base.FileLog)
@@ -159,13 +161,15 @@ func (h *holes) compare(what string, r interface {
 	}
 }
 
-// TestNumbersInNoLog: an ingest takes sequence numbers that no log has. Whatever is flushed behind it, and however often the
-// database is opened, no reader of the logs takes them for entries that are missing.
+// TestNumbersInNoLog: an ingest takes sequence numbers that no log has. Whatever is flushed behind
+// it, and however often the database is opened, no reader of the logs takes them for entries that
+// are missing.
 func TestNumbersInNoLog(t *testing.T) {
 	for i := range 1 << 5 {
 		several, excise, table, kill := i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0
 		mode := []WriteMode{NoSync, Sync}[i>>4]
-		t.Run(fmt.Sprintf("several=%v,excise=%v,table=%v,kill=%v,%v", several, excise, table, kill, mode), func(t *testing.T) {
+		t.Run(fmt.Sprintf("several=%v,excise=%v,table=%v,kill=%v,%v", several, excise, table, kill,
+			mode), func(t *testing.T) {
 			h := &holes{t: t, mem: vfs.NewMem(), mode: mode, want: map[string]map[string]string{}}
 			h.open()
 			other := "default"
@@ -205,8 +209,8 @@ func TestNumbersInNoLog(t *testing.T) {
 	}
 }
 
-// TestKilledBesideFlush: a process is killed between the rotation of a log and the edit of the flush, behind a carried
-// log with a number that is in no log.
+// TestKilledBesideFlush: a process is killed between the rotation of a log and the edit of the
+// flush, behind a carried log with a number that is in no log.
 func TestKilledBesideFlush(t *testing.T) {
 	h := &holes{t: t, mem: vfs.NewMem(), want: map[string]map[string]string{}}
 	h.open()
@@ -223,16 +227,19 @@ func TestKilledBesideFlush(t *testing.T) {
 	mustClose(t, h.db)
 }
 
-// TestNothingIngestedTakesNoNumber: an ingest or load of nothing, an excise of nothing too, uses no sequence number, and
-// makes durable what was written before.
+// TestNothingIngestedTakesNoNumber: an ingest or load of nothing, an excise of nothing too, uses no
+// sequence number, and makes durable what was written before.
 func TestNothingIngestedTakesNoNumber(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		ctx := context.Background()
 		for name, nothing := range map[string]func(*DB) error{
 			"ingest": func(db *DB) error { return db.Ingest(ctx, nil) },
-			"load":   func(db *DB) error { return db.BulkLoad(ctx, func(func(k, v []byte) bool) {}, nil) },
+			"load": func(db *DB) error {
+				return db.BulkLoad(ctx, func(func(k, v []byte) bool) {}, nil)
+			},
 			"excise": func(db *DB) error {
-				return db.Ingest(ctx, &IngestOptions{Excise: &Range{Start: []byte("m"), Limit: []byte("n")}})
+				return db.Ingest(ctx,
+					&IngestOptions{Excise: &Range{Start: []byte("m"), Limit: []byte("n")}})
 			},
 		} {
 			if name == "excise" && o.Format != FormatNative {

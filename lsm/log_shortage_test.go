@@ -52,14 +52,29 @@ type logShortage struct {
 }
 
 var logShortages = []logShortage{
-	{"append", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 0},
-	{"half an append", syscall.EDQUOT, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 50},
-	{"nearly all of an append", syscall.EFBIG, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 99},
-	{"no descriptor", syscall.EMFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return opensLog(op.Kind) }, 0},
-	{"no space for a file", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, _ bool) bool { return opensLog(op.Kind) }, 0},
-	{"marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 0},
-	{"half a marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 50},
-	{"no descriptor for the directory", syscall.ENFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpSyncDir }, 0},
+	{"append", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
+		return op.Kind == vfs.OpAppend && !fresh
+	}, 0},
+	{"half an append", syscall.EDQUOT, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
+		return op.Kind == vfs.OpAppend && !fresh
+	}, 50},
+	{"nearly all of an append", syscall.EFBIG, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
+		return op.Kind == vfs.OpAppend && !fresh
+	}, 99},
+	{"no descriptor", syscall.EMFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool {
+		return opensLog(op.Kind)
+	}, 0},
+	{"no space for a file", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, _ bool) bool {
+		return opensLog(op.Kind)
+	}, 0},
+	{"marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
+		return op.Kind == vfs.OpAppend && fresh
+	}, 0},
+	{"half a marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
+		return op.Kind == vfs.OpAppend && fresh
+	}, 50},
+	{"no descriptor for the directory", syscall.ENFILE, ErrTooManyFiles,
+		func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpSyncDir }, 0},
 }
 
 // shortFS is a file system in memory whose logs can meet a shortage.
@@ -93,7 +108,8 @@ func TestLogShortageHeals(t *testing.T) {
 			h := &handles{open: map[string]int{}}
 			mem := vfs.NewMem()
 			fsys := shortFS(mem, &short, h, s)
-			db := mustOpen(t, "db", small(Options{FS: fsys, MaxMemtables: 8, DisableCompaction: true}))
+			db := mustOpen(t, "db",
+				small(Options{FS: fsys, MaxMemtables: 8, DisableCompaction: true}))
 			acked, failed := map[int]bool{}, 0
 			put := func(i int) error {
 				err := db.Put(key(i), make([]byte, 1000), WriteMode(i&1))
@@ -130,12 +146,14 @@ func TestLogShortageHeals(t *testing.T) {
 					}
 					refused++
 					failed++
-					if !errors.Is(err, s.want) || !errors.Is(err, s.err) || errors.Is(err, ErrReadOnly) {
+					if !errors.Is(err, s.want) || !errors.Is(err, s.err) ||
+						errors.Is(err, ErrReadOnly) {
 						t.Fatalf("a write gave %v", err)
 					}
 				}
 				check()
-				if err := db.Flush(); err != nil && (!errors.Is(err, s.want) || errors.Is(err, ErrReadOnly)) {
+				if err := db.Flush(); err != nil &&
+					(!errors.Is(err, s.want) || errors.Is(err, ErrReadOnly)) {
 					t.Fatalf("flush: %v", err)
 				}
 				short.Store(false)

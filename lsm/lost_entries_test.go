@@ -87,7 +87,8 @@ func TestOpenKeepsWhatItCannotOrder(t *testing.T) {
 	mustClose(t, f.db)
 	f.o.FS = killed
 	f.bad.Store(true)
-	if db, err := Open("/db", &f.o); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
+	if db, err := Open("/db", &f.o); err == nil ||
+		!strings.Contains(err.Error(), "the comparer gave up") {
 		t.Errorf("Open: %v", err)
 		if err == nil {
 			_ = db.Close()

@@ -51,7 +51,8 @@ func fill(t *testing.T, db *DB) {
 }
 
 func manualOptions(fsys FS) *Options {
-	return &Options{FS: fsys, WriteBufferSize: 256 << 10, MaxFileSize: 64 << 10, Compression: NoCompression, MaxBackgroundJobs: 1, L0Stop: 6, CacheSize: -1}
+	return &Options{FS: fsys, WriteBufferSize: 256 << 10, MaxFileSize: 64 << 10,
+		Compression: NoCompression, MaxBackgroundJobs: 1, L0Stop: 6, CacheSize: -1}
 }
 
 // TestManualCompactionGoesInSteps compacts a database of many files: all of it is
@@ -249,7 +250,8 @@ func TestCloseEndsMerges(t *testing.T) {
 						t.Error(err)
 					}
 					if ended.Load() != 1 || stopped.Load() != 1 {
-						t.Errorf("%d manual compactions, %d were stopped", ended.Load(), stopped.Load())
+						t.Errorf("%d manual compactions, %d were stopped", ended.Load(),
+							stopped.Load())
 					}
 				})
 			})
@@ -314,7 +316,8 @@ func TestCloseEndsFlushes(t *testing.T) {
 			return vfs.Outcome{}
 		})
 		const n = 20_000
-		db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: 32 << 20, Compression: NoCompression})
+		db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: 32 << 20,
+			Compression: NoCompression})
 		for i := range n {
 			if err := db.Put(key(i), make([]byte, 1000), NoSync); err != nil {
 				t.Fatal(err)
@@ -322,7 +325,9 @@ func TestCloseEndsFlushes(t *testing.T) {
 		}
 		hang.Within(t, "Close", func() {
 			gate.Shut()
-			if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
+			if err := db.engine.Pipeline.Exclusive(func() error {
+				return db.engine.Jobs.Seal(db.engine.Default.Tree)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			gate.Came()

@@ -82,7 +82,9 @@ func TestCutTables(t *testing.T) {
 		for _, f := range []Format{FormatLevelDB, FormatNative} {
 			for _, c := range []Compression{NoCompression, SnappyCompression} {
 				name := f.String() + "-" + c.String()
-				t.Run(where+"/"+name, func(t *testing.T) { cutTables(t, filepath.Join(parent, name), Options{Format: f, Compression: c}) })
+				t.Run(where+"/"+name, func(t *testing.T) {
+					cutTables(t, filepath.Join(parent, name), Options{Format: f, Compression: c})
+				})
 			}
 		}
 	}
@@ -101,7 +103,8 @@ type cutReaders struct {
 }
 
 func newCutReaders(t *testing.T, table string) *cutReaders {
-	return &cutReaders{t: t, table: filepath.Ext(table), reached: make(chan struct{}, 3), stopped: make(chan struct{})}
+	return &cutReaders{t: t, table: filepath.Ext(table), reached: make(chan struct{}, 3),
+		stopped: make(chan struct{})}
 }
 
 func (r *cutReaders) end() {
@@ -126,7 +129,8 @@ func (r *cutReaders) look(n int64) {
 // check looks at what a reader found as entry i.
 func (r *cutReaders) check(how, i int, v []byte, err error) {
 	until := &r.until[how]
-	if n, want := r.looks[how].Add(1), until.Load(); want > 0 && n >= want && until.CompareAndSwap(want, 0) {
+	if n, want := r.looks[how].Add(1), until.Load(); want > 0 && n >= want &&
+		until.CompareAndSwap(want, 0) {
 		r.reached <- struct{}{}
 	}
 	switch {

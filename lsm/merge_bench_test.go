@@ -12,7 +12,8 @@ import (
 func BenchmarkMerge(b *testing.B) {
 	for _, name := range []string{"put", "merge"} {
 		b.Run(name, func(b *testing.B) {
-			db, err := Open(b.TempDir(), &Options{FS: vfs.Default, Format: FormatNative, MergeOperator: MergeOperatorNamed("uint64add")})
+			db, err := Open(b.TempDir(), &Options{FS: vfs.Default, Format: FormatNative,
+				MergeOperator: MergeOperatorNamed("uint64add")})
 			if err != nil {
 				b.Fatal(err)
 			}

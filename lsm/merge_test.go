@@ -41,7 +41,8 @@ func wantRead(t *testing.T, r interface {
 	t.Helper()
 	k := []byte(key)
 	got, err := r.Get(k, nil)
-	if want == "" && !errors.Is(err, ErrNotFound) || want != "" && (err != nil || string(got) != want) {
+	if want == "" && !errors.Is(err, ErrNotFound) || want != "" &&
+		(err != nil || string(got) != want) {
 		t.Errorf("Get(%s) = %q, %v; want %q", key, got, err, want)
 	}
 	if got, err := r.TryGet(k, nil); !errors.Is(err, ErrWouldBlock) && string(got) != want {
@@ -54,7 +55,9 @@ func wantRead(t *testing.T, r interface {
 		t.Errorf("MultiGet(%s) = %q; want %q", key, got, want)
 	}
 	for name, move := range map[string]func(it *Iterator) bool{
-		"SeekGE": func(it *Iterator) bool { return it.SeekGE(k) }, "SeekLT": func(it *Iterator) bool { return it.SeekLT(append(k, 0)) },
+		"SeekGE": func(it *Iterator) bool {
+			return it.SeekGE(k)
+		}, "SeekLT": func(it *Iterator) bool { return it.SeekLT(append(k, 0)) },
 	} {
 		it := r.Iter(nil)
 		got := ""
@@ -77,15 +80,19 @@ func TestNamedOperators(t *testing.T) {
 		over     string // the value over existing
 		alone    string // over nothing
 	}{
-		{"uint64add", string(u64(40)), []string{string(u64(3)), string(u64(1<<64 - 1))}, string(u64(42)), string(u64(2))},
-		{"int64add", string(u64(40)), []string{string(u64(1<<64 - 50))}, string(u64(1<<64 - 10)), string(u64(1<<64 - 50))},
+		{"uint64add", string(u64(40)), []string{string(u64(3)), string(u64(1<<64 - 1))},
+			string(u64(42)), string(u64(2))},
+		{"int64add", string(u64(40)), []string{string(u64(1<<64 - 50))}, string(u64(1<<64 - 10)),
+			string(u64(1<<64 - 50))},
 		{"max", "b", []string{"a", "c", "abc"}, "c", "c"},
 		{"min", "b", []string{"c", "abc"}, "abc", "abc"},
 		{"append", "x", []string{"y", "", "z"}, "x,y,,z", "y,,z"},
 		{"append:", "x", []string{"y", "z"}, "xyz", "yz"},
 		{"append:; ", "x", []string{"y", "z"}, "x; y; z", "y; z"},
-		{"json_merge", `{"a":1,"b":{"c":[2],"d":null},"e":3}`, []string{`{"b":{"c":"x<y","f":{"g":null,"h":1}}}`, `{"e":null, "a":1.50}`},
-			`{"a":1.50,"b":{"c":"x<y","d":null,"f":{"h":1}}}`, `{"a":1.50,"b":{"c":"x<y","f":{"h":1}}}`},
+		{"json_merge", `{"a":1,"b":{"c":[2],"d":null},"e":3}`,
+			[]string{`{"b":{"c":"x<y","f":{"g":null,"h":1}}}`, `{"e":null, "a":1.50}`},
+			`{"a":1.50,"b":{"c":"x<y","d":null,"f":{"h":1}}}`,
+			`{"a":1.50,"b":{"c":"x<y","f":{"h":1}}}`},
 		{"json_merge", `[1]`, []string{`{"a":{"b":2}}`, `"text"`, `{"c":1}`}, `{"c":1}`, `{"c":1}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -149,7 +156,8 @@ func TestOperatorIsStored(t *testing.T) {
 	mine := &MergeOperator{Name: "test.Mine", Full: MergeOperatorNamed("append").Full}
 	mem := vfs.NewMem()
 	db := openMerging(t, mergeOptions(mem, ""))
-	if err := db.Merge([]byte("k"), []byte("1"), NoSync); !errors.Is(err, ErrNoMergeOperator) || !strings.Contains(err.Error(), "default") {
+	if err := db.Merge([]byte("k"), []byte("1"), NoSync); !errors.Is(err, ErrNoMergeOperator) ||
+		!strings.Contains(err.Error(), "default") {
 		t.Errorf("Merge without an operator: %v", err)
 	}
 	b := NewBatch()
@@ -160,7 +168,9 @@ func TestOperatorIsStored(t *testing.T) {
 	if err := db.WriteBytes(b.Bytes(), NoSync); !errors.Is(err, ErrNoMergeOperator) {
 		t.Errorf("batch bytes without an operator: %v", err)
 	}
-	if err := b.Each(func(k, v []byte) error { return nil }, func([]byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
+	if err := b.Each(func(k, v []byte) error {
+		return nil
+	}, func([]byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("Each: %v", err)
 	}
 	db.Close()
@@ -180,7 +190,8 @@ func TestOperatorIsStored(t *testing.T) {
 	db.Close()
 	for _, flush := range []bool{false, true} { // operands in the log, and in a table
 		for name, want := range map[string]string{"": `"test.Mine"`, "max": `"max"`} {
-			if db, err := Open("db", mergeOptions(mem, name)); !errors.Is(err, ErrNoMergeOperator) || !strings.Contains(err.Error(), want) {
+			if db, err := Open("db", mergeOptions(mem, name)); !errors.Is(err,
+				ErrNoMergeOperator) || !strings.Contains(err.Error(), want) {
 				t.Errorf("opened with %q: %v", name, err)
 				if err == nil {
 					db.Close()
@@ -220,8 +231,11 @@ func TestMergeNeedsNative(t *testing.T) {
 	defer db.Close()
 	b := NewBatch()
 	b.Merge([]byte("k"), []byte("1"))
-	for name, err := range map[string]error{"Merge": db.Merge([]byte("k"), []byte("1"), NoSync), "Write": db.Write(b, NoSync), "WriteBytes": db.WriteBytes(b.Bytes(), NoSync)} {
-		if !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), "a merge needs the native format") || !strings.Contains(err.Error(), "Upgrade makes it") {
+	for name, err := range map[string]error{"Merge": db.Merge([]byte("k"), []byte("1"), NoSync),
+		"Write": db.Write(b, NoSync), "WriteBytes": db.WriteBytes(b.Bytes(), NoSync)} {
+		if !errors.Is(err, ErrNeedsNative) ||
+			!strings.Contains(err.Error(), "a merge needs the native format") ||
+			!strings.Contains(err.Error(), "Upgrade makes it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -232,7 +246,8 @@ func TestMergeNeedsNative(t *testing.T) {
 func TestKeyspacesHaveOperators(t *testing.T) {
 	mem := vfs.NewMem()
 	db := openMerging(t, mergeOptions(mem, "uint64add"))
-	users, err := db.Keyspace("users", &KeyspaceOptions{MergeOperator: MergeOperatorNamed("append")})
+	users, err := db.Keyspace("users",
+		&KeyspaceOptions{MergeOperator: MergeOperatorNamed("append")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,17 +256,21 @@ func TestKeyspacesHaveOperators(t *testing.T) {
 		b.Merge([]byte("n"), u64(2))
 		b.In(users).Merge([]byte("n"), []byte("x"))
 	}
-	if err := errors.Join(db.Write(b, NoSync), users.Merge([]byte("n"), []byte("y"), NoSync)); err != nil {
+	if err := errors.Join(db.Write(b, NoSync),
+		users.Merge([]byte("n"), []byte("y"), NoSync)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Keyspace("users", &KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")}); !errors.Is(err, ErrNoMergeOperator) {
+	if _, err := db.Keyspace("users",
+		&KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")}); !errors.Is(err,
+		ErrNoMergeOperator) {
 		t.Errorf("another operator: %v", err)
 	}
 	other, err := db.Keyspace("other", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Merge([]byte("n"), nil, NoSync); !errors.Is(err, ErrNoMergeOperator) || !strings.Contains(err.Error(), `"other"`) {
+	if err := other.Merge([]byte("n"), nil, NoSync); !errors.Is(err, ErrNoMergeOperator) ||
+		!strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("a keyspace without operator: %v", err)
 	}
 	db.Close()
@@ -311,7 +330,9 @@ func TestFailingOperatorKeepsOperands(t *testing.T) {
 				want[i] = strings.TrimPrefix(want[i]+","+operand, ",")
 			}
 			broken.Store(true)
-			if _, err := db.Get([]byte("k3"), nil); !errors.Is(err, ErrMergeFailed) || !strings.Contains(err.Error(), `"k3"`) || !strings.Contains(err.Error(), "the operator's own") {
+			if _, err := db.Get([]byte("k3"), nil); !errors.Is(err, ErrMergeFailed) ||
+				!strings.Contains(err.Error(), `"k3"`) ||
+				!strings.Contains(err.Error(), "the operator's own") {
 				t.Fatalf("%s: Get: %v", act, err)
 			}
 			if err := errors.Join(db.Flush(), db.CompactRange(nil, nil)); err != nil {
@@ -323,8 +344,10 @@ func TestFailingOperatorKeepsOperands(t *testing.T) {
 			}
 		}
 		m := db.Metrics()
-		if m.MergeFailures == 0 || m.ReadOnly != nil || m.BackgroundError != nil || m.OperandsFolded == 0 {
-			t.Errorf("%s: %d failures, %d folded, read-only: %v, background error: %v", act, m.MergeFailures, m.OperandsFolded, m.ReadOnly, m.BackgroundError)
+		if m.MergeFailures == 0 || m.ReadOnly != nil || m.BackgroundError != nil ||
+			m.OperandsFolded == 0 {
+			t.Errorf("%s: %d failures, %d folded, read-only: %v, background error: %v", act,
+				m.MergeFailures, m.OperandsFolded, m.ReadOnly, m.BackgroundError)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)

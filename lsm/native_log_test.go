@@ -58,8 +58,9 @@ func TestClosedLogCannotBeCut(t *testing.T) {
 	must(t, again.Close())
 }
 
-// TestOldestLogIsDurableAfterFlush changes and cuts the oldest log, which one of two keyspaces needs, after the other one was
-// flushed and the process was killed. The flush made that log durable, and its edit says so: Open fails and names the log.
+// TestOldestLogIsDurableAfterFlush changes and cuts the oldest log, which one of two keyspaces
+// needs, after the other one was flushed and the process was killed. The flush made that log
+// durable, and its edit says so: Open fails and names the log.
 func TestOldestLogIsDurableAfterFlush(t *testing.T) {
 	fs := vfs.NewMem()
 	db := mustOpen(t, "db", &Options{FS: fs, WALPreallocate: -1})
@@ -80,7 +81,8 @@ func TestOldestLogIsDurableAfterFlush(t *testing.T) {
 	for at := range whole {
 		changed := slices.Clone(whole)
 		changed[at] ^= 1
-		for i, b := range [][]byte{whole[:at:at], changed, append(whole[:at:at], make([]byte, len(whole)-at)...)} {
+		for i, b := range [][]byte{whole[:at:at], changed,
+			append(whole[:at:at], make([]byte, len(whole)-at)...)} {
 			if slices.Equal(b, whole) {
 				continue // zeros
 			}

@@ -20,7 +20,8 @@ func withoutMemory(f func()) {
 func TestFirstWriteWithoutMemory(t *testing.T) {
 	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
 	withoutMemory(func() {
-		if err := db.Put(key(1), value(1), Sync); !errors.Is(err, ErrNoMemory) || errors.Is(err, ErrTooLarge) {
+		if err := db.Put(key(1), value(1), Sync); !errors.Is(err, ErrNoMemory) ||
+			errors.Is(err, ErrTooLarge) {
 			t.Errorf("put: %v", err)
 		}
 	})

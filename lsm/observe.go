@@ -83,28 +83,33 @@ type Metrics struct {
 	Compact WorkMetrics                      // compactions, manual ones included
 	Filter  FilterMetrics                    // of the compaction filter
 
-	Stalls           map[string]StallMetrics // writes that waited, by cause: "memtables", "level0", "debt"
-	StallTime        time.Duration           // sum over the causes
-	WriteDelayPerKiB time.Duration           // what writers wait now for each KiB, for the cause "debt"
-	CompactionDebt   uint64                  // bytes that compactions still have to move
+	// writes that waited, by cause: "memtables", "level0", "debt"
+	Stalls           map[string]StallMetrics
+	StallTime        time.Duration // sum over the causes
+	WriteDelayPerKiB time.Duration // what writers wait now for each KiB, for the cause "debt"
+	CompactionDebt   uint64        // bytes that compactions still have to move
 
-	Memtables       int   // in memory: the one that takes writes, and those that wait for their flush
+	// in memory: the one that takes writes, and those that wait for their flush
+	Memtables       int
 	MemtableBytes   int64 // memory of these
 	MemtableEntries int   // in these
 
-	WALBytesWritten    int64          // bytes of batches appended to the log
-	WALSync            LatencyMetrics // syncs of the log
-	WriteAmplification float64        // bytes written to log and tables / bytes of batches; 0 before the first write
+	WALBytesWritten int64          // bytes of batches appended to the log
+	WALSync         LatencyMetrics // syncs of the log
+	// bytes written to log and tables / bytes of batches; 0 before the first write
+	WriteAmplification float64
 
 	Cache            CacheMetrics // the block cache
 	TableReaders     int          // open tables
 	TableReaderBytes int64        // memory of their indexes, filters and cache slots
-	MappedBytes      int64        // of table files that are read in place; in the page cache, and counted nowhere else
-	OpenDescriptors  int          // of table files
-	PrefixSkips      uint64       // tables that iterators passed over, see Options.PrefixLength
-	DirectTables     uint64       // tables that compactions wrote or read past the page cache
-	NotDirectTables  uint64       // tables for which CompactionDirectIO was not possible
-	OffHeapBytes     int64        // memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
+	// of table files that are read in place; in the page cache, and counted nowhere else
+	MappedBytes     int64
+	OpenDescriptors int    // of table files
+	PrefixSkips     uint64 // tables that iterators passed over, see Options.PrefixLength
+	DirectTables    uint64 // tables that compactions wrote or read past the page cache
+	NotDirectTables uint64 // tables for which CompactionDirectIO was not possible
+	// memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
+	OffHeapBytes int64
 
 	OperandsFolded uint64 // of merges, by reads, flushes and compactions
 	MergeFailures  uint64 // calls of merge operators that failed
@@ -119,8 +124,10 @@ type Metrics struct {
 	DiskBytes    uint64 // tables of the current version
 	LastSequence uint64 // sequence number of the last visible write
 
-	ReadOnly        error  // why the database takes no writes, nil if it does; of a panic, with its stack
-	BackgroundError error  // of the last flush or compaction if it failed and is to be tried again, else nil
+	// why the database takes no writes, nil if it does; of a panic, with its stack
+	ReadOnly error
+	// of the last flush or compaction if it failed and is to be tried again, else nil
+	BackgroundError error
 	EventsDropped   uint64 // calls of the listener and records of the logger that a slow one missed
 }
 
@@ -138,8 +145,10 @@ func (k *keyspace) Metrics() Metrics {
 		CompactionDebt: db.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
 		LastSequence: uint64(db.Shared.Seqs.Visible()), Snapshots: db.Shared.Seqs.NumSnapshots(),
 		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
-		OperandsFolded: db.Shared.Folds.Operands.Load(), MergeFailures: db.Shared.Folds.Failures.Load(),
-		EventsDropped: db.Health.EventsDropped(), DiskBytes: state.Version.Size(), Txn: TxnMetrics(db.Txns.Stats()),
+		OperandsFolded: db.Shared.Folds.Operands.Load(),
+		MergeFailures:  db.Shared.Folds.Failures.Load(),
+		EventsDropped:  db.Health.EventsDropped(), DiskBytes: state.Version.Size(),
+		Txn: TxnMetrics(db.Txns.Stats()),
 	}
 	if db.Opts.ReadOnly || db.Health.Failed() != nil {
 		m.ReadOnly = db.Health.Writable()
@@ -153,13 +162,15 @@ func (k *keyspace) Metrics() Metrics {
 		m.MemtableEntries += s.Mem.Len()
 	}
 	c := db.Cache.Stats()
-	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
+	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits),
+		Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	checkpoints, backups := db.CopyStats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	m.Changes = changesMetrics(db)
 	m.Ingests = IngestMetrics(db.IngestStats())
 	f := db.Shared.Files.Stats()
-	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
+	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors =
+		f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect
 	m.addWork(db.Jobs.Counters())
 	for i := range state.Version.Levels {
@@ -167,7 +178,8 @@ func (k *keyspace) Metrics() Metrics {
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
 	}
 	if m.WALBytesWritten > 0 {
-		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)
+		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) +
+			float64(m.Compact.BytesOut)
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
 	}
 	return m
@@ -183,13 +195,14 @@ func (m *Metrics) addWork(c work.Counters) {
 		m.StallTime += stall.Duration
 	}
 	for i, l := range c.Levels {
-		m.Levels[i].BytesRead, m.Levels[i].BytesWritten, m.Levels[i].Duration = l.BytesRead, l.BytesWritten, l.Duration
+		m.Levels[i].BytesRead, m.Levels[i].BytesWritten, m.Levels[i].Duration =
+			l.BytesRead, l.BytesWritten, l.Duration
 	}
 }
 
-// Property answers LevelDB's properties: "leveldb.num-files-at-level<N>",
-// "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage"; each
-// also under "loam.", and without a prefix. ok is false for an unknown name and on a closed database.
+// Property answers LevelDB's properties: "leveldb.num-files-at-level<N>", "leveldb.stats",
+// "leveldb.sstables", "leveldb.approximate-memory-usage"; each also under "loam.", and without a
+// prefix. ok is false for an unknown name and on a closed database.
 func (k *keyspace) Property(name string) (value string, ok bool) { return k.space.Property(name) }
 
 // Range is the keys from Start up to, not including, Limit.

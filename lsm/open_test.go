@@ -43,7 +43,8 @@ func listing(t *testing.T, dir string) string {
 			data, err = os.ReadFile(path)
 		}
 		if err == nil && path != dir {
-			fmt.Fprintf(&b, "%s %d %s %x\n", path, len(data), info.ModTime(), data[:min(len(data), 16)])
+			fmt.Fprintf(&b, "%s %d %s %x\n", path, len(data), info.ModTime(),
+				data[:min(len(data), 16)])
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted meanwhile
@@ -90,12 +91,15 @@ func TestOpenRefuses(t *testing.T) {
 		{other, &Options{ErrorIfExists: true, Comparer: ReverseBytewiseComparer}, ErrExists, ""},
 		{empty, &Options{ErrorIfMissing: true}, ErrDoesNotExist, ""},
 		{made, nil, ErrLocked, ""},
-		{other, &Options{Comparer: ReverseBytewiseComparer}, ErrComparerMismatch, "rocksdb.ReverseBytewiseComparator"},
+		{other, &Options{Comparer: ReverseBytewiseComparer}, ErrComparerMismatch,
+			"rocksdb.ReverseBytewiseComparator"},
 		{other, &Options{BlockSize: 1}, ErrInvalidArgument, "block_size"},
 		{other, &Options{Comparer: &Comparer{}}, ErrInvalidArgument, "Comparer"},
-		{other, &Options{L0Compaction: 50, L0Stop: 4}, ErrInvalidArgument, "l0_stop must be larger"},
+		{other, &Options{L0Compaction: 50, L0Stop: 4}, ErrInvalidArgument,
+			"l0_stop must be larger"},
 		{other, &Options{ErrorIfMissing: true, ErrorIfExists: true}, ErrExists, ""}, // as LevelDB
-		{other, &Options{ReadOnly: true, ErrorIfExists: true}, ErrInvalidArgument, "makes no new database"},
+		{other, &Options{ReadOnly: true, ErrorIfExists: true}, ErrInvalidArgument,
+			"makes no new database"},
 	} {
 		db, err := Open(c.dir, c.o)
 		if err == nil {
@@ -168,10 +172,14 @@ func TestIdleDatabaseWritesNothing(t *testing.T) {
 func TestFailedCreationCanBeCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	little := func(fsys vfs.FS) *Options {
-		return &Options{FS: fsys, WriteBufferSize: 64 << 10, CacheSize: 64 << 10, WALPreallocate: 8 << 10} // it is searched for chunks
+		// it is searched for chunks
+		return &Options{FS: fsys, WriteBufferSize: 64 << 10, CacheSize: 64 << 10,
+			WALPreallocate: 8 << 10}
 	}
 	states := map[string]func() vfs.CrashOptions{
-		"kept": vfs.KeepAll, "dropped": vfs.DropAll, "random": func() vfs.CrashOptions { return vfs.RandomBlocks(rng) },
+		"kept": vfs.KeepAll, "dropped": vfs.DropAll, "random": func() vfs.CrashOptions {
+			return vfs.RandomBlocks(rng)
+		},
 	}
 	failures := 0
 	for n := 2; ; n++ {
@@ -183,7 +191,8 @@ func TestFailedCreationCanBeCut(t *testing.T) {
 			calls++
 			if calls > fault {
 				for name, o := range states {
-					cut := fmt.Sprintf("fault at call %d (lasts: %v), cut before %v at %d, %s", fault, lasts, op, calls, name)
+					cut := fmt.Sprintf("fault at call %d (lasts: %v), cut before %v at %d, %s",
+						fault, lasts, op, calls, name)
 					cuts = append(cuts, cut)
 					clones[cut] = mem.CrashClone(o())
 				}

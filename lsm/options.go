@@ -34,9 +34,10 @@ type Options struct {
 	// number of readers share the directory. The logs are replayed into memory. The
 	// default is false.
 	ReadOnly bool
-	// FollowInterval bounds the age of what reads of a follower's present show: it catches up in the background
-	// every so often as long as there are such reads, and the first one after an interval without any
-	// waits until it has. The default, 0, leaves it to CatchUp. Open ignores it.
+	// FollowInterval bounds the age of what reads of a follower's present show: it catches up in
+	// the background every so often as long as there are such reads, and the first one after an
+	// interval without any waits until it has. The default, 0, leaves it to CatchUp. Open ignores
+	// it.
 	FollowInterval time.Duration
 	// NoCreateDirs creates the directory of a new database, but not its parents, so
 	// that a misspelled path is an error. The default, false, creates both.
@@ -199,11 +200,12 @@ type Options struct {
 	// log are flushed, so that a rarely written keyspace keeps no logs. The
 	// default, 0, is four times WriteBufferSize.
 	MaxWALSize int64
-	// WALRetentionBytes keeps logs that the database needs no longer, up to so many bytes together, for feeds
-	// of changes. The default, 0, is none, or no limit if WALRetentionTime is set; where both are, a log goes when it exceeds either.
+	// WALRetentionBytes keeps logs that the database needs no longer, up to so many bytes together,
+	// for feeds of changes. The default, 0, is none, or no limit if WALRetentionTime is set; where
+	// both are, a log goes when it exceeds either.
 	WALRetentionBytes int64
-	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, is not at all, or
-	// no limit if WALRetentionBytes is set.
+	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, is not
+	// at all, or no limit if WALRetentionBytes is set.
 	WALRetentionTime time.Duration
 	// PlainWAL appends to the log by system calls only, never by stores into its
 	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
@@ -217,48 +219,157 @@ type Options struct {
 // optionTable drives defaults, validation, Set and the documentation. Adding an option is one
 // field and one row.
 var optionTable = options.Table[Options]{
-	{Name: "error_if_missing", Doc: "fail when there is no database instead of creating it", Field: func(o *Options) any { return &o.ErrorIfMissing }},
-	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any { return &o.ErrorIfExists }},
-	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by default in C and Python", Inverted: true, Field: func(o *Options) any { return &o.NoCreateDirs }},
-	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
-	{Name: "follow", Doc: "read what another process writes, see docs/follower.md; OpenFollower sets it", Field: func(o *Options) any { return &o.follow }},
-	{Name: "follow_interval", Doc: "how often a follower catches up by itself, with ms, m or h behind it if not in seconds; 0: never", Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any { return &o.FollowInterval }},
-	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too", Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
-	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
-	{Name: "compaction_filter", Dynamic: options.Part, Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
-	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge", Field: func(o *Options) any { return &o.MergeOperator }},
-	{Name: "default_ttl", Dynamic: options.Part, Doc: "how long values live that are put without a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any { return &o.DefaultTTL }},
-	{Name: "cache_size", Dynamic: options.Whole, Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
-	{Name: "write_buffer_size", Dynamic: options.Part, Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
-	{Name: "max_memtables", Dynamic: options.Whole, Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
-	{Name: "max_memtable_bytes", Dynamic: options.Whole, Doc: "memory of the memtables of all keyspaces; 0: max_memtables write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxMemtableBytes }},
-	{Name: "max_open_files", Dynamic: options.Whole, Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
-	{Name: "block_size", Dynamic: options.Part, Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
-	{Name: "block_restart_interval", Dynamic: options.Part, Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
-	{Name: "max_file_size", Dynamic: options.Whole, Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
-	{Name: "compression", Dynamic: options.Part, Doc: "none, snappy or zstd, or one for level 0 and each level below it, as in none,snappy,zstd: the last one counts for all deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
+	{Name: "error_if_missing", Doc: "fail when there is no database instead of creating it",
+		Field: func(o *Options) any { return &o.ErrorIfMissing }},
+	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any {
+		return &o.ErrorIfExists
+	}},
+	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by " +
+		"default in C and Python", Inverted: true, Field: func(o *Options) any {
+		return &o.NoCreateDirs
+	}},
+	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any {
+		return &o.ReadOnly
+	}},
+	{Name: "follow",
+		Doc:   "read what another process writes, see docs/follower.md; OpenFollower sets it",
+		Field: func(o *Options) any { return &o.follow }},
+	{Name: "follow_interval", Doc: "how often a follower catches up by itself, with ms, m or h " +
+		"behind it if not in seconds; 0: never", Unit: "seconds", Min: 0,
+		Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
+			return &o.FollowInterval
+		}},
+	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too",
+		Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any {
+			return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames}
+		}},
+	{Name: "comparator", Doc: "order of keys, by the name that the database stores",
+		Field: func(o *Options) any { return &o.Comparer }},
+	{Name: "compaction_filter", Dynamic: options.Part,
+		Doc: "entries that compactions remove: prefix: and the beginnings of their keys, " +
+			"separated by commas, %xx being a byte; or none", Field: func(o *Options) any {
+			return &o.CompactionFilter
+		}},
+	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database " +
+		"stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge",
+		Field: func(o *Options) any { return &o.MergeOperator }},
+	{Name: "default_ttl", Dynamic: options.Part, Doc: "how long values live that are put without " +
+		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds",
+		Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
+			return &o.DefaultTTL
+		}},
+	{Name: "cache_size", Dynamic: options.Whole,
+		Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20,
+		Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any {
+			return &o.CacheSize
+		}},
+	{Name: "write_buffer_size", Dynamic: options.Part, Doc: "size of one memtable", Unit: "bytes",
+		Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any {
+			return &o.WriteBufferSize
+		}},
+	{Name: "max_memtables", Dynamic: options.Whole, Doc: "memtables in memory before writes wait",
+		Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any {
+			return &o.MaxMemtables
+		}},
+	{Name: "max_memtable_bytes", Dynamic: options.Whole,
+		Doc:  "memory of the memtables of all keyspaces; 0: max_memtables write buffers",
+		Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any {
+			return &o.MaxMemtableBytes
+		}},
+	{Name: "max_open_files", Dynamic: options.Whole, Doc: "table files kept open at once, within " +
+		"the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20,
+		Field: func(o *Options) any { return &o.MaxOpenFiles }},
+	{Name: "block_size", Dynamic: options.Part, Doc: "size of a table block before compression",
+		Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any {
+			return &o.BlockSize
+		}},
+	{Name: "block_restart_interval", Dynamic: options.Part,
+		Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1,
+		Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
+	{Name: "max_file_size", Dynamic: options.Whole,
+		Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20,
+		Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
+	{Name: "compression", Dynamic: options.Part, Doc: "none, snappy or zstd, or one for level 0 " +
+		"and each level below it, as in none,snappy,zstd: the last one counts for all " +
+		"deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
 		return options.Choices{Value: (*uint16)(&o.Compression), Names: sstable.CompressionNames}
 	}},
-	{Name: "zstd_level", Dynamic: options.Part, Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
-	{Name: "bloom_bits", Dynamic: options.Part, Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
-	{Name: "prefix_length", Dynamic: options.Part, Doc: "filters also hold so many bytes at the beginnings of keys, and iterators within one prefix pass over tables without it; 0: none", Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any { return &o.PrefixLength }},
-	{Name: "leveldb_filter", Dynamic: options.Part, Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
-	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused", Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1, Field: func(o *Options) any { return &o.MaxDecodedBlock }},
-	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames} }},
-	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, where the file system can (Linux)", Field: func(o *Options) any { return &o.CompactionDirectIO }},
-	{Name: "max_background_jobs", Dynamic: options.Whole, Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
-	{Name: "max_subcompactions", Dynamic: options.Whole, Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
-	{Name: "compaction_rate", Dynamic: options.Whole, Doc: "what flushes and compactions read and write while no writer waits for them; 0: no bound", Unit: "bytes a second", Max: 1 << 46, Field: func(o *Options) any { return &o.CompactionRate }},
-	{Name: "l0_compaction", Dynamic: options.Whole, Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
-	{Name: "l0_stop", Dynamic: options.Whole, Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
-	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30, Field: func(o *Options) any { return &o.MaxMergeOperands }},
-	{Name: "max_space_amplification", Dynamic: options.Whole, Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
-	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
-	{Name: "max_wal_size", Dynamic: options.Whole, Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
-	{Name: "wal_retention_bytes", Doc: "logs kept for feeds of changes beyond need; 0: none, or no limit if wal_retention_seconds is set", Unit: "bytes", Min: 0, Max: 1 << 50, Field: func(o *Options) any { return &o.WALRetentionBytes }},
-	{Name: "wal_retention_seconds", Doc: "how long logs are kept for feeds of changes after their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit if wal_retention_bytes is set", Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any { return &o.WALRetentionTime }},
-	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
-	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
+	{Name: "zstd_level", Dynamic: options.Part, Doc: "zstd effort from 1 (fast) to 4 (small)",
+		Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
+	{Name: "bloom_bits", Dynamic: options.Part, Doc: "filter bits per key; 0: none", Unit: "bits",
+		Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any {
+			return &o.BloomBits
+		}},
+	{Name: "prefix_length", Dynamic: options.Part, Doc: "filters also hold so many bytes at the " +
+		"beginnings of keys, and iterators within one prefix pass over tables without it; 0: none",
+		Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any {
+			return &o.PrefixLength
+		}},
+	{Name: "leveldb_filter", Dynamic: options.Part,
+		Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any {
+			return &o.LevelDBFilter
+		}},
+	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused",
+		Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1,
+		Field: func(o *Options) any { return &o.MaxDecodedBlock }},
+	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on " +
+		"or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any {
+		return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames}
+	}},
+	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, " +
+		"where the file system can (Linux)", Field: func(o *Options) any {
+		return &o.CompactionDirectIO
+	}},
+	{Name: "max_background_jobs", Dynamic: options.Whole,
+		Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs",
+		PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any {
+			return &o.MaxBackgroundJobs
+		}},
+	{Name: "max_subcompactions", Dynamic: options.Whole,
+		Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true,
+		Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
+	{Name: "compaction_rate", Dynamic: options.Whole,
+		Doc: "what flushes and compactions read and write while no writer waits for them; 0: " +
+			"no bound", Unit: "bytes a second", Max: 1 << 46, Field: func(o *Options) any {
+			return &o.CompactionRate
+		}},
+	{Name: "l0_compaction", Dynamic: options.Whole,
+		Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1,
+		Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
+	{Name: "l0_stop", Dynamic: options.Whole, Doc: "tables in level 0 at which writes wait",
+		Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any {
+			return &o.L0Stop
+		}},
+	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or " +
+		"compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30,
+		Field: func(o *Options) any { return &o.MaxMergeOperands }},
+	{Name: "max_space_amplification", Dynamic: options.Whole,
+		Doc:  "space of the tables when writes are not fast, as a multiple of live data",
+		Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any {
+			return &o.MaxSpaceAmplification
+		}},
+	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes",
+		Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any {
+			return &o.WALPreallocate
+		}},
+	{Name: "max_wal_size", Dynamic: options.Whole, Doc: "logs from which on keyspaces that keep " +
+		"old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46,
+		Field: func(o *Options) any { return &o.MaxWALSize }},
+	{Name: "wal_retention_bytes", Doc: "logs kept for feeds of changes beyond need; 0: none, or " +
+		"no limit if wal_retention_seconds is set", Unit: "bytes", Min: 0, Max: 1 << 50,
+		Field: func(o *Options) any { return &o.WALRetentionBytes }},
+	{Name: "wal_retention_seconds", Doc: "how long logs are kept for feeds of changes after " +
+		"their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit if " +
+		"wal_retention_bytes is set", Unit: "seconds", Min: 0,
+		Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
+			return &o.WALRetentionTime
+		}},
+	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its " +
+		"mapped file; C, Python and Node set it", Field: func(o *Options) any {
+		return &o.PlainWAL
+	}},
+	{Name: "disable_compaction", Doc: "start with automatic compaction paused",
+		Field: func(o *Options) any { return &o.DisableCompaction }},
 }
 
 // OptionDoc describes one option that Set knows.
@@ -321,7 +432,10 @@ func (o *Options) resolve() (*Options, error) {
 		return nil, err
 	}
 	if r.Cache != nil && r.Resources.inside().Bounded() {
-		return nil, fmt.Errorf("%w: Options.Cache beside Resources with a bound on memory, which have a cache", ErrInvalidArgument)
+		return nil,
+			fmt.Errorf(
+				"%w: Options.Cache beside Resources with a bound on memory, which have a cache",
+				ErrInvalidArgument)
 	}
 	if r.FS == nil {
 		r.FS = vfs.Default
@@ -346,8 +460,9 @@ func (o *Options) resolve() (*Options, error) {
 	case start == 0:
 		r.L0Compaction = r.L0Stop - 1
 	default:
-		return nil, fmt.Errorf("%w: l0_stop is %d and l0_compaction %d: writes would wait before a "+
-			"compaction begins; l0_stop must be larger", ErrInvalidArgument, stop, start)
+		return nil,
+			fmt.Errorf("%w: l0_stop is %d and l0_compaction %d: writes would wait before a "+
+				"compaction begins; l0_stop must be larger", ErrInvalidArgument, stop, start)
 	}
 	if r.ErrorIfExists && r.ReadOnly {
 		return nil, fmt.Errorf("%w: error_if_exists beside read_only, which makes no new database",
@@ -362,23 +477,31 @@ func (o *Options) engine() store.Options {
 	return store.Options{
 		Follow: o.follow,
 		TTL:    ttl, Wall: o.Clock,
-		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow, ErrorIfExists: o.ErrorIfExists,
-		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly || o.follow, Upgrade: o.upgrade,
-		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
-		Listener: func(q *events.Queue) store.Listener { return &notifier{events: q, listener: o.Events} },
-		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
-		Mmap: o.Mmap != MmapOff && !(o.Mmap == MmapAuto && o.Resources.inside().Bounded()), WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
-		Jobs: work.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources.inside(),
+		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
+		ErrorIfExists: o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
+			o.follow, Upgrade: o.upgrade,
+		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator,
+		Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter,
+		Logger: o.Logger, Listener: func(q *events.Queue) store.Listener {
+			return &notifier{events: q, listener: o.Events}
+		}, Cache: o.cache, Tables: o.tables(
+			nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
+		Mmap: o.Mmap != MmapOff &&
+			!(o.Mmap == MmapAuto && o.Resources.inside().Bounded()),
+		WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
+		Jobs:      work.Options{Paused: o.DisableCompaction, Limits: o.limits()},
+		Resources: o.Resources.inside(),
 	}
 }
 
 // limits returns what the scheduler goes by. o is resolved.
 func (o *Options) limits() work.Limits {
 	return work.Limits{
-		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
-		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
-		MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,
-		BytesPerSecond: o.CompactionRate,
+		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions,
+		MaxMemTables: o.MaxMemtables, L0Trigger: o.L0Compaction, L0Stop: o.L0Stop,
+		FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
+		MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize,
+		MaxMemTableBytes: o.MaxMemtableBytes, BytesPerSecond: o.CompactionRate,
 	}
 }
 
@@ -402,9 +525,11 @@ func (o *Options) cache() (*cache.Cache, error) {
 // tables returns what table writers need to know. o is resolved.
 func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
-		MaxWhole: o.Resources.inside().MaxWhole(), Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
-		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(), ZstdLevel: o.ZstdLevel,
-		BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength, LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
+		MaxWhole: o.Resources.inside().MaxWhole(), Format: o.Format.dir(), Comparer: c,
+		BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(),
+		ZstdLevel: o.ZstdLevel, BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength,
+		LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
 	}
 }
 

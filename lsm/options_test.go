@@ -19,8 +19,11 @@ func TestOptionsPage(t *testing.T) {
 		t.Skip("the default format is another one")
 	}
 	var b strings.Builder
-	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags of kvbench. Sizes take KiB, MiB or GiB behind the number. Options that are dynamic change while a database is open: see [SetOption](resources.md#options-that-change).\n\n")
-	b.WriteString("| name | meaning | default | unit | from | to | dynamic: set for |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags " +
+		"of kvbench. Sizes take KiB, MiB or GiB behind the number. Options that are dynamic " +
+		"change while a database is open: see [SetOption](resources.md#options-that-change).\n\n")
+	b.WriteString("| name | meaning | default | unit | from | to | dynamic: set for " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, d := range OptionDocs() {
 		from, to := fmt.Sprint(d.Min), fmt.Sprint(d.Max)
 		if d.Max == 0 {
@@ -29,7 +32,8 @@ func TestOptionsPage(t *testing.T) {
 		if d.Name == "max_background_jobs" || d.Name == "max_subcompactions" {
 			d.Default = "processors, at least 2" // whatever this machine has
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Doc, d.Default, d.Unit, from, to, d.Dynamic)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Doc, d.Default, d.Unit,
+			from, to, d.Dynamic)
 	}
 	script.Golden(t, "../docs/options.md", b.String())
 }
@@ -43,7 +47,8 @@ func TestNumbersBelowNone(t *testing.T) {
 		}
 		var o Options
 		err := o.Set(d.Name, fmt.Sprint(d.Min-1))
-		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), d.Name) || !strings.Contains(err.Error(), fmt.Sprintf("want %d to %d", d.Min, d.Max)) {
+		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), d.Name) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("want %d to %d", d.Min, d.Max)) {
 			t.Errorf("%s = %d: %v", d.Name, d.Min-1, err)
 		}
 		if err := o.Set(d.Name, fmt.Sprint(d.Min)); err != nil {
@@ -58,18 +63,24 @@ func TestNumbersBelowNone(t *testing.T) {
 func TestOptionsAreSetByName(t *testing.T) {
 	var o Options
 	for _, c := range []struct{ name, value, want string }{
-		{"cache_size", "1 GiB", ""}, {"write_buffer_size", "1048576", ""}, {"compression", "ZSTD", ""}, {"bloom_bits", "0", ""},
-		{"read_only", "true", ""}, {"comparator", "idb_cmp1", ""}, {"block_size", "16k", ""}, {"mmap", "OFF", ""},
+		{"cache_size", "1 GiB", ""}, {"write_buffer_size", "1048576", ""},
+		{"compression", "ZSTD", ""}, {"bloom_bits", "0", ""}, {"read_only", "true", ""},
+		{"comparator", "idb_cmp1", ""}, {"block_size", "16k", ""}, {"mmap", "OFF", ""},
 		{"format", "Native", ""}, {"format", "rocksdb", "leveldb or native"},
-		{"blok_size", "1", `"block_size"`}, {"block_size", "x", "number"}, {"block_size", "1", "256 to"},
-		{"compression", "lz4", "snappy"}, {"comparator", "mine", "idb_cmp1"}, {"mmap", "yes", "auto"}, {"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
+		{"blok_size", "1", `"block_size"`}, {"block_size", "x", "number"},
+		{"block_size", "1", "256 to"}, {"compression", "lz4", "snappy"},
+		{"comparator", "mine", "idb_cmp1"}, {"mmap", "yes", "auto"},
+		{"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
 	} {
 		err := o.Set(c.name, c.value)
-		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
 		}
 	}
-	want := Options{CacheSize: 1 << 30, WriteBufferSize: 1 << 20, Compression: ZstdCompression, BloomBits: -1, ReadOnly: true, Comparer: IndexedDBComparer, BlockSize: 16 << 10, Format: FormatNative, Mmap: MmapOff}
+	want := Options{CacheSize: 1 << 30, WriteBufferSize: 1 << 20, Compression: ZstdCompression,
+		BloomBits: -1, ReadOnly: true, Comparer: IndexedDBComparer, BlockSize: 16 << 10,
+		Format: FormatNative, Mmap: MmapOff}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got %+v\nwant %+v", o, want)
 	}
@@ -91,9 +102,10 @@ func TestProperty(t *testing.T) {
 	mustFlush(t, db)
 	levels := 0
 	for name, want := range map[string]string{
-		"stats": "Compactions", "sstables": "key", "approximate-memory-usage": "", "num-files-at-level0": "",
-		"num-files-at-level6": "", "num-files-at-level7": "-", "num-files-at-level-1": "-", "num-files-at-level": "-",
-		"": "-", "Stats": "-", "leveldb": "-", "loam.stats": "-",
+		"stats": "Compactions", "sstables": "key", "approximate-memory-usage": "",
+		"num-files-at-level0": "", "num-files-at-level6": "", "num-files-at-level7": "-",
+		"num-files-at-level-1": "-", "num-files-at-level": "-", "": "-", "Stats": "-",
+		"leveldb": "-", "loam.stats": "-",
 	} {
 		for _, prefix := range []string{"leveldb.", "loam.", ""} {
 			v, ok := db.Property(prefix + name)

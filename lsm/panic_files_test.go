@@ -48,8 +48,8 @@ func (c *countedFS) Open(name string) (vfs.ReadFile, error) {
 	return countedReadFile{f, &c.open}, nil
 }
 
-// TestPanicsCloseFiles has the comparer panic at its calls in Repair and Upgrade, while tables are written: no
-// file stays open, a failed Repair leaves no file, and the next call succeeds.
+// TestPanicsCloseFiles has the comparer panic at its calls in Repair and Upgrade, while tables are
+// written: no file stays open, a failed Repair leaves no file, and the next call succeeds.
 func TestPanicsCloseFiles(t *testing.T) {
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		left := -1 // calls until the panic; negative: none
@@ -60,14 +60,16 @@ func TestPanicsCloseFiles(t *testing.T) {
 			return bytes.Compare(a, b)
 		}}
 		options := func(fsys vfs.FS) *Options {
-			return &Options{FS: fsys, Format: format, Comparer: cmp, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10}
+			return &Options{FS: fsys, Format: format, Comparer: cmp, WriteBufferSize: 64 << 10,
+				MaxFileSize: 64 << 10}
 		}
 		mem := vfs.NewMem()
 		db, err := Open("/db", options(mem))
 		must(t, err)
 		for range 2 {
 			for i := range 400 {
-				must(t, db.Put(fmt.Appendf(nil, "%06d", i*7919%400), bytes.Repeat([]byte{byte(i)}, 150), NoSync))
+				must(t, db.Put(fmt.Appendf(nil, "%06d", i*7919%400),
+					bytes.Repeat([]byte{byte(i)}, 150), NoSync))
 			}
 		}
 		killed := mem.Clone()
@@ -90,12 +92,15 @@ func TestPanicsCloseFiles(t *testing.T) {
 				hit := left <= 0
 				left = -1
 				if n := fsys.open.Load(); n != 0 {
-					t.Fatalf("%v %s, panic at call %d: %d files are open; %v", format, name, at, n, err)
+					t.Fatalf("%v %s, panic at call %d: %d files are open; %v", format, name, at, n,
+						err)
 				}
 				if hit && err != nil {
 					panics++
-					if after, err := mem.List("/db"); name == "Repair" && (err != nil || fmt.Sprint(before) != fmt.Sprint(after)) {
-						t.Fatalf("%v, panic at call %d: left are %v, there were %v; %v", format, at, after, before, err)
+					if after, err := mem.List("/db"); name == "Repair" &&
+						(err != nil || fmt.Sprint(before) != fmt.Sprint(after)) {
+						t.Fatalf("%v, panic at call %d: left are %v, there were %v; %v", format, at,
+							after, before, err)
 					}
 					if !strings.Contains(err.Error(), "no order today") {
 						t.Fatal(err)

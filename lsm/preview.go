@@ -27,7 +27,9 @@ func init() {
 
 // setDefaultFormat changes the row of the options table.
 func setDefaultFormat(f base.Format) base.Format {
-	row := &optionTable[slices.IndexFunc(optionTable, func(o options.Row[Options]) bool { return o.Name == "format" })]
+	row := &optionTable[slices.IndexFunc(optionTable, func(o options.Row[Options]) bool {
+		return o.Name == "format"
+	})]
 	before := Format(row.Default)
 	row.Default = int64(FormatLevelDB)
 	if f == base.Native {

@@ -15,7 +15,8 @@ func scanKey(i int) []byte { return fmt.Appendf(nil, "%016d", i) }
 
 func openRangeBench(b *testing.B, flush bool) *DB {
 	b.Helper()
-	db, err := Open(b.TempDir(), &Options{FS: vfs.Default, Format: FormatNative, WriteBufferSize: 256 << 20})
+	db, err := Open(b.TempDir(), &Options{FS: vfs.Default, Format: FormatNative,
+		WriteBufferSize: 256 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -91,7 +91,8 @@ func TestDeleteRange(t *testing.T) {
 
 func TestDeleteRangeRefuses(t *testing.T) {
 	db := openRanges(t, &Options{}, 10)
-	if err := db.DeleteRange([]byte("b"), []byte("a"), NoSync); !errors.Is(err, ErrInvalidArgument) {
+	if err := db.DeleteRange([]byte("b"), []byte("a"),
+		NoSync); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("behind its limit: %v", err)
 	}
 	b := NewBatch()
@@ -99,7 +100,9 @@ func TestDeleteRangeRefuses(t *testing.T) {
 	if err := db.Write(b, NoSync); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("behind its limit in a batch: %v", err)
 	}
-	if err := b.Each(func(k, v []byte) error { return nil }, func(k []byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
+	if err := b.Each(func(k, v []byte) error {
+		return nil
+	}, func(k []byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("Each: %v", err)
 	}
 	if err := db.DeleteRange(rangeKey(3), rangeKey(3), NoSync); err != nil {
@@ -115,7 +118,8 @@ func TestDeleteRangeRefuses(t *testing.T) {
 	if err := db.Write(b, NoSync); err != nil {
 		t.Errorf("in the orders of two keyspaces: %v", err)
 	}
-	if err := ks.DeleteRange([]byte("a"), []byte("b"), NoSync); !errors.Is(err, ErrInvalidArgument) {
+	if err := ks.DeleteRange([]byte("a"), []byte("b"),
+		NoSync); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("behind its limit in the reverse order: %v", err)
 	}
 	wantCount(t, db, "afterwards", 10)
@@ -128,7 +132,8 @@ func TestDeleteRangeRefuses(t *testing.T) {
 	b.Clear()
 	b.Put([]byte("k"), nil)
 	b.DeleteRange([]byte("a"), []byte("b"))
-	for _, err := range []error{old.DeleteRange([]byte("a"), []byte("b"), NoSync), old.Write(b, NoSync)} {
+	for _, err := range []error{old.DeleteRange([]byte("a"), []byte("b"), NoSync),
+		old.Write(b, NoSync)} {
 		if !errors.Is(err, ErrNeedsNative) {
 			t.Errorf("in LevelDB's format: %v", err)
 		}
@@ -138,7 +143,8 @@ func TestDeleteRangeRefuses(t *testing.T) {
 // TestDeleteRangeFreesSpace deletes what many tables have; nobody flushes or compacts.
 func TestDeleteRangeFreesSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, Compression: NoCompression}, 40_000)
+		db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+			Compression: NoCompression}, 40_000)
 		if err := db.CompactRange(nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +179,8 @@ func TestDeleteRangeFreesSpace(t *testing.T) {
 // TestDeleteRangeWhilePaused: what a range delete covers goes when automatic compaction is resumed.
 func TestDeleteRangeWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, Compression: NoCompression, DisableCompaction: true}, 10_000)
+		db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+			Compression: NoCompression, DisableCompaction: true}, 10_000)
 		if err := db.CompactRange(nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +210,8 @@ func waitForDrop(t *testing.T, db *DB, before uint64) {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	if sizeOf(t, db) > before/4 {
-		t.Fatalf("%d of %d bytes are left: %s", sizeOf(t, db), before, fmt.Sprint(db.Property("loam.sstables")))
+		t.Fatalf("%d of %d bytes are left: %s", sizeOf(t, db), before,
+			fmt.Sprint(db.Property("loam.sstables")))
 	}
 	if dropped := db.Metrics().Compact.TablesDropped; dropped == 0 {
 		t.Error("no table was dropped without being read")
@@ -229,7 +237,8 @@ func TestDeleteRangeIsJumped(t *testing.T) {
 		before := db.Metrics()
 		wantCount(t, db, "deleted", 10)
 		after := db.Metrics()
-		if blocks := after.Cache.Hits + after.Cache.Misses - before.Cache.Hits - before.Cache.Misses; blocks > 20 {
+		if blocks := after.Cache.Hits + after.Cache.Misses - before.Cache.Hits -
+			before.Cache.Misses; blocks > 20 {
 			t.Errorf("flushed %v: two scans of 10 keys looked at %d blocks", flushed, blocks)
 		}
 	}
@@ -245,7 +254,8 @@ func TestSeekOverManyRangeDels(t *testing.T) {
 		calls.Add(1)
 		return bytes.Compare(a, b)
 	}
-	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: &counting, DisableCompaction: true})
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: &counting,
+		DisableCompaction: true})
 	defer mustClose(t, db)
 	if err := db.Put([]byte("a"), nil, NoSync); err != nil {
 		t.Fatal(err)
@@ -265,7 +275,8 @@ func TestSeekOverManyRangeDels(t *testing.T) {
 	if err := db.Put([]byte("z"), nil, NoSync); err != nil {
 		t.Fatal(err)
 	}
-	few := func(what string, move func(it *Iterator) bool, r interface{ Iter(*IterOptions) *Iterator }, want string) {
+	few := func(what string, move func(it *Iterator) bool,
+		r interface{ Iter(*IterOptions) *Iterator }, want string) {
 		t.Helper()
 		for i := range 2 { // the first one fragments the tombstones
 			calls.Store(0)
@@ -283,6 +294,10 @@ func TestSeekOverManyRangeDels(t *testing.T) {
 	}
 	few("SeekGE", func(it *Iterator) bool { return it.SeekGE(key(0)) }, db, "z")
 	few("SeekLT", func(it *Iterator) bool { return it.SeekLT([]byte("z")) }, db, "a")
-	few("SeekGE of a snapshot", func(it *Iterator) bool { return it.SeekGE(key(0)) }, half, string(key(n/2)))
-	few("Prev of a snapshot", func(it *Iterator) bool { return it.SeekGE(key(n/2)) && it.Prev() }, half, "a")
+	few("SeekGE of a snapshot", func(it *Iterator) bool {
+		return it.SeekGE(key(0))
+	}, half, string(key(n/2)))
+	few("Prev of a snapshot", func(it *Iterator) bool {
+		return it.SeekGE(key(n/2)) && it.Prev()
+	}, half, "a")
 }

@@ -44,7 +44,8 @@ type ranges struct {
 //	bad           the table of key=k at level=n cannot be read from now on; good ends that
 func TestRangeDeleteScripts(t *testing.T) {
 	script.RunDir(t, "testdata/rangedel", func(t *testing.T) func(*script.Command) string {
-		s := &ranges{t: t, fs: vfs.NewMem(), snaps: map[string]*Snapshot{}, iters: map[string]*Iterator{}}
+		s := &ranges{t: t, fs: vfs.NewMem(), snaps: map[string]*Snapshot{},
+			iters: map[string]*Iterator{}}
 		s.bad.Store("")
 		s.open()
 		t.Cleanup(func() {
@@ -63,13 +64,16 @@ func (s *ranges) open() {
 		if table && op.Kind == vfs.OpCreate && s.full.Load() {
 			return vfs.Outcome{Err: syscall.ENOSPC}
 		}
-		if bad := s.bad.Load().(string); table && op.Kind == vfs.OpRead && bad != "" && strings.HasSuffix(op.Name, bad) {
+		if bad := s.bad.Load().(string); table && op.Kind == vfs.OpRead && bad != "" &&
+			strings.HasSuffix(op.Name, bad) {
 			return vfs.Outcome{Err: syscall.EIO}
 		}
 		return vfs.Outcome{}
 	})
-	s.db = mustOpen(s.t, "db", &Options{FS: fsys, Format: FormatNative, Compression: NoCompression, MaxFileSize: 64 << 10,
-		MaxSubcompactions: 2, CacheSize: -1, Mmap: MmapOff, DisableCompaction: true, MergeOperator: MergeOperatorNamed("append")})
+	s.db = mustOpen(s.t, "db", &Options{FS: fsys, Format: FormatNative, Compression: NoCompression,
+		MaxFileSize:       64 << 10,
+		MaxSubcompactions: 2, CacheSize: -1, Mmap: MmapOff, DisableCompaction: true,
+		MergeOperator: MergeOperatorNamed("append")})
 }
 
 func word(s string) []byte {
@@ -109,7 +113,8 @@ func (s *ranges) run(c *script.Command) string {
 	case "snapshot":
 		s.snaps[c.Args()[0].Key] = s.db.Snapshot()
 	case "iter":
-		s.iters[c.Args()[0].Key] = s.reader(c).Iter(&IterOptions{Lower: c.Bytes("lower"), Upper: c.Bytes("upper")})
+		s.iters[c.Args()[0].Key] =
+			s.reader(c).Iter(&IterOptions{Lower: c.Bytes("lower"), Upper: c.Bytes("upper")})
 	case "release":
 		name := c.Args()[0].Key
 		if snap := s.snaps[name]; snap != nil {
@@ -262,7 +267,8 @@ func (s *ranges) tables() string {
 	var out []string
 	for n, l := range v.Version.Levels {
 		for _, f := range l.Files {
-			line := fmt.Sprintf("L%d %s to %s", n, show(f.Smallest.User, nil), show(f.Largest.User, nil))
+			line := fmt.Sprintf("L%d %s to %s", n, show(f.Smallest.User, nil),
+				show(f.Largest.User, nil))
 			if f.Facts.RangeDels > 0 {
 				line += fmt.Sprintf(", %d range tombstones", f.Facts.RangeDels)
 			}

@@ -74,15 +74,31 @@ func killedWith(t *testing.T, n int, damage bool) *vfs.Mem {
 // its descriptors, and leaves the directory as it was, however often it is tried.
 func TestFailedOpenLeavesNothing(t *testing.T) {
 	fails := map[string]func(vfs.Op) bool{
-		"first table":  func(op vfs.Op) bool { return op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable },
-		"writing it":   func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && fstest.TypeOf(op.Name) == base.FileTable },
-		"copying":      func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".lost") },
-		"log":          func(op vfs.Op) bool { return op.Kind == vfs.OpCreateLog && fstest.TypeOf(op.Name) == base.FileLog },
-		"marker":       func(op vfs.Op) bool { return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileLog },
-		"new MANIFEST": func(op vfs.Op) bool { return op.Kind == vfs.OpCreateLog && fstest.TypeOf(op.Name) == base.FileManifest },
-		"writing that": func(op vfs.Op) bool { return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileManifest },
-		"syncing it":   func(op vfs.Op) bool { return op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileManifest },
-		"CURRENT":      func(op vfs.Op) bool { return op.Kind == vfs.OpRename },
+		"first table": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable
+		},
+		"writing it": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpWrite && fstest.TypeOf(op.Name) == base.FileTable
+		},
+		"copying": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".lost")
+		},
+		"log": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpCreateLog && fstest.TypeOf(op.Name) == base.FileLog
+		},
+		"marker": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileLog
+		},
+		"new MANIFEST": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpCreateLog && fstest.TypeOf(op.Name) == base.FileManifest
+		},
+		"writing that": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileManifest
+		},
+		"syncing it": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileManifest
+		},
+		"CURRENT": func(op vfs.Op) bool { return op.Kind == vfs.OpRename },
 	}
 	killed := killedWith(t, 4000, true)
 	for name, match := range fails {
@@ -96,7 +112,8 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 					return vfs.Outcome{Err: syscall.ENOSPC, Short: int(op.N / 2)}
 				case op.Kind == vfs.OpClose:
 					closed.Add(1)
-				case op.Kind == vfs.OpCreate || op.Kind == vfs.OpCreateLog || op.Kind == vfs.OpOpen || op.Kind == vfs.OpLock:
+				case op.Kind == vfs.OpCreate || op.Kind == vfs.OpCreateLog ||
+					op.Kind == vfs.OpOpen || op.Kind == vfs.OpLock:
 					opened.Add(1)
 				}
 				return vfs.Outcome{}
@@ -107,7 +124,8 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 				tries = 3
 			}
 			for i := range tries {
-				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1, WALPreallocate: 8 << 10})
+				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1,
+					WALPreallocate: 8 << 10})
 				if err == nil {
 					db.Close()
 					t.Fatal("it opens")
@@ -157,13 +175,14 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 		if err := mem.MkdirAll("db"); err != nil {
 			t.Fatal(err)
 		}
-		fault := &fstest.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.ENOSPC}, Match: func(op vfs.Op) bool {
-			switch op.Kind {
-			case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend:
-				return true
-			}
-			return false
-		}}
+		fault := &fstest.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.ENOSPC},
+			Match: func(op vfs.Op) bool {
+				switch op.Kind {
+				case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend:
+					return true
+				}
+				return false
+			}}
 		db, err := Open("db", &Options{FS: vfs.NewFault(mem, fault.Hook)})
 		if err == nil {
 			if err := db.Close(); err != nil && !errors.Is(err, ErrNoSpace) {
@@ -194,7 +213,8 @@ func TestRecoveryMemoryIsBounded(t *testing.T) {
 		}
 		return vfs.Outcome{}
 	})
-	db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: buffer, MaxMemtables: 3, CacheSize: -1})
+	db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: buffer, MaxMemtables: 3,
+		CacheSize: -1})
 	// An index and the order of the one being written come on top of the arenas.
 	if n := most.Load(); n > 3*3*buffer {
 		t.Errorf("%d MiB off the heap for 3 memtables of 1 MiB", n>>20)

@@ -35,8 +35,10 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	var report *RepairReport
 	err = inDir(opts, dir, func(d *vfs.Dir) (err error) {
 		report, err = repair.Run(repair.Options{
-			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: opts.Comparer, Comparers: opts.comparerOf, Tables: opts.tables(opts.Comparer),
-			FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
+			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: opts.Comparer,
+			Comparers: opts.comparerOf, Tables: opts.tables(opts.Comparer),
+			FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize,
+			MaxDecoded: opts.MaxDecodedBlock,
 		})
 		return err
 	})

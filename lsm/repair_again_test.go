@@ -23,7 +23,8 @@ func TestRepairAfterRepair(t *testing.T) {
 			must(t, err)
 			data, err := fstest.ReadFile(fs, old[0])
 			must(t, err)
-			must(t, errors.Join(db.Delete([]byte("a"), NoSync), db.Put([]byte("b"), nil, NoSync), db.CompactRange(nil, nil), db.Close()))
+			must(t, errors.Join(db.Delete([]byte("a"), NoSync), db.Put([]byte("b"), nil, NoSync),
+				db.CompactRange(nil, nil), db.Close()))
 			f, err := fs.Create(old[0])
 			must(t, err)
 			_, err = f.Write(data)

@@ -20,10 +20,13 @@ func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
 	must(t, db.Put([]byte("own"), nil, NoSync))
 	must(t, db.Flush())
 	ctx := context.Background()
-	for name, cmp := range map[string]*Comparer{"same": BytewiseComparer, "other": ReverseBytewiseComparer} {
+	for name, cmp := range map[string]*Comparer{"same": BytewiseComparer,
+		"other": ReverseBytewiseComparer} {
 		ks, err := db.Keyspace(name, &KeyspaceOptions{Comparer: cmp})
 		must(t, err)
-		must(t, ks.BulkLoad(ctx, func(yield func(k, v []byte) bool) { yield([]byte("loaded "+name), nil) }, nil))
+		must(t, ks.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
+			yield([]byte("loaded "+name), nil)
+		}, nil))
 		w, err := NewTableWriter(name, &Options{FS: m, Comparer: cmp})
 		must(t, err)
 		must(t, w.Put([]byte("written "+name), nil))

@@ -30,8 +30,8 @@ func repairWithout(t *testing.T, mem *vfs.Mem, o *Options) (*DB, *RepairReport) 
 	return db, rep
 }
 
-// TestRepairAppliesOperandsOnce repairs databases without a MANIFEST whose logs have entries that tables have,
-// too, because another keyspace needs the logs.
+// TestRepairAppliesOperandsOnce repairs databases without a MANIFEST whose logs have entries that
+// tables have, too, because another keyspace needs the logs.
 func TestRepairAppliesOperandsOnce(t *testing.T) {
 	one := u64(1)
 	steps := map[string]func(db *DB) error{
@@ -74,7 +74,8 @@ func TestRepairAppliesOperandsOnce(t *testing.T) {
 			db, rep := repairWithout(t, mem, o)
 			got, err := db.Get([]byte("counter"), nil)
 			if err != nil || binary.LittleEndian.Uint64(got) != want {
-				t.Errorf("%q, old tables %v: %v, %v, want %d; %+v", c.steps, old, got, err, want, rep)
+				t.Errorf("%q, old tables %v: %v, %v, want %d; %+v", c.steps, old, got, err, want,
+					rep)
 			}
 			left := 0
 			for _, d := range rep.Dropped {
@@ -83,14 +84,16 @@ func TestRepairAppliesOperandsOnce(t *testing.T) {
 				}
 			}
 			if told := left > 0; want != c.want && !told {
-				t.Errorf("%q: the report does not say that an operand is left out: %+v", c.steps, rep)
+				t.Errorf("%q: the report does not say that an operand is left out: %+v", c.steps,
+					rep)
 			}
 			must(t, db.Close())
 		}
 	}
 }
 
-// forgetLogs rewrites tables as they were before they recorded the first log that the keyspace needs.
+// forgetLogs rewrites tables as they were before they recorded the first log that the keyspace
+// needs.
 func forgetLogs(t *testing.T, mem *vfs.Mem) {
 	t.Helper()
 	tables, err := fstest.Find(mem, "db", base.FileTable)
@@ -99,9 +102,11 @@ func forgetLogs(t *testing.T, mem *vfs.Mem) {
 		_, num := base.Native.ParseFileName(path.Base(name))
 		f, err := mem.Open(name)
 		must(t, err)
-		r, err := files.OpenTable(f, files.TableOptions{Name: name, Comparer: base.Bytewise, FileNum: num})
+		r, err := files.OpenTable(f, files.TableOptions{Name: name, Comparer: base.Bytewise,
+			FileNum: num})
 		must(t, err)
-		o := sstable.WriterOptions{Format: base.Native, Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16, BloomBits: 10,
+		o := sstable.WriterOptions{Format: base.Native, Comparer: base.Bytewise, BlockSize: 4096,
+			RestartInterval: 16, BloomBits: 10,
 			FileNum: num, Keyspace: r.Props().Keyspace, KeyspaceName: r.Props().KeyspaceName}
 		out, err := mem.Create("db/rewritten")
 		must(t, err)
@@ -115,18 +120,21 @@ func forgetLogs(t *testing.T, mem *vfs.Mem) {
 		}))
 		src.Close()
 		_, err = w.Finish()
-		must(t, errors.Join(err, w.Sync(), w.Close(), r.Close(), f.Close(), mem.Rename("db/rewritten", name)))
+		must(t, errors.Join(err, w.Sync(), w.Close(), r.Close(), f.Close(),
+			mem.Rename("db/rewritten", name)))
 	}
 }
 
-// TestRepairTakesRangeDeleteOnce has one range tombstone in two logs: the opening carries it into the next log,
-// and the old one is kept for feeds.
+// TestRepairTakesRangeDeleteOnce has one range tombstone in two logs: the opening carries it into
+// the next log, and the old one is kept for feeds.
 func TestRepairTakesRangeDeleteOnce(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, WALRetentionBytes: 1 << 20}
 	db, err := Open("db", o)
 	must(t, err)
-	must(t, errors.Join(db.Put([]byte("b"), []byte("1"), Sync), db.Put([]byte("d"), []byte("1"), Sync), db.DeleteRange([]byte("a"), []byte("c"), Sync), db.Close()))
+	must(t, errors.Join(db.Put([]byte("b"), []byte("1"), Sync),
+		db.Put([]byte("d"), []byte("1"), Sync), db.DeleteRange([]byte("a"), []byte("c"), Sync),
+		db.Close()))
 	db, err = Open("db", o)
 	must(t, errors.Join(err, db.Close()))
 	db, _ = repairWithout(t, mem, o)

@@ -6,9 +6,9 @@ import "github.com/loamdb/loam/internal/store"
 // BackgroundJobs.
 type ResourcesOptions struct {
 	// Memory is how many bytes the databases have together: the block cache, which takes what the
-	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions and
-	// iterators; at least 8 MiB. The Go heap, stacks and the program come on top. The default, 0: each
-	// database has its own Options.
+	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions
+	// and iterators; at least 8 MiB. The Go heap, stacks and the program come on top. The default,
+	// 0: each database has its own Options.
 	Memory int64
 	// BackgroundJobs is how many flushes and pieces of compactions run at once. The default, 0, is
 	// the number of processors that Go uses, at least 2.
@@ -40,9 +40,8 @@ func (r *Resources) Close() {
 
 // Set changes a limit while databases are open: memory (at most its first value, at least 8 MiB),
 // background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB, MiB or GiB
-// after
-// it if it is one of bytes. It fails with ErrInvalidArgument, and with ErrClosed where the memory is
-// gone.
+// after it if it is one of bytes. It fails with ErrInvalidArgument, and with ErrClosed where the
+// memory is gone.
 func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
 
 // Metrics says how much is in use.

@@ -25,9 +25,9 @@ const (
 
 // TestResourcesResident runs four databases of 16 keyspaces each in a process of its own, which
 // write, read, iterate and compact until far more than the budget went through memory. What the
-// process has resident over what it had before the databases, Go heap and mapped logs included, but for
-// Go's garbage, which is collected later where processors are busy, is above the budget by no more than
-// 10 % at 99 of 100 looks, by no more than 15 % at any, and comes to 90 % of it.
+// process has resident over what it had before the databases, Go heap and mapped logs included, but
+// for Go's garbage, which is collected later where processors are busy, is above the budget by no
+// more than 10 % at 99 of 100 looks, by no more than 15 % at any, and comes to 90 % of it.
 func TestResourcesResident(t *testing.T) {
 	if os.Getenv(rssChild) != "" {
 		rssProgram(t)
@@ -87,19 +87,23 @@ func rssProgram(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range dbs {
 			wg.Go(func() {
-				if err := rssRound(dbs[i], spaces[i], rand.New(rand.NewPCG(uint64(round), uint64(i))), each, look); err != nil {
+				if err := rssRound(dbs[i], spaces[i],
+					rand.New(rand.NewPCG(uint64(round), uint64(i))), each, look); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
 		last = resident(t) - before
-		t.Logf("round %d: resident %d MiB over %d, at most %d; %+v", round, last>>20, before>>20, slices.Max(looks)>>20, res.Metrics())
+		t.Logf("round %d: resident %d MiB over %d, at most %d; %+v", round, last>>20, before>>20,
+			slices.Max(looks)>>20, res.Metrics())
 	}
 	slices.Sort(looks)
 	most, highest := looks[len(looks)*99/100], looks[len(looks)-1]
-	if most > rssBudget+rssBudget/10 || highest > rssBudget+rssBudget*3/20 || most < rssBudget*9/10 {
-		t.Errorf("resident memory over that before was at most %d, %d at 99 of 100 looks, %d at the end; the budget is %d", highest, most, last, rssBudget)
+	if most > rssBudget+rssBudget/10 || highest > rssBudget+rssBudget*3/20 ||
+		most < rssBudget*9/10 {
+		t.Errorf("resident memory over that before was at most %d, %d at 99 of 100 looks, %d at "+
+			"the end; the budget is %d", highest, most, last, rssBudget)
 	}
 	for _, db := range dbs {
 		if err := db.Close(); err != nil {
@@ -108,17 +112,19 @@ func rssProgram(t *testing.T) {
 	}
 }
 
-// garbage is about how much of the Go heap nobody uses: what was allocated beyond what was live at the
-// end of the last collection, and what the heap keeps for later.
+// garbage is about how much of the Go heap nobody uses: what was allocated beyond what was live at
+// the end of the last collection, and what the heap keeps for later.
 func garbage() int64 {
-	all := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	all := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(all)
-	objects, live, free := int64(all[0].Value.Uint64()), int64(all[1].Value.Uint64()), int64(all[2].Value.Uint64())
+	objects, live, free := int64(all[0].Value.Uint64()), int64(all[1].Value.Uint64()), int64(
+		all[2].Value.Uint64())
 	return max(0, objects-live) + free
 }
 
-// resident is what the process has resident in bytes, but for the heap's garbage and for its program and
-// libraries, whose pages come in as they are run.
+// resident is what the process has resident in bytes, but for the heap's garbage and for its
+// program and libraries, whose pages come in as they are run.
 func resident(t *testing.T) (bytes int64) {
 	unused := garbage()
 	maps, err := os.ReadFile("/proc/self/smaps")
@@ -130,7 +136,8 @@ func resident(t *testing.T) (bytes int64) {
 	for line := range strings.Lines(string(maps)) {
 		fields := strings.Fields(line)
 		switch {
-		case !strings.HasSuffix(fields[0], ":"): // the head of a mapping: addresses, access, offset, device, inode, file
+		// the head of a mapping: addresses, access, offset, device, inode, file
+		case !strings.HasSuffix(fields[0], ":"):
 			file := fields[len(fields)-1]
 			program = file == programFile || strings.Contains(file, ".so")
 		case fields[0] == "Rss:" && !program:

@@ -27,7 +27,8 @@ func TestTinyResources(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 0x7265))
-				res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1, IOBytesPerSecond: 64 << 20, OpenFiles: 8})
+				res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1,
+					IOBytesPerSecond: 64 << 20, OpenFiles: 8})
 				const databases, keyspaces = 4, 8
 				var wg sync.WaitGroup
 				for i := range databases {
@@ -37,14 +38,16 @@ func TestTinyResources(t *testing.T) {
 						if i == 3 {
 							format = lsm.FormatLevelDB
 						}
-						if err := fillShared(res, format, keyspaces, 6000+rng.IntN(4000), rng); err != nil {
+						if err := fillShared(res, format, keyspaces, 6000+rng.IntN(4000),
+							rng); err != nil {
 							t.Errorf("database %d: %v", i, err)
 						}
 					})
 				}
 				if rng.IntN(2) == 0 {
 					for range 20 {
-						if err := res.Set("background_jobs", strconv.Itoa(1+rng.IntN(3))); err != nil {
+						if err := res.Set("background_jobs",
+							strconv.Itoa(1+rng.IntN(3))); err != nil {
 							t.Error(err)
 						}
 					}
@@ -58,7 +61,9 @@ func TestTinyResources(t *testing.T) {
 				}
 				res.Close()
 				res.Close()
-				if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res}); !errors.Is(err, lsm.ErrClosed) {
+				if _, err := lsm.Open("db",
+					&lsm.Options{FS: vfs.NewMem(), Resources: res}); !errors.Is(err,
+					lsm.ErrClosed) {
 					t.Errorf("open with closed resources: %v", err)
 				}
 			})
@@ -94,7 +99,8 @@ func fillShared(res *lsm.Resources, format lsm.Format, keyspaces, n int, rng *ra
 		var iters []*lsm.Iterator // which keep memory
 		for i := range n {
 			at := rng.IntN(len(spaces))
-			key, value := fmt.Sprintf("key%05d", rng.IntN(3000)), strings.Repeat(strconv.Itoa(i), 1+rng.IntN(200))
+			key, value := fmt.Sprintf("key%05d", rng.IntN(3000)), strings.Repeat(strconv.Itoa(i),
+				1+rng.IntN(200))
 			if err := spaces[at].Put([]byte(key), []byte(value), lsm.NoSync); err != nil {
 				return err
 			}
@@ -107,7 +113,8 @@ func fillShared(res *lsm.Resources, format lsm.Format, keyspaces, n int, rng *ra
 		}
 		for name, value := range want {
 			at := int(name[0] - '0')
-			if got, err := spaces[at].Get([]byte(name[1:]), nil); err != nil || string(got) != value {
+			if got, err := spaces[at].Get([]byte(name[1:]), nil); err != nil ||
+				string(got) != value {
 				return fmt.Errorf("%s: %v", name, err)
 			}
 		}
@@ -138,20 +145,26 @@ func TestResourcesSet(t *testing.T) {
 		name, value string
 		ok          bool
 	}{
-		{"memory", "32MiB", true}, {"memory", "64MiB", true}, {"memory", "65MiB", false}, {"memory", "1MiB", false}, {"memory", "x", false},
-		{"background_jobs", "4", true}, {"background_jobs", "0", false}, {"io_bytes_per_second", "1MiB", true}, {"io_bytes_per_second", "0", true},
-		{"open_files", "100", true}, {"open_files", "-1", false}, {"memories", "1", false},
+		{"memory", "32MiB", true}, {"memory", "64MiB", true}, {"memory", "65MiB", false},
+		{"memory", "1MiB", false}, {"memory", "x", false}, {"background_jobs", "4", true},
+		{"background_jobs", "0", false}, {"io_bytes_per_second", "1MiB", true},
+		{"io_bytes_per_second", "0", true}, {"open_files", "100", true},
+		{"open_files", "-1", false}, {"memories", "1", false},
 	} {
-		if err := res.Set(c.name, c.value); (err == nil) != c.ok || err != nil && !errors.Is(err, lsm.ErrInvalidArgument) {
+		if err := res.Set(c.name, c.value); (err == nil) != c.ok || err != nil &&
+			!errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("%s = %s: %v", c.name, c.value, err)
 		}
 	}
-	if err := res.Set("memory", "16MiB"); err != nil || res.Metrics().Memory != 16<<20 || db.Metrics().Cache.Capacity != 16<<20 {
-		t.Errorf("the memory is %+v, that of the cache %d, %v", res.Metrics(), db.Metrics().Cache.Capacity, err)
+	if err := res.Set("memory", "16MiB"); err != nil || res.Metrics().Memory != 16<<20 ||
+		db.Metrics().Cache.Capacity != 16<<20 {
+		t.Errorf("the memory is %+v, that of the cache %d, %v", res.Metrics(),
+			db.Metrics().Cache.Capacity, err)
 	}
 	c := lsm.NewCache(1 << 20)
 	defer c.Close()
-	if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res, Cache: c}); !errors.Is(err, lsm.ErrInvalidArgument) {
+	if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res,
+		Cache: c}); !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Errorf("two caches: %v", err)
 	}
 	unbounded := lsm.NewResources(lsm.ResourcesOptions{})
@@ -168,8 +181,8 @@ func TestResourcesSet(t *testing.T) {
 	}
 }
 
-// TestSharedMemorySeals has one database write and pause, and another one go on: the first is asked to
-// seal its memtable, and the limit holds.
+// TestSharedMemorySeals has one database write and pause, and another one go on: the first is asked
+// to seal its memtable, and the limit holds.
 func TestSharedMemorySeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res := lsm.NewResources(lsm.ResourcesOptions{Memory: 32 << 20})
@@ -209,8 +222,9 @@ func TestSharedMemorySeals(t *testing.T) {
 	})
 }
 
-// TestFiltersGiveWay has tables with 4 MB of filters, whole ones or ones in parts, and 8 MiB of memory: indexes and filters of
-// open tables stay within their part of it, and every key is found, and none that is not there.
+// TestFiltersGiveWay has tables with 4 MB of filters, whole ones or ones in parts, and 8 MiB of
+// memory: indexes and filters of open tables stay within their part of it, and every key is found,
+// and none that is not there.
 func TestFiltersGiveWay(t *testing.T) {
 	for _, how := range []string{"whole", "parts", "flushed"} {
 		t.Run(how, func(t *testing.T) {
@@ -218,13 +232,15 @@ func TestFiltersGiveWay(t *testing.T) {
 			fsys := vfs.NewMem()
 			res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory})
 			defer res.Close()
-			o := &lsm.Options{FS: fsys, Resources: res, BloomBits: 64, DisableCompaction: true, L0Compaction: 500, L0Stop: 1000}
+			o := &lsm.Options{FS: fsys, Resources: res, BloomBits: 64, DisableCompaction: true,
+				L0Compaction: 500, L0Stop: 1000}
 			db, err := lsm.Open("db", o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			key := func(n int) []byte { return fmt.Appendf(nil, "key%08d", n) } // odd numbers are not there
+			// odd numbers are not there
+			key := func(n int) []byte { return fmt.Appendf(nil, "key%08d", n) }
 			outside := *o
 			if how == "whole" {
 				outside.Resources = nil
@@ -255,7 +271,8 @@ func TestFiltersGiveWay(t *testing.T) {
 				if err := w.Finish(); err != nil {
 					t.Fatal(err)
 				}
-				if err := db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, path); err != nil {
+				if err := db.Ingest(context.Background(), &lsm.IngestOptions{Move: true},
+					path); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -269,7 +286,9 @@ func TestFiltersGiveWay(t *testing.T) {
 			for range 20_000 {
 				n := rng.IntN(2 * tables * each)
 				value, err := db.Get(key(n), nil)
-				if there := n%2 == 0; there && (err != nil || string(value) != string(key(n/2%each))) || !there && !errors.Is(err, lsm.ErrNotFound) {
+				if there := n%2 == 0; there &&
+					(err != nil || string(value) != string(key(n/2%each))) || !there &&
+					!errors.Is(err, lsm.ErrNotFound) {
 					t.Fatalf("seed %d: %s: %q, %v", seed, key(n), value, err)
 				}
 				seen = max(seen, res.Metrics().TableBytes)
@@ -278,15 +297,18 @@ func TestFiltersGiveWay(t *testing.T) {
 				t.Errorf("%d tables are open", n)
 			}
 			// One table more may be opened than fits.
-			if seen > most+each*64/8+512<<10 || how == "parts" && seen > most/4 || how == "flushed" && seen < memory*3/16 {
-				t.Errorf("seed %d: open tables have %d bytes; an eighth of %d may stay, in level 0 a quarter", seed, seen, memory)
+			if seen > most+each*64/8+512<<10 || how == "parts" && seen > most/4 ||
+				how == "flushed" && seen < memory*3/16 {
+				t.Errorf("seed %d: open tables have %d bytes; an eighth of %d may stay, in level "+
+					"0 a quarter", seed, seen, memory)
 			}
 		})
 	}
 }
 
-// TestResourcesCounted has four databases of 16 keyspaces write, read, iterate and compact: what the Resources say that they have is never
-// above the limit by more than 5 %, and the blocks of the cache use what the rest leaves.
+// TestResourcesCounted has four databases of 16 keyspaces write, read, iterate and compact: what
+// the Resources say that they have is never above the limit by more than 5 %, and the blocks of the
+// cache use what the rest leaves.
 func TestResourcesCounted(t *testing.T) {
 	const memory, databases, keyspaces = 48 << 20, 4, 16
 	rounds := 12
@@ -305,8 +327,10 @@ func TestResourcesCounted(t *testing.T) {
 		defer mu.Unlock()
 		// The parts are not read at one moment: what changed hands between does not count twice.
 		u, again := res.Metrics(), res.Metrics()
-		u.CacheBytes, u.TableBytes = min(u.CacheBytes, again.CacheBytes), min(u.TableBytes, again.TableBytes)
-		u.MemtableBytes, u.BufferBytes = min(u.MemtableBytes, again.MemtableBytes), min(u.BufferBytes, again.BufferBytes)
+		u.CacheBytes, u.TableBytes = min(u.CacheBytes, again.CacheBytes), min(u.TableBytes,
+			again.TableBytes)
+		u.MemtableBytes, u.BufferBytes = min(u.MemtableBytes, again.MemtableBytes), min(
+			u.BufferBytes, again.BufferBytes)
 		if total(u) > total(most) {
 			most = u
 		}
@@ -331,7 +355,8 @@ func TestResourcesCounted(t *testing.T) {
 		}
 		wg.Go(func() {
 			for round := range rounds {
-				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))), 1500, look); err != nil {
+				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))),
+					1500, look); err != nil {
 					t.Error(err)
 				}
 			}
@@ -347,7 +372,8 @@ func TestResourcesCounted(t *testing.T) {
 	}
 }
 
-// rssRound writes n batches into keyspaces of a database, reads and iterates. It calls look now and then.
+// rssRound writes n batches into keyspaces of a database, reads and iterates. It calls look now and
+// then.
 func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int, look func()) error {
 	value := make([]byte, 400)
 	b := lsm.NewBatch()
@@ -364,7 +390,8 @@ func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int, look fu
 			return err
 		}
 		for range 4 {
-			if _, err := k.Get(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), nil); err != nil && !errors.Is(err, lsm.ErrNotFound) {
+			if _, err := k.Get(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), nil); err != nil &&
+				!errors.Is(err, lsm.ErrNotFound) {
 				return err
 			}
 		}

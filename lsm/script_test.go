@@ -49,7 +49,8 @@ type story struct {
 func TestScripts(t *testing.T) {
 	for _, dir := range []string{"testdata/recovery", "testdata/flush"} {
 		script.RunDir(t, dir, func(t *testing.T) func(*script.Command) string {
-			s := &story{t: t, fs: vfs.NewMem(), snaps: map[string]*Snapshot{}, iters: map[string]*Iterator{}}
+			s := &story{t: t, fs: vfs.NewMem(), snaps: map[string]*Snapshot{},
+				iters: map[string]*Iterator{}}
 			t.Cleanup(func() {
 				if s.db != nil {
 					_ = s.db.Close()
@@ -60,7 +61,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// settle, in a bubble, returns when the background has nothing to do but what an idle database does.
+// settle, in a bubble, returns when the background has nothing to do but what an idle database
+// does.
 func settle() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
@@ -123,7 +125,8 @@ func described(err error) string {
 	for _, s := range []struct {
 		name string
 		err  error
-	}{{"ErrCorruption", ErrCorruption}, {"ErrReadOnly", ErrReadOnly}, {"ErrDoesNotExist", ErrDoesNotExist}} {
+	}{{"ErrCorruption", ErrCorruption}, {"ErrReadOnly", ErrReadOnly}, {"ErrDoesNotExist",
+		ErrDoesNotExist}} {
 		if errors.Is(err, s.err) {
 			out += s.name + ": "
 		}
@@ -150,7 +153,8 @@ func (s *story) open(c *script.Command) string {
 		ordinals = append(ordinals, log, fmt.Sprintf("log %d", i+1))
 	}
 	text := strings.NewReplacer(ordinals...).Replace
-	db, err := Open("db", &Options{FS: fsys, Format: FormatLevelDB, WALPreallocate: -1, DisableCompaction: true, ReadOnly: c.Has("read-only")})
+	db, err := Open("db", &Options{FS: fsys, Format: FormatLevelDB, WALPreallocate: -1,
+		DisableCompaction: true, ReadOnly: c.Has("read-only")})
 	if err != nil {
 		return text(described(err))
 	}
@@ -283,7 +287,8 @@ func (s *story) names(kind base.FileType) (names []string) {
 }
 
 func (s *story) files() string {
-	out := fmt.Sprintf("%d logs, %d tables, %d MANIFEST", len(s.names(base.FileLog)), len(s.names(base.FileTable)), len(s.names(base.FileManifest)))
+	out := fmt.Sprintf("%d logs, %d tables, %d MANIFEST", len(s.names(base.FileLog)),
+		len(s.names(base.FileTable)), len(s.names(base.FileManifest)))
 	for _, kind := range []base.FileType{base.FileTemp, base.FileUnknown} {
 		for _, name := range s.names(kind) {
 			out += ", " + strings.TrimLeft(name, "0123456789.")

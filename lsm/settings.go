@@ -9,9 +9,9 @@ import (
 // liveOptions are the options of an open database, and of its keyspaces.
 type liveOptions = options.Live[Options]
 
-// SetOption changes an option while the database is open, by its name in the options table and
-// from text, as Options.Set: for the whole database, and all keyspaces that were not given a
-// value of their own. Which options change, docs/options.md says; it holds for memtables, tables and
+// SetOption changes an option while the database is open, by its name in the options table and from
+// text, as Options.Set: for the whole database, and all keyspaces that were not given a value of
+// their own. Which options change, docs/options.md says; it holds for memtables, tables and
 // compactions that begin later, and until Close: nothing is stored. It fails with
 // ErrInvalidArgument, and ErrClosed; then nothing has changed.
 func (db *DB) SetOption(name, value string) error {
@@ -26,9 +26,9 @@ func (k *Keyspace) SetOption(name, value string) error {
 	return setOption(k.space.DB, k.ID(), name, value)
 }
 
-// Option is the value of an option that is in force, as SetOption takes it. What has no name, as
-// a Comparer of the caller's own, is named as it names itself. It fails with ErrInvalidArgument for an
-// unknown name, and ErrClosed.
+// Option is the value of an option that is in force, as SetOption takes it. What has no name, as a
+// Comparer of the caller's own, is named as it names itself. It fails with ErrInvalidArgument for
+// an unknown name, and ErrClosed.
 func (db *DB) Option(name string) (string, error) {
 	return option(db.engine, options.Root, name)
 }
@@ -65,7 +65,9 @@ func initLive(db *store.DB, given *Options) {
 			}
 		},
 		Apply: func(part uint32, of func(part uint32) *Options) error {
-			tuning := func(k *store.Keyspace) store.KeyspaceTuning { return of(uint32(k.ID())).keyspaceTuning(k) }
+			tuning := func(k *store.Keyspace) store.KeyspaceTuning {
+				return of(uint32(k.ID())).keyspaceTuning(k)
+			}
 			if part != options.Root {
 				return db.TuneKeyspace(base.KeyspaceID(part), tuning)
 			}
@@ -91,5 +93,6 @@ func (o *Options) tuning() store.Tuning {
 // keyspaceTuning is what changes for a keyspace. o is resolved.
 func (o *Options) keyspaceTuning(k *store.Keyspace) store.KeyspaceTuning {
 	ttl, _ := store.Seconds(o.DefaultTTL)
-	return store.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize, TTL: ttl, Filter: o.CompactionFilter}
+	return store.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize,
+		TTL: ttl, Filter: o.CompactionFilter}
 }

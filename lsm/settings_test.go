@@ -21,7 +21,8 @@ func TestOptionsInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	derived := map[string]string{"max_wal_size": fmt.Sprint(4 * 64 << 20), "max_memtable_bytes": fmt.Sprint(3 * 64 << 20)}
+	derived := map[string]string{"max_wal_size": fmt.Sprint(4 * 64 << 20),
+		"max_memtable_bytes": fmt.Sprint(3 * 64 << 20)}
 	dynamic := 0
 	for _, d := range lsm.OptionDocs() {
 		want := d.Default
@@ -36,11 +37,13 @@ func TestOptionsInForce(t *testing.T) {
 			t.Errorf("option %s of the keyspace is %q, %v; want %q", d.Name, of, err, want)
 		}
 		err = db.SetOption(d.Name, d.Default)
-		if (err == nil) != (d.Dynamic != "") || err != nil && !errors.Is(err, lsm.ErrInvalidArgument) {
+		if (err == nil) != (d.Dynamic != "") || err != nil &&
+			!errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("option %s, dynamic %q, is set: %v", d.Name, d.Dynamic, err)
 		}
 		err = k.SetOption(d.Name, d.Default)
-		if (err == nil) != (d.Dynamic == "keyspace") || err != nil && !errors.Is(err, lsm.ErrInvalidArgument) {
+		if (err == nil) != (d.Dynamic == "keyspace") || err != nil &&
+			!errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("option %s, dynamic %q, is set for a keyspace: %v", d.Name, d.Dynamic, err)
 		}
 		if d.Dynamic != "" {
@@ -57,7 +60,8 @@ func TestOptionsInForce(t *testing.T) {
 			}
 		}
 	}
-	for name, value := range map[string]string{"block_size": "1", "compression": "lz4", "cache_size": "128MiB", "blocksize": "4096", "default_ttl": "-1"} {
+	for name, value := range map[string]string{"block_size": "1", "compression": "lz4",
+		"cache_size": "128MiB", "blocksize": "4096", "default_ttl": "-1"} {
 		before, _ := db.Option(name)
 		if err := db.SetOption(name, value); !errors.Is(err, lsm.ErrInvalidArgument) {
 			t.Errorf("%s = %s: %v", name, value, err)
@@ -82,7 +86,8 @@ func TestOptionsInForce(t *testing.T) {
 
 // TestSetOptionWorks sets options and checks their effects.
 func TestSetOptionWorks(t *testing.T) {
-	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Compression: lsm.NoCompression, BloomBits: -1, CompactionFilter: lsm.PrefixFilter([]byte("x"))})
+	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Compression: lsm.NoCompression,
+		BloomBits: -1, CompactionFilter: lsm.PrefixFilter([]byte("x"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,8 @@ func TestSetOptionWorks(t *testing.T) {
 	fill := func(s sharedStore, n int) {
 		t.Helper()
 		for i := range n {
-			if err := s.Put(fmt.Appendf(nil, "key%06d", i), make([]byte, 500), lsm.NoSync); err != nil {
+			if err := s.Put(fmt.Appendf(nil, "key%06d", i), make([]byte, 500),
+				lsm.NoSync); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -191,7 +197,8 @@ func TestSetOptionBeside(t *testing.T) {
 			for i := range 300 {
 				k, err := db.Keyspace(name, nil)
 				if err == nil {
-					err = errors.Join(k.Put(fmt.Append(nil, i), make([]byte, 2000), lsm.NoSync), k.SetOption("compression", []string{"none", "zstd"}[i%2]))
+					err = errors.Join(k.Put(fmt.Append(nil, i), make([]byte, 2000), lsm.NoSync),
+						k.SetOption("compression", []string{"none", "zstd"}[i%2]))
 				}
 				if err == nil && i%50 == 49 {
 					err = db.DropKeyspace(name)
@@ -204,7 +211,9 @@ func TestSetOptionBeside(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 500 {
-			for name, values := range map[string][]string{"block_size": {"256", "4096"}, "write_buffer_size": {"64KiB", "1MiB"}, "cache_size": {"64KiB", "64MiB"}, "max_background_jobs": {"1", "4"}, "compaction_rate": {"0", "1GiB"}} {
+			for name, values := range map[string][]string{"block_size": {"256", "4096"},
+				"write_buffer_size": {"64KiB", "1MiB"}, "cache_size": {"64KiB", "64MiB"},
+				"max_background_jobs": {"1", "4"}, "compaction_rate": {"0", "1GiB"}} {
 				if err := db.SetOption(name, values[i%2]); err != nil {
 					t.Error(err)
 				}

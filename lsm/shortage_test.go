@@ -36,8 +36,10 @@ func TestManifestShortageHeals(t *testing.T) {
 				mem := vfs.NewMem()
 				var full atomic.Bool
 				fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
-					manifest := fstest.TypeOf(op.Name) == base.FileManifest || kind == vfs.OpRename && fstest.TypeOf(op.Name) == base.FileTemp
-					if full.Load() && manifest && (op.Kind == kind || op.Kind == vfs.OpAppend && kind != vfs.OpAppend) {
+					manifest := fstest.TypeOf(op.Name) == base.FileManifest ||
+						kind == vfs.OpRename && fstest.TypeOf(op.Name) == base.FileTemp
+					if full.Load() && manifest && (op.Kind == kind || op.Kind == vfs.OpAppend &&
+						kind != vfs.OpAppend) {
 						return vfs.Outcome{Err: errno, Short: int(op.N / 2)}
 					}
 					return vfs.Outcome{}
@@ -52,11 +54,14 @@ func TestManifestShortageHeals(t *testing.T) {
 						}
 						mustPut(t, db, 2+i)
 					}
-					if m := db.Metrics(); m.ReadOnly != nil || !errors.Is(m.BackgroundError, errno) {
-						t.Errorf("Metrics: read-only %v, background error %v", m.ReadOnly, m.BackgroundError)
+					if m := db.Metrics(); m.ReadOnly != nil ||
+						!errors.Is(m.BackgroundError, errno) {
+						t.Errorf("Metrics: read-only %v, background error %v", m.ReadOnly,
+							m.BackgroundError)
 					}
 					if n := len(tablesOnDisk(t, db)); n > 1 {
-						t.Errorf("%d tables wait for the MANIFEST, want at most that of the first try", n)
+						t.Errorf("%d tables wait for the MANIFEST, want at most that of the "+
+							"first try", n)
 					}
 					full.Store(false)
 					if err := db.Resume(); err != nil {
@@ -71,7 +76,9 @@ func TestManifestShortageHeals(t *testing.T) {
 					if m := db.Metrics(); m.BackgroundError != nil {
 						t.Errorf("still: %v", m.BackgroundError)
 					}
-					if on, live := tablesOnDisk(t, db), db.Metrics().Levels; len(on) != live[0].Files+live[1].Files+live[2].Files+live[3].Files+live[4].Files+live[5].Files+live[6].Files {
+					if on, live := tablesOnDisk(t,
+						db), db.Metrics().Levels; len(on) !=
+						live[0].Files+live[1].Files+live[2].Files+live[3].Files+live[4].Files+live[5].Files+live[6].Files {
 						t.Errorf("tables %v are on disk", on)
 					}
 					mustClose(t, db)
@@ -89,7 +96,8 @@ func TestManifestShortageHeals(t *testing.T) {
 // TestManifestFailureIsFinal: any other failure than a shortage, and any of a sync,
 // makes the database read-only.
 func TestManifestFailureIsFinal(t *testing.T) {
-	for kind, errno := range map[vfs.OpKind]syscall.Errno{vfs.OpAppend: syscall.EIO, vfs.OpSync: syscall.ENOSPC} {
+	for kind, errno := range map[vfs.OpKind]syscall.Errno{vfs.OpAppend: syscall.EIO,
+		vfs.OpSync: syscall.ENOSPC} {
 		var broken atomic.Bool
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
 			if broken.Load() && op.Kind == kind && fstest.TypeOf(op.Name) == base.FileManifest {
@@ -108,7 +116,8 @@ func TestManifestFailureIsFinal(t *testing.T) {
 			t.Errorf("%v: later: %v", kind, err)
 		}
 		wantValue(t, db, 1)
-		if err := db.Close(); err != nil && !errors.Is(err, errno) { // it may tell of the failure again
+		// it may tell of the failure again
+		if err := db.Close(); err != nil && !errors.Is(err, errno) {
 			t.Errorf("%v: %v", kind, err)
 		}
 	}

@@ -14,8 +14,8 @@ type Snapshot struct {
 	own  tree.Snapshot // unless it was made by In
 }
 
-// Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it when done. After Close of the snapshot
-// or of the database its reads fail with ErrClosed.
+// Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it
+// when done. After Close of the snapshot or of the database its reads fail with ErrClosed.
 func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{space: k.space}, root: k.space.DB}
 	s.at = &s.own

@@ -49,7 +49,8 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 			continue
 		}
 		o.FS = vfs.NewMem()
-		what := fmt.Sprintf("l0_compaction %d, l0_stop %d, %d jobs, file size %d", o.L0Compaction, o.L0Stop, o.MaxBackgroundJobs, o.MaxFileSize)
+		what := fmt.Sprintf("l0_compaction %d, l0_stop %d, %d jobs, file size %d", o.L0Compaction,
+			o.L0Stop, o.MaxBackgroundJobs, o.MaxFileSize)
 		hang.Within(t, what, func() {
 			db := mustOpen(t, "db", &o)
 			value := make([]byte, 12<<10)
@@ -74,7 +75,8 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 		began, gate := make(chan struct{}), make(chan struct{})
 		var full atomic.Bool
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && full.CompareAndSwap(true, false) {
+			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable &&
+				full.CompareAndSwap(true, false) {
 				close(began)
 				<-gate
 				return vfs.Outcome{Err: syscall.ENOSPC}
@@ -84,7 +86,9 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 		db := mustOpen(t, "db", small(Options{FS: fsys}))
 		full.Store(true)
 		mustPut(t, db, 1)
-		if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
+		if err := db.engine.Pipeline.Exclusive(func() error {
+			return db.engine.Jobs.Seal(db.engine.Default.Tree)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		<-began

@@ -42,7 +42,8 @@ func TestCompressionByLevel(t *testing.T) {
 			defer func() { mustClose(t, db) }()
 			fill := func() {
 				for i := range entries {
-					if err := db.Put(key(i), fmt.Append(nil, i, text[i%50:], i), NoSync); err != nil {
+					if err := db.Put(key(i), fmt.Append(nil, i, text[i%50:], i),
+						NoSync); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -56,11 +57,14 @@ func TestCompressionByLevel(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := db.Metrics()
-			if after := m.Levels[6].Bytes; m.Levels[0].Files != 0 || after > bottom+bottom/8 || after < bottom-bottom/8 {
-				t.Errorf("%s: the bottom has %d bytes after a flush, %d after a compaction, and level 0 %d tables", list, bottom, after, m.Levels[0].Files)
+			if after := m.Levels[6].Bytes; m.Levels[0].Files != 0 || after > bottom+bottom/8 ||
+				after < bottom-bottom/8 {
+				t.Errorf("%s: the bottom has %d bytes after a flush, %d after a compaction, and "+
+					"level 0 %d tables", list, bottom, after, m.Levels[0].Files)
 			}
 			for i := range entries {
-				if v, err := db.Get(key(i), nil); err != nil || string(v) != fmt.Sprint(i, text[i%50:], i) {
+				if v, err := db.Get(key(i), nil); err != nil ||
+					string(v) != fmt.Sprint(i, text[i%50:], i) {
 					t.Fatalf("%s: entry %d: %q, %v", list, i, v, err)
 				}
 			}
@@ -70,29 +74,38 @@ func TestCompressionByLevel(t *testing.T) {
 		for _, name := range []string{"none", "snappy", "zstd"} {
 			zero, bottom := bytes(t, name)
 			if size[name] = bottom; !about(zero, bottom) {
-				t.Errorf("%v, %s: %d bytes in level 0, %d in the bottom", format, name, zero, bottom)
+				t.Errorf("%v, %s: %d bytes in level 0, %d in the bottom", format, name, zero,
+					bottom)
 			}
 		}
 		if size["none"] < 2*size["snappy"] || size["snappy"] <= size["zstd"] {
 			t.Errorf("%v: sizes %v tell nothing", format, size)
 		}
-		for _, lists := range [][2]string{{"none,snappy,zstd", "zstd"}, {"snappy,none", "none"}, {"zstd,zstd,zstd,zstd,zstd,zstd,none", "none"}, {"none,none,none,none,none,zstd,snappy", "snappy"}} {
+		for _, lists := range [][2]string{{"none,snappy,zstd", "zstd"}, {"snappy,none", "none"},
+			{"zstd,zstd,zstd,zstd,zstd,zstd,none", "none"}, {"none,none,none,none,none,zstd,snappy",
+				"snappy"}} {
 			first, _, _ := strings.Cut(lists[0], ",")
-			if zero, bottom := bytes(t, lists[0]); !about(zero, size[first]) || !about(bottom, size[lists[1]]) {
-				t.Errorf("%v, %s: %d bytes in level 0 and %d in the bottom, want %d and %d", format, lists[0], zero, bottom, size[first], size[lists[1]])
+			if zero, bottom := bytes(t, lists[0]); !about(zero, size[first]) ||
+				!about(bottom, size[lists[1]]) {
+				t.Errorf("%v, %s: %d bytes in level 0 and %d in the bottom, want %d and %d", format,
+					lists[0], zero, bottom, size[first], size[lists[1]])
 			}
 		}
 	}
-	if _, err := Open("db", &Options{FS: vfs.NewMem(), Compression: CompressionByLevel(NoCompression, DefaultCompression)}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := Open("db",
+		&Options{FS: vfs.NewMem(), Compression: CompressionByLevel(NoCompression,
+			DefaultCompression)}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("a default in a list: %v", err)
 	}
 }
 
 // TestCompressionOfKeyspaces: a keyspace has a list of its own.
 func TestCompressionOfKeyspaces(t *testing.T) {
-	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative, Compression: NoCompression})
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+		Compression: NoCompression})
 	defer func() { mustClose(t, db) }()
-	ks, err := db.Keyspace("packed", &KeyspaceOptions{Compression: CompressionByLevel(NoCompression, ZstdCompression)})
+	ks, err := db.Keyspace("packed",
+		&KeyspaceOptions{Compression: CompressionByLevel(NoCompression, ZstdCompression)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +120,16 @@ func TestCompressionOfKeyspaces(t *testing.T) {
 	if err := ks.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if plain, packed := db.Metrics().DiskBytes, ks.Metrics().DiskBytes; packed == 0 || packed*4 > plain {
+	if plain, packed := db.Metrics().DiskBytes, ks.Metrics().DiskBytes; packed == 0 ||
+		packed*4 > plain {
 		t.Errorf("%d bytes in the keyspace, %d in the default one", packed, plain)
 	}
-	if _, err := db.Keyspace("other", &KeyspaceOptions{Compression: 1 << 14}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := db.Keyspace("other", &KeyspaceOptions{Compression: 1 << 14}); !errors.Is(err,
+		ErrInvalidArgument) {
 		t.Errorf("no list: %v", err)
 	}
-	if _, err := db.Keyspace("other", &KeyspaceOptions{PrefixLength: 256}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := db.Keyspace("other", &KeyspaceOptions{PrefixLength: 256}); !errors.Is(err,
+		ErrInvalidArgument) {
 		t.Errorf("long prefixes: %v", err)
 	}
 }
@@ -157,7 +173,8 @@ func TestPrefixFilters(t *testing.T) {
 			fsys, model := vfs.NewMem(), prefixModel{}
 			skips := uint64(0)
 			for _, length := range []int{4, 0, 5, 1, 4} {
-				db := mustOpen(t, "db", &Options{FS: fsys, Format: format, PrefixLength: length, L0Compaction: 1 << 10, L0Stop: 1 << 11, BlockSize: 256})
+				db := mustOpen(t, "db", &Options{FS: fsys, Format: format, PrefixLength: length,
+					L0Compaction: 1 << 10, L0Stop: 1 << 11, BlockSize: 256})
 				for range 4 {
 					for _, k := range prefixKeys(rng, 60) {
 						model[k] = fmt.Sprint(rng.IntN(1000))
@@ -167,7 +184,8 @@ func TestPrefixFilters(t *testing.T) {
 					}
 					if format == FormatNative {
 						from := fmt.Sprintf("u%03d", rng.IntN(300))
-						if err := db.DeleteRange([]byte(from), []byte(from+"/1"), NoSync); err != nil {
+						if err := db.DeleteRange([]byte(from), []byte(from+"/1"),
+							NoSync); err != nil {
 							t.Fatal(err)
 						}
 						for _, k := range model.within([]byte(from), []byte(from+"/1")) {
@@ -237,18 +255,21 @@ func walkPrefix(t *testing.T, rng *rand.Rand, db *DB, reused *Iterator, model pr
 		}
 		slices.Reverse(back)
 		if !slices.Equal(forward, want) || !slices.Equal(back, want) || it.Err() != nil {
-			t.Fatalf("iterator %s, %+v: %q forward, %q back, %v; want %q", name, o, forward, back, it.Err(), want)
+			t.Fatalf("iterator %s, %+v: %q forward, %q back, %v; want %q", name, o, forward, back,
+				it.Err(), want)
 		}
 		for range 5 {
 			key := []byte(prefixKeys(rng, 1)[0])
 			i, _ := slices.BinarySearch(want, string(key))
 			if ok := it.SeekGE(key); ok != (i < len(want)) || ok && string(it.Key()) != want[i] {
-				t.Fatalf("iterator %s, %+v: SeekGE(%q) is at %q, want entry %d of %q", name, o, key, it.Key(), i, want)
+				t.Fatalf("iterator %s, %+v: SeekGE(%q) is at %q, want entry %d of %q", name, o, key,
+					it.Key(), i, want)
 			} else if ok && it.Prev() != (i > 0) {
 				t.Fatalf("iterator %s, %+v: Prev after SeekGE(%q)", name, o, key)
 			}
 			if ok := it.SeekLT(key); ok != (i > 0) || ok && string(it.Key()) != want[i-1] {
-				t.Fatalf("iterator %s, %+v: SeekLT(%q) is at %q, want the entry before %d of %q", name, o, key, it.Key(), i, want)
+				t.Fatalf("iterator %s, %+v: SeekLT(%q) is at %q, want the entry before %d of %q",
+					name, o, key, it.Key(), i, want)
 			} else if ok && it.Next() != (i < len(want)) {
 				t.Fatalf("iterator %s, %+v: Next after SeekLT(%q)", name, o, key)
 			}
@@ -269,7 +290,8 @@ func prefixAfter(p []byte) []byte {
 // TestPrefixFiltersNeedTheirOrder: with another comparer prefixes are no ranges, and no table
 // is skipped.
 func TestPrefixFiltersNeedTheirOrder(t *testing.T) {
-	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: ReverseBytewiseComparer, PrefixLength: 3, L0Compaction: 100})
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: ReverseBytewiseComparer,
+		PrefixLength: 3, L0Compaction: 100})
 	defer func() { mustClose(t, db) }()
 	for i := range 10 {
 		mustPut(t, db, i)
@@ -294,7 +316,8 @@ func directDir(t *testing.T) string {
 		dirs = append(dirs, dir)
 	}
 	for _, dir := range dirs {
-		db := mustOpen(t, filepath.Join(dir, "probe"), small(Options{CompactionDirectIO: true, DisableCompaction: true}))
+		db := mustOpen(t, filepath.Join(dir, "probe"),
+			small(Options{CompactionDirectIO: true, DisableCompaction: true}))
 		for range 2 {
 			putKeys(t, db, 100)
 			mustFlush(t, db)
@@ -314,7 +337,8 @@ func directDir(t *testing.T) string {
 func TestDirectIO(t *testing.T) {
 	for _, format := range bothFormats {
 		t.Run(format.String(), func(t *testing.T) {
-			db := mustOpen(t, filepath.Join(directDir(t), "db"), small(Options{Format: format, CompactionDirectIO: true, DisableCompaction: true}))
+			db := mustOpen(t, filepath.Join(directDir(t), "db"),
+				small(Options{Format: format, CompactionDirectIO: true, DisableCompaction: true}))
 			for range 3 {
 				putKeys(t, db, 5000)
 				mustFlush(t, db)
@@ -340,7 +364,8 @@ func TestDirectIO(t *testing.T) {
 // is told once.
 func TestDirectIORefused(t *testing.T) {
 	var log strings.Builder
-	o := small(Options{FS: vfs.NewMem(), CompactionDirectIO: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	o := small(Options{FS: vfs.NewMem(), CompactionDirectIO: true,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	db := mustOpen(t, "db", o)
 	for range 2 {
 		putKeys(t, db, 3000)
@@ -362,7 +387,8 @@ func TestDirectIORefused(t *testing.T) {
 func TestDirectIOFaults(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpRead, vfs.OpSync} {
 		for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EINVAL} {
-			if kind == vfs.OpRead && errno == syscall.ENOSPC || kind == vfs.OpSync && errno != syscall.ENOSPC {
+			if kind == vfs.OpRead && errno == syscall.ENOSPC || kind == vfs.OpSync &&
+				errno != syscall.ENOSPC {
 				continue
 			}
 			t.Run(kind.String()+" "+errno.Error(), func(t *testing.T) {
@@ -375,7 +401,9 @@ func TestDirectIOFaults(t *testing.T) {
 					}
 					return vfs.Outcome{}
 				})
-				db := mustOpen(t, filepath.Join(directDir(t), "db"), small(Options{FS: fsys, Format: FormatNative, CompactionDirectIO: true, DisableCompaction: true, Mmap: MmapOff}))
+				db := mustOpen(t, filepath.Join(directDir(t), "db"),
+					small(Options{FS: fsys, Format: FormatNative, CompactionDirectIO: true,
+						DisableCompaction: true, Mmap: MmapOff}))
 				for range 3 {
 					putKeys(t, db, 20000)
 					mustFlush(t, db)

@@ -16,9 +16,12 @@ import (
 // checked. The comparer puts it, which the check calls for the batch's range delete.
 func TestMergeBesideFirstTTL(t *testing.T) {
 	for name, write := range map[string]func(s *ttlStore, b *Batch) error{
-		"batch":  func(s *ttlStore, b *Batch) error { return s.Write(b, NoSync) },
-		"bytes":  func(s *ttlStore, b *Batch) error { return s.WriteBytes(b.Bytes(), NoSync) },
-		"copied": func(s *ttlStore, b *Batch) error { b.In(nil).Delete([]byte("c")); return s.Write(b, NoSync) },
+		"batch": func(s *ttlStore, b *Batch) error { return s.Write(b, NoSync) },
+		"bytes": func(s *ttlStore, b *Batch) error { return s.WriteBytes(b.Bytes(), NoSync) },
+		"copied": func(s *ttlStore, b *Batch) error {
+			b.In(nil).Delete([]byte("c"))
+			return s.Write(b, NoSync)
+		},
 		"beside a value that expires": func(s *ttlStore, b *Batch) error {
 			other, err := s.Keyspace("other", nil)
 			b.In(other).PutTTL([]byte("c"), nil, time.Minute)
@@ -47,7 +50,8 @@ func TestMergeBesideFirstTTL(t *testing.T) {
 			if got := contents(t, s, "a"); got != "a="+string(u64(3)) {
 				t.Errorf("%q", got)
 			}
-			if left, expires, err := s.TTL([]byte("a")); left != 10*time.Second || !expires || err != nil {
+			if left, expires, err := s.TTL([]byte("a")); left != 10*time.Second || !expires ||
+				err != nil {
 				t.Error(left, expires, err)
 			}
 			s.clock.add(10 * time.Second)
@@ -81,15 +85,22 @@ func TestTTLEqualKeys(t *testing.T) {
 	} {
 		for _, way := range []string{"batch", "bytes", "transaction"} {
 			for _, before := range []string{"a", "A"} {
-				s := openTTL(t, func(o *Options) { o.Comparer, o.MergeOperator = caseless, MergeOperatorNamed("append") })
+				s := openTTL(t, func(o *Options) {
+					o.Comparer, o.MergeOperator = caseless, MergeOperatorNamed("append")
+				})
 				s.putTTL(before, "0", time.Hour)
 				var err error
 				if way == "transaction" {
 					err = s.Update(context.Background(), func(tx *Txn) error {
-						err := eachOp(c.ops, func(key, value []byte) error { return tx.Put(key, value) },
-							func(key, value []byte) error { return tx.PutTTL(key, value, time.Hour) }, tx.Merge, tx.Delete, tx.DeleteRange)
+						err := eachOp(c.ops, func(key, value []byte) error {
+							return tx.Put(key, value)
+						},
+							func(key, value []byte) error {
+								return tx.PutTTL(key, value, time.Hour)
+							}, tx.Merge, tx.Delete, tx.DeleteRange)
 						if got, _ := tx.Get([]byte("a"), nil); string(got) != c.want {
-							t.Errorf("%s over %s, within the transaction: %q, want %q", c.ops, before, got, c.want)
+							t.Errorf("%s over %s, within the transaction: %q, want %q", c.ops,
+								before, got, c.want)
 						}
 						return err
 					})
@@ -98,8 +109,13 @@ func TestTTLEqualKeys(t *testing.T) {
 					note := func(f func(key, value []byte)) func(key, value []byte) error {
 						return func(key, value []byte) error { f(key, value); return nil }
 					}
-					err = eachOp(c.ops, note(b.Put), note(func(key, value []byte) { b.PutTTL(key, value, time.Hour) }),
-						note(b.Merge), func(key []byte) error { b.Delete(key); return nil }, note(b.DeleteRange))
+					err = eachOp(c.ops, note(b.Put), note(func(key, value []byte) {
+						b.PutTTL(key, value, time.Hour)
+					}),
+						note(b.Merge), func(key []byte) error {
+							b.Delete(key)
+							return nil
+						}, note(b.DeleteRange))
 					if way == "batch" {
 						err = errors.Join(err, s.Write(b, NoSync))
 					} else {
@@ -110,7 +126,8 @@ func TestTTLEqualKeys(t *testing.T) {
 				for range 2 {
 					got, err := s.Get([]byte("a"), nil)
 					if string(got) != c.want || err != nil {
-						t.Errorf("%s over %s, %s: %q, %v, want %q", c.ops, before, way, got, err, c.want)
+						t.Errorf("%s over %s, %s: %q, %v, want %q", c.ops, before, way, got, err,
+							c.want)
 					}
 					s.ok(s.Flush())
 				}
@@ -120,7 +137,8 @@ func TestTTLEqualKeys(t *testing.T) {
 }
 
 // eachOp calls what the operations of a list say.
-func eachOp(ops string, put, expire, merge func(key, value []byte) error, del func(key []byte) error, clear func(start, limit []byte) error) error {
+func eachOp(ops string, put, expire, merge func(key, value []byte) error,
+	del func(key []byte) error, clear func(start, limit []byte) error) error {
 	var errs []error
 	for op := range strings.SplitSeq(ops, ", ") {
 		words := strings.Fields(op)
@@ -163,7 +181,8 @@ func TestTTLWireForm(t *testing.T) {
 	} {
 		s.ok(s.Delete([]byte("a"), NoSync))
 		value := base.AppendDeadline([]byte("1"), c.deadline)
-		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSetExpiring, []byte("a"), value)
+		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSetExpiring,
+			[]byte("a"), value)
 		if err := s.WriteBytes(b, NoSync); !errors.Is(err, c.err) {
 			t.Errorf("%x: %v", c.deadline, err)
 		}

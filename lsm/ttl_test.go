@@ -46,7 +46,8 @@ type ttlStore struct {
 
 func openTTL(t *testing.T, change func(*Options)) *ttlStore {
 	s := &ttlStore{t: t, fs: vfs.NewMem(), clock: newClock()}
-	s.opts = Options{FS: s.fs, Format: FormatNative, Clock: s.clock.read, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, MergeOperator: MergeOperatorNamed("uint64add")}
+	s.opts = Options{FS: s.fs, Format: FormatNative, Clock: s.clock.read, WriteBufferSize: 64 << 10,
+		MaxFileSize: 64 << 10, MergeOperator: MergeOperatorNamed("uint64add")}
 	if change != nil {
 		change(&s.opts)
 	}
@@ -126,7 +127,8 @@ func contents(t *testing.T, r Reader, keys ...string) string {
 	for i, k := range keys {
 		want, there := have[k]
 		v, err := r.Get([]byte(k), []byte("+"))
-		if there && (err != nil || string(v) != "+"+want) || !there && (!errors.Is(err, ErrNotFound) || string(v) != "+") {
+		if there && (err != nil || string(v) != "+"+want) || !there &&
+			(!errors.Is(err, ErrNotFound) || string(v) != "+") {
 			t.Errorf("get %s: %q %v; the iterator has %q, %v", k, v, err, want, there)
 		}
 		if v, ok := result.Value(i); ok != there || string(v) != want {
@@ -174,7 +176,8 @@ func TestTTL(t *testing.T) {
 				left    time.Duration
 				expires bool
 			}{{"a", 10 * time.Second, true}, {"b", 20 * time.Second, true}, {"d", 0, false}} {
-				if left, expires, err := s.TTL([]byte(c.key)); left != c.left || expires != c.expires || err != nil {
+				if left, expires, err := s.TTL([]byte(c.key)); left != c.left ||
+					expires != c.expires || err != nil {
 					t.Errorf("TTL %s: %v %v %v", c.key, left, expires, err)
 				}
 			}
@@ -198,7 +201,8 @@ func TestTTL(t *testing.T) {
 				if got := contents(t, snap, keys...); got != "a=new b= c=soon d=stays" {
 					t.Error("snapshot:", got)
 				}
-				if left, expires, err := snap.TTL([]byte("a")); left != 0 || !expires || err != nil {
+				if left, expires, err := snap.TTL([]byte("a")); left != 0 || !expires ||
+					err != nil {
 					t.Error(left, expires, err)
 				}
 				n := 0
@@ -227,7 +231,8 @@ func TestTTLCompaction(t *testing.T) {
 	}
 	s.ok(s.CompactRange(nil, nil))
 	for i := range 1000 {
-		s.putTTL(fmt.Sprintf("k%04d", i), strings.Repeat("v", i%50), time.Duration(1+i%100)*time.Second)
+		s.putTTL(fmt.Sprintf("k%04d", i), strings.Repeat("v", i%50),
+			time.Duration(1+i%100)*time.Second)
 	}
 	s.ok(s.CompactRange(nil, nil))
 	for step := range 11 {
@@ -256,7 +261,8 @@ func TestTTLCompaction(t *testing.T) {
 		s.clock.add(10 * time.Second)
 	}
 	if m := s.Metrics(); m.Flush.Expired+m.Compact.Expired != 1000 {
-		t.Errorf("%d and %d expired, %d tables dropped", m.Flush.Expired, m.Compact.Expired, m.Compact.TablesDropped)
+		t.Errorf("%d and %d expired, %d tables dropped", m.Flush.Expired, m.Compact.Expired,
+			m.Compact.TablesDropped)
 	}
 }
 
@@ -327,14 +333,20 @@ func TestTTLBadInput(t *testing.T) {
 		"batch":       s.Write(b, NoSync),
 		"transaction": tx.PutTTL([]byte("a"), nil, -1),
 	} {
-		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "must be positive") || strings.Count(err.Error(), "\n") > 0 {
+		if !errors.Is(err, ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), "must be positive") ||
+			strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s.clock.now = time.Unix(1<<39-100, 0)
 	for name, err := range map[string]error{
 		"beyond the clock": s.PutTTL([]byte("a"), nil, 200*time.Second, NoSync),
-		"in a batch":       func() error { b := NewBatch(); b.PutTTL([]byte("a"), nil, 200*time.Second); return s.Write(b, NoSync) }(),
+		"in a batch": func() error {
+			b := NewBatch()
+			b.PutTTL([]byte("a"), nil, 200*time.Second)
+			return s.Write(b, NoSync)
+		}(),
 	} {
 		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "19391") {
 			t.Errorf("%s: %v", name, err)
@@ -343,7 +355,8 @@ func TestTTLBadInput(t *testing.T) {
 	if got := contents(t, s, "a", "b"); got != "a=stays" {
 		t.Error(got)
 	}
-	if _, err := Open("other", &Options{FS: s.fs, Format: FormatNative, DefaultTTL: -1}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := Open("other", &Options{FS: s.fs, Format: FormatNative,
+		DefaultTTL: -1}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 	db, err := Open("leveldb", &Options{FS: s.fs, Format: FormatLevelDB})
@@ -354,13 +367,15 @@ func TestTTLBadInput(t *testing.T) {
 	tx2 := db.Begin(nil)
 	defer tx2.Rollback()
 	for name, err := range map[string]error{
-		"PutTTL": db.PutTTL([]byte("a"), nil, time.Second, NoSync), "batch": db.Write(b, NoSync), "transaction": tx2.PutTTL([]byte("a"), nil, time.Second),
+		"PutTTL": db.PutTTL([]byte("a"), nil, time.Second, NoSync), "batch": db.Write(b, NoSync),
+		"transaction": tx2.PutTTL([]byte("a"), nil, time.Second),
 	} {
 		if !errors.Is(err, ErrNeedsNative) {
 			t.Errorf("%s in LevelDB's format: %v", name, err)
 		}
 	}
-	if _, err := Open("leveldb2", &Options{FS: s.fs, Format: FormatLevelDB, DefaultTTL: time.Hour}); !errors.Is(err, ErrNeedsNative) {
+	if _, err := Open("leveldb2", &Options{FS: s.fs, Format: FormatLevelDB,
+		DefaultTTL: time.Hour}); !errors.Is(err, ErrNeedsNative) {
 		t.Error(err)
 	}
 }
@@ -368,7 +383,8 @@ func TestTTLBadInput(t *testing.T) {
 // TestTTLDefault: a keyspace's time to live is that of all its values which say none.
 func TestTTLDefault(t *testing.T) {
 	s := openTTL(t, func(o *Options) { o.DefaultTTL = time.Minute })
-	users, err := s.Keyspace("users", &KeyspaceOptions{DefaultTTL: 10 * time.Second, MergeOperator: MergeOperatorNamed("append")})
+	users, err := s.Keyspace("users", &KeyspaceOptions{DefaultTTL: 10 * time.Second,
+		MergeOperator: MergeOperatorNamed("append")})
 	s.ok(err)
 	plain, err := s.Keyspace("plain", nil)
 	s.ok(err)
@@ -399,8 +415,11 @@ func TestTTLDefault(t *testing.T) {
 		r    *Keyspace
 		key  string
 		left time.Duration
-	}{{users, "c", 10 * time.Second}, {users, "d", 10 * time.Second}, {users, "e", 10 * time.Second}, {users, "f", time.Second}, {users, "g", 10 * time.Second}, {plain, "c", 0}} {
-		if left, expires, err := c.r.TTL([]byte(c.key)); left != c.left || expires != (c.left > 0) || err != nil {
+	}{{users, "c", 10 * time.Second}, {users, "d", 10 * time.Second}, {users, "e",
+		10 * time.Second}, {users, "f", time.Second}, {users, "g", 10 * time.Second},
+		{plain, "c", 0}} {
+		if left, expires, err := c.r.TTL([]byte(c.key)); left != c.left ||
+			expires != (c.left > 0) || err != nil {
 			t.Errorf("%s: %v %v %v", c.key, left, expires, err)
 		}
 	}
@@ -457,7 +476,8 @@ func TestTTLMerge(t *testing.T) {
 		s.ok(s.Write(b, NoSync))
 		settle()
 		is(4)
-		if left, expires, err := s.TTL([]byte("n")); left != 10*time.Second || !expires || err != nil {
+		if left, expires, err := s.TTL([]byte("n")); left != 10*time.Second || !expires ||
+			err != nil {
 			t.Error(left, expires, err)
 		}
 		s.clock.add(10 * time.Second)
@@ -484,7 +504,8 @@ func TestTTLMerge(t *testing.T) {
 		s.ok(s.Write(b, NoSync))
 		settle()
 		is(1)
-		if left, expires, err := s.TTL([]byte("m")); left != 5*time.Second || !expires || err != nil {
+		if left, expires, err := s.TTL([]byte("m")); left != 5*time.Second || !expires ||
+			err != nil {
 			t.Error(left, expires, err)
 		}
 		// A batch that is written again lives again.
@@ -543,7 +564,8 @@ func TestTTLTransactions(t *testing.T) {
 		t.Error(err)
 	}
 	s.putTTL("b", "1", 10*time.Second)
-	if swapped, err := s.CompareAndSwap([]byte("b"), []byte("1"), []byte("2"), NoSync); !swapped || err != nil {
+	if swapped, err := s.CompareAndSwap([]byte("b"), []byte("1"), []byte("2"), NoSync); !swapped ||
+		err != nil {
 		t.Error(swapped, err)
 	}
 	if _, expires, err := s.TTL([]byte("b")); expires || err != nil {
@@ -551,7 +573,8 @@ func TestTTLTransactions(t *testing.T) {
 	}
 	s.putTTL("c", "1", 10*time.Second)
 	s.clock.add(10 * time.Second)
-	if swapped, err := s.CompareAndSwap([]byte("c"), []byte("1"), []byte("2"), NoSync); swapped || err != nil {
+	if swapped, err := s.CompareAndSwap([]byte("c"), []byte("1"), []byte("2"), NoSync); swapped ||
+		err != nil {
 		t.Error(swapped, err)
 	}
 }
@@ -560,7 +583,9 @@ func TestTTLTransactions(t *testing.T) {
 func TestTTLLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openTTL(t, func(o *Options) {
-			o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) { t.Log(c.Reason, c.Inputs, c.Output, c.Err) }}
+			o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) {
+				t.Log(c.Reason, c.Inputs, c.Output, c.Err)
+			}}
 		})
 		n := 0
 		for hour := range 48 {
@@ -633,15 +658,16 @@ func TestTTLExport(t *testing.T) {
 // keep.
 func TestTTLFilter(t *testing.T) {
 	s := openTTL(t, func(o *Options) {
-		o.CompactionFilter = &CompactionFilter{Name: "test", Filter: func(_ int, key, value []byte) (FilterDecision, error) {
-			switch string(value) {
-			case "remove":
-				return FilterRemove, nil
-			case "change":
-				return FilterChange([]byte("changed")), nil
-			}
-			return FilterKeep, nil
-		}}
+		o.CompactionFilter = &CompactionFilter{Name: "test",
+			Filter: func(_ int, key, value []byte) (FilterDecision, error) {
+				switch string(value) {
+				case "remove":
+					return FilterRemove, nil
+				case "change":
+					return FilterChange([]byte("changed")), nil
+				}
+				return FilterKeep, nil
+			}}
 	})
 	s.putTTL("a", "remove", 10*time.Second)
 	s.putTTL("b", "change", 10*time.Second)
@@ -662,7 +688,9 @@ func TestTTLFilter(t *testing.T) {
 // TestTTLUnusedClock: nobody asks the clock of a database where nothing expires.
 func TestTTLUnusedClock(t *testing.T) {
 	asked := 0
-	s := openTTL(t, func(o *Options) { o.Clock = func() time.Time { asked++; return time.Unix(1e9, 0) } })
+	s := openTTL(t, func(o *Options) {
+		o.Clock = func() time.Time { asked++; return time.Unix(1e9, 0) }
+	})
 	s.put("a", "1")
 	snap := s.Snapshot()
 	contents(t, s, "a", "b")
@@ -694,7 +722,9 @@ func TestTTLAllocations(t *testing.T) {
 			t.Errorf("Get %s: %v allocations", key, n)
 		}
 		// With the race detector a sync.Pool forgets at random what it was given.
-		if n := testing.AllocsPerRun(100, func() { s.PutTTL(k, dst, time.Hour, NoSync) }); n > 0 && !arena.RaceDetector {
+		if n := testing.AllocsPerRun(100, func() {
+			s.PutTTL(k, dst, time.Hour, NoSync)
+		}); n > 0 && !arena.RaceDetector {
 			t.Errorf("PutTTL %s: %v allocations", key, n)
 		}
 	}

@@ -46,9 +46,11 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // DeadlockError names the transactions that would wait for each other. errors.As finds it in an
 // error for which errors.Is(err, ErrDeadlock) holds.
 type DeadlockError struct {
-	Waiter, Holder       string // names of the transaction whose call failed, and of the one that it would wait for
-	WaiterKey, HolderKey []byte // the key that the waiter asked for, and the one that the holder waits for
-	Between              int    // how many further transactions are in the circle
+	// names of the transaction whose call failed, and of the one that it would wait for
+	Waiter, Holder string
+	// the key that the waiter asked for, and the one that the holder waits for
+	WaiterKey, HolderKey []byte
+	Between              int // how many further transactions are in the circle
 }
 
 // Error names both transactions and the keys that they wait for.
@@ -130,13 +132,15 @@ func (db *DB) Begin(o *TxnOptions) *Txn {
 	}
 	b := &begun{}
 	b.txn, b.space, b.mode = &b.inside, db.space, o.Mode
-	in := txn.Options{Serializable: o.Isolation == Serializable, Lock: o.Lock, ReadOnly: o.ReadOnly, Name: o.Name, LockTimeout: o.LockTimeout}
+	in := txn.Options{Serializable: o.Isolation == Serializable, Lock: o.Lock, ReadOnly: o.ReadOnly,
+		Name: o.Name, LockTimeout: o.LockTimeout}
 	if in.LockTimeout == 0 {
 		in.LockTimeout = defaultLockTimeout
 	}
 	db.engine.Txns.Begin(b.txn, in)
 	if o.Isolation > Serializable {
-		b.txn.Fail(fmt.Errorf("%w: isolation %d is unknown: it is SnapshotIsolation or Serializable", ErrInvalidArgument, o.Isolation))
+		b.txn.Fail(fmt.Errorf("%w: isolation %d is unknown: it is SnapshotIsolation or "+
+			"Serializable", ErrInvalidArgument, o.Isolation))
 	}
 	return &b.Txn
 }
@@ -240,18 +244,21 @@ func (tx *Txn) Iter(o *IterOptions) *Iterator {
 		o = &IterOptions{}
 	}
 	it := &Iterator{}
-	tx.txn.Iter(tx.space, &it.tree, tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache})
+	tx.txn.Iter(tx.space, &it.tree, tree.IterOptions{Lower: o.Lower, Upper: o.Upper,
+		Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache})
 	return it
 }
 
 // All is DB.All in the transaction.
 func (tx *Txn) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next,
+		err)
 }
 
 // Backward is DB.Backward in the transaction.
 func (tx *Txn) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev,
+		err)
 }
 
 // Prefix is DB.Prefix in the transaction.
@@ -328,7 +335,8 @@ func (tx *Txn) Close() error { return tx.Rollback() }
 // CompareAndSwap sets key to value if it has the value old now, and reports whether it did: a
 // transaction in one call. A nil old means that the key has no value; a nil value deletes
 // it. It fails as Put does.
-func (k *keyspace) CompareAndSwap(key, old, value []byte, mode WriteMode) (swapped bool, err error) {
+func (k *keyspace) CompareAndSwap(key, old, value []byte,
+	mode WriteMode) (swapped bool, err error) {
 	return k.space.DB.Txns.CompareAndSwap(k.space, key, old, value, write.Mode(mode&(Sync|NoStall)))
 }
 

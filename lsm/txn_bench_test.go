@@ -27,7 +27,8 @@ func BenchmarkTxn(b *testing.B) {
 	if err := db.Flush(); err != nil {
 		b.Fatal(err)
 	}
-	update := func(get func(key, dst []byte) ([]byte, error), put func(key, value []byte), keys [][]byte, dst []byte) error {
+	update := func(get func(key, dst []byte) ([]byte, error), put func(key, value []byte),
+		keys [][]byte, dst []byte) error {
 		for _, k := range keys {
 			if _, err := get(k, dst[:0]); err != nil {
 				return err
@@ -47,7 +48,8 @@ func BenchmarkTxn(b *testing.B) {
 				names := [4][]byte{}
 				for pb.Next() {
 					for i := range names {
-						names[i] = fmt.Appendf(names[i][:0], "%016d", rng.Uint64N(keys/16)*16+w%4*4+uint64(i))
+						names[i] = fmt.Appendf(names[i][:0], "%016d",
+							rng.Uint64N(keys/16)*16+w%4*4+uint64(i))
 					}
 					if err := f(names[:], batch, dst); err != nil {
 						b.Error(err)
@@ -81,13 +83,14 @@ func BenchmarkTxn(b *testing.B) {
 		return db.Write(batch, NoSync)
 	})
 	for _, locks := range []bool{false, true} {
-		run(fmt.Sprintf("txn/2 updates/locks=%v", locks), func(keys [][]byte, _ *Batch, dst []byte) error {
-			tx := db.Begin(&TxnOptions{Lock: locks})
-			put := func(key, value []byte) { _ = tx.Put(key, value) } // Commit fails, too
-			if err := update(tx.GetForUpdate, put, keys[:2], dst); err != nil {
-				return err
-			}
-			return tx.Commit(NoSync)
-		})
+		run(fmt.Sprintf("txn/2 updates/locks=%v", locks),
+			func(keys [][]byte, _ *Batch, dst []byte) error {
+				tx := db.Begin(&TxnOptions{Lock: locks})
+				put := func(key, value []byte) { _ = tx.Put(key, value) } // Commit fails, too
+				if err := update(tx.GetForUpdate, put, keys[:2], dst); err != nil {
+					return err
+				}
+				return tx.Commit(NoSync)
+			})
 	}
 }

@@ -13,15 +13,18 @@ import (
 // that is made again under the name is another one.
 func TestTxnMeetsDroppedKeyspace(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		for _, o := range []TxnOptions{{}, {Isolation: Serializable}, {Lock: true}, {Isolation: Serializable, Lock: true}} {
+		for _, o := range []TxnOptions{{}, {Isolation: Serializable}, {Lock: true},
+			{Isolation: Serializable, Lock: true}} {
 			t.Run(fmt.Sprintf("%+v, made again %v", o, again), func(t *testing.T) {
 				db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative})
 				defer mustClose(t, db)
 				users := mustSpace(t, db, "users")
-				if err := errors.Join(users.Put([]byte("k"), []byte("old"), NoSync), users.Put([]byte("l"), []byte("old"), NoSync)); err != nil {
+				if err := errors.Join(users.Put([]byte("k"), []byte("old"), NoSync),
+					users.Put([]byte("l"), []byte("old"), NoSync)); err != nil {
 					t.Fatal(err)
 				}
-				writer, reader, scanner, updater, bystander := db.Begin(&o), db.Begin(&o), db.Begin(&o), db.Begin(&o), db.Begin(&o)
+				writer, reader, scanner, updater, bystander :=
+					db.Begin(&o), db.Begin(&o), db.Begin(&o), db.Begin(&o), db.Begin(&o)
 				txns := []*Txn{writer, reader, scanner, updater, bystander}
 				if err := writer.In(users).Put([]byte("k"), []byte("new")); err != nil {
 					t.Fatal(err)
@@ -40,7 +43,8 @@ func TestTxnMeetsDroppedKeyspace(t *testing.T) {
 					t.Fatal(err)
 				}
 				if again {
-					if err := mustSpace(t, db, "users").Put([]byte("k"), []byte("again"), NoSync); err != nil {
+					if err := mustSpace(t, db, "users").Put([]byte("k"), []byte("again"),
+						NoSync); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -54,7 +58,8 @@ func TestTxnMeetsDroppedKeyspace(t *testing.T) {
 					t.Errorf("a read of an own write: %q, %v", v, err)
 				}
 				for i, tx := range txns {
-					if err := tx.In(users).Put([]byte("k"), []byte("late")); !errors.Is(err, ErrNoKeyspace) {
+					if err := tx.In(users).Put([]byte("k"), []byte("late")); !errors.Is(err,
+						ErrNoKeyspace) {
 						t.Errorf("%d: a put into what was dropped: %v", i, err)
 					}
 					if err := tx.Put(fmt.Appendf(nil, "%d", i), []byte("v")); err != nil {
@@ -67,7 +72,8 @@ func TestTxnMeetsDroppedKeyspace(t *testing.T) {
 					if depends != errors.Is(err, ErrNoKeyspace) || !depends && err != nil {
 						t.Errorf("%d: commit: %v", i, err)
 					}
-					if _, err := db.Get(fmt.Appendf(nil, "%d", i), nil); errors.Is(err, ErrNotFound) != depends {
+					if _, err := db.Get(fmt.Appendf(nil, "%d", i),
+						nil); errors.Is(err, ErrNotFound) != depends {
 						t.Errorf("%d: its write elsewhere: %v", i, err)
 					}
 				}

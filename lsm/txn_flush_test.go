@@ -14,15 +14,17 @@ import (
 // elsewhere and flushes: the commit leader looks through memtables that a flush takes away, and
 // the comparer lets the flush go first. None of the commits is a conflict.
 func TestTxnChecksBesideFlushes(t *testing.T) {
-	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative, WriteBufferSize: 64 << 10, Comparer: &Comparer{
-		Name: "test.Yields", EqualIsBytewise: true,
-		Compare: func(a, b []byte) int {
-			if len(a) > 0 && len(b) > 0 && (a[0] == 'r' && b[0] == 'z' || a[0] == 'z' && b[0] == 'r') {
-				runtime.Gosched()
-			}
-			return bytes.Compare(a, b)
-		},
-	}})
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+		WriteBufferSize: 64 << 10, Comparer: &Comparer{
+			Name: "test.Yields", EqualIsBytewise: true,
+			Compare: func(a, b []byte) int {
+				if len(a) > 0 && len(b) > 0 && (a[0] == 'r' && b[0] == 'z' || a[0] == 'z' &&
+					b[0] == 'r') {
+					runtime.Gosched()
+				}
+				return bytes.Compare(a, b)
+			},
+		}})
 	defer mustClose(t, db)
 	const ranges, commits = 400, 30
 	for i := range ranges {
@@ -70,7 +72,9 @@ func TestTxnChecksBesideFlushes(t *testing.T) {
 		})
 	}
 	for range 2 {
-		beside(func(i int) error { return db.Put(fmt.Appendf(nil, "z%d", i%5000), make([]byte, 10), NoSync) })
+		beside(func(i int) error {
+			return db.Put(fmt.Appendf(nil, "z%d", i%5000), make([]byte, 10), NoSync)
+		})
 	}
 	beside(func(int) error { return db.Flush() })
 	committers.Wait()

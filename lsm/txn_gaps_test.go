@@ -27,7 +27,8 @@ func (g *gap) At(s *tree.Snapshot) *tree.Tree {
 // TestTxnIterGap takes writes back, and makes others, between the moment that an iterator sees and
 // its first look at the writes.
 func TestTxnIterGap(t *testing.T) {
-	for _, later := range []string{"", "b", "a long value, so that the batch is longer than before"} {
+	for _, later := range []string{"", "b", "a long value, so that the batch is longer " +
+		"than before"} {
 		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
 		tx := db.Begin(nil)
 		mustAll(t, tx.Put([]byte("kept"), []byte("1")))
@@ -37,13 +38,15 @@ func TestTxnIterGap(t *testing.T) {
 		in := &gap{tx.space, func() {
 			mustAll(t, tx.RollbackTo(kept))
 			if later != "" {
-				mustAll(t, tx.Put([]byte("later"), []byte(later)), tx.Put([]byte("later still"), []byte(later)))
+				mustAll(t, tx.Put([]byte("later"), []byte(later)),
+					tx.Put([]byte("later still"), []byte(later)))
 			}
 		}}
 		var it tree.Iterator
 		tx.txn.Iter(in, &it, tree.IterOptions{})
 		for ok := it.First(); ok; ok = it.Next() {
-			t.Errorf("then %q: an iterator goes on that has seen writes that were taken back: %s", later, it.Key())
+			t.Errorf("then %q: an iterator goes on that has seen writes that were taken back: %s",
+				later, it.Key())
 		}
 		if err := it.Err(); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("then %q: %v", later, err)
@@ -74,8 +77,8 @@ func TestTxnIterGapEnd(t *testing.T) {
 	it.Close()
 }
 
-// TestTxnGetForUpdateGap takes another lock, which moves the snapshot, between the lock of a key and
-// its read.
+// TestTxnGetForUpdateGap takes another lock, which moves the snapshot, between the lock of a key
+// and its read.
 func TestTxnGetForUpdateGap(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
 	defer mustClose(t, db)
@@ -102,7 +105,8 @@ func TestTxnGetForUpdateGap(t *testing.T) {
 func TestTxnRangeDeleteKeepsSnapshot(t *testing.T) {
 	db := nativeTxnDB(t)
 	put := func(key string) { mustAll(t, db.Put([]byte(key), []byte("v"), NoSync)) }
-	for _, o := range []TxnOptions{{}, {Isolation: Serializable}, {Lock: true}, {Isolation: Serializable, Lock: true}} {
+	for _, o := range []TxnOptions{{}, {Isolation: Serializable}, {Lock: true},
+		{Isolation: Serializable, Lock: true}} {
 		tx := db.Begin(&o)
 		mustAll(t, tx.DeleteRange([]byte("a"), []byte("m")))
 		put("b")
@@ -118,7 +122,8 @@ func TestTxnRangeDeleteKeepsSnapshot(t *testing.T) {
 		}
 		tx = db.Begin(&o)
 		put("b")
-		mustAll(t, tx.Put([]byte("x"), nil), tx.DeleteRange([]byte("a"), []byte("m"))) // x moves the snapshot behind b
+		// x moves the snapshot behind b
+		mustAll(t, tx.Put([]byte("x"), nil), tx.DeleteRange([]byte("a"), []byte("m")))
 		put("z")
 		if err := tx.Put([]byte("z"), nil); !errors.Is(err, ErrConflict) {
 			t.Errorf("%+v: a lock behind a range delete: %v", o, err)
@@ -160,7 +165,8 @@ func TestTxnRolledBackKeyspace(t *testing.T) {
 		space := mustSpace(t, db, "dropped")
 		tx := db.Begin(nil)
 		mark := tx.SavePoint()
-		mustAll(t, write(tx.In(space)), tx.RollbackTo(mark), tx.Put([]byte("k"), []byte(name)), db.DropKeyspace("dropped"))
+		mustAll(t, write(tx.In(space)), tx.RollbackTo(mark), tx.Put([]byte("k"), []byte(name)),
+			db.DropKeyspace("dropped"))
 		if err := tx.Commit(NoSync); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

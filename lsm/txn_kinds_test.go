@@ -15,7 +15,9 @@ import (
 // nativeTxnDB has the operator "append" with commas.
 func nativeTxnDB(t testing.TB) *DB {
 	t.Helper()
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Format: FormatNative, MergeOperator: MergeOperatorNamed("append")}))
+	db := mustOpen(t, "db",
+		small(Options{FS: vfs.NewMem(), Format: FormatNative,
+			MergeOperator: MergeOperatorNamed("append")}))
 	t.Cleanup(func() {
 		if m := db.Metrics(); m.Snapshots != 0 || m.Txn.Locks != 0 {
 			t.Errorf("left over: %d snapshots, %d locks", m.Snapshots, m.Txn.Locks)
@@ -64,16 +66,21 @@ func (d inNoSync) DeleteRange(a, b []byte) error { return d.DB.DeleteRange(a, b,
 func TestTxnKinds(t *testing.T) {
 	const stored = "put a 0; put b 0; merge b 1; merge c 2; put d 0; put e 0; merge f 3; put g 0"
 	for _, c := range []struct{ name, own, want string }{
-		{"merge over what is stored", "merge a x; merge b x; merge c x; merge h x", "a=0,x b=0,1,x c=2,x d=0 e=0 f=3 g=0 h=x"},
-		{"merges over own writes", "put a 1; merge a x; merge a y; del b; merge b x", "a=1,x,y b=x c=2 d=0 e=0 f=3 g=0"},
+		{"merge over what is stored", "merge a x; merge b x; merge c x; merge h x",
+			"a=0,x b=0,1,x c=2,x d=0 e=0 f=3 g=0 h=x"},
+		{"merges over own writes", "put a 1; merge a x; merge a y; del b; merge b x",
+			"a=1,x,y b=x c=2 d=0 e=0 f=3 g=0"},
 		{"a range", "range b e", "a=0 e=0 f=3 g=0"},
 		{"ranges over one another", "range b d; range c f; range a b", "f=3 g=0"},
 		{"writes in a range", "range a z; put c 1; merge d 2; merge d 3", "c=1 d=2,3"},
-		{"a range over own writes", "put b 1; merge c 1; put h 1; range b d", "a=0 d=0 e=0 f=3 g=0 h=1"},
-		{"operands around a range", "merge b 7; range a c; merge b 8; merge a 9", "a=9 b=8 c=2 d=0 e=0 f=3 g=0"},
+		{"a range over own writes", "put b 1; merge c 1; put h 1; range b d",
+			"a=0 d=0 e=0 f=3 g=0 h=1"},
+		{"operands around a range", "merge b 7; range a c; merge b 8; merge a 9",
+			"a=9 b=8 c=2 d=0 e=0 f=3 g=0"},
 		{"an empty range", "range c c", "a=0 b=0,1 c=2 d=0 e=0 f=3 g=0"},
 		{"everything", "range a z", ""},
-		{"everything, and back", "range a z; put a 1; range a b; put g 2; merge g 3; del g; merge g 4", "g=4"},
+		{"everything, and back", "range a z; put a 1; range a b; put g 2; merge g 3; del g; " +
+			"merge g 4", "g=4"},
 	} {
 		for _, flushed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/flushed %v", c.name, flushed), func(t *testing.T) {
@@ -93,7 +100,8 @@ func TestTxnKinds(t *testing.T) {
 					t.Errorf("an older iterator: %s", s)
 				}
 				seen := tx.Iter(nil)
-				mustAll(t, tx.DeleteRange([]byte("a"), []byte("zz")), tx.Merge([]byte("b"), []byte("later")))
+				mustAll(t, tx.DeleteRange([]byte("a"), []byte("zz")),
+					tx.Merge([]byte("b"), []byte("later")))
 				checkReads(t, tx, "b=later")
 				if s := forward(seen); s != c.want {
 					t.Errorf("an iterator before later writes: %s", s)
@@ -163,12 +171,14 @@ func checkReads(t *testing.T, r Reader, want string) {
 		for n < len(list) && list[n] < string(k) {
 			n++
 		}
-		if ok := it.SeekGE(k); ok != (n < len(list)) || ok && string(it.Key())+"="+string(it.Value()) != list[n] {
+		if ok := it.SeekGE(k); ok != (n < len(list)) ||
+			ok && string(it.Key())+"="+string(it.Value()) != list[n] {
 			t.Errorf("SeekGE %s: %v %q=%q", k, ok, it.Key(), it.Value())
 		} else if ok && it.Prev() != (n > 0) {
 			t.Errorf("SeekGE %s, Prev: %q", k, it.Key())
 		}
-		if ok := it.SeekLT(k); ok != (n > 0) || ok && string(it.Key())+"="+string(it.Value()) != list[n-1] {
+		if ok := it.SeekLT(k); ok != (n > 0) ||
+			ok && string(it.Key())+"="+string(it.Value()) != list[n-1] {
 			t.Errorf("SeekLT %s: %v %q=%q", k, ok, it.Key(), it.Value())
 		} else if ok && it.Next() != (n < len(list)) {
 			t.Errorf("SeekLT %s, Next: %q", k, it.Key())
@@ -183,8 +193,8 @@ func TestRangeConflicts(t *testing.T) {
 		other    string
 		conflict bool
 	}{
-		{"put m x", true}, {"del m", true}, {"merge m x", true}, {"put c x", true}, {"put not-there x", true},
-		{"range a d", true}, {"range l n", true}, {"range o zz", true},
+		{"put m x", true}, {"del m", true}, {"merge m x", true}, {"put c x", true},
+		{"put not-there x", true}, {"range a d", true}, {"range l n", true}, {"range o zz", true},
 		{"put b x; put p x; range a c; range p z; range d d", false},
 	} {
 		for _, where := range []string{"memtable", "table", "compacted"} {
@@ -210,7 +220,8 @@ func TestRangeConflicts(t *testing.T) {
 					if c.conflict != errors.As(err, &conflict) || !c.conflict && err != nil {
 						t.Fatal(err)
 					}
-					if has, _ := db.Has([]byte("g")); has != c.conflict && !strings.HasPrefix(c.other, "range") {
+					if has, _ := db.Has([]byte("g")); has != c.conflict &&
+						!strings.HasPrefix(c.other, "range") {
 						t.Errorf("g is there: %v", has)
 					}
 				})
@@ -242,7 +253,8 @@ func TestWritesUnderRange(t *testing.T) {
 		}
 		tx, other := db.Begin(nil), db.Begin(nil)
 		mustAll(t, c.do(tx), other.DeleteRange([]byte("c"), []byte("p")), other.Commit(NoSync))
-		if err := tx.Commit(NoSync); errors.Is(err, ErrConflict) != c.conflict || !c.conflict && err != nil {
+		if err := tx.Commit(NoSync); errors.Is(err, ErrConflict) != c.conflict || !c.conflict &&
+			err != nil {
 			t.Error(err)
 		}
 	}
@@ -252,7 +264,9 @@ func TestWritesUnderRange(t *testing.T) {
 // others.
 func TestTxnRefusals(t *testing.T) {
 	a, b := []byte("a"), []byte("b")
-	old := mustOpen(t, "old", small(Options{FS: vfs.NewMem(), Format: FormatLevelDB, MergeOperator: MergeOperatorNamed("append")}))
+	old := mustOpen(t, "old",
+		small(Options{FS: vfs.NewMem(), Format: FormatLevelDB,
+			MergeOperator: MergeOperatorNamed("append")}))
 	plain := mustOpen(t, "plain", small(Options{FS: vfs.NewMem(), Format: FormatNative}))
 	db := nativeTxnDB(t)
 	defer old.Close()
@@ -265,15 +279,26 @@ func TestTxnRefusals(t *testing.T) {
 		text string
 	}{
 		{old, TxnOptions{}, func(tx *Txn) error { return tx.Merge(a, b) }, ErrNeedsNative, "merge"},
-		{old, TxnOptions{}, func(tx *Txn) error { return tx.DeleteRange(a, b) }, ErrNeedsNative, "range delete"},
-		{plain, TxnOptions{}, func(tx *Txn) error { return tx.Merge(a, b) }, ErrNoMergeOperator, `"default"`},
-		{db, TxnOptions{}, func(tx *Txn) error { return tx.DeleteRange(b, a) }, ErrInvalidArgument, "behind its limit"},
-		{db, TxnOptions{ReadOnly: true}, func(tx *Txn) error { return tx.DeleteRange(a, b) }, ErrInvalidArgument, "read-only"},
-		{db, TxnOptions{ReadOnly: true}, func(tx *Txn) error { return tx.Merge(a, b) }, ErrInvalidArgument, "read-only"},
+		{old, TxnOptions{}, func(tx *Txn) error {
+			return tx.DeleteRange(a, b)
+		}, ErrNeedsNative, "range delete"},
+		{plain, TxnOptions{}, func(tx *Txn) error {
+			return tx.Merge(a, b)
+		}, ErrNoMergeOperator, `"default"`},
+		{db, TxnOptions{}, func(tx *Txn) error {
+			return tx.DeleteRange(b, a)
+		}, ErrInvalidArgument, "behind its limit"},
+		{db, TxnOptions{ReadOnly: true}, func(tx *Txn) error {
+			return tx.DeleteRange(a, b)
+		}, ErrInvalidArgument, "read-only"},
+		{db, TxnOptions{ReadOnly: true}, func(tx *Txn) error {
+			return tx.Merge(a, b)
+		}, ErrInvalidArgument, "read-only"},
 	} {
 		tx := c.db.Begin(&c.o)
 		err := c.call(tx)
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %v with %q", err, c.want, c.text)
 		}
 		if !c.o.ReadOnly {
@@ -283,7 +308,9 @@ func TestTxnRefusals(t *testing.T) {
 			}
 		}
 		mustAll(t, tx.Rollback())
-		for _, call := range []func() error{func() error { return tx.Merge(a, b) }, func() error { return tx.DeleteRange(a, b) }} {
+		for _, call := range []func() error{func() error {
+			return tx.Merge(a, b)
+		}, func() error { return tx.DeleteRange(a, b) }} {
 			if err := call(); !errors.Is(err, ErrTxnDone) {
 				t.Errorf("after the end: %v", err)
 			}
@@ -295,17 +322,19 @@ func TestTxnRefusals(t *testing.T) {
 // transaction goes on, and no operand is lost.
 func TestTxnMergeFails(t *testing.T) {
 	broken := true
-	op := &MergeOperator{Name: "test.Picky", Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-		dst = append(dst, existing...)
-		for _, o := range operands {
-			if broken && bytes.Equal(o, []byte("bad")) {
-				return nil, errors.New("it is bad")
+	op := &MergeOperator{Name: "test.Picky",
+		Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
+			dst = append(dst, existing...)
+			for _, o := range operands {
+				if broken && bytes.Equal(o, []byte("bad")) {
+					return nil, errors.New("it is bad")
+				}
+				dst = append(dst, o...)
 			}
-			dst = append(dst, o...)
-		}
-		return dst, nil
-	}}
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Format: FormatNative, MergeOperator: op}))
+			return dst, nil
+		}}
+	db := mustOpen(t, "db",
+		small(Options{FS: vfs.NewMem(), Format: FormatNative, MergeOperator: op}))
 	defer db.Close()
 	applied(t, inNoSync{db}, "merge stored bad; put fine 1")
 	tx := db.Begin(nil)
@@ -313,13 +342,15 @@ func TestTxnMergeFails(t *testing.T) {
 	applied(t, tx, "put own 1; merge own bad; merge fine 2")
 	for _, key := range []string{"stored", "own"} {
 		_, err := tx.Get([]byte(key), nil)
-		if !errors.Is(err, ErrMergeFailed) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "it is bad") {
+		if !errors.Is(err, ErrMergeFailed) || !strings.Contains(err.Error(), key) ||
+			!strings.Contains(err.Error(), "it is bad") {
 			t.Errorf("%s: %v", key, err)
 		}
 		if _, err := tx.Has([]byte(key)); !errors.Is(err, ErrMergeFailed) {
 			t.Errorf("Has %s: %v", key, err)
 		}
-		if err := tx.MultiGet([][]byte{[]byte("fine"), []byte(key)}, &MultiResult{}); !errors.Is(err, ErrMergeFailed) {
+		if err := tx.MultiGet([][]byte{[]byte("fine"), []byte(key)},
+			&MultiResult{}); !errors.Is(err, ErrMergeFailed) {
 			t.Errorf("MultiGet %s: %v", key, err)
 		}
 	}

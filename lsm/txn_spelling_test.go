@@ -12,10 +12,13 @@ import (
 // caselessDB has keys that are equal where they differ in case alone.
 func caselessDB(t testing.TB) *DB {
 	t.Helper()
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Format: FormatNative, Comparer: &Comparer{
-		Name:    "test.Caseless",
-		Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
-	}}))
+	db := mustOpen(t, "db",
+		small(Options{FS: vfs.NewMem(), Format: FormatNative, Comparer: &Comparer{
+			Name: "test.Caseless",
+			Compare: func(a, b []byte) int {
+				return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b))
+			},
+		}}))
 	t.Cleanup(func() { mustAll(t, db.Close()) })
 	return db
 }
@@ -33,7 +36,8 @@ func TestTxnLocksSpellings(t *testing.T) {
 	if _, err := b.GetForUpdate([]byte("key"), nil); !errors.Is(err, ErrLockTimeout) {
 		t.Errorf("GetForUpdate: %v", err)
 	}
-	mustAll(t, a.Delete([]byte("KEY")), b.Put([]byte("other"), nil), a.Commit(NoSync), b.Put([]byte("kEY"), []byte("b")), b.Commit(NoSync))
+	mustAll(t, a.Delete([]byte("KEY")), b.Put([]byte("other"), nil), a.Commit(NoSync),
+		b.Put([]byte("kEY"), []byte("b")), b.Commit(NoSync))
 	if v, err := db.Get([]byte("key"), nil); string(v) != "b" {
 		t.Errorf("%q, %v", v, err)
 	}
@@ -50,9 +54,13 @@ func TestTxnSpellings(t *testing.T) {
 	}
 	lower, upper := keys("key%02d"), keys("KEY%02d")
 	depends := map[string]func(t *testing.T, tx *Txn, key []byte){
-		"put":          func(t *testing.T, tx *Txn, key []byte) { mustAll(t, tx.Put(key, []byte("tx"))) },
-		"delete":       func(t *testing.T, tx *Txn, key []byte) { mustAll(t, tx.Delete(key)) },
-		"range delete": func(t *testing.T, tx *Txn, key []byte) { mustAll(t, tx.DeleteRange(key, append(key, 0))) },
+		"put": func(t *testing.T, tx *Txn, key []byte) {
+			mustAll(t, tx.Put(key, []byte("tx")))
+		},
+		"delete": func(t *testing.T, tx *Txn, key []byte) { mustAll(t, tx.Delete(key)) },
+		"range delete": func(t *testing.T, tx *Txn, key []byte) {
+			mustAll(t, tx.DeleteRange(key, append(key, 0)))
+		},
 		"get": func(t *testing.T, tx *Txn, key []byte) {
 			if _, err := tx.Get(key, nil); err != nil {
 				t.Error(err)
@@ -99,7 +107,8 @@ func TestTxnSpellings(t *testing.T) {
 					switch {
 					case changed < 0 && err != nil:
 						t.Errorf("a commit beside no write: %v", err)
-					case changed >= 0 && (!errors.As(err, &c) || !bytes.EqualFold(c.Key, lower[changed])):
+					case changed >= 0 &&
+						(!errors.As(err, &c) || !bytes.EqualFold(c.Key, lower[changed])):
 						t.Errorf("a commit beside a write of %s: %v", lower[changed], err)
 					}
 					for _, k := range lower { // what was deleted
@@ -118,7 +127,8 @@ func TestTxnOwnSpellings(t *testing.T) {
 	mustAll(t, db.Put([]byte("left"), []byte("v"), NoSync))
 	tx := db.Begin(nil)
 	defer tx.Rollback()
-	mustAll(t, tx.Put([]byte("Key"), []byte("1")), tx.Put([]byte("kEY"), []byte("2")), tx.Delete([]byte("GONE")))
+	mustAll(t, tx.Put([]byte("Key"), []byte("1")), tx.Put([]byte("kEY"), []byte("2")),
+		tx.Delete([]byte("GONE")))
 	for _, key := range []string{"key", "KEY"} {
 		v, err := tx.Get([]byte(key), nil)
 		has, herr := tx.Has([]byte(key))
@@ -130,7 +140,8 @@ func TestTxnOwnSpellings(t *testing.T) {
 		t.Errorf("a deleted key: %q, %v", v, err)
 	}
 	var r MultiResult
-	mustAll(t, tx.MultiGet([][]byte{[]byte("key"), []byte("gone"), []byte("KEY"), []byte("LEFT")}, &r))
+	mustAll(t, tx.MultiGet([][]byte{[]byte("key"), []byte("gone"), []byte("KEY"), []byte("LEFT")},
+		&r))
 	for i, want := range []string{"2", "", "2", "v"} {
 		if v, found := r.Value(i); string(v) != want || found != (want != "") {
 			t.Errorf("MultiGet %d: %q, %v; want %q", i, v, found, want)

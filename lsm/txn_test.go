@@ -62,7 +62,8 @@ func TestTxnReads(t *testing.T) {
 	defer tx.Rollback()
 	mustAll(t, tx.Put([]byte("b"), []byte("b1")), tx.Delete([]byte("c")), tx.Put([]byte("d"), nil))
 	mustAll(t, db.Put([]byte("a"), []byte("a2"), NoSync), db.Put([]byte("z"), nil, NoSync))
-	for k, want := range map[string]string{"a": "a0", "b": "b1", "c": "none", "d": "", "z": "none"} {
+	for k, want := range map[string]string{"a": "a0", "b": "b1", "c": "none", "d": "",
+		"z": "none"} {
 		if got := mustGet(t, tx, k); got != want {
 			t.Errorf("%s: %q, want %q", k, got, want)
 		}
@@ -91,7 +92,8 @@ func TestTxnReads(t *testing.T) {
 	if it.SeekGE([]byte("c")); string(it.Key()) != "d" {
 		t.Errorf("%q", it.Key())
 	}
-	if it.SeekLT([]byte("c")); string(it.Key()) != "b" || !it.Next() || string(it.Key()) != "d" || !it.Prev() || string(it.Key()) != "b" {
+	if it.SeekLT([]byte("c")); string(it.Key()) != "b" || !it.Next() || string(it.Key()) != "d" ||
+		!it.Prev() || string(it.Key()) != "b" {
 		t.Errorf("%q", it.Key())
 	}
 	mustAll(t, tx.Commit(Sync))
@@ -251,7 +253,8 @@ func modelScan(rng *rand.Rand, tx *Txn, model map[string]string, lo, hi string) 
 		}
 		there := at >= 0 && at < len(want)
 		if ok != there || ok && string(it.Key())+"="+string(it.Value()) != want[at] {
-			return fmt.Errorf("%s..%s: at %d of %d: %v %q: %v", lo, hi, at, len(want), ok, it.Key(), it.Err())
+			return fmt.Errorf("%s..%s: at %d of %d: %v %q: %v", lo, hi, at, len(want), ok, it.Key(),
+				it.Err())
 		}
 	}
 	it.First()
@@ -304,7 +307,8 @@ func TestConflictNamesKey(t *testing.T) {
 			}
 			err := tx.Commit(NoSync)
 			var c *ConflictError
-			if !errors.Is(err, ErrConflict) || !errors.As(err, &c) || !bytes.Equal(c.Key, key(7)) || !strings.Contains(err.Error(), string(key(7))) {
+			if !errors.Is(err, ErrConflict) || !errors.As(err, &c) || !bytes.Equal(c.Key, key(7)) ||
+				!strings.Contains(err.Error(), string(key(7))) {
 				t.Errorf("%s: %v", where, err)
 			}
 			if err := other.Commit(NoSync); err != nil {
@@ -321,15 +325,23 @@ func TestConflictNamesKey(t *testing.T) {
 func TestTxnEnds(t *testing.T) {
 	db, foreign := txnDB(t), txnDB(t)
 	calls := map[string]func(tx *Txn) error{
-		"Get":          func(tx *Txn) error { _, err := tx.Get([]byte("k"), nil); return err },
-		"TryGet":       func(tx *Txn) error { _, err := tx.TryGet([]byte("k"), nil); return err },
-		"GetNoFill":    func(tx *Txn) error { _, err := tx.GetNoFill([]byte("k"), nil); return err },
-		"GetForUpdate": func(tx *Txn) error { _, err := tx.GetForUpdate([]byte("k"), nil); return err },
-		"Has":          func(tx *Txn) error { _, err := tx.Has([]byte("k")); return err },
-		"MultiGet":     func(tx *Txn) error { return tx.MultiGet([][]byte{[]byte("k")}, &MultiResult{}) },
-		"Put":          func(tx *Txn) error { return tx.Put([]byte("k"), nil) },
-		"Delete":       func(tx *Txn) error { return tx.Delete([]byte("k")) },
-		"Iter":         func(tx *Txn) error { it := tx.Iter(nil); it.First(); return it.Close() },
+		"Get":    func(tx *Txn) error { _, err := tx.Get([]byte("k"), nil); return err },
+		"TryGet": func(tx *Txn) error { _, err := tx.TryGet([]byte("k"), nil); return err },
+		"GetNoFill": func(tx *Txn) error {
+			_, err := tx.GetNoFill([]byte("k"), nil)
+			return err
+		},
+		"GetForUpdate": func(tx *Txn) error {
+			_, err := tx.GetForUpdate([]byte("k"), nil)
+			return err
+		},
+		"Has": func(tx *Txn) error { _, err := tx.Has([]byte("k")); return err },
+		"MultiGet": func(tx *Txn) error {
+			return tx.MultiGet([][]byte{[]byte("k")}, &MultiResult{})
+		},
+		"Put":    func(tx *Txn) error { return tx.Put([]byte("k"), nil) },
+		"Delete": func(tx *Txn) error { return tx.Delete([]byte("k")) },
+		"Iter":   func(tx *Txn) error { it := tx.Iter(nil); it.First(); return it.Close() },
 		"All": func(tx *Txn) (err error) {
 			for range tx.All(nil, nil, &err) {
 			}
@@ -339,7 +351,9 @@ func TestTxnEnds(t *testing.T) {
 		"Commit":     func(tx *Txn) error { return tx.Commit(NoSync) },
 	}
 	for name, call := range calls {
-		for _, end := range []func(tx *Txn) error{(*Txn).Rollback, func(tx *Txn) error { return tx.Commit(NoSync) }} {
+		for _, end := range []func(tx *Txn) error{(*Txn).Rollback, func(tx *Txn) error {
+			return tx.Commit(NoSync)
+		}} {
 			tx := db.Begin(nil)
 			mustAll(t, tx.Put([]byte("k"), nil), end(tx))
 			if err := call(tx); !errors.Is(err, ErrTxnDone) {
@@ -372,7 +386,9 @@ func TestTxnEnds(t *testing.T) {
 	}
 	mustAll(t, it.Close())
 	_ = seen.Close()
-	if err := db.View(func(tx *Txn) error { return tx.Put(nil, nil) }); !errors.Is(err, ErrInvalidArgument) {
+	if err := db.View(func(tx *Txn) error {
+		return tx.Put(nil, nil)
+	}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("a write in View: %v", err)
 	}
 	if err := tx.MultiGet(nil, nil); !errors.Is(err, ErrInvalidArgument) {
@@ -380,7 +396,8 @@ func TestTxnEnds(t *testing.T) {
 	}
 	mustAll(t, other.Rollback(), db.Close())
 	for name, call := range calls {
-		if err := call(db.Begin(nil)); !errors.Is(err, ErrClosed) && name != "Commit" && name != "RollbackTo" {
+		if err := call(db.Begin(nil)); !errors.Is(err, ErrClosed) && name != "Commit" &&
+			name != "RollbackTo" {
 			t.Errorf("%s on a closed database: %v", name, err)
 		}
 	}
@@ -392,7 +409,8 @@ func TestTxnEnds(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	db := txnDB(t)
-	if err := db.Update(nil, func(*Txn) error { return nil }); !errors.Is(err, ErrInvalidArgument) { //nolint: a nil context is the test
+	// nolint: a nil context is the test
+	if err := db.Update(nil, func(*Txn) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 	ctx := context.Background()
@@ -400,7 +418,9 @@ func TestUpdate(t *testing.T) {
 		t.Error(err)
 	}
 	mine := errors.New("mine")
-	if err := db.Update(ctx, func(tx *Txn) error { return errors.Join(tx.Put([]byte("k"), nil), mine) }); !errors.Is(err, mine) {
+	if err := db.Update(ctx, func(tx *Txn) error {
+		return errors.Join(tx.Put([]byte("k"), nil), mine)
+	}); !errors.Is(err, mine) {
 		t.Error(err)
 	}
 	func() {
@@ -423,7 +443,10 @@ func TestUpdate(t *testing.T) {
 	if !errors.Is(err, ErrConflict) || !errors.Is(err, context.Canceled) || tries != 5 {
 		t.Error(tries, err)
 	}
-	if err := db.Update(ctx, func(*Txn) error { t.Error("called"); return nil }); !errors.Is(err, context.Canceled) {
+	if err := db.Update(ctx, func(*Txn) error {
+		t.Error("called")
+		return nil
+	}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if m := db.Metrics().Txn; m.Conflicts != 5 || m.Committed != 0 || m.Begun == 0 {
@@ -436,13 +459,18 @@ func TestUpdate(t *testing.T) {
 func TestCounters(t *testing.T) {
 	ways := map[string]func(db *DB, k []byte) error{
 		"optimistic": func(db *DB, k []byte) error {
-			return db.Update(context.Background(), func(tx *Txn) error { return increment(tx.Get, tx, k) })
+			return db.Update(context.Background(), func(tx *Txn) error {
+				return increment(tx.Get, tx, k)
+			})
 		},
 		"for update": func(db *DB, k []byte) error {
-			return db.Update(context.Background(), func(tx *Txn) error { return increment(tx.GetForUpdate, tx, k) })
+			return db.Update(context.Background(), func(tx *Txn) error {
+				return increment(tx.GetForUpdate, tx, k)
+			})
 		},
 		"locks": func(db *DB, k []byte) error {
-			return db.UpdateWith(context.Background(), &TxnOptions{Lock: true, Mode: Sync}, func(tx *Txn) error { return increment(tx.GetForUpdate, tx, k) })
+			return db.UpdateWith(context.Background(), &TxnOptions{Lock: true, Mode: Sync},
+				func(tx *Txn) error { return increment(tx.GetForUpdate, tx, k) })
 		},
 		"swap": func(db *DB, k []byte) error {
 			for {

@@ -24,7 +24,8 @@ func levelDBDirectory(t *testing.T, fsys vfs.FS) map[string]string {
 // directoryIn is levelDBDirectory in either format.
 func directoryIn(t *testing.T, fsys vfs.FS, format Format) map[string]string {
 	t.Helper()
-	db, err := Open("db", &Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10, DisableCompaction: true})
+	db, err := Open("db", &Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10,
+		DisableCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,18 +80,20 @@ func formatsOf(t *testing.T, fsys vfs.FS) (levelDB, native int) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if f, _ := base.LevelDB.ParseFileName(name); f != base.FileUnknown && f != base.FileLock && f != base.FileCurrent {
+		if f, _ := base.LevelDB.ParseFileName(name); f != base.FileUnknown && f != base.FileLock &&
+			f != base.FileCurrent {
 			levelDB++
 		}
-		if f, _ := base.Native.ParseFileName(name); f != base.FileUnknown && f != base.FileLock && f != base.FileCurrent {
+		if f, _ := base.Native.ParseFileName(name); f != base.FileUnknown && f != base.FileLock &&
+			f != base.FileCurrent {
 			native++
 		}
 	}
 	return levelDB, native
 }
 
-// TestUpgradeAfterTwoPowerCuts cuts the power at calls of an upgrade, and again at calls of the opening and writing
-// that follow: the next upgrade succeeds, and the database has what it had.
+// TestUpgradeAfterTwoPowerCuts cuts the power at calls of an upgrade, and again at calls of the
+// opening and writing that follow: the next upgrade succeeds, and the database has what it had.
 func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
 	options := func(fs *crashfs.FS) *Options { return &Options{FS: fs, Format: FormatLevelDB} }
 	write := func(fs *crashfs.FS) error {
@@ -98,7 +101,8 @@ func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(db.Put([]byte("k"), []byte("v"), Sync), db.Flush(), db.Put([]byte("l"), []byte("v"), Sync), db.Close())
+		return errors.Join(db.Put([]byte("k"), []byte("v"), Sync), db.Flush(),
+			db.Put([]byte("l"), []byte("v"), Sync), db.Close())
 	}
 	fs := crashfs.New()
 	must(t, errors.Join(write(fs), write(fs)))
@@ -111,13 +115,15 @@ func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
 			upgraded++
 		}
 		for second, written := 1, false; !written; second += 6 {
-			for _, loss := range []crashfs.Loss{crashfs.KeepAll, crashfs.DropUnsynced, crashfs.RandomBlocks} {
+			for _, loss := range []crashfs.Loss{crashfs.KeepAll, crashfs.DropUnsynced,
+				crashfs.RandomBlocks} {
 				opened := begun.Crash(loss, uint64(second))
 				_, changes := opened.Calls()
 				opened.CutAt(changes + second)
 				written = write(opened) == nil
 				last := opened.Crash(loss, uint64(second))
-				if names, err := last.List("/d/db"); err == nil && slices.Contains(names, "CURRENT.new") {
+				if names, err := last.List("/d/db"); err == nil &&
+					slices.Contains(names, "CURRENT.new") {
 					found++
 				}
 				if err := Upgrade("/d/db", options(last)); err != nil {
@@ -147,11 +153,13 @@ func TestUpgrade(t *testing.T) {
 	}
 	before := map[string][]byte{}
 	for _, name := range tables {
-		if before[strings.TrimSuffix(name, path.Ext(name))], err = fstest.ReadFile(fsys, name); err != nil {
+		if before[strings.TrimSuffix(name, path.Ext(name))], err = fstest.ReadFile(fsys,
+			name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := Upgrade("db", &Options{FS: fsys, ReadOnly: true}); !errors.Is(err, ErrInvalidArgument) {
+	if err := Upgrade("db", &Options{FS: fsys, ReadOnly: true}); !errors.Is(err,
+		ErrInvalidArgument) {
 		t.Errorf("read-only: %v", err)
 	}
 	for i := range 2 { // the second finds a native database
@@ -163,7 +171,8 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("%d: %v", i, names)
 		}
 		for name, b := range before {
-			if after, err := fstest.ReadFile(fsys, name+".loam"); err != nil || string(after) != string(b) {
+			if after, err := fstest.ReadFile(fsys, name+".loam"); err != nil ||
+				string(after) != string(b) {
 				t.Errorf("%d: table %s was changed, %v", i, name, err)
 			}
 		}
@@ -181,7 +190,8 @@ func TestUpgrade(t *testing.T) {
 	}
 	holds(t, db, want)
 	mustClose(t, db)
-	if after, err := fstest.Find(fsys, "db", base.FileTable); err != nil || len(after) >= len(tables) {
+	if after, err := fstest.Find(fsys, "db", base.FileTable); err != nil ||
+		len(after) >= len(tables) {
 		t.Errorf("tables %v, %v", after, err)
 	}
 }
@@ -197,7 +207,8 @@ func TestUpgradeNeedsADatabase(t *testing.T) {
 		if err := fstest.WriteFile(fsys, path, []byte("mine")); err != nil {
 			t.Fatal(err)
 		}
-		if err := Upgrade("db", &Options{FS: fsys}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+		if err := Upgrade("db", &Options{FS: fsys}); !errors.Is(err, ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if levelDB, native := formatsOf(t, fsys); levelDB < 3 || native != 1 {
@@ -217,7 +228,8 @@ func TestUpgradeNeedsADatabase(t *testing.T) {
 func TestStrangersOfTheOtherFormat(t *testing.T) {
 	strangers := map[Format][]string{
 		FormatLevelDB: {"000001.loam", "000005.loam", "000007.wal", "000002.manifest"},
-		FormatNative:  {"000001.ldb", "000005.ldb", "000006.sst", "000007.log", "MANIFEST-000002", "000004.dbtmp", "LOG", "LOG.old"},
+		FormatNative: {"000001.ldb", "000005.ldb", "000006.sst", "000007.log", "MANIFEST-000002",
+			"000004.dbtmp", "LOG", "LOG.old"},
 	}
 	for format, names := range strangers {
 		t.Run(format.String(), func(t *testing.T) {

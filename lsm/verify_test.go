@@ -18,7 +18,9 @@ func verifyFormats(t *testing.T, test func(t *testing.T, fsys *vfs.Mem, db *DB))
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		t.Run(format.String(), func(t *testing.T) {
 			fsys := vfs.NewMem()
-			db := mustOpen(t, "/db", small(Options{FS: fsys, Format: format, DisableCompaction: true, LevelDBFilter: true}))
+			db := mustOpen(t, "/db",
+				small(Options{FS: fsys, Format: format, DisableCompaction: true,
+					LevelDBFilter: true}))
 			putKeys(t, db, 4000)
 			mustFlush(t, db)
 			for i := range 500 {
@@ -88,8 +90,10 @@ func TestVerifyFindsFlippedBytes(t *testing.T) {
 				switch {
 				case !errors.As(err, &damage) || !errors.Is(err, ErrCorruption):
 					t.Errorf("%s, byte %d of %d: %v", m.Name(), off, m.Size, err)
-				case damage.File != m.Name() || off < damage.Offset || off >= damage.Offset+max(damage.Length, 1):
-					t.Errorf("%s, byte %d of %d: found at %d, %d bytes: %v", m.Name(), off, m.Size, damage.Offset, damage.Length, err)
+				case damage.File != m.Name() || off < damage.Offset ||
+					off >= damage.Offset+max(damage.Length, 1):
+					t.Errorf("%s, byte %d of %d: found at %d, %d bytes: %v", m.Name(), off, m.Size,
+						damage.Offset, damage.Length, err)
 				}
 				flip(t, fsys, name, at)
 			}
@@ -122,7 +126,8 @@ func TestVerifyNamesEveryTable(t *testing.T) {
 			}
 		}
 		resize(t, fsys, path.Join("/db", tables[1].Name()), -2)
-		if err := db.Verify(context.Background(), nil); err == nil || !strings.Contains(err.Error(), tables[1].Name()) {
+		if err := db.Verify(context.Background(), nil); err == nil ||
+			!strings.Contains(err.Error(), tables[1].Name()) {
 			t.Errorf("too short: %v", err)
 		}
 	})
@@ -156,7 +161,8 @@ func resize(t *testing.T, fsys vfs.FS, name string, by int) {
 
 func TestVerifyEnds(t *testing.T) {
 	verifyFormats(t, func(t *testing.T, _ *vfs.Mem, db *DB) {
-		if err := db.Verify(nil, nil); !errors.Is(err, ErrInvalidArgument) { //nolint:staticcheck // that is the test
+		// nolint:staticcheck // that is the test
+		if err := db.Verify(nil, nil); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("without a context: %v", err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -188,7 +194,8 @@ func TestVerifyBesideCompactions(t *testing.T) {
 			var err error
 			for round := 0; round < 5 && err == nil; round++ {
 				for i := 0; i < 3000 && err == nil; i++ {
-					err = db.Put(key(i*7%3000), fmt.Appendf(nil, "round %d %s", round, value(i)), NoSync)
+					err = db.Put(key(i*7%3000), fmt.Appendf(nil, "round %d %s", round, value(i)),
+						NoSync)
 				}
 				err = errors.Join(err, db.CompactRange(nil, nil))
 			}
@@ -230,7 +237,8 @@ func TestVerifyReadsAllKeyspaces(t *testing.T) {
 	v.Unref()
 	flip(t, fsys, path.Join("db", name), 0.5)
 	var damage *CorruptionError
-	if err := db.Verify(context.Background(), nil); !errors.As(err, &damage) || damage.File != name {
+	if err := db.Verify(context.Background(), nil); !errors.As(err, &damage) ||
+		damage.File != name {
 		t.Errorf("%v; want %s named", err, name)
 	}
 	if err := db.DropKeyspace("users"); err != nil {

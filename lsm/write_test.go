@@ -54,7 +54,8 @@ func TestReadersSeeWholeValuesBesideWriters(t *testing.T) {
 			defer wg.Done()
 			for i := range per {
 				v, err := db.Get(key(w*per+i), nil)
-				if err == nil && !bytes.Equal(v, value(w*per+i)) || err != nil && !errors.Is(err, ErrNotFound) {
+				if err == nil && !bytes.Equal(v, value(w*per+i)) || err != nil &&
+					!errors.Is(err, ErrNotFound) {
 					t.Errorf("%q %v", v, err)
 					return
 				}

@@ -22,8 +22,9 @@ func TestNilKeyspace(t *testing.T) {
 	for what, r := range map[string]interface {
 		Get(key, dst []byte) ([]byte, error)
 	}{
-		"snapshot": snap.In(nil), "snapshot, twice": snap.In(nil).In(nil), "snapshot, back": snap.In(other).In(nil),
-		"transaction": tx.In(other).In(nil), "transaction, twice": tx.In(nil).In(nil),
+		"snapshot": snap.In(nil), "snapshot, twice": snap.In(nil).In(nil),
+		"snapshot, back": snap.In(other).In(nil), "transaction": tx.In(other).In(nil),
+		"transaction, twice": tx.In(nil).In(nil),
 	} {
 		if v, err := r.Get([]byte("k"), nil); string(v) != "default" || err != nil {
 			t.Errorf("%s: %q, %v", what, v, err)

@@ -49,7 +49,8 @@ func TestReopened(t *testing.T) {
 			}
 		}
 		b := db.NewBatch()
-		if err := errors.Join(b.DeleteRange([]byte("k20"), []byte("k80")), b.Write(), db.Compact(nil, nil), db.SyncKeyValue()); err != nil {
+		if err := errors.Join(b.DeleteRange([]byte("k20"), []byte("k80")), b.Write(),
+			db.Compact(nil, nil), db.SyncKeyValue()); err != nil {
 			t.Fatal(err)
 		}
 		it := db.NewIterator([]byte("k"), []byte("1"))

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// clocks are calls that make a test go by the clock, or look again and again for what it waits for. In a synctest bubble
-// the clock is the bubble's own, and stands while anything runs.
+// clocks are calls that make a test go by the clock, or look again and again for what it waits for.
+// In a synctest bubble the clock is the bubble's own, and stands while anything runs.
 var clocks = map[string]bool{
-	"time.Sleep": true, "time.After": true, "time.AfterFunc": true, "time.Now": true, "time.Since": true, "time.Until": true,
-	"time.NewTimer": true, "time.NewTicker": true, "time.Tick": true, "context.WithTimeout": true, "context.WithDeadline": true,
+	"time.Sleep": true, "time.After": true, "time.AfterFunc": true, "time.Now": true,
+	"time.Since": true, "time.Until": true, "time.NewTimer": true, "time.NewTicker": true,
+	"time.Tick": true, "context.WithTimeout": true, "context.WithDeadline": true,
 	"hang.Until": true,
 }
 
@@ -62,7 +63,8 @@ func goByClock(t *tree, allowed map[string]string) []string {
 	var bad []string
 	used := map[string]bool{}
 	t.goFiles(func(f *file) {
-		kit := strings.HasPrefix(f.path, "internal/testkit/") && !f.command() && f.dir() != "internal/testkit/hang"
+		kit := strings.HasPrefix(f.path, "internal/testkit/") && !f.command() &&
+			f.dir() != "internal/testkit/hang"
 		if !f.isTest() && !kit || strings.HasSuffix(f.path, "bench_test.go") {
 			return
 		}
@@ -81,7 +83,9 @@ func goByClock(t *tree, allowed map[string]string) []string {
 				if call, ok := n.(*ast.CallExpr); ok {
 					what = "calls " + selector(call.Fun)
 				}
-				bad = append(bad, fmt.Sprintf("%s: func %s %s; tests inject a clock, wait for an event, or run in a synctest bubble", t.at(n), fn.Name.Name, what))
+				bad = append(bad,
+					fmt.Sprintf("%s: func %s %s; tests inject a clock, wait for an event, or run "+
+						"in a synctest bubble", t.at(n), fn.Name.Name, what))
 			}
 		}
 	})
@@ -155,19 +159,27 @@ func selector(x ast.Expr) string {
 }
 
 var clockOffenders = map[string]map[string]string{
-	"func f calls time.Sleep":                    {"lsm/a_test.go": "package lsm\n\nfunc f() { time.Sleep(1) }\n"},
-	"func g calls time.Since":                    {"internal/testkit/kit/a.go": "package kit\n\nfunc g() { h(time.Since(x)) }\n"},
-	"func k calls context.WithTimeout":           {"lsm/a_test.go": "package lsm\n\nfunc k() { c, e := context.WithTimeout(x, 1) }\n"},
-	"func i polls":                               {"lsm/a_test.go": "package lsm\n\nfunc i() {\n\tfor !done() {\n\t\truntime.Gosched()\n\t}\n}\n"},
-	"func j polls":                               {"lsm/a_test.go": "package lsm\n\nfunc j() {\n\tfor x.Load() == 0 {\n\t}\n}\n"},
-	"func l calls time.After":                    {"lsm/a_test.go": "package lsm\n\nfunc l() {\n\tsynctest.Test(t, f)\n\tselect {\n\tcase <-time.After(1):\n\tcase <-c:\n\t}\n}\n"},
+	"func f calls time.Sleep": {"lsm/a_test.go": "package lsm\n\nfunc f() { " +
+		"time.Sleep(1) }\n"},
+	"func g calls time.Since": {"internal/testkit/kit/a.go": "package kit\n\nfunc g() { " +
+		"h(time.Since(x)) }\n"},
+	"func k calls context.WithTimeout": {"lsm/a_test.go": "package lsm\n\nfunc k() { " +
+		"c, e := context.WithTimeout(x, 1) }\n"},
+	"func i polls": {"lsm/a_test.go": "package lsm\n\nfunc i() {\n\tfor !done() " +
+		"{\n\t\truntime.Gosched()\n\t}\n}\n"},
+	"func j polls": {"lsm/a_test.go": "package lsm\n\nfunc j() " +
+		"{\n\tfor x.Load() == 0 {\n\t}\n}\n"},
+	"func l calls time.After": {"lsm/a_test.go": "package lsm\n\nfunc l() " +
+		"{\n\tsynctest.Test(t, f)\n\tselect {\n\tcase <-time.After(1):\n\tcase <-c:\n\t}\n}\n"},
 	"lsm/b_test.go n: goes by no clock any more": {"lsm/b_test.go": "package lsm\n\nfunc n() {}\n"},
 }
 
 var clockInnocent = map[string]string{
-	"lsm/a.go":                     "package lsm\n\nfunc f() { time.Sleep(1) }\n",
-	"lsm/b_test.go":                "package lsm\n\nfunc n() { time.Sleep(1) }\n",
-	"lsm/c_test.go":                "package lsm\n\nfunc f() {\n\tsynctest.Test(t, func(t *testing.T) { time.Sleep(1) })\n\tfor range 9 {\n\t\truntime.Gosched()\n\t}\n\tclock = time.Now\n\tfor it.Next() {\n\t}\n}\n",
+	"lsm/a.go":      "package lsm\n\nfunc f() { time.Sleep(1) }\n",
+	"lsm/b_test.go": "package lsm\n\nfunc n() { time.Sleep(1) }\n",
+	"lsm/c_test.go": "package lsm\n\nfunc f() {\n\tsynctest.Test(t, func(t " +
+		"*testing.T) { time.Sleep(1) })\n\tfor range 9 {\n\t\truntime.Gosched()\n\t}\n\tclock = " +
+		"time.Now\n\tfor it.Next() {\n\t}\n}\n",
 	"lsm/d_test.go":                "package lsm\n\nfunc BenchmarkF() { time.Now() }\n",
 	"internal/testkit/kit/main.go": "package main\n\nfunc main() { time.Sleep(1) }\n",
 }

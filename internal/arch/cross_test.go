@@ -25,7 +25,8 @@ func TestCrossCompile(t *testing.T) {
 	for i, p := range platforms {
 		t.Run(p[0]+"-"+p[1], func(t *testing.T) {
 			if i%seed.Scale(len(platforms), 2, 1) != 0 {
-				t.Skip("loads the standard library for every system: one processor of each only in the long version")
+				t.Skip("loads the standard library for every system: one processor of each only " +
+					"in the long version")
 			}
 			n, err := typeCheck(root, p[0], p[1])
 			if err != nil {
@@ -93,7 +94,8 @@ func newChecker(goarch string) *checker {
 // checkAll checks all packages below dir and their imports, of which it reads only the
 // declarations. flags are for go list.
 func (c *checker) checkAll(dir, goos, goarch string, flags ...string) error {
-	args := append([]string{"list", "-e", "-deps", "-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error"}, flags...)
+	args := append([]string{"list", "-e", "-deps",
+		"-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
@@ -129,7 +131,8 @@ func (c *checker) checkAll(dir, goos, goarch string, flags ...string) error {
 func (c *checker) check(p *listed, mine bool) error {
 	var files []*ast.File
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil,
+			parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
@@ -137,8 +140,8 @@ func (c *checker) check(p *listed, mine bool) error {
 	}
 	var first error
 	conf := types.Config{
-		Sizes: c.sizes, IgnoreFuncBodies: !mine, FakeImportC: true, Importer: importer{c, p.ImportMap},
-		Error: func(err error) {
+		Sizes: c.sizes, IgnoreFuncBodies: !mine, FakeImportC: true,
+		Importer: importer{c, p.ImportMap}, Error: func(err error) {
 			if first == nil {
 				first = err
 			}
@@ -146,7 +149,8 @@ func (c *checker) check(p *listed, mine bool) error {
 	}
 	var info *types.Info
 	if mine && c.visit != nil {
-		info = &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+		info = &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+			Types: map[ast.Expr]types.TypeAndValue{}}
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
 	pkg, _ := conf.Check(path, c.fset, files, info) // the error is first
@@ -192,7 +196,8 @@ func TestCrossCompileFires(t *testing.T) {
 		{"linux", "386"}:     "c_386.go",
 	} {
 		_, err := typeCheck(dir, platform[0], platform[1])
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v: %v, want a report of %q", platform, err, want)
 		}
 	}

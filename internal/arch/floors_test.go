@@ -9,8 +9,8 @@ import (
 // floors are the folders of the house, lowest first. A folder has the packages below it. A
 // package imports packages of lower folders and of its own; upward lists the exceptions.
 var floors = []string{
-	"internal/base", "internal/memory", "internal/os", "internal/format", "internal/tree", "internal/store", "internal/feature",
-	"lsm", "outside",
+	"internal/base", "internal/memory", "internal/os", "internal/format", "internal/tree",
+	"internal/store", "internal/feature", "lsm", "outside",
 }
 
 // outside are the folders above lsm.
@@ -21,14 +21,19 @@ const features = "internal/feature"
 
 // upward are the imports of a higher folder, or of another feature, each with its reason.
 var upward = map[[2]string]string{
-	{"internal/tree", "internal/store/files"}:                "a read opens the tables that it needs",
-	{"internal/store", "internal/feature/txn"}:               "a write of values that expire, and a swap, are transactions of their own",
-	{"internal/store", "internal/feature/follow"}:            "an opening may be that of a follower",
-	{"internal/store", "internal/feature/feed"}:              "commits wake the feeds that wait",
-	{"internal/store", "internal/feature/backup"}:            "Close ends the copies under way",
-	{"internal/feature/txn", "internal/feature/locks"}:       "key locks are for transactions alone",
-	{"internal/feature/ingest", "internal/feature/txn"}:      "an excise counts as a write of a range",
-	{"internal/feature/transfer", "internal/feature/backup"}: "an export is staged as a checkpoint is",
+	{"internal/tree", "internal/store/files"}: "a read opens the tables that " +
+		"it needs",
+	{"internal/store", "internal/feature/txn"}: "a write of values that expire, " +
+		"and a swap, are transactions of their own",
+	{"internal/store", "internal/feature/follow"}: "an opening may be that of a " +
+		"follower",
+	{"internal/store", "internal/feature/feed"}:   "commits wake the feeds that wait",
+	{"internal/store", "internal/feature/backup"}: "Close ends the copies under way",
+	{"internal/feature/txn", "internal/feature/locks"}: "key locks are for " +
+		"transactions alone",
+	{"internal/feature/ingest", "internal/feature/txn"}: "an excise counts as a write of a range",
+	{"internal/feature/transfer", "internal/feature/backup"}: "an export is staged as a " +
+		"checkpoint is",
 }
 
 // kits help tests and benchmarks. They may import the folders up to the one given, "" being none;
@@ -103,7 +108,8 @@ func ruleFloors(t *tree) []string {
 		_, isKit := kitOf(from)
 		if !onFloor && !isKit && !homeless[from] {
 			homeless[from] = true
-			bad = append(bad, fmt.Sprintf("%s: package is in no folder of the house and is no kit", from))
+			bad = append(bad, fmt.Sprintf("%s: package is in no folder of the house and is no kit",
+				from))
 			return
 		}
 		for _, im := range f.imports() {
@@ -124,7 +130,8 @@ func checkImport(f *file, from, im string) string {
 	kit, isKit := kitOf(from)
 	toFloor, known := floorOf(to)
 	if _, toKit := kitOf(to); toKit {
-		if fromFloor, ok := floorOf(from); ok && !isKit && fromFloor < len(floors)-1 && !f.isTest() {
+		if fromFloor, ok := floorOf(from); ok && !isKit && fromFloor < len(floors)-1 &&
+			!f.isTest() {
 			return "the engine does not import test and benchmark kits"
 		}
 		return ""
@@ -132,7 +139,8 @@ func checkImport(f *file, from, im string) string {
 	switch {
 	case !known:
 		return "imported package is in no folder of the house"
-	case slices.Contains(formats, to) && to != from && from != "internal/store/files" && !f.isTest():
+	case slices.Contains(formats, to) && to != from && from != "internal/store/files" &&
+		!f.isTest():
 		return "only internal/store/files imports table formats"
 	case isKit && !f.isTest() && toFloor > kit:
 		return "this kit may not import " + floors[toFloor]

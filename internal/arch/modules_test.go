@@ -32,15 +32,18 @@ func TestModules(t *testing.T) {
 func TestModulesFires(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod": "module m\n\ngo 1.25\n\nrequire (\n\ta.org/x v1.0.0 // indirect\n\ta.org/y/v2 v2.0.0\n)\n",
-		"m.go":   "package m\n\nimport (\n\t_ \"a.org/x/sub\"\n\t_ \"a.org/y/v2\"\n\t_ \"a.org/z\"\n\t_ \"m/n\"\n\t_ \"os\"\n)\n",
+		"go.mod": "module m\n\ngo 1.25\n\nrequire (\n\ta.org/x v1.0.0 // indirect\n\ta.org/y/v2 " +
+			"v2.0.0\n)\n",
+		"m.go": "package m\n\nimport (\n\t_ \"a.org/x/sub\"\n\t_ \"a.org/y/v2\"\n\t_ " +
+			"\"a.org/z\"\n\t_ \"m/n\"\n\t_ \"os\"\n)\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bad, err := ruleModule(dir)
-	if err != nil || len(bad) != 2 || !strings.HasPrefix(bad[0], "a.org/x/sub ") || !strings.HasPrefix(bad[1], "a.org/z ") {
+	if err != nil || len(bad) != 2 || !strings.HasPrefix(bad[0], "a.org/x/sub ") ||
+		!strings.HasPrefix(bad[1], "a.org/z ") {
 		t.Errorf("%q, %v", bad, err)
 	}
 }
@@ -57,7 +60,8 @@ func ruleModule(dir string) (bad []string, err error) {
 		switch {
 		case len(fields) == 2 && fields[0] == "module":
 			name = fields[1]
-		case len(fields) >= 2 && strings.HasPrefix(fields[1], "v") && strings.Contains(fields[0], "."):
+		case len(fields) >= 2 && strings.HasPrefix(fields[1], "v") &&
+			strings.Contains(fields[0], "."):
 			indirect[fields[0]] = strings.HasSuffix(strings.TrimSpace(line), "// indirect")
 		}
 	}
@@ -68,7 +72,8 @@ func ruleModule(dir string) (bad []string, err error) {
 		}
 		if d.IsDir() && path != dir {
 			_, other := os.Stat(filepath.Join(path, "go.mod"))
-			if base := d.Name(); other == nil || base == "node_modules" || base == "testdata" || base == "build" || strings.HasPrefix(base, ".") {
+			if base := d.Name(); other == nil || base == "node_modules" || base == "testdata" ||
+				base == "build" || strings.HasPrefix(base, ".") {
 				return filepath.SkipDir
 			}
 		}
@@ -85,7 +90,8 @@ func ruleModule(dir string) (bad []string, err error) {
 				return err
 			}
 			host, _, _ := strings.Cut(imported, "/")
-			if !strings.Contains(host, ".") || strings.HasPrefix(imported+"/", name+"/") || seen[imported] {
+			if !strings.Contains(host, ".") || strings.HasPrefix(imported+"/", name+"/") ||
+				seen[imported] {
 				continue
 			}
 			seen[imported] = true

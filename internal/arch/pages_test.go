@@ -44,7 +44,8 @@ var cName = regexp.MustCompile(`\b(?:loam_[a-z_]*[a-z]|LOAM_(?:ERR_)?[A-Z_]*[A-Z
 // notC are the names that look like one.
 var notC = []string{"LOAM_LIBRARY"} // of the environment
 
-// TestPagesNameWhatIsInC: the names of the C interface on pages of docs and in READMEs are in loam.h.
+// TestPagesNameWhatIsInC: the names of the C interface on pages of docs and in READMEs are in
+// loam.h.
 func TestPagesNameWhatIsInC(t *testing.T) {
 	root := moduleRoot(t)
 	read := func(path string) string {
@@ -59,7 +60,9 @@ func TestPagesNameWhatIsInC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "bindings", "python", "README.md"), filepath.Join(root, "bindings", "node", "README.md"))
+	pages = append(pages, filepath.Join(root, "README.md"),
+		filepath.Join(root, "bindings", "python", "README.md"),
+		filepath.Join(root, "bindings", "node", "README.md"))
 	seen := 0
 	for _, page := range pages {
 		for _, name := range cName.FindAllString(read(page), -1) {
@@ -102,12 +105,15 @@ func TestQuestionsHaveAnswers(t *testing.T) {
 // TestMissingNamesAreSeen plants a page.
 func TestMissingNamesAreSeen(t *testing.T) {
 	tr := mustTree(t, map[string]string{
-		"lsm/a.go":          "package lsm\n\nfunc F() {}\n\nfunc (t *T) M() {}\n\nfunc (t G[K]) N() {}\n",
+		"lsm/a.go": "package lsm\n\nfunc F() {}\n\nfunc (t *T) M() {}\n\nfunc (t G[K]) " +
+			"N() {}\n",
 		"internal/x/y/b.go": "package y\n\nfunc f() {}\n",
 	})
-	bad, n := missingNames(tr, "`lsm/a.go: F`, `lsm/a.go: T.M`, `lsm/a.go: G.N` and `x/y/b.go: f`, `lsm/a.go`, `doc.go`\n"+
+	bad, n := missingNames(tr, "`lsm/a.go: F`, `lsm/a.go: T.M`, `lsm/a.go: G.N` and `x/y/b.go: "+
+		"f`, `lsm/a.go`, `doc.go`\n"+
 		"`lsm/a.go: M`, `lsm/a.go: T.F`, `x/b.go`, `y/b.go: f`, `lsm/b.go: F`")
-	want := []string{"no lsm/a.go: M", "no lsm/a.go: T.F", "no x/b.go", "no y/b.go: f", "no lsm/b.go: F"}
+	want := []string{"no lsm/a.go: M", "no lsm/a.go: T.F", "no x/b.go", "no y/b.go: f",
+		"no lsm/b.go: F"}
 	if !slices.Equal(bad, want) || n != 8 {
 		t.Errorf("%d functions, missing: %q, want %q", n, bad, want)
 	}
@@ -124,7 +130,9 @@ func missingNames(tr *tree, page string) (bad []string, functions int) {
 		if !strings.Contains(name, "/") {
 			continue
 		}
-		i := slices.IndexFunc(tr.files, func(f *file) bool { return f.path == name || f.path == "internal/"+name })
+		i := slices.IndexFunc(tr.files, func(f *file) bool {
+			return f.path == name || f.path == "internal/"+name
+		})
 		switch {
 		case i < 0:
 			bad = append(bad, "no "+strings.Trim(m[0], "`"))

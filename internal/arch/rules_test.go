@@ -36,12 +36,17 @@ var largePackages = map[string]int{}
 // panics may call panic: "path func" -> why it cannot be reached by input or
 // fault. The list only shrinks.
 var panics = map[string]string{
-	"lsm/iterator.go walk":                              "a nil error pointer, at the call: without it a scan that fails would look whole",
-	"internal/memory/offheap/slab.go holder":            "memory that Alloc never gave out: going on would corrupt other owners",
-	"internal/memory/offheap/map_unix.go unmapPages":    "munmap refuses only addresses that were never mapped",
+	"lsm/iterator.go walk": "a nil error pointer, at the call: " +
+		"without it a scan that fails would look whole",
+	"internal/memory/offheap/slab.go holder": "memory that Alloc never gave out: " +
+		"going on would corrupt other owners",
+	"internal/memory/offheap/map_unix.go unmapPages": "munmap refuses only addresses that " +
+		"were never mapped",
 	"internal/memory/offheap/map_windows.go unmapPages": "as munmap",
-	"internal/tree/memtable/lazy_order.go getOrdered":   "Get has no error: the engine makes the panic one, of a read that was to end early",
-	"internal/testkit/callbacks/callbacks.go call":      "a kit: the panic is what the database has to survive",
+	"internal/tree/memtable/lazy_order.go getOrdered": "Get has no error: the engine makes the " +
+		"panic one, of a read that was to end early",
+	"internal/testkit/callbacks/callbacks.go call": "a kit: the panic is what the database has " +
+		"to survive",
 }
 
 func ruleFileSize(t *tree) []string {
@@ -97,7 +102,8 @@ func functionSize(t *tree, allowed map[string]int) []string {
 			limit, listed := allowed[key]
 			used[key] = listed
 			if !listed || n > limit {
-				bad = append(bad, fmt.Sprintf("%s: func %s has %d lines, cap %d", t.at(fn), fn.Name.Name, n, max(limit, capFunction)))
+				bad = append(bad, fmt.Sprintf("%s: func %s has %d lines, cap %d", t.at(fn),
+					fn.Name.Name, n, max(limit, capFunction)))
 			}
 		}
 	})
@@ -134,7 +140,8 @@ func members(st *ast.StructType) (fields, mutexes int) {
 		n := max(1, len(f.Names))
 		fields += n
 		if sel, ok := f.Type.(*ast.SelectorExpr); ok {
-			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "sync" && (sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex") {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "sync" &&
+				(sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex") {
 				mutexes += n
 			}
 		}
@@ -231,7 +238,8 @@ func compiled(f *file) bool {
 	return false
 }
 
-var bannedNames = []string{"util", "utils", "common", "misc", "helper", "helpers", "shared", "tools"}
+var bannedNames = []string{"util", "utils", "common", "misc", "helper", "helpers", "shared",
+	"tools"}
 
 func ruleNames(t *tree) []string {
 	var bad []string
@@ -274,7 +282,8 @@ func exits(t *tree, allowed map[string]string) []string {
 	var bad []string
 	used := map[string]bool{}
 	t.goFiles(func(f *file) {
-		if f.isTest() || f.command() || f.dir() == "internal/base/invariants" || onlyTagged(f, "invariants") || onlyTagged(f, "unmap") {
+		if f.isTest() || f.command() || f.dir() == "internal/base/invariants" ||
+			onlyTagged(f, "invariants") || onlyTagged(f, "unmap") {
 			return
 		}
 		for _, d := range f.ast.Decls {
@@ -337,9 +346,11 @@ func exitCall(n ast.Node) string {
 		}
 		name := x.Name + "." + fn.Sel.Name
 		switch {
-		case name == "os.Exit", name == "syscall.Exit", name == "unix.Exit", name == "runtime.Goexit":
+		case name == "os.Exit", name == "syscall.Exit", name == "unix.Exit",
+			name == "runtime.Goexit":
 			return name
-		case x.Name == "log" && (strings.HasPrefix(fn.Sel.Name, "Fatal") || strings.HasPrefix(fn.Sel.Name, "Panic")):
+		case x.Name == "log" && (strings.HasPrefix(fn.Sel.Name, "Fatal") ||
+			strings.HasPrefix(fn.Sel.Name, "Panic")):
 			return name
 		}
 	}
@@ -347,14 +358,16 @@ func exitCall(n ast.Node) string {
 }
 
 // machinePath matches absolute paths that exist on somebody's machine only.
-var machinePath = regexp.MustCompile(`(^|[\s"'` + "`" + `(=:])/(work|home|root|Users)/\w|[A-Z]:\\Users\\`)
+var machinePath = regexp.MustCompile(`(^|[\s"'` + "`" +
+	`(=:])/(work|home|root|Users)/\w|[A-Z]:\\Users\\`)
 
 func rulePaths(t *tree) []string {
 	var bad []string
 	for _, f := range t.files {
 		for i, line := range strings.Split(f.src, "\n") {
 			if m := machinePath.FindString(line); m != "" {
-				bad = append(bad, fmt.Sprintf("%s:%d: path of a particular machine: %q", f.path, i+1, strings.TrimSpace(m)))
+				bad = append(bad, fmt.Sprintf("%s:%d: path of a particular machine: %q", f.path,
+					i+1, strings.TrimSpace(m)))
 			}
 		}
 	}
@@ -382,7 +395,9 @@ func ruleErrors(t *tree) []string {
 				name = x.Sel.Name
 			}
 			if errName.MatchString(name) {
-				bad = append(bad, fmt.Sprintf("%s: type assertion or switch on error %s; use errors.Is or errors.As", t.at(ta), name))
+				bad = append(bad,
+					fmt.Sprintf("%s: type assertion or switch on error %s; use errors.Is or "+
+						"errors.As", t.at(ta), name))
 			}
 			return true
 		})
@@ -434,9 +449,12 @@ func ruleTestOnly(t *tree) []string {
 					}
 				}
 			}
-			i := slices.IndexFunc(names, func(id *ast.Ident) bool { return testOnly.MatchString(id.Name) })
+			i := slices.IndexFunc(names, func(id *ast.Ident) bool {
+				return testOnly.MatchString(id.Name)
+			})
 			if i >= 0 {
-				bad = append(bad, fmt.Sprintf("%s: %s serves tests only; use export_test.go", t.at(names[i]), names[i].Name))
+				bad = append(bad, fmt.Sprintf("%s: %s serves tests only; use export_test.go",
+					t.at(names[i]), names[i].Name))
 			}
 		}
 	})

@@ -53,7 +53,8 @@ func newTree(sources map[string]string) (*tree, error) {
 	for _, p := range paths {
 		f := &file{path: p, src: sources[p]}
 		if strings.HasSuffix(p, ".go") {
-			a, err := parser.ParseFile(t.fset, p, f.src, parser.ParseComments|parser.SkipObjectResolution)
+			a, err := parser.ParseFile(t.fset, p, f.src, parser.ParseComments|
+				parser.SkipObjectResolution)
 			if err != nil {
 				return nil, err
 			}
@@ -85,7 +86,8 @@ func moduleRoot(t testing.TB) string {
 // textFile says which files besides Go source the path rule reads.
 func textFile(name string) bool {
 	switch path.Ext(name) {
-	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".json", ".toml", ".yml", ".yaml", ".mk":
+	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".json", ".toml", ".yml", ".yaml",
+		".mk":
 		return true
 	}
 	return name == "Makefile" || name == "run"
@@ -107,7 +109,8 @@ func loadModule(t testing.TB) *tree {
 			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
 				return filepath.SkipDir // a module of its own
 			}
-			if hidden || name == "testdata" || name == "node_modules" || p == filepath.Join(root, "build") {
+			if hidden || name == "testdata" || name == "node_modules" ||
+				p == filepath.Join(root, "build") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -69,14 +69,19 @@ func (p *Pair[K]) Second() K { return p.k }
 
 var _ = (&Pair[int]{}).First()
 `,
-		"internal/a/a_windows.go": "package a\n\nfunc init() { OnWindows() }\n\nfunc windowsAlone() {}\n",
-		"internal/a/b.go":         "package a\n\nfunc OnWindows() {}\n",
-		"internal/a/a_test.go":    "package a\n\nfunc init() { recursive(1); T{}.CalledNever(); new(alone).loop(); ForTests() }\n",
-		"internal/b/b.go":         "package b\n\ntype Embedded struct{}\n\nfunc (Embedded) Promoted() {}\nfunc (Embedded) Unpromoted() {}\n\nfunc Generic[X any]() {}\n",
-		"internal/a/c.go":         "package a\n\nfunc ForTests() {}\n\nfunc listed() {}\n",
-		"internal/testkit/k.go":   "package testkit\n\nfunc Kit() {}\n",
-		"lsm/a.go":                "package lsm\n\nimport \"planted/internal/a\"\n\ntype DB struct{}\n\nfunc (*DB) Get() {}\n\nfunc (*DB) get() {}\n\nfunc Open() { a.New(); var x a.T; x.Called(); x.Promoted() }\n",
-		"cmd/x/main.go":           "package main\n\nfunc main() {}\n\nfunc spare() {}\n",
+		"internal/a/a_windows.go": "package a\n\nfunc init() { OnWindows() }\n\nfunc " +
+			"windowsAlone() {}\n",
+		"internal/a/b.go": "package a\n\nfunc OnWindows() {}\n",
+		"internal/a/a_test.go": "package a\n\nfunc init() { recursive(1); T{}.CalledNever(); " +
+			"new(alone).loop(); ForTests() }\n",
+		"internal/b/b.go": "package b\n\ntype Embedded struct{}\n\nfunc (Embedded) " +
+			"Promoted() {}\nfunc (Embedded) Unpromoted() {}\n\nfunc Generic[X any]() {}\n",
+		"internal/a/c.go":       "package a\n\nfunc ForTests() {}\n\nfunc listed() {}\n",
+		"internal/testkit/k.go": "package testkit\n\nfunc Kit() {}\n",
+		"lsm/a.go": "package lsm\n\nimport \"planted/internal/a\"\n\ntype DB " +
+			"struct{}\n\nfunc (*DB) Get() {}\n\nfunc (*DB) get() {}\n\nfunc Open() { a.New(); " +
+			"var x a.T; x.Called(); x.Promoted() }\n",
+		"cmd/x/main.go": "package main\n\nfunc main() {}\n\nfunc spare() {}\n",
 	} {
 		p := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
@@ -86,7 +91,8 @@ var _ = (&Pair[int]{}).First()
 			t.Fatal(err)
 		}
 	}
-	got, err := unused(dir, "planted", map[string]bool{"internal/a listed": true, "internal/a helper": true})
+	got, err := unused(dir, "planted", map[string]bool{"internal/a listed": true,
+		"internal/a helper": true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +101,9 @@ var _ = (&Pair[int]{}).First()
 	}
 	slices.Sort(got)
 	want := []string{
-		"internal/a ForTests", "internal/a Pair.Second", "internal/a T.CalledNever", "internal/a alone", "internal/a alone.loop",
-		"internal/a helper", "internal/a recursive", "internal/a windowsAlone", "internal/b Embedded.Unpromoted", "lsm DB.get",
+		"internal/a ForTests", "internal/a Pair.Second", "internal/a T.CalledNever",
+		"internal/a alone", "internal/a alone.loop", "internal/a helper", "internal/a recursive",
+		"internal/a windowsAlone", "internal/b Embedded.Unpromoted", "lsm DB.get",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("reported\n%q, want\n%q", got, want)
@@ -109,7 +116,8 @@ var _ = (&Pair[int]{}).First()
 // method by which its type implements an interface counts as used; so do the
 // exported names of lsm, commands and kits.
 func unused(dir, module string, allowed map[string]bool) ([]string, error) {
-	u := &usage{module: module, declared: map[types.Object]string{}, used: map[types.Object]bool{}, names: map[string]int{}, files: map[string]bool{}}
+	u := &usage{module: module, declared: map[types.Object]string{}, used: map[types.Object]bool{},
+		names: map[string]int{}, files: map[string]bool{}}
 	u.checker = newChecker("amd64")
 	u.checker.visit = u.visit
 	if err := u.checker.checkAll(dir, "linux", "amd64"); err != nil {
@@ -160,10 +168,12 @@ type usage struct {
 	interfaces []*types.Interface
 }
 
-// exempt reports whether what is declared under this name need not be used. Package errors calls Unwrap.
+// exempt reports whether what is declared under this name need not be used. Package errors calls
+// Unwrap.
 func exempt(dir, pkg, name string) bool {
 	_, kit := kitOf(dir)
-	return kit || pkg == "main" || name == "init" || name == "_" || name == "Unwrap" || matchPath("lsm/", dir) && ast.IsExported(name)
+	return kit || pkg == "main" || name == "init" || name == "_" || name == "Unwrap" ||
+		matchPath("lsm/", dir) && ast.IsExported(name)
 }
 
 func (u *usage) visit(pkg *types.Package, files []*ast.File, info *types.Info) {
@@ -253,7 +263,8 @@ func origin(obj types.Object) types.Object {
 // implementations marks methods by which types implement interfaces of the module or of its
 // imports.
 func (u *usage) implementations() {
-	u.interfaces = append(u.interfaces, types.Universe.Lookup("error").Type().Underlying().(*types.Interface))
+	u.interfaces = append(u.interfaces,
+		types.Universe.Lookup("error").Type().Underlying().(*types.Interface))
 	for _, p := range u.checker.done {
 		for _, name := range p.Scope().Names() {
 			tn, ok := p.Scope().Lookup(name).(*types.TypeName)
@@ -293,7 +304,8 @@ func (u *usage) otherFiles(dir string) (map[string]string, error) {
 		}
 		if d.IsDir() {
 			_, own := os.Stat(filepath.Join(p, "go.mod"))
-			if n := d.Name(); p != dir && (own == nil || n[0] == '.' || n[0] == '_' || n == "testdata" || n == "node_modules" || p == filepath.Join(dir, "build")) {
+			if n := d.Name(); p != dir && (own == nil || n[0] == '.' || n[0] == '_' ||
+				n == "testdata" || n == "node_modules" || p == filepath.Join(dir, "build")) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -21,13 +21,19 @@ func TestParseFileName(t *testing.T) {
 		{"MANIFEST-000012", FileManifest, 12}, {"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0},
 		{"LOG", FileInfoLog, 0}, {"LOG.old", FileInfoLog, 0}, {"000003.dbtmp", FileTemp, 3},
 		{"9223372036854775807.log", FileLog, 1<<63 - 1}, {"1234567.ldb", FileTable, 1234567},
-		{"18446744073709551615.log", FileLog, 1<<64 - 1}, {"18446744073709551616.log", FileUnknown, 0},
-		{"MANIFEST-18446744073709551615", FileManifest, 1<<64 - 1}, {"99999999999999999999999.ldb", FileUnknown, 0},
-		{"2.log", FileUnknown, 0}, {"00002.log", FileUnknown, 0}, {"0000002.log", FileUnknown, 0}, {"01234567.ldb", FileUnknown, 0},
-		{"MANIFEST-5", FileUnknown, 0}, {"MANIFEST-0000005", FileUnknown, 0}, {"00000x.ldb", FileUnknown, 0}, {"000007.LDB", FileUnknown, 0},
-		{"000007.", FileUnknown, 0}, {"000007", FileUnknown, 0}, {"000007.ldb.ldb", FileUnknown, 0}, {"000000.sst", FileTable, 0}, {"+1.log", FileUnknown, 0}, {"-1.log", FileUnknown, 0},
-		{"MANIFEST-", FileUnknown, 0}, {"MANIFEST-3x", FileUnknown, 0}, {"MANIFEST-../x", FileUnknown, 0},
-		{"", FileUnknown, 0}, {".log", FileUnknown, 0}, {"000001.log.lost", FileUnknown, 0}, {"x/000001.log", FileUnknown, 0},
+		{"18446744073709551615.log", FileLog, 1<<64 - 1}, {"18446744073709551616.log", FileUnknown,
+			0},
+		{"MANIFEST-18446744073709551615", FileManifest, 1<<64 - 1},
+		{"99999999999999999999999.ldb", FileUnknown, 0},
+		{"2.log", FileUnknown, 0}, {"00002.log", FileUnknown, 0}, {"0000002.log", FileUnknown, 0},
+		{"01234567.ldb", FileUnknown, 0}, {"MANIFEST-5", FileUnknown, 0},
+		{"MANIFEST-0000005", FileUnknown, 0}, {"00000x.ldb", FileUnknown, 0},
+		{"000007.LDB", FileUnknown, 0}, {"000007.", FileUnknown, 0}, {"000007", FileUnknown, 0},
+		{"000007.ldb.ldb", FileUnknown, 0}, {"000000.sst", FileTable, 0},
+		{"+1.log", FileUnknown, 0}, {"-1.log", FileUnknown, 0}, {"MANIFEST-", FileUnknown, 0},
+		{"MANIFEST-3x", FileUnknown, 0}, {"MANIFEST-../x", FileUnknown, 0}, {"", FileUnknown, 0},
+		{".log", FileUnknown, 0}, {"000001.log.lost", FileUnknown, 0},
+		{"x/000001.log", FileUnknown, 0},
 	} {
 		if kind, num := LevelDB.ParseFileName(c.name); kind != c.kind || num != c.num {
 			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
@@ -41,10 +47,13 @@ func TestParseNativeFileName(t *testing.T) {
 		kind FileType
 		num  uint64
 	}{
-		{"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0}, {"LOG", FileUnknown, 0}, {"000007.loam", FileTable, 7},
-		{"000007.wal", FileLog, 7}, {"000007.manifest", FileManifest, 7}, {"1234567.loam", FileTable, 1_234_567},
-		{"000007.ldb", FileUnknown, 0}, {"000007.sst", FileUnknown, 0}, {"000007.log", FileUnknown, 0}, {"000007.dbtmp", FileUnknown, 0},
-		{"MANIFEST-000007", FileUnknown, 0}, {"7.loam", FileUnknown, 0}, {"000007.LOAM", FileUnknown, 0}, {"manifest", FileUnknown, 0},
+		{"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0}, {"LOG", FileUnknown, 0},
+		{"000007.loam", FileTable, 7}, {"000007.wal", FileLog, 7},
+		{"000007.manifest", FileManifest, 7}, {"1234567.loam", FileTable, 1_234_567},
+		{"000007.ldb", FileUnknown, 0}, {"000007.sst", FileUnknown, 0},
+		{"000007.log", FileUnknown, 0}, {"000007.dbtmp", FileUnknown, 0},
+		{"MANIFEST-000007", FileUnknown, 0}, {"7.loam", FileUnknown, 0},
+		{"000007.LOAM", FileUnknown, 0}, {"manifest", FileUnknown, 0},
 	} {
 		if kind, num := Native.ParseFileName(c.name); kind != c.kind || num != c.num {
 			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
@@ -202,7 +211,8 @@ func TestIndexedDBOrder(t *testing.T) {
 	ascending := [][]byte{
 		{0, 0, 0, 0, 0}, // global: schema version
 		{0, 0, 0, 0, 1}, // global: largest database
-		append([]byte{0, 0, 0, 0, 201}, str("a")[1:]...), // incomplete name: only compared with others by its type
+		// incomplete name: only compared with others by its type
+		append([]byte{0, 0, 0, 0, 201}, str("a")[1:]...),
 		{0, 1, 0, 0, 0},        // database 1: name
 		{0, 1, 0, 0, 50, 1, 0}, // database 1: store 1
 		{0, 1, 0, 0, 50, 1, 2},
@@ -219,7 +229,8 @@ func TestIndexedDBOrder(t *testing.T) {
 		idbKey(1, array(one, one)...),
 		idbKey(1, array(array(one), one)...),
 		idbKey(1, 0),
-		idbKey(30, append(append(append([]byte{}, one...), 0), one...)...), // index: value, sequence, primary key
+		// index: value, sequence, primary key
+		idbKey(30, append(append(append([]byte{}, one...), 0), one...)...),
 		idbKey(30, append(append(append([]byte{}, one...), 0), two...)...),
 		idbKey(30, append(append(append([]byte{}, one...), 7), two...)...),
 		idbKey(30, append(append(append([]byte{}, two...), 0), one...)...),
@@ -238,7 +249,8 @@ func TestIndexedDBOrder(t *testing.T) {
 
 // idbGarbage makes keys that share long beginnings and go wrong anywhere.
 func idbGarbage(r *rand.Rand) []byte {
-	starts := [][]byte{{0, 1, 1, 1}, {0, 1, 1, 30}, {0, 1, 1, 30, 5}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0x20, 1, 1, 1, 1}, nil}
+	starts := [][]byte{{0, 1, 1, 1}, {0, 1, 1, 30}, {0, 1, 1, 30, 5}, {0, 0, 0, 0}, {0, 1, 0, 0},
+		{0x20, 1, 1, 1, 1}, nil}
 	key := bytes.Clone(starts[r.IntN(len(starts))])
 	for range r.IntN(4) {
 		switch r.IntN(7) {
@@ -288,7 +300,8 @@ func TestIndexedDBOrderIsTotal(t *testing.T) {
 		}
 		for i, a := range keys {
 			for j, b := range keys {
-				if got, want := IndexedDB.Compare(a, b), cmp.Compare(group[i], group[j]); cmp.Compare(got, 0) != want {
+				if got, want := IndexedDB.Compare(a, b), cmp.Compare(group[i],
+					group[j]); cmp.Compare(got, 0) != want {
 					t.Fatalf("compare(%x, %x) = %d, sorted it is %d", a, b, got, want)
 				}
 			}
@@ -315,7 +328,8 @@ func FuzzIndexedDBCompare(f *testing.F) {
 	f.Add(idbKey(1, 5), idbKey(30, 4, 4, 4))
 	f.Add([]byte{}, bytes.Repeat([]byte{4, 1}, 1000))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		if x, y := IndexedDB.Compare(a, b), IndexedDB.Compare(b, a); (x < 0) != (y > 0) || (x == 0) != (y == 0) {
+		if x, y := IndexedDB.Compare(a, b), IndexedDB.Compare(b, a); (x < 0) != (y > 0) ||
+			(x == 0) != (y == 0) {
 			t.Errorf("not antisymmetric: %x %x: %d %d", a, b, x, y)
 		}
 		if IndexedDB.Compare(a, a) != 0 {
@@ -328,7 +342,9 @@ func TestSharedPrefixLen(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20_000 {
 		a, b := randomKey(r), randomKey(r)
-		want := sort.Search(min(len(a), len(b)), func(i int) bool { return !bytes.Equal(a[:i+1], b[:i+1]) })
+		want := sort.Search(min(len(a), len(b)), func(i int) bool {
+			return !bytes.Equal(a[:i+1], b[:i+1])
+		})
 		if got := SharedPrefixLen(a, b); got != want {
 			t.Fatalf("%q %q: %d, want %d", a, b, got, want)
 		}

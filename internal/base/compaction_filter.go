@@ -47,7 +47,9 @@ func FilterChange(value []byte) FilterDecision {
 func (d FilterDecision) Removes() bool { return d.verdict == verdictRemove }
 
 // Changes returns the value of a FilterChange.
-func (d FilterDecision) Changes() (value []byte, ok bool) { return d.value, d.verdict == verdictChange }
+func (d FilterDecision) Changes() (value []byte, ok bool) {
+	return d.value, d.verdict == verdictChange
+}
 
 // Ask calls the filter. Its failure, a panic among them, is an ErrCompactionFilter that
 // says which key it had.

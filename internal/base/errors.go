@@ -29,7 +29,8 @@ var (
 	ErrNoKeyspace       = errors.New("keyspace does not exist")
 	ErrGap              = errors.New("changes are gone")
 	ErrInterrupted      = errors.New("interrupted in a comparison")
-	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
+	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it " +
+		"was open")
 )
 
 // What is closed. errors.Is(err, ErrClosed) holds for each.
@@ -74,7 +75,8 @@ func CallbackFailure(v any) (c *CallbackError, ok bool) {
 // NeedsNative is the error for a feature, such as "a keyspace", that a database in
 // LevelDB's format cannot have. errors.Is(err, ErrNeedsNative) holds for it.
 func NeedsNative(feature string) error {
-	return fmt.Errorf("%s %w: the database is in LevelDB's, and Upgrade makes it a native one", feature, ErrNeedsNative)
+	return fmt.Errorf("%s %w: the database is in LevelDB's, and Upgrade makes it a native one",
+		feature, ErrNeedsNative)
 }
 
 // Corruption says where damaged bytes are and why they were refused.

@@ -15,7 +15,8 @@ const (
 
 // AppendDeadline appends a deadline to a value.
 func AppendDeadline(dst []byte, deadline uint64) []byte {
-	return append(dst, byte(deadline), byte(deadline>>8), byte(deadline>>16), byte(deadline>>24), byte(deadline>>32))
+	return append(dst, byte(deadline), byte(deadline>>8), byte(deadline>>16), byte(deadline>>24),
+		byte(deadline>>32))
 }
 
 // CutDeadline splits the value of an entry of KindSetExpiring. ok is false where it has no
@@ -26,7 +27,8 @@ func CutDeadline(value []byte) (user []byte, deadline uint64, ok bool) {
 		return nil, 0, false
 	}
 	d := value[n:]
-	return value[:n:n], uint64(d[0]) | uint64(d[1])<<8 | uint64(d[2])<<16 | uint64(d[3])<<24 | uint64(d[4])<<32, true
+	return value[:n:n], uint64(d[0]) | uint64(d[1])<<8 | uint64(d[2])<<16 | uint64(d[3])<<24 |
+		uint64(d[4])<<32, true
 }
 
 // NoDeadline is the error for an entry of KindSetExpiring whose value is too short.

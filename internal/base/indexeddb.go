@@ -31,7 +31,8 @@ func cutIDBPrefix(key []byte) (p idbPrefix, rest []byte, ok bool) {
 	fields := []struct {
 		value *uint64
 		n     int
-	}{{&p.database, int(first>>5) + 1}, {&p.store, int(first>>2&7) + 1}, {&p.index, int(first&3) + 1}}
+	}{{&p.database, int(first>>5) + 1}, {&p.store, int(first>>2&7) + 1}, {&p.index, int(first&3) +
+		1}}
 	for _, f := range fields {
 		if len(rest) < f.n {
 			return p, nil, false
@@ -48,7 +49,8 @@ func cutIDBPrefix(key []byte) (p idbPrefix, rest []byte, ok bool) {
 // string with its length, b a byte. Types outside the list have none.
 var (
 	idbGlobalFields   = map[byte]string{100: "v", 201: "ss"}
-	idbDatabaseFields = map[byte]string{50: "vb", 100: "vvb", 150: "v", 151: "vv", 200: "s", 201: "vs"}
+	idbDatabaseFields = map[byte]string{50: "vb", 100: "vvb", 150: "v", 151: "vv", 200: "s",
+		201: "vs"}
 )
 
 // Index numbers with a meaning of their own; user indexes start at 30.
@@ -65,7 +67,8 @@ func compareIndexedDB(a, b []byte) int {
 		return compareMalformed(a, b, okA, okB)
 	}
 	a, b = restA, restB
-	if r := cmp.Or(cmp.Compare(pa.database, pb.database), cmp.Compare(pa.store, pb.store), cmp.Compare(pa.index, pb.index)); r != 0 {
+	if r := cmp.Or(cmp.Compare(pa.database, pb.database), cmp.Compare(pa.store, pb.store),
+		cmp.Compare(pa.index, pb.index)); r != 0 {
 		return r
 	}
 	switch {

@@ -16,7 +16,8 @@ func TestKinds(t *testing.T) {
 	}
 	for n := range 256 {
 		k := Kind(n)
-		got := properties{k.Known(), k.InLevelDB(), k.IsTombstone(), k.HasValue(), k.EndsLookup(), !k.IsPoint()}
+		got := properties{k.Known(), k.InLevelDB(), k.IsTombstone(), k.HasValue(), k.EndsLookup(),
+			!k.IsPoint()}
 		want := kinds[k]
 		want.value = k != KindDelete // a kind to come has one
 		if got != want {
@@ -26,7 +27,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("a seek does not come before an entry of kind %d", n)
 		}
 	}
-	if MakeTrailer(5, KindForSeek) >= MakeTrailer(6, 0) || MaxTrailer.Seq() != MaxSeqNum || MaxTrailer.Kind() != KindForSeek {
+	if MakeTrailer(5, KindForSeek) >= MakeTrailer(6, 0) || MaxTrailer.Seq() != MaxSeqNum ||
+		MaxTrailer.Kind() != KindForSeek {
 		t.Error("a seek comes before newer entries")
 	}
 }

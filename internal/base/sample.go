@@ -69,7 +69,8 @@ func (s *KeySample) AppendTo(dst []byte) []byte {
 
 // ParseKeySample undoes AppendTo. It reports false where b is no sample.
 func ParseKeySample(b []byte) (*KeySample, bool) {
-	if len(b) == 0 || len(b)%4 != 1 || len(b)/4 > maxSample || b[0] < sampleShift || b[0] > sampleShift+31 {
+	if len(b) == 0 || len(b)%4 != 1 || len(b)/4 > maxSample || b[0] < sampleShift ||
+		b[0] > sampleShift+31 {
 		return nil, false
 	}
 	s := &KeySample{shift: b[0], keys: make([]uint32, 0, len(b)/4)}

@@ -21,7 +21,8 @@ func TestKeySample(t *testing.T) {
 	if small.Shift() != sampleShift || large.Shift() != sampleShift+1 {
 		t.Fatalf("shifts %d and %d", small.Shift(), large.Shift())
 	}
-	if got := float64(large.Len()<<large.Shift()) / n; math.Abs(got-1) > 0.1 || large.Len() > maxSample {
+	if got := float64(large.Len()<<large.Shift()) / n; math.Abs(got-1) > 0.1 ||
+		large.Len() > maxSample {
 		t.Errorf("%d keys stand for %.2f of the table", large.Len(), got)
 	}
 	in := map[uint32]bool{}

@@ -22,8 +22,8 @@ func Caller(callback string, f any) struct{} {
 	return struct{}{}
 }
 
-// NotWithin fails with ErrInUse if the goroutine is in a callback. It looks at the stack, which takes
-// microseconds: it is for calls that wait, or are about to.
+// NotWithin fails with ErrInUse if the goroutine is in a callback. It looks at the stack, which
+// takes microseconds: it is for calls that wait, or are about to.
 func NotWithin() error {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {
@@ -33,7 +33,8 @@ func NotWithin() error {
 			var f runtime.Frame
 			f, more = frames.Next()
 			if callback, ok := callers.Load(f.Function); ok {
-				return fmt.Errorf("%w: a %s must not make this call, which would wait for it", ErrInUse, callback)
+				return fmt.Errorf("%w: a %s must not make this call, which would wait for it",
+					ErrInUse, callback)
 			}
 		}
 		if n < len(pcs) {
@@ -45,8 +46,8 @@ func NotWithin() error {
 // asking is how many compaction filters are being called.
 var asking atomic.Int32
 
-// NotWithinFilter is NotWithin for writes that wait for others. It looks at the stack while there is
-// a filter that may be waiting for them.
+// NotWithinFilter is NotWithin for writes that wait for others. It looks at the stack while there
+// is a filter that may be waiting for them.
 func NotWithinFilter() error {
 	if asking.Load() == 0 {
 		return nil

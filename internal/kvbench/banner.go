@@ -82,7 +82,8 @@ func (s *session) warnings() []string {
 	}
 	switch s.env.FileSystem {
 	case "tmpfs", "ramfs":
-		w = append(w, "the database is in memory ("+s.env.FileSystem+"): synced writes reach no disk; name a directory with --db")
+		w = append(w, "the database is in memory ("+s.env.FileSystem+"): synced writes reach no "+
+			"disk; name a directory with --db")
 	}
 	if raceEnabled {
 		w = append(w, "built with the race detector: benchmarks unnecessarily slow")

@@ -20,7 +20,8 @@ func (g *groupView) bars(tracks []track, i int) {
 		if p := v.steps[0].Published; p > 0 {
 			text += fmt.Sprintf(" (published %.3g)", p)
 		}
-		bars = append(bars, plot.Bar{Name: t.name, Colour: t.colour, Value: median(rates), Low: rates[0], High: rates[len(rates)-1], Text: text})
+		bars = append(bars, plot.Bar{Name: t.name, Colour: t.colour, Value: median(rates),
+			Low: rates[0], High: rates[len(rates)-1], Text: text})
 	}
 	if len(bars) == 0 {
 		return
@@ -37,11 +38,13 @@ var percentiles = []string{"P50", "P75", "P99", "P99.9", "P99.99"}
 
 // latencies shows the percentiles of step i, lags those of its follower.
 func (g *groupView) latencies(tracks []track, i int) {
-	g.quantiles(tracks, i, "latency", "every operation timed in a pass of its own; lower is better", func(s *Step) *Latency { return s.Latency })
+	g.quantiles(tracks, i, "latency", "every operation timed in a pass of its own; lower is better",
+		func(s *Step) *Latency { return s.Latency })
 }
 
 func (g *groupView) lags(tracks []track, i int) {
-	g.quantiles(tracks, i, "lag of the follower", "age of the state that each catch-up replaced; lower is better", func(s *Step) *Latency { return s.Lag })
+	g.quantiles(tracks, i, "lag of the follower", "age of the state that each catch-up replaced; "+
+		"lower is better", func(s *Step) *Latency { return s.Lag })
 }
 
 func (g *groupView) quantiles(tracks []track, i int, what, note string, of func(*Step) *Latency) {
@@ -67,7 +70,8 @@ func (g *groupView) quantiles(tracks []track, i int, what, note string, of func(
 	}
 	title := stepTitle(tracks[0].sample.Steps, i) + ": " + what
 	g.add(title, plot.Lines(plot.Axes{
-		Title: title, YLabel: "microseconds", LogY: true, Dots: true, XNames: append(slices.Clone(percentiles), "max"),
+		Title: title, YLabel: "microseconds", LogY: true, Dots: true,
+		XNames: append(slices.Clone(percentiles), "max"),
 	}, lines), note)
 }
 
@@ -98,7 +102,8 @@ func (g *groupView) sizes(tracks []track) {
 				l.X = append(l.X, float64(t.sample.Num))
 				l.Y = append(l.Y, v.median(micros))
 				if p := v.steps[0].Published; p > 0 && k == 0 {
-					published.X, published.Y = append(published.X, float64(t.sample.Num)), append(published.Y, p)
+					published.X, published.Y = append(published.X, float64(t.sample.Num)), append(
+						published.Y, p)
 				}
 			}
 			lines = append(lines, l)
@@ -109,7 +114,9 @@ func (g *groupView) sizes(tracks []track) {
 			names = append(names, legend{"published", published.Colour})
 		}
 		title := tracks[0].sample.Steps[i].Name + ": cost against size"
-		g.add(title, plot.Lines(plot.Axes{Title: title, XLabel: "entries", YLabel: "microseconds per operation", LogX: true, Dots: true}, lines), "", names...)
+		g.add(title,
+			plot.Lines(plot.Axes{Title: title, XLabel: "entries",
+				YLabel: "microseconds per operation", LogX: true, Dots: true}, lines), "", names...)
 	}
 }
 
@@ -159,8 +166,11 @@ func (g *groupView) timeLines(tracks []track, i int) {
 			stalls = append(stalls, stall)
 		}
 	}
-	g.add(title+": over time", plot.Lines(plot.Axes{Title: title + " over time", XLabel: "seconds", YLabel: "operations a second"}, rates), "")
-	g.add(title+": stalls", plot.Strips(title+" stalls", high, stalls), "dark where writes waited for background work; engines that do not tell are left out")
+	g.add(title+": over time",
+		plot.Lines(plot.Axes{Title: title + " over time", XLabel: "seconds",
+			YLabel: "operations a second"}, rates), "")
+	g.add(title+": stalls", plot.Strips(title+" stalls", high, stalls),
+		"dark where writes waited for background work; engines that do not tell are left out")
 	for _, t := range tracks {
 		g.levels(&t, title, i)
 	}
@@ -210,7 +220,8 @@ func (g *groupView) levels(t *track, title string, i int) {
 	}
 	slices.Reverse(layers) // the deepest at the bottom
 	name := title + ": levels of " + t.name
-	g.add(name, plot.Areas(plot.Axes{Title: name, XLabel: "seconds", YLabel: "MB in levels"}, layers), "time to quiet included", levelLegend(layers)...)
+	g.add(name, plot.Areas(plot.Axes{Title: name, XLabel: "seconds", YLabel: "MB in levels"},
+		layers), "time to quiet included", levelLegend(layers)...)
 }
 
 // levelLegend names the levels that ever hold anything.

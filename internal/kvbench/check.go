@@ -69,7 +69,8 @@ func newRecord(r *Report) (*record, error) {
 			if len(v.ratios) == 0 {
 				continue
 			}
-			by[stepTitle(steps, j)] = ratio{round(v.ratio()), round(spreadOf(v.ratios)), len(v.ratios), v.disturbed >= len(v.ratios)}
+			by[stepTitle(steps, j)] = ratio{round(v.ratio()), round(spreadOf(v.ratios)),
+				len(v.ratios), v.disturbed >= len(v.ratios)}
 		}
 		rec.Ratios[peer.Name] = by
 	}
@@ -110,7 +111,8 @@ func readHistory(dir string, now *record) ([]*record, error) {
 		if err := json.Unmarshal(b, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
-		if r.Schema == now.Schema && r.Machine == now.Machine && r.Num == now.Num && sameFormat(r, now) && r.Time < now.Time {
+		if r.Schema == now.Schema && r.Machine == now.Machine && r.Num == now.Num &&
+			sameFormat(r, now) && r.Time < now.Time {
 			all = append(all, r)
 		}
 	}
@@ -121,7 +123,8 @@ func readHistory(dir string, now *record) ([]*record, error) {
 // checkReport compares a report with the history and adds it there.
 func checkReport(args []string, w io.Writer) error {
 	if len(args) != 2 {
-		return errors.New("want a report and the directory of the history: kvbench check report.json bench/history")
+		return errors.New("want a report and the directory of the history: kvbench check " +
+			"report.json bench/history")
 	}
 	r, err := readReport(args[0])
 	if err != nil {
@@ -168,7 +171,8 @@ func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 	for _, peer := range slices.Sorted(maps.Keys(now.Ratios)) {
 		for _, name := range slices.Sorted(maps.Keys(now.Ratios[peer])) {
 			this := now.Ratios[peer][name]
-			row := []string{name, peer, fmt.Sprintf("%.2f", this.Ratio), percent(this.Spread), "-", "-", ""}
+			row := []string{name, peer, fmt.Sprintf("%.2f", this.Ratio), percent(this.Spread), "-",
+				"-", ""}
 			earlier := past(history, peer, name)
 			if len(earlier) > 0 {
 				// The previous run confirms a drop and is not part of the baseline.
@@ -179,7 +183,8 @@ func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 				switch {
 				case part < alarmAt && last < alarmAt && len(earlier) > 1:
 					row[6] = "ALARM: twice in a row"
-					alarms = append(alarms, fmt.Sprintf("%s (%s) at %.0f %%", name, peer, math.Round(part*100)))
+					alarms = append(alarms, fmt.Sprintf("%s (%s) at %.0f %%", name, peer,
+						math.Round(part*100)))
 				case part < alarmAt:
 					row[6] = "low; the next run decides"
 				}
@@ -192,7 +197,8 @@ func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 	}
 	slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	printTable(w, rows)
-	fmt.Fprintln(w, "times: how many times longer the peer takes. before: median of the runs before the last. part: times / before.")
+	fmt.Fprintln(w, "times: how many times longer the peer takes. before: median of the runs "+
+		"before the last. part: times / before.")
 	return alarms
 }
 

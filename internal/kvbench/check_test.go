@@ -22,14 +22,17 @@ func writeReport(t *testing.T, dir string, day int, ratio float64) string {
 func writeReportOf(t *testing.T, dir string, day int, ratio float64, format string) string {
 	t.Helper()
 	r := Report{
-		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}}, Engine: Engine{Name: "a", Format: format},
-		Environment: machine.Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day), Commit: "abc+", CPU: "x", Cores: 2},
+		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}},
+		Engine: Engine{Name: "a", Format: format},
+		Environment: machine.Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day),
+			Commit: "abc+", CPU: "x", Cores: 2},
 	}
 	for _, e := range []struct {
 		engine, pair string
 		us           float64
 	}{{"a", "b", 2}, {"b", "a", 2 * ratio}} {
-		r.Runs = append(r.Runs, &Run{Engine: e.engine, Pair: e.pair, Round: 1, Num: 10, Steps: []Step{{Name: "fillseq", MicrosPerOp: e.us}}})
+		r.Runs = append(r.Runs, &Run{Engine: e.engine, Pair: e.pair, Round: 1, Num: 10,
+			Steps: []Step{{Name: "fillseq", MicrosPerOp: e.us}}})
 	}
 	b, err := json.Marshal(&r)
 	if err != nil {
@@ -59,18 +62,23 @@ func TestCheck(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		err := checkReport([]string{writeReport(t, dir, i+1, tt.ratio), history}, &out)
-		if errors.Is(err, errAlarm) != tt.alarm || err != nil && !tt.alarm || !strings.Contains(out.String(), tt.want) {
+		if errors.Is(err, errAlarm) != tt.alarm || err != nil && !tt.alarm ||
+			!strings.Contains(out.String(), tt.want) {
 			t.Errorf("run %d: %v, no %q in\n%s", i, err, tt.want, out.String())
 		}
 	}
-	if files, _ := os.ReadDir(history); len(files) != 6 || files[0].Name() != "2026-01-01T000000Z-abc-changed.json" {
+	if files, _ := os.ReadDir(history); len(files) != 6 ||
+		files[0].Name() != "2026-01-01T000000Z-abc-changed.json" {
 		t.Errorf("%v", files)
 	}
 	var other, out, errs bytes.Buffer
-	if err := checkReport([]string{writeReportOf(t, dir, 8, 1, "native"), history}, &other); err != nil || !strings.Contains(other.String(), "after 0 runs") {
+	if err := checkReport([]string{writeReportOf(t, dir, 8, 1, "native"), history},
+		&other); err != nil || !strings.Contains(other.String(), "after 0 runs") {
 		t.Errorf("a run of another format: %v\n%s", err, other.String())
 	}
-	if code := Main([]string{"check", writeReportOf(t, dir, 9, 1.5, "leveldb"), history}, &out, &errs, newEngine()); code != exitFailed || !strings.Contains(errs.String(), "slower than before: fillseq (b) at ") {
+	if code := Main([]string{"check", writeReportOf(t, dir, 9, 1.5, "leveldb"), history}, &out,
+		&errs, newEngine()); code != exitFailed ||
+		!strings.Contains(errs.String(), "slower than before: fillseq (b) at ") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 	if code := Main([]string{"check", history}, &out, &errs, newEngine()); code != exitUsage {

@@ -49,7 +49,8 @@ func (r *Report) figures() (order []stepKey, by map[stepKey][]float64) {
 		}
 		nth := map[string]int{}
 		for _, st := range run.Steps {
-			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, st.Name, nth[st.Name]}
+			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, st.Name,
+				nth[st.Name]}
 			nth[st.Name]++
 			if st.Skipped != "" || st.Text != "" || st.MicrosPerOp == 0 {
 				continue
@@ -76,7 +77,8 @@ func compareReports(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"engine", "benchmark", "a us/op", "spread", "b us/op", "spread", "a/b", "lowest", "highest"}}
+	rows := [][]string{{"engine", "benchmark", "a us/op", "spread", "b us/op", "spread", "a/b",
+		"lowest", "highest"}}
 	order, old := a.figures()
 	_, fresh := b.figures()
 	for _, k := range order {
@@ -86,16 +88,19 @@ func compareReports(args []string, w io.Writer) error {
 		}
 		low, high := extremes(x, y)
 		rows = append(rows, []string{
-			k.engine, k.text(), number(median(x)), percent(spreadOf(x)), number(median(y)), percent(spreadOf(y)),
-			fmt.Sprintf("%.3f", median(x)/median(y)), fmt.Sprintf("%.3f", low), fmt.Sprintf("%.3f", high),
+			k.engine, k.text(), number(median(x)), percent(spreadOf(x)), number(median(y)),
+			percent(spreadOf(y)), fmt.Sprintf("%.3f", median(x)/median(y)),
+			fmt.Sprintf("%.3f", low), fmt.Sprintf("%.3f", high),
 		})
 	}
 	if len(rows) == 1 {
-		return errors.New("the two reports have no benchmark of the same engine, experiment, --num and --threads in common")
+		return errors.New("the two reports have no benchmark of the same engine, experiment, " +
+			"--num and --threads in common")
 	}
 	printTable(w, rows)
 	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())
-	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all rounds of both.")
+	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all "+
+		"rounds of both.")
 	if x, y := a.Environment, b.Environment; x.CPU != y.CPU || x.Cores != y.Cores || x.OS != y.OS {
 		fmt.Fprintln(w, "WARNING: the reports come from different machines.")
 	}

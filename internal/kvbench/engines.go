@@ -74,7 +74,9 @@ func (s *session) matched(p *runner.Params) []store.Setting {
 func (s *session) filter(p *plan) {
 	var kept []store.Setting
 	for i, set := range p.settings {
-		later := slices.ContainsFunc(p.settings[i+1:], func(t store.Setting) bool { return t.Name == set.Name })
+		later := slices.ContainsFunc(p.settings[i+1:], func(t store.Setting) bool {
+			return t.Name == set.Name
+		})
 		switch {
 		case later:
 		case hasOption(p.driver, set.Name) && p.driver.Check(set) == nil:

@@ -24,10 +24,11 @@ type variant struct {
 	name     string // %s stands for the engine's name
 	settings []store.Setting
 	steps    []step
-	format   string                 // where tables show an engine's formats; "": the engine's default
-	alone    bool                   // only there
-	scale    float64                // factor on the number of entries; 0: 1
-	adjust   func(p *runner.Params) // what it sets on top of the experiment
+	// where tables show an engine's formats; "": the engine's default
+	format string
+	alone  bool                   // only there
+	scale  float64                // factor on the number of entries; 0: 1
+	adjust func(p *runner.Params) // what it sets on top of the experiment
 }
 
 // step is one benchmark with the published time of an operation, 0 if none.
@@ -56,44 +57,56 @@ var leveldbSteps = []step{
 }
 
 func bloomVariant(name string, published float64, settings ...store.Setting) variant {
-	return variant{name: name, settings: settings, steps: []step{{"fillseq", 0}, {"readmissing", published}}}
+	return variant{name: name, settings: settings,
+		steps: []step{{"fillseq", 0}, {"readmissing", published}}}
 }
 
 var experiments = append([]experiment{
 	{
-		name:   "leveldb",
-		title:  "LevelDB's table: 16-byte keys, 100-byte values, its eighteen steps",
-		doc:    "LevelDB's eighteen steps, with its defaults and format, and with the engine's own in both formats",
+		name:  "leveldb",
+		title: "LevelDB's table: 16-byte keys, 100-byte values, its eighteen steps",
+		doc: "LevelDB's eighteen steps, with its defaults and format, and with the engine's " +
+			"own in both formats",
 		source: "LevelDB's README, 2011: Core 2 Quad Q6600 2.40 GHz, 1 million entries",
 		num:    1_000_000,
 		variants: []variant{
-			{name: "LevelDB's defaults", settings: leveldbSettings, steps: leveldbSteps, format: leveldbFormat},
+			{name: "LevelDB's defaults", settings: leveldbSettings, steps: leveldbSteps,
+				format: leveldbFormat},
 			{name: "%s's defaults", steps: leveldbSteps},
-			{name: "%s's defaults, LevelDB's format", steps: leveldbSteps, format: leveldbFormat, alone: true},
+			{name: "%s's defaults, LevelDB's format", steps: leveldbSteps, format: leveldbFormat,
+				alone: true},
 		},
 		notes: []string{
-			"Published with a cache that holds everything: readrandom 9.775 before and 5.215 after compaction.",
+			"Published with a cache that holds everything: readrandom 9.775 before and 5.215 " +
+				"after compaction.",
 			"Published fillsync was 10,000 writes to a disk of its time.",
 		},
 	},
 	{
-		name:   "bloom",
-		title:  "what a Bloom filter saves: even numbers of key%d are there, random odd ones are read",
-		doc:    "reads of missing keys: no filter, 10 bits a key, filter and block cache",
-		source: "10 million missing keys read in 104.9 s, 36.9 s and 37.5 s, 2.8 times faster with the filter",
-		num:    10_000_000,
+		name: "bloom",
+		title: "what a Bloom filter saves: even numbers of key%d are there, random odd ones " +
+			"are read",
+		doc: "reads of missing keys: no filter, 10 bits a key, filter and block cache",
+		source: "10 million missing keys read in 104.9 s, 36.9 s and 37.5 s, 2.8 times faster " +
+			"with the filter",
+		num: 10_000_000,
 		adjust: func(p *runner.Params) {
 			p.Keys.Style, p.Keys.Stride = workload.Named, 2
 			p.NamedValues = true
 		},
 		variants: []variant{
-			bloomVariant("no filter", 10.49, store.Setting{Name: "bloom_bits", Value: "0"}, store.Setting{Name: "cache_size", Value: "8MiB"}),
-			bloomVariant("10 bits a key", 3.69, store.Setting{Name: "bloom_bits", Value: "10"}, store.Setting{Name: "cache_size", Value: "8MiB"}),
+			bloomVariant("no filter", 10.49, store.Setting{Name: "bloom_bits", Value: "0"},
+				store.Setting{Name: "cache_size", Value: "8MiB"}),
+			bloomVariant("10 bits a key", 3.69, store.Setting{Name: "bloom_bits", Value: "10"},
+				store.Setting{Name: "cache_size", Value: "8MiB"}),
 			{
-				name: "10 bits a key, LevelDB's format", settings: []store.Setting{{Name: "bloom_bits", Value: "10"}, {Name: "cache_size", Value: "8MiB"}},
+				name: "10 bits a key, LevelDB's format",
+				settings: []store.Setting{{Name: "bloom_bits", Value: "10"},
+					{Name: "cache_size", Value: "8MiB"}},
 				steps: steps("fillseq", "readmissing"), format: leveldbFormat, alone: true,
 			},
-			bloomVariant("10 bits and cache", 3.75, store.Setting{Name: "bloom_bits", Value: "10"}, store.Setting{Name: "cache_size", Value: "512MiB"}),
+			bloomVariant("10 bits and cache", 3.75, store.Setting{Name: "bloom_bits", Value: "10"},
+				store.Setting{Name: "cache_size", Value: "512MiB"}),
 		},
 	},
 }, sweeps...)

@@ -63,41 +63,85 @@ type flag struct {
 
 // flags are those of the benchmark itself; an engine's options follow them.
 var flags = []flag{
-	{"benchmarks", "LIST", "benchmarks to run, in this order, with commas", "LevelDB's eighteen", func(c *command, v string) error { return c.setBenchmarks(v) }},
-	{"num", "N", "entries; experiments have their own", "1000000", countFlag(1, func(c *command, n int64) { c.params.Num = n })},
-	{"reads", "N", "reads; negative: as many as entries", "-1", countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
-	{"scale", "F", "factor on every experiment's number of entries", "1", func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
-	{"seconds", "N", "how long benchmarks of an existing database go on, with their rate over time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) { c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second })},
-	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) { c.params.ValueSize = int(n) })},
-	{"value_format", "F", "random, or value%d with the key's number", "random", (*command).setValueFormat},
-	{"compression_ratio", "F", "what values shrink to when compressed", "0.5", func(c *command, v string) error { return setFloat(&c.params.CompressionRatio, v, 0.01, 1) }},
+	{"benchmarks", "LIST", "benchmarks to run, in this order, with commas", "LevelDB's eighteen",
+		func(c *command, v string) error { return c.setBenchmarks(v) }},
+	{"num", "N", "entries; experiments have their own", "1000000",
+		countFlag(1, func(c *command, n int64) { c.params.Num = n })},
+	{"reads", "N", "reads; negative: as many as entries", "-1",
+		countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
+	{"scale", "F", "factor on every experiment's number of entries", "1",
+		func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
+	{"seconds", "N", "how long benchmarks of an existing database go on, with their rate over " +
+		"time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) {
+		c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second
+	})},
+	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) {
+		c.params.ValueSize = int(n)
+	})},
+	{"value_format", "F", "random, or value%d with the key's number", "random",
+		(*command).setValueFormat},
+	{"compression_ratio", "F", "what values shrink to when compressed", "0.5",
+		func(c *command, v string) error {
+			return setFloat(&c.params.CompressionRatio, v, 0.01, 1)
+		}},
 	{"key_format", "F", "%016d or key%d", "%016d", func(c *command, v string) (err error) {
 		c.params.Keys.Style, err = workload.ParseKeyStyle(v)
 		return err
 	}},
-	{"key_prefix", "N", "bytes before every key", "0", countFlag(0, func(c *command, n int64) { c.params.Keys.Prefix = int(min(n, workload.MaxPrefix+1)) })},
-	{"key_stride", "N", "2: write even numbers only, and miss odd ones", "1", countFlag(1, func(c *command, n int64) { c.params.Keys.Stride = int(min(n, 1<<20)) })},
-	{"batch_size", "N", "entries in a batch; 0: the benchmark's own", "0", countFlag(0, func(c *command, n int64) { c.params.Batch = int(min(n, 1<<24)) })},
-	{"threads", "N", "threads, each doing all operations", "1", countFlag(1, func(c *command, n int64) { c.params.Threads = int(min(n, 1<<16)) })},
-	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, func(c *command, n int64) { c.params.Seed = uint32(n) })},
-	{"sync", "", "make every write durable", "0", boolFlag(func(c *command, on bool) { c.params.Sync = on })},
-	{"sync_every", "N", "make every N-th write durable; 0: none", "0", countFlag(0, func(c *command, n int64) { c.params.SyncEvery = n })},
-	{"histogram", "", "run once more with every operation timed, for percentiles", "0", boolFlag(func(c *command, on bool) { c.params.Histogram = on })},
-	{"comparisons", "", "count calls of the key comparison function", "0", boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
-	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
-	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
-	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "", (*command).setEngines},
-	{"format", "F", "leveldb or native; both: the engine's formats in pairs", "native; the default tables show both", textFlag(func(c *command) *string { return &c.format })},
-	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
-	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) { c.memory = n })},
-	{"quiet", "", "after every fill wait until background work is done, and time that", "0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
-	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string { return &c.json })},
-	{"html", "FILE", "write the results to FILE as a page with plots", "", textFlag(func(c *command) *string { return &c.html })},
-	{"tsv", "FILE", "write the results to FILE in the columns of RocksDB's benchmark.sh", "", textFlag(func(c *command) *string { return &c.tsv })},
+	{"key_prefix", "N", "bytes before every key", "0", countFlag(0, func(c *command, n int64) {
+		c.params.Keys.Prefix = int(min(n, workload.MaxPrefix+1))
+	})},
+	{"key_stride", "N", "2: write even numbers only, and miss odd ones", "1",
+		countFlag(1, func(c *command, n int64) { c.params.Keys.Stride = int(min(n, 1<<20)) })},
+	{"batch_size", "N", "entries in a batch; 0: the benchmark's own", "0",
+		countFlag(0, func(c *command, n int64) { c.params.Batch = int(min(n, 1<<24)) })},
+	{"threads", "N", "threads, each doing all operations", "1",
+		countFlag(1, func(c *command, n int64) { c.params.Threads = int(min(n, 1<<16)) })},
+	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, func(c *command, n int64) {
+		c.params.Seed = uint32(n)
+	})},
+	{"sync", "", "make every write durable", "0", boolFlag(func(c *command, on bool) {
+		c.params.Sync = on
+	})},
+	{"sync_every", "N", "make every N-th write durable; 0: none", "0",
+		countFlag(0, func(c *command, n int64) { c.params.SyncEvery = n })},
+	{"histogram", "", "run once more with every operation timed, for percentiles", "0",
+		boolFlag(func(c *command, on bool) { c.params.Histogram = on })},
+	{"comparisons", "", "count calls of the key comparison function", "0",
+		boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
+	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped",
+		"0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
+	{"db", "DIR", "directory of the database, kept at the end", "temporary",
+		textFlag(func(c *command) *string { return &c.db })},
+	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "",
+		(*command).setEngines},
+	{"format", "F", "leveldb or native; both: the engine's formats in pairs",
+		"native; the default tables show both", textFlag(func(c *command) *string {
+			return &c.format
+		})},
+	{"rounds", "N", "repetitions; the summary gives medians", "1",
+		countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
+	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, " +
+		"and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) {
+		c.memory = n
+	})},
+	{"quiet", "", "after every fill wait until background work is done, and time that",
+		"0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
+	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string {
+		return &c.json
+	})},
+	{"html", "FILE", "write the results to FILE as a page with plots", "",
+		textFlag(func(c *command) *string { return &c.html })},
+	{"tsv", "FILE", "write the results to FILE in the columns of RocksDB's benchmark.sh", "",
+		textFlag(func(c *command) *string { return &c.tsv })},
 	{"progress", "WHEN", "auto, always or never", "auto", (*command).setProgress},
-	{"list", "", "list benchmarks and experiments", "", boolFlag(func(c *command, on bool) { c.list = on })},
+	{"list", "", "list benchmarks and experiments", "", boolFlag(func(c *command, on bool) {
+		c.list = on
+	})},
 	{"help", "", "print this text", "", boolFlag(func(c *command, on bool) { c.help = on })},
-	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) { c.version = on })},
+	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) {
+		c.version = on
+	})},
 }
 
 // formatOption is the option of engines with several formats.
@@ -183,7 +227,8 @@ func (c *command) setBenchmarks(v string) error {
 			continue
 		}
 		if _, ok := workload.Find(name); !ok {
-			return fmt.Errorf("no benchmark %q; did you mean %q?", name, nearest(name, benchmarkNames()))
+			return fmt.Errorf("no benchmark %q; did you mean %q?", name,
+				nearest(name, benchmarkNames()))
 		}
 		c.benchmarks = append(c.benchmarks, name)
 	}
@@ -322,7 +367,8 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 }
 
 // peers are engines of kvbench-peers.
-var peers = []string{"badger", "bbolt", "goleveldb", "leveldb", "lmdb", "pebble", "rocksdb", "sqlite"}
+var peers = []string{"badger", "bbolt", "goleveldb", "leveldb", "lmdb", "pebble", "rocksdb",
+	"sqlite"}
 
 // choose finds the engines named; none is the first driver.
 func (c *command) choose(drivers []store.Driver) error {
@@ -341,7 +387,8 @@ func (c *command) choose(drivers []store.Driver) error {
 		i := slices.Index(names, e)
 		if i < 0 {
 			if slices.Contains(peers, e) {
-				return usage("this program does not have the engine %q; run bin/kvbench-peers, which make peers builds with "+
+				return usage("this program does not have the engine %q; run bin/kvbench-peers, "+
+					"which make peers builds with "+
 					"those that are installed", e)
 			}
 			return usage("no engine %q; did you mean %q?", e, nearest(e, names))
@@ -371,9 +418,11 @@ func chooseExperiment(word string) (chosen, error) {
 	e := chosen{experiment: findExperiment(name)}
 	if e.experiment == nil {
 		if _, ok := workload.Find(name); ok {
-			return e, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", name, name)
+			return e, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", name,
+				name)
 		}
-		return e, usage("no experiment %q; did you mean %q?", name, nearest(name, experimentNames()))
+		return e, usage("no experiment %q; did you mean %q?", name,
+			nearest(name, experimentNames()))
 	}
 	if !has {
 		return e, nil
@@ -520,7 +569,8 @@ func parseBool(s string) (on, ok bool) {
 
 // parseCount reads a number with an optional k, M or G for powers of 1000.
 func parseCount(s string) (int64, error) {
-	return parseNumber(s, map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9}, "a number such as 1000000 or 10M")
+	return parseNumber(s, map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9},
+		"a number such as 1000000 or 10M")
 }
 
 // parseSize reads bytes with an optional KiB, MiB or GiB; K, KB and so on mean

@@ -29,7 +29,8 @@ func printHelp(w io.Writer, d store.Driver, all []store.Driver) {
 		}
 		printFlag(w, o.Name, "V", o.Doc, o.Default)
 	}
-	fmt.Fprint(w, "\nExit codes: 0 done, 1 the engine or the system failed, 2 the command line is\n",
+	fmt.Fprint(w, "\nExit codes: 0 done, 1 the engine or the system failed, 2 the command "+
+		"line is\n",
 		"wrong, 3 reads found other than what had been written, 130 interrupted.\n")
 }
 

@@ -80,7 +80,8 @@ func TestInterrupt(t *testing.T) {
 				t.Errorf("left %v behind", left)
 			}
 			var r Report
-			if b, err := os.ReadFile(file); mode == "busy" && (err != nil || json.Unmarshal(b, &r) != nil || r.Complete) {
+			if b, err := os.ReadFile(file); mode == "busy" &&
+				(err != nil || json.Unmarshal(b, &r) != nil || r.Complete) {
 				t.Errorf("report: %v %+v", err, r)
 			}
 		})

@@ -41,7 +41,8 @@ func TestReportFiles(t *testing.T) {
 	for _, flag := range []string{"html", "json", "tsv"} {
 		for _, file := range []string{missing, dir} {
 			code, out, err := invoke(t, newEngine(), "--"+flag+"="+file, "--num=10")
-			if code != exitUsage || out != "" || !strings.HasPrefix(err, "kvbench: --"+flag+": ") || !strings.Contains(err, file[:8]) {
+			if code != exitUsage || out != "" || !strings.HasPrefix(err, "kvbench: --"+flag+": ") ||
+				!strings.Contains(err, file[:8]) {
 				t.Errorf("--%s=%s: exit %d, %q, %q", flag, file, code, out, err)
 			}
 		}
@@ -55,39 +56,49 @@ func TestReportFiles(t *testing.T) {
 func TestUsage(t *testing.T) {
 	const built = "run bin/kvbench-peers, which make peers builds with those that are installed"
 	for args, want := range map[string]string{
-		"--valuesize=100":                        "unknown flag --valuesize; did you mean --value_size?",
-		"--write_bufer_size 1":                   "unknown flag --write_bufer_size; did you mean --write_buffer_size?",
-		"--openfiles=3":                          "unknown flag --openfiles; did you mean --open_files?",
-		"-nmu=3":                                 "unknown flag --nmu; did you mean --num?",
-		"--benchmarks=fillseq,raedrandom":        `--benchmarks=fillseq,raedrandom: no benchmark "raedrandom"; did you mean "readrandom"?`,
-		"--benchmarks=,":                         "--benchmarks=,: want at least one benchmark",
-		"levledb":                                `no experiment "levledb"; did you mean "leveldb"?`,
-		"readrandom":                             `no experiment "readrandom"; a single benchmark is run by --benchmarks=readrandom`,
-		"bloom=x":                                "bloom=x: want a number such as 1000000 or 10M",
-		"bloom=0":                                "bloom=0: want 1 or more",
-		"blom=5":                                 `no experiment "blom"; did you mean "bloom"?`,
-		"--num=ten":                              "--num=ten: want a number such as 1000000 or 10M",
-		"--num=0":                                "--num=0: want 1 or more",
-		"--num":                                  "--num needs a value",
-		"--cache_size":                           "--cache_size needs a value",
-		"--value_size=1x":                        "--value_size=1x: want a size such as 4096 or 64MiB",
-		"--value_size=4GiB":                      "--value_size=4GiB: want 0 to 1073741824",
-		"--compression_ratio=2":                  "--compression_ratio=2: want a number from 0.01 to 1",
-		"--histogram=maybe":                      "--histogram=maybe: want 1 or 0",
-		"--key_format=%d":                        "--key_format=%d: key format \"%d\": want %016d or key%d",
-		"--value_format=x":                       "--value_format=x: want random or value%d",
-		"--key_prefix=1000000":                   "--key_prefix: want at most 4096",
-		"--engine=loan":                          `no engine "loan"; did you mean "loam"?`,
-		"--engine=rocksdb":                       `this program does not have the engine "rocksdb"; ` + built,
-		"--engine=loam,pebble":                   `this program does not have the engine "pebble"; ` + built,
-		"--compression=bad":                      "--compression=bad: option compression: want something good",
-		"--memory=1MiB":                          "--memory=1MiB: want 33554432 to 1125899906842624",
-		"--db=":                                  "--db=: want a name",
-		"--progress=x":                           "--progress=x: want auto, always or never",
-		"--scale=2":                              "--scale needs an experiment (" + strings.Join(experimentNames(), ", ") + ")",
-		"--use_existing_db":                      "--use_existing_db needs --db",
-		"leveldb --benchmarks=fillseq":           "--benchmarks cannot be given with an experiment",
-		"leveldb --use_existing_db --db=x":       "--use_existing_db cannot be given with an experiment",
+		"--valuesize=100": "unknown flag --valuesize; did you mean " +
+			"--value_size?",
+		"--write_bufer_size 1": "unknown flag --write_bufer_size; did you mean " +
+			"--write_buffer_size?",
+		"--openfiles=3": "unknown flag --openfiles; did you mean " +
+			"--open_files?",
+		"-nmu=3":                          "unknown flag --nmu; did you mean --num?",
+		"--benchmarks=fillseq,raedrandom": `--benchmarks=fillseq,raedrandom: no benchmark "raedrandom"; did you mean "readrandom"?`,
+		"--benchmarks=,":                  "--benchmarks=,: want at least one benchmark",
+		"levledb":                         `no experiment "levledb"; did you mean "leveldb"?`,
+		"readrandom":                      `no experiment "readrandom"; a single benchmark is run by --benchmarks=readrandom`,
+		"bloom=x":                         "bloom=x: want a number such as 1000000 or 10M",
+		"bloom=0":                         "bloom=0: want 1 or more",
+		"blom=5":                          `no experiment "blom"; did you mean "bloom"?`,
+		"--num=ten":                       "--num=ten: want a number such as 1000000 or 10M",
+		"--num=0":                         "--num=0: want 1 or more",
+		"--num":                           "--num needs a value",
+		"--cache_size":                    "--cache_size needs a value",
+		"--value_size=1x": "--value_size=1x: want a size such as 4096 " +
+			"or 64MiB",
+		"--value_size=4GiB": "--value_size=4GiB: want 0 to 1073741824",
+		"--compression_ratio=2": "--compression_ratio=2: want a number from " +
+			"0.01 to 1",
+		"--histogram=maybe": "--histogram=maybe: want 1 or 0",
+		"--key_format=%d": "--key_format=%d: key format \"%d\": want " +
+			"%016d or key%d",
+		"--value_format=x":     "--value_format=x: want random or value%d",
+		"--key_prefix=1000000": "--key_prefix: want at most 4096",
+		"--engine=loan":        `no engine "loan"; did you mean "loam"?`,
+		"--engine=rocksdb":     `this program does not have the engine "rocksdb"; ` + built,
+		"--engine=loam,pebble": `this program does not have the engine "pebble"; ` + built,
+		"--compression=bad": "--compression=bad: option compression: want " +
+			"something good",
+		"--memory=1MiB": "--memory=1MiB: want 33554432 to " +
+			"1125899906842624",
+		"--db=":        "--db=: want a name",
+		"--progress=x": "--progress=x: want auto, always or never",
+		"--scale=2": "--scale needs an experiment (" +
+			strings.Join(experimentNames(), ", ") + ")",
+		"--use_existing_db":            "--use_existing_db needs --db",
+		"leveldb --benchmarks=fillseq": "--benchmarks cannot be given with an experiment",
+		"leveldb --use_existing_db --db=x": "--use_existing_db cannot be given with an " +
+			"experiment",
 		"--histogram leveldb --benchmarks stats": "--benchmarks cannot be given with an experiment",
 	} {
 		code, out, err := invoke(t, newEngine(), strings.Fields(args)...)
@@ -109,12 +120,15 @@ func TestFlagForms(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
-		if c.params.Num != 2e6 || !c.params.Sync || settingsText(c.settings) != " (cache_size=8MiB max_open_files=7)" {
+		if c.params.Num != 2e6 || !c.params.Sync ||
+			settingsText(c.settings) != " (cache_size=8MiB max_open_files=7)" {
 			t.Errorf("%v: %+v %v", args, c.params, c.settings)
 		}
 	}
 	// LevelDB's numbers for the default, and for codecs.
-	c, _, err := parse(strings.Fields("--bloom_bits=-1 --cache_size=-1 --write_buffer_size=0 --compression=0 --bloom_bits=0"), drivers)
+	c, _, err :=
+		parse(strings.Fields("--bloom_bits=-1 --cache_size=-1 --write_buffer_size=0 "+
+			"--compression=0 --bloom_bits=0"), drivers)
 	if err != nil || settingsText(c.settings) != " (compression=none bloom_bits=0)" {
 		t.Errorf("%v %v", c, err)
 	}
@@ -124,7 +138,8 @@ func TestEditDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq", 0}, {strings.Repeat("x", 500), "x", 63}} {
+	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq",
+		0}, {strings.Repeat("x", 500), "x", 63}} {
 		if got := editDistance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q %q: %d", tt.a, tt.b, got)
 		}
@@ -135,12 +150,14 @@ func TestEditDistance(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for s, want := range map[string]int64{"0": 0, "-5": -5, "10k": 10000, "1.5M": 1500000, "2G": 2e9, "1e3": 1000, "9007199254740993": 9007199254740993} {
+	for s, want := range map[string]int64{"0": 0, "-5": -5, "10k": 10000, "1.5M": 1500000,
+		"2G": 2e9, "1e3": 1000, "9007199254740993": 9007199254740993} {
 		if n, err := parseCount(s); n != want || err != nil {
 			t.Errorf("%s: %d %v", s, n, err)
 		}
 	}
-	for s, want := range map[string]int64{"4096": 4096, "4K": 4096, "64MiB": 64 << 20, "1gb": 1 << 30, "0.5MiB": 1 << 19} {
+	for s, want := range map[string]int64{"4096": 4096, "4K": 4096, "64MiB": 64 << 20,
+		"1gb": 1 << 30, "0.5MiB": 1 << 19} {
 		if n, err := parseSize(s); n != want || err != nil {
 			t.Errorf("%s: %d %v", s, n, err)
 		}
@@ -162,8 +179,9 @@ func TestDefault(t *testing.T) {
 	}
 	head, rest, _ := strings.Cut(out, rule+"\n")
 	for _, want := range []string{
-		"Model:      version 1.0\n", "\nDate:       ", "\nCPU:        ", "\nKeys:       16 bytes each\n",
-		"\nValues:     50 bytes each (25 bytes after compression)\n", "\nEntries:    2000\n",
+		"Model:      version 1.0\n", "\nDate:       ", "\nCPU:        ",
+		"\nKeys:       16 bytes each\n", "\nValues:     50 bytes each (25 bytes after " +
+			"compression)\n", "\nEntries:    2000\n",
 		"\nRawSize:    0.1 MB (estimated)\n", "\nFileSize:   0.1 MB (estimated)\n",
 	} {
 		if !strings.Contains(head, want) {
@@ -173,7 +191,8 @@ func TestDefault(t *testing.T) {
 	lines := strings.Split(rest, "\n")
 	for i, name := range workload.DefaultSteps {
 		prefix := name + strings.Repeat(" ", max(12-len(name), 0)) + " : "
-		if !strings.HasPrefix(lines[i], prefix) || !strings.HasPrefix(name, "zstd") && !timing.MatchString(lines[i]) {
+		if !strings.HasPrefix(lines[i], prefix) || !strings.HasPrefix(name, "zstd") &&
+			!timing.MatchString(lines[i]) {
 			t.Errorf("line %d: %q", i, lines[i])
 		}
 	}
@@ -184,20 +203,24 @@ func TestDefault(t *testing.T) {
 
 func TestExperiments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	code, out, stderr := invoke(t, newEngine(), "leveldb", "bloom=10k", "--scale=0.001", "--rounds=2", "--json", file, "--progress=always")
+	code, out, stderr := invoke(t, newEngine(), "leveldb", "bloom=10k", "--scale=0.001",
+		"--rounds=2", "--json", file, "--progress=always")
 	if code != 0 {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	for _, want := range []string{
-		"== leveldb: ", "-- LevelDB's defaults (write_buffer_size=4MiB cache_size=8MiB", "-- Model's defaults\n",
-		"== bloom: ", "Keys:       key%d, multiples of 2\nValues:     value%d\nEntries:    10000\n", "(0 of 10000 found)",
-		"10 bits and cache  readmissing", "times: how many times faster than published (LevelDB's README", "\nReport: " + file + "\n",
+		"== leveldb: ", "-- LevelDB's defaults (write_buffer_size=4MiB cache_size=8MiB",
+		"-- Model's defaults\n", "== bloom: ", "Keys:       key%d, multiples of 2\nValues:     " +
+			"value%d\nEntries:    10000\n", "(0 of 10000 found)",
+		"10 bits and cache  readmissing", "times: how many times faster than published " +
+			"(LevelDB's README", "\nReport: " + file + "\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	head := regexp.MustCompile(`\nmicros/op +LevelDB's defaults  times  spread  Model's defaults  times  spread  published +found\n-+\nfillseq +[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
+	head := regexp.MustCompile(
+		`\nmicros/op +LevelDB's defaults  times  spread  Model's defaults  times  spread  published +found\n-+\nfillseq +[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
 	if !head.MatchString(out) {
 		t.Errorf("no table in\n%s", out)
 	}
@@ -205,17 +228,21 @@ func TestExperiments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Complete || r.Schema != 1 || len(r.Runs) != 10 || r.Engine.Name != "loam" || r.Environment.Cores == 0 || r.Environment.Go == "" || r.Harness["fillseq"] == 0 {
+	if !r.Complete || r.Schema != 1 || len(r.Runs) != 10 || r.Engine.Name != "loam" ||
+		r.Environment.Cores == 0 || r.Environment.Go == "" || r.Harness["fillseq"] == 0 {
 		t.Errorf("%+v", r)
 	}
 	first := r.Runs[0]
-	if first.Experiment != "leveldb" || first.Variant != "LevelDB's defaults" || first.Num != 1000 || len(first.Steps) != 18 || len(first.Settings) != 6 {
+	if first.Experiment != "leveldb" || first.Variant != "LevelDB's defaults" ||
+		first.Num != 1000 || len(first.Steps) != 18 || len(first.Settings) != 6 {
 		t.Errorf("%+v", first)
 	}
-	if s := first.Steps[0]; s.Name != "fillseq" || s.Ops != 1000 || s.Published != 1.765 || s.MicrosPerOp <= 0 || s.Found != nil || s.WAL != nil {
+	if s := first.Steps[0]; s.Name != "fillseq" || s.Ops != 1000 || s.Published != 1.765 ||
+		s.MicrosPerOp <= 0 || s.Found != nil || s.WAL != nil {
 		t.Errorf("%+v", s)
 	}
-	if s := r.Runs[4].Steps[1]; s.Name != "readmissing" || *s.Found != 0 || *s.Asked != 10000 || s.Published != 10.49 {
+	if s := r.Runs[4].Steps[1]; s.Name != "readmissing" || *s.Found != 0 || *s.Asked != 10000 ||
+		s.Published != 10.49 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -245,13 +272,15 @@ func TestTablesShowFormats(t *testing.T) {
 		{"--num=1000", []string{"native", "leveldb"}, "micros/op +native format .*leveldb format"},
 		{"--num=1000 --format=leveldb", []string{"leveldb"}, ""},
 		{"--num=1000 --benchmarks=fillseq", []string{""}, ""},
-		{"leveldb --num=1000", []string{"leveldb", "", "leveldb"}, "Model's defaults, LevelDB's format +fillseq"},
+		{"leveldb --num=1000", []string{"leveldb", "", "leveldb"},
+			"Model's defaults, LevelDB's format +fillseq"},
 		{"leveldb --num=1000 --format=native", []string{"native", "native"}, ""},
 		{"bloom --num=1000", []string{"", "", "leveldb", ""}, "10 bits a key, LevelDB's format"},
 	} {
 		file := filepath.Join(t.TempDir(), "report.json")
 		var out, errs bytes.Buffer
-		if code := Main(append(strings.Fields(c.args), "--json", file), &out, &errs, twoFormats{newEngine()}); code != 0 {
+		if code := Main(append(strings.Fields(c.args), "--json", file), &out, &errs,
+			twoFormats{newEngine()}); code != 0 {
 			t.Fatalf("%s: exit %d, %s", c.args, code, errs.String())
 		}
 		if c.columns != "" && !regexp.MustCompile(c.columns).MatchString(out.String()) {
@@ -291,7 +320,8 @@ func TestSweeps(t *testing.T) {
 		if found := strings.Contains(out, "\nLowest: "); found != (e.name == "sustained") {
 			t.Errorf("%s: a rate over time: %v\n%s", e.name, found, out)
 		}
-		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" || e.name == "blocksize" || e.name == "budget") {
+		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" ||
+			e.name == "blocksize" || e.name == "budget") {
 			t.Errorf("%s: latencies in the table: %v\n%s", e.name, found, out)
 		}
 		for _, v := range e.variants {
@@ -307,14 +337,17 @@ func TestSweeps(t *testing.T) {
 func TestFlagsOverExperiments(t *testing.T) {
 	e := newEngine()
 	dir := filepath.Join(t.TempDir(), "db")
-	if code, out, err := invoke(t, e, "leveldb", "--num=1000", "--cache_size=1MiB", "--db", dir); code != 0 || !strings.Contains(out, "-- Model's defaults (cache_size=1MiB)\n") {
+	if code, out, err := invoke(t, e, "leveldb", "--num=1000", "--cache_size=1MiB", "--db",
+		dir); code != 0 || !strings.Contains(out, "-- Model's defaults (cache_size=1MiB)\n") {
 		t.Fatalf("exit %d, %s%s", code, out, err)
 	}
 	// The last step that writes is fill100K, and the database is kept.
 	if got := e.Table(dir).Contents(); len(got) != 1 || len(got["0000000000000"+"999"]) == 1 {
 		t.Errorf("%d entries", len(got))
 	}
-	if code, out, err := invoke(t, e, "--benchmarks=readrandom,fillseq", "--num=1000", "--use_existing_db", "--db", dir); code != 0 || !strings.Contains(out, "fillseq      : skipped (--use_existing_db is true)\n") {
+	if code, out, err := invoke(t, e, "--benchmarks=readrandom,fillseq", "--num=1000",
+		"--use_existing_db", "--db", dir); code != 0 ||
+		!strings.Contains(out, "fillseq      : skipped (--use_existing_db is true)\n") {
 		t.Errorf("exit %d, %s%s", code, out, err)
 	}
 }
@@ -329,12 +362,14 @@ func TestExitCodes(t *testing.T) {
 		return nil
 	}
 	file := filepath.Join(t.TempDir(), "r.json")
-	code, _, err := invoke(t, e, "--num=1000", "--benchmarks=fillseq,readrandom,compact", "--json="+file)
+	code, _, err := invoke(t, e, "--num=1000", "--benchmarks=fillseq,readrandom,compact",
+		"--json="+file)
 	if code != exitFailed || err != "kvbench: readrandom: disk on fire\n" {
 		t.Errorf("a failing engine: exit %d, %q", code, err)
 	}
 	var r Report
-	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &r) != nil || r.Complete || len(r.Runs[0].Steps) != 1 {
+	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &r) != nil || r.Complete ||
+		len(r.Runs[0].Steps) != 1 {
 		t.Errorf("the report of a failed run: %+v %v", r, err)
 	}
 
@@ -342,14 +377,19 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "photo.jpg"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, err := invoke(t, newEngine(), "--db", dir); code != exitUsage || !strings.Contains(err, "not made by kvbench") {
+	if code, _, err := invoke(t, newEngine(), "--db", dir); code != exitUsage ||
+		!strings.Contains(err, "not made by kvbench") {
 		t.Errorf("a stranger's directory: exit %d, %q", code, err)
 	}
 
-	if code, _, err := invoke(t, liar{newEngine()}.engine(), "--num=1000", "--benchmarks=fillseq,readrandom"); code != exitWrong || !strings.Contains(err, "wrong answers: readrandom found 0, what was written before says 1000") {
+	if code, _, err := invoke(t, liar{newEngine()}.engine(), "--num=1000",
+		"--benchmarks=fillseq,readrandom"); code != exitWrong ||
+		!strings.Contains(err, "wrong answers: readrandom found 0, what was written before "+
+			"says 1000") {
 		t.Errorf("a lying engine: exit %d, %q", code, err)
 	}
-	if code, _, err := invoke(t, newEngine(), "--json=/nonexistent/x", "--benchmarks=fillseq", "--num=10"); code != exitUsage || !strings.Contains(err, "--json: ") {
+	if code, _, err := invoke(t, newEngine(), "--json=/nonexistent/x", "--benchmarks=fillseq",
+		"--num=10"); code != exitUsage || !strings.Contains(err, "--json: ") {
 		t.Errorf("a report that cannot be written: exit %d, %q", code, err)
 	}
 }
@@ -372,7 +412,8 @@ func (l liar) engine() engine {
 func TestHelp(t *testing.T) {
 	for _, arg := range []string{"--help", "-h", "help"} {
 		code, out, _ := invoke(t, newEngine(), arg)
-		if code != 0 || !strings.Contains(out, "--write_buffer_size=V") || !strings.Contains(out, "--benchmarks=LIST") {
+		if code != 0 || !strings.Contains(out, "--write_buffer_size=V") ||
+			!strings.Contains(out, "--benchmarks=LIST") {
 			t.Errorf("%s: exit %d\n%s", arg, code, out)
 		}
 	}
@@ -382,7 +423,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("exit %d: %s is not listed", code, name)
 		}
 	}
-	if code, out, _ := invoke(t, newEngine(), "--version"); code != 0 || out != "kvbench, Model 1.0\n" {
+	if code, out, _ := invoke(t, newEngine(), "--version"); code != 0 ||
+		out != "kvbench, Model 1.0\n" {
 		t.Errorf("exit %d: %q", code, out)
 	}
 }
@@ -420,8 +462,10 @@ func TestBarText(t *testing.T) {
 		want               string
 	}{
 		{0, 100, 0, 0, "x            [                              ]   0%"},
-		{50, 100, 50, 10 * time.Second, "x            [===============               ]  50%  5 ops/s  10s left"},
-		{200, 100, 100, time.Second, "x            [==============================] 100%  100 ops/s"},
+		{50, 100, 50, 10 * time.Second, "x            [===============               ]  50%  5 " +
+			"ops/s  10s left"},
+		{200, 100, 100, time.Second, "x            [==============================] 100%  " +
+			"100 ops/s"},
 		{0, 1, 0, 3 * time.Second, "x            3s"},
 	} {
 		if got := barText("x", tt.done, tt.total, tt.moved, tt.elapsed); got != tt.want {

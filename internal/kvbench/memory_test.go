@@ -14,10 +14,12 @@ import (
 // without cgroups is refused.
 func TestMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	small := []string{"--memory=256MiB", "--num=1000", "--benchmarks=fillseq,readrandom", "--json=" + file}
+	small := []string{"--memory=256MiB", "--num=1000", "--benchmarks=fillseq,readrandom",
+		"--json=" + file}
 	g, err := cgroup.New(leastMemory)
 	if err != nil {
-		if code, _, errs := invoke(t, newEngine(), small...); code != exitFailed || !strings.HasPrefix(errs, "kvbench: --memory: ") {
+		if code, _, errs := invoke(t, newEngine(), small...); code != exitFailed ||
+			!strings.HasPrefix(errs, "kvbench: --memory: ") {
 			t.Errorf("exit %d, %q", code, errs)
 		}
 		t.Skip(err)
@@ -26,7 +28,9 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := invoke(t, newEngine(), small...)
-	if code != exitOK || !strings.Contains(out, "\nLimit:      256 MB of memory, page cache included, no swap\n") || !strings.Contains(out, "(1000 of 1000 found)") {
+	if code != exitOK ||
+		!strings.Contains(out, "\nLimit:      256 MB of memory, page cache included, no swap\n") ||
+		!strings.Contains(out, "(1000 of 1000 found)") {
 		t.Fatalf("exit %d, %s%s", code, errs, out)
 	}
 	b, err := os.ReadFile(file)
@@ -46,14 +50,17 @@ func TestMemory(t *testing.T) {
 	}
 
 	// The model keeps 200 MB in memory.
-	code, _, errs = invoke(t, newEngine(), "--memory=64MiB", "--num=200", "--value_size=1MiB", "--benchmarks=fillseq")
-	if code != exitFailed || errs != "kvbench: loam: killed for taking more than the 64 MB of --memory\n" {
+	code, _, errs = invoke(t, newEngine(), "--memory=64MiB", "--num=200", "--value_size=1MiB",
+		"--benchmarks=fillseq")
+	if code != exitFailed || errs != "kvbench: loam: killed for taking more than the 64 MB of "+
+		"--memory\n" {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 
 	// --db names the database itself, which the next run finds.
 	dir := filepath.Join(t.TempDir(), "db")
-	if code, _, errs := invoke(t, newEngine(), "--memory=256MiB", "--num=1000", "--benchmarks=fillseq", "--db", dir); code != exitOK {
+	if code, _, errs := invoke(t, newEngine(), "--memory=256MiB", "--num=1000",
+		"--benchmarks=fillseq", "--db", dir); code != exitOK {
 		t.Fatalf("exit %d, %s", code, errs)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "KVBENCH")); err != nil {

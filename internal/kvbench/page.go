@@ -100,7 +100,8 @@ func (r *Report) stampPairs() []named {
 		add("Memory", fmt.Sprintf("%.1f GiB", float64(e.Memory)/(1<<30)))
 	}
 	if i := slices.IndexFunc(r.Runs, func(run *Run) bool { return run.MemoryLimit > 0 }); i >= 0 {
-		add("Limit", fmt.Sprintf("%d MB of memory for each run, page cache included, no swap", r.Runs[i].MemoryLimit>>20))
+		add("Limit", fmt.Sprintf("%d MB of memory for each run, page cache included, no swap",
+			r.Runs[i].MemoryLimit>>20))
 	}
 	add("System", strings.TrimSpace(e.OS+" "+e.Kernel))
 	add("File system", e.FileSystem)
@@ -125,17 +126,23 @@ func (r *Report) pageWarnings() []string {
 		w = append(w, "The run was not completed: it failed or was interrupted.")
 	}
 	if r.Environment.Load > tooBusy {
-		w = append(w, fmt.Sprintf("The machine was busy when the run began (load %.2f): figures are noisy.", r.Environment.Load))
+		w = append(w,
+			fmt.Sprintf("The machine was busy when the run began (load %.2f): figures are noisy.",
+				r.Environment.Load))
 	}
-	if slices.ContainsFunc(r.Runs, func(run *Run) bool { return run.Pair != "" && run.Busy > tooBusy }) {
-		w = append(w, "Others kept the machine busy before some of the runs; compare ratios, not figures.")
+	if slices.ContainsFunc(r.Runs, func(run *Run) bool {
+		return run.Pair != "" && run.Busy > tooBusy
+	}) {
+		w = append(w, "Others kept the machine busy before some of the runs; compare ratios, not "+
+			"figures.")
 	}
 	classes := map[store.Durability]bool{}
 	for _, e := range r.Engines {
 		classes[e.Durability] = true
 	}
 	if len(classes) > 1 {
-		w = append(w, "The engines do not keep unsynced writes equally well: compare writes within a class of the table below.")
+		w = append(w, "The engines do not keep unsynced writes equally well: compare writes "+
+			"within a class of the table below.")
 	}
 	return w
 }
@@ -197,7 +204,9 @@ func (r *Report) colours(all []track) {
 		order[e.Name] = i
 	}
 	variant := func(t track) int {
-		return slices.IndexFunc(all, func(u track) bool { return sameVariant(t.sample, u.sample) && t.sample.Num == u.sample.Num })
+		return slices.IndexFunc(all, func(u track) bool {
+			return sameVariant(t.sample, u.sample) && t.sample.Num == u.sample.Num
+		})
 	}
 	rank := map[*Run]int{}
 	for i := range all {
@@ -225,7 +234,9 @@ func (t *track) measured(i int) series {
 func (r *Report) group(experiment string) groupView {
 	tracks := r.tracks(experiment)
 	first := tracks[0].sample
-	g := groupView{Title: "Benchmarks", About: fmt.Sprintf("%d entries, keys %s, values of %d bytes", first.Num, first.KeyFormat, first.ValueSize)}
+	g := groupView{Title: "Benchmarks",
+		About: fmt.Sprintf("%d entries, keys %s, values of %d bytes", first.Num, first.KeyFormat,
+			first.ValueSize)}
 	if first.NamedValues {
 		g.About = fmt.Sprintf("%d entries, keys %s, values value%%d", first.Num, first.KeyFormat)
 	}
@@ -291,8 +302,10 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 }
 
 var pageHead = []string{
-	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found", "CPU user s", "CPU sys s", "w-amp",
-	"stall", "stall s", "written MB", "disk MB", "peak disk MB", "quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max", "lag P50 ms", "lag P99 ms", "resident MB",
+	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found",
+	"CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB", "peak disk MB",
+	"quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
+	"lag P50 ms", "lag P99 ms", "resident MB",
 }
 
 // table has a row for every step and track.
@@ -308,10 +321,14 @@ func (g *groupView) table(tracks []track) {
 			st := v.steps[0]
 			row := []string{
 				stepTitle(t.sample.Steps, i), t.name, number(v.median(micros)),
-				fmt.Sprintf("%.0f", v.median(func(s *Step) float64 { return s.OpsPerSecond })), dash(st.MBPerSecond, "%.1f"),
-				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"), timesFaster(st.Published, v.median(micros)), foundText(st),
-				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem), orDash(st.amplification("%.2f")),
-				stallText(st), optional(st.Stall, 1, "%.2f"), optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
+				fmt.Sprintf("%.0f", v.median(func(s *Step) float64 {
+					return s.OpsPerSecond
+				})), dash(st.MBPerSecond, "%.1f"),
+				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"),
+				timesFaster(st.Published, v.median(micros)), foundText(st),
+				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem),
+				orDash(st.amplification("%.2f")), stallText(st), optional(st.Stall, 1, "%.2f"),
+				optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
 				optional(st.DiskPeak, mb, "%.1f"), optional(st.DiskQuiet, mb, "%.1f"),
 				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
 			}

@@ -44,12 +44,15 @@ func spreadOf(values []float64) float64 {
 func compareRuns(first string, all []*Run, peer *Run, step int) versus {
 	var quiet, every versus
 	for _, a := range all {
-		if a.Engine != first || a.Pair != peer.Engine || a.Experiment != peer.Experiment || a.Num != peer.Num || a.Threads != peer.Threads {
+		if a.Engine != first || a.Pair != peer.Engine || a.Experiment != peer.Experiment ||
+			a.Num != peer.Num || a.Threads != peer.Threads {
 			continue
 		}
 		for _, b := range all {
-			if b.Engine != peer.Engine || b.Pair != first || b.Experiment != a.Experiment || b.Round != a.Round ||
-				b.Num != a.Num || !sameVariant(a, b) || b.Variant != peer.Variant || step >= len(a.Steps) || step >= len(b.Steps) {
+			if b.Engine != peer.Engine || b.Pair != first || b.Experiment != a.Experiment ||
+				b.Round != a.Round ||
+				b.Num != a.Num || !sameVariant(a, b) || b.Variant != peer.Variant ||
+				step >= len(a.Steps) || step >= len(b.Steps) {
 				continue
 			}
 			x, y := &a.Steps[step], &b.Steps[step]
@@ -93,7 +96,9 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB", "lag P50 ms", "lag P99 ms", "resident MB", "published"}}
+	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
+		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
+		"lag P50 ms", "lag P99 ms", "resident MB", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -101,17 +106,21 @@ func (s *session) peers(columns []column) {
 			if len(v.steps) == 0 {
 				continue
 			}
-			row := []string{c.runs[0].Variant, st.Name, titles[c.runs[0].Engine], number(v.median(micros)), percent(v.spread()), "-", "-", "-"}
+			row := []string{c.runs[0].Variant, st.Name, titles[c.runs[0].Engine],
+				number(v.median(micros)), percent(v.spread()), "-", "-", "-"}
 			if c.runs[0].Engine != s.driver.Name() {
 				p := compareRuns(s.driver.Name(), s.report.Runs, c.runs[0], i)
 				disturbed += p.disturbed
 				if len(p.ratios) > 0 {
 					row[3], row[4] = number(median(p.theirs)), percent(spreadOf(p.theirs))
-					row[5], row[6], row[7] = number(median(p.ours)), fmt.Sprintf("%.2f", p.ratio()), percent(spreadOf(p.ratios))
+					row[5], row[6], row[7] = number(median(p.ours)), fmt.Sprintf("%.2f",
+						p.ratio()), percent(spreadOf(p.ratios))
 				}
 			}
-			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"))
-			for _, f := range append([]figure{{"P50", quantileText("P50")}, {"P99", quantileText("P99")}}, extraFigures...) {
+			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"),
+				optional(st.DiskSize, 1<<20, "%.1f"))
+			for _, f := range append([]figure{{"P50", quantileText("P50")},
+				{"P99", quantileText("P99")}}, extraFigures...) {
 				row = append(row, f.text(v, &st))
 			}
 			rows = append(rows, append(row, dash(st.Published, "%.3f")))
@@ -119,13 +128,16 @@ func (s *session) peers(columns []column) {
 	}
 	s.group(columns, rows[1:])
 	printTable(s.out, trimColumns(rows))
-	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair (above 1: %s is faster).\n", ours, ours)
+	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair "+
+		"(above 1: %s is faster).\n", ours, ours)
 	fmt.Fprintln(s.out, spaceLegend)
 	if disturbed > 0 {
-		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; those are left out where quiet ones remain.\n", disturbed)
+		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; "+
+			"those are left out where quiet ones remain.\n", disturbed)
 	}
 	for _, e := range s.report.Engines {
-		fmt.Fprintf(s.out, "%s %s: a write without sync %s", e.Title, e.Version, durabilityText(e.Durability))
+		fmt.Fprintf(s.out, "%s %s: a write without sync %s", e.Title, e.Version,
+			durabilityText(e.Durability))
 		for _, n := range e.Notes {
 			fmt.Fprintf(s.out, "; %s", n)
 		}
@@ -134,7 +146,8 @@ func (s *session) peers(columns []column) {
 }
 
 // spaceLegend explains the columns of space.
-const spaceLegend = "MB on disk: live tables; peak MB and quiet MB: all files of the directory, at most and after the time to quiet."
+const spaceLegend = "MB on disk: live tables; peak MB and quiet MB: all files of the directory, " +
+	"at most and after the time to quiet."
 
 // group puts the engines of one step together. Rows are in the order of the
 // columns: all steps of one variant of one engine after another.
@@ -142,7 +155,9 @@ func (s *session) group(columns []column, rows [][]string) {
 	rank := map[*[]string]int{}
 	at := 0
 	for _, c := range columns {
-		first := slices.IndexFunc(columns, func(d column) bool { return sameVariant(c.runs[0], d.runs[0]) })
+		first := slices.IndexFunc(columns, func(d column) bool {
+			return sameVariant(c.runs[0], d.runs[0])
+		})
 		for i := range c.runs[0].Steps {
 			if len(c.series(i).steps) > 0 {
 				rank[&rows[at]] = first*1000 + i
@@ -166,7 +181,9 @@ func (s *session) group(columns []column, rows [][]string) {
 func trimColumns(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for j := range rows[0] {
-		if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[j] != "" && row[j] != "-" }) {
+		if !slices.ContainsFunc(rows[1:], func(row []string) bool {
+			return row[j] != "" && row[j] != "-"
+		}) {
 			continue
 		}
 		for i, row := range rows {

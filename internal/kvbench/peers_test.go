@@ -42,17 +42,20 @@ func (p peer) Options() []store.Option { return p.Model.Options()[:1] }
 func TestPeers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := t.TempDir()
-	file, page, tsv := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.tsv")
+	file, page, tsv := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html"), filepath.Join(
+		dir, "r.tsv")
 	var out, errs bytes.Buffer
 	code := Main([]string{
-		"--engine=all", "--rounds=2", "--num=2000", "--benchmarks=fillseq,readrandom,ycsba", "--cache_size=1MiB", "--quiet=0",
-		"--json", file, "--html", page, "--tsv", tsv,
+		"--engine=all", "--rounds=2", "--num=2000", "--benchmarks=fillseq,readrandom,ycsba",
+		"--cache_size=1MiB", "--quiet=0", "--json", file, "--html", page, "--tsv", tsv,
 	}, &out, &errs, newEngine(), peer{storetest.NewModel()})
 	if code != 0 {
 		t.Fatalf("exit %d: %s%s", code, errs.String(), out.String())
 	}
 	for _, want := range []string{
-		"Peer goes without (block_size=4096 ", "benchmark   engine  micros/op", "\nPeer 1.0: a write without sync is lost when the process is killed (in process); made for a test\n",
+		"Peer goes without (block_size=4096 ", "benchmark   engine  micros/op",
+		"\nPeer 1.0: a write without sync is lost when the process is killed (in process); made " +
+			"for a test\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -65,11 +68,13 @@ func TestPeers(t *testing.T) {
 	var order []string
 	for _, run := range r.Runs {
 		order = append(order, run.Engine)
-		if len(run.Steps) != 3 || *run.Steps[1].Found != 2000 || len(run.Steps[0].Samples) == 0 || run.Steps[0].DiskPeak == nil {
+		if len(run.Steps) != 3 || *run.Steps[1].Found != 2000 || len(run.Steps[0].Samples) == 0 ||
+			run.Steps[0].DiskPeak == nil {
 			t.Errorf("%+v", run)
 		}
 	}
-	if got := strings.Join(order, " "); got != "loam peer peer loam" || len(r.Engines) != 2 || r.Engines[1].Notes == nil {
+	if got := strings.Join(order, " "); got != "loam peer peer loam" || len(r.Engines) != 2 ||
+		r.Engines[1].Notes == nil {
 		t.Errorf("%s, %+v", got, r.Engines)
 	}
 	for name, want := range map[string]string{page: "<svg", tsv: "ops_sec\tmb_sec\tlsm_sz"} {
@@ -95,7 +100,8 @@ func TestPeers(t *testing.T) {
 	}
 
 	out.Reset()
-	if code := Main([]string{"compare", file, file}, &out, &errs, newEngine()); code != 0 || strings.Count(out.String(), "  1.000") < 6 {
+	if code := Main([]string{"compare", file, file}, &out, &errs, newEngine()); code != 0 ||
+		strings.Count(out.String(), "  1.000") < 6 {
 		t.Errorf("compare: exit %d\n%s", code, out.String())
 	}
 	if code := Main([]string{"compare", file, tsv}, &out, &errs, newEngine()); code != exitUsage {
@@ -109,7 +115,8 @@ func TestCompareByName(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, benchmarks string) string {
 		file := filepath.Join(dir, name)
-		if code, _, errs := invoke(t, newEngine(), "--num=10", "--benchmarks="+benchmarks, "--json="+file); code != exitOK {
+		if code, _, errs := invoke(t, newEngine(), "--num=10", "--benchmarks="+benchmarks,
+			"--json="+file); code != exitOK {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		return file
@@ -120,18 +127,21 @@ func TestCompareByName(t *testing.T) {
 	if code := Main([]string{"compare", a, b}, &out, &errs, newEngine()); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs.String())
 	}
-	if n := strings.Count(out.String(), "readrandom"); n != 2 || !strings.Contains(out.String(), "fillseq") || strings.Contains(out.String(), "readseq") {
+	if n := strings.Count(out.String(), "readrandom"); n != 2 ||
+		!strings.Contains(out.String(), "fillseq") || strings.Contains(out.String(), "readseq") {
 		t.Errorf("%s", out.String())
 	}
 }
 
 func TestCompareRuns(t *testing.T) {
 	run := func(engine, pair string, round int, busy, us float64) *Run {
-		return &Run{Engine: engine, Pair: pair, Round: round, Busy: busy, Steps: []Step{{Name: "x", MicrosPerOp: us}}}
+		return &Run{Engine: engine, Pair: pair, Round: round, Busy: busy,
+			Steps: []Step{{Name: "x", MicrosPerOp: us}}}
 	}
 	all := []*Run{
-		run("a", "b", 1, 0, 1), run("b", "a", 1, 0, 2), run("b", "a", 2, 0, 6), run("a", "b", 2, 0, 2),
-		run("a", "c", 1, 0, 5), run("c", "a", 1, 0, 5), run("a", "b", 3, 0.9, 1), run("b", "a", 3, 0, 50),
+		run("a", "b", 1, 0, 1), run("b", "a", 1, 0, 2), run("b", "a", 2, 0, 6),
+		run("a", "b", 2, 0, 2), run("a", "c", 1, 0, 5), run("c", "a", 1, 0, 5),
+		run("a", "b", 3, 0.9, 1), run("b", "a", 3, 0, 50),
 	}
 	v := compareRuns("a", all, all[1], 0)
 	if v.ratio() != 2.5 || median(v.ours) != 1.5 || v.disturbed != 1 || spreadOf(v.ratios) != 40 {
@@ -147,8 +157,10 @@ func TestFollowed(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	file := filepath.Join(t.TempDir(), "r.json")
 	var out, errs bytes.Buffer
-	code := Main([]string{"--num=3000", "--benchmarks=fillseq,overwritefollowed,readseq", "--json", file, "--progress=never"}, &out, &errs, loam.Drivers()...)
-	if code != 0 || !strings.Contains(out.String(), "(follower behind by P50: ") && !strings.Contains(out.String(), "(the follower caught up at the end only)") {
+	code := Main([]string{"--num=3000", "--benchmarks=fillseq,overwritefollowed,readseq", "--json",
+		file, "--progress=never"}, &out, &errs, loam.Drivers()...)
+	if code != 0 || !strings.Contains(out.String(), "(follower behind by P50: ") &&
+		!strings.Contains(out.String(), "(the follower caught up at the end only)") {
 		t.Fatalf("exit %d, %s%s", code, errs.String(), out.String())
 	}
 	r, err := readReport(file)
@@ -167,8 +179,10 @@ func TestFollowed(t *testing.T) {
 func TestSharedBesidePeers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out, errs bytes.Buffer
-	code := Main([]string{"--engine=all", "budget=2000", "--quiet=0", "--progress=never"}, &out, &errs, newEngine(), peer{storetest.NewModel()})
-	if code != 0 || !regexp.MustCompile(`benchmark +engine +micros/op .* P50 +P99 `).MatchString(out.String()) {
+	code := Main([]string{"--engine=all", "budget=2000", "--quiet=0", "--progress=never"}, &out,
+		&errs, newEngine(), peer{storetest.NewModel()})
+	if code != 0 || !regexp.MustCompile(`benchmark +engine +micros/op .* P50 +P99 `).MatchString(
+		out.String()) {
 		t.Errorf("exit %d: %s%s", code, errs.String(), out.String())
 	}
 }

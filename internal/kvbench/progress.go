@@ -91,7 +91,8 @@ func (b *bar) draw(now time.Time) {
 		b.live, b.since, b.before = live, now, done
 	}
 	place := b.place.Load()
-	fmt.Fprintf(b.w, "\r\x1b[K[%d/%d] %s", place>>32, place&0xffffffff, barText(live.Name, done, live.Total, done-b.before, now.Sub(b.since)))
+	fmt.Fprintf(b.w, "\r\x1b[K[%d/%d] %s", place>>32, place&0xffffffff,
+		barText(live.Name, done, live.Total, done-b.before, now.Sub(b.since)))
 	b.drawn = true
 }
 
@@ -104,7 +105,8 @@ func barText(name string, done, total, moved int64, elapsed time.Duration) strin
 	}
 	part := min(float64(done)/float64(total), 1)
 	full := int(part * width)
-	text := fmt.Sprintf("%-12s [%s%s] %3.0f%%", name, strings.Repeat("=", full), strings.Repeat(" ", width-full), part*100)
+	text := fmt.Sprintf("%-12s [%s%s] %3.0f%%", name, strings.Repeat("=", full),
+		strings.Repeat(" ", width-full), part*100)
 	if moved > 0 && elapsed > 0 {
 		each := elapsed / time.Duration(moved)
 		left := time.Duration(float64(total-done) * float64(elapsed) / float64(moved))

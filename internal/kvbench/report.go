@@ -37,8 +37,9 @@ type Engine struct {
 	Title      string           `json:"title"`
 	Version    string           `json:"version"`
 	Durability store.Durability `json:"durability_without_sync"`
-	Format     string           `json:"format,omitempty"` // of new databases, unless a run's settings say otherwise
-	Notes      []string         `json:"notes,omitempty"`
+	// of new databases, unless a run's settings say otherwise
+	Format string   `json:"format,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
 }
 
 // Run is one database from its beginning to its end.
@@ -62,10 +63,11 @@ type Run struct {
 	Seed             uint32          `json:"seed"`
 	Sync             bool            `json:"sync"`
 	Load             float64         `json:"load_before"`
-	Busy             float64         `json:"busy_before"`                  // cores at work for others just before; negative: unknown
-	MemoryLimit      int64           `json:"memory_limit_bytes,omitempty"` // of the cgroup it ran in
-	MemoryPeak       int64           `json:"memory_peak_bytes,omitempty"`  // of the cgroup, page cache included
-	Steps            []Step          `json:"steps"`
+	// cores at work for others just before; negative: unknown
+	Busy        float64 `json:"busy_before"`
+	MemoryLimit int64   `json:"memory_limit_bytes,omitempty"` // of the cgroup it ran in
+	MemoryPeak  int64   `json:"memory_peak_bytes,omitempty"`  // of the cgroup, page cache included
+	Steps       []Step  `json:"steps"`
 }
 
 // Step is one benchmark. What is not known is left out.
@@ -97,18 +99,21 @@ type Step struct {
 	CacheHits    *int64   `json:"cache_hits,omitempty"`
 	CacheMisses  *int64   `json:"cache_misses,omitempty"`
 	DiskSize     *int64   `json:"disk_size_bytes,omitempty"`
-	DiskPeak     *int64   `json:"disk_peak_bytes,omitempty"`  // of the directory, all files
-	DiskQuiet    *int64   `json:"disk_quiet_bytes,omitempty"` // of the directory, after the time to quiet
-	Tables       *int64   `json:"tables,omitempty"`
-	Debt         *int64   `json:"compaction_debt_bytes,omitempty"`
-	Comparisons  *int64   `json:"comparisons,omitempty"`
-	Latency      *Latency `json:"latency_ns,omitempty"`
-	Lag          *Latency `json:"follower_lag_ns,omitempty"`  // at each catch-up
-	Resident     *int64   `json:"resident_bytes,omitempty"`   // at most, over what it was before databases that share memory
-	Shared       int64    `json:"shared_bytes,omitempty"`     // the memory that they share
-	Quiet        *float64 `json:"seconds_to_quiet,omitempty"` // CPU, bytes and size are then those at rest
-	Samples      []Sample `json:"samples,omitempty"`
-	Published    float64  `json:"published_micros_per_op,omitempty"`
+	DiskPeak     *int64   `json:"disk_peak_bytes,omitempty"` // of the directory, all files
+	// of the directory, after the time to quiet
+	DiskQuiet   *int64   `json:"disk_quiet_bytes,omitempty"`
+	Tables      *int64   `json:"tables,omitempty"`
+	Debt        *int64   `json:"compaction_debt_bytes,omitempty"`
+	Comparisons *int64   `json:"comparisons,omitempty"`
+	Latency     *Latency `json:"latency_ns,omitempty"`
+	Lag         *Latency `json:"follower_lag_ns,omitempty"` // at each catch-up
+	// at most, over what it was before databases that share memory
+	Resident *int64 `json:"resident_bytes,omitempty"`
+	Shared   int64  `json:"shared_bytes,omitempty"` // the memory that they share
+	// CPU, bytes and size are then those at rest
+	Quiet     *float64 `json:"seconds_to_quiet,omitempty"`
+	Samples   []Sample `json:"samples,omitempty"`
+	Published float64  `json:"published_micros_per_op,omitempty"`
 }
 
 // Latency is of single operations, the clock included, or of the named unit; in nanoseconds.
@@ -130,7 +135,8 @@ func newReport(drivers []store.Driver, e machine.Environment, args []string) Rep
 		Runs:        []*Run{},
 	}
 	for _, d := range drivers {
-		e := Engine{Name: d.Name(), Title: d.Title(), Version: d.Version(), Durability: d.Durability()}
+		e := Engine{Name: d.Name(), Title: d.Title(), Version: d.Version(),
+			Durability: d.Durability()}
 		for _, o := range d.Options() {
 			if o.Name == formatOption {
 				e.Format = o.Default
@@ -190,10 +196,10 @@ func newRun(p *plan) *Run {
 
 func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 	s := Step{
-		Name: res.Name, Start: started.Format(time.RFC3339Nano), Skipped: res.Skipped, Text: res.Text, Message: res.Message,
-		Threads: res.Threads, Ops: res.Ops, Bytes: res.Bytes, Background: res.BackgroundOps, Conflicts: res.Conflicts,
-		Seconds:      round(res.Elapsed.Seconds()),
-		MicrosPerOp:  round(res.MicrosPerOp()),
+		Name: res.Name, Start: started.Format(time.RFC3339Nano), Skipped: res.Skipped,
+		Text: res.Text, Message: res.Message, Threads: res.Threads, Ops: res.Ops, Bytes: res.Bytes,
+		Background: res.BackgroundOps, Conflicts: res.Conflicts,
+		Seconds: round(res.Elapsed.Seconds()), MicrosPerOp: round(res.MicrosPerOp()),
 		OpsPerSecond: round(res.OpsPerSecond()),
 		MBPerSecond:  round(res.MBPerSecond()),
 		CPUUser:      round(res.CPUUser.Seconds()),
@@ -211,7 +217,8 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		s.Found, s.Asked = &res.Found, &res.Asked
 	}
 	if m := res.Metrics; m != nil {
-		s.WAL, s.Flush, s.Compaction = known(m.WALBytes), known(m.FlushBytes), known(m.CompactionBytes)
+		s.WAL, s.Flush, s.Compaction = known(m.WALBytes), known(m.FlushBytes), known(
+			m.CompactionBytes)
 		s.CacheHits, s.CacheMisses = known(m.CacheHits), known(m.CacheMisses)
 		s.DiskSize, s.Tables, s.Debt = known(m.DiskSize), known(m.Tables), known(m.Debt)
 		if m.Stall != store.Unknown {
@@ -267,7 +274,8 @@ type Sample struct {
 }
 
 func newSample(s *runner.Sample) Sample {
-	out := Sample{Seconds: round(s.At.Seconds()), Ops: s.Ops, Debt: known(s.Metrics.Debt), Size: known(s.Metrics.DiskSize), Levels: s.Metrics.Levels}
+	out := Sample{Seconds: round(s.At.Seconds()), Ops: s.Ops, Debt: known(s.Metrics.Debt),
+		Size: known(s.Metrics.DiskSize), Levels: s.Metrics.Levels}
 	if s.Metrics.Stall != store.Unknown {
 		stall := round(s.Metrics.Stall.Seconds())
 		out.Stall = &stall
@@ -282,7 +290,8 @@ func (r *Report) json() ([]byte, error) {
 
 // checkReports fails if a file that is written at the end of the run could not be.
 func (c *command) checkReports() error {
-	for _, r := range []struct{ flag, file string }{{"json", c.json}, {"html", c.html}, {"tsv", c.tsv}} {
+	for _, r := range []struct{ flag, file string }{{"json", c.json}, {"html", c.html},
+		{"tsv", c.tsv}} {
 		if r.file == "" {
 			continue
 		}

@@ -32,7 +32,8 @@ type session struct {
 }
 
 func newSession(c *command, dir string, stdout, stderr io.Writer) *session {
-	return &session{c: c, drivers: c.drivers, driver: c.drivers[0], dir: dir, out: stdout, errs: stderr}
+	return &session{c: c, drivers: c.drivers, driver: c.drivers[0], dir: dir, out: stdout,
+		errs: stderr}
 }
 
 // plan is one database of one engine from its beginning to its end: a variant
@@ -69,7 +70,8 @@ func (s *session) writeReports() error {
 	for _, f := range []struct {
 		flag, file string
 		render     func(*Report) ([]byte, error)
-	}{{"json", s.c.json, (*Report).json}, {"html", s.c.html, (*Report).page}, {"tsv", s.c.tsv, (*Report).tsv}} {
+	}{{"json", s.c.json, (*Report).json}, {"html", s.c.html, (*Report).page}, {"tsv", s.c.tsv,
+		(*Report).tsv}} {
 		if f.file == "" {
 			continue
 		}
@@ -103,7 +105,8 @@ func (s *session) runPlain(ctx context.Context) error {
 	if len(names) == 0 {
 		names = workload.DefaultSteps
 	}
-	p := plan{driver: s.driver, params: s.c.params, settings: slices.Concat(s.matched(&s.c.params), s.c.settings)}
+	p := plan{driver: s.driver, params: s.c.params, settings: slices.Concat(s.matched(&s.c.params),
+		s.c.settings)}
 	for _, n := range names {
 		p.steps = append(p.steps, step{bench: n})
 	}
@@ -199,9 +202,11 @@ func (s *session) planOf(e chosen, v variant) plan {
 	case e.num > 0:
 		p.params.Num = e.num * int64(max(v.scale, 1))
 	case !s.c.given["num"]:
-		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale*max(v.scale, 1))), 1)
+		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale*max(v.scale, 1))),
+			1)
 	}
-	if v.scale > 0 && p.params.Num != e.experiment.num*int64(v.scale) { // published for another size
+	// published for another size
+	if v.scale > 0 && p.params.Num != e.experiment.num*int64(v.scale) {
 		p.steps = steps(names(p.steps)...)
 	}
 	if e.adjust != nil {
@@ -284,7 +289,8 @@ func (s *session) pass(ctx context.Context, p *plan) (*Run, error) {
 			if err != nil {
 				return nil, err
 			}
-			f, err := follower.Start(program, follower.Task{Engine: p.driver.Name(), Dir: dir, Settings: c.Settings}, s.errs)
+			f, err := follower.Start(program, follower.Task{Engine: p.driver.Name(), Dir: dir,
+				Settings: c.Settings}, s.errs)
 			if err != nil {
 				return nil, err
 			}

@@ -134,7 +134,9 @@ func (s *session) wide(c *column) {
 // times faster it is than the published one.
 func (s *session) beside(columns []column) {
 	first := columns[0].runs[0].Steps
-	if len(columns) > 2 || slices.ContainsFunc(columns, func(c column) bool { return timed(c.runs[0].Steps) }) {
+	if len(columns) > 2 || slices.ContainsFunc(columns, func(c column) bool {
+		return timed(c.runs[0].Steps)
+	}) {
 		s.stacked(columns)
 		return
 	}
@@ -199,7 +201,9 @@ var extraFigures = []figure{
 	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
 	{"lag P50 ms", lagText("P50")},
 	{"lag P99 ms", lagText("P99")},
-	{"resident MB", func(_ series, st *Step) string { return optional(st.Resident, 1<<20, "%.1f") }},
+	{"resident MB", func(_ series, st *Step) string {
+		return optional(st.Resident, 1<<20, "%.1f")
+	}},
 }
 
 // lagText is a percentile of how far a follower was behind.
@@ -218,7 +222,9 @@ var stackedFigures = []figure{
 	{"CPU us/op", at(cpuMicros, "%.3f")},
 	{"seconds", at(func(s *Step) float64 { return s.Seconds }, "%.2f")},
 	{"published", func(_ series, st *Step) string { return dash(st.Published, "%.3f") }},
-	{"times", func(v series, st *Step) string { return timesFaster(st.Published, v.median(micros)) }},
+	{"times", func(v series, st *Step) string {
+		return timesFaster(st.Published, v.median(micros))
+	}},
 	{"P50", quantileText("P50")},
 	{"P99", quantileText("P99")},
 	tailFigures[0], tailFigures[1], tailFigures[2],

@@ -13,15 +13,18 @@ import (
 // sweeps are the experiments that vary one thing.
 var sweeps = []experiment{
 	{
-		name:   "scale",
-		title:  "the cost of a write as the database grows",
-		doc:    "fillrandom and reads of 1, 10 and 100 million entries",
-		source: "fillrandom on 24 cores: 5.2 us for 10 million entries, 6.0 for 100 million, 10.3 for 1,000 million",
-		num:    1_000_000, matched: true,
+		name:  "scale",
+		title: "the cost of a write as the database grows",
+		doc:   "fillrandom and reads of 1, 10 and 100 million entries",
+		source: "fillrandom on 24 cores: 5.2 us for 10 million entries, 6.0 for 100 million, " +
+			"10.3 for 1,000 million",
+		num: 1_000_000, matched: true,
 		variants: []variant{
-			scaleVariant("smallest", 1, 0), scaleVariant("10 times", 10, 5.2), scaleVariant("100 times", 100, 6.0),
+			scaleVariant("smallest", 1, 0), scaleVariant("10 times", 10, 5.2),
+			scaleVariant("100 times", 100, 6.0),
 		},
-		notes: []string{"scale=N makes N the smallest size; the published figures stand beside their own sizes only."},
+		notes: []string{"scale=N makes N the smallest size; the published figures stand beside " +
+			"their own sizes only."},
 	},
 	{
 		name:   "cache",
@@ -31,8 +34,10 @@ var sweeps = []experiment{
 		num:    1_000_000,
 		adjust: func(p *runner.Params) { p.Keys.Style, p.NamedValues = workload.Named, true },
 		variants: []variant{
-			{name: "8 MB", settings: set("cache_size", "8MiB"), steps: []step{{"fillseq", 0}, {"readrandom", 9.8}, {"readrandom", 0}}},
-			{name: "100 MB", settings: set("cache_size", "100MiB"), steps: []step{{"fillseq", 0}, {"readrandom", 4.8}, {"readrandom", 0}}},
+			{name: "8 MB", settings: set("cache_size", "8MiB"),
+				steps: []step{{"fillseq", 0}, {"readrandom", 9.8}, {"readrandom", 0}}},
+			{name: "100 MB", settings: set("cache_size", "100MiB"),
+				steps: []step{{"fillseq", 0}, {"readrandom", 4.8}, {"readrandom", 0}}},
 		},
 	},
 	{
@@ -41,14 +46,17 @@ var sweeps = []experiment{
 		doc:    "writes synced every 1, 10, 100 times, and never",
 		source: "a million writes in more than 90 s, 12 s, 5 s and 3 s",
 		num:    1_000_000, matched: true,
-		variants: []variant{syncVariant(1, 90), syncVariant(10, 12), syncVariant(100, 5), syncVariant(0, 3)},
+		variants: []variant{syncVariant(1, 90), syncVariant(10, 12), syncVariant(100, 5),
+			syncVariant(0, 3)},
 	},
 	{
 		name:  "batch",
 		title: "writes in batches of 1 to 1,000 entries",
 		doc:   "fillseq and fillrandom in batches of 1, 2, 5, 10, 100, 1,000",
 		num:   1_000_000, matched: true,
-		variants: sweep("batches of %d", func(n int, p *runner.Params) { p.Batch = n }, []string{"fillseq", "fillrandom"}, 1, 2, 5, 10, 100, 1000),
+		variants: sweep("batches of %d", func(n int, p *runner.Params) {
+			p.Batch = n
+		}, []string{"fillseq", "fillrandom"}, 1, 2, 5, 10, 100, 1000),
 	},
 	{
 		name:  "compression",
@@ -64,8 +72,9 @@ var sweeps = []experiment{
 	{
 		name:  "blocksize",
 		title: "blocks of 4, 8 and 16 KiB, as in RocksDB's benchmark tables",
-		doc:   "bulkload, overwrite, readwhilewriting, readrandom with blocks of 4, 8, 16 KiB, and percentiles",
-		num:   10_000_000, matched: true,
+		doc: "bulkload, overwrite, readwhilewriting, readrandom with blocks of 4, 8, 16 KiB, " +
+			"and percentiles",
+		num: 10_000_000, matched: true,
 		adjust: func(p *runner.Params) { p.Histogram = true },
 		variants: []variant{
 			optionVariant("4 KiB", set("block_size", "4096"), blockSteps...),
@@ -91,11 +100,13 @@ var sweeps = []experiment{
 		doc:   "writes and reads by 1, 2, 4, 8 threads",
 		num:   1_000_000, matched: true,
 		variants: sweep("%d threads", func(n int, p *runner.Params) { p.Threads = n },
-			[]string{"fillseq", "fillrandom", "readrandom", "readrandom", "multireadrandom", "seekrandom", "readseq"}, 1, 2, 4, 8),
+			[]string{"fillseq", "fillrandom", "readrandom", "readrandom", "multireadrandom",
+				"seekrandom", "readseq"}, 1, 2, 4, 8),
 	},
 	{
-		name:   "stalls",
-		title:  "how long single writes take: at full speed, at half of it, beside a compaction of everything",
+		name: "stalls",
+		title: "how long single writes take: at full speed, at half of it, beside a compaction " +
+			"of everything",
 		doc:    "percentiles of writes at full and half speed, and beside compactions",
 		num:    4_000_000,
 		adjust: func(p *runner.Params) { p.Histogram = true },
@@ -105,14 +116,17 @@ var sweeps = []experiment{
 		},
 	},
 	{
-		name:  "budget",
-		title: "four databases that share 256 MiB: what the process takes, and a quiet one beside one that is loaded",
-		doc:   "databases that share memory: resident set, and percentiles of a quiet one alone and beside a load",
-		num:   4_000_000,
+		name: "budget",
+		title: "four databases that share 256 MiB: what the process takes, and a quiet one " +
+			"beside one that is loaded",
+		doc: "databases that share memory: resident set, and percentiles of a quiet one alone " +
+			"and beside a load",
+		num: 4_000_000,
 		variants: []variant{
 			{name: "%s's defaults", steps: steps("budget", "quietshared", "quietwhileloading")},
 		},
-		notes: []string{"resident MB: by how much the resident set of the process grew at most; the databases share 256 MB."},
+		notes: []string{"resident MB: by how much the resident set of the process grew at most; " +
+			"the databases share 256 MB."},
 	},
 	{
 		name:  "sustained",
@@ -126,17 +140,20 @@ var sweeps = []experiment{
 			p.Timeline = true
 		},
 		variants: []variant{
-			{name: "LevelDB's defaults", settings: leveldbSettings, steps: steps("bulkload", "overwrite")},
+			{name: "LevelDB's defaults", settings: leveldbSettings,
+				steps: steps("bulkload", "overwrite")},
 			{name: "%s's defaults", steps: steps("bulkload", "overwrite")},
 		},
 	},
 }
 
 var (
-	stallSteps       = steps("filluniquerandom", "overwrite", "overwritehalf", "overwritewhilecompacting")
-	compressionSteps = []string{"fillseq", "fillrandom", "compact", "readrandom", "readrandom", "readseq"}
-	blockSteps       = []string{"bulkload", "overwrite", "readwhilewriting", "readrandom"}
-	fileSteps        = []string{"filluniquerandom", "readrandom", "overwrite", "compact", "readrandom"}
+	stallSteps = steps("filluniquerandom", "overwrite", "overwritehalf",
+		"overwritewhilecompacting")
+	compressionSteps = []string{"fillseq", "fillrandom", "compact", "readrandom", "readrandom",
+		"readseq"}
+	blockSteps = []string{"bulkload", "overwrite", "readwhilewriting", "readrandom"}
+	fileSteps  = []string{"filluniquerandom", "readrandom", "overwrite", "compact", "readrandom"}
 )
 
 func set(name, value string) []store.Setting { return []store.Setting{{Name: name, Value: value}} }
@@ -150,7 +167,8 @@ func steps(names ...string) []step {
 }
 
 func scaleVariant(name string, factor, published float64) variant {
-	return variant{name: name, scale: factor, steps: []step{{"fillrandom", published}, {"readrandom", 0}, {"seekrandom", 0}, {"readseq", 0}}}
+	return variant{name: name, scale: factor, steps: []step{{"fillrandom", published},
+		{"readrandom", 0}, {"seekrandom", 0}, {"readseq", 0}}}
 }
 
 func syncVariant(every int64, published float64) variant {
@@ -158,7 +176,8 @@ func syncVariant(every int64, published float64) variant {
 	if every > 0 {
 		name = "every " + strconv.FormatInt(every, 10)
 	}
-	return variant{name: name, steps: []step{{"fillrandom", published}}, adjust: func(p *runner.Params) { p.SyncEvery = every }}
+	return variant{name: name, steps: []step{{"fillrandom", published}},
+		adjust: func(p *runner.Params) { p.SyncEvery = every }}
 }
 
 func optionVariant(name string, settings []store.Setting, names ...string) variant {
@@ -166,10 +185,12 @@ func optionVariant(name string, settings []store.Setting, names ...string) varia
 }
 
 // sweep makes a variant for each number.
-func sweep(format string, apply func(n int, p *runner.Params), names []string, numbers ...int) []variant {
+func sweep(format string, apply func(n int, p *runner.Params), names []string,
+	numbers ...int) []variant {
 	all := make([]variant, len(numbers))
 	for i, n := range numbers {
-		all[i] = variant{name: fmt.Sprintf(format, n), steps: steps(names...), adjust: func(p *runner.Params) { apply(n, p) }}
+		all[i] = variant{name: fmt.Sprintf(format, n), steps: steps(names...),
+			adjust: func(p *runner.Params) { apply(n, p) }}
 	}
 	return all
 }

@@ -53,8 +53,9 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 		return nil, runner.ErrInterrupted
 	}
 	t := task{
-		Engine: p.driver.Name(), Pair: p.pair, Dir: filepath.Join(s.dir, p.driver.Name()), Keep: s.c.db != "", Progress: s.c.progress,
-		Experiment: p.experiment, Variant: p.variant, Round: p.round, Params: p.params, Settings: p.settings, Ignored: p.ignored,
+		Engine: p.driver.Name(), Pair: p.pair, Dir: filepath.Join(s.dir, p.driver.Name()),
+		Keep: s.c.db != "", Progress: s.c.progress, Experiment: p.experiment, Variant: p.variant,
+		Round: p.round, Params: p.params, Settings: p.settings, Ignored: p.ignored,
 	}
 	if !s.apart() {
 		t.Dir = s.dir
@@ -103,9 +104,11 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 	case err != nil:
 		return nil, err
 	case o.Run == nil && group != nil && group.Killed():
-		return nil, fmt.Errorf("%s: killed for taking more than the %d MB of --memory", p.driver.Name(), s.c.memory>>20)
+		return nil, fmt.Errorf("%s: killed for taking more than the %d MB of --memory",
+			p.driver.Name(), s.c.memory>>20)
 	case o.Run == nil && o.Code == exitOK: // it ended before it could say why
-		return nil, fmt.Errorf("%s: %w", p.driver.Name(), errors.Join(runErr, errors.New("no result")))
+		return nil,
+			fmt.Errorf("%s: %w", p.driver.Name(), errors.Join(runErr, errors.New("no result")))
 	}
 	if o.Run != nil {
 		if group != nil {
@@ -156,7 +159,8 @@ func (e coded) Error() string { return e.text }
 func (e coded) Unwrap() error { return e.kind }
 
 // runTask is the other end of runApart.
-func runTask(ctx context.Context, file string, stdout, stderr io.Writer, drivers []store.Driver) int {
+func runTask(ctx context.Context, file string, stdout, stderr io.Writer,
+	drivers []store.Driver) int {
 	var t task
 	b, err := os.ReadFile(file)
 	if err == nil {
@@ -181,8 +185,8 @@ func runTask(ctx context.Context, file string, stdout, stderr io.Writer, drivers
 	s.bar = newBar(stderr, t.Progress)
 	defer s.bar.close()
 	p := plan{
-		driver: s.driver, pair: t.Pair, experiment: t.Experiment, variant: t.Variant, round: t.Round,
-		params: t.Params, settings: t.Settings, ignored: t.Ignored,
+		driver: s.driver, pair: t.Pair, experiment: t.Experiment, variant: t.Variant,
+		round: t.Round, params: t.Params, settings: t.Settings, ignored: t.Ignored,
 	}
 	for i, name := range t.Steps {
 		p.steps = append(p.steps, step{name, t.Published[i]})

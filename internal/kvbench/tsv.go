@@ -8,13 +8,14 @@ import (
 
 // tsvColumns are those of RocksDB's benchmark.sh, in its order.
 var tsvColumns = []string{
-	"ops_sec", "mb_sec", "lsm_sz", "blob_sz", "c_wgb", "w_amp", "c_mbps", "c_wsecs", "c_csecs", "b_rgb", "b_wgb",
-	"usec_op", "p50", "p99", "p99.9", "p99.99", "pmax", "uptime", "stall%", "Nstall", "u_cpu", "s_cpu", "rss",
-	"test", "date", "version", "job_id", "githash",
+	"ops_sec", "mb_sec", "lsm_sz", "blob_sz", "c_wgb", "w_amp", "c_mbps", "c_wsecs", "c_csecs",
+	"b_rgb", "b_wgb", "usec_op", "p50", "p99", "p99.9", "p99.99", "pmax", "uptime", "stall%",
+	"Nstall", "u_cpu", "s_cpu", "rss", "test", "date", "version", "job_id", "githash",
 }
 
-// tsv renders a line for each step with RocksDB's columns; what is not known is
-// NA, as are the columns of blob files (blob_sz, b_rgb, b_wgb). Times are microseconds, sizes GB as benchmark.sh writes them.
+// tsv renders a line for each step with RocksDB's columns; what is not known is NA, as are the
+// columns of blob files (blob_sz, b_rgb, b_wgb). Times are microseconds, sizes GB as benchmark.sh
+// writes them.
 func (r *Report) tsv() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(strings.Join(tsvColumns, "\t") + "\n")
@@ -33,7 +34,9 @@ func (r *Report) tsv() ([]byte, error) {
 				continue
 			}
 			row := st.tsvRow()
-			row = append(row, fmt.Sprintf("%s.t%d", st.Name, st.Threads), st.Start, versions[run.Engine], strings.ReplaceAll(job, "\t", " "), orNA(r.Environment.Commit))
+			row = append(row, fmt.Sprintf("%s.t%d", st.Name, st.Threads), st.Start,
+				versions[run.Engine], strings.ReplaceAll(job, "\t", " "),
+				orNA(r.Environment.Commit))
 			b.WriteString(strings.Join(row, "\t") + "\n")
 		}
 	}
@@ -49,8 +52,9 @@ func (st *Step) tsvRow() []string {
 	}
 	row := []string{
 		fmt.Sprintf("%.0f", st.OpsPerSecond), fmt.Sprintf("%.1f", st.MBPerSecond),
-		na(st.DiskSize, gb, "%.3fGB"), "NA", na(st.Compaction, gb, "%.3f"), orNA(st.amplification("%.1f")), rate, "NA", "NA",
-		"NA", "NA", fmt.Sprintf("%.3f", st.MicrosPerOp),
+		na(st.DiskSize, gb, "%.3fGB"), "NA", na(st.Compaction, gb, "%.3f"),
+		orNA(st.amplification("%.1f")), rate, "NA", "NA", "NA", "NA",
+		fmt.Sprintf("%.3f", st.MicrosPerOp),
 	}
 	for _, q := range []string{"P50", "P99", "P99.9", "P99.99"} {
 		row = append(row, st.quantile(q))
@@ -63,7 +67,8 @@ func (st *Step) tsvRow() []string {
 		share = fmt.Sprintf("%.1f", *st.Stall*100/st.Seconds)
 	}
 	return append(row, longest, fmt.Sprintf("%.0f", st.Seconds), share, "NA",
-		fmt.Sprintf("%.1f", st.CPUUser), fmt.Sprintf("%.1f", st.CPUSystem), na(positive(st.MaxRSS), gb, "%.1fGB"))
+		fmt.Sprintf("%.1f", st.CPUUser), fmt.Sprintf("%.1f", st.CPUSystem),
+		na(positive(st.MaxRSS), gb, "%.1fGB"))
 }
 
 // amplification is bytes written to log and tables per byte of the caller's; ""

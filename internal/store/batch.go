@@ -31,7 +31,8 @@ func (b *Batch) plain() bool { return b.Home != nil && b.Home.ID() == base.Defau
 
 // TooLarge is the error for contents that no batch holds: n bytes of it.
 func TooLarge(what string, n int) error {
-	return fmt.Errorf("%w: a %s of %d bytes; a batch holds at most %d", base.ErrTooLarge, what, n, int64(txn.MaxBatch))
+	return fmt.Errorf("%w: a %s of %d bytes; a batch holds at most %d", base.ErrTooLarge, what, n,
+		int64(txn.MaxBatch))
 }
 
 // fits reports whether n more bytes of keys and values fit. If not, Commit will fail with
@@ -291,7 +292,8 @@ func (k *Keyspace) checkKinds(b *Batch) error {
 
 // eachOf calls f for the operations of a kind in a batch, but for those on keyspaces that were
 // dropped meanwhile.
-func (k *Keyspace) eachOf(b *Batch, want base.Kind, f func(in *Keyspace, key, value []byte) error) error {
+func (k *Keyspace) eachOf(b *Batch, want base.Kind,
+	f func(in *Keyspace, key, value []byte) error) error {
 	for it := batchrepr.ReadDraft(b.Repr, k.ID()); ; {
 		id, kind, key, value, ok := it.Next()
 		if !ok {

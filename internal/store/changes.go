@@ -9,8 +9,8 @@ import (
 func (db *DB) feedEnv() feed.Env {
 	env := feed.Env{
 		FS: db.Opts.FS, Dir: db.Dir, Format: func() base.Format { return db.Opts.Format },
-		Visible: db.Shared.Seqs.Visible, Oldest: db.WAL.Oldest, Cuts: db.WAL.Cuts, Durable: db.durable, Synced: db.WAL.DurableOf,
-		Keyspace: func(id base.KeyspaceID) string {
+		Visible: db.Shared.Seqs.Visible, Oldest: db.WAL.Oldest, Cuts: db.WAL.Cuts,
+		Durable: db.durable, Synced: db.WAL.DurableOf, Keyspace: func(id base.KeyspaceID) string {
 			if k := db.KeyspaceByID(id); k != nil {
 				return k.Tree.Name()
 			}
@@ -41,8 +41,8 @@ func (db *DB) sync() error {
 	return err
 }
 
-// durable reports whether a record that ends there in a log survives a power cut: it is in tables, or
-// in a part of the logs that was synced.
+// durable reports whether a record that ends there in a log survives a power cut: it is in tables,
+// or in a part of the logs that was synced.
 func (db *DB) durable(log uint64, end int64) bool {
 	synced := db.WAL.Durable()
 	return log < db.Manifest.LogNum() || log < synced.Num || log == synced.Num && end <= synced.End

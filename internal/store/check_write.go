@@ -26,7 +26,8 @@ func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 // checkRange fails if a range starts behind its limit.
 func (k *Keyspace) checkRange(start, limit []byte) error {
 	if k.Tree.Comparer().Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q", base.ErrInvalidArgument, start, limit)
+		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q",
+			base.ErrInvalidArgument, start, limit)
 	}
 	return nil
 }
@@ -34,7 +35,8 @@ func (k *Keyspace) checkRange(start, limit []byte) error {
 // mergeable fails if the keyspace has no merge operator.
 func (k *Keyspace) mergeable() error {
 	if k.Tree.Merge() == nil {
-		return fmt.Errorf("%w: keyspace %q needs one in its options before Merge", base.ErrNoMergeOperator, k.Tree.Name())
+		return fmt.Errorf("%w: keyspace %q needs one in its options before Merge",
+			base.ErrNoMergeOperator, k.Tree.Name())
 	}
 	return nil
 }

@@ -86,19 +86,21 @@ func (db *DB) CopyStats() (checkpoints, backups CopyStats) {
 
 // Checkpoint copies the database into dir; see lsm.DB.Checkpoint.
 func (db *DB) Checkpoint(ctx context.Context, dir string) error {
-	return db.copy(&db.copies.checkpoints, func(src *backup.Source, ended func() error) (backup.Stats, error) {
-		return src.Checkpoint(dir, func() error {
-			if err := ended(); err != nil {
-				return err
-			}
-			return ctx.Err()
+	return db.copy(&db.copies.checkpoints,
+		func(src *backup.Source, ended func() error) (backup.Stats, error) {
+			return src.Checkpoint(dir, func() error {
+				if err := ended(); err != nil {
+					return err
+				}
+				return ctx.Err()
+			})
 		})
-	})
 }
 
 // Backup makes a backup of the database in a folder; see package lsm/backup.
 func (db *DB) Backup(f *backup.Folder, r *backup.Run) (info backup.Info, err error) {
-	err = db.copy(&db.copies.backups, func(src *backup.Source, ended func() error) (st backup.Stats, err error) {
+	err = db.copy(&db.copies.backups, func(src *backup.Source, ended func() error) (st backup.Stats,
+		err error) {
 		info, st, err = f.Create(src, r, ended)
 		return st, err
 	})
@@ -107,13 +109,15 @@ func (db *DB) Backup(f *backup.Folder, r *backup.Run) (info backup.Info, err err
 
 // copy runs f, which copies the database, and counts it in sum. ended tells f that the database
 // is being closed.
-func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error) (backup.Stats, error)) (err error) {
+func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error) (backup.Stats,
+	error)) (err error) {
 	if err := db.copies.begin(); err != nil {
 		return err
 	}
 	defer db.copies.ended.Done()
 	if db.Follower != nil {
-		return fmt.Errorf("%w: a follower cannot be copied, as its files are another process's: copy the database there", base.ErrReadOnly)
+		return fmt.Errorf("%w: a follower cannot be copied, as its files are another process's: "+
+			"copy the database there", base.ErrReadOnly)
 	}
 	if err := db.Health.Failed(); err != nil {
 		return err
@@ -134,18 +138,21 @@ func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error
 // source is the database as one that is copied.
 func (db *DB) source() *backup.Source {
 	s := &backup.Source{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
-		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Clock: db.Shared.Seqs.Clock.Stored, Warn: db.Health.Warn,
-		KeepKeyspaces: db.KeepKeyspaces, HoldLogs: db.WAL.Hold,
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer,
+		Comparers: db.Opts.Comparers, Files: db.Shared.Files, Logs: db.logs,
+		SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Clock: db.Shared.Seqs.Clock.Stored,
+		Warn: db.Health.Warn, KeepKeyspaces: db.KeepKeyspaces, HoldLogs: db.WAL.Hold,
 	}
 	if db.Opts.ReadOnly {
-		s.Logs, s.SyncFull, s.HoldLogs = db.logFiles, func(uint64) bool { return false }, func() func() { return func() {} }
+		s.Logs, s.SyncFull, s.HoldLogs = db.logFiles, func(uint64) bool {
+			return false
+		}, func() func() { return func() {} }
 	}
 	return s
 }
 
-// maxCopiedLog is the size in bytes above which the current log is not copied for a checkpoint:
-// the next log begins, and the full one is linked. So a checkpoint reads and writes no memtable's worth
+// maxCopiedLog is the size in bytes above which the current log is not copied for a checkpoint: the
+// next log begins, and the full one is linked. So a checkpoint reads and writes no memtable's worth
 // of log.
 func (db *DB) maxCopiedLog() int64 { return min(1<<20, db.Opts.Jobs.WriteBuffer/8) }
 
@@ -158,7 +165,8 @@ func (db *DB) logs() (parts []wal.Part, err error) {
 		}
 		if db.WAL.Size() > db.maxCopiedLog() {
 			// After a shortage the log goes on, and is copied.
-			if _, err := db.WAL.Rotate(db.Shared.Seqs.Visible()); err != nil && !base.IsShortage(err) {
+			if _, err := db.WAL.Rotate(db.Shared.Seqs.Visible()); err != nil &&
+				!base.IsShortage(err) {
 				return err
 			}
 		}
@@ -174,7 +182,8 @@ func (db *DB) logFiles() (parts []wal.Part, err error) {
 	r := wal.Replay{FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format}
 	nums, err := r.Needed(db.Manifest.Knows, db.Manifest.LogNum(), db.Manifest.PrevLogNum())
 	for _, num := range nums {
-		info, serr := db.Opts.FS.Stat(filepath.Join(db.Dir, db.Opts.Format.FileName(base.FileLog, num)))
+		info, serr :=
+			db.Opts.FS.Stat(filepath.Join(db.Dir, db.Opts.Format.FileName(base.FileLog, num)))
 		if serr != nil {
 			return nil, serr
 		}

@@ -79,7 +79,8 @@ func (db *DB) freeFiles() {
 // retiredPanic makes the database read-only after a panic in a retired function.
 func (db *DB) retiredPanic(v any, stack []byte) {
 	if db.Default == nil || db.Default.Tree.Closed() { // closed, or not open yet
-		db.Health.logger.Error("freeing what a database held", "dir", db.Dir, "err", &base.Panic{Value: v, Stack: stack})
+		db.Health.logger.Error("freeing what a database held", "dir", db.Dir, "err",
+			&base.Panic{Value: v, Stack: stack})
 		return
 	}
 	db.Health.panickedAt(v, stack)

@@ -18,7 +18,8 @@ import (
 // that is not positive.
 func Seconds(ttl time.Duration) (uint64, error) {
 	if ttl <= 0 {
-		return 0, fmt.Errorf("%w: a time to live of %v is over already: it must be positive", base.ErrInvalidArgument, ttl)
+		return 0, fmt.Errorf("%w: a time to live of %v is over already: it must be positive",
+			base.ErrInvalidArgument, ttl)
 	}
 	return uint64((ttl-1)/time.Second) + 1, nil
 }
@@ -44,7 +45,8 @@ func (k *Keyspace) TTL() uint64 { return k.ttl.Load() }
 func (k *Keyspace) mergesByReading() bool { return k.ttl.Load() > 0 || k.Tree.Expires() }
 
 // TTLOf is how long key has its value in snap, or at present if that is nil; see lsm.DB.TTL.
-func (k *Keyspace) TTLOf(key []byte, snap *tree.Snapshot) (left time.Duration, expires bool, err error) {
+func (k *Keyspace) TTLOf(key []byte,
+	snap *tree.Snapshot) (left time.Duration, expires bool, err error) {
 	deadline, err := k.At(snap).Deadline(key, snap)
 	if err != nil || deadline == 0 {
 		return 0, false, err

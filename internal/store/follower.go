@@ -9,8 +9,8 @@ import (
 )
 
 // A follower is a database that is open for reading, whose states come from another process's logs
-// and MANIFEST: package follow reads these. It stands as a native one, which a directory in LevelDB's
-// format may become.
+// and MANIFEST: package follow reads these. It stands as a native one, which a directory in
+// LevelDB's format may become.
 
 // loadFollowed is loadManifest beside a writer.
 func (db *DB) loadFollowed(o manifest.Options) (err error) {
@@ -19,7 +19,8 @@ func (db *DB) loadFollowed(o manifest.Options) (err error) {
 	if _, err := db.edits.Poll(); err != nil {
 		return err
 	}
-	if db.Manifest, err = manifest.LoadFollowed(o, db.edits.State(), db.edits.Format()); err != nil {
+	if db.Manifest, err = manifest.LoadFollowed(o, db.edits.State(),
+		db.edits.Format()); err != nil {
 		return err
 	}
 	db.Opts.Format, db.Shared.Seqs.Demand = base.Native, tree.NewDemand()
@@ -33,8 +34,8 @@ func (db *DB) openFollower() (err error) {
 	db.Follower, err = follow.Open(follow.Options{
 		FS: db.Opts.FS, Path: db.Opts.path, Dir: db.Dir,
 		Edits: db.edits, Manifest: db.Manifest, Files: db.Shared.Files, Seqs: db.Shared.Seqs,
-		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Warn: db.Health.Warn, Moved: db.caughtUp,
-		Merge: func(t *tree.Tree, name string) {
+		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Warn: db.Health.Warn,
+		Moved: db.caughtUp, Merge: func(t *tree.Tree, name string) {
 			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
 				t.SetMerge(op)
 			}
@@ -46,8 +47,8 @@ func (db *DB) openFollower() (err error) {
 	return err
 }
 
-// followedEnv makes env that of a follower: a feed shows what was made visible by a catch-up, counts as a read of the
-// present, and waits for the next catch-up.
+// followedEnv makes env that of a follower: a feed shows what was made visible by a catch-up,
+// counts as a read of the present, and waits for the next catch-up.
 func (db *DB) followedEnv(env *feed.Env) {
 	seqs := db.Shared.Seqs
 	env.Follower = true

@@ -42,7 +42,8 @@ type IngestStats struct {
 	Bytes         uint64 // of these tables
 	Copied        uint64 // tables that were copied, because a link was not possible
 	Loaded        uint64 // entries that loads brought
-	Runs          uint64 // sorted runs that loads wrote, because the entries did not fit into memory
+	// sorted runs that loads wrote, because the entries did not fit into memory
+	Runs uint64
 }
 
 // NoteIngest counts an ingest or a load.

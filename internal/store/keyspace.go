@@ -183,9 +183,11 @@ func checkKeyspaceName(name string) error {
 	case name == "":
 		return fmt.Errorf("%w: a keyspace needs a name", base.ErrInvalidArgument)
 	case len(name) > maxKeyspaceName:
-		return fmt.Errorf("%w: the name of a keyspace has %d bytes, at most %d are allowed", base.ErrInvalidArgument, len(name), maxKeyspaceName)
+		return fmt.Errorf("%w: the name of a keyspace has %d bytes, at most %d are allowed",
+			base.ErrInvalidArgument, len(name), maxKeyspaceName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("%w: the name of a keyspace, %q, is not printable UTF-8", base.ErrInvalidArgument, name)
+		return fmt.Errorf("%w: the name of a keyspace, %q, is not printable UTF-8",
+			base.ErrInvalidArgument, name)
 	}
 	return nil
 }
@@ -217,7 +219,8 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	case k.gone.Load() != nil:
 		return nil, dropFailed(name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:
-		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
+		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch,
+			name, k.Tree.Comparer().Name, c.Name)
 	}
 	return k, nil
 }
@@ -239,7 +242,9 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 		c = db.Opts.Comparer
 	}
 	if known := db.Opts.Comparers(c.Name); known == nil {
-		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given", base.ErrInvalidArgument, c.Name, name)
+		return nil,
+			fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given",
+				base.ErrInvalidArgument, c.Name, name)
 	}
 	id, version, err := db.Jobs.CreateKeyspace(name, c)
 	if err != nil {
@@ -295,7 +300,8 @@ func (k *Keyspace) endReads() {
 	// Writes that passed checkKeyspaces before count as written before the drop.
 	k.last.Store(uint64(k.DB.Shared.Seqs.Visible()))
 	if k.gone.Load() == nil {
-		gone := k.DB.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(), Comparer: k.Tree.Comparer()})
+		gone := k.DB.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(),
+			Comparer: k.Tree.Comparer()})
 		gone.Drop()
 		k.gone.Store(gone)
 	}
@@ -330,8 +336,8 @@ func (db *DB) KeyspaceNames() (names []string) {
 	return names
 }
 
-// AllKeyspaces lists the keyspaces, the default one first, the others in the order in which they were
-// created. It calls then while none is created or dropped.
+// AllKeyspaces lists the keyspaces, the default one first, the others in the order in which they
+// were created. It calls then while none is created or dropped.
 func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
 	db.Shared.Seqs.Present()
 	if db.Follower == nil {
@@ -380,7 +386,8 @@ func (db *DB) KeyspaceByID(id base.KeyspaceID) *Keyspace {
 func (db *DB) checkKeyspaces(named []*Keyspace) error {
 	for _, k := range named {
 		if k.DB != db {
-			return fmt.Errorf("%w: the batch names a keyspace of another database", base.ErrInvalidArgument)
+			return fmt.Errorf("%w: the batch names a keyspace of another database",
+				base.ErrInvalidArgument)
 		}
 		if gone := k.gone.Load(); gone != nil {
 			return gone.Gone()

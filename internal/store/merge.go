@@ -61,9 +61,11 @@ func (db *DB) checkMergeOperators(r *replay) error {
 
 func foreignOperands(k manifest.Keyspace, want *mergeop.Operator) error {
 	if want == nil {
-		return fmt.Errorf("%w: keyspace %q has operands of %q: the options must name it", base.ErrNoMergeOperator, k.Name, k.MergeOperator)
+		return fmt.Errorf("%w: keyspace %q has operands of %q: the options must name it",
+			base.ErrNoMergeOperator, k.Name, k.MergeOperator)
 	}
-	return fmt.Errorf("%w: keyspace %q has operands of %q, the options name %q", base.ErrNoMergeOperator, k.Name, k.MergeOperator, want.Name)
+	return fmt.Errorf("%w: keyspace %q has operands of %q, the options name %q",
+		base.ErrNoMergeOperator, k.Name, k.MergeOperator, want.Name)
 }
 
 // hasOperands reports whether the tables of a keyspace or memtables have operands.
@@ -142,7 +144,8 @@ func (db *DB) longChains(t *tree.Tree) {
 	if flush && db.folding.CompareAndSwap(false, true) {
 		go func() {
 			defer db.folding.Store(false)
-			if err := Protect((&Keyspace{DB: db, Tree: t}).Flush); err != nil && db.Health.Writable() == nil {
+			if err := Protect((&Keyspace{DB: db, Tree: t}).Flush); err != nil &&
+				db.Health.Writable() == nil {
 				db.Health.Warn("flushing long chains of operands", err)
 			}
 		}()

@@ -41,19 +41,22 @@ type Options struct {
 	// set too.
 	Follow bool
 
-	Comparer  *base.Comparer                      // of the default keyspace
-	Comparers func(name string) *base.Comparer    // of all keyspaces, nil for an unknown name
-	Filter    *base.CompactionFilter              // of the default keyspace; nil: none
-	Merge     *mergeop.Operator                   // of the default keyspace; nil: the one that is stored
-	Merges    func(name string) *mergeop.Operator // of all keyspaces, nil for an unknown name
-	TTL       uint64                              // of values in the default keyspace, in seconds; 0: none
-	Wall      func() time.Time                    // the clock by which values expire; nil: the system's
-	Logger    *slog.Logger                        // nil: none
-	Listener  func(*events.Queue) Listener        // makes what is told of events, which posts its calls
+	Comparer  *base.Comparer                   // of the default keyspace
+	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
+	Filter    *base.CompactionFilter           // of the default keyspace; nil: none
+	// of the default keyspace; nil: the one that is stored
+	Merge  *mergeop.Operator
+	Merges func(name string) *mergeop.Operator // of all keyspaces, nil for an unknown name
+	// of values in the default keyspace, in seconds; 0: none
+	TTL      uint64
+	Wall     func() time.Time             // the clock by which values expire; nil: the system's
+	Logger   *slog.Logger                 // nil: none
+	Listener func(*events.Queue) Listener // makes what is told of events, which posts its calls
 
-	Cache          func() (*cache.Cache, error) // the block cache, with a reference for the database
-	Tables         sstable.WriterOptions        // for all keyspaces, which set Format and Comparer
-	MaxDecoded     int64                        // bytes
+	// the block cache, with a reference for the database
+	Cache          func() (*cache.Cache, error)
+	Tables         sstable.WriterOptions // for all keyspaces, which set Format and Comparer
+	MaxDecoded     int64                 // bytes
 	MaxOpenFiles   int
 	Mmap           bool
 	WALPreallocate int64 // bytes
@@ -63,8 +66,9 @@ type Options struct {
 	Resources      *Resources   // that are shared; nil: none
 
 	path vfs.FS // FS as it was given: the directory is looked up by its name
-	// sideBySide: syncs that need no order are made at the same time. Other file systems than the operating
-	// system's, those of tests above all, are called in one order, so that a crash finds the same states each time.
+	// sideBySide: syncs that need no order are made at the same time. Other file systems than the
+	// operating system's, those of tests above all, are called in one order, so that a crash finds
+	// the same states each time.
 	sideBySide bool
 }
 
@@ -89,7 +93,8 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	place, err := openDir(path, &o)
 	if errors.Is(err, base.ErrLocked) {
-		return nil, fmt.Errorf("opening %s: %w; a follower (OpenFollower) can read it meanwhile", dir, err)
+		return nil, fmt.Errorf("opening %s: %w; a follower (OpenFollower) can read it meanwhile",
+			dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
@@ -98,7 +103,8 @@ func Open(dir string, o Options) (*DB, error) {
 	db := &DB{Dir: place.Path, Opts: o, dirLock: place}
 	db.Health.init(db.Dir, &o)
 	db.Shared = tree.Shared{
-		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
+		Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
 	}
 	if !o.Resources.Bounded() {
 		db.Shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
@@ -183,7 +189,8 @@ func (db *DB) connect(last base.SeqNum) {
 	db.Feeds.Init(db.feedEnv())
 	db.Health.connect(db.Pipeline, db.Jobs, &db.Feeds)
 	db.Txns.Init(txn.Env{
-		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Resolve: db.resolve, Fail: db.Health.fail,
+		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot,
+		Resolve: db.resolve, Fail: db.Health.fail,
 	})
 }
 
@@ -198,7 +205,8 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 		return nil, base.ErrDoesNotExist // no LOCK is left in it
 	}
 	err = files.MakeRoom(func() error {
-		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow, Check: owner.Check})
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing,
+			NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow, Check: owner.Check})
 		return err
 	})
 	return d, err
@@ -217,9 +225,12 @@ func isEmpty(fsys vfs.FS, dir string) bool {
 // nothing to disk.
 func (db *DB) loadManifest() error {
 	o := manifest.Options{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
-		Durable: func() record.LogEnd { return db.WAL.Durable() }, Clock: db.Shared.Seqs.Clock.Stored,
-		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer,
+		Comparers: db.Opts.Comparers, Durable: func() record.LogEnd {
+			return db.WAL.Durable()
+		}, Clock: db.Shared.Seqs.Clock.Stored,
+		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide,
+		Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
 	}
 	if db.Opts.Follow {
 		return db.loadFollowed(o)
@@ -254,10 +265,12 @@ func (db *DB) openCache() (err error) {
 		return err
 	}
 	db.Shared.Files = files.New(files.Options{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache, Comparer: db.Opts.Comparer, Reads: db.Shared.Reads,
-		MaxDecoded: db.Opts.MaxDecoded, MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap,
-		OnError: func(err error) { db.Health.Warn("table file", err) },
-		Group:   db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache,
+		Comparer: db.Opts.Comparer, Reads: db.Shared.Reads, MaxDecoded: db.Opts.MaxDecoded,
+		MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap, OnError: func(err error) {
+			db.Health.Warn("table file", err)
+		},
+		Group: db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
 	})
 	return nil
 }
@@ -279,12 +292,15 @@ func (db *DB) assemble() {
 	limits := o.Jobs
 	limits.Env = work.Env{
 		Writable: h.Writable, Failure: h.Failed,
-		Fail:       func(err error) error { cause, _ := h.setFailure(err); return cause },
-		BeginStall: func() { db.Pipeline.BeginStall() }, EndStall: func() { db.Pipeline.EndStall() },
+		Fail: func(err error) error { cause, _ := h.setFailure(err); return cause },
+		BeginStall: func() {
+			db.Pipeline.BeginStall()
+		}, EndStall: func() { db.Pipeline.EndStall() },
 		Exclusive: func(f func() error) error { return db.Pipeline.Exclusive(f) },
 		Events:    h,
 	}
-	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
+	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds =
+		db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
 	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.Shared.Spare, o.ReadOnly, db.Native()
 	db.Jobs = work.New(limits)
 	_ = db.Default.SetTTL(o.TTL) // open has checked the format
@@ -301,10 +317,11 @@ func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 		filter = nil // until lsm.KeyspaceOptions name one
 	}
 	return tree.New(tree.Options{
-		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer, Account: db.Opts.Jobs.Account,
-		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
-		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
-		Merge:      db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands, LongChains: db.longChains,
+		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables,
+		MemTableSize: db.Opts.Jobs.WriteBuffer, Account: db.Opts.Jobs.Account, Filter: filter,
+		MaxUnpacked: db.Opts.MaxDecoded, RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
+		Merge: db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands,
+		LongChains: db.longChains,
 	}, db.Shared)
 }
 
@@ -377,7 +394,8 @@ func (db *DB) Close() error {
 	}
 	db.Jobs.Close()
 	err := Protect(func() error { return db.WAL.Close(db.Health.Failed() == nil) })
-	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil })) // a panic alone
+	// a panic alone
+	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())
 	db.Health.queue.Close(eventPatience)
 	return err

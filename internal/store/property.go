@@ -32,7 +32,8 @@ func (k *Keyspace) Property(name string) (value string, ok bool) {
 	case "sstables":
 		return state.Version.String(), true
 	case "approximate-memory-usage":
-		n := state.Mem.MemoryUsage() + k.DB.Cache.Stats().Used + k.DB.Shared.Files.Stats().ReaderBytes
+		n := state.Mem.MemoryUsage() + k.DB.Cache.Stats().Used +
+			k.DB.Shared.Files.Stats().ReaderBytes
 		for _, s := range state.Sealed {
 			n += s.Mem.MemoryUsage()
 		}

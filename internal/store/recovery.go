@@ -41,8 +41,8 @@ type replayed struct {
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Manifest.Found(), Last: db.Manifest.LastSeq(), Apply: r.apply,
-		Keep: db.Opts.maxCarried(), Synced: db.Manifest.Durable(),
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Manifest.Found(), Last: db.Manifest.LastSeq(),
+		Apply: r.apply, Keep: db.Opts.maxCarried(), Synced: db.Manifest.Durable(),
 	}
 	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.Default.Tree}}
 	if db.Manifest.Found() == base.Native {
@@ -61,7 +61,8 @@ func (r *replay) logs() error {
 	}
 	db.Recovery = Recovery{r.Report, r.Last}
 	if len(r.Report.Dropped) > 0 {
-		db.Health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped", r.Report.Dropped)
+		db.Health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped",
+			r.Report.Dropped)
 	}
 	return nil
 }
@@ -121,7 +122,8 @@ func (r *replay) applyEntries(num uint64, batch []byte, seq base.SeqNum) error {
 // memTableFor returns a memtable with room for a batch of so many bytes and entries of
 // log num. When there are as many memtables as an open database may have, the oldest is
 // written into a table first; a read-only database keeps them all.
-func (r *replay) memTableFor(k *replayed, bytes int64, entries int, num uint64) (*tree.Sealed, error) {
+func (r *replay) memTableFor(k *replayed, bytes int64, entries int,
+	num uint64) (*tree.Sealed, error) {
 	var prev *memtable.MemTable
 	if n := len(k.tables); n > 0 {
 		newest := k.tables[n-1]
@@ -176,18 +178,18 @@ func (r *replay) carries() bool {
 	return len(r.Kept) > 0 && r.written == 0 && r.skipped == 0 && !r.covered()
 }
 
-// covered reports whether the MANIFEST's last sequence number, which never falls, covers entries that were replayed.
-// LevelDB writes such a MANIFEST: each of its edits has the last number of the moment. goleveldb passes over the batches
-// of a log that the number covers, so these entries go into tables.
+// covered reports whether the MANIFEST's last sequence number, which never falls, covers entries
+// that were replayed. LevelDB writes such a MANIFEST: each of its edits has the last number of the
+// moment. goleveldb passes over the batches of a log that the number covers, so these entries go
+// into tables.
 func (r *replay) covered() bool {
 	return !r.db.Native() && batchrepr.Seq(r.Kept[0]) <= r.db.Manifest.LastSeq()
 }
 
-// finish writes the remaining memtables into tables, unless they are small, and starts a
-// new log: nothing is ever appended to an old one. When all of this is durable, a new MANIFEST makes it
-// the state of the database in one step, and files that the MANIFEST does not name are
-// deleted. A failure or a crash before that step leaves the old state, and new files
-// that no MANIFEST names.
+// finish writes the remaining memtables into tables, unless they are small, and starts a new log:
+// nothing is ever appended to an old one. When all of this is durable, a new MANIFEST makes it the
+// state of the database in one step, and files that the MANIFEST does not name are deleted. A
+// failure or a crash before that step leaves the old state, and new files that no MANIFEST names.
 func (r *replay) finish() error {
 	db := r.db
 	carried := uint64(0)
@@ -207,7 +209,8 @@ func (r *replay) finish() error {
 	}
 	// Only with all entries in tables or in the new log may the logs become obsolete.
 	if r.written+r.skipped+carried != db.Recovery.Entries {
-		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into tables and %d into the new log; the logs are kept",
+		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into "+
+			"tables and %d into the new log; the logs are kept",
 			db.Recovery.Entries, r.skipped, r.written, carried)
 	}
 	err := r.SetAside()
@@ -229,7 +232,9 @@ func (r *replay) finish() error {
 	}
 	r.adopt(db.WAL.Num())
 	var obsolete []string
-	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) { obsolete = append(obsolete, name) })
+	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) {
+		obsolete = append(obsolete, name)
+	})
 	if err != nil {
 		db.Health.Warn("files of an earlier run stay until the next opening", err)
 	}
@@ -267,8 +272,8 @@ func (r *replay) adopt(log uint64) {
 }
 
 // commit starts a log and the MANIFEST, which makes the names of both durable, and the batches in
-// the log. In a new database the log stays without contents until then: a log with some and without a
-// MANIFEST looks like a damaged database.
+// the log. In a new database the log stays without contents until then: a log with some and without
+// a MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
 	fresh := db.Manifest.ManifestNum() == 0

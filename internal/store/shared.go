@@ -39,7 +39,8 @@ func NewResources(o ResourcesOptions) *Resources {
 	if o.BackgroundJobs <= 0 {
 		o.BackgroundJobs = max(2, runtime.GOMAXPROCS(0))
 	}
-	r := &Resources{pool: budget.NewPool(o.BackgroundJobs), rate: budget.NewRate(max(o.IOBytesPerSecond, 0)), files: files.NewGroup(o.OpenFiles)}
+	r := &Resources{pool: budget.NewPool(o.BackgroundJobs),
+		rate: budget.NewRate(max(o.IOBytesPerSecond, 0)), files: files.NewGroup(o.OpenFiles)}
 	if o.Memory > 0 {
 		r.cache = cache.NewShared(max(o.Memory, leastMemory))
 		r.memory = budget.NewMemory(r.cache.Capacity(), r.cache)
@@ -58,8 +59,8 @@ func (r *Resources) Close() {
 // Bounded reports whether databases share memory.
 func (r *Resources) Bounded() bool { return r != nil && r.cache != nil }
 
-// MaxWhole is the memory of an index and a filter above which new tables have them in parts, so that the
-// cache can evict them; 0 if databases do not share memory.
+// MaxWhole is the memory of an index and a filter above which new tables have them in parts, so
+// that the cache can evict them; 0 if databases do not share memory.
 func (r *Resources) MaxWhole() int {
 	if !r.Bounded() {
 		return 0
@@ -104,7 +105,8 @@ func (r *Resources) Metrics() (u ResourcesMetrics) {
 	if m := r.memory; m != nil && r.cache.Ref() {
 		use := m.Usage()
 		r.cache.Unref()
-		u = ResourcesMetrics{Memory: m.Limit(), CacheBytes: use.Blocks, TableBytes: use.Tables, MemtableBytes: use.MemTables, BufferBytes: use.Buffers}
+		u = ResourcesMetrics{Memory: m.Limit(), CacheBytes: use.Blocks, TableBytes: use.Tables,
+			MemtableBytes: use.MemTables, BufferBytes: use.Buffers}
 	}
 	u.Jobs, _ = r.pool.Running()
 	u.OpenFiles, _ = r.files.Open()
@@ -118,7 +120,8 @@ func (r *Resources) Set(name, value string) error {
 	}
 	n, ok := base.ParseSize(value)
 	if !ok || n < 0 || n > 1<<46 {
-		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it if you like", base.ErrInvalidArgument, name, value)
+		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it "+
+			"if you like", base.ErrInvalidArgument, name, value)
 	}
 	switch name {
 	case "memory":
@@ -126,11 +129,13 @@ func (r *Resources) Set(name, value string) error {
 			return errResourcesClosed
 		}
 		if r.memory == nil || !r.setMemory(n) {
-			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; more needs new Resources", base.ErrInvalidArgument, value)
+			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; "+
+				"more needs new Resources", base.ErrInvalidArgument, value)
 		}
 	case "background_jobs":
 		if n < 1 || n > 1<<16 {
-			return fmt.Errorf("%w: resource background_jobs = %s: want 1 to 65536", base.ErrInvalidArgument, value)
+			return fmt.Errorf("%w: resource background_jobs = %s: want 1 to 65536",
+				base.ErrInvalidArgument, value)
 		}
 		r.pool.SetLimit(int(n))
 	case "io_bytes_per_second":
@@ -139,7 +144,8 @@ func (r *Resources) Set(name, value string) error {
 		r.files.SetMax(int(n))
 	default:
 		names := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files"}
-		return fmt.Errorf("%w: no resource %q; did you mean %q?", base.ErrInvalidArgument, name, base.Nearest(name, names))
+		return fmt.Errorf("%w: no resource %q; did you mean %q?", base.ErrInvalidArgument, name,
+			base.Nearest(name, names))
 	}
 	return nil
 }
@@ -215,7 +221,8 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 		}
 	}
 	if t.CacheSize >= 0 && !db.Cache.SetCapacity(t.CacheSize) {
-		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs a reopen", base.ErrInvalidArgument, t.CacheSize)
+		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs "+
+			"a reopen", base.ErrInvalidArgument, t.CacheSize)
 	}
 	db.Jobs.SetLimits(t.Limits)
 	db.Shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)

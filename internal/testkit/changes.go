@@ -41,8 +41,8 @@ func LastDurable(db *lsm.DB) (last int, err error) {
 	return last, err
 }
 
-// CheckChanges wants a feed of the whole history of db: batches 1 to the newest that db has, which is no
-// Sparse ledger's.
+// CheckChanges wants a feed of the whole history of db: batches 1 to the newest that db has, which
+// is no Sparse ledger's.
 func (l *Ledger) CheckChanges(db *lsm.DB) error {
 	last, err := Last(db)
 	if err != nil {
@@ -52,8 +52,10 @@ func (l *Ledger) CheckChanges(db *lsm.DB) error {
 	err = eachOperation(db, nil, func(got lsm.Operation) error {
 		batch := l.Batch(i)
 		want := batch[n]
-		if string(got.Key) != want.Key || (got.Op == lsm.OpDelete) != want.Delete || string(got.Value) != want.Value {
-			return fmt.Errorf("operation %d is %v %q, want %q of batch %d", got.Seq, got.Op, got.Key, want.Key, i)
+		if string(got.Key) != want.Key || (got.Op == lsm.OpDelete) != want.Delete ||
+			string(got.Value) != want.Value {
+			return fmt.Errorf("operation %d is %v %q, want %q of batch %d", got.Seq, got.Op,
+				got.Key, want.Key, i)
 		}
 		if n++; n == len(batch) {
 			i, n = i+1, 0
@@ -61,7 +63,8 @@ func (l *Ledger) CheckChanges(db *lsm.DB) error {
 		return nil
 	})
 	if err == nil && (i != last+1 || n != 0) {
-		err = fmt.Errorf("the feed ends with operation %d of batch %d, the database with batch %d", n, i, last)
+		err = fmt.Errorf("the feed ends with operation %d of batch %d, the database with batch %d",
+			n, i, last)
 	}
 	return err
 }

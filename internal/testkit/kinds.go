@@ -16,8 +16,9 @@ import (
 
 // The keyspaces of Kinds.
 const (
-	mergedSpace   = "merged"   // puts, deletes, range deletes and operands of few keys
-	countsSpace   = "counts"   // a counter of the batches, and one of each remainder modulo counters
+	mergedSpace = "merged" // puts, deletes, range deletes and operands of few keys
+	// a counter of the batches, and one of each remainder modulo counters
+	countsSpace   = "counts"
 	filteredSpace = "filtered" // a compaction filter removes and changes some values
 	expiringSpace = "expiring" // values expire, some of them soon
 )
@@ -70,15 +71,16 @@ const (
 )
 
 // byMark is a compaction filter that does what the last byte of a value says.
-var byMark = &lsm.CompactionFilter{Name: "by mark", Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
-	switch mark := len(value) - 1; value[mark] {
-	case removes:
-		return lsm.FilterRemove, nil
-	case changes:
-		return lsm.FilterChange(append(slices.Clone(value[:mark]), changed)), nil
-	}
-	return lsm.FilterKeep, nil
-}}
+var byMark = &lsm.CompactionFilter{Name: "by mark",
+	Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
+		switch mark := len(value) - 1; value[mark] {
+		case removes:
+			return lsm.FilterRemove, nil
+		case changes:
+			return lsm.FilterChange(append(slices.Clone(value[:mark]), changed)), nil
+		}
+		return lsm.FilterKeep, nil
+	}}
 
 // Target takes the writes of a batch: it is a lsm.Batch or a transaction.
 type Target struct {
@@ -146,7 +148,8 @@ func byTxn(i int) bool { return i%4 == 3 }
 
 // Write writes batch i of the ledger with all that more and Kinds add to it, together or not
 // at all. more may be nil.
-func (k *Kinds) Write(db *lsm.DB, l *Ledger, i int, mode lsm.WriteMode, more func(t *Target) error) error {
+func (k *Kinds) Write(db *lsm.DB, l *Ledger, i int, mode lsm.WriteMode,
+	more func(t *Target) error) error {
 	t := &Target{}
 	if byTxn(i) {
 		o := &lsm.TxnOptions{Lock: i%8 == 7}
@@ -192,7 +195,8 @@ func (k *Kinds) fill(db *lsm.DB, t *Target, i int) error {
 	var spaces [4]*lsm.Keyspace
 	for n, name := range []string{mergedSpace, countsSpace, filteredSpace, expiringSpace} {
 		var err error
-		if spaces[n], err = db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true}); err != nil {
+		if spaces[n], err = db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true}); err !=
+			nil {
 			return err
 		}
 	}
@@ -268,7 +272,8 @@ func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 	if k == nil {
 		return nil
 	}
-	m, filtered, expiring := model.New(base.Bytewise), model.New(base.Bytewise), model.New(base.Bytewise)
+	m, filtered, expiring := model.New(base.Bytewise), model.New(base.Bytewise), model.New(
+		base.Bytewise)
 	counts := map[string]uint64{}
 	for i := 1; i <= n; i++ {
 		if has != nil && !has(i) {

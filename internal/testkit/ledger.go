@@ -45,8 +45,8 @@ type preparedSize struct {
 	sparse            bool
 }
 
-// Prepared returns a ledger like l on which Prepare(n) was called, the same one as the last time if that had the
-// same seed. It must not be changed.
+// Prepared returns a ledger like l on which Prepare(n) was called, the same one as the last time if
+// that had the same seed. It must not be changed.
 func Prepared(l Ledger, n int) *Ledger {
 	p := &prepared
 	p.mu.Lock()
@@ -186,7 +186,8 @@ func (l *Ledger) Check(db *lsm.DB, lo, hi int) (int, error) {
 		return 0, err
 	}
 	if i < lo || i > hi {
-		return i, fmt.Errorf("the newest batch is %d; %d was promised, %d the last begun", i, lo, hi)
+		return i, fmt.Errorf("the newest batch is %d; %d was promised, %d the last begun", i, lo,
+			hi)
 	}
 	if err := Same(db, l.State(i)); err != nil {
 		return i, fmt.Errorf("state of batch %d: %w", i, err)

@@ -1,10 +1,10 @@
-// Package testkit is what the engine's large tests share: batches that follow
-// from a seed, and seeds that are printed and can be set again. Its subpackages
-// script (data-driven tests) and model (the oracle) serve small tests too. The
-// others are the large tests themselves: metamorphic (random histories against
-// the model), crash (states that a power cut, an I/O error or damage leaves),
-// kill (real processes), strangers (other programs in the same directories), history (concurrent clients), leak (what must not
-// grow), and soak, a command that runs them for as long as one likes.
+// Package testkit is what the engine's large tests share: batches that follow from a seed, and
+// seeds that are printed and can be set again. Its subpackages script (data-driven tests) and model
+// (the oracle) serve small tests too. The others are the large tests themselves: metamorphic
+// (random histories against the model), crash (states that a power cut, an I/O error or damage
+// leaves), kill (real processes), strangers (other programs in the same directories), history
+// (concurrent clients), leak (what must not grow), and soak, a command that runs them for as long
+// as one likes.
 //
 // These functions are not safe for concurrent use unless they say so.
 package testkit

@@ -33,7 +33,8 @@ func (c *Clock) Init(wall func() time.Time, stored uint64) {
 // Raise takes the newest time at which another process treated entries as expired, 0 for none.
 func (c *Clock) Raise(stored uint64) {
 	stored = min(stored, base.MaxDeadline)
-	for old := c.newest.Load(); old < stored && !c.newest.CompareAndSwap(old, stored); old = c.newest.Load() {
+	for old := c.newest.Load(); old < stored &&
+		!c.newest.CompareAndSwap(old, stored); old = c.newest.Load() {
 	}
 	if stored > 0 {
 		c.Use()
@@ -92,7 +93,8 @@ func (c *Clock) Deadline(ttl uint64) (uint64, error) {
 		now++
 	}
 	if ttl > base.MaxDeadline-min(now, base.MaxDeadline) {
-		return 0, fmt.Errorf("%w: a time to live of %d s ends beyond the year 19391", base.ErrInvalidArgument, ttl)
+		return 0, fmt.Errorf("%w: a time to live of %d s ends beyond the year 19391",
+			base.ErrInvalidArgument, ttl)
 	}
 	return now + ttl, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/internal/format/sstable"
 )
 
-// Demand is what the reads of a follower's present and its catch-ups tell each other: whether
-// there are reads at all, and whether the state is so old that a read waits for the next one. It is safe
+// Demand is what the reads of a follower's present and its catch-ups tell each other: whether there
+// are reads at all, and whether the state is so old that a read waits for the next one. It is safe
 // for concurrent use.
 type Demand struct {
 	read  atomic.Bool // since Take
@@ -59,8 +59,8 @@ func (d *Demand) renewLocked() {
 	}
 }
 
-// Wait notes a read of the present, and returns when the state is not too old for it. done, which may
-// be nil, ends the wait, too.
+// Wait notes a read of the present, and returns when the state is not too old for it. done, which
+// may be nil, ends the wait, too.
 func (d *Demand) Wait(done <-chan struct{}) {
 	if !d.read.Load() { // most find it set, and leave the cache line shared
 		d.read.Store(true)

@@ -6,17 +6,18 @@ import (
 	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
-// A follower's trees get entries from the logs of another process, and versions from its
-// MANIFEST. That one's compactions keep what its own snapshots see, not what the follower's do. So
-// a version replaces another one only together with a sequence number at which it is whole, and snapshots
-// of earlier numbers go on reading the states that they were opened with.
+// A follower's trees get entries from the logs of another process, and versions from its MANIFEST.
+// That one's compactions keep what its own snapshots see, not what the follower's do. So a version
+// replaces another one only together with a sequence number at which it is whole, and snapshots of
+// earlier numbers go on reading the states that they were opened with.
 
 // Next is what a tree reads after a Switch.
 type Next struct {
 	Tree *Tree
 	// Tables are the memtables, newest first, at least one: the first one takes entries to come.
 	Tables []*Sealed
-	// Version is the tables, with a reference that Switch takes over; nil: those of the current state.
+	// Version is the tables, with a reference that Switch takes over; nil: those of the current
+	// state.
 	Version *manifest.Version
 }
 

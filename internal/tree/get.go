@@ -75,7 +75,8 @@ func (h *hold) release(err *error) {
 // returns the result. A missing key is base.ErrNotFound, and dst as it was. With
 // sstable.MemoryOnly it does no I/O, and fails with base.ErrWouldBlock when
 // memtables and cached blocks do not hold the answer.
-func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
+func (t *Tree) Get(key, dst []byte, snap *Snapshot,
+	flags sstable.ReadFlags) (value []byte, err error) {
 	if err := t.present(snap, flags); err != nil {
 		return dst, err
 	}
@@ -136,7 +137,8 @@ func (s *ReadState) memGet(l base.Lookup) ([]byte, base.Trailer, bool) {
 
 // tableGet searches the tables, newest first. What it searches in vain counts as
 // sought.
-func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) ([]byte, base.Trailer, bool, error) {
 	var sought, last uint32
 	tree, next := h.tree, candidates{version: h.state.Version}
 	for m := next.file(tree, l); m != nil; m = next.file(tree, l) {
@@ -167,7 +169,8 @@ func (c *candidates) file(t *Tree, l base.Lookup) *manifest.FileMeta {
 	for files := c.version.Levels[0].Files; c.zero < len(files); {
 		m := files[c.zero]
 		c.zero++
-		if key := l.Key(); t.cmp.Cmp(key, m.Smallest.User) >= 0 && t.cmp.Cmp(key, m.Largest.User) <= 0 {
+		if key := l.Key(); t.cmp.Cmp(key, m.Smallest.User) >= 0 &&
+			t.cmp.Cmp(key, m.Largest.User) <= 0 {
 			return m
 		}
 	}
@@ -195,7 +198,8 @@ func (t *Tree) candidate(level *manifest.Level, l base.Lookup) *manifest.FileMet
 
 // fileGet searches one table: in memory first, so that nothing is done inside
 // the guard that may wait for a disk.
-func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
+func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) ([]byte, sstable.Hit, bool, error) {
 	r, ok := h.tree.shared.Files.OpenNow(m)
 	switch {
 	case ok && !h.counted:

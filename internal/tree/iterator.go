@@ -103,8 +103,8 @@ func (it *Iterator) reset() {
 		sources = append(sources, it.own())
 	}
 	dels := it.state.hasRangeDels()
-	// Entries that come to an empty memtable later are not visible at seq. Range tombstones count sources,
-	// so with some all are there.
+	// Entries that come to an empty memtable later are not visible at seq. Range tombstones count
+	// sources, so with some all are there.
 	if dels || len(it.ownDels) > 0 || it.state.Mem.Points() > 0 {
 		sources = append(sources, it.state.Mem.NewSourceAt(it.seq))
 	}
@@ -114,7 +114,8 @@ func (it *Iterator) reset() {
 	memtables := len(sources)
 	it.scan.sources = it.tree.tableSources(sources, it.state, it.noFill)
 	it.scan.runs = len(it.scan.sources) - memtables
-	o := iters.Options{Seq: it.seq, Now: it.now, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
+	o := iters.Options{Seq: it.seq, Now: it.now, Lower: it.lower, Upper: it.upper,
+		Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
 	for _, l := range it.ownDels {
 		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})
 	}
@@ -216,7 +217,8 @@ func (it *Iterator) setBounds(lower, upper []byte) {
 		if lower == nil || cmp.Cmp(lower, it.prefix) < 0 {
 			lower = it.prefix
 		}
-		if after := prefixEnd(it.prefix); after != nil && (upper == nil || cmp.Cmp(upper, after) > 0) {
+		if after := prefixEnd(it.prefix); after != nil &&
+			(upper == nil || cmp.Cmp(upper, after) > 0) {
 			upper = after
 		}
 	}
@@ -432,7 +434,9 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 }
 
 // block appends run by run; move goes from one to the next.
-func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, appendRun func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int), move func(*Iterator) bool) (block []byte, n int) {
+func (it *Iterator) block(dst []byte, maxEntries, maxBytes int,
+	appendRun func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int),
+	move func(*Iterator) bool) (block []byte, n int) {
 	if maxEntries <= 0 {
 		maxEntries = math.MaxInt
 	}

@@ -113,7 +113,8 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 }
 
 // multiGetResolved is the slow path of MultiGet.
-func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult) error {
+func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum,
+	r *MultiResult) error {
 	h := hold{tree: t, state: s, counted: true, at: r.at}
 	fold := mergeop.New()
 	defer fold.Free()
@@ -141,7 +142,8 @@ func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum, r 
 
 // multiGetChunk takes up to multiGetChunk keys through memtables and tables,
 // stage by stage, so that the memory accesses of one stage overlap.
-func (t *Tree) multiGetChunk(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
+func (t *Tree) multiGetChunk(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult,
+	spans []span) error {
 	state := r.state[:len(keys)]
 	for i, key := range keys {
 		state[i] = lookup{Lookup: memtable.MakeLookup(t.cmp, key, seq)}
@@ -189,7 +191,8 @@ func (t *Tree) multiGetChunk(s *ReadState, keys [][]byte, seq base.SeqNum, r *Mu
 
 // multiGetTables takes the keys without an answer through one sorted run, where
 // pick names the file that may hold a key. It returns how many got one.
-func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup) *manifest.FileMeta) (answered int, err error) {
+func (t *Tree) multiGetTables(r *MultiResult, spans []span,
+	pick func(base.Lookup) *manifest.FileMeta) (answered int, err error) {
 	state := r.state[:len(spans)]
 	for i := range state {
 		l := &state[i]

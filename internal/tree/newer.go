@@ -18,7 +18,8 @@ import (
 // Newer reports whether key has an entry that is newer than since, published or being
 // committed. With sstable.MemoryOnly it fails with base.ErrWouldBlock where the answer
 // needs I/O.
-func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (newer bool, err error) {
+func (t *Tree) Newer(key []byte, since base.SeqNum,
+	flags sstable.ReadFlags) (newer bool, err error) {
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
 	if h.state = t.state.Load(h.guard); h.state == nil {
@@ -52,7 +53,8 @@ func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (ne
 }
 
 // newerIn asks one table; known is false if it has nothing of the key.
-func (h *hold) newerIn(m *manifest.FileMeta, l base.Lookup, since base.SeqNum, flags sstable.ReadFlags) (newer, known bool, err error) {
+func (h *hold) newerIn(m *manifest.FileMeta, l base.Lookup, since base.SeqNum,
+	flags sstable.ReadFlags) (newer, known bool, err error) {
 	covered, err := h.covered(m, l, flags)
 	if err != nil || covered > since {
 		return err == nil, err == nil, err
@@ -93,7 +95,8 @@ func (t *Tree) Place() (Place, error) {
 // memtables only: ok is false when the one of p has been flushed, or tables were ingested behind
 // since. Commit leader only. A reference keeps the state: f and del call the comparer, which
 // may take long, and a flush may replace the state meanwhile.
-func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool, del func(start, limit []byte) bool) (ok bool) {
+func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool,
+	del func(start, limit []byte) bool) (ok bool) {
 	s := t.Acquire()
 	if s == nil {
 		return false
@@ -129,7 +132,8 @@ func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool,
 // NewerIn looks for an entry newer than since with a key from lower on, nil for the first
 // of all, up to upper, nil for no end, or before it if it is not inclusive. It returns the key of
 // one, or nil.
-func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (key []byte, err error) {
+func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
+	since base.SeqNum) (key []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = t.panicked(r)
@@ -159,7 +163,8 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (
 	}
 	for i := range s.Version.Levels {
 		for _, m := range s.Version.Levels[i].Files {
-			if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil && t.cmp.Cmp(m.Largest.User, lower) < 0 {
+			if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil &&
+				t.cmp.Cmp(m.Largest.User, lower) < 0 {
 				continue
 			}
 			src, err := t.OpenSource(m, sstable.Scan)
@@ -207,7 +212,8 @@ func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, er
 		}
 		for _, l := range lists {
 			for _, f := range l.Fragments() {
-				if f.Newest(base.MaxSeqNum) <= since || r.endsBefore(f.Start) || r.lower != nil && r.cmp.Cmp(f.Limit, r.lower) <= 0 {
+				if f.Newest(base.MaxSeqNum) <= since || r.endsBefore(f.Start) || r.lower != nil &&
+					r.cmp.Cmp(f.Limit, r.lower) <= 0 {
 					continue
 				}
 				if r.lower != nil && r.cmp.Cmp(f.Start, r.lower) < 0 {

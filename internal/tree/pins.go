@@ -36,7 +36,9 @@ func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) 
 		version.Unref()
 		return
 	}
-	t.shared.Seqs.pin(s, listed, func() { t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version)) })
+	t.shared.Seqs.pin(s, listed, func() {
+		t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version))
+	})
 }
 
 // pin makes the open snapshots that are not among the listed ones read state, unless they
@@ -76,9 +78,9 @@ func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 	}
 }
 
-// InstallAlone is Install of the version that apply makes, if no snapshot is open, and none is opened
-// before it is current. It reports whether that is so: otherwise it does not call apply, which must
-// not ask for snapshots.
+// InstallAlone is Install of the version that apply makes, if no snapshot is open, and none is
+// opened before it is current. It reports whether that is so: otherwise it does not call apply,
+// which must not ask for snapshots.
 func (t *Tree) InstallAlone(apply func() (*manifest.Version, error)) (alone bool, err error) {
 	o := t.state.Lock()
 	defer o.Unlock()

@@ -94,7 +94,8 @@ func (s *ReadState) memTable(i int) *memtable.MemTable {
 // getCovered is the search of Get where there are range tombstones. Each source is older than the
 // sources before it, so a tombstone over the key ends the search, too. It
 // reports false if the newest version of the key does not end the lookup.
-func (h *hold) getCovered(key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) (value []byte, resolved bool, err error) {
+func (h *hold) getCovered(key, dst []byte, seq base.SeqNum,
+	flags sstable.ReadFlags) (value []byte, resolved bool, err error) {
 	s, cmp := h.state, h.tree.cmp
 	l := memtable.MakeLookup(cmp, key, seq)
 	for i := -1; i < len(s.Sealed); i++ {
@@ -149,7 +150,8 @@ func (h *hold) getCovered(key, dst []byte, seq base.SeqNum, flags sstable.ReadFl
 
 // covered is the sequence number of the newest range tombstone of a table over the key of l
 // that l sees, 0 if there is none.
-func (h *hold) covered(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags) (base.SeqNum, error) {
+func (h *hold) covered(m *manifest.FileMeta, l base.Lookup,
+	flags sstable.ReadFlags) (base.SeqNum, error) {
 	if m.RangeDels == 0 {
 		return 0, nil
 	}

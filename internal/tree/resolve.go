@@ -150,7 +150,8 @@ func (r *resolver) value(t *Tree, dst []byte) ([]byte, error) {
 
 // getResolved is the slow path of Get. It ends the read before it calls the merge
 // operator, which may block.
-func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) ([]byte, error) {
+func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum,
+	flags sstable.ReadFlags) ([]byte, error) {
 	r := newResolver(key, seq, flags)
 	defer r.fold.Free()
 	if err := r.collect(h); err != nil {
@@ -162,7 +163,8 @@ func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum, flags ssta
 
 // fileGetNext goes on with the version of the key that is next older than the one found in
 // a table, in memory first like fileGet.
-func (h *hold) fileGetNext(m *manifest.FileMeta, prev sstable.Hit, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
+func (h *hold) fileGetNext(m *manifest.FileMeta, prev sstable.Hit, l base.Lookup,
+	flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
 	r, ok := h.tree.shared.Files.OpenNow(m)
 	if !ok && flags&sstable.MemoryOnly != 0 {
 		return dst, sstable.Hit{}, false, base.ErrWouldBlock

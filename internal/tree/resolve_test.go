@@ -32,7 +32,8 @@ func (m *merging) write(t *testing.T, kind base.Kind, key, value string) {
 	if err := m.tree.Add(m.last, kind, []byte(key), []byte(value)); err != nil {
 		t.Fatal(err)
 	}
-	m.model.Add(model.Entry{Key: []byte(key), Value: []byte(value), Trailer: base.MakeTrailer(m.last, kind)})
+	m.model.Add(model.Entry{Key: []byte(key), Value: []byte(value),
+		Trailer: base.MakeTrailer(m.last, kind)})
 	m.Seqs.Publish(m.last)
 }
 
@@ -53,7 +54,8 @@ func (m *merging) check(t *testing.T, keys [][]byte, snap *Snapshot) {
 	for i, k := range keys {
 		want, found := m.model.Get(seq, k)
 		got, err := m.tree.Get(k, []byte("front"), snap, 0)
-		if found && (err != nil || string(got) != "front"+want) || !found && (!errors.Is(err, base.ErrNotFound) || string(got) != "front") {
+		if found && (err != nil || string(got) != "front"+want) || !found &&
+			(!errors.Is(err, base.ErrNotFound) || string(got) != "front") {
 			t.Fatalf("Get(%q) at %d = %q, %v; want %q, %v", k, seq, got, err, want, found)
 		}
 		if has, err := m.tree.Has(k, snap); err != nil || has != found {
@@ -64,7 +66,8 @@ func (m *merging) check(t *testing.T, keys [][]byte, snap *Snapshot) {
 		}
 		at := it.SeekGE(k) && m.tree.cmp.Compare(it.Key(), k) == 0
 		if at != found || at && string(it.Value()) != want {
-			t.Fatalf("SeekGE(%q) at %d: %v, %q, %v; want %q, %v", k, seq, at, it.Value(), it.Err(), want, found)
+			t.Fatalf("SeekGE(%q) at %d: %v, %q, %v; want %q, %v", k, seq, at, it.Value(), it.Err(),
+				want, found)
 		}
 	}
 }
@@ -83,7 +86,8 @@ func TestOperandsAreFolded(t *testing.T) {
 		}
 		var snaps []*Snapshot
 		for i := range 400 {
-			kind := []base.Kind{base.KindSet, base.KindDelete, base.KindMerge, base.KindMerge, base.KindMerge, base.KindMerge}[rng.IntN(6)]
+			kind := []base.Kind{base.KindSet, base.KindDelete, base.KindMerge, base.KindMerge,
+				base.KindMerge, base.KindMerge}[rng.IntN(6)]
 			value := ""
 			if kind.HasValue() && rng.IntN(10) > 0 {
 				value = fmt.Sprint(i)
@@ -133,8 +137,10 @@ func TestOperatorFails(t *testing.T) {
 		want error
 		text string
 	}{
-		{&mergeop.Operator{Name: "test.Fails", Full: fail("fails")}, base.ErrMergeFailed, "no sum today"},
-		{&mergeop.Operator{Name: "test.Panics", Full: fail("panics")}, base.ErrMergeFailed, "a panic of the operator"},
+		{&mergeop.Operator{Name: "test.Fails", Full: fail("fails")}, base.ErrMergeFailed,
+			"no sum today"},
+		{&mergeop.Operator{Name: "test.Panics", Full: fail("panics")}, base.ErrMergeFailed,
+			"a panic of the operator"},
 		{nil, base.ErrNoMergeOperator, ""},
 	} {
 		m := newMerging(t, base.Bytewise, c.op)
@@ -146,7 +152,8 @@ func TestOperatorFails(t *testing.T) {
 		var r MultiResult
 		_, getErr := m.tree.Get([]byte("bad"), nil, nil, 0)
 		_, hasErr := m.tree.Has([]byte("bad"), nil)
-		errs := map[string]error{"Get": getErr, "Has": hasErr, "MultiGet": m.tree.MultiGet([][]byte{[]byte("a"), []byte("bad")}, nil, &r)}
+		errs := map[string]error{"Get": getErr, "Has": hasErr,
+			"MultiGet": m.tree.MultiGet([][]byte{[]byte("a"), []byte("bad")}, nil, &r)}
 		if !it.First() || string(it.Key()) != "a" || it.Next() || it.Valid() {
 			t.Errorf("the iterator is at %q", it.Key())
 		}
@@ -172,4 +179,6 @@ func TestOperatorFails(t *testing.T) {
 	}
 }
 
-func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+func contains(err error, text string) bool {
+	return err != nil && strings.Contains(err.Error(), text)
+}

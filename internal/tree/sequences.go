@@ -21,7 +21,8 @@ type Sequences struct {
 	// Demand is a follower's, nil in other databases. It is set before there is a Tree.
 	Demand *Demand
 
-	mu        sync.Mutex            // held while the clock is asked; otherwise only pins' lock follows
+	// held while the clock is asked; otherwise only pins' lock follows
+	mu        sync.Mutex
 	snapshots []base.SeqNum         // ascending, one for each open snapshot
 	begun     []uint64              // ascending, when each was opened; 0: nothing expired then
 	pins      epoch.Pointer[pinned] // empty: none; its owner holds mu
@@ -91,7 +92,8 @@ func (n *Snapshot) Close() {
 			i++
 		}
 		s.snapshots, s.begun = slices.Delete(s.snapshots, i, i+1), slices.Delete(s.begun, i, i+1)
-		if first == len(s.snapshots) || s.snapshots[first] != n.seq { // it was the last of its number
+		// it was the last of its number
+		if first == len(s.snapshots) || s.snapshots[first] != n.seq {
 			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
 		}
 	}
@@ -142,7 +144,8 @@ func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum,
 	}
 	if snap != nil {
 		if snap.of != t.shared.Seqs {
-			return nil, 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
+			return nil, 0, fmt.Errorf("%w: the snapshot is another database's",
+				base.ErrInvalidArgument)
 		}
 		state = t.shared.Seqs.stateAt(g, state, snap)
 		if snap.closed.Load() {

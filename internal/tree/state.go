@@ -37,7 +37,8 @@ type Sealed struct {
 // memtables.
 //
 // REQUIRES: the Tree is not closed.
-func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) *ReadState {
+func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed,
+	version *manifest.Version) *ReadState {
 	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
 	s.refs.Init()
 	s.noteRangeDels()

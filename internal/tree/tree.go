@@ -148,7 +148,8 @@ func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Versio
 
 // StartWith is Start with a memtable that may have entries, which are in log firstLog. The
 // caller keeps its reference.
-func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) {
+func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed,
+	version *manifest.Version) {
 	noteNewest(version, max(t.shared.Seqs.Visible(), 1))
 	if hasExpiring(mem, sealed, version) {
 		t.NoteExpiring()
@@ -235,7 +236,9 @@ func (t *Tree) Drop() {
 func (t *Tree) NoteIngested(seq base.SeqNum) { t.ingested.Store(uint64(seq)) }
 
 // mayHaveIngested reports whether tables may have entries that were ingested behind since.
-func (t *Tree) mayHaveIngested(since base.SeqNum) bool { return base.SeqNum(t.ingested.Load()) > since }
+func (t *Tree) mayHaveIngested(since base.SeqNum) bool {
+	return base.SeqNum(t.ingested.Load()) > since
+}
 
 // Closed reports whether the Tree was closed, or not started.
 func (t *Tree) Closed() bool { return t.state.Empty() && !t.dropped.Load() }
@@ -310,7 +313,8 @@ func (t *Tree) NumSealed() int {
 // NewMemTable makes an empty memtable with room for a group of so many bytes and
 // entries, to follow prev if that is not nil. It returns the memtable with an error
 // too when there is no memory for the group.
-func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error) {
+func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64,
+	entries int) (*memtable.MemTable, error) {
 	o := t.memOptions()
 	if prev != nil {
 		o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
@@ -320,7 +324,8 @@ func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*
 }
 
 func (t *Tree) memOptions() memtable.Options {
-	return memtable.Options{Comparer: t.cmp, Size: t.memSize.Load(), Spare: t.shared.Spare, Account: t.opts.Account}
+	return memtable.Options{Comparer: t.cmp, Size: t.memSize.Load(), Spare: t.shared.Spare,
+		Account: t.opts.Account}
 }
 
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;
@@ -383,7 +388,8 @@ func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 // many bytes and entries. rotateLog starts the log for the entries after last and
 // returns its number. When Rotate fails all stays as it was, and it may be tried
 // again; on a closed Tree it fails with Gone. Commit leader only.
-func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum) (uint64, error)) error {
+func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum) (uint64,
+	error)) error {
 	was := t.Acquire() // Close may come from a keyspace's drop, beside the commit leader
 	if was == nil {
 		return t.Gone()
@@ -425,7 +431,9 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 	}
 	sealed := s.Sealed
 	if flushed != nil {
-		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool { return m == flushed })
+		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool {
+			return m == flushed
+		})
 	}
 	t.replace(o, t.newState(s.Mem, s.FirstLog, sealed, version))
 }

@@ -46,7 +46,8 @@ func newHouse(t *testing.T) *house {
 		Holders: NewHolders(func() { h.released++ }),
 		Fail:    func(err error) error { h.failed = err; return err },
 	}
-	h.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: h.Reads})
+	h.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise,
+		Reads: h.Reads})
 	t.Cleanup(func() {
 		h.Reads.DrainFor(time.Minute)
 		if err := errors.Join(h.Files.Close(), set.Close()); err != nil {
@@ -76,7 +77,8 @@ func newestSealed(t *Tree) *Sealed { return current(t).Sealed[0] }
 // put is what a commit leader does.
 func (h *house) put(t *testing.T, tree *Tree, key, value string) {
 	t.Helper()
-	if err := tree.Apply(batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key), []byte(value)), h.last+1); err != nil {
+	if err := tree.Apply(batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace,
+		base.KindSet, []byte(key), []byte(value)), h.last+1); err != nil {
 		t.Fatal(err)
 	}
 	h.last++
@@ -141,8 +143,9 @@ func TestTreesShareSequences(t *testing.T) {
 	}
 }
 
-// TestSpareWaitsForReads fills and flushes memtables beside a read that is under way, by a guard and
-// then by a reference: the memory that it may read is not reused for another memtable meanwhile.
+// TestSpareWaitsForReads fills and flushes memtables beside a read that is under way, by a guard
+// and then by a reference: the memory that it may read is not reused for another memtable
+// meanwhile.
 func TestSpareWaitsForReads(t *testing.T) {
 	if offheap.Unmap {
 		t.Skip("freed memory stays unreadable")
@@ -211,7 +214,9 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	h.put(t, tree, "a", "1")
 	before := current(tree)
 	full := errors.New("disk full")
-	if err := tree.Rotate(0, 0, func(base.SeqNum) (uint64, error) { return 0, full }); !errors.Is(err, full) {
+	if err := tree.Rotate(0, 0, func(base.SeqNum) (uint64, error) {
+		return 0, full
+	}); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
 	if current(tree) != before {
@@ -226,7 +231,8 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	for _, m := range s.Sealed {
 		got = append(got, fmt.Sprintf("log %d, %d entries to %d", m.FirstLog, m.Mem.Len(), m.Last))
 	}
-	if want := []string{"log 6, 2 entries to 3", "log 5, 1 entries to 1"}; !slices.Equal(got, want) || s.FirstLog != 8 {
+	if want := []string{"log 6, 2 entries to 3", "log 5, 1 entries to 1"}; !slices.Equal(got,
+		want) || s.FirstLog != 8 {
 		t.Errorf("sealed: %q, then log %d; want %q, then log 8", got, s.FirstLog, want)
 	}
 	newest, oldest := s.Sealed[0], s.Sealed[1]
@@ -328,12 +334,14 @@ func TestPanicOfComparerFails(t *testing.T) {
 	h.put(t, tree, "b", "2")
 	broken = true
 	var p *base.Panic
-	if _, err := tree.Get([]byte("b"), nil, nil, 0); !errors.As(err, &p) || !errors.Is(h.failed, err) {
+	if _, err := tree.Get([]byte("b"), nil, nil, 0); !errors.As(err, &p) ||
+		!errors.Is(h.failed, err) {
 		t.Errorf("Get says %v, the database is told %v", err, h.failed)
 	}
 	h.failed = nil
 	var r MultiResult
-	if err := tree.MultiGet([][]byte{[]byte("b")}, nil, &r); !errors.As(err, &p) || !errors.Is(h.failed, err) {
+	if err := tree.MultiGet([][]byte{[]byte("b")}, nil, &r); !errors.As(err, &p) ||
+		!errors.Is(h.failed, err) {
 		t.Errorf("MultiGet says %v, the database is told %v", err, h.failed)
 	}
 	h.failed = nil

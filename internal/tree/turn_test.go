@@ -39,7 +39,8 @@ func TestTurn(t *testing.T) {
 				}
 				it.SeekGE([]byte("b"))
 				if it.Prev() != (lower != "b") {
-					t.Errorf("n %d lower %q upper %q: Prev from b is at %q", n, lower, upper, it.Key())
+					t.Errorf("n %d lower %q upper %q: Prev from b is at %q", n, lower, upper,
+						it.Key())
 				}
 				it.Close()
 			}

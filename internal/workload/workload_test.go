@@ -71,13 +71,16 @@ func TestFoundAsLevelDB(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	numbers := []uint64{0, 1, 9, 10, 99, 100, 12345678, 99999999, 100000000, 123456789012, 1e16 - 1, 1e16, 1 << 62}
-	for _, f := range []KeyFormat{{}, {Prefix: 5}, {Stride: 2}, {Style: Named}, {Style: Named, Prefix: 2, Stride: 2}} {
+	numbers := []uint64{0, 1, 9, 10, 99, 100, 12345678, 99999999, 100000000, 123456789012, 1e16 - 1,
+		1e16, 1 << 62}
+	for _, f := range []KeyFormat{{}, {Prefix: 5}, {Stride: 2}, {Style: Named},
+		{Style: Named, Prefix: 2, Stride: 2}} {
 		k := NewKeys(f)
 		for _, n := range numbers {
 			format, stride := f.Style.String(), uint64(max(f.Stride, 1))
 			prefix := string(bytes.Repeat([]byte("a"), f.Prefix))
-			if got, want := string(k.Present(n)), prefix+fmt.Sprintf(format, n*stride); got != want {
+			if got, want := string(k.Present(n)), prefix+fmt.Sprintf(format,
+				n*stride); got != want {
 				t.Errorf("%+v: key %d is %q, want %q", f, n, got, want)
 			}
 			want := prefix + fmt.Sprintf(format, n) + "."
@@ -99,7 +102,8 @@ func TestMissingWithin(t *testing.T) {
 	for _, f := range []KeyFormat{{}, {Stride: 2}} {
 		a, b, c := NewKeys(f), NewKeys(f), NewKeys(f)
 		for n := range uint64(1000) {
-			if x, y, z := a.Present(n), b.Missing(n), c.Present(n+1); bytes.Compare(x, y) >= 0 || bytes.Compare(y, z) >= 0 {
+			if x, y, z := a.Present(n), b.Missing(n), c.Present(n+1); bytes.Compare(x, y) >= 0 ||
+				bytes.Compare(y, z) >= 0 {
 				t.Fatalf("%+v: %q %q %q", f, x, y, z)
 			}
 		}
@@ -165,12 +169,14 @@ func TestValues(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	k, named, m := NewKeys(KeyFormat{}), NewKeys(KeyFormat{Style: Named, Stride: 2}), NewNames("value")
+	k, named, m := NewKeys(KeyFormat{}), NewKeys(KeyFormat{Style: Named, Stride: 2}), NewNames(
+		"value")
 	v, r := NewValueData(0.5, 100).Values(), NewRand(1)
 	var sink int
 	if n := testing.AllocsPerRun(1000, func() {
 		i := r.Uniform(1e6)
-		sink += len(k.Present(i)) + len(k.Missing(i)) + len(named.Present(i)) + len(named.Missing(i)) + len(m.Name(i)) + len(v.Next(100))
+		sink += len(k.Present(i)) + len(k.Missing(i)) + len(named.Present(i)) +
+			len(named.Missing(i)) + len(m.Name(i)) + len(v.Next(100))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -193,7 +199,8 @@ func TestSpecs(t *testing.T) {
 		t.Errorf("%d default steps", len(DefaultSteps))
 	}
 	for name, want := range map[string]int64{
-		"fillseq": 20000, "fillsync": 20, "fill100K": 20, "readrandom": 500, "readrandomsmall": 1, "open": 2, "compact": 1,
+		"fillseq": 20000, "fillsync": 20, "fill100K": 20, "readrandom": 500, "readrandomsmall": 1,
+		"open": 2, "compact": 1,
 	} {
 		if s, _ := Find(name); s.Ops(20000, 500) != want {
 			t.Errorf("%s: %d operations, want %d", name, s.Ops(20000, 500), want)
@@ -283,8 +290,10 @@ func TestMixer(t *testing.T) {
 			inserted := x.Inserted(1)
 			a, n, length := x.Next(&r)
 			count[a]++
-			if a == InsertAction && n != num+1+2*inserted || a != InsertAction && n > num+1+2*inserted || (length > 0) != (a == ScanAction) || length > MostScanned {
-				t.Fatalf("%s: action %d key %d length %d after %d inserts", name, a, n, length, inserted)
+			if a == InsertAction && n != num+1+2*inserted || a != InsertAction &&
+				n > num+1+2*inserted || (length > 0) != (a == ScanAction) || length > MostScanned {
+				t.Fatalf("%s: action %d key %d length %d after %d inserts", name, a, n, length,
+					inserted)
 			}
 		}
 		m := spec.Mix

@@ -30,7 +30,8 @@ var ctx = context.Background()
 
 // small options make flushes and compactions happen with little data.
 func small(fsys vfs.FS) *lsm.Options {
-	return &lsm.Options{FS: fsys, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, CacheSize: 1 << 20, WALPreallocate: -1}
+	return &lsm.Options{FS: fsys, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+		CacheSize: 1 << 20, WALPreallocate: -1}
 }
 
 func mustOpen(t testing.TB, dir string, o *lsm.Options) *lsm.DB {
@@ -145,8 +146,8 @@ func wantTree(t testing.TB, before, after map[string][]byte) {
 	}
 }
 
-// TestBackups: three backups, the second and third of what changed; each restores its state, also when the others
-// are gone.
+// TestBackups: three backups, the second and third of what changed; each restores its state, also
+// when the others are gone.
 func TestBackups(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		for _, on := range []string{"memory", "disk"} {
@@ -173,16 +174,19 @@ func testBackups(t *testing.T, fsys vfs.FS, in func(name string) string) {
 	must(t, db.Flush())
 	third := mustCreate(t, f, db)
 	if first.ID != 1 || second.ID != 2 || third.ID != 3 || first.NewBytes != first.Bytes ||
-		second.NewBytes*4 > second.Bytes || third.NewBytes*4 > third.Bytes || second.Bytes <= first.Bytes {
+		second.NewBytes*4 > second.Bytes || third.NewBytes*4 > third.Bytes ||
+		second.Bytes <= first.Bytes {
 		t.Errorf("%+v\n%+v\n%+v", first, second, third)
 	}
 	m := db.Metrics().Backups
-	if m.Count != 3 || m.Failed != 0 || m.TablesLinked < 2 || m.TablesCopied == 0 || m.BytesCopied != first.NewBytes+second.NewBytes+third.NewBytes || m.Duration <= 0 {
+	if m.Count != 3 || m.Failed != 0 || m.TablesLinked < 2 || m.TablesCopied == 0 ||
+		m.BytesCopied != first.NewBytes+second.NewBytes+third.NewBytes || m.Duration <= 0 {
 		t.Errorf("%+v", m)
 	}
 	list, err := f.List()
 	must(t, err)
-	if len(list) != 3 || list[0] != first || list[2] != third || list[1].Database != in("db") || list[1].Err != nil || time.Since(list[1].Created).Abs() > time.Hour {
+	if len(list) != 3 || list[0] != first || list[2] != third || list[1].Database != in("db") ||
+		list[1].Err != nil || time.Since(list[1].Created).Abs() > time.Hour {
 		t.Errorf("%+v", list)
 	}
 	for id := range uint64(3) {
@@ -195,7 +199,8 @@ func testBackups(t *testing.T, fsys vfs.FS, in func(name string) string) {
 	has(t, in("two"), fsys, 3100)
 	must(t, f.Keep(1))
 	must(t, f.Verify(ctx, 3, nil))
-	if err := f.Verify(ctx, 2, nil); !errors.Is(err, lsm.ErrDoesNotExist) || err.Error() != "verifying backup 2: there is no backup 2" {
+	if err := f.Verify(ctx, 2, nil); !errors.Is(err, lsm.ErrDoesNotExist) ||
+		err.Error() != "verifying backup 2: there is no backup 2" {
 		t.Error(err)
 	}
 	must(t, f.Close())
@@ -220,8 +225,8 @@ func testBackups(t *testing.T, fsys vfs.FS, in func(name string) string) {
 	must(t, db.Close())
 }
 
-// TestBesideWrites makes backups of keyspaces that are written together, flushed and compacted: each has a
-// prefix of the batches, whole in all keyspaces.
+// TestBesideWrites makes backups of keyspaces that are written together, flushed and compacted:
+// each has a prefix of the batches, whole in all keyspaces.
 func TestBesideWrites(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := small(fsys)
@@ -278,10 +283,12 @@ func TestBesideWrites(t *testing.T) {
 		w, err2 := copied.Get([]byte("last"), nil)
 		n, _ := strconv.ParseInt(string(v), 10, 64)
 		if lo > 0 && errors.Join(err, err2) != nil || !bytes.Equal(v, w) || n < lo || n > hi {
-			t.Fatalf("backup %d: %q, %q, %v; between %d and %d", info.ID, v, w, errors.Join(err, err2), lo, hi)
+			t.Fatalf("backup %d: %q, %q, %v; between %d and %d", info.ID, v, w,
+				errors.Join(err, err2), lo, hi)
 		}
 		for i := max(1, n-499); i <= n; i++ {
-			if v, err := copied.Get(key(int(i%500)), nil); err != nil || !bytes.Equal(v, value(int(i))) {
+			if v, err := copied.Get(key(int(i%500)), nil); err != nil ||
+				!bytes.Equal(v, value(int(i))) {
 				t.Fatalf("backup %d of %d batches: batch %d: %.30q, %v", info.ID, n, i, v, err)
 			}
 		}
@@ -335,8 +342,8 @@ func TestSeveralDatabases(t *testing.T) {
 	}
 }
 
-// TestUnchangedTablesAreNotRead: the second backup opens no table that the first one read, but for those that
-// look different.
+// TestUnchangedTablesAreNotRead: the second backup opens no table that the first one read, but for
+// those that look different.
 func TestUnchangedTablesAreNotRead(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		top := t.TempDir()
@@ -365,7 +372,9 @@ func TestUnchangedTablesAreNotRead(t *testing.T) {
 		}
 		names, err := filepath.Glob(filepath.Join(dir, "*.l[od]*"))
 		must(t, err)
-		names = slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".log") })
+		names = slices.DeleteFunc(names, func(n string) bool {
+			return strings.HasSuffix(n, ".log")
+		})
 		newest := names[len(names)-1] // older ones may wait to be deleted
 		b, err := os.ReadFile(newest)
 		must(t, err)
@@ -388,13 +397,15 @@ func TestUnchangedTablesAreNotRead(t *testing.T) {
 		if n := tables(); n != all {
 			t.Errorf("%d of %d tables are copied again", n, all)
 		}
-		must(t, f.Restore(ctx, 1, filepath.Join(top, "copy"), nil)) // mended by the last one, but for logs
+		// mended by the last one, but for logs
+		must(t, f.Restore(ctx, 1, filepath.Join(top, "copy"), nil))
 		must(t, f.Close())
 		must(t, db.Close())
 	})
 }
 
-// TestDamagedTable: a table that is not what the MANIFEST says is named, and no backup is made of it.
+// TestDamagedTable: a table that is not what the MANIFEST says is named, and no backup is made of
+// it.
 func TestDamagedTable(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := small(fsys)
@@ -447,7 +458,8 @@ func TestReadOnly(t *testing.T) {
 		must(t, err)
 		ro2, err := backup.Open("backups", &backup.Options{FS: fsys, ReadOnly: true})
 		must(t, err)
-		if _, err := backup.Open("backups", &backup.Options{FS: fsys}); !errors.Is(err, lsm.ErrLocked) {
+		if _, err := backup.Open("backups", &backup.Options{FS: fsys}); !errors.Is(err,
+			lsm.ErrLocked) {
 			t.Error(err)
 		}
 		for _, err := range []error{ro.Delete(1), ro.Keep(0), second(ro.Create(ctx, db, nil))} {
@@ -471,7 +483,8 @@ func second[T any](_ T, err error) error { return err }
 func TestLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backups")
 	f := mustFolder(t, dir, nil)
-	if _, err := backup.Open(dir, nil); !errors.Is(err, lsm.ErrLocked) || !strings.Contains(err.Error(), "are open elsewhere") {
+	if _, err := backup.Open(dir, nil); !errors.Is(err, lsm.ErrLocked) ||
+		!strings.Contains(err.Error(), "are open elsewhere") {
 		t.Error(err)
 	}
 	must(t, f.Close())
@@ -490,8 +503,9 @@ func TestRefused(t *testing.T) {
 	defer db.Close()
 	fill(t, db, 0, 10)
 	for name, text := range map[string]string{
-		"theirs/file": "precious", "file": "precious", "newer/BACKUPS": "loam backups 2\n", "damaged/BACKUPS": "loam backup\n", "empty/BACKUPS": "",
-		"other/000001.backup": "", "linked/data": "",
+		"theirs/file": "precious", "file": "precious", "newer/BACKUPS": "loam backups 2\n",
+		"damaged/BACKUPS": "loam backup\n", "empty/BACKUPS": "", "other/000001.backup": "",
+		"linked/data": "",
 	} {
 		must(t, os.MkdirAll(filepath.Dir(in(name)), 0o700))
 		must(t, os.WriteFile(in(name), []byte(text), 0o600))
@@ -502,8 +516,11 @@ func TestRefused(t *testing.T) {
 		dir  string
 		want error
 	}{
-		{"theirs", lsm.ErrNotADatabase}, {"file", lsm.ErrNotADatabase}, {"db", lsm.ErrNotADatabase}, {"newer", lsm.ErrNewerFormat}, {"other", lsm.ErrNotADatabase},
-		{"damaged", lsm.ErrCorruption}, {"empty", lsm.ErrCorruption}, {"none/backups", fs.ErrNotExist}, {"linked", vfs.ErrNotRegular}, {"file/backups", syscall.ENOTDIR},
+		{"theirs", lsm.ErrNotADatabase}, {"file", lsm.ErrNotADatabase}, {"db", lsm.ErrNotADatabase},
+		{"newer", lsm.ErrNewerFormat}, {"other", lsm.ErrNotADatabase},
+		{"damaged", lsm.ErrCorruption}, {"empty", lsm.ErrCorruption},
+		{"none/backups", fs.ErrNotExist}, {"linked", vfs.ErrNotRegular},
+		{"file/backups", syscall.ENOTDIR},
 	} {
 		_, err := backup.Open(in(c.dir), nil)
 		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") {
@@ -539,8 +556,10 @@ func TestStrangers(t *testing.T) {
 	fill(t, db, 0, 100)
 	f := mustFolder(t, "backups", fsys)
 	mustCreate(t, f, db)
-	theirs := []string{"backups/README", "backups/1.backup", "backups/0000001.tmp", "backups/data/notes", "backups/data/1.tmp",
-		"backups/data/" + strings.Repeat("0", 64) + "-01", "backups/data/" + strings.Repeat("A", 64) + "-1", "backups/000001.backup.bak"}
+	theirs := []string{"backups/README", "backups/1.backup", "backups/0000001.tmp",
+		"backups/data/notes", "backups/data/1.tmp",
+		"backups/data/" + strings.Repeat("0", 64) + "-01", "backups/data/" +
+			strings.Repeat("A", 64) + "-1", "backups/000001.backup.bak"}
 	for _, name := range theirs {
 		must(t, fstest.WriteFile(fsys, name, []byte("theirs")))
 	}
@@ -557,8 +576,8 @@ func TestStrangers(t *testing.T) {
 	must(t, db.Close())
 }
 
-// TestDamage flips every byte of a folder, and cuts its files everywhere: Verify and Restore tell, or the database
-// is restored as it was.
+// TestDamage flips every byte of a folder, and cuts its files everywhere: Verify and Restore tell,
+// or the database is restored as it was.
 func TestDamage(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		fsys := vfs.NewMem()
@@ -589,7 +608,8 @@ func TestDamage(t *testing.T) {
 					must(t, damaged.Remove("backups/"+name))
 					must(t, fstest.WriteFile(damaged, "backups/"+name, b))
 					tried++
-					if restoreDamaged(t, damaged, fmt.Sprintf("%s at %d, cut %v", name, at, cut), want) {
+					if restoreDamaged(t, damaged, fmt.Sprintf("%s at %d, cut %v", name, at, cut),
+						want) {
 						told++
 					}
 				}
@@ -602,7 +622,8 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// restoreDamaged wants a damage to be told by List or Verify and by Restore. It reports whether it was.
+// restoreDamaged wants a damage to be told by List or Verify and by Restore. It reports whether it
+// was.
 func restoreDamaged(t *testing.T, fsys *vfs.Mem, what string, want map[string]string) bool {
 	t.Helper()
 	before := tree(t, fsys, "backups")
@@ -626,11 +647,14 @@ func restoreDamaged(t *testing.T, fsys *vfs.Mem, what string, want map[string]st
 		t.Errorf("%s: Verify: %v", what, verr)
 	}
 	_, copied := fsys.Stat("copy")
-	if rerr != nil && (!errors.Is(rerr, lsm.ErrCorruption) || copied == nil) || (rerr == nil) != (verr == nil) {
+	if rerr != nil && (!errors.Is(rerr, lsm.ErrCorruption) || copied == nil) ||
+		(rerr == nil) != (verr == nil) {
 		t.Errorf("%s: Restore: %v; %v", what, rerr, verr)
 	}
 	after := tree(t, fsys, "backups")
-	maps.DeleteFunc(after, func(name string, b []byte) bool { return strings.HasSuffix(name, ".damaged") && len(b) == 0 })
+	maps.DeleteFunc(after, func(name string, b []byte) bool {
+		return strings.HasSuffix(name, ".damaged") && len(b) == 0
+	})
 	wantTree(t, before, after)
 	if rerr == nil {
 		db := mustOpen(t, "copy", &lsm.Options{FS: fsys, ErrorIfMissing: true})
@@ -643,8 +667,8 @@ func restoreDamaged(t *testing.T, fsys *vfs.Mem, what string, want map[string]st
 	return true
 }
 
-// TestDamagedCatalog: a backup whose catalog cannot be read is listed so, keeps no other from being used, and
-// what it may need stays until it is deleted.
+// TestDamagedCatalog: a backup whose catalog cannot be read is listed so, keeps no other from being
+// used, and what it may need stays until it is deleted.
 func TestDamagedCatalog(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := mustOpen(t, "db", small(fsys))
@@ -659,7 +683,8 @@ func TestDamagedCatalog(t *testing.T) {
 	f = mustFolder(t, "backups", fsys)
 	list, err := f.List()
 	must(t, err)
-	if len(list) != 3 || list[0].Err != nil || list[2].Err != nil || list[1].ID != 2 || !errors.Is(list[1].Err, lsm.ErrCorruption) {
+	if len(list) != 3 || list[0].Err != nil || list[2].Err != nil || list[1].ID != 2 ||
+		!errors.Is(list[1].Err, lsm.ErrCorruption) {
 		t.Fatalf("%+v", list)
 	}
 	for _, err := range []error{f.Verify(ctx, 2, nil), f.Restore(ctx, 2, "copy", nil)} {
@@ -694,7 +719,9 @@ func TestRestoreRefused(t *testing.T) {
 	must(t, fsys.MkdirAll("empty"))
 	must(t, fstest.WriteFile(fsys, "full/theirs", nil))
 	for dir, want := range map[string]error{
-		"full": lsm.ErrExists, "db": lsm.ErrExists, "": lsm.ErrInvalidArgument, "backups/copy": lsm.ErrInvalidArgument, "backups": lsm.ErrInvalidArgument, "none/copy": fs.ErrNotExist,
+		"full": lsm.ErrExists, "db": lsm.ErrExists, "": lsm.ErrInvalidArgument,
+		"backups/copy": lsm.ErrInvalidArgument, "backups": lsm.ErrInvalidArgument,
+		"none/copy": fs.ErrNotExist,
 	} {
 		if err := f.Restore(ctx, 1, dir, nil); !errors.Is(err, want) {
 			t.Errorf("in %q: %v", dir, err)

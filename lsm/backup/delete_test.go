@@ -19,7 +19,8 @@ func objects(t *testing.T, fsys vfs.FS, dir string) []string {
 	return names
 }
 
-// TestDeletionFails: of the backups before the one whose deletion fails, nothing is left, and the others are whole.
+// TestDeletionFails: of the backups before the one whose deletion fails, nothing is left, and the
+// others are whole.
 func TestDeletionFails(t *testing.T) {
 	mem := vfs.NewMem()
 	renames, failing := 0, 0
@@ -64,8 +65,8 @@ func TestDeletionFails(t *testing.T) {
 	must(t, db.Close())
 }
 
-// TestReplacedCatalog: a catalog that another one replaced while the folder is open takes no objects with it that other
-// backups need.
+// TestReplacedCatalog: a catalog that another one replaced while the folder is open takes no
+// objects with it that other backups need.
 func TestReplacedCatalog(t *testing.T) {
 	for _, stranger := range []bool{false, true} {
 		mem := vfs.NewMem()

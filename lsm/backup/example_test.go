@@ -54,7 +54,8 @@ func Example() {
 	}
 	defer db.Close()
 
-	ctx, dir, to := context.Background(), filepath.Join(top, "backups"), filepath.Join(top, "restored")
+	ctx, dir, to := context.Background(), filepath.Join(top, "backups"), filepath.Join(top,
+		"restored")
 	for _, colour := range []string{"green", "red", "blue"} {
 		if err := db.Put([]byte("colour"), []byte(colour), lsm.NoSync); err != nil {
 			log.Fatal(err)

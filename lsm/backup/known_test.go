@@ -19,8 +19,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// openings is the operating system's file system, and what returns the names of the files of type t that were opened
-// there since it was called last.
+// openings is the operating system's file system, and what returns the names of the files of type t
+// that were opened there since it was called last.
 func openings(t base.FileType) (fsys vfs.FS, opened func() map[string]bool) {
 	var mu sync.Mutex
 	names := map[string]bool{}
@@ -97,8 +97,8 @@ func TestUnchangedLogsAreNotRead(t *testing.T) {
 	})
 }
 
-// TestSameSize: a table that has the size of one that the folder has, but another checksum, is read once; one that has
-// both is read, and not written.
+// TestSameSize: a table that has the size of one that the folder has, but another checksum, is read
+// once; one that has both is read, and not written.
 func TestSameSize(t *testing.T) {
 	mem := vfs.NewMem()
 	var read, written atomic.Int64
@@ -143,8 +143,8 @@ func TestSameSize(t *testing.T) {
 	must(t, f.Close())
 }
 
-// TestDamageIsNotShared: contents that Verify or Restore found damaged are written anew by the next backup, also
-// after another opening of the folder, and the older backups are whole again.
+// TestDamageIsNotShared: contents that Verify or Restore found damaged are written anew by the next
+// backup, also after another opening of the folder, and the older backups are whole again.
 func TestDamageIsNotShared(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		for _, how := range []string{"verify", "restore", "reopened"} {
@@ -187,7 +187,8 @@ func TestDamageIsNotShared(t *testing.T) {
 					t.Errorf("the third backup writes %d bytes again", third.NewBytes)
 				}
 				must(t, f.Keep(0))
-				if left, err := os.ReadDir(filepath.Join(place, "data")); err != nil || len(left) > 0 {
+				if left, err := os.ReadDir(filepath.Join(place, "data")); err != nil ||
+					len(left) > 0 {
 					t.Errorf("left are %v, %v", left, err)
 				}
 				must(t, f.Close())

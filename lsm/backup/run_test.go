@@ -112,27 +112,28 @@ func TestProgressCloses(t *testing.T) {
 			g, db, f := setUp(t)
 			var once sync.Once
 			var closed error
-			_, err := f.Create(ctx, db, &backup.RunOptions{BytesPerSecond: 50_000, Progress: func(done, of uint64) {
-				once.Do(func() {
-					switch what {
-					case "database":
-						closed = db.Close()
-					case "folder":
-						closed = f.Close()
-					case "both":
-						closed = errors.Join(db.Close(), f.Close())
-					case "twice": // another run, in this one's function
-						if _, err := f.Create(ctx, db, nil); err != nil {
-							t.Error(err)
+			_, err := f.Create(ctx, db, &backup.RunOptions{BytesPerSecond: 50_000,
+				Progress: func(done, of uint64) {
+					once.Do(func() {
+						switch what {
+						case "database":
+							closed = db.Close()
+						case "folder":
+							closed = f.Close()
+						case "both":
+							closed = errors.Join(db.Close(), f.Close())
+						case "twice": // another run, in this one's function
+							if _, err := f.Create(ctx, db, nil); err != nil {
+								t.Error(err)
+							}
+							closed = errors.Join(f.Close(), db.Close())
+						case "elsewhere":
+							end := make(chan error)
+							go func() { end <- db.Close() }()
+							closed = <-end
 						}
-						closed = errors.Join(f.Close(), db.Close())
-					case "elsewhere":
-						end := make(chan error)
-						go func() { end <- db.Close() }()
-						closed = <-end
-					}
-				})
-			}})
+					})
+				}})
 			if closed != nil || !errors.Is(err, lsm.ErrClosed) {
 				t.Errorf("Close: %v; Create: %v", closed, err)
 			}
@@ -157,7 +158,9 @@ func TestProgressCloses(t *testing.T) {
 // continue.
 func TestProgressPanics(t *testing.T) {
 	g, db, f := setUp(t)
-	o := &backup.RunOptions{BytesPerSecond: 100_000, Progress: func(done, of uint64) { panic("boom") }}
+	o := &backup.RunOptions{BytesPerSecond: 100_000, Progress: func(done, of uint64) {
+		panic("boom")
+	}}
 	_, err := f.Create(ctx, db, o)
 	if err == nil || !strings.Contains(err.Error(), "the progress function failed: panic: boom") {
 		t.Error(err)
@@ -182,7 +185,9 @@ func TestProgressPanics(t *testing.T) {
 func TestEnds(t *testing.T) {
 	g, db, f := setUp(t)
 	slow := func(cancel func()) *backup.RunOptions {
-		return &backup.RunOptions{BytesPerSecond: 20_000, Progress: func(done, of uint64) { cancel() }}
+		return &backup.RunOptions{BytesPerSecond: 20_000, Progress: func(done, of uint64) {
+			cancel()
+		}}
 	}
 	c, cancel := context.WithCancel(ctx)
 	if _, err := f.Create(c, db, slow(cancel)); !errors.Is(err, context.Canceled) {
@@ -224,19 +229,22 @@ func TestEnds(t *testing.T) {
 	if m.Count != 5 || m.Failed != 4 {
 		t.Errorf("%+v", m)
 	}
-	if _, err := f.Create(nil, db, nil); !errors.Is(err, lsm.ErrInvalidArgument) { //nolint:staticcheck // that is the test
+	// nolint:staticcheck // that is the test
+	if _, err := f.Create(nil, db, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Error(err)
 	}
 	if _, err := f.Create(ctx, nil, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Error(err)
 	}
-	if _, err := f.Create(ctx, db, &backup.RunOptions{BytesPerSecond: -1}); !errors.Is(err, lsm.ErrInvalidArgument) {
+	if _, err := f.Create(ctx, db, &backup.RunOptions{BytesPerSecond: -1}); !errors.Is(err,
+		lsm.ErrInvalidArgument) {
 		t.Error(err)
 	}
 	must(t, f.Restore(ctx, 1, "copy", nil))
 	must(t, f.Close())
 	must(t, db.Close())
-	for _, err := range []error{f.Delete(1), f.Keep(1), f.Verify(ctx, 1, nil), f.Restore(ctx, 1, "x", nil), second(f.List()), second(f.Create(ctx, db, nil))} {
+	for _, err := range []error{f.Delete(1), f.Keep(1), f.Verify(ctx, 1, nil),
+		f.Restore(ctx, 1, "x", nil), second(f.List()), second(f.Create(ctx, db, nil))} {
 		if !errors.Is(err, lsm.ErrClosed) {
 			t.Error(err)
 		}
@@ -269,9 +277,10 @@ func TestDeleteBesideRestore(t *testing.T) {
 	mustCreate(t, f, db)
 	deleted := make(chan error, 1)
 	var once sync.Once
-	must(t, f.Restore(ctx, 1, "copy", &backup.RunOptions{BytesPerSecond: 400_000, Progress: func(done, of uint64) {
-		once.Do(func() { deleted <- f.Delete(1) })
-	}}))
+	must(t, f.Restore(ctx, 1, "copy", &backup.RunOptions{BytesPerSecond: 400_000,
+		Progress: func(done, of uint64) {
+			once.Do(func() { deleted <- f.Delete(1) })
+		}}))
 	must(t, <-deleted)
 	has(t, "copy", g.Mem, 3000)
 	for name := range tree(t, g.Mem, "backups") {

@@ -30,7 +30,8 @@ const (
 	losses
 )
 
-var lossNames = [losses]string{"unsynced data dropped", "nothing lost", "random blocks lost", "last write torn"}
+var lossNames = [losses]string{"unsynced data dropped", "nothing lost", "random blocks lost",
+	"last write torn"}
 
 // String says it in words.
 func (l Loss) String() string {
@@ -56,8 +57,8 @@ func (l Loss) options(seed uint64) vfs.CrashOptions {
 	return vfs.DropAll()
 }
 
-// FS is a file system in memory. It is an lsm.FS, for Options.FS, with the methods of that interface. All
-// paths are below a root of its own, which exists. It is safe for concurrent use.
+// FS is a file system in memory. It is an lsm.FS, for Options.FS, with the methods of that
+// interface. All paths are below a root of its own, which exists. It is safe for concurrent use.
 type FS struct {
 	*disk // asks before each call
 	mem   *vfs.Mem
@@ -139,17 +140,18 @@ func (fs *FS) CutAt(n int) {
 	fs.cutAt = n
 }
 
-// FailAt fails the n-th call, from 1, of all kinds with err as the cause, and with forever all behind it,
-// too. syscall.EIO and syscall.ENOSPC are the usual causes. The last FailAt counts; 0 means that nothing fails
-// any more.
+// FailAt fails the n-th call, from 1, of all kinds with err as the cause, and with forever all
+// behind it, too. syscall.EIO and syscall.ENOSPC are the usual causes. The last FailAt counts; 0
+// means that nothing fails any more.
 func (fs *FS) FailAt(n int, err error, forever bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.fault = fault{at: n, err: err, forever: forever}
 }
 
-// Crash returns another file system, with what a crash now leaves on the disk; its own power is on, nothing
-// in it fails, and all of it is synced. seed draws for RandomBlocks and TornWrite. fs goes on.
+// Crash returns another file system, with what a crash now leaves on the disk; its own power is on,
+// nothing in it fails, and all of it is synced. seed draws for RandomBlocks and TornWrite. fs goes
+// on.
 func (fs *FS) Crash(l Loss, seed uint64) *FS { return over(fs.mem.CrashClone(l.options(seed))) }
 
 // stopped describes the call at which the power was cut or a call failed first; ok is false if

@@ -102,24 +102,29 @@ func TestCrashes(t *testing.T) {
 		sound := &ledger{format: format, mode: lsm.Sync}
 		bad, states := sound.first(&crashfs.Plan{Seed: 7})
 		if bad != nil || states < 150 || sound.acked != batches {
-			t.Errorf("%v: %d states, the last run wrote %d batches: %v", format, states, sound.acked, bad)
+			t.Errorf("%v: %d states, the last run wrote %d batches: %v", format, states,
+				sound.acked, bad)
 		}
 		apart := &ledger{format: format, mode: lsm.Sync, apart: true}
-		if bad, _ := apart.first(&crashfs.Plan{Losses: []crashfs.Loss{crashfs.KeepAll}}); bad == nil || !strings.Contains(bad.Error(), "torn") {
+		if bad, _ := apart.first(&crashfs.Plan{Losses: []crashfs.Loss{crashfs.KeepAll}}); bad ==
+			nil || !strings.Contains(bad.Error(), "torn") {
 			t.Errorf("%v: two writes instead of a batch: %v", format, bad)
 		}
 		unsynced := &ledger{format: format, mode: lsm.NoSync}
-		if bad, _ := unsynced.first(&crashfs.Plan{Losses: []crashfs.Loss{crashfs.KeepAll}}); bad != nil {
+		if bad, _ := unsynced.first(&crashfs.Plan{Losses: []crashfs.Loss{crashfs.KeepAll}}); bad !=
+			nil {
 			t.Errorf("%v: no sync, the process dies: %v", format, bad)
 		}
-		if bad, _ := unsynced.first(&crashfs.Plan{Losses: []crashfs.Loss{crashfs.DropUnsynced}}); bad == nil || !strings.Contains(bad.Error(), "acknowledged") {
+		if bad, _ := unsynced.first(
+			&crashfs.Plan{Losses: []crashfs.Loss{crashfs.DropUnsynced}}); bad == nil ||
+			!strings.Contains(bad.Error(), "acknowledged") {
 			t.Errorf("%v: no sync, the power is cut: %v", format, bad)
 		}
 	}
 }
 
-// TestFaults: nothing acknowledged is lost by a call that fails, every call is tried, and a program that
-// ignores errors is found.
+// TestFaults: nothing acknowledged is lost by a call that fails, every call is tried, and a program
+// that ignores errors is found.
 func TestFaults(t *testing.T) {
 	sound := &ledger{mode: lsm.Sync}
 	tried, calls := 0, map[int]bool{}
@@ -174,7 +179,8 @@ func TestPowerCut(t *testing.T) {
 		t.Errorf("a removal afterwards: %v", err)
 	}
 	if all, changes := disk.Calls(); all != 3 || changes != 3 {
-		t.Errorf("%d calls, %d of them changes, want those before the cut and the one at it", all, changes)
+		t.Errorf("%d calls, %d of them changes, want those before the cut and the one at it", all,
+			changes)
 	}
 	if _, err := disk.Crash(crashfs.DropUnsynced, 0).Stat("/f"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file of an unsynced directory: %v", err)

@@ -2,8 +2,9 @@
 // knows which of its contents a crash may take.
 //
 // A program writes through it, with Options.FS of package lsm. Crashes runs the program again and
-// again, cuts the power before another call of the file system each time, and hands out what several
-// kinds of losses leave of the disk. The caller opens that and checks what its program promises:
+// again, cuts the power before another call of the file system each time, and hands out what
+// several kinds of losses leave of the disk. The caller opens that and checks what its program
+// promises:
 //
 //	for crash := range crashfs.Crashes(program) {
 //		db, err := lsm.Open("/db", &lsm.Options{FS: crash.FS})
@@ -14,10 +15,10 @@
 //
 // # What a crash takes
 //
-// As on a real disk, bytes of a file last when the file was synced after they were written, and the names
-// in a directory, new, changed or removed ones, when the directory was synced. Of the rest a crash may
-// keep any part: any blocks of 4 KiB, any changes of a directory, any piece of the last append. A Loss
-// says which.
+// As on a real disk, bytes of a file last when the file was synced after they were written, and the
+// names in a directory, new, changed or removed ones, when the directory was synced. Of the rest a
+// crash may keep any part: any blocks of 4 KiB, any changes of a directory, any piece of the last
+// append. A Loss says which.
 //
 // # Tests that find something
 //
@@ -27,5 +28,6 @@
 // and that every key found was written, finds lost and invented data; a check of a relation between
 // values (a sum, an index and its targets) finds writes that should have been one batch.
 //
-// It is Go only: the file systems of programs in C, Python and Node are not the database's to replace.
+// It is Go only: the file systems of programs in C, Python and Node are not the database's to
+// replace.
 package crashfs

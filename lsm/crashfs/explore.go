@@ -39,13 +39,14 @@ func (c *Crash) String() string {
 // Crashes runs a program again and again, see Plan.Crashes.
 func Crashes(run func(*FS)) iter.Seq[*Crash] { return (&Plan{}).Crashes(run) }
 
-// Crashes runs a program on an empty file system and cuts the power before the first call that may change what a
-// crash leaves, runs it anew and cuts before the second one, and so on, until it ends by itself. After each run
-// it hands out what each of the losses leaves.
+// Crashes runs a program on an empty file system and cuts the power before the first call that may
+// change what a crash leaves, runs it anew and cuts before the second one, and so on, until it ends
+// by itself. After each run it hands out what each of the losses leaves.
 //
-// run has to end when the file system fails, and to begin anew each time. It does not have to close its
-// database. A program that uses several goroutines may make its calls in another order each time, which is no
-// harm. The number of runs is the number of calls, so a program for a test is short.
+// run has to end when the file system fails, and to begin anew each time. It does not have to close
+// its database. A program that uses several goroutines may make its calls in another order each
+// time, which is no harm. The number of runs is the number of calls, so a program for a test is
+// short.
 func (p *Plan) Crashes(run func(*FS)) iter.Seq[*Crash] {
 	return func(yield func(*Crash) bool) {
 		for call := p.first(); ; call += p.step() {
@@ -57,7 +58,8 @@ func (p *Plan) Crashes(run func(*FS)) iter.Seq[*Crash] {
 				call = 0
 			}
 			for _, l := range p.losses() {
-				c := &Crash{FS: fs.Crash(l, p.Seed+uint64(call)), Call: call, Op: op, Loss: l, Seed: p.Seed}
+				c := &Crash{FS: fs.Crash(l, p.Seed+uint64(call)), Call: call, Op: op, Loss: l,
+					Seed: p.Seed}
 				if !yield(c) {
 					return
 				}
@@ -90,9 +92,10 @@ func (f *Fault) String() string {
 // Faults runs a program again and again, see Plan.Faults.
 func Faults(run func(*FS)) iter.Seq[*Fault] { return (&Plan{}).Faults(run) }
 
-// Faults runs a program on an empty file system whose first call fails, of any kind, anew with the second one
-// failing, and so on, until the program has fewer calls, with each of the errors, once and for ever. After each
-// run it hands out the disk as the end of the process leaves it: nothing is lost that was written.
+// Faults runs a program on an empty file system whose first call fails, of any kind, anew with the
+// second one failing, and so on, until the program has fewer calls, with each of the errors, once
+// and for ever. After each run it hands out the disk as the end of the process leaves it: nothing
+// is lost that was written.
 func (p *Plan) Faults(run func(*FS)) iter.Seq[*Fault] {
 	return func(yield func(*Fault) bool) {
 		for call := p.first(); ; call += p.step() {

@@ -1,9 +1,10 @@
 // Package dump writes all that is in a database as a stream of bytes, and loads such a stream
 // into a database: for moves between machines, formats and versions.
 //
-// A dump is one state of all keyspaces: keys and values as reads see them, the times at which values
-// expire, names of comparers and merge operators. It has checksums and an end record, so that one that
-// was cut or damaged is an error. docs/dump.md tells how to use it, docs/format-dump.md is its format.
+// A dump is one state of all keyspaces: keys and values as reads see them, the times at which
+// values expire, names of comparers and merge operators. It has checksums and an end record, so
+// that one that was cut or damaged is an error. docs/dump.md tells how to use it,
+// docs/format-dump.md is its format.
 package dump
 
 import (
@@ -55,28 +56,30 @@ type Keyspace struct {
 
 // Options configures Write. A nil *Options and zero fields mean what they say.
 type Options struct {
-	// Snapshot is the state to write, of the same database. The default is the present one, in which
-	// writes that begin later are not. The keyspaces are those that there are at the call.
+	// Snapshot is the state to write, of the same database. The default is the present one, in
+	// which writes that begin later are not. The keyspaces are those that there are at the call.
 	Snapshot *lsm.Snapshot
 	// Compression is how blocks are packed. The default is lsm.SnappyCompression.
 	Compression lsm.Compression
-	// Continue completes a dump that was cut off: w, an *os.File that is open for reading and writing, has what
-	// there is of it. It is read, cut behind its last whole block, and goes on from there. The state must
-	// be that of its beginning: the same Snapshot, or a database that was not written since; otherwise Write
-	// fails with lsm.ErrInvalidArgument and leaves the file as it is. One that is whole stays so; an
-	// empty file gets a new dump. The default, false, writes from the beginning, wherever w is.
+	// Continue completes a dump that was cut off: w, an *os.File that is open for reading and
+	// writing, has what there is of it. It is read, cut behind its last whole block, and goes on
+	// from there. The state must be that of its beginning: the same Snapshot, or a database that
+	// was not written since; otherwise Write fails with lsm.ErrInvalidArgument and leaves the file
+	// as it is. One that is whole stays so; an empty file gets a new dump. The default, false,
+	// writes from the beginning, wherever w is.
 	Continue bool
 	// Progress is called after each block, about a quarter of a MiB of keys and values. The
 	// default is nil.
 	Progress func(Progress)
 }
 
-// CheckPath fails with lsm.ErrInvalidArgument where a file of that name would lie in db's directory, also by way of
-// links: a dump has no place there. It is for programs that open the file of a dump, and asked before. It fails with
-// lsm.ErrClosed when the database is closed.
+// CheckPath fails with lsm.ErrInvalidArgument where a file of that name would lie in db's
+// directory, also by way of links: a dump has no place there. It is for programs that open the file
+// of a dump, and asked before. It fails with lsm.ErrClosed when the database is closed.
 func CheckPath(db *lsm.DB, path string) error {
 	if db == nil || path == "" {
-		return fmt.Errorf("%w: the check of a path needs a database and a path", lsm.ErrInvalidArgument)
+		return fmt.Errorf("%w: the check of a path needs a database and a path",
+			lsm.ErrInvalidArgument)
 	}
 	e := store.Of(db)
 	err := store.Protect(func() error {
@@ -91,7 +94,8 @@ func CheckPath(db *lsm.DB, path string) error {
 	return nil
 }
 
-// checkFile fails as CheckPath does if w is a regular file that still has the name under which it was opened.
+// checkFile fails as CheckPath does if w is a regular file that still has the name under which it
+// was opened.
 func checkFile(db *lsm.DB, w io.Writer) error {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -108,20 +112,24 @@ func checkFile(db *lsm.DB, w io.Writer) error {
 	return CheckPath(db, f.Name())
 }
 
-// Write writes a dump of db, which may be open for reading only, to w, and returns what it has. Writes to the database
-// go on meanwhile. It fails as iterators do, with w's error, with ctx's when ctx is done, with lsm.ErrClosed
-// when the database is closed, and with lsm.ErrInvalidArgument, also if w is an *os.File in the database's directory. What
-// is in w then is not a dump: Load refuses it. Write does not sync or close w.
+// Write writes a dump of db, which may be open for reading only, to w, and returns what it has.
+// Writes to the database go on meanwhile. It fails as iterators do, with w's error, with ctx's when
+// ctx is done, with lsm.ErrClosed when the database is closed, and with lsm.ErrInvalidArgument,
+// also if w is an *os.File in the database's directory. What is in w then is not a dump: Load
+// refuses it. Write does not sync or close w.
 func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	in := transfer.DumpOptions{Codec: block.Snappy, BlockBytes: blockBytes, Continue: o.Continue, Progress: told(o.Progress)}
+	in := transfer.DumpOptions{Codec: block.Snappy, BlockBytes: blockBytes, Continue: o.Continue,
+		Progress: told(o.Progress)}
 	switch {
 	case ctx == nil || db == nil || w == nil:
-		return nil, fmt.Errorf("%w: a dump needs a context, a database and a writer", lsm.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: a dump needs a context, a database and a writer",
+			lsm.ErrInvalidArgument)
 	case o.Compression > lsm.ZstdCompression:
-		return nil, fmt.Errorf("%w: compression %d of a dump is not known", lsm.ErrInvalidArgument, o.Compression)
+		return nil, fmt.Errorf("%w: compression %d of a dump is not known", lsm.ErrInvalidArgument,
+			o.Compression)
 	case o.Compression == lsm.NoCompression:
 		in.Codec = block.None
 	case o.Compression == lsm.ZstdCompression:
@@ -129,13 +137,16 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 	}
 	if o.Snapshot != nil {
 		if in.Snapshot = store.SnapshotOf(o.Snapshot); in.Snapshot == nil {
-			return nil, fmt.Errorf("%w: the snapshot is not one of a database", lsm.ErrInvalidArgument)
+			return nil, fmt.Errorf("%w: the snapshot is not one of a database",
+				lsm.ErrInvalidArgument)
 		}
 	}
 	if err := checkFile(db, w); err != nil {
 		return nil, err
 	}
-	return result("dump", func() (transfer.Summary, error) { return transfer.Dump(ctx, store.Of(db), w, in) })
+	return result("dump", func() (transfer.Summary, error) {
+		return transfer.Dump(ctx, store.Of(db), w, in)
+	})
 }
 
 // LoadOptions configures Load. A nil *LoadOptions and zero fields mean what they say.
@@ -148,37 +159,46 @@ type LoadOptions struct {
 	Progress func(Progress)
 }
 
-// Load writes the entries of the dump that r has into db, and returns what the dump has. Keyspaces that are
-// missing are created. When Load returns nil all of it is durable.
+// Load writes the entries of the dump that r has into db, and returns what the dump has. Keyspaces
+// that are missing are created. When Load returns nil all of it is durable.
 //
-// Until then the file LOADING in the directory says how far the load came. Call Load again with the same dump
-// from its beginning after a failure, a cancel or a crash: it goes on from there. An r that is an io.Seeker is sought
-// to the place, else the part before is read. The database has a part of the dump meanwhile; do not write into it.
+// Until then the file LOADING in the directory says how far the load came. Call Load again with the
+// same dump from its beginning after a failure, a cancel or a crash: it goes on from there. An r
+// that is an io.Seeker is sought to the place, else the part before is read. The database has a
+// part of the dump meanwhile; do not write into it.
 //
-// Load fails with lsm.ErrCorruption, which tells the offset, where the dump is damaged or was cut; with lsm.ErrNewerFormat;
-// with lsm.ErrExists, also if the load of another dump was interrupted; with lsm.ErrNeedsNative if a
-// database in LevelDB's format cannot hold it; with lsm.ErrComparerMismatch; with lsm.ErrBusy beside
-// another Load; with r's error, with ctx's when ctx is done, and as writes do. It reads r up to the
-// end of the dump.
+// Load fails with lsm.ErrCorruption, which tells the offset, where the dump is damaged or was cut;
+// with lsm.ErrNewerFormat; with lsm.ErrExists, also if the load of another dump was interrupted;
+// with lsm.ErrNeedsNative if a database in LevelDB's format cannot hold it; with
+// lsm.ErrComparerMismatch; with lsm.ErrBusy beside another Load; with r's error, with ctx's when
+// ctx is done, and as writes do. It reads r up to the end of the dump.
 func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, error) {
 	if ctx == nil || db == nil || r == nil {
-		return nil, fmt.Errorf("%w: a load needs a context, a database and a reader", lsm.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: a load needs a context, a database and a reader",
+			lsm.ErrInvalidArgument)
 	}
 	if o == nil {
 		o = &LoadOptions{}
 	}
-	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes, Progress: told(o.Progress)}
-	return result("loading a dump", func() (transfer.Summary, error) { return transfer.Load(ctx, store.Of(db), r, in) })
+	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
+		Progress: told(o.Progress)}
+	return result("loading a dump", func() (transfer.Summary, error) {
+		return transfer.Load(ctx, store.Of(db), r, in)
+	})
 }
 
-// Verify reads the dump that r has, checks all of it, and returns what it has. progress, unless nil, is
-// called after each block. It fails as Load does where the dump is damaged or was cut, with r's error,
-// and with ctx's when ctx is done. The order of keys is checked where the comparer is a built-in one.
+// Verify reads the dump that r has, checks all of it, and returns what it has. progress, unless
+// nil, is called after each block. It fails as Load does where the dump is damaged or was cut, with
+// r's error, and with ctx's when ctx is done. The order of keys is checked where the comparer is a
+// built-in one.
 func Verify(ctx context.Context, r io.Reader, progress func(Progress)) (*Info, error) {
 	if ctx == nil || r == nil {
-		return nil, fmt.Errorf("%w: a verification needs a context and a reader", lsm.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: a verification needs a context and a reader",
+			lsm.ErrInvalidArgument)
 	}
-	return result("verifying a dump", func() (transfer.Summary, error) { return transfer.Verify(ctx, r, told(progress)) })
+	return result("verifying a dump", func() (transfer.Summary, error) {
+		return transfer.Verify(ctx, r, told(progress))
+	})
 }
 
 // told makes the callback of package transfer.
@@ -199,9 +219,11 @@ func result(what string, do func() (transfer.Summary, error)) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	info := &Info{ID: s.Header.ID, Created: time.Unix(int64(s.Header.Created), 0), Sequence: s.Header.Seq, Bytes: s.Counts.Bytes, Size: s.Size}
+	info := &Info{ID: s.Header.ID, Created: time.Unix(int64(s.Header.Created), 0),
+		Sequence: s.Header.Seq, Bytes: s.Counts.Bytes, Size: s.Size}
 	for i, k := range s.Header.Spaces {
-		info.Keyspaces = append(info.Keyspaces, Keyspace{k.Name, k.Comparer, k.MergeOperator, k.Expires, s.Counts.Entries[i]})
+		info.Keyspaces = append(info.Keyspaces, Keyspace{k.Name, k.Comparer, k.MergeOperator,
+			k.Expires, s.Counts.Entries[i]})
 	}
 	return info, nil
 }

@@ -25,7 +25,8 @@ import (
 	"github.com/loamdb/loam/lsm/dump"
 )
 
-// TestRoundTrip: a dump that is loaded gives what the model says, in both formats and from each to the other.
+// TestRoundTrip: a dump that is loaded gives what the model says, in both formats and from each to
+// the other.
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
 	formats := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}
@@ -52,18 +53,21 @@ func TestRoundTrip(t *testing.T) {
 			must(t, copied.Close())
 			copied = mustOpen(t, fmt.Sprint("copy", j), options(fsys, to, c))
 			sameModel(t, contents(t, copied), want)
-			if len(loaded.Keyspaces) != len(info.Keyspaces) || loaded.Bytes != info.Bytes || loaded.Sequence != info.Sequence {
+			if len(loaded.Keyspaces) != len(info.Keyspaces) || loaded.Bytes != info.Bytes ||
+				loaded.Sequence != info.Sequence {
 				t.Errorf("%+v, %+v", loaded, info)
 			}
 			for k, s := range loaded.Keyspaces {
 				if s.Entries != uint64(len(want[s.Name])) || s != info.Keyspaces[k] {
-					t.Errorf("%+v, want %+v with %d entries", s, info.Keyspaces[k], len(want[s.Name]))
+					t.Errorf("%+v, want %+v with %d entries", s, info.Keyspaces[k],
+						len(want[s.Name]))
 				}
 			}
 			if kinds {
 				users, err := copied.Keyspace("users", nil)
 				must(t, err)
-				must(t, users.Merge([]byte("merged"), []byte("a"), lsm.NoSync)) // it has its operator
+				// it has its operator
+				must(t, users.Merge([]byte("merged"), []byte("a"), lsm.NoSync))
 				must(t, users.Merge([]byte("merged"), []byte("b"), lsm.NoSync))
 				if v, err := users.Get([]byte("merged"), nil); string(v) != "a,b" || err != nil {
 					t.Errorf("%q, %v", v, err)
@@ -74,19 +78,21 @@ func TestRoundTrip(t *testing.T) {
 			}
 			must(t, copied.Close())
 		}
-		if verified, err := dump.Verify(ctx, bytes.NewReader(b), nil); err != nil || verified.Bytes != info.Bytes || verified.Size != int64(len(b)) {
+		if verified, err := dump.Verify(ctx, bytes.NewReader(b), nil); err != nil ||
+			verified.Bytes != info.Bytes || verified.Size != int64(len(b)) {
 			t.Errorf("%+v, %v", verified, err)
 		}
 	}
 }
 
-// TestDeadlines: values expire in the copy when they do in the database, whatever default the copy has; what has
-// expired is not in a dump.
+// TestDeadlines: values expire in the copy when they do in the database, whatever default the copy
+// has; what has expired is not in a dump.
 func TestDeadlines(t *testing.T) {
 	c, fsys := &clock{}, vfs.NewMem()
 	db := mustOpen(t, "db", options(fsys, lsm.FormatNative, c))
 	for _, ttl := range []int{5, 100, 200} {
-		must(t, db.PutTTL(fmt.Append(nil, "lives", ttl), []byte("x"), time.Duration(ttl)*time.Second, lsm.NoSync))
+		must(t, db.PutTTL(fmt.Append(nil, "lives", ttl), []byte("x"),
+			time.Duration(ttl)*time.Second, lsm.NoSync))
 	}
 	must(t, db.Put([]byte("for ever"), []byte("y"), lsm.NoSync))
 	c.seconds.Store(10)
@@ -101,9 +107,11 @@ func TestDeadlines(t *testing.T) {
 	c.seconds.Store(150)
 	to := mustOpen(t, "to", o)
 	mustLoad(t, to, b.Bytes())
-	sameModel(t, contents(t, to), model{"default": {"for ever": live("y", 0), "lives200": live("x", 50*time.Second)}})
+	sameModel(t, contents(t, to),
+		model{"default": {"for ever": live("y", 0), "lives200": live("x", 50*time.Second)}})
 	ldb := mustOpen(t, "ldb", options(fsys, lsm.FormatLevelDB, c))
-	if _, err := dump.Load(ctx, ldb, bytes.NewReader(b.Bytes()), nil); !errors.Is(err, lsm.ErrNeedsNative) {
+	if _, err := dump.Load(ctx, ldb, bytes.NewReader(b.Bytes()),
+		nil); !errors.Is(err, lsm.ErrNeedsNative) {
 		t.Errorf("into LevelDB's format: %v", err)
 	}
 	if _, err := fsys.Stat("ldb/LOADING"); err == nil {
@@ -138,7 +146,8 @@ func TestDamage(t *testing.T) {
 	check := func(what string, damaged []byte) {
 		t.Helper()
 		fsys := vfs.NewMem()
-		db, err := lsm.Open("db", options(fsys, lsm.FormatNative, c)) // not mustOpen, which keeps it until the test ends
+		// not mustOpen, which keeps it until the test ends
+		db, err := lsm.Open("db", options(fsys, lsm.FormatNative, c))
 		must(t, err)
 		defer db.Close()
 		_, err = dump.Load(ctx, db, bytes.NewReader(damaged), nil)
@@ -200,7 +209,9 @@ func TestFramesMoved(t *testing.T) {
 		out := append(slices.Clone(b[:ends[i-1]]), b[ends[i]:]...)
 		twice := append(slices.Clone(b[:ends[i]]), b[ends[i-1]:]...)
 		for what, moved := range map[string][]byte{"left out": out, "repeated": twice} {
-			if _, err := dump.Verify(ctx, bytes.NewReader(moved), nil); !errors.Is(err, lsm.ErrCorruption) && (what == "left out" || i < len(ends)-1) {
+			if _, err := dump.Verify(ctx, bytes.NewReader(moved),
+				nil); !errors.Is(err, lsm.ErrCorruption) &&
+				(what == "left out" || i < len(ends)-1) {
 				t.Errorf("frame %d %s: %v", i, what, err)
 			}
 		}
@@ -256,9 +267,11 @@ func TestRefusals(t *testing.T) {
 	for _, s := range []struct {
 		snap *lsm.Snapshot
 		want error
-	}{{closed, lsm.ErrClosed}, {foreign, lsm.ErrInvalidArgument}, {new(lsm.Snapshot), lsm.ErrInvalidArgument}} {
+	}{{closed, lsm.ErrClosed}, {foreign, lsm.ErrInvalidArgument}, {new(lsm.Snapshot),
+		lsm.ErrInvalidArgument}} {
 		var w bytes.Buffer
-		if _, err := dump.Write(ctx, db, &w, &dump.Options{Snapshot: s.snap}); !errors.Is(err, s.want) || w.Len() > 0 {
+		if _, err := dump.Write(ctx, db, &w, &dump.Options{Snapshot: s.snap}); !errors.Is(err,
+			s.want) || w.Len() > 0 {
 			t.Errorf("%v, %d bytes; want %v", err, w.Len(), s.want)
 		}
 	}
@@ -301,8 +314,8 @@ func TestOverwrite(t *testing.T) {
 	sameModel(t, contents(t, db), want)
 }
 
-// TestResume: a load that failed, or was canceled, at any block goes on from there, with a stream that is
-// sought or read, after another opening too.
+// TestResume: a load that failed, or was canceled, at any block goes on from there, with a stream
+// that is sought or read, after another opening too.
 func TestResume(t *testing.T) {
 	b, want := sample(t)
 	other, _ := sample(t)
@@ -317,7 +330,8 @@ func TestResume(t *testing.T) {
 			var o dump.LoadOptions
 			switch how {
 			case "failed":
-				r, wantErr = io.MultiReader(bytes.NewReader(b[:end+10]), iotest.ErrReader(io.ErrClosedPipe)), io.ErrClosedPipe
+				r, wantErr = io.MultiReader(bytes.NewReader(b[:end+10]),
+					iotest.ErrReader(io.ErrClosedPipe)), io.ErrClosedPipe
 			case "canceled":
 				r, wantErr = bytes.NewReader(b), context.Canceled
 				o.Progress = func(p dump.Progress) {
@@ -338,7 +352,8 @@ func TestResume(t *testing.T) {
 				db = mustOpen(t, "db", options(fsys, lsm.FormatNative, c))
 			}
 			if i > 0 || how != "canceled" {
-				if _, err := dump.Load(ctx, db, bytes.NewReader(other), nil); !errors.Is(err, lsm.ErrExists) {
+				if _, err := dump.Load(ctx, db, bytes.NewReader(other),
+					nil); !errors.Is(err, lsm.ErrExists) {
 					t.Fatalf("another dump: %v", err)
 				}
 			}
@@ -360,7 +375,8 @@ func TestResume(t *testing.T) {
 				all += s.Entries
 			}
 			if before := all - loaded; i > 1 && (before == 0 || first <= before && loaded > 0) {
-				t.Errorf("%s behind frame %d: %d of %d entries were written the second time, the first block then ended at %d", how, i, loaded, all, first)
+				t.Errorf("%s behind frame %d: %d of %d entries were written the second time, the "+
+					"first block then ended at %d", how, i, loaded, all, first)
 			}
 			sameModel(t, contents(t, db), want)
 			must(t, db.Close())
@@ -373,27 +389,31 @@ func TestBusy(t *testing.T) {
 	b, want := sample(t)
 	db := mustOpen(t, "db", options(vfs.NewMem(), lsm.FormatNative, &clock{}))
 	var inner error
-	_, err := dump.Load(ctx, db, bytes.NewReader(b), &dump.LoadOptions{Progress: func(dump.Progress) {
-		_, inner = dump.Load(ctx, db, bytes.NewReader(b), nil)
-	}})
+	_, err := dump.Load(ctx, db, bytes.NewReader(b),
+		&dump.LoadOptions{Progress: func(dump.Progress) {
+			_, inner = dump.Load(ctx, db, bytes.NewReader(b), nil)
+		}})
 	if err != nil || !errors.Is(inner, lsm.ErrBusy) {
 		t.Errorf("%v, %v", err, inner)
 	}
 	sameModel(t, contents(t, db), want)
 }
 
-// TestPanics: a reader, a writer or a callback that panics fails the call, and the database goes on.
+// TestPanics: a reader, a writer or a callback that panics fails the call, and the database goes
+// on.
 func TestPanics(t *testing.T) {
 	b, want := sample(t)
 	fsys := vfs.NewMem()
 	db := mustOpen(t, "db", options(fsys, lsm.FormatNative, &clock{}))
 	oops := func(dump.Progress) { panic("oops") }
-	if _, err := dump.Load(ctx, db, bytes.NewReader(b), &dump.LoadOptions{Progress: oops}); err == nil || !strings.Contains(err.Error(), "oops") {
+	if _, err := dump.Load(ctx, db, bytes.NewReader(b), &dump.LoadOptions{Progress: oops}); err ==
+		nil || !strings.Contains(err.Error(), "oops") {
 		t.Error(err)
 	}
 	mustLoad(t, db, b)
 	sameModel(t, contents(t, db), want)
-	if _, err := dump.Write(ctx, db, io.Discard, &dump.Options{Progress: oops}); err == nil || !strings.Contains(err.Error(), "oops") {
+	if _, err := dump.Write(ctx, db, io.Discard, &dump.Options{Progress: oops}); err == nil ||
+		!strings.Contains(err.Error(), "oops") {
 		t.Error(err)
 	}
 	must(t, db.Put([]byte("a"), nil, lsm.Sync))
@@ -407,20 +427,23 @@ func TestClose(t *testing.T) {
 	b, want := sample(t)
 	fsys := vfs.NewMem()
 	db := mustOpen(t, "db", options(fsys, lsm.FormatNative, &clock{}))
-	_, err := dump.Load(ctx, db, bytes.NewReader(b), &dump.LoadOptions{Progress: func(dump.Progress) { _ = db.Close() }})
+	_, err := dump.Load(ctx, db, bytes.NewReader(b),
+		&dump.LoadOptions{Progress: func(dump.Progress) { _ = db.Close() }})
 	if !errors.Is(err, lsm.ErrClosed) {
 		t.Error(err)
 	}
 	db = mustOpen(t, "db", options(fsys, lsm.FormatNative, &clock{}))
 	mustLoad(t, db, b)
 	sameModel(t, contents(t, db), want)
-	_, err = transfer.Dump(ctx, store.Of(db), io.Discard, transfer.DumpOptions{BlockBytes: 1, Progress: func(transfer.Progress) { _ = db.Close() }})
+	_, err = transfer.Dump(ctx, store.Of(db), io.Discard,
+		transfer.DumpOptions{BlockBytes: 1, Progress: func(transfer.Progress) { _ = db.Close() }})
 	if !errors.Is(err, lsm.ErrClosed) {
 		t.Error(err)
 	}
 }
 
-// TestDumpBesideWrites: a dump has one state, while writes, flushes, compactions and drops of keyspaces go on.
+// TestDumpBesideWrites: a dump has one state, while writes, flushes, compactions and drops of
+// keyspaces go on.
 func TestDumpBesideWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 2))
 	c, fsys := &clock{}, vfs.NewMem()
@@ -428,18 +451,20 @@ func TestDumpBesideWrites(t *testing.T) {
 	want := fill(t, db, rng, 500, true)
 	var b bytes.Buffer
 	calls := 0
-	_, err := transfer.Dump(ctx, store.Of(db), &b, transfer.DumpOptions{BlockBytes: 2000, Codec: block.Zstd, Progress: func(transfer.Progress) {
-		switch calls++; calls {
-		case 1:
-			must(t, db.DropKeyspace("users"))
-		case 5:
-			must(t, db.CompactRange(nil, nil))
-		}
-		for range 10 {
-			writeOne(t, db, rng, map[string]string{}, "backward", true)
-			writeOne(t, db, rng, map[string]string{}, "default", true)
-		}
-	}})
+	_, err := transfer.Dump(ctx, store.Of(db), &b,
+		transfer.DumpOptions{BlockBytes: 2000, Codec: block.Zstd,
+			Progress: func(transfer.Progress) {
+				switch calls++; calls {
+				case 1:
+					must(t, db.DropKeyspace("users"))
+				case 5:
+					must(t, db.CompactRange(nil, nil))
+				}
+				for range 10 {
+					writeOne(t, db, rng, map[string]string{}, "backward", true)
+					writeOne(t, db, rng, map[string]string{}, "default", true)
+				}
+			}})
 	must(t, err)
 	if calls < 10 {
 		t.Errorf("%d blocks", calls)
@@ -449,8 +474,8 @@ func TestDumpBesideWrites(t *testing.T) {
 	sameModel(t, contents(t, to), want)
 }
 
-// TestContinue: a dump that was cut anywhere is completed from the same snapshot, or from a database that was
-// not written since, and is then the dump that it would have been.
+// TestContinue: a dump that was cut anywhere is completed from the same snapshot, or from a
+// database that was not written since, and is then the dump that it would have been.
 func TestContinue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 3))
 	c, fsys := &clock{}, vfs.NewMem()
@@ -493,19 +518,23 @@ func TestContinue(t *testing.T) {
 		}
 		zeros := append(slices.Clone(b.Bytes()[:ends[3]+5]), make([]byte, 1000)...)
 		check(zeros, &dump.Options{Snapshot: snap}) // what a power cut leaves of a file
-		if whole, err := complete(b.Bytes(), &dump.Options{}); round == 0 && (err != nil || !bytes.Equal(whole, b.Bytes())) {
+		if whole, err := complete(b.Bytes(), &dump.Options{}); round == 0 &&
+			(err != nil || !bytes.Equal(whole, b.Bytes())) {
 			t.Errorf("a whole one has changed: %v", err)
 		}
 		if round > 0 {
 			break
 		}
-		must(t, db.Put([]byte("key100"), []byte("new"), lsm.NoSync)) // and the snapshot is as before
+		// and the snapshot is as before
+		must(t, db.Put([]byte("key100"), []byte("new"), lsm.NoSync))
 		cut := b.Bytes()[:ends[3]]
-		if whole, err := complete(cut, &dump.Options{}); !errors.Is(err, lsm.ErrInvalidArgument) || !bytes.Equal(whole, cut) {
+		if whole, err := complete(cut, &dump.Options{}); !errors.Is(err, lsm.ErrInvalidArgument) ||
+			!bytes.Equal(whole, cut) {
 			t.Errorf("of another state: %v", err)
 		}
 	}
-	if _, err := complete(b.Bytes()[:20], &dump.Options{Snapshot: snap}); !errors.Is(err, lsm.ErrCorruption) {
+	if _, err := complete(b.Bytes()[:20], &dump.Options{Snapshot: snap}); !errors.Is(err,
+		lsm.ErrCorruption) {
 		t.Errorf("without a header: %v", err)
 	}
 	must(t, snap.Close())
@@ -528,7 +557,8 @@ func TestContinueChecks(t *testing.T) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
-	if _, err := dump.Write(ctx, dbs[1], f, &dump.Options{Continue: true}); !errors.Is(err, lsm.ErrInvalidArgument) {
+	if _, err := dump.Write(ctx, dbs[1], f, &dump.Options{Continue: true}); !errors.Is(err,
+		lsm.ErrInvalidArgument) {
 		t.Error(err)
 	}
 	_, err = dump.Write(ctx, dbs[0], f, &dump.Options{Continue: true})
@@ -544,7 +574,8 @@ func TestLargeValues(t *testing.T) {
 	c := &clock{}
 	db := mustOpen(t, "db", options(vfs.NewMem(), lsm.FormatNative, c))
 	want := model{"default": {}}
-	sizes := []int{100 << 10, 256<<10 - 4, 256 << 10, 3 << 20, 40 << 20, 70 << 20} // the last two take 500 MB of memory
+	// the last two take 500 MB of memory
+	sizes := []int{100 << 10, 256<<10 - 4, 256 << 10, 3 << 20, 40 << 20, 70 << 20}
 	for i, size := range sizes[:seed.Scale(4, 4, 6)] {
 		value := strings.Repeat("0123456789abcdef", size/16)
 		must(t, db.Put(fmt.Append(nil, i), []byte(value), lsm.NoSync))

@@ -12,8 +12,8 @@ import (
 	"github.com/loamdb/loam/lsm/dump"
 )
 
-// TestDumpOfFollower dumps a follower while its writer creates and drops keyspaces: each dump has whole batches, over
-// all keyspaces.
+// TestDumpOfFollower dumps a follower while its writer creates and drops keyspaces: each dump has
+// whole batches, over all keyspaces.
 func TestDumpOfFollower(t *testing.T) {
 	during, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -64,7 +64,8 @@ func TestDumpOfFollower(t *testing.T) {
 	t.Logf("the last dump had batch %s", last)
 }
 
-// nextKeyspace creates keyspace i, writes a batch into it and the default one, and drops an older one.
+// nextKeyspace creates keyspace i, writes a batch into it and the default one, and drops an older
+// one.
 func nextKeyspace(w *lsm.DB, i int) error {
 	k, err := w.Keyspace(fmt.Sprint("k", i), nil)
 	if err != nil {

@@ -23,7 +23,9 @@ import (
 var ctx = context.Background()
 
 // backward is an order of a program's own.
-var backward = &lsm.Comparer{Name: "test.backward", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+var backward = &lsm.Comparer{Name: "test.backward", Compare: func(a, b []byte) int {
+	return bytes.Compare(b, a)
+}}
 
 // start is when the clock of databases stands still.
 const start = 1_700_000_000
@@ -33,7 +35,8 @@ type clock struct{ seconds atomic.Int64 }
 func (c *clock) now() time.Time { return time.Unix(start+c.seconds.Load(), 0) }
 
 func options(fsys vfs.FS, format lsm.Format, c *clock) *lsm.Options {
-	return &lsm.Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10, Comparers: []*lsm.Comparer{backward}, Clock: c.now}
+	return &lsm.Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10,
+		Comparers: []*lsm.Comparer{backward}, Clock: c.now}
 }
 
 func mustOpen(t testing.TB, dir string, o *lsm.Options) *lsm.DB {
@@ -142,7 +145,8 @@ func openSpace(t testing.TB, db *lsm.DB, name string) *lsm.Keyspace {
 }
 
 // writeOne makes one write.
-func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, name string, kinds bool) {
+func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, name string,
+	kinds bool) {
 	t.Helper()
 	key := fmt.Sprintf("key%03d", rng.IntN(200))
 	if rng.IntN(50) == 0 {
@@ -193,7 +197,8 @@ func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, nam
 func written(t testing.TB, db *lsm.DB, blockBytes int, codec block.Codec) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := transfer.Dump(ctx, store.Of(db), &b, transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
+	s, err := transfer.Dump(ctx, store.Of(db), &b,
+		transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
 	must(t, err)
 	if int64(b.Len()) != s.Size {
 		t.Fatalf("%d bytes, said are %d", b.Len(), s.Size)

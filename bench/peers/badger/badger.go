@@ -20,14 +20,17 @@ var table = settings.New([]string{"none", "snappy", "zstd"},
 	"write_buffer_size", "64MiB", "cache_size", "256MiB", "block_size", "4096",
 	"max_file_size", "2MiB", "max_background_jobs", "4", "compression", "snappy")
 
-var codecs = map[string]options.CompressionType{"none": options.None, "snappy": options.Snappy, "zstd": options.ZSTD}
+var codecs = map[string]options.CompressionType{"none": options.None, "snappy": options.Snappy,
+	"zstd": options.ZSTD}
 
 // Driver opens Badger databases.
 type Driver struct{}
 
-func (Driver) Name() string                     { return "badger" }
-func (Driver) Title() string                    { return "Badger" }
-func (Driver) Version() string                  { return settings.ModuleVersion("github.com/dgraph-io/badger/v4") }
+func (Driver) Name() string  { return "badger" }
+func (Driver) Title() string { return "Badger" }
+func (Driver) Version() string {
+	return settings.ModuleVersion("github.com/dgraph-io/badger/v4")
+}
 func (Driver) Durability() store.Durability     { return store.SurvivesKill }
 func (Driver) Options() []store.Option          { return table.Options() }
 func (Driver) Check(s store.Setting) error      { return table.Check(s) }
@@ -36,7 +39,9 @@ func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
 
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
-	return []string{"logs are mapped files, which the count of bytes written misses; filters of 1 % are always on; indexes are cached in half the size of the block cache besides; conflict detection on for transactions only"}
+	return []string{"logs are mapped files, which the count of bytes written misses; filters of " +
+		"1 % are always on; indexes are cached in half the size of the block cache besides; " +
+		"conflict detection on for transactions only"}
 }
 
 // Open checks blocks as they are read, like the other engines.

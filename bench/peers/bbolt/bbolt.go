@@ -29,9 +29,11 @@ const mapped = 64 << 30
 // Driver opens bbolt databases.
 type Driver struct{}
 
-func (Driver) Name() string                     { return "bbolt" }
-func (Driver) Title() string                    { return "bbolt" }
-func (Driver) Version() string                  { return settings.ModuleVersion("go.etcd.io/bbolt") }
+func (Driver) Name() string  { return "bbolt" }
+func (Driver) Title() string { return "bbolt" }
+func (Driver) Version() string {
+	return settings.ModuleVersion("go.etcd.io/bbolt")
+}
 func (Driver) Durability() store.Durability     { return store.SurvivesKill }
 func (Driver) Options() []store.Option          { return table.Options() }
 func (Driver) Check(s store.Setting) error      { return table.Check(s) }
@@ -40,7 +42,8 @@ func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
 
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
-	return []string{"NoSync, map freelist written at close only; no compression, no filter, the page cache is its cache; batches are its fair write row"}
+	return []string{"NoSync, map freelist written at close only; no compression, no filter, the " +
+		"page cache is its cache; batches are its fair write row"}
 }
 
 // Open turns syncing off: a write that asks for it calls Sync.

@@ -222,9 +222,10 @@ func (a *Answers) Ask(keys [][]byte) {
 	}
 }
 
-// MultiGet asks for the keys until the values, which are Answers, have room for what read packs into
-// Data, Ends and Found. need is what all of it takes.
-func MultiGet(keys [][]byte, values store.Values, read func(a *Answers) (need int, err error)) error {
+// MultiGet asks for the keys until the values, which are Answers, have room for what read packs
+// into Data, Ends and Found. need is what all of it takes.
+func MultiGet(keys [][]byte, values store.Values,
+	read func(a *Answers) (need int, err error)) error {
 	a, ok := values.(*Answers)
 	if !ok {
 		return errors.New("values of another store")

@@ -18,15 +18,18 @@ import (
 )
 
 var table = settings.New([]string{"none", "snappy"},
-	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096", "block_restart_interval", "16",
-	"max_file_size", "2MiB", "max_open_files", "500", "compression", "snappy", "bloom_bits", "0")
+	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096",
+	"block_restart_interval", "16", "max_file_size", "2MiB", "max_open_files", "500", "compression",
+	"snappy", "bloom_bits", "0")
 
 // Driver opens goleveldb databases.
 type Driver struct{}
 
-func (Driver) Name() string                     { return "goleveldb" }
-func (Driver) Title() string                    { return "goleveldb" }
-func (Driver) Version() string                  { return settings.ModuleVersion("github.com/syndtr/goleveldb") }
+func (Driver) Name() string  { return "goleveldb" }
+func (Driver) Title() string { return "goleveldb" }
+func (Driver) Version() string {
+	return settings.ModuleVersion("github.com/syndtr/goleveldb")
+}
 func (Driver) Durability() store.Durability     { return store.SurvivesKill }
 func (Driver) Options() []store.Option          { return table.Options() }
 func (Driver) Check(s store.Setting) error      { return table.Check(s) }
@@ -132,11 +135,13 @@ func mode(sync bool) *opt.WriteOptions {
 	return nil
 }
 
-func (d *database) Put(key, value []byte, sync bool) error { return d.db.Put(key, value, mode(sync)) }
-func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }
-func (d *database) NewBatch() store.Batch                  { return batch{new(leveldb.Batch)} }
-func (d *database) Compact() error                         { return d.db.CompactRange(util.Range{}) }
-func (d *database) Close() error                           { return d.db.Close() }
+func (d *database) Put(key, value []byte, sync bool) error {
+	return d.db.Put(key, value, mode(sync))
+}
+func (d *database) Delete(key []byte, sync bool) error { return d.db.Delete(key, mode(sync)) }
+func (d *database) NewBatch() store.Batch              { return batch{new(leveldb.Batch)} }
+func (d *database) Compact() error                     { return d.db.CompactRange(util.Range{}) }
+func (d *database) Close() error                       { return d.db.Close() }
 
 // Flush goes through a compaction of no keys, which writes the memtable first.
 func (d *database) Flush() error {

@@ -14,7 +14,8 @@ import (
 )
 
 // drivers are the engines; build tags add those that need a C++ library.
-var drivers = append(loam.Drivers(), goleveldb.Driver{}, pebble.Driver{}, badger.Driver{}, bbolt.Driver{})
+var drivers = append(loam.Drivers(), goleveldb.Driver{}, pebble.Driver{}, badger.Driver{},
+	bbolt.Driver{})
 
 func main() {
 	os.Exit(kvbench.Main(os.Args[1:], os.Stdout, os.Stderr, drivers...))

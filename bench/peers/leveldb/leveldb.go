@@ -39,8 +39,9 @@ import (
 )
 
 var table = settings.New([]string{"none", "snappy"},
-	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096", "block_restart_interval", "16",
-	"max_file_size", "2MiB", "max_open_files", "1000", "compression", "snappy", "bloom_bits", "0")
+	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096",
+	"block_restart_interval", "16", "max_file_size", "2MiB", "max_open_files", "1000",
+	"compression", "snappy", "bloom_bits", "0")
 
 // Driver opens LevelDB databases.
 type Driver struct{}
@@ -60,7 +61,8 @@ func (Driver) Version() string {
 
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
-	return []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128; checksums verified"}
+	return []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a " +
+		"time, long ones 128; checksums verified"}
 }
 
 func bytesOf(b []byte) (*C.char, C.size_t) {
@@ -173,7 +175,8 @@ func (r *reader) NewIterator() (store.Iterator, error) {
 
 type iterator struct{ it *C.leveldb_iterator_t }
 
-func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int, buf []byte) (n, used, need int) {
+func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int,
+	buf []byte) (n, used, need int) {
 	k, kn := bytesOf(key)
 	p, room := bytesOf(buf)
 	back := C.int(0)
@@ -238,7 +241,9 @@ type batch struct {
 
 func (d *database) NewBatch() store.Batch {
 	b := &batch{own: C.leveldb_writebatch_create()}
-	runtime.AddCleanup(b, func(own *C.leveldb_writebatch_t) { C.leveldb_writebatch_destroy(own) }, b.own)
+	runtime.AddCleanup(b, func(own *C.leveldb_writebatch_t) {
+		C.leveldb_writebatch_destroy(own)
+	}, b.own)
 	return b
 }
 

@@ -70,9 +70,12 @@ func (Driver) Version() string {
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
 	return []string{
-		"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128",
-		"MDB_NOSYNC: a durable write calls mdb_env_sync after its commit, and a crash of the system between syncs may damage the database; no WRITEMAP",
-		"read transactions are renewed, not begun; no checksums, no compression, no filter, the page cache is its cache; batches are its fair write row",
+		"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long " +
+			"ones 128",
+		"MDB_NOSYNC: a durable write calls mdb_env_sync after its commit, and a crash of the " +
+			"system between syncs may damage the database; no WRITEMAP",
+		"read transactions are renewed, not begun; no checksums, no compression, no filter, the " +
+			"page cache is its cache; batches are its fair write row",
 	}
 }
 
@@ -167,7 +170,8 @@ func (r *reader) NewIterator() (store.Iterator, error) {
 
 type iterator struct{ it *C.kv_iter }
 
-func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int, buf []byte) (n, used, need int) {
+func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int,
+	buf []byte) (n, used, need int) {
 	k, kn := bytesOf(key)
 	p, room := bytesOf(buf)
 	r := C.kv_fetch(i.it, C.int(op), k, kn, flag(backward), C.int64_t(limit), p, room)
@@ -238,8 +242,10 @@ func (d *database) Property(name string) (string, bool) {
 	if name != "leveldb.stats" || C.kv_stat(d.env, &s) != 0 {
 		return "", false
 	}
-	return fmt.Sprintf("page size %d, depth %d, pages: %d branch, %d leaf, %d overflow; %d entries\n",
-		s.ms_psize, s.ms_depth, s.ms_branch_pages, s.ms_leaf_pages, s.ms_overflow_pages, s.ms_entries), true
+	return fmt.Sprintf("page size %d, depth %d, pages: %d branch, %d leaf, %d overflow; %d "+
+		"entries\n",
+		s.ms_psize, s.ms_depth, s.ms_branch_pages, s.ms_leaf_pages, s.ms_overflow_pages,
+		s.ms_entries), true
 }
 
 func (d *database) Metrics() store.Metrics {

@@ -18,7 +18,8 @@ func (d *database) NewTable(file string) (store.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), d.options.MakeWriterOptions(6, d.db.TableFormat()))
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f),
+		d.options.MakeWriterOptions(6, d.db.TableFormat()))
 	return &sink{w: w}, nil
 }
 

@@ -21,19 +21,23 @@ import (
 )
 
 var table = settings.New([]string{"none", "snappy", "zstd"},
-	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096", "block_restart_interval", "16",
-	"max_file_size", "2MiB", "max_open_files", "1000", "max_background_jobs", "1", "compression", "snappy", "bloom_bits", "0")
+	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096",
+	"block_restart_interval", "16", "max_file_size", "2MiB", "max_open_files", "1000",
+	"max_background_jobs", "1", "compression", "snappy", "bloom_bits", "0")
 
 var profiles = map[string]*sstable.CompressionProfile{
-	"none": sstable.NoCompression, "snappy": sstable.SnappyCompression, "zstd": sstable.ZstdCompression,
+	"none": sstable.NoCompression, "snappy": sstable.SnappyCompression,
+	"zstd": sstable.ZstdCompression,
 }
 
 // Driver opens Pebble databases.
 type Driver struct{}
 
-func (Driver) Name() string                     { return "pebble" }
-func (Driver) Title() string                    { return "Pebble" }
-func (Driver) Version() string                  { return settings.ModuleVersion("github.com/cockroachdb/pebble/v2") }
+func (Driver) Name() string  { return "pebble" }
+func (Driver) Title() string { return "Pebble" }
+func (Driver) Version() string {
+	return settings.ModuleVersion("github.com/cockroachdb/pebble/v2")
+}
 func (Driver) Durability() store.Durability     { return store.InProcess }
 func (Driver) Options() []store.Option          { return table.Options() }
 func (Driver) Check(s store.Setting) error      { return table.Check(s) }
@@ -78,8 +82,10 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		Logger:                      quiet{},
 		CompactionConcurrencyRange:  func() (int, int) { return 1, jobs },
 		EventListener: &pebble.EventListener{
-			WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stallBegin.Store(int64(time.Since(epoch))) },
-			WriteStallEnd:   func() { d.stalled.Add(int64(time.Since(epoch)) - d.stallBegin.Load()) },
+			WriteStallBegin: func(pebble.WriteStallBeginInfo) {
+				d.stallBegin.Store(int64(time.Since(epoch)))
+			},
+			WriteStallEnd: func() { d.stalled.Add(int64(time.Since(epoch)) - d.stallBegin.Load()) },
 		},
 	}
 	for i := range o.Levels {
@@ -196,11 +202,13 @@ func (d *database) DeleteRange(start, limit []byte, sync bool) error {
 	return d.db.DeleteRange(start, limit, mode(sync))
 }
 
-func (d *database) Put(key, value []byte, sync bool) error { return d.db.Set(key, value, mode(sync)) }
-func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }
-func (d *database) NewBatch() store.Batch                  { return &batch{d.db.NewBatch()} }
-func (d *database) Flush() error                           { return d.db.Flush() }
-func (d *database) Close() error                           { return d.db.Close() }
+func (d *database) Put(key, value []byte, sync bool) error {
+	return d.db.Set(key, value, mode(sync))
+}
+func (d *database) Delete(key []byte, sync bool) error { return d.db.Delete(key, mode(sync)) }
+func (d *database) NewBatch() store.Batch              { return &batch{d.db.NewBatch()} }
+func (d *database) Flush() error                       { return d.db.Flush() }
+func (d *database) Close() error                       { return d.db.Close() }
 
 // Compact covers all keys that benchmarks write: they are ASCII.
 func (d *database) Compact() error {

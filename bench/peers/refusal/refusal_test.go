@@ -35,11 +35,16 @@ var errNotInstalled = errors.New("the engine is not installed")
 func engines(t *testing.T) []engine {
 	list := []engine{
 		{"goleveldb", func(dir string) error { return closed(leveldb.OpenFile(dir, nil)) }},
-		{"goleveldb, recover", func(dir string) error { return closed(leveldb.RecoverFile(dir, nil)) }},
-		{"Pebble", func(dir string) error { return closed(pebble.Open(dir, &pebble.Options{Logger: quiet{}})) }},
+		{"goleveldb, recover", func(dir string) error {
+			return closed(leveldb.RecoverFile(dir, nil))
+		}},
+		{"Pebble", func(dir string) error {
+			return closed(pebble.Open(dir, &pebble.Options{Logger: quiet{}}))
+		}},
 	}
 	program := filepath.Join(t.TempDir(), "engine")
-	if out, err := exec.Command("cc", "-o", program, "testdata/engine.c", "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-o", program, "testdata/engine.c",
+		"-ldl").CombinedOutput(); err != nil {
 		t.Logf("LevelDB and RocksDB are left out: %v: %s", err, out)
 		return list
 	}
@@ -86,7 +91,8 @@ func fill(t *testing.T, dir string, o *lsm.Options) {
 		t.Fatal(err)
 	}
 	for i := range entries {
-		if err := db.Put(fmt.Appendf(nil, "key%05d", i), bytes.Repeat(fmt.Append(nil, i), 20), lsm.NoSync); err != nil {
+		if err := db.Put(fmt.Appendf(nil, "key%05d", i), bytes.Repeat(fmt.Append(nil, i), 20),
+			lsm.NoSync); err != nil {
 			t.Fatal(err)
 		}
 		if i%1000 == 999 && i < entries-1 {
@@ -186,7 +192,8 @@ func opens(t *testing.T, what, dir string) {
 	}
 	n := 0
 	for key, value := range db.All(nil, nil, &err) {
-		if string(key) != fmt.Sprintf("key%05d", n) || !bytes.Equal(value, bytes.Repeat(fmt.Append(nil, n), 20)) {
+		if string(key) != fmt.Sprintf("key%05d", n) ||
+			!bytes.Equal(value, bytes.Repeat(fmt.Append(nil, n), 20)) {
 			t.Fatalf("%s: entry %d is %q", what, n, key)
 		}
 		n++

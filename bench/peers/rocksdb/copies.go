@@ -29,7 +29,8 @@ func (d *database) Checkpoint(dir string) error {
 	return failure(msg)
 }
 
-// Backup flushes before; tables are shared by their checksums, as is the default of RocksDB's engine.
+// Backup flushes before; tables are shared by their checksums, as is the default of RocksDB's
+// engine.
 func (d *database) Backup(dir string) error {
 	return d.backups(dir, func(b *C.rocksdb_backup_engine_t, msg **C.char) {
 		C.rocksdb_backup_engine_create_new_backup_flush(b, d.db, 1, msg)

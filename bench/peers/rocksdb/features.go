@@ -40,17 +40,20 @@ func (d *database) open(dir string, needs store.Needs) error {
 	case needs.Locks && C.kv_locks() != 0:
 		o := C.rocksdb_transactiondb_options_create()
 		defer C.rocksdb_transactiondb_options_destroy(o)
-		d.txns.locking = C.rocksdb_transactiondb_open_column_families(d.options, o, path, n, &names[0], &options[0], &d.handles[0], &msg)
+		d.txns.locking = C.rocksdb_transactiondb_open_column_families(d.options, o, path, n,
+			&names[0], &options[0], &d.handles[0], &msg)
 		if msg == nil {
 			d.db = C.kv_base(d.txns.locking)
 		}
 	case needs.Transactions && !needs.Locks:
-		d.txns.optimistic = C.rocksdb_optimistictransactiondb_open_column_families(d.options, path, n, &names[0], &options[0], &d.handles[0], &msg)
+		d.txns.optimistic = C.rocksdb_optimistictransactiondb_open_column_families(d.options, path,
+			n, &names[0], &options[0], &d.handles[0], &msg)
 		if msg == nil {
 			d.db = C.rocksdb_optimistictransactiondb_get_base_db(d.txns.optimistic)
 		}
 	default:
-		d.db = C.rocksdb_open_column_families(d.options, path, n, &names[0], &options[0], &d.handles[0], &msg)
+		d.db = C.rocksdb_open_column_families(d.options, path, n, &names[0], &options[0],
+			&d.handles[0], &msg)
 	}
 	d.cf = d.handles[0] // which reads of several keys ask for
 	return failure(msg)
@@ -148,7 +151,8 @@ type transactions struct {
 // init makes the options: snapshots are off, as is the default of both, and a deadlock is
 // found, not waited out.
 func (x *transactions) init() {
-	x.lock, x.plain = C.rocksdb_transaction_options_create(), C.rocksdb_optimistictransaction_options_create()
+	x.lock, x.plain =
+		C.rocksdb_transaction_options_create(), C.rocksdb_optimistictransaction_options_create()
 	C.rocksdb_transaction_options_set_deadlock_detect(x.lock, 1)
 }
 
@@ -197,7 +201,8 @@ func conflict(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, state := range []string{"Resource busy", "Operation timed out", "Operation failed. Try again."} {
+	for _, state := range []string{"Resource busy", "Operation timed out",
+		"Operation failed. Try again."} {
 		if strings.HasPrefix(err.Error(), state) {
 			return fmt.Errorf("%w: %w", store.ErrConflict, err)
 		}

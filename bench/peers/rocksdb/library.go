@@ -33,7 +33,8 @@ func library() []string {
 	if path := loaded("librocksdb"); path != "" {
 		notes = append(notes, path)
 		if asserts(path) {
-			notes = append(notes, "WARNING: this library was built with assertions, which slow it down")
+			notes = append(notes,
+				"WARNING: this library was built with assertions, which slow it down")
 		}
 	}
 	if slowCRC.Load() {

@@ -45,8 +45,10 @@ import (
 )
 
 var table = settings.New([]string{"none", "snappy", "zstd", "lz4"},
-	"write_buffer_size", "64MiB", "cache_size", "32MiB", "block_size", "4096", "block_restart_interval", "16",
-	"max_file_size", "64MiB", "max_open_files", "1000000", "max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0", "prefix_length", "0", "compaction_direct_io", "0")
+	"write_buffer_size", "64MiB", "cache_size", "32MiB", "block_size", "4096",
+	"block_restart_interval", "16", "max_file_size", "64MiB", "max_open_files", "1000000",
+	"max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0", "prefix_length", "0",
+	"compaction_direct_io", "0")
 
 var codecs = map[string]C.int{
 	"none": C.rocksdb_no_compression, "snappy": C.rocksdb_snappy_compression,
@@ -69,9 +71,12 @@ func (Driver) Version() string { return C.GoString(C.kv_version()) }
 
 // Notes tells what the figures depend on, the library's build among it.
 func (Driver) Notes() []string {
-	n := []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128; 2 memtables; transactions without a snapshot, as is its default, their objects used again"}
+	n := []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a " +
+		"time, long ones 128; 2 memtables; transactions without a snapshot, as is its default, " +
+		"their objects used again"}
 	if C.kv_locks() == 0 {
-		n = append(n, "no locks: this library gives C no way to the database below its TransactionDB")
+		n = append(n, "no locks: this library gives C no way to the database below its "+
+			"TransactionDB")
 	}
 	if C.kv_clock() == 0 {
 		n = append(n, "LRU cache: this library offers no HyperClock cache to C")
@@ -98,7 +103,8 @@ func configure(dir string, c store.Config, share *share) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{dir: dir, options: C.rocksdb_options_create(), table: C.rocksdb_block_based_options_create()}
+	d := &database{dir: dir, options: C.rocksdb_options_create(),
+		table: C.rocksdb_block_based_options_create()}
 	if c.Counters {
 		C.rocksdb_options_set_uint64add_merge_operator(d.options)
 	}
@@ -113,7 +119,8 @@ func configure(dir string, c store.Config, share *share) (*database, error) {
 	C.rocksdb_options_set_target_file_size_base(o, C.uint64_t(v.Number("max_file_size")))
 	C.rocksdb_options_set_compression(o, codecs[v["compression"]])
 	C.rocksdb_block_based_options_set_block_size(t, C.size_t(v.Number("block_size")))
-	C.rocksdb_block_based_options_set_block_restart_interval(t, C.int(v.Int("block_restart_interval")))
+	C.rocksdb_block_based_options_set_block_restart_interval(t,
+		C.int(v.Int("block_restart_interval")))
 	if share != nil {
 		share.join(d)
 	} else {
@@ -121,10 +128,12 @@ func configure(dir string, c store.Config, share *share) (*database, error) {
 	}
 	C.rocksdb_block_based_options_set_block_cache(t, d.cache)
 	if bits := v.Int("bloom_bits"); bits > 0 { // the table takes the filter over
-		C.rocksdb_block_based_options_set_filter_policy(t, C.rocksdb_filterpolicy_create_bloom_full(C.double(bits)))
+		C.rocksdb_block_based_options_set_filter_policy(t,
+			C.rocksdb_filterpolicy_create_bloom_full(C.double(bits)))
 	}
 	if n := v.Int("prefix_length"); n > 0 { // the options take the extractor over
-		C.rocksdb_options_set_prefix_extractor(o, C.rocksdb_slicetransform_create_fixed_prefix(C.size_t(n)))
+		C.rocksdb_options_set_prefix_extractor(o,
+			C.rocksdb_slicetransform_create_fixed_prefix(C.size_t(n)))
 	}
 	if v.Int("compaction_direct_io") > 0 {
 		C.rocksdb_options_set_use_direct_io_for_flush_and_compaction(o, 1)
@@ -231,7 +240,8 @@ func (d *database) NewPrefixIterator([]byte) (store.Iterator, error) {
 
 type iterator struct{ it *C.rocksdb_iterator_t }
 
-func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int, buf []byte) (n, used, need int) {
+func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int,
+	buf []byte) (n, used, need int) {
 	k, kn := bytesOf(key)
 	p, room := bytesOf(buf)
 	back := C.int(0)
@@ -305,7 +315,9 @@ type batch struct {
 
 func (d *database) NewBatch() store.Batch {
 	b := &batch{own: C.rocksdb_writebatch_create()}
-	runtime.AddCleanup(b, func(own *C.rocksdb_writebatch_t) { C.rocksdb_writebatch_destroy(own) }, b.own)
+	runtime.AddCleanup(b, func(own *C.rocksdb_writebatch_t) {
+		C.rocksdb_writebatch_destroy(own)
+	}, b.own)
 	return b
 }
 
@@ -315,7 +327,8 @@ func (d *database) Write(b store.Batch, sync bool) error {
 		return fmt.Errorf("batch of another store: %T", b)
 	}
 	p, _ := bytesOf(own.Data)
-	err := failure(C.kv_write(d.db, d.mode(sync), own.own, unsafe.SliceData(d.spaces), p, C.int64_t(own.N)))
+	err := failure(C.kv_write(d.db, d.mode(sync), own.own, unsafe.SliceData(d.spaces), p,
+		C.int64_t(own.N)))
 	runtime.KeepAlive(own)
 	return err
 }

@@ -22,11 +22,12 @@ type share struct {
 	users   int
 }
 
-// OpenShared gives half of the memory to memtables, at most, and has indexes and filters in the cache, too. Writes
-// are not stalled for it, as is the default.
+// OpenShared gives half of the memory to memtables, at most, and has indexes and filters in the
+// cache, too. Writes are not stalled for it, as is the default.
 func (Driver) OpenShared(dirs []string, memory int64, c store.Config) ([]store.Store, error) {
 	if C.kv_can_share() == 0 {
-		return nil, fmt.Errorf("this library gives C no WriteBufferManager: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("this library gives C no WriteBufferManager: %w",
+			errors.ErrUnsupported)
 	}
 	s := &share{cache: C.kv_cache_of(C.size_t(memory))}
 	s.buffers = C.kv_buffers(C.size_t(memory/2), s.cache)

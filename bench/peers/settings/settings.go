@@ -38,7 +38,8 @@ var docs = map[string]string{
 func New(codecs []string, pairs ...string) Table {
 	t := Table{codecs: codecs}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		t.options = append(t.options, store.Option{Name: pairs[i], Doc: docs[pairs[i]], Default: pairs[i+1]})
+		t.options = append(t.options, store.Option{Name: pairs[i], Doc: docs[pairs[i]],
+			Default: pairs[i+1]})
 	}
 	return t
 }
@@ -97,7 +98,8 @@ func (v Values) Int(name string) int { return int(v.Number(name)) }
 var units = []struct {
 	suffix string
 	shift  uint
-}{{"gib", 30}, {"mib", 20}, {"kib", 10}, {"gb", 30}, {"mb", 20}, {"kb", 10}, {"g", 30}, {"m", 20}, {"k", 10}}
+}{{"gib", 30}, {"mib", 20}, {"kib", 10}, {"gb", 30}, {"mb", 20}, {"kb", 10}, {"g", 30}, {"m",
+	20}, {"k", 10}}
 
 func size(s string) (int64, error) {
 	s = strings.ToLower(s)

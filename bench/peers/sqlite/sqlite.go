@@ -41,7 +41,8 @@ import (
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
-var table = settings.New([]string{"none"}, "compression", "none", "cache_size", "64MiB", "write_buffer_size", "64MiB")
+var table = settings.New([]string{"none"}, "compression", "none", "cache_size", "64MiB",
+	"write_buffer_size", "64MiB")
 
 const (
 	file = "data.sqlite"
@@ -65,9 +66,14 @@ func (Driver) Version() string { return C.GoString(C.sqlite3_libversion()) }
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
 	return []string{
-		"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128",
-		"WAL mode, one table WITHOUT ROWID with a BLOB as its key, prepared statements, files mapped up to 2 GiB; a connection for each reader at a time, one for writes with synchronous=NORMAL, one with FULL for durable ones",
-		"write_buffer_size is the log from which on a commit moves its pages into the database, cache_size the page cache of each connection; no compression, no filter; batches are its fair write row",
+		"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long " +
+			"ones 128",
+		"WAL mode, one table WITHOUT ROWID with a BLOB as its key, prepared statements, files " +
+			"mapped up to 2 GiB; a connection for each reader at a time, one for writes with " +
+			"synchronous=NORMAL, one with FULL for durable ones",
+		"write_buffer_size is the log from which on a commit moves its pages into the database, " +
+			"cache_size the page cache of each connection; no compression, no filter; batches " +
+			"are its fair write row",
 	}
 }
 
@@ -107,7 +113,8 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	path := C.CString(name)
 	defer C.free(unsafe.Pointer(path))
 	d := &database{dir: dir}
-	if err := failure(C.sq_open(path, C.int(v.Int("cache_size")>>10), C.int(v.Int("write_buffer_size")/page), &d.env)); err != nil {
+	if err := failure(C.sq_open(path, C.int(v.Int("cache_size")>>10),
+		C.int(v.Int("write_buffer_size")/page), &d.env)); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -164,7 +171,8 @@ func (r *reader) NewIterator() (store.Iterator, error) {
 
 type iterator struct{ it *C.sq_iter }
 
-func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int, buf []byte) (n, used, need int) {
+func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int,
+	buf []byte) (n, used, need int) {
 	k, kn := bytesOf(key)
 	p, room := bytesOf(buf)
 	r := C.sq_fetch(i.it, C.int(op), k, kn, flag(backward), C.int64_t(limit), p, room)

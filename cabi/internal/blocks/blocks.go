@@ -43,11 +43,11 @@ func (f *Feed) KeyspaceName(number uint32) string { return f.feed.KeyspaceName(n
 // Close ends the feed, and calls of Next under way, with ErrClosed.
 func (f *Feed) Close() error { return f.feed.Close() }
 
-// Next hands out the changes that are there, each as its length in four bytes and its wire form, and waits for the
-// first at most so long; negative: as long as it takes. It returns false if there was none in time, or another thread waited
-// for it. No further change is taken once the block has size bytes; 0: as many as pay. A failure
-// after some changes is returned by the next call. If give fails, the next call hands out the same
-// block.
+// Next hands out the changes that are there, each as its length in four bytes and its wire form,
+// and waits for the first at most so long; negative: as long as it takes. It returns false if there
+// was none in time, or another thread waited for it. No further change is taken once the block has
+// size bytes; 0: as many as pay. A failure after some changes is returned by the next call. If give
+// fails, the next call hands out the same block.
 func (f *Feed) Next(size int, timeout time.Duration, give func(block []byte) error) (bool, error) {
 	if size <= 0 {
 		size = defaultSize

@@ -53,7 +53,8 @@ func TestBlocks(t *testing.T) {
 	if block, err := next(f, 0, 0); block != nil || err != nil || f.Position() != 1 {
 		t.Fatal(block, err, f.Position())
 	}
-	const changes, each = 100, 12 + 3 + 6 + 4 // header, kind and lengths, key and value, its length in the block
+	// header, kind and lengths, key and value, its length in the block
+	const changes, each = 100, 12 + 3 + 6 + 4
 	for i := range changes {
 		if err := db.Put(fmt.Appendf(nil, "%03d", i), []byte("abc"), lsm.NoSync); err != nil {
 			t.Fatal(err)
@@ -80,7 +81,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestTurns has one thread wait, which keeps those from nothing that wait for less, and does not outlive the feed.
+// TestTurns has one thread wait, which keeps those from nothing that wait for less, and does not
+// outlive the feed.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, f := open(t)
@@ -137,7 +139,8 @@ func TestRefused(t *testing.T) {
 	}
 	for want := uint64(1); want <= 3; want++ {
 		block, err := next(f, 130, 0)
-		if list := seqs(t, block); err != nil || len(list) != 1 || list[0] != want || f.Position() != want+1 {
+		if list := seqs(t, block); err != nil || len(list) != 1 || list[0] != want ||
+			f.Position() != want+1 {
 			t.Error(list, err, f.Position())
 		}
 	}

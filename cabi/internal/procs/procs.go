@@ -39,9 +39,9 @@ func Set(maxprocs, gogc int, memlimit int64) {
 	}
 }
 
-// MakeRoom gives the scheduler a processor for every background worker of a database that is being opened and two
-// for callers, unless somebody chose a number: a C thread that comes back into
-// Go while workers hold all processors waits for one to be preempted.
+// MakeRoom gives the scheduler a processor for every background worker of a database that is being
+// opened and two for callers, unless somebody chose a number: a C thread that comes back into Go
+// while workers hold all processors waits for one to be preempted.
 func MakeRoom(o *lsm.Options) {
 	if o.MaxBackgroundJobs == 0 {
 		o.MaxBackgroundJobs = max(2, processors)

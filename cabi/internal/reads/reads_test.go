@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestReads compares lookups with each flag, one by one and together, now and in a snapshot, where some keys have no value and
-// some an empty one.
+// TestReads compares lookups with each flag, one by one and together, now and in a snapshot, where
+// some keys have no value and some an empty one.
 func TestReads(t *testing.T) {
 	db, err := lsm.Open(t.TempDir(), nil)
 	if err != nil {
@@ -42,7 +42,8 @@ func TestReads(t *testing.T) {
 				m.Keys = append(m.Keys, fmt.Append(nil, i))
 				v, there := want[i]
 				got, err := Get(k, in, m.Keys[i], []byte("x"), flags)
-				if there && (err != nil || string(got) != "x"+v) || !there && !errors.Is(err, lsm.ErrNotFound) {
+				if there && (err != nil || string(got) != "x"+v) || !there &&
+					!errors.Is(err, lsm.ErrNotFound) {
 					t.Errorf("flags %d, key %d: %q, %v", flags, i, got, err)
 				}
 				if has, err := Has(k, in, m.Keys[i], flags); err != nil || has != there {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Shared counts the users of something that ends with the last of them. A nil one ends nothing. It is safe for
-// concurrent use.
+// Shared counts the users of something that ends with the last of them. A nil one ends nothing. It
+// is safe for concurrent use.
 type Shared struct {
 	users atomic.Int64
 	end   func()

@@ -25,7 +25,8 @@ func IntoTable(w *lsm.TableWriter, batch []byte) error {
 				return w.PutTTL(key, user, time.Duration(deadline&^base.Relative)*time.Second)
 			}
 		}
-		return fmt.Errorf("%w: a %v cannot be in a table that is ingested", lsm.ErrInvalidArgument, kind)
+		return fmt.Errorf("%w: a %v cannot be in a table that is ingested", lsm.ErrInvalidArgument,
+			kind)
 	})
 }
 
@@ -33,7 +34,8 @@ func IntoTable(w *lsm.TableWriter, batch []byte) error {
 func IntoBulkLoad(l *lsm.BulkLoader, batch []byte) error {
 	return each(batch, func(kind base.Kind, key, value []byte) error {
 		if kind != base.KindSet {
-			return fmt.Errorf("%w: a %v cannot be loaded, only values can", lsm.ErrInvalidArgument, kind)
+			return fmt.Errorf("%w: a %v cannot be loaded, only values can", lsm.ErrInvalidArgument,
+				kind)
 		}
 		return l.Put(key, value)
 	})

@@ -26,7 +26,8 @@ func TestIntoTable(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	space, err := db.Keyspace("space", nil)
-	must(t, err, db.Put([]byte("b"), []byte("old"), lsm.NoSync), db.Put([]byte("x"), []byte("old"), lsm.NoSync))
+	must(t, err, db.Put([]byte("b"), []byte("old"), lsm.NoSync),
+		db.Put([]byte("x"), []byte("old"), lsm.NoSync))
 	table := filepath.Join(dir, "table")
 	w, err := lsm.NewTableWriter(table, nil)
 	must(t, err)
@@ -53,7 +54,8 @@ func TestIntoTable(t *testing.T) {
 	}
 	must(t, w.Finish(), db.Ingest(context.Background(), nil, table))
 	is(t, db, "a=1 c=2")
-	if left, expires, err := db.TTL([]byte("c")); err != nil || !expires || left <= 0 || left > time.Hour+time.Second {
+	if left, expires, err := db.TTL([]byte("c")); err != nil || !expires || left <= 0 ||
+		left > time.Hour+time.Second {
 		t.Errorf("c lives %v, %v, %v", left, expires, err)
 	}
 }

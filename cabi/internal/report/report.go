@@ -1,5 +1,5 @@
-// Package report puts what Go tells into words for C: reports as JSON, errors as sentences. It is safe for
-// concurrent use.
+// Package report puts what Go tells into words for C: reports as JSON, errors as sentences. It is
+// safe for concurrent use.
 package report
 
 import (

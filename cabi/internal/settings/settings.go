@@ -42,7 +42,9 @@ type Settings struct {
 // if the program asks for it: a fault there is a SIGBUS, and the host may have taken the
 // signal from Go. Parents
 // are not made, as in LevelDB: a path below a disk that is not mounted is an error.
-func unset() lsm.Options { return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff, NoCreateDirs: true} }
+func unset() lsm.Options {
+	return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff, NoCreateDirs: true}
+}
 
 // New returns options in which every option has its default.
 func New() *Options { return &Options{options: unset()} }
@@ -52,7 +54,9 @@ func Unset() *Settings { return &Settings{Options: unset(), Uses: refs.New(func(
 
 // Docs lists the options that can be chosen in C, with their defaults there.
 func Docs() []lsm.OptionDoc {
-	docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
+	docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool {
+		return d.Name == "plain_wal"
+	})
 	for i := range docs {
 		switch docs[i].Name {
 		case "create_dirs":

@@ -9,7 +9,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestUses has what was brought end when it was replaced, by itself or by a name, and its last copy was released.
+// TestUses has what was brought end when it was replaced, by itself or by a name, and its last copy
+// was released.
 func TestUses(t *testing.T) {
 	var ended []string
 	bring := func(o *Options, p Part, name string, change func(o *lsm.Options)) {
@@ -25,8 +26,12 @@ func TestUses(t *testing.T) {
 		}
 	}
 	o := New()
-	bring(o, Merge, "merge", func(o *lsm.Options) { o.MergeOperator = &lsm.MergeOperator{Name: "a"} })
-	bring(o, Comparator, "comparator", func(o *lsm.Options) { o.Comparer = &lsm.Comparer{Name: "b"} })
+	bring(o, Merge, "merge", func(o *lsm.Options) {
+		o.MergeOperator = &lsm.MergeOperator{Name: "a"}
+	})
+	bring(o, Comparator, "comparator", func(o *lsm.Options) {
+		o.Comparer = &lsm.Comparer{Name: "b"}
+	})
 	bring(o, Cache, "cache", func(*lsm.Options) {})
 	s, err := o.Copy()
 	if err != nil || s.MergeOperator.Name != "a" || s.Comparer.Name != "b" {
@@ -50,7 +55,9 @@ func TestUses(t *testing.T) {
 	if err := o.Set("format", "native"); !errors.Is(err, lsm.ErrClosed) {
 		t.Error(err)
 	}
-	if err := o.Bring(Cache, nil, func(*lsm.Options) { t.Error("changed") }); !errors.Is(err, lsm.ErrClosed) {
+	if err := o.Bring(Cache, nil, func(*lsm.Options) {
+		t.Error("changed")
+	}); !errors.Is(err, lsm.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -71,7 +78,8 @@ func TestUnset(t *testing.T) {
 	for _, d := range Docs() {
 		defaults[d.Name] = d.Default
 	}
-	if _, there := defaults["plain_wal"]; there || defaults["create_dirs"] != "false" || defaults["mmap"] != "off" || len(defaults) < 30 {
+	if _, there := defaults["plain_wal"]; there || defaults["create_dirs"] != "false" ||
+		defaults["mmap"] != "off" || len(defaults) < 30 {
 		t.Error(defaults)
 	}
 	// Tables are mapped only for programs that ask for it, and logs never.

@@ -12,7 +12,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// Handler is a slog.Handler that hands out lines of text. It is safe for concurrent use if write is.
+// Handler is a slog.Handler that hands out lines of text. It is safe for concurrent use if write
+// is.
 type Handler struct {
 	write   func(level slog.Level, line []byte) *lsm.CallbackError
 	failure *atomic.Pointer[lsm.CallbackError] // the first
@@ -20,8 +21,8 @@ type Handler struct {
 	group   string                             // "" or with a dot behind
 }
 
-// New returns a handler that calls write with lines, which are UTF-8 and end with their only NUL. After
-// a failure there are no more calls.
+// New returns a handler that calls write with lines, which are UTF-8 and end with their only NUL.
+// After a failure there are no more calls.
 func New(write func(level slog.Level, line []byte) *lsm.CallbackError) *Handler {
 	return &Handler{write: write, failure: new(atomic.Pointer[lsm.CallbackError])}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestLines compares lines, with attributes and groups, and has a failure end them, in all loggers that were made of one.
+// TestLines compares lines, with attributes and groups, and has a failure end them, in all loggers
+// that were made of one.
 func TestLines(t *testing.T) {
 	var lines []string
 	var failure *lsm.CallbackError
@@ -23,7 +24,8 @@ func TestLines(t *testing.T) {
 	failure = &lsm.CallbackError{Callback: "logger", Reason: "on purpose"}
 	grouped.Error("fails")
 	log.Error("is not written")
-	want := []string{"INFO opened keys=3 name=a\\0\ufffd\x00", "WARN slow db=1 flush.n=2 flush.ms=7\x00", "ERROR fails db=1 flush.n=2\x00"}
+	want := []string{"INFO opened keys=3 name=a\\0\ufffd\x00",
+		"WARN slow db=1 flush.n=2 flush.ms=7\x00", "ERROR fails db=1 flush.n=2\x00"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, not %q", lines, want)
 	}

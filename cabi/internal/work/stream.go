@@ -61,7 +61,8 @@ func (s *Stream[T]) regular() (size int64, regular bool) {
 
 // Run does the work and ends the stream. sync makes a regular file durable at the end. The reported
 // progress is that of the dump.
-func (s *Stream[T]) Run(sync bool, work func() (*dump.Info, error)) (object T, told string, err error) {
+func (s *Stream[T]) Run(sync bool,
+	work func() (*dump.Info, error)) (object T, told string, err error) {
 	defer s.Close()
 	i, err := work()
 	if err != nil {

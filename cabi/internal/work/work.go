@@ -1,5 +1,5 @@
-// Package work runs what takes long on goroutines of its own, for C, which asks now and then how far it
-// is.
+// Package work runs what takes long on goroutines of its own, for C, which asks now and then how
+// far it is.
 package work
 
 import (

@@ -91,7 +91,8 @@ func TestPanicAndGoexit(t *testing.T) {
 	q.Close(forever)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "listener") || !strings.Contains(told[0], "TestPanicAndGoexit") {
+	if len(told) != 1 || !strings.HasPrefix(told[0], "listener") ||
+		!strings.Contains(told[0], "TestPanicAndGoexit") {
 		t.Errorf("told of %q", told)
 	}
 }
@@ -103,7 +104,8 @@ func TestLogger(t *testing.T) {
 	l.With("a", 1).WithGroup("g").Warn("first", "b", 2)
 	l.Info("below the level")
 	q.Close(forever)
-	if got := out.String(); !strings.Contains(got, "msg=first a=1 g.b=2") || strings.Contains(got, "below") {
+	if got := out.String(); !strings.Contains(got, "msg=first a=1 g.b=2") ||
+		strings.Contains(got, "below") {
 		t.Errorf("logged %q", got)
 	}
 	if l.Enabled(context.Background(), slog.LevelDebug) {

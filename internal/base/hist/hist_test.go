@@ -16,7 +16,8 @@ func TestBuckets(t *testing.T) {
 			t.Fatalf("bucket %d begins at %d, want %d", i, low, next)
 		}
 		if bucketOf(low) != i || bucketOf(high) != i {
-			t.Fatalf("bucket %d [%d, %d] maps to %d and %d", i, low, high, bucketOf(low), bucketOf(high))
+			t.Fatalf("bucket %d [%d, %d] maps to %d and %d", i, low, high, bucketOf(low),
+				bucketOf(high))
 		}
 		if high-low > low/subBuckets {
 			t.Fatalf("bucket %d [%d, %d] is too wide", i, low, high)
@@ -30,7 +31,8 @@ func TestBuckets(t *testing.T) {
 
 func TestEmpty(t *testing.T) {
 	var h Histogram
-	if h.Count() != 0 || h.Min() != 0 || h.Max() != 0 || h.Mean() != 0 || h.StdDev() != 0 || h.Quantile(.5) != 0 {
+	if h.Count() != 0 || h.Min() != 0 || h.Max() != 0 || h.Mean() != 0 || h.StdDev() != 0 ||
+		h.Quantile(.5) != 0 {
 		t.Error("an empty histogram says something")
 	}
 }
@@ -62,7 +64,8 @@ func TestAgainstSort(t *testing.T) {
 		}
 	}
 	for _, q := range []float64{0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999} {
-		near("quantile", float64(h.Quantile(q)), float64(all[int(math.Ceil(q*float64(len(all))))-1]))
+		near("quantile", float64(h.Quantile(q)),
+			float64(all[int(math.Ceil(q*float64(len(all))))-1]))
 	}
 	near("stddev", h.StdDev(), math.Sqrt(squares/float64(len(all))))
 	if h.Count() != 50000 || h.Min() != all[0] || h.Max() != all[len(all)-1] || h.Mean() != mean {

@@ -19,14 +19,18 @@ var (
 		Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
 			return best(dst, existing, operands, 1)
 		},
-		Partial: func(_, _, left, right []byte) ([]byte, bool) { return better(left, right, 1), true },
+		Partial: func(_, _, left, right []byte) ([]byte, bool) {
+			return better(left, right, 1), true
+		},
 	}
 	minOf = Operator{
 		Name: "min",
 		Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
 			return best(dst, existing, operands, -1)
 		},
-		Partial: func(_, _, left, right []byte) ([]byte, bool) { return better(left, right, -1), true },
+		Partial: func(_, _, left, right []byte) ([]byte, bool) {
+			return better(left, right, -1), true
+		},
 	}
 	jsonMerge = Operator{Name: "json_merge", Full: patchFull, Partial: patchPartial}
 )
@@ -38,7 +42,8 @@ const appendName = "append"
 // Named finds one of the operators that are known by name; if there is none of that name,
 // nil and the names there are.
 func Named(name string) (o *Operator, names []string) {
-	if delimiter, ok := strings.CutPrefix(name, appendName); ok && (delimiter == "" || delimiter[0] == ':') {
+	if delimiter, ok := strings.CutPrefix(name, appendName); ok &&
+		(delimiter == "" || delimiter[0] == ':') {
 		return appendWith(name, strings.TrimPrefix(delimiter, ":"), delimiter == ""), nil
 	}
 	for _, o := range []*Operator{&uint64Add, &int64Add, &maxOf, &minOf, &jsonMerge} {

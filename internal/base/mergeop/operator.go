@@ -59,7 +59,8 @@ func (o *Operator) partial(dst, key, left, right []byte) (operand []byte, ok boo
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			ok, err = false, fmt.Errorf("%w: %q, key %s: %w", base.ErrMergeFailed, o.Name, quote(key), panicked(r))
+			ok, err = false, fmt.Errorf("%w: %q, key %s: %w", base.ErrMergeFailed, o.Name,
+				quote(key), panicked(r))
 		}
 	}()
 	operand, ok = o.Partial(dst[:0], key, left, right)

@@ -34,8 +34,8 @@ type Live[O any] struct {
 	Table Table[O]
 	// Complete returns a copy with all defaults, or an error.
 	Complete func(*O) (*O, error)
-	// Apply makes options effective, which are complete and which of returns: those of the whole and
-	// of all parts, if part is Root, or those of a part. If it fails nothing has changed.
+	// Apply makes options effective, which are complete and which of returns: those of the whole
+	// and of all parts, if part is Root, or those of a part. If it fails nothing has changed.
 	Apply func(part uint32, of func(part uint32) *O) error
 	// Inherit takes out of a copy of the whole's options what a part does not inherit.
 	Inherit func(o *O, part uint32)
@@ -59,9 +59,11 @@ func (l *Live[O]) Set(part uint32, name, value string) error {
 	}
 	switch {
 	case row.Dynamic == Fixed:
-		return fmt.Errorf("%w: option %s is fixed while the database is open: it needs a reopen", base.ErrInvalidArgument, name)
+		return fmt.Errorf("%w: option %s is fixed while the database is open: it needs a reopen",
+			base.ErrInvalidArgument, name)
 	case part != Root && row.Dynamic == Whole:
-		return fmt.Errorf("%w: option %s is one for all keyspaces: set it for the database", base.ErrInvalidArgument, name)
+		return fmt.Errorf("%w: option %s is one for all keyspaces: set it for the database",
+			base.ErrInvalidArgument, name)
 	}
 	try := new(O)
 	if err := row.set(try, value); err != nil {

@@ -25,9 +25,9 @@ type Row[O any] struct {
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
 	Dynamic         Scope   // whether it changes while what it configures is open
-	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices, **base.Comparer,
-	// **base.CompactionFilter or **mergeop.Operator. A field that is zero has its default,
-	// after Resolve.
+	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices,
+	// **base.Comparer, **base.CompactionFilter or **mergeop.Operator. A field that is zero has its
+	// default, after Resolve.
 	Field func(*O) any
 }
 
@@ -59,7 +59,9 @@ func (c Choices) set(list string) bool {
 	names := strings.Split(list, ",")
 	v := uint16(0)
 	for k, name := range names {
-		i := slices.IndexFunc(c.Names, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(name)) })
+		i := slices.IndexFunc(c.Names, func(n string) bool {
+			return strings.EqualFold(n, strings.TrimSpace(name))
+		})
 		if i < 0 || k == maxChoices || i == 0 && len(names) > 1 {
 			return false
 		}
@@ -80,7 +82,9 @@ func (c Choices) valid() bool {
 
 // wanted lists the names: "a, b or c".
 func (c Choice) wanted() string {
-	names := slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { return name == "default" })
+	names := slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool {
+		return name == "default"
+	})
 	n := len(names) - 1
 	return strings.Join(names[:n], ", ") + " or " + names[n]
 }
@@ -100,7 +104,8 @@ func (t Table[O]) Docs() []Doc {
 	docs := make([]Doc, 0, len(t))
 	for i := range t {
 		row := &t[i]
-		d := Doc{Name: row.Name, Doc: row.Doc, Unit: row.Unit, Min: max(row.Min, 0), Max: row.Max, Dynamic: row.Dynamic.String()}
+		d := Doc{Name: row.Name, Doc: row.Doc, Unit: row.Unit, Min: max(row.Min, 0), Max: row.Max,
+			Dynamic: row.Dynamic.String()}
 		switch p := row.Field(new(O)).(type) {
 		case *bool:
 			d.Default = strconv.FormatBool(row.Inverted)
@@ -131,8 +136,8 @@ func (row *Row[O]) defaultValue() int64 {
 	return row.Default
 }
 
-// Set sets an option of o from text: switches take true and false, numbers an optional KiB,
-// MiB or GiB, choices, comparers and merge operators a name. It fails with base.ErrInvalidArgument; for an
+// Set sets an option of o from text: switches take true and false, numbers an optional KiB, MiB or
+// GiB, choices, comparers and merge operators a name. It fails with base.ErrInvalidArgument; for an
 // unknown name the error says the nearest one.
 func (t Table[O]) Set(o *O, name, value string) error {
 	row, err := t.find(name)
@@ -149,7 +154,8 @@ func (t Table[O]) find(name string) (*Row[O], error) {
 			return &t[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: no option %q; did you mean %q?", base.ErrInvalidArgument, name, base.Nearest(name, names))
+	return nil, fmt.Errorf("%w: no option %q; did you mean %q?", base.ErrInvalidArgument, name,
+		base.Nearest(name, names))
 }
 
 func (row *Row[O]) set(o *O, value string) error {
@@ -164,14 +170,17 @@ func (row *Row[O]) set(o *O, value string) error {
 		}
 		*p = v != row.Inverted
 	case Choice:
-		i := slices.IndexFunc(p.Names, func(name string) bool { return strings.EqualFold(name, value) })
+		i := slices.IndexFunc(p.Names, func(name string) bool {
+			return strings.EqualFold(name, value)
+		})
 		if i < 0 {
 			return bad("want " + p.wanted())
 		}
 		*p.Value = uint8(i)
 	case Choices:
 		if !p.set(value) {
-			return bad("want " + Choice{Names: p.Names}.wanted() + fmt.Sprintf(", or up to %d of them with commas between", maxChoices))
+			return bad("want " + Choice{Names: p.Names}.wanted() +
+				fmt.Sprintf(", or up to %d of them with commas between", maxChoices))
 		}
 	case **base.Comparer:
 		c, names := base.ComparerNamed(value)
@@ -182,7 +191,8 @@ func (row *Row[O]) set(o *O, value string) error {
 	case **mergeop.Operator:
 		op, names := mergeop.Named(value)
 		if op == nil && value != "none" {
-			return bad("want none or one of " + strings.Join(names, ", ") + ", or set Options.MergeOperator")
+			return bad("want none or one of " + strings.Join(names, ", ") +
+				", or set Options.MergeOperator")
 		}
 		*p = op
 	case **base.CompactionFilter:
@@ -209,7 +219,8 @@ func (row *Row[O]) set(o *O, value string) error {
 		}
 		v, err := time.ParseDuration(value)
 		if err != nil || !row.holds(v.Seconds()) {
-			return bad(fmt.Sprintf("want %d to %d seconds, or a number with ms, m or h behind it", row.Min, row.Max))
+			return bad(fmt.Sprintf("want %d to %d seconds, or a number with ms, m or h behind it",
+				row.Min, row.Max))
 		}
 		*p = v
 	case *float64:
@@ -266,7 +277,8 @@ func (t Table[O]) Resolve(o *O) error {
 				*p.Value = uint16(row.Default)
 			}
 			if !p.valid() {
-				return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices", base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
+				return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices",
+					base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
 			}
 			continue
 		case *float64:
@@ -274,12 +286,14 @@ func (t Table[O]) Resolve(o *O) error {
 				*p = row.Fraction
 			}
 			if !row.holds(*p) {
-				return fmt.Errorf("%w: option %s = %g: want %d to %d", base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
+				return fmt.Errorf("%w: option %s = %g: want %d to %d", base.ErrInvalidArgument,
+					row.Name, *p, row.Min, row.Max)
 			}
 			continue
 		case *time.Duration:
 			if !row.holds((*p).Seconds()) {
-				return fmt.Errorf("%w: option %s = %v: want %d to %d seconds", base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
+				return fmt.Errorf("%w: option %s = %v: want %d to %d seconds",
+					base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
 			}
 			continue
 		case **mergeop.Operator:
@@ -293,7 +307,8 @@ func (t Table[O]) Resolve(o *O) error {
 			continue
 		}
 		if v < row.Min || v > row.Max {
-			return fmt.Errorf("%w: option %s = %d: want %d to %d", base.ErrInvalidArgument, row.Name, v, row.Min, row.Max)
+			return fmt.Errorf("%w: option %s = %d: want %d to %d", base.ErrInvalidArgument,
+				row.Name, v, row.Min, row.Max)
 		}
 	}
 	return nil

@@ -23,11 +23,18 @@ type settings struct {
 
 var table = Table[settings]{
 	{Name: "on", Doc: "a switch", Inverted: true, Field: func(s *settings) any { return &s.off }},
-	{Name: "size", Doc: "a size", Unit: "bytes", Default: 64, Min: -1, Max: 1 << 20, NoneBelow: true, Field: func(s *settings) any { return &s.size }},
-	{Name: "jobs", Doc: "goroutines", PerProcessor: true, Min: 1, Max: 256, Field: func(s *settings) any { return &s.jobs }},
-	{Name: "ratio", Doc: "a fraction", Fraction: 1.5, Min: 1, Max: 10, Field: func(s *settings) any { return &s.ratio }},
-	{Name: "color", Doc: "a choice", Default: 2, Max: 2, Field: func(s *settings) any { return Choice{&s.color, []string{"default", "red", "blue"}} }},
-	{Name: "coats", Doc: "choices", Default: 2, Field: func(s *settings) any { return Choices{&s.coats, []string{"default", "red", "blue", "none"}} }},
+	{Name: "size", Doc: "a size", Unit: "bytes", Default: 64, Min: -1, Max: 1 << 20,
+		NoneBelow: true, Field: func(s *settings) any { return &s.size }},
+	{Name: "jobs", Doc: "goroutines", PerProcessor: true, Min: 1, Max: 256,
+		Field: func(s *settings) any { return &s.jobs }},
+	{Name: "ratio", Doc: "a fraction", Fraction: 1.5, Min: 1, Max: 10,
+		Field: func(s *settings) any { return &s.ratio }},
+	{Name: "color", Doc: "a choice", Default: 2, Max: 2, Field: func(s *settings) any {
+		return Choice{&s.color, []string{"default", "red", "blue"}}
+	}},
+	{Name: "coats", Doc: "choices", Default: 2, Field: func(s *settings) any {
+		return Choices{&s.coats, []string{"default", "red", "blue", "none"}}
+	}},
 	{Name: "order", Doc: "a comparer", Field: func(s *settings) any { return &s.order }},
 	{Name: "merge", Doc: "a merge operator", Field: func(s *settings) any { return &s.merge }},
 }
@@ -35,16 +42,23 @@ var table = Table[settings]{
 func TestSet(t *testing.T) {
 	var s settings
 	for _, c := range []struct{ name, value, want string }{
-		{"on", "false", ""}, {"size", "4 KiB", ""}, {"jobs", "3", ""}, {"ratio", "2.5", ""}, {"color", "RED", ""}, {"coats", "red, NONE,blue", ""}, {"order", "idb_cmp1", ""},
-		{"on", "maybe", "true or false"}, {"size", "1G", "0 to 1048576"}, {"jobs", "0", "1 to 256"}, {"ratio", "NaN", "1 to 10"},
-		{"merge", "append:; ", ""}, {"merge", "sum", "uint64add"}, {"merge", "appends", "append:DELIMITER"}, {"color", "green", "red or blue"}, {"coats", "red,", "red, blue or none, or up to 7"}, {"coats", "red,default", "up to 7"}, {"coats", "red,red,red,red,red,red,red,red", "up to 7"}, {"order", "mine", base.Bytewise.Name}, {"siz", "1", `"size"`},
+		{"on", "false", ""}, {"size", "4 KiB", ""}, {"jobs", "3", ""}, {"ratio", "2.5", ""},
+		{"color", "RED", ""}, {"coats", "red, NONE,blue", ""}, {"order", "idb_cmp1", ""},
+		{"on", "maybe", "true or false"}, {"size", "1G", "0 to 1048576"}, {"jobs", "0", "1 to 256"},
+		{"ratio", "NaN", "1 to 10"}, {"merge", "append:; ", ""}, {"merge", "sum", "uint64add"},
+		{"merge", "appends", "append:DELIMITER"}, {"color", "green", "red or blue"},
+		{"coats", "red,", "red, blue or none, or up to 7"}, {"coats", "red,default", "up to 7"},
+		{"coats", "red,red,red,red,red,red,red,red", "up to 7"},
+		{"order", "mine", base.Bytewise.Name}, {"siz", "1", `"size"`},
 	} {
 		err := table.Set(&s, c.name, c.value)
-		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil &&
+			(!errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
 		}
 	}
-	if want := (settings{off: true, size: 4 << 10, jobs: 3, ratio: 2.5, color: 1, coats: 1 | 3<<2 | 2<<4, order: base.IndexedDB, merge: s.merge}); s != want || s.merge.Name != "append:; " {
+	if want := (settings{off: true, size: 4 << 10, jobs: 3, ratio: 2.5, color: 1, coats: 1 | 3<<2 |
+		2<<4, order: base.IndexedDB, merge: s.merge}); s != want || s.merge.Name != "append:; " {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	if err := table.Set(&s, "size", "0"); err != nil || s.size != -1 {
@@ -54,7 +68,8 @@ func TestSet(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	var s settings
-	if err := table.Resolve(&s); err != nil || s.size != 64 || s.jobs < 2 || s.ratio != 1.5 || s.color != 2 || s.coats != 2 {
+	if err := table.Resolve(&s); err != nil || s.size != 64 || s.jobs < 2 || s.ratio != 1.5 ||
+		s.color != 2 || s.coats != 2 {
 		t.Errorf("defaults are %+v, %v", s, err)
 	}
 	for name, s := range map[string]settings{
@@ -62,14 +77,16 @@ func TestResolve(t *testing.T) {
 		"coats": {coats: 0b1101_0001}, "option coats": {coats: 1 << 14}, "coats =": {coats: 0b1100},
 		"MergeOperator": {merge: &mergeop.Operator{Name: "no Full"}},
 	} {
-		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s out of range: %v", name, err)
 		}
 	}
 }
 
 func TestDocs(t *testing.T) {
-	want := map[string]string{"on": "true", "size": "64", "ratio": "1.5", "color": "blue", "coats": "blue", "merge": "none", "order": base.Bytewise.Name}
+	want := map[string]string{"on": "true", "size": "64", "ratio": "1.5", "color": "blue",
+		"coats": "blue", "merge": "none", "order": base.Bytewise.Name}
 	for _, d := range table.Docs() {
 		if w := want[d.Name]; w != "" && d.Default != w {
 			t.Errorf("%s: default %s, want %s", d.Name, d.Default, w)

@@ -65,7 +65,10 @@ func TestRangeAgreesWithComparing(t *testing.T) {
 				t.Fatalf("%q is not in the prefix %q of its set", k, p)
 			}
 		}
-		if c.HasAbbrev() && len(p) < len(keys[0]) && !slices.ContainsFunc(keys, func(k []byte) bool { return len(k) == len(p) || k[len(p)] != keys[0][len(p)] }) {
+		if c.HasAbbrev() && len(p) < len(keys[0]) &&
+			!slices.ContainsFunc(keys, func(k []byte) bool {
+				return len(k) == len(p) || k[len(p)] != keys[0][len(p)]
+			}) {
 			t.Fatalf("all keys share more than %q", p)
 		}
 		abbrevs := column(c, p, keys)
@@ -76,7 +79,8 @@ func TestRangeAgreesWithComparing(t *testing.T) {
 			want := sort.Search(len(keys), func(i int) bool { return c.Compare(keys[i], key) >= 0 })
 			if !p.In(key) {
 				if before := p.Before(c, key); before && want != 0 || !before && want != len(keys) {
-					t.Fatalf("%q against prefix %q: before is %v, its place is %d of %d", key, p, before, want, len(keys))
+					t.Fatalf("%q against prefix %q: before is %v, its place is %d of %d", key, p,
+						before, want, len(keys))
 				}
 				continue
 			}
@@ -175,7 +179,8 @@ func TestWidening(t *testing.T) {
 			abbrevs = append(abbrevs, abbrev(p, key))
 			for i, x := range abbrevs {
 				if !p.In(keys[i]) || x != abbrev(p, keys[i]) {
-					t.Fatalf("%q after %q is %x once %q has joined; it should be %x", keys[i], p, x, key, abbrev(p, keys[i]))
+					t.Fatalf("%q after %q is %x once %q has joined; it should be %x", keys[i], p, x,
+						key, abbrev(p, keys[i]))
 				}
 			}
 		}
@@ -268,7 +273,8 @@ func TestNoAllocations(t *testing.T) {
 		q := Of(c, keys[0], keys[199]).With(keys[7])
 		w := q.Widen(Flip(c), 2)
 		w.ApplyAll(abbrevs[:0])
-		if lo, hi := Range(abbrevs, p.Abbrev(c, keys[100])); lo != 100 || hi != 101 || !p.In(keys[100]) {
+		if lo, hi := Range(abbrevs, p.Abbrev(c, keys[100])); lo != 100 || hi != 101 ||
+			!p.In(keys[100]) {
 			t.Fatal(lo, hi)
 		}
 	}); n != 0 {

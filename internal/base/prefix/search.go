@@ -42,7 +42,8 @@ const Width = 64
 // integer there is, so the answer may exceed the number of entries when x is that.
 func SearchArray(a *[Width]uint64, x uint64) int {
 	const part = Width / 8
-	n := below(a[part-1], x) + below(a[2*part-1], x) + below(a[3*part-1], x) + below(a[4*part-1], x) +
+	n := below(a[part-1], x) + below(a[2*part-1], x) + below(a[3*part-1], x) +
+		below(a[4*part-1], x) +
 		below(a[5*part-1], x) + below(a[6*part-1], x) + below(a[7*part-1], x)
 	n *= part
 	p := (*[part]uint64)(a[n&(Width-1):])

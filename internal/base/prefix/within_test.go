@@ -24,8 +24,11 @@ func TestWithin(t *testing.T) {
 					within++
 				}
 				for _, key := range keys {
-					if bytes.Compare(key, lower) >= 0 && (upper == nil || bytes.Compare(key, upper) < 0) && got && !bytes.HasPrefix(key, lower[:n]) {
-						t.Fatalf("[%x, %x): %x does not begin with %d bytes of it", lower, upper, key, n)
+					if bytes.Compare(key, lower) >= 0 &&
+						(upper == nil || bytes.Compare(key, upper) < 0) && got &&
+						!bytes.HasPrefix(key, lower[:n]) {
+						t.Fatalf("[%x, %x): %x does not begin with %d bytes of it", lower, upper,
+							key, n)
 					}
 				}
 			}

@@ -11,9 +11,10 @@ import (
 // batchFiles is how many files are made durable together. Their descriptors are open until then.
 const batchFiles = 16
 
-// batch makes written files durable, many at a time. A sync of each file behind its last byte would wait for that
-// byte and for a commit of the file system's journal. Of a batch, most bytes have reached the device when the first
-// file is synced, and the commit that it waits for serves the others too.
+// batch makes written files durable, many at a time. A sync of each file behind its last byte would
+// wait for that byte and for a commit of the file system's journal. Of a batch, most bytes have
+// reached the device when the first file is synced, and the commit that it waits for serves the
+// others too.
 type batch struct {
 	settling sync.Mutex // held while files are synced: the others gather meanwhile
 	mu       sync.Mutex // a leaf
@@ -23,12 +24,13 @@ type batch struct {
 // written is a file that has all its bytes, and need not be durable.
 type written struct {
 	out vfs.WriteFile
-	// then is called once out is closed: err is nil if it is durable. What then returns is the file's error.
+	// then is called once out is closed: err is nil if it is durable. What then returns is the
+	// file's error.
 	then func(err error) error
 }
 
-// add takes a file, whose then is called, by this or a later call of add, finish or abandon. The error may be that of
-// another file.
+// add takes a file, whose then is called, by this or a later call of add, finish or abandon. The
+// error may be that of another file.
 func (b *batch) add(f written) error {
 	vfs.StartSync(f.out)
 	b.mu.Lock()
@@ -56,8 +58,8 @@ func (b *batch) take() []written {
 	return files
 }
 
-// finish settles all files, several side by side. The error is that of the first one that failed, or of stop, after
-// which no file is synced.
+// finish settles all files, several side by side. The error is that of the first one that failed,
+// or of stop, after which no file is synced.
 func (b *batch) finish(stop func() error) error {
 	files := b.take()
 	var next atomic.Int64

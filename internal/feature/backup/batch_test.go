@@ -52,9 +52,10 @@ func (f *tracked) then(err error) error {
 	return err
 }
 
-// run adds files from several goroutines as a copy does, until one fails, and returns the first error, all files that
-// were added, and how many were open at most.
-func (b *batch) run(t *testing.T, n int, what func(i int) (c batchCase, panics bool)) (all []*tracked, most int64, err error) {
+// run adds files from several goroutines as a copy does, until one fails, and returns the first
+// error, all files that were added, and how many were open at most.
+func (b *batch) run(t *testing.T, n int,
+	what func(i int) (c batchCase, panics bool)) (all []*tracked, most int64, err error) {
 	t.Helper()
 	fsys := vfs.NewMem()
 	var mu sync.Mutex
@@ -91,11 +92,14 @@ func (b *batch) run(t *testing.T, n int, what func(i int) (c batchCase, panics b
 	return all, peak.Load(), err
 }
 
-// TestBatch: each file is synced, closed and told of once, whatever fails, and few are open at a time.
+// TestBatch: each file is synced, closed and told of once, whatever fails, and few are open at a
+// time.
 func TestBatch(t *testing.T) {
 	failure := syscall.EIO
 	for _, n := range []int{0, 1, 2, batchFiles - 1, batchFiles, batchFiles + 1, 5*batchFiles + 3} {
-		all, most, err := new(batch).run(t, n, func(int) (batchCase, bool) { return batchCase{}, false })
+		all, most, err := new(batch).run(t, n, func(int) (batchCase, bool) {
+			return batchCase{}, false
+		})
 		if err != nil || len(all) != n || most > 2*batchFiles+workers {
 			t.Errorf("%d files: %d were added, %d open: %v", n, len(all), most, err)
 		}
@@ -105,18 +109,21 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		for at := range min(n, 2*batchFiles) {
-			for name, c := range map[string]batchCase{"sync": {sync: failure}, "close": {close: failure}, "then": {then: failure}, "panic": {}} {
+			for name, c := range map[string]batchCase{"sync": {sync: failure},
+				"close": {close: failure}, "then": {then: failure}, "panic": {}} {
 				all, _, err := new(batch).run(t, n, func(i int) (batchCase, bool) {
 					if i != at {
 						return batchCase{}, false
 					}
 					return c, name == "panic"
 				})
-				if p := (*base.Panic)(nil); name == "panic" && !errors.As(err, &p) || name != "panic" && !errors.Is(err, failure) {
+				if p := (*base.Panic)(nil); name == "panic" && !errors.As(err, &p) ||
+					name != "panic" && !errors.Is(err, failure) {
 					t.Errorf("%s fails for file %d of %d: %v", name, at, n, err)
 				}
 				for _, f := range all {
-					if bad := f.batchCase != (batchCase{}) || f.panics; bad && f.durable && name != "then" {
+					if bad := f.batchCase != (batchCase{}) ||
+						f.panics; bad && f.durable && name != "then" {
 						t.Errorf("%s fails for file %d of %d, which is durable", name, at, n)
 					}
 				}

@@ -73,8 +73,8 @@ func (s *Source) capture() (*image, error) {
 	return img, err
 }
 
-// read reads the MANIFEST and then takes the logs, so that no table has what the logs lack. Memtables are flushed
-// meanwhile, so the logs that this MANIFEST needs are held.
+// read reads the MANIFEST and then takes the logs, so that no table has what the logs lack.
+// Memtables are flushed meanwhile, so the logs that this MANIFEST needs are held.
 func (s *Source) read(img *image) error {
 	release := s.HoldLogs()
 	defer release()
@@ -96,7 +96,9 @@ func (s *Source) read(img *image) error {
 	}
 	st := &res.State
 	img.state = st
-	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool { return l.Num < st.LogNum && l.Num != st.PrevLogNum })
+	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool {
+		return l.Num < st.LogNum && l.Num != st.PrevLogNum
+	})
 	img.end = st.Durable
 	if n := len(img.logs); n > 0 && !s.ReadOnly {
 		img.end = record.LogEnd{Num: img.logs[n-1].Num, End: img.logs[n-1].Size}
@@ -133,7 +135,9 @@ func (s *Source) locate(img *image) error {
 			img.tables = append(img.tables, t)
 		}
 	}
-	sort.Slice(img.tables, func(i, j int) bool { return img.tables[i].meta.Num < img.tables[j].meta.Num })
+	sort.Slice(img.tables, func(i, j int) bool {
+		return img.tables[i].meta.Num < img.tables[j].meta.Num
+	})
 	return nil
 }
 
@@ -175,7 +179,8 @@ func (t *table) checkSum(sum uint32) error {
 	if !t.meta.HasChecksum || sum == t.meta.Checksum {
 		return nil
 	}
-	return base.LocateCorruption(base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
+	return base.LocateCorruption(base.Corruptf("table file",
+		"the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
 		t.from, 0, int64(t.meta.Size))
 }
 

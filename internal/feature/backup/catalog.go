@@ -59,8 +59,8 @@ func parseObject(name string) (o objectID, ok bool) {
 	return o, true
 }
 
-// identity is what a file has of the source's file system. Tables and full logs are never written again: one with
-// the identity of a file that was read before is that file.
+// identity is what a file has of the source's file system. Tables and full logs are never written
+// again: one with the identity of a file that was read before is that file.
 type identity struct {
 	fileid.ID
 	modified int64 // ns since 1970
@@ -177,9 +177,11 @@ func decodeCatalog(b []byte, id uint64) (*catalog, error) {
 		return nil, corrupt("it does not begin as one")
 	}
 	if v := d.uvarint(); v > catalogVersion && !d.bad {
-		return nil, fmt.Errorf("%w: the catalog of backup %d has version %d", base.ErrNewerFormat, id, v)
+		return nil, fmt.Errorf("%w: the catalog of backup %d has version %d", base.ErrNewerFormat,
+			id, v)
 	}
-	c := &catalog{id: d.uvarint(), created: d.varint(), format: base.Format(d.byte()), database: d.string(maxDatabase), newBytes: d.uvarint()}
+	c := &catalog{id: d.uvarint(), created: d.varint(), format: base.Format(d.byte()),
+		database: d.string(maxDatabase), newBytes: d.uvarint()}
 	n := d.uvarint()
 	switch {
 	case d.bad || n > uint64(len(d.b)/minSaved):
@@ -339,7 +341,9 @@ func readCatalog(fsys vfs.FS, dir string, id uint64) (*catalog, error) {
 	defer f.Close()
 	size := f.Size()
 	if size > maxCatalog || vfs.Stored(f, size) < size {
-		return nil, base.LocateCorruption(base.Corruptf(kindCatalog, "it has %d bytes, or holes", size), name, 0, size)
+		return nil,
+			base.LocateCorruption(base.Corruptf(kindCatalog, "it has %d bytes, or holes", size),
+				name, 0, size)
 	}
 	b := make([]byte, size)
 	if err := base.ReadFull(f, b, 0); err != nil {

@@ -19,9 +19,10 @@ import (
 func pageExample() *catalog {
 	object := func(s string) objectID { return objectID{sha256.Sum256([]byte(s)), int64(len(s))} }
 	return &catalog{
-		id: 7, created: 1_700_000_000_000_000_000, format: base.Native, database: "/db", newBytes: 8,
-		files: []saved{
-			{name: "000005.loam", object: object("table"), crc: 0x01020304, hasCRC: true, source: identity{fileid.ID{Dev: 2049, Ino: 300}, -1}},
+		id: 7, created: 1_700_000_000_000_000_000, format: base.Native, database: "/db",
+		newBytes: 8, files: []saved{
+			{name: "000005.loam", object: object("table"), crc: 0x01020304, hasCRC: true,
+				source: identity{fileid.ID{Dev: 2049, Ino: 300}, -1}},
 			{name: "000006.wal", object: object("log")},
 			{name: "000007.manifest", object: object("manifest")},
 			{name: "CURRENT/manifest", object: object("current")},
@@ -94,13 +95,15 @@ func sealed(b []byte) []byte {
 // TestHostileCatalogs: each refused one has a right checksum.
 func TestHostileCatalogs(t *testing.T) {
 	for what, change := range map[string]func(c *catalog){
-		"another number":        func(c *catalog) { c.id = 8 },
-		"an unknown format":     func(c *catalog) { c.format = 2 },
-		"no MANIFEST":           func(c *catalog) { c.files = append(c.files[:2:2], c.files[3]) },
-		"no CURRENT":            func(c *catalog) { c.files = c.files[:3] },
-		"no files":              func(c *catalog) { c.files = nil },
-		"a name twice":          func(c *catalog) { c.files[1] = c.files[0] },
-		"names out of order":    func(c *catalog) { c.files[0], c.files[1] = c.files[1], c.files[0] },
+		"another number":    func(c *catalog) { c.id = 8 },
+		"an unknown format": func(c *catalog) { c.format = 2 },
+		"no MANIFEST":       func(c *catalog) { c.files = append(c.files[:2:2], c.files[3]) },
+		"no CURRENT":        func(c *catalog) { c.files = c.files[:3] },
+		"no files":          func(c *catalog) { c.files = nil },
+		"a name twice":      func(c *catalog) { c.files[1] = c.files[0] },
+		"names out of order": func(c *catalog) {
+			c.files[0], c.files[1] = c.files[1], c.files[0]
+		},
 		"a path":                func(c *catalog) { c.files[0].name = "../000005.loam" },
 		"an absolute path":      func(c *catalog) { c.files[0].name = "/000005.loam" },
 		"another format's name": func(c *catalog) { c.files[0].name = "000005.ldb" },
@@ -108,9 +111,13 @@ func TestHostileCatalogs(t *testing.T) {
 		"a short number":        func(c *catalog) { c.files[0].name = "5.loam" },
 		"a huge number":         func(c *catalog) { c.files[0].name = "18446744073709551615.loam" },
 		"a long name":           func(c *catalog) { c.files[0].name = strings.Repeat("0", 65) },
-		"a long directory":      func(c *catalog) { c.database = strings.Repeat("x", maxDatabase+1) },
-		"sizes that wrap":       func(c *catalog) { c.files[0].object.size, c.files[1].object.size = 1<<62, 1<<62 },
-		"a negative size":       func(c *catalog) { c.files[0].object.size = -1 },
+		"a long directory": func(c *catalog) {
+			c.database = strings.Repeat("x", maxDatabase+1)
+		},
+		"sizes that wrap": func(c *catalog) {
+			c.files[0].object.size, c.files[1].object.size = 1<<62, 1<<62
+		},
+		"a negative size": func(c *catalog) { c.files[0].object.size = -1 },
 	} {
 		c := pageExample()
 		change(c)
@@ -125,7 +132,8 @@ func TestHostileCatalogs(t *testing.T) {
 			t.Errorf("cut at %d: %v", end, err)
 		}
 	}
-	if _, err := decodeCatalog(sealed(append(bytes.Clone(b), 0)), 7); !errors.Is(err, base.ErrCorruption) {
+	if _, err := decodeCatalog(sealed(append(bytes.Clone(b), 0)),
+		7); !errors.Is(err, base.ErrCorruption) {
 		t.Errorf("a byte more: %v", err)
 	}
 	b[len(catalogMagic)] = catalogVersion + 1
@@ -133,7 +141,8 @@ func TestHostileCatalogs(t *testing.T) {
 		t.Errorf("the next version: %v", err)
 	}
 	// A count of files that the bytes cannot hold takes no memory.
-	b = append([]byte(catalogMagic), 1, 7, 0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f)
+	b = append([]byte(catalogMagic), 1, 7, 0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0x7f)
 	if n := testing.AllocsPerRun(1, func() {
 		if _, err := decodeCatalog(sealed(b), 7); !errors.Is(err, base.ErrCorruption) {
 			t.Error(err)
@@ -143,12 +152,14 @@ func TestHostileCatalogs(t *testing.T) {
 	}
 }
 
-// FuzzCatalog: what can be decoded has names that are safe, and is the same when it is written again.
+// FuzzCatalog: what can be decoded has names that are safe, and is the same when it is written
+// again.
 func FuzzCatalog(f *testing.F) {
 	b := pageExample().encode()
 	f.Add(b[:len(b)-sha256.Size])
 	old := pageExample()
-	old.format, old.files = base.LevelDB, []saved{{name: "000003.ldb"}, {name: "000004.log"}, {name: "CURRENT"}, {name: "MANIFEST-000002"}}
+	old.format, old.files = base.LevelDB, []saved{{name: "000003.ldb"}, {name: "000004.log"},
+		{name: "CURRENT"}, {name: "MANIFEST-000002"}}
 	b = old.encode()
 	f.Add(b[:len(b)-sha256.Size])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -160,7 +171,8 @@ func FuzzCatalog(f *testing.F) {
 			return
 		}
 		for _, s := range c.files {
-			if strings.Contains(s.name, "..") || strings.HasPrefix(s.name, "/") || strings.Count(s.name, "/") > 1 || s.object.size < 0 {
+			if strings.Contains(s.name, "..") || strings.HasPrefix(s.name, "/") ||
+				strings.Count(s.name, "/") > 1 || s.object.size < 0 {
 				t.Fatalf("%+v", s)
 			}
 		}

@@ -19,8 +19,9 @@ type creation struct {
 	folder *Folder
 	src    *Source
 	run    *Run
-	known  map[saved]objectID // tables and full logs that an earlier backup read, without their object
-	batch  batch              // of what was copied
+	// tables and full logs that an earlier backup read, without their object
+	known map[saved]objectID
+	batch batch // of what was copied
 
 	mu      sync.Mutex
 	catalog catalog // of the files that are done
@@ -38,9 +39,9 @@ type item struct {
 	contents []byte
 }
 
-// Create makes a backup of src's state of the moment. ended tells the end of the database, which is asked now
-// and then, and after the last read. The backup is durable when Create returns; if it fails, it is not
-// there, and what was copied for it is removed.
+// Create makes a backup of src's state of the moment. ended tells the end of the database, which is
+// asked now and then, and after the last read. The backup is durable when Create returns; if it
+// fails, it is not there, and what was copied for it is removed.
 func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st Stats, err error) {
 	if err := f.begin(true); err != nil {
 		return info, st, err
@@ -110,7 +111,8 @@ func (c *creation) make(ended func() error) error {
 func (c *creation) items(img *image) (items []item, err error) {
 	for i := range img.tables {
 		t := &img.tables[i]
-		it := item{saved: saved{name: t.to}, path: c.src.path(t.from), size: int64(t.meta.Size), table: t}
+		it := item{saved: saved{name: t.to}, path: c.src.path(t.from), size: int64(t.meta.Size),
+			table: t}
 		it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
 		items = append(items, it)
 	}
@@ -182,8 +184,8 @@ func (s saved) key(size int64) saved {
 	return s
 }
 
-// save makes sure that the folder has a file's contents, or will have them once the batch is durable, and adds the file
-// to the catalog then.
+// save makes sure that the folder has a file's contents, or will have them once the batch is
+// durable, and adds the file to the catalog then.
 func (c *creation) save(it *item, buf []byte) error {
 	err := c.run.stop()
 	var copied *written
@@ -237,7 +239,8 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 		if info.Size() == it.size {
 			it.source = identify(info)
 		}
-		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) && c.folder.share(id) {
+		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) &&
+			c.folder.share(id) {
 			it.object = id
 			c.run.add(it.size)
 			return nil, nil
@@ -249,7 +252,10 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 	}
 	defer in.Close()
 	if it.table != nil && in.Size() != it.size {
-		return nil, base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from, 0, in.Size())
+		return nil,
+			base.LocateCorruption(base.Corruptf("table file",
+				"the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from,
+				0, in.Size())
 	}
 	counted := true
 	if c.folder.mayHave(fingerprint{it.size, it.crc, it.hasCRC}) {
@@ -278,7 +284,8 @@ func (it *item) checkSum(s sums) error {
 }
 
 // copy copies a file into the folder. Once the copy is durable it is the file's object.
-func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (copied *written, err error) {
+func (c *creation) copy(it *item, in vfs.ReadFile, counted bool,
+	buf []byte) (copied *written, err error) {
 	f := c.folder
 	temp := f.tempPath(filepath.Join(f.path, objectsDir))
 	out, err := f.fs.Create(temp)
@@ -343,7 +350,8 @@ func (f *Folder) shareLocked(id objectID) bool {
 	return true
 }
 
-// adopt makes a durable file the object of s, and refers to it. fresh is false if the folder has it already.
+// adopt makes a durable file the object of s, and refers to it. fresh is false if the folder has it
+// already.
 func (f *Folder) adopt(temp string, s *saved) (fresh bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

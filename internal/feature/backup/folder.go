@@ -23,12 +23,12 @@ const (
 	folderName = "BACKUPS" // says that the directory is one
 	objectsDir = "data"    // objects, named by objectID.name, and temporary files
 	catalogExt = "backup"
-	// deletedExt is that of a catalog whose backup is deleted. The one with the largest number stays, so
-	// that no number is given out twice.
+	// deletedExt is that of a catalog whose backup is deleted. The one with the largest number
+	// stays, so that no number is given out twice.
 	deletedExt = "deleted"
 	tempExt    = "tmp"
-	// damagedSuffix follows the name of an object in that of an empty file: a reader found the object's
-	// checksum wrong, so that no backup shares it before it is written anew.
+	// damagedSuffix follows the name of an object in that of an empty file: a reader found the
+	// object's checksum wrong, so that no backup shares it before it is written anew.
 	damagedSuffix = ".damaged"
 )
 
@@ -42,11 +42,13 @@ type Options struct {
 	ReadOnly bool
 }
 
-// Folder is a directory of backups, which may be of several databases. It is safe for concurrent use.
+// Folder is a directory of backups, which may be of several databases. It is safe for concurrent
+// use.
 //
-// The contents of a file are an object, which all backups share that have it. Order of durability, of a
-// new backup: an object's bytes, its name, the names of all, the catalog's bytes, its name; of a deletion:
-// the catalog's name is gone, then the objects. So a catalog that is there has its objects.
+// The contents of a file are an object, which all backups share that have it. Order of durability,
+// of a new backup: an object's bytes, its name, the names of all, the catalog's bytes, its name; of
+// a deletion: the catalog's name is gone, then the objects. So a catalog that is there has its
+// objects.
 type Folder struct {
 	outer    vfs.FS // for other directories
 	fs       vfs.FS // of the folder, which is held
@@ -77,14 +79,17 @@ type object struct {
 	marked  bool // damagedSuffix stands in the folder
 }
 
-// Open opens the folder in dir, and makes it unless o.Missing. Its parent must exist. What a crash left of
-// a backup is removed.
+// Open opens the folder in dir, and makes it unless o.Missing. Its parent must exist. What a crash
+// left of a backup is removed.
 func Open(dir string, o Options) (f *Folder, err error) {
 	if dir == "" {
-		return nil, fmt.Errorf("%w: a folder of backups needs the name of a directory", base.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: a folder of backups needs the name of a directory",
+			base.ErrInvalidArgument)
 	}
-	f = &Folder{outer: files.RoomyFS{FS: o.FS}, readOnly: o.ReadOnly, backups: map[uint64]Info{}, objects: map[objectID]*object{}, prints: map[fingerprint]int{}}
-	made, err := f.recognize(f.outer, dir) // LOCK is made only in a folder, or where one is to be made
+	f = &Folder{outer: files.RoomyFS{FS: o.FS}, readOnly: o.ReadOnly, backups: map[uint64]Info{},
+		objects: map[objectID]*object{}, prints: map[fingerprint]int{}}
+	// LOCK is made only in a folder, or where one is to be made
+	made, err := f.recognize(f.outer, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +97,8 @@ func Open(dir string, o Options) (f *Folder, err error) {
 		return nil, says(base.ErrDoesNotExist, "there are no backups in %s", dir)
 	}
 	err = files.MakeRoom(func() error {
-		f.held, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: true, NoParents: true, ReadOnly: o.ReadOnly})
+		f.held, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: true, NoParents: true,
+			ReadOnly: o.ReadOnly})
 		return err
 	})
 	if errors.Is(err, base.ErrLocked) {
@@ -140,7 +146,8 @@ func (f *Folder) recognize(fsys vfs.FS, dir string) (made bool, err error) {
 	}
 	for _, name := range names {
 		if name != base.LockName && name != numbered(1, tempExt) {
-			return false, says(base.ErrNotADatabase, "%s holds something else than backups: %s", dir, name)
+			return false, says(base.ErrNotADatabase, "%s holds something else than backups: %s",
+				dir, name)
 		}
 	}
 	return false, nil
@@ -159,10 +166,12 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 	}
 	version := 0
 	if _, err := fmt.Sscanf(string(b), "loam backups %d\n", &version); err == nil && version > 1 {
-		return says(base.ErrNewerFormat, "the backups in %s were written by a newer version of Loam", dir)
+		return says(base.ErrNewerFormat,
+			"the backups in %s were written by a newer version of Loam", dir)
 	}
 	if string(b) != folderText {
-		return base.LocateCorruption(base.Corruptf("folder of backups", "it holds %q", b), folderName, 0, r.Size())
+		return base.LocateCorruption(base.Corruptf("folder of backups", "it holds %q", b),
+			folderName, 0, r.Size())
 	}
 	return nil
 }
@@ -388,8 +397,8 @@ func (f *Folder) begin(writes bool) error {
 	return nil
 }
 
-// Close ends the calls under way and gives the folder back. It does not wait for the functions that are
-// told of their progress. A second one fails with base.ErrClosed.
+// Close ends the calls under way and gives the folder back. It does not wait for the functions that
+// are told of their progress. A second one fails with base.ErrClosed.
 func (f *Folder) Close() error {
 	f.mu.Lock()
 	closed := f.closed.Swap(true)
@@ -417,8 +426,8 @@ func (f *Folder) List() ([]Info, error) {
 	return list, nil
 }
 
-// Delete deletes a backup, and the objects that no other has. If it fails the backup may be there or not,
-// whole.
+// Delete deletes a backup, and the objects that no other has. If it fails the backup may be there
+// or not, whole.
 func (f *Folder) Delete(id uint64) error {
 	if err := f.begin(true); err != nil {
 		return err
@@ -429,8 +438,8 @@ func (f *Folder) Delete(id uint64) error {
 	return f.deleteAll([]uint64{id})
 }
 
-// Keep deletes, of the backups of each database directory, all but the newest n. Those that cannot be read
-// stay.
+// Keep deletes, of the backups of each database directory, all but the newest n. Those that cannot
+// be read stay.
 func (f *Folder) Keep(n int) error {
 	if n < 0 {
 		return fmt.Errorf("%w: %d backups cannot be kept", base.ErrInvalidArgument, n)
@@ -490,8 +499,8 @@ func (f *Folder) deleteAll(ids []uint64) error {
 	return err
 }
 
-// deleteCatalog takes the catalog of a backup away, and returns it: nil if its references are not those that were
-// counted.
+// deleteCatalog takes the catalog of a backup away, and returns it: nil if its references are not
+// those that were counted.
 func (f *Folder) deleteCatalog(id uint64) (c *catalog, err error) {
 	info, ok := f.backups[id]
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Verify reads all files of a backup, and compares them with its catalog. The error joins what is wrong
-// with each, as *base.Corruption if it is damaged.
+// Verify reads all files of a backup, and compares them with its catalog. The error joins what is
+// wrong with each, as *base.Corruption if it is damaged.
 func (f *Folder) Verify(id uint64, r *Run) error {
 	return f.read(id, r, func(c *catalog) error {
 		var mu sync.Mutex
@@ -33,8 +33,8 @@ func (f *Folder) Verify(id uint64, r *Run) error {
 	})
 }
 
-// Restore makes dir a database as it was at the backup. It is durable when Restore returns; nothing is there
-// if it failed.
+// Restore makes dir a database as it was at the backup. It is durable when Restore returns; nothing
+// is there if it failed.
 func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 	return f.read(id, r, func(c *catalog) (err error) {
 		to, err := target(f.outer, dir, f.path, "the folder of backups")
@@ -42,7 +42,9 @@ func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 			return err
 		}
 		var left []error // of cleaning up
-		s, err := NewStage(f.outer, to, false, func(what string, err error) { left = append(left, fmt.Errorf("%s: %w", what, err)) })
+		s, err := NewStage(f.outer, to, false, func(what string, err error) {
+			left = append(left, fmt.Errorf("%s: %w", what, err))
+		})
 		if err != nil {
 			return errors.Join(append([]error{err}, left...)...)
 		}
@@ -135,7 +137,8 @@ func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf 
 	name := objectsDir + "/" + file.object.name()
 	damaged := func(size int64, format string, args ...any) error {
 		what := fmt.Sprintf("%s of backup %d: ", file.name, c.id)
-		return base.LocateCorruption(base.Corruptf("file of a backup", "%s", what+fmt.Sprintf(format, args...)), name, 0, size)
+		return base.LocateCorruption(base.Corruptf("file of a backup", "%s",
+			what+fmt.Sprintf(format, args...)), name, 0, size)
 	}
 	in, err := f.fs.Open(f.objectPath(file.object))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -33,7 +33,8 @@ type Run struct {
 // NewRun begins a Run, which the caller ends by End. tell is called on a goroutine of its own, so
 // that it may take its time, or call Close of the folder or the database.
 func NewRun(ctx context.Context, bytesPerSecond int64, tell func(done, of uint64)) *Run {
-	r := &Run{ctx: ctx, rate: bytesPerSecond, tell: tell, wake: make(chan struct{}, 1), told: make(chan struct{})}
+	r := &Run{ctx: ctx, rate: bytesPerSecond, tell: tell, wake: make(chan struct{}, 1),
+		told: make(chan struct{})}
 	if tell == nil {
 		close(r.told)
 		return r
@@ -132,7 +133,8 @@ func (r *Run) pay(n int) error {
 	}
 }
 
-// chunkSize is how many bytes are read, hashed and written at a time: a core's cache has them meanwhile.
+// chunkSize is how many bytes are read, hashed and written at a time: a core's cache has them
+// meanwhile.
 const chunkSize = 256 << 10
 
 // chunk is how many bytes are read at a time: with a bound on the rate, a tenth of a second's.
@@ -152,9 +154,10 @@ type sums struct {
 	crc uint32
 }
 
-// transfer reads the first size bytes of in, and writes them to out unless that is nil. counted says that
-// they are progress. buf has chunkSize bytes.
-func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool, buf []byte) (s sums, err error) {
+// transfer reads the first size bytes of in, and writes them to out unless that is nil. counted
+// says that they are progress. buf has chunkSize bytes.
+func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool,
+	buf []byte) (s sums, err error) {
 	hash := sha256.New()
 	chunk := r.chunk()
 	for off := int64(0); off < size; {
@@ -185,12 +188,12 @@ func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool,
 	return s, r.stop()
 }
 
-// workers is how many files are copied or read side by side: one is hashed while others wait for the
-// disk.
+// workers is how many files are copied or read side by side: one is hashed while others wait for
+// the disk.
 const workers = 4
 
-// each calls do with the numbers below n, on several goroutines, each with a buffer of its own, until one
-// fails, and returns the first failure.
+// each calls do with the numbers below n, on several goroutines, each with a buffer of its own,
+// until one fails, and returns the first failure.
 func each(n int, do func(i int, buf []byte) error) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]

@@ -13,16 +13,17 @@ import (
 	"github.com/loamdb/loam/internal/store/files"
 )
 
-// A directory is made in another one beside it, which has its name and tempSuffix: as stagedDir in it.
-// The file marker is in that before anything but LOCK, and until all is done: a directory with it may be
-// emptied.
+// A directory is made in another one beside it, which has its name and tempSuffix: as stagedDir in
+// it. The file marker is in that before anything but LOCK, and until all is done: a directory with
+// it may be emptied.
 const (
 	tempSuffix = ".incomplete"
 	marker     = "INCOMPLETE"
 	stagedDir  = "db"
 )
 
-// stageReserve is how many descriptors Abort needs: of the directory that it empties, and of one in it.
+// stageReserve is how many descriptors Abort needs: of the directory that it empties, and of one in
+// it.
 const stageReserve = 2
 
 // Stage is a database directory in the making. Its directory and lock are its own: what happens
@@ -41,9 +42,11 @@ type Stage struct {
 // which it gets its name must exist, unless parents says to make it. What a crash left of an
 // earlier Stage is removed. warn takes the files that could not be removed. Commit or Abort ends a
 // Stage.
-func NewStage(outer vfs.FS, to string, parents bool, warn func(string, error)) (s *Stage, err error) {
+func NewStage(outer vfs.FS, to string, parents bool,
+	warn func(string, error)) (s *Stage, err error) {
 	temp := to + tempSuffix
-	s = &Stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}
+	s = &Stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp,
+		dir: filepath.Join(temp, stagedDir)}
 	if err := s.free(); err != nil {
 		return nil, err
 	}
@@ -78,7 +81,8 @@ func (s *Stage) open(parents bool) (err error) {
 	}
 	for range 100 {
 		err = files.MakeRoom(func() (err error) {
-			s.held, err = vfs.OpenDir(inner, s.temp, vfs.DirOptions{Create: true, NoParents: !parents, Reserve: stageReserve})
+			s.held, err = vfs.OpenDir(inner, s.temp,
+				vfs.DirOptions{Create: true, NoParents: !parents, Reserve: stageReserve})
 			return err
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +114,8 @@ func (s *Stage) occupied() (empty bool, err error) {
 		return false, nil
 	}
 	if err == nil && !info.IsDir() {
-		return false, fmt.Errorf("%w: %s is not a directory: choose a name that is free", base.ErrExists, s.to)
+		return false, fmt.Errorf("%w: %s is not a directory: choose a name that is free",
+			base.ErrExists, s.to)
 	}
 	var names []string
 	if err == nil {
@@ -140,7 +145,8 @@ func (s *Stage) leftovers() (any bool, err error) {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == base.LockName })
 	}
 	if err == nil && (!info.IsDir() || len(names) > 0) {
-		err = fmt.Errorf("%w: the copy is made under the name %s, which is taken: move that away", base.ErrExists, s.temp)
+		err = fmt.Errorf("%w: the copy is made under the name %s, which is taken: move that away",
+			base.ErrExists, s.temp)
 	}
 	return false, err
 }
@@ -215,11 +221,13 @@ func (s *Stage) whole(want Content) error {
 // that is gone from it says so, too.
 func (s *Stage) explain(err error) error {
 	var p *fs.PathError
-	gone := errors.Is(err, fs.ErrNotExist) && errors.As(err, &p) && strings.HasPrefix(p.Path, s.temp)
+	gone := errors.Is(err, fs.ErrNotExist) && errors.As(err, &p) &&
+		strings.HasPrefix(p.Path, s.temp)
 	if !gone && !errors.Is(err, base.ErrDirectoryChanged) {
 		return err
 	}
-	text := "another program removed or replaced files of the copy in " + s.temp + " while it was made"
+	text := "another program removed or replaced files of the copy in " + s.temp +
+		" while it was made"
 	return &sentence{text, errors.Join(base.ErrDirectoryChanged, err)}
 }
 
@@ -235,7 +243,9 @@ func (s *Stage) Abort() {
 // locks no file that is about to go.
 func (s *Stage) discard() {
 	names := s.list(s.temp)
-	if slices.ContainsFunc(names, func(name string) bool { return name != base.LockName && name != marker }) {
+	if slices.ContainsFunc(names, func(name string) bool {
+		return name != base.LockName && name != marker
+	}) {
 		s.tell(s.held.Close())
 		return
 	}

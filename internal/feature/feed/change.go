@@ -8,12 +8,13 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
-// Change is what was committed together: a batch, or several batches of concurrent writers that share a record of the log, or
-// that a recovery copied into one. A batch is never in two Changes.
+// Change is what was committed together: a batch, or several batches of concurrent writers that
+// share a record of the log, or that a recovery copied into one. A batch is never in two Changes.
 type Change struct {
 	// Seq is the sequence number of the first operation; operation i has Seq + i.
 	Seq uint64
-	// Batch is the operations in wire form, see docs/format-batch.md, valid until the next call on the Changes.
+	// Batch is the operations in wire form, see docs/format-batch.md, valid until the next call on
+	// the Changes.
 	Batch []byte
 
 	keyspace func(base.KeyspaceID) string
@@ -57,8 +58,8 @@ func (c Change) Len() int {
 	return int(batchrepr.Count(c.Batch))
 }
 
-// Next is the sequence number behind the Change: the place to go on from, when everything up to here was
-// dealt with.
+// Next is the sequence number behind the Change: the place to go on from, when everything up to
+// here was dealt with.
 func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
 
 // Operations are those of the Change, in their order.
@@ -93,8 +94,8 @@ func (c Change) Operations() iter.Seq[Operation] {
 	}
 }
 
-// cut returns the operations of a batch that have sequence numbers from first up to limit, exclusive, as a batch
-// in dst.
+// cut returns the operations of a batch that have sequence numbers from first up to limit,
+// exclusive, as a batch in dst.
 func cut(dst, batch []byte, first, limit base.SeqNum) []byte {
 	dst = batchrepr.Init(dst)
 	batchrepr.SetSeq(dst, max(first, batchrepr.Seq(batch)))

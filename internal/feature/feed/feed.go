@@ -14,8 +14,8 @@ import (
 	"github.com/loamdb/loam/internal/store/wal"
 )
 
-// GapError says that a feed cannot go on where it is: what was committed there is in no log any more.
-// errors.Is(err, base.ErrGap) holds.
+// GapError says that a feed cannot go on where it is: what was committed there is in no log any
+// more. errors.Is(err, base.ErrGap) holds.
 type GapError struct {
 	Asked uint64 // the sequence number that is missing
 	Next  uint64 // the one from which a feed can begin now; 0: not known
@@ -24,9 +24,11 @@ type GapError struct {
 // Error says what can be done.
 func (e *GapError) Error() string {
 	if e.Next == 0 {
-		return fmt.Sprintf("%v: sequence number %d is in no log; begin with a copy of the database", base.ErrGap, e.Asked)
+		return fmt.Sprintf("%v: sequence number %d is in no log; begin with a copy of the database",
+			base.ErrGap, e.Asked)
 	}
-	return fmt.Sprintf("%v: sequence number %d is in no log; the next one that is: %d", base.ErrGap, e.Asked, e.Next)
+	return fmt.Sprintf("%v: sequence number %d is in no log; the next one that is: %d", base.ErrGap,
+		e.Asked, e.Next)
 }
 
 // Is reports whether target is base.ErrGap.
@@ -37,13 +39,13 @@ func (e *GapError) As(target any) bool { return base.AsPublic(e, target) }
 
 // Options says what a feed shows.
 type Options struct {
-	// Durable holds changes back until they survive a power cut. The default shows them as soon as they are
-	// visible in the database.
+	// Durable holds changes back until they survive a power cut. The default shows them as soon as
+	// they are visible in the database.
 	Durable bool
 }
 
-// Changes is a feed: what was committed, in order, each operation once. Next and TryNext are for one goroutine
-// at a time; Close may be called beside them.
+// Changes is a feed: what was committed, in order, each operation once. Next and TryNext are for
+// one goroutine at a time; Close may be called beside them.
 type Changes struct {
 	hub     *Hub
 	durable bool
@@ -60,8 +62,8 @@ type Changes struct {
 	trim   []byte  // memory for a part of a batch
 }
 
-// New returns a feed that begins with sequence number from, 0 being the first one that a log has. It fails with a
-// GapError if that is gone, or not given out yet behind the next one.
+// New returns a feed that begins with sequence number from, 0 being the first one that a log has.
+// It fails with a GapError if that is gone, or not given out yet behind the next one.
 func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 	c := &Changes{hub: h, durable: o.Durable, wake: make(chan struct{}, 1), next: base.SeqNum(from)}
 	if err := h.add(c); err != nil {
@@ -80,7 +82,8 @@ func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 // begin checks where the feed begins.
 func (c *Changes) begin() error {
 	if c.durable && c.hub.env.Follower {
-		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask the writer, or leave Durable out", base.ErrInvalidArgument)
+		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask "+
+			"the writer, or leave Durable out", base.ErrInvalidArgument)
 	}
 	seen := c.hub.env.Visible() // before the logs: numbers in no log, and not above it, are gone
 	logs, err := c.hub.env.logs()
@@ -89,12 +92,15 @@ func (c *Changes) begin() error {
 	}
 	visible := c.hub.env.Visible()
 	if c.next > visible+1 {
-		return fmt.Errorf("%w: sequence number %d was asked for, the database ends at %d: it lost the end of its history, or is another one", base.ErrGap, c.next, visible)
+		return fmt.Errorf("%w: sequence number %d was asked for, the database ends at %d: it "+
+			"lost the end of its history, or is another one", base.ErrGap, c.next, visible)
 	}
 	if c.next == 0 {
 		c.next = seen + 1
 		if len(logs) > 0 {
-			c.next = max(1, slices.MinFunc(logs, func(a, b log) int { return cmp.Compare(a.first, b.first) }).first)
+			c.next = max(1, slices.MinFunc(logs, func(a, b log) int {
+				return cmp.Compare(a.first, b.first)
+			}).first)
 		}
 		return nil
 	}
@@ -115,10 +121,10 @@ func (c *Changes) gap(logs []log) *GapError {
 	return e
 }
 
-// Next returns the next change, and waits for it until ctx is done, whose error it then returns. It fails with a *GapError,
-// with base.ErrClosed after Close of the feed or the database, with what made the database read-only once all that
-// was committed before is returned, and with errors of the file system. After an error of the file system or of ctx, Next goes on
-// where it was.
+// Next returns the next change, and waits for it until ctx is done, whose error it then returns. It
+// fails with a *GapError, with base.ErrClosed after Close of the feed or the database, with what
+// made the database read-only once all that was committed before is returned, and with errors of
+// the file system. After an error of the file system or of ctx, Next goes on where it was.
 func (c *Changes) Next(ctx context.Context) (Change, error) {
 	if ctx == nil {
 		return Change{}, fmt.Errorf("%w: Next needs a context", base.ErrInvalidArgument)
@@ -228,7 +234,8 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 		at := c.log.End()
 		rec, err := c.log.next(c.next)
 		switch {
-		case errors.Is(err, wal.ErrNotYet) && tries < maxTries, err == nil && rec.first >= c.log.limit:
+		case errors.Is(err, wal.ErrNotYet) && tries < maxTries, err == nil &&
+			rec.first >= c.log.limit:
 			// What is visible is in a log, but in another one.
 			c.unposition()
 			continue
@@ -266,8 +273,9 @@ func (c *Changes) show(rec part) (part, bool, error) {
 	return rec, true, nil
 }
 
-// missing is the error if no log has c.next although it is visible: all logs were read to their ends. Where one is
-// damaged, that is the error; otherwise c.next was given to a table, or its log is obsolete.
+// missing is the error if no log has c.next although it is visible: all logs were read to their
+// ends. Where one is damaged, that is the error; otherwise c.next was given to a table, or its log
+// is obsolete.
 func (c *Changes) missing(visible base.SeqNum) error {
 	logs, err := c.hub.env.logs()
 	if err == nil {

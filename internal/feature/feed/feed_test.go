@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// TestCommitBesideBegin: an operation that is committed after the logs were listed, and before New has
-// returned, is no gap, and the first one if the feed begins with the oldest.
+// TestCommitBesideBegin: an operation that is committed after the logs were listed, and before New
+// has returned, is no gap, and the first one if the feed begins with the oldest.
 func TestCommitBesideBegin(t *testing.T) {
 	fsys := vfs.NewMem()
 	if err := fsys.MkdirAll("db"); err != nil {

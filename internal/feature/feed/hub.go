@@ -21,7 +21,8 @@ type Env struct {
 	Visible func() base.SeqNum
 	// Oldest is the oldest log that stays.
 	Oldest func() uint64
-	// Cuts changes when a log was cut back, after which a reader's buffer may have what the log has not.
+	// Cuts changes when a log was cut back, after which a reader's buffer may have what the log has
+	// not.
 	Cuts func() uint64
 	// Durable reports whether a record that ends there in a log survives a power cut.
 	Durable func(log uint64, end int64) bool
@@ -80,8 +81,8 @@ func (h *Hub) forget(w chan struct{}) {
 	h.waiting.Store(int32(len(h.waiters)))
 }
 
-// Obsoleted makes feeds give up logs before first, which are being deleted: a feed keeps no space. Those that
-// wait look again, as logs are durable before they are obsolete.
+// Obsoleted makes feeds give up logs before first, which are being deleted: a feed keeps no space.
+// Those that wait look again, as logs are durable before they are obsolete.
 func (h *Hub) Obsoleted(first uint64) {
 	if h.Open() == 0 {
 		return

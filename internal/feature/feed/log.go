@@ -32,7 +32,8 @@ func (e *Env) logs() (logs []log, err error) {
 		}
 		first, err := wal.FirstSeq(o, num)
 		switch {
-		case errors.Is(err, wal.ErrNotYet), errors.Is(err, wal.ErrLogGone), errors.Is(err, base.ErrCorruption):
+		case errors.Is(err, wal.ErrNotYet), errors.Is(err, wal.ErrLogGone),
+			errors.Is(err, base.ErrCorruption):
 			continue
 		case err != nil:
 			return nil, err
@@ -42,7 +43,8 @@ func (e *Env) logs() (logs []log, err error) {
 	return logs, nil
 }
 
-// judge fails if the log that was read, or one of those that have no first record, is damaged: Open's code decides.
+// judge fails if the log that was read, or one of those that have no first record, is damaged:
+// Open's code decides.
 func (e *Env) judge(read *reader, logs []log) error {
 	o := wal.TailOptions{FS: e.FS, Dir: e.Dir, Format: e.Format()}
 	nums, err := wal.Logs(o)
@@ -76,7 +78,9 @@ func (e *Env) open(num uint64, at int64, limit base.SeqNum) (*reader, error) {
 		return nil, err
 	}
 	if format == base.Native {
-		r.Tail, r.known = record.NewChainTail(r.file, name, num, at), func(base.KeyspaceID) bool { return true }
+		r.Tail, r.known = record.NewChainTail(r.file, name, num, at), func(base.KeyspaceID) bool {
+			return true
+		}
 	} else {
 		r.Tail = record.NewTail(r.file, name, at)
 	}
@@ -104,7 +108,8 @@ func (r *reader) next(from base.SeqNum) (part, error) {
 		}
 		n := base.SeqNum(batchrepr.Count(batch))
 		if first := batchrepr.Seq(batch); n > 0 && first+n > from {
-			return part{batch: batch, first: first, last: first + n - 1, log: r.num, end: r.End()}, nil
+			return part{batch: batch, first: first, last: first + n - 1, log: r.num, end: r.End()},
+				nil
 		}
 	}
 }

@@ -70,7 +70,8 @@ func (t *Edits) Poll() (changed bool, err error) {
 		if try > 0 {
 			time.Sleep(pollWait)
 		}
-		if changed, err = t.poll(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, base.ErrCorruption) {
+		if changed, err = t.poll(); !errors.Is(err, fs.ErrNotExist) ||
+			errors.Is(err, base.ErrCorruption) {
 			return changed, err
 		}
 	}
@@ -103,7 +104,8 @@ func (t *Edits) poll() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.file == nil || t.damaged || !t.id.same(now) || cur != t.current || !info.ModTime().Equal(t.modified) {
+	if t.file == nil || t.damaged || !t.id.same(now) || cur != t.current ||
+		!info.ModTime().Equal(t.modified) {
 		return true, t.start(cur, info.ModTime(), now)
 	}
 	before := t.state.Edits
@@ -128,15 +130,18 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 	if t.file != nil {
 		err = t.file.Close()
 	}
-	t.current, t.modified, t.file, t.edits, t.state, t.damaged = cur, modified, f, edits, state, false
+	t.current, t.modified, t.file, t.edits, t.state, t.damaged =
+		cur, modified, f, edits, state, false
 	t.id.init(info)
 	t.begun++
 	return err
 }
 
-// read adds the edits that are there to a state. first says that the MANIFEST is read from its beginning: it
-// may have been damaged for long, so the bytes after the last whole edit are examined at once.
-func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer, first bool) error {
+// read adds the edits that are there to a state. first says that the MANIFEST is read from its
+// beginning: it may have been damaged for long, so the bytes after the last whole edit are examined
+// at once.
+func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer,
+	first bool) error {
 	for {
 		rec, err := edits.Next()
 		if errors.Is(err, record.ErrNotYet) {
@@ -184,8 +189,9 @@ func locate(err error, name string, edits *record.Tail) error {
 	return fmt.Errorf("reading %s: %w", name, err)
 }
 
-// checkTorn fails if the last edit is damaged, which Poll takes for one that is not whole yet: Open's own check. A log
-// is deleted after the edit that makes it obsolete is whole, so that the names are listed first.
+// checkTorn fails if the last edit is damaged, which Poll takes for one that is not whole yet:
+// Open's own check. A log is deleted after the edit that makes it obsolete is whole, so that the
+// names are listed first.
 func (t *Edits) checkTorn() error {
 	names, err := t.fs.List(t.dir)
 	if err != nil {

@@ -2,16 +2,17 @@
 // writes. It changes nothing there and takes no lock.
 //
 // A state is the tables of a MANIFEST, and of each keyspace the entries of the logs from its
-// FirstLog on, as in a recovery. It is whole at a sequence number up to which the logs were read, and
-// which is no smaller than the MANIFEST's: compactions of the writer drop what only older states
-// need. So the MANIFEST is read first, then the logs, and only then its tables and the sequence
-// number replace what was there before, in one step (tree.Switch).
+// FirstLog on, as in a recovery. It is whole at a sequence number up to which the logs were read,
+// and which is no smaller than the MANIFEST's: compactions of the writer drop what only older
+// states need. So the MANIFEST is read first, then the logs, and only then its tables and the
+// sequence number replace what was there before, in one step (tree.Switch).
 //
-//  1. Usually the logs lead on from the last state: their entries come into the memtables that the trees
-//     have. When the MANIFEST says that entries are in tables, the memtables of these logs go.
-//  2. Where logs were deleted, or have become other ones, before they were read to their ends, the entries are in
-//     tables by then: the memtables are made anew, from the logs that the MANIFEST needs. So they are
-//     where another MANIFEST was begun.
+//  1. Usually the logs lead on from the last state: their entries come into the memtables that the
+//     trees have. When the MANIFEST says that entries are in tables, the memtables of these logs
+//     go.
+//  2. Where logs were deleted, or have become other ones, before they were read to their ends, the
+//     entries are in tables by then: the memtables are made anew, from the logs that the MANIFEST
+//     needs. So they are where another MANIFEST was begun.
 //
 // Whatever vanishes while it is read, a log, a table or a MANIFEST, is obsolete by a newer edit:
 // then that is read, and all begins again.
@@ -80,10 +81,11 @@ type Follower struct {
 	// Report is what Open of the directory reports. It does not change.
 	Report wal.Report
 
-	at     atomic.Pointer[standing] // of the visible state
-	begun  time.Time                // of Open
-	level  atomic.Int64             // when the last catch-up began that reached the end, in ns since begun
-	failed atomic.Pointer[error]    // of the last catch-up; nil: none
+	at    atomic.Pointer[standing] // of the visible state
+	begun time.Time                // of Open
+	// when the last catch-up began that reached the end, in ns since begun
+	level  atomic.Int64
+	failed atomic.Pointer[error] // of the last catch-up; nil: none
 
 	peek peek
 	stop context.CancelFunc // ends the catch-ups in the background; nil: there are none
@@ -100,7 +102,8 @@ type standing struct {
 
 // Open reads the present state, and starts the trees.
 func Open(o Options) (*Follower, error) {
-	f := &Follower{o: o, busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{}, created: map[base.KeyspaceID]func(){}}
+	f := &Follower{o: o, busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{},
+		created: map[base.KeyspaceID]func(){}}
 	if err := f.id.find(o.Path, o.Dir); err != nil {
 		return nil, err
 	}
@@ -245,7 +248,9 @@ func (f *Follower) drop(ids []base.KeyspaceID) {
 
 // hold opens the files of tables. One that is not there is obsolete.
 func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
-	err := f.o.Files.Hold(tables, func(num uint64) []base.TableNaming { return st.Namings(f.o.Edits.Format(), num) })
+	err := f.o.Files.Hold(tables, func(num uint64) []base.TableNaming {
+		return st.Namings(f.o.Edits.Format(), num)
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		c := base.Corruptf("manifest", "a table that it lists is missing: %v", err)
 		return stale{c}
@@ -318,7 +323,8 @@ func (f *Follower) catchUp(ctx context.Context) error {
 			p = patience{maxPatience}
 			continue
 		}
-		// The MANIFEST was read before the logs. If it is the same now, the state is one that the writer had.
+		// The MANIFEST was read before the logs. If it is the same now, the state is one that the
+		// writer had.
 		changed, err := f.o.Edits.Poll()
 		if err != nil {
 			return err
@@ -341,9 +347,10 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 			return false, err
 		}
 	}
-	if f.change != nil && (f.logs.begun != f.o.Edits.Begun() || f.logs.place.Log < oldestLog(f.change.State)) {
-		// A recovery may have carried entries into its first log, which are in memtables of older logs here.
-		// And what is in tables need not be read in logs.
+	if f.change != nil && (f.logs.begun != f.o.Edits.Begun() ||
+		f.logs.place.Log < oldestLog(f.change.State)) {
+		// A recovery may have carried entries into its first log, which are in memtables of older
+		// logs here. And what is in tables need not be read in logs.
 		return f.jump(ctx)
 	}
 	end, err = f.readOn(ctx, f.logs)
@@ -406,7 +413,8 @@ func (f *Follower) jump(ctx context.Context) (end bool, err error) {
 	}
 	if next.whole() < f.o.Seqs.Visible() {
 		next.free()
-		return false, fmt.Errorf("%w: it has sequence numbers up to %d, and had %d", base.ErrDirectoryChanged, next.whole(), f.o.Seqs.Visible())
+		return false, fmt.Errorf("%w: it has sequence numbers up to %d, and had %d",
+			base.ErrDirectoryChanged, next.whole(), f.o.Seqs.Visible())
 	}
 	old := f.logs
 	f.install(next)
@@ -470,7 +478,8 @@ func (f *Follower) install(l *logs) {
 	f.note()
 }
 
-// Still calls g between two states: the visible sequence number and the keyspaces belong together meanwhile.
+// Still calls g between two states: the visible sequence number and the keyspaces belong together
+// meanwhile.
 func (f *Follower) Still(g func()) {
 	<-f.busy
 	defer func() { f.busy <- struct{}{} }()

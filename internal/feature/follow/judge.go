@@ -9,37 +9,44 @@ import (
 	"github.com/loamdb/loam/internal/store/wal"
 )
 
-// A follower refuses the logs that Open refuses: wal.Judge, which is Open's own replay, decides. It reads files that a
-// writer may be changing, so that a failure counts as damage only under conditions. Why they suffice:
+// A follower refuses the logs that Open refuses: wal.Judge, which is Open's own replay, decides. It
+// reads files that a writer may be changing, so that a failure counts as damage only under
+// conditions. Why they suffice:
 //
-//  1. An edit of the MANIFEST says that logs are durable up to an end, or that other logs are obsolete, after
-//     both are facts. The writer deletes or renames a log only after the edit that makes it obsolete. So the follower
-//     polls the MANIFEST first and reads the logs afterwards: the logs have all that the edits promise.
-//  2. Logs may vanish, or become other logs, between the poll and the reads. Then the edit that made them
-//     obsolete is in the MANIFEST. So the follower polls again after the logs were read: without a new
-//     edit, every log that the first poll needs was there all the time, under its name. With one the
-//     failure says nothing, and all is read again.
+//  1. An edit of the MANIFEST says that logs are durable up to an end, or that other logs are
+//     obsolete, after both are facts. The writer deletes or renames a log only after the edit that
+//     makes it obsolete. So the follower polls the MANIFEST first and reads the logs afterwards:
+//     the logs have all that the edits promise.
+//  2. Logs may vanish, or become other logs, between the poll and the reads. Then the edit that
+//     made them obsolete is in the MANIFEST. So the follower polls again after the logs were read:
+//     without a new edit, every log that the first poll needs was there all the time, under its
+//     name. With one the failure says nothing, and all is read again.
 //  3. A spare log may be renamed, begun or removed at any time. No MANIFEST needs it; where it is
 //     removed between its listing and its opening, all is read again.
-//  4. Reading a log is not atomic. The bytes at a place may be read before the writer writes them, and a chunk
-//     behind them, which says that they are durable, afterwards. When that read ends, the
-//     chunk at the place is whole, and a second replay gets past it. So only two replays in a row that fail at the
-//     same place are damage. A log that is cut back after a shortage loses bytes that no chunk calls durable.
-//  5. A rotation appends to the old log before the first chunk of the next log, which names the end of the old
-//     one. A reader that sees this chunk sees all appends before it. A part of it is a log that was not begun.
+//  4. Reading a log is not atomic. The bytes at a place may be read before the writer writes them,
+//     and a chunk behind them, which says that they are durable, afterwards. When that read ends,
+//     the chunk at the place is whole, and a second replay gets past it. So only two replays in a
+//     row that fail at the same place are damage. A log that is cut back after a shortage loses
+//     bytes that no chunk calls durable.
+//  5. A rotation appends to the old log before the first chunk of the next log, which names the end
+//     of the old one. A reader that sees this chunk sees all appends before it. A part of it is a
+//     log that was not begun.
 //
-// Records that are missing without being known as durable are no damage to Open, which drops and reports
-// what follows them. A power cut leaves such logs, and no follower survives it. So OpenFollower ends where
-// Open ends, and reports the same (Follower.Report); while a follower runs, the same is an error.
+// Records that are missing without being known as durable are no damage to Open, which drops and
+// reports what follows them. A power cut leaves such logs, and no follower survives it. So
+// OpenFollower ends where Open ends, and reports the same (Follower.Report); while a follower runs,
+// the same is an error.
 
 // gapPlace is where a gap was met.
 type gapPlace struct{ at, next wal.Place }
 
-// gap decides what a gap in the logs means where the MANIFEST does not say more. end: the logs end here, for Open, too.
+// gap decides what a gap in the logs means where the MANIFEST does not say more. end: the logs end
+// here, for Open, too.
 //
-// Sequence numbers that are in no log are in tables that the MANIFEST has: the edit of an ingest is written before
-// the next record. So at first the MANIFEST is read again. If it has no edit that covers them, the edit failed, or
-// other programs left them out; then they are no gap if Open reads on behind them.
+// Sequence numbers that are in no log are in tables that the MANIFEST has: the edit of an ingest is
+// written before the next record. So at first the MANIFEST is read again. If it has no edit that
+// covers them, the edit failed, or other programs left them out; then they are no gap if Open reads
+// on behind them.
 func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	if at := (gapPlace{l.place, g.next}); at != f.gapAt {
 		f.gapAt = at
@@ -73,8 +80,8 @@ func (f *Follower) judgeFirst(l *logs) error {
 	return f.o.Edits.checkTorn()
 }
 
-// judge replays the logs as Open does. why, if it is not nil, is the reason for doubt: then the MANIFEST must not change
-// meanwhile.
+// judge replays the logs as Open does. why, if it is not nil, is the reason for doubt: then the
+// MANIFEST must not change meanwhile.
 func (f *Follower) judge(l *logs, why error) (report wal.Report, at wal.Place, err error) {
 	var damage *base.Corruption
 	for {
@@ -109,7 +116,8 @@ func (f *Follower) judge(l *logs, why error) (report wal.Report, at wal.Place, e
 
 // needs is what a State says of the logs.
 func needs(st *manifest.State, format base.Format) wal.Needs {
-	n := wal.Needs{LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Synced: st.Durable}
+	n := wal.Needs{LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq,
+		Synced: st.Durable}
 	reach := st.Reach()
 	n.Knows = func(name string) (base.FileType, uint64) {
 		t, num := format.ParseFileName(name)

@@ -23,18 +23,19 @@ type logs struct {
 
 	seq     base.SeqNum // all up to here was read
 	covered base.SeqNum // tables have what is up to here and in no log
-	applied base.SeqNum // all up to here is in memtables: more than seq after a record that failed in the middle
-	place   wal.Place   // behind the last record
-	end     bool        // there was no more
+	// all up to here is in memtables: more than seq after a record that failed in the middle
+	applied base.SeqNum
+	place   wal.Place // behind the last record
+	end     bool      // there was no more
 
 	group wal.Tailed // records to be taken next, as one; no Batch: none
 	held  wal.Tailed // the record behind the group; no Batch: it was not read
 	joint []byte     // memory for group.Batch
 }
 
-// Records are joined until they have groupBytes: few enough to stay in the processor's cache, and many enough
-// for the memtable to look up their places in its index side by side. A record of more than aloneBytes
-// is taken alone, without a copy.
+// Records are joined until they have groupBytes: few enough to stay in the processor's cache, and
+// many enough for the memtable to look up their places in its index side by side. A record of more
+// than aloneBytes is taken alone, without a copy.
 const (
 	groupBytes = 16 << 10
 	aloneBytes = 4 << 10
@@ -44,8 +45,8 @@ const (
 type space struct {
 	tree     *tree.Tree
 	firstLog uint64 // entries of older logs are in tables
-	// tables are memtables with a reference each, oldest first, each with entries of one log. There is
-	// one at least.
+	// tables are memtables with a reference each, oldest first, each with entries of one log. There
+	// is one at least.
 	tables []*tree.Sealed
 	dirty  bool // tables are others than those of the tree's state
 }
@@ -53,7 +54,8 @@ type space struct {
 // gap says that the logs do not go on at l.place: sequence numbers, records or a log are missing.
 type gap struct {
 	error
-	next wal.Place // the end of the record behind missing sequence numbers; zero: there is no such record
+	// the end of the record behind missing sequence numbers; zero: there is no such record
+	next wal.Place
 }
 
 func (g gap) Unwrap() error { return g.error }
@@ -87,7 +89,8 @@ func (s *space) start(v *manifest.Version) {
 
 // readAnew reads the logs that a MANIFEST needs, up to a state that is whole with its tables.
 func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, err error) {
-	l := &logs{format: f.o.Edits.Format(), begun: f.o.Edits.Begun(), spaces: map[base.KeyspaceID]*space{}, known: st.MaxKeyspace, covered: st.LastSeq}
+	l := &logs{format: f.o.Edits.Format(), begun: f.o.Edits.Begun(),
+		spaces: map[base.KeyspaceID]*space{}, known: st.MaxKeyspace, covered: st.LastSeq}
 	defer func() {
 		if err != nil {
 			l.free()
@@ -106,7 +109,8 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
 	var until horizon
-	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && (l.seq < least || f.logs == nil && !until.reached(l)); {
+	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end &&
+		(l.seq < least || f.logs == nil && !until.reached(l)); {
 		if err := f.overtaken(l); err != nil {
 			return nil, err
 		}
@@ -125,13 +129,15 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 	return l, nil
 }
 
-// readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to where the
-// logs are durable.
+// readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to
+// where the logs are durable.
 func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
 	durable := f.o.Edits.state.Durable // of a Poll before the logs are read: see judge.go
 	end, err = l.read(ctx, sliceBytes)
-	if d := (wal.Place{Log: durable.Num, Offset: durable.End}); end && err == nil && l.place.Before(d) {
-		c := base.Corruptf("log record", "the log ends here, but the logs are durable up to log %06d at %d", d.Log, d.Offset)
+	if d := (wal.Place{Log: durable.Num, Offset: durable.End}); end && err == nil &&
+		l.place.Before(d) {
+		c := base.Corruptf("log record", "the log ends here, but the logs are durable up to log "+
+			"%06d at %d", d.Log, d.Offset)
 		c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
 		return false, gap{error: c}
 	}
@@ -264,8 +270,8 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 	return false, nil
 }
 
-// fill reads records into the group, which is empty, and returns why there are no more. They are of one log, and
-// their sequence numbers follow each other.
+// fill reads records into the group, which is empty, and returns why there are no more. They are of
+// one log, and their sequence numbers follow each other.
 func (l *logs) fill() error {
 	for g := &l.group; ; {
 		if len(l.held.Batch) == 0 {
@@ -283,7 +289,8 @@ func (l *logs) fill() error {
 				return nil // the batch is the Tail's, and valid until the record behind it is read
 			}
 			g.Batch = append(l.joint[:0], r.Batch...)
-		case r.Log != g.Log || r.First != g.Last+1 || len(g.Batch)+len(r.Batch) > groupBytes || len(r.Batch) > aloneBytes:
+		case r.Log != g.Log || r.First != g.Last+1 || len(g.Batch)+len(r.Batch) > groupBytes ||
+			len(r.Batch) > aloneBytes:
 			return nil
 		default:
 			g.Batch, _ = batchrepr.AppendBatch(g.Batch, r.Batch) // the count is that of a few bytes
@@ -298,7 +305,8 @@ func (l *logs) take(r *wal.Tailed) error {
 	if r.First > l.whole()+1 {
 		c := base.Corruptf("log record", "sequence number %d follows %d", r.First, l.whole())
 		c.Offset = r.Begin
-		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), wal.Place{Log: r.Log, Offset: r.End}}
+		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0),
+			wal.Place{Log: r.Log, Offset: r.End}}
 	}
 	whole := false
 	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.applied, l.seq) {
@@ -316,15 +324,16 @@ func (l *logs) take(r *wal.Tailed) error {
 	return nil
 }
 
-// takeWhole takes records that are in no memtable and have entries of this keyspace only. It returns false where their
-// log has a memtable that has no room for all of them: entry by entry it is filled as far as the
-// writer's, so that a log usually has one.
+// takeWhole takes records that are in no memtable and have entries of this keyspace only. It
+// returns false where their log has a memtable that has no room for all of them: entry by entry it
+// is filled as far as the writer's, so that a log usually has one.
 func (s *space) takeWhole(r *wal.Tailed) (bool, error) {
 	if r.Log < s.firstLog {
 		return true, nil
 	}
 	n := int(r.Last-r.First) + 1
-	if newest := s.newest(); n > 1 && len(r.Batch) <= groupBytes && newest.FirstLog == r.Log && newest.Mem.Len() > 0 && newest.Mem.Room(int64(len(r.Batch)), n) != nil {
+	if newest := s.newest(); n > 1 && len(r.Batch) <= groupBytes && newest.FirstLog == r.Log &&
+		newest.Mem.Len() > 0 && newest.Mem.Room(int64(len(r.Batch)), n) != nil {
 		return false, nil
 	}
 	mem, err := s.memTableFor(r.Log, int64(len(r.Batch)), n)
@@ -351,7 +360,9 @@ func (l *logs) takeEntries(r *wal.Tailed) error {
 		s := l.spaces[id]
 		switch {
 		case s == nil && id > l.known:
-			return gap{error: base.LocateCorruption(base.Corruptf("log record", "unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin, r.End-r.Begin)}
+			return gap{error: base.LocateCorruption(base.Corruptf("log record",
+				"unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin,
+				r.End-r.Begin)}
 		case s == nil || r.Log < s.firstLog:
 			l.applied = seq
 			continue
@@ -367,7 +378,8 @@ func (l *logs) takeEntries(r *wal.Tailed) error {
 	}
 }
 
-// prefetch loads the places of entries in the indexes of memtables into the processor's cache, side by side.
+// prefetch loads the places of entries in the indexes of memtables into the processor's cache, side
+// by side.
 func (l *logs) prefetch(batch []byte) {
 	if len(batch) > groupBytes {
 		return // the first ones would be gone when they are needed

@@ -26,8 +26,8 @@ import (
 type Options struct {
 	// Move removes the files when their entries are durable in the database.
 	Move bool
-	// Excise deletes what the keyspace has from Start up to, not including, Limit, in the same step.
-	// All keys of the tables must be in that range.
+	// Excise deletes what the keyspace has from Start up to, not including, Limit, in the same
+	// step. All keys of the tables must be in that range.
 	Excise       bool
 	Start, Limit []byte
 }
@@ -70,7 +70,8 @@ func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) e
 			return base.NeedsNative("an ingest that excises a range")
 		}
 		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
-			return fmt.Errorf("%w: the range to excise ends at or before its start", base.ErrInvalidArgument)
+			return fmt.Errorf("%w: the range to excise ends at or before its start",
+				base.ErrInvalidArgument)
 		}
 		if err := j.take(paths); err != nil {
 			return err
@@ -208,17 +209,22 @@ func (j *job) copy(t *table, to string) error {
 func (j *job) arrange(o *Options) error {
 	cmp := j.k.Comparer()
 	for _, t := range j.tables {
-		if o.Excise && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 || !t.meta.EndsBefore(cmp, o.Limit)) {
-			return fmt.Errorf("%w: %s has keys outside of the range to excise", base.ErrInvalidArgument, t.path)
+		if o.Excise && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 ||
+			!t.meta.EndsBefore(cmp, o.Limit)) {
+			return fmt.Errorf("%w: %s has keys outside of the range to excise",
+				base.ErrInvalidArgument, t.path)
 		}
 	}
 	slices.SortFunc(j.tables, func(a, b *table) int {
-		return cmp.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer, b.meta.Smallest.User, b.meta.Smallest.Trailer)
+		return cmp.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer,
+			b.meta.Smallest.User, b.meta.Smallest.Trailer)
 	})
 	for i := 1; i < len(j.tables); i++ {
 		a, b := j.tables[i-1], j.tables[i]
-		if c := cmp.Cmp(a.meta.Largest.User, b.meta.Smallest.User); c > 0 || c == 0 && !a.meta.OpenEnd() {
-			return fmt.Errorf("%w: the keys of %s and %s overlap", base.ErrInvalidArgument, a.path, b.path)
+		if c := cmp.Cmp(a.meta.Largest.User, b.meta.Smallest.User); c > 0 || c == 0 &&
+			!a.meta.OpenEnd() {
+			return fmt.Errorf("%w: the keys of %s and %s overlap", base.ErrInvalidArgument, a.path,
+				b.path)
 		}
 	}
 	if !o.Excise {
@@ -229,7 +235,8 @@ func (j *job) arrange(o *Options) error {
 		return err
 	}
 	j.erase = t
-	if err := w.Add(o.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw, o.Limit); err != nil {
+	if err := w.Add(o.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw,
+		o.Limit); err != nil {
 		return errors.Join(err, w.Close())
 	}
 	meta, err := w.Finish()
@@ -246,7 +253,8 @@ func (j *job) arrange(o *Options) error {
 // describe sets what the MANIFEST says of a table that was written here.
 func (j *job) describe(t *table, meta *sstable.Meta) {
 	m := t.meta
-	m.Size, m.Smallest, m.Largest, m.Comparer = meta.Size, meta.Smallest, meta.Largest, j.k.Comparer()
+	m.Size, m.Smallest, m.Largest, m.Comparer =
+		meta.Size, meta.Smallest, meta.Largest, j.k.Comparer()
 	m.Naming, _, _ = base.ParseTableName(t.name)
 	m.Facts = compact.FactsOf(*meta, meta.Entries, false)
 	m.Sample.Store(meta.Sample)
@@ -262,7 +270,8 @@ func (j *job) create(spare *sstable.Spare) (sstable.Writer, *table, error) {
 	}
 	o := j.k.Tree.Tables()
 	o.Keyspace, o.KeyspaceName = j.k.ID(), j.k.Tree.Name()
-	o.Format, o.FileNum, o.Spare = j.db.Opts.Format, 0, spare // without a number, so that it can get another one
+	// without a number, so that it can get another one
+	o.Format, o.FileNum, o.Spare = j.db.Opts.Format, 0, spare
 	return files.NewTableWriter(f, o), t, nil
 }
 
@@ -304,7 +313,8 @@ func (j *job) install() error {
 				return j.lead(nil)
 			}
 			return j.lead(func() error {
-				if err := errors.Join(j.db.Jobs.Seal(j.k.Tree), j.db.Jobs.WaitFlushed(j.k.Tree, 0), j.renumber()); err != nil {
+				if err := errors.Join(j.db.Jobs.Seal(j.k.Tree), j.db.Jobs.WaitFlushed(j.k.Tree, 0),
+					j.renumber()); err != nil {
 					return err
 				}
 				return j.db.Shared.Files.SyncDir()
@@ -316,7 +326,8 @@ func (j *job) install() error {
 	}
 }
 
-// syncLogs makes what was written so far durable, so that little is left to sync while writers wait.
+// syncLogs makes what was written so far durable, so that little is left to sync while writers
+// wait.
 func (j *job) syncLogs() error {
 	return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)
 }
@@ -342,9 +353,9 @@ func (j *job) lead(first func() error) error {
 	})
 }
 
-// commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no number where nothing
-// becomes live, so that each number that is in no log is in the MANIFEST; but for a failure of the MANIFEST, after which
-// the edit may be in it.
+// commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no
+// number where nothing becomes live, so that each number that is in no log is in the MANIFEST; but
+// for a failure of the MANIFEST, after which the edit may be in it.
 func (j *job) commit(seq base.SeqNum) (used int, err error) {
 	metas := make([]*manifest.FileMeta, 0, len(j.tables)+1)
 	erases := j.erase != nil && j.overlapsTables(j.erase.meta)
@@ -380,7 +391,8 @@ func (j *job) commit(seq base.SeqNum) (used int, err error) {
 	if !j.plain {
 		j.k.Tree.NoteIngested(last)
 	}
-	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, Excise: erases})
+	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas,
+		picker.IngestMode{Plain: j.plain, Excise: erases})
 	if kept {
 		return 0, err
 	}
@@ -425,14 +437,16 @@ func (j *job) flushOverlaps() error {
 		return base.NeedsNative("an ingest into keys that have entries")
 	}
 	since := j.db.Jobs.FlushesBegun()
-	if err := j.db.Pipeline.Exclusive(func() error { return j.db.Jobs.Seal(j.k.Tree) }); err != nil {
+	if err := j.db.Pipeline.Exclusive(func() error {
+		return j.db.Jobs.Seal(j.k.Tree)
+	}); err != nil {
 		return err
 	}
 	return j.db.Jobs.WaitFlushed(j.k.Tree, since)
 }
 
-// overlapsMemTables reports whether a memtable has an entry, or a range tombstone over a key, in the
-// range of a table.
+// overlapsMemTables reports whether a memtable has an entry, or a range tombstone over a key, in
+// the range of a table.
 func (j *job) overlapsMemTables() (bool, error) {
 	state := j.k.Tree.Acquire()
 	if state == nil {
@@ -456,7 +470,8 @@ func (j *job) renumber() error {
 	for _, t := range j.all() {
 		num := j.db.Manifest.NewFileNum()
 		name := j.db.Shared.Files.TableName(num)
-		if err := j.fs.Rename(filepath.Join(j.db.Dir, t.name), filepath.Join(j.db.Dir, name)); err != nil {
+		if err := j.fs.Rename(filepath.Join(j.db.Dir, t.name),
+			filepath.Join(j.db.Dir, name)); err != nil {
 			return err
 		}
 		t.name, t.meta.Num = name, num

@@ -33,10 +33,10 @@ const (
 // BulkLoader makes tables of entries that come in any order, and ingests them. It is used by one
 // goroutine at a time.
 //
-// Entries are gathered in chunks of memory. A chunk that is full is sorted, and written as a run, in
-// the background; by the caller where the comparer is on its thread (base.Comparer.Serial). In the end the runs and the last chunk are merged, in as many ranges of keys
-// at a time as there are processors, into the tables of the database to be. What fits into one chunk
-// needs no runs.
+// Entries are gathered in chunks of memory. A chunk that is full is sorted, and written as a run,
+// in the background; by the caller where the comparer is on its thread (base.Comparer.Serial). In
+// the end the runs and the last chunk are merged, in as many ranges of keys at a time as there are
+// processors, into the tables of the database to be. What fits into one chunk needs no runs.
 type BulkLoader struct {
 	k    *store.Keyspace
 	free chan *chunk // those that nobody uses
@@ -56,7 +56,8 @@ type BulkLoader struct {
 // MaxMemory is the most that a BulkLoader holds in memory.
 const MaxMemory = 1<<31 - 1
 
-// Memory is how many bytes of entries a BulkLoader of a database holds in memory, unless told otherwise.
+// Memory is how many bytes of entries a BulkLoader of a database holds in memory, unless told
+// otherwise.
 func Memory(db *store.DB) int { return int(min(4*db.Opts.Jobs.WriteBuffer, MaxMemory)) }
 
 // NewBulkLoader begins a load with about so many bytes of memory.
@@ -226,8 +227,8 @@ func (l *BulkLoader) write(c *chunk, stop func() error) (*run, error) {
 	})
 }
 
-// packer returns what packs the values of a sorted chunk, as far as the tables would pack them in the same way; nil
-// if they would not.
+// packer returns what packs the values of a sorted chunk, as far as the tables would pack them in
+// the same way; nil if they would not.
 func (l *BulkLoader) packer(c *chunk) (*colblk.Packer, error) {
 	tables := l.k.Tree.Tables()
 	tables.Format = l.k.DB.Opts.Format
@@ -239,13 +240,15 @@ func (l *BulkLoader) packer(c *chunk) (*colblk.Packer, error) {
 	return p, p.Sample(o, c.sample(min(tables.BlockSize, maxSample)))
 }
 
-func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error, fill func(w *runWriter) error) (*run, error) {
+func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
+	fill func(w *runWriter) error) (*run, error) {
 	w, err := newRun(l.k.DB, stop)
 	if err != nil {
 		return nil, err
 	}
 	w.r.prefix = slices.Clone(p)
-	err = store.Protect(func() error { return fill(w) }) // the file is closed, and deleted, after a panic, too
+	// the file is closed, and deleted, after a panic, too
+	err = store.Protect(func() error { return fill(w) })
 	r, ferr := w.finish()
 	return r, errors.Join(err, ferr)
 }
@@ -260,7 +263,9 @@ func (l *BulkLoader) joinRuns() error {
 		if err != nil {
 			return err
 		}
-		r, err := l.writeRun(l.sharedPrefix(nil), stop, func(w *runWriter) error { return m.each(nil, w.add) })
+		r, err := l.writeRun(l.sharedPrefix(nil), stop, func(w *runWriter) error {
+			return m.each(nil, w.add)
+		})
 		l.runs = []*run{r}
 		l.remove(old)
 		return err
@@ -286,8 +291,8 @@ func (l *BulkLoader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 	return p
 }
 
-// open begins a merge of all runs, and of c, unless nil, from lower on. The streams are to be closed,
-// also after an error, and when the comparer panics.
+// open begins a merge of all runs, and of c, unless nil, from lower on. The streams are to be
+// closed, also after an error, and when the comparer panics.
 func (l *BulkLoader) open(streams *[]*stream, lower []byte, c *chunk) (*merge, error) {
 	cmp, db := l.k.Comparer(), l.k.DB
 	m := &merge{cmp: cmp}
@@ -333,8 +338,8 @@ func (l *BulkLoader) remove(runs []*run) {
 	}
 }
 
-// Finish makes the entries durable in the database, all at once; see lsm.DB.BulkLoad. Whether it fails or
-// not, it ends the load.
+// Finish makes the entries durable in the database, all at once; see lsm.DB.BulkLoad. Whether it
+// fails or not, it ends the load.
 func (l *BulkLoader) Finish(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return errors.Join(err, l.Close())
@@ -400,7 +405,8 @@ func (l *BulkLoader) Close() error {
 }
 
 // BulkLoad loads all entries of a sequence; see lsm.DB.BulkLoad.
-func BulkLoad(ctx context.Context, k *store.Keyspace, seq iter.Seq2[[]byte, []byte], memory int) error {
+func BulkLoad(ctx context.Context, k *store.Keyspace, seq iter.Seq2[[]byte, []byte],
+	memory int) error {
 	l, err := NewBulkLoader(k, memory)
 	if err != nil {
 		return err

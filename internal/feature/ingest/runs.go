@@ -20,11 +20,13 @@ import (
 //
 //	length u32 | crc32c u32 | entries
 //
-// An entry is two varints, the length of the key, and twice that of the value, plus one if the value is
-// packed; then the bytes of both. Values are packed as the tables will have them (colblk.Packer): the run takes less
-// memory of the page cache, and they need not be packed at the end.
+// An entry is two varints, the length of the key, and twice that of the value, plus one if the
+// value is packed; then the bytes of both. Values are packed as the tables will have them
+// (colblk.Packer): the run takes less memory of the page cache, and they need not be packed at the
+// end.
 //
-// A run has the name of a table, so that the next opening deletes what a crash leaves. It is never synced.
+// A run has the name of a table, so that the next opening deletes what a crash leaves. It is never
+// synced.
 const (
 	frameHeader = 8
 	frameSize   = 256 << 10
@@ -63,7 +65,8 @@ func newRun(db *store.DB, stop func() error) (*runWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &runWriter{f: f, r: &run{name: name}, every: 1, stop: stop, buf: make([]byte, frameHeader, frameSize+64<<10)}
+	w := &runWriter{f: f, r: &run{name: name}, every: 1, stop: stop,
+		buf: make([]byte, frameHeader, frameSize+64<<10)}
 	return w, nil
 }
 
@@ -129,8 +132,8 @@ func (w *runWriter) finish() (*run, error) {
 	return w.r, errors.Join(err, w.f.Close())
 }
 
-// prefetchAhead is how many entries of a sorted chunk are fetched into the processor's cache ahead of
-// the one that is read.
+// prefetchAhead is how many entries of a sorted chunk are fetched into the processor's cache ahead
+// of the one that is read.
 const prefetchAhead = 8
 
 // stream is a sorted sequence of entries that a merge reads: a run, or a chunk.
@@ -193,7 +196,8 @@ func (s *stream) next() (bool, error) {
 func (s *stream) frame() error {
 	damaged := func(err error) error {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = base.LocateCorruption(base.Corruptf("sorted run", "what was written is not what is read"), s.run.name, s.off, 0)
+			err = base.LocateCorruption(base.Corruptf("sorted run",
+				"what was written is not what is read"), s.run.name, s.off, 0)
 		}
 		return fmt.Errorf("reading %s: %w", s.run.name, err)
 	}

@@ -16,8 +16,8 @@ import (
 
 const pairSize = int(unsafe.Sizeof(radix.Pair{}))
 
-// chunk is entries in memory, which lies outside of the Go heap: in the order in which they came, and
-// once they are sorted in the order of their keys.
+// chunk is entries in memory, which lies outside of the Go heap: in the order in which they came,
+// and once they are sorted in the order of their keys.
 //
 // An entry in the arena is two varints, the lengths of key and value, and the bytes of both.
 type chunk struct {
@@ -168,7 +168,8 @@ func (c *chunk) last(a []radix.Pair) []radix.Pair {
 	exact := c.keyLen.Exact(c.cmp, len(c.prefix))
 	n := 0
 	for i := range a {
-		if n > 0 && a[n-1].Ab == a[i].Ab && (exact || c.cmp.Cmp(c.key(a[n-1].Off), c.key(a[i].Off)) == 0) {
+		if n > 0 && a[n-1].Ab == a[i].Ab &&
+			(exact || c.cmp.Cmp(c.key(a[n-1].Off), c.key(a[i].Off)) == 0) {
 			n--
 		}
 		a[n] = a[i]
@@ -195,7 +196,9 @@ func (c *chunk) sample(size int) (blocks [][][]byte) {
 
 // seek is the index of the first sorted entry at or behind key.
 func (c *chunk) seek(key []byte) int {
-	i, _ := slices.BinarySearchFunc(c.pairs[:c.n], key, func(p radix.Pair, key []byte) int { return c.cmp.Cmp(c.key(p.Off), key) })
+	i, _ := slices.BinarySearchFunc(c.pairs[:c.n], key, func(p radix.Pair, key []byte) int {
+		return c.cmp.Cmp(c.key(p.Off), key)
+	})
 	return i
 }
 

@@ -13,15 +13,17 @@ import (
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
-// verify reads a table from end to end, through its name in the database, and sets what the MANIFEST
-// says of it. Then it makes the file durable; synced is false where the file system cannot.
+// verify reads a table from end to end, through its name in the database, and sets what the
+// MANIFEST says of it. Then it makes the file durable; synced is false where the file system
+// cannot.
 func (j *job) verify(t *table, path string) (synced bool, err error) {
 	f, err := j.fs.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	env := files.TableOptions{Name: t.name, Comparer: j.k.Comparer(), MaxDecoded: j.db.Opts.MaxDecoded}
+	env := files.TableOptions{Name: t.name, Comparer: j.k.Comparer(),
+		MaxDecoded: j.db.Opts.MaxDecoded}
 	props, err := files.TableProps(f, env)
 	if err != nil {
 		return false, err
@@ -29,11 +31,15 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 	native := props.Format == base.Native.String()
 	switch {
 	case native && props.Comparer != j.k.Comparer().Name:
-		return false, fmt.Errorf("%w: the table has %q, the keyspace has %q", base.ErrComparerMismatch, props.Comparer, j.k.Comparer().Name)
+		return false, fmt.Errorf("%w: the table has %q, the keyspace has %q",
+			base.ErrComparerMismatch, props.Comparer, j.k.Comparer().Name)
 	case native && !props.Outside:
-		return false, fmt.Errorf("%w: this is a table of a database; those of a TableWriter can be ingested", base.ErrInvalidArgument)
+		return false,
+			fmt.Errorf("%w: this is a table of a database; those of a TableWriter can be ingested",
+				base.ErrInvalidArgument)
 	case native && j.plain:
-		return false, fmt.Errorf("%w: the table is in the native format, the database in LevelDB's", base.ErrInvalidArgument)
+		return false, fmt.Errorf("%w: the table is in the native format, the database in LevelDB's",
+			base.ErrInvalidArgument)
 	}
 	r, err := files.OpenTable(f, env)
 	if err != nil {
@@ -41,7 +47,9 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 	}
 	defer r.Close()
 	if !native && !j.plain {
-		return false, fmt.Errorf("%w: the table is in LevelDB's format, the database in the native one", base.ErrInvalidArgument)
+		return false,
+			fmt.Errorf("%w: the table is in LevelDB's format, the database in the native one",
+				base.ErrInvalidArgument)
 	}
 	v := verifier{j: j, r: r, cmp: j.k.Comparer(), native: native}
 	if err := v.read(); err != nil {
@@ -115,7 +123,8 @@ func (v *verifier) read() error {
 		err = v.rangeDels()
 	}
 	if p := v.r.Props(); err == nil && p.Entries != 0 && p.Entries != v.meta.Entries {
-		err = base.Corruptf("table", "it has %d entries, its properties say %d", v.meta.Entries, p.Entries)
+		err = base.Corruptf("table", "it has %d entries, its properties say %d", v.meta.Entries,
+			p.Entries)
 	}
 	if err == nil && v.meta.Entries == 0 && v.meta.RangeDels == 0 {
 		err = fmt.Errorf("%w: the table has no entries", base.ErrInvalidArgument)
@@ -130,7 +139,8 @@ func (v *verifier) entry(key, value []byte, t base.Trailer) error {
 	}
 	switch {
 	case t.Seq() != 0 || c == 0:
-		return fmt.Errorf("%w: this is a table of a database: key %q has a sequence number, or several versions", base.ErrInvalidArgument, key)
+		return fmt.Errorf("%w: this is a table of a database: key %q has a sequence number, or "+
+			"several versions", base.ErrInvalidArgument, key)
 	case c > 0:
 		return base.Corruptf("table", "key %q is not behind the one before it", key)
 	}
@@ -148,7 +158,8 @@ func (v *verifier) entry(key, value []byte, t base.Trailer) error {
 		}
 		m.MaxExpiry = max(m.MaxExpiry, deadline, 1)
 	default:
-		return fmt.Errorf("%w: the table has a %v, which cannot be ingested", base.ErrInvalidArgument, kind)
+		return fmt.Errorf("%w: the table has a %v, which cannot be ingested",
+			base.ErrInvalidArgument, kind)
 	}
 	if !v.r.MayContain(base.MakeLookup(v.cmp, key, base.MaxSeqNum)) {
 		return base.Corruptf("table filter", "denies a key that is there")
@@ -166,7 +177,8 @@ func (v *verifier) rangeDels() error {
 	l := v.r.RangeDels()
 	for _, f := range l.Fragments() {
 		if len(f.Seqs) != 1 || f.Seqs[0] != 0 {
-			return fmt.Errorf("%w: this is a table of a database: its range tombstones have sequence numbers", base.ErrInvalidArgument)
+			return fmt.Errorf("%w: this is a table of a database: its range tombstones have "+
+				"sequence numbers", base.ErrInvalidArgument)
 		}
 	}
 	if n := uint64(l.Count()); n > 0 {
@@ -183,14 +195,16 @@ func (v *verifier) describe(m *manifest.FileMeta, size int64, sum uint32) {
 		v.meta.Format, v.meta.Checksum = base.Native.String(), sum
 	}
 	m.Facts = compact.FactsOf(v.meta, v.meta.Entries, false)
-	m.Smallest, m.Largest = v.first, base.InternalKey{User: append([]byte{}, v.last...), Trailer: base.MakeTrailer(0, v.kind)}
+	m.Smallest, m.Largest = v.first, base.InternalKey{User: append([]byte{}, v.last...),
+		Trailer: base.MakeTrailer(0, v.kind)}
 	start, limit := v.r.RangeDels().Ends()
 	if start == nil {
 		return
 	}
 	// At one key, a value that expires is before the tombstone, other entries are behind it.
 	dels := base.MakeTrailer(0, base.KindRangeDelete)
-	if v.meta.Entries == 0 || v.cmp.CompareInternal(start, dels, m.Smallest.User, m.Smallest.Trailer) < 0 {
+	if v.meta.Entries == 0 || v.cmp.CompareInternal(start, dels, m.Smallest.User,
+		m.Smallest.Trailer) < 0 {
 		m.Smallest = base.InternalKey{User: append([]byte{}, start...), Trailer: dels}
 	}
 	if v.meta.Entries == 0 || v.cmp.Cmp(limit, m.Largest.User) > 0 {

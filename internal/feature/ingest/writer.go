@@ -35,7 +35,8 @@ type TableWriter struct {
 }
 
 // NewTableWriter creates the file of a table. wall is the clock of PutTTL, nil for the system's.
-func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions, wall func() time.Time) (*TableWriter, error) {
+func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions,
+	wall func() time.Time) (*TableWriter, error) {
 	path, err := vfs.Absolute(fsys, path)
 	if err != nil {
 		return nil, err
@@ -62,12 +63,12 @@ func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions, wall func
 // table stays as it was. The other failures end the table.
 func (t *TableWriter) Put(key, value []byte) error { return t.add(key, base.KindSet, value) }
 
-// Delete adds a deletion: what the database has of the key when the table is ingested is deleted. It
-// fails as Put does.
+// Delete adds a deletion: what the database has of the key when the table is ingested is deleted.
+// It fails as Put does.
 func (t *TableWriter) Delete(key []byte) error { return t.add(key, base.KindDelete, nil) }
 
-// PutTTL adds a value that lives as long from now on, rounded up to seconds. It fails as Put does, with
-// ErrInvalidArgument if ttl is not positive, and with ErrNeedsNative in LevelDB's format.
+// PutTTL adds a value that lives as long from now on, rounded up to seconds. It fails as Put does,
+// with ErrInvalidArgument if ttl is not positive, and with ErrNeedsNative in LevelDB's format.
 func (t *TableWriter) PutTTL(key, value []byte, ttl time.Duration) (err error) {
 	if !t.native {
 		return base.NeedsNative("a time to live")
@@ -88,10 +89,10 @@ func (t *TableWriter) PutTTL(key, value []byte, ttl time.Duration) (err error) {
 	return t.add(key, base.KindSetExpiring, t.value)
 }
 
-// DeleteRange adds the deletion of all keys from start up to, not including, limit that the database
-// has when the table is ingested; the entries of this ingest stay. Ranges come in any order, also
-// between entries. It fails with ErrInvalidArgument if the range ends before it starts, and with
-// ErrNeedsNative in LevelDB's format.
+// DeleteRange adds the deletion of all keys from start up to, not including, limit that the
+// database has when the table is ingested; the entries of this ingest stay. Ranges come in any
+// order, also between entries. It fails with ErrInvalidArgument if the range ends before it starts,
+// and with ErrNeedsNative in LevelDB's format.
 func (t *TableWriter) DeleteRange(start, limit []byte) (err error) {
 	if err := t.usable(); err != nil {
 		return err
@@ -135,7 +136,8 @@ func (t *TableWriter) add(key []byte, kind base.Kind, value []byte) error {
 	}
 	return t.protect(func() error {
 		if t.any && t.cmp.Cmp(t.last, key) >= 0 {
-			return fmt.Errorf("%w: key %q is not behind the one before it, %q", base.ErrInvalidArgument, key, t.last)
+			return fmt.Errorf("%w: key %q is not behind the one before it, %q",
+				base.ErrInvalidArgument, key, t.last)
 		}
 		if err := t.w.Add(key, base.MakeTrailer(0, kind), base.CodecRaw, value); err != nil {
 			t.err = err
@@ -176,7 +178,8 @@ func (t *TableWriter) Finish() error {
 
 func (t *TableWriter) finish() error {
 	for _, f := range rangedel.NewestOf(t.cmp, t.dels).Fragments() {
-		if err := t.w.Add(f.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw, f.Limit); err != nil {
+		if err := t.w.Add(f.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw,
+			f.Limit); err != nil {
 			return err
 		}
 	}
@@ -192,8 +195,8 @@ func (t *TableWriter) finish() error {
 	return t.fs.SyncDir(filepath.Dir(t.path))
 }
 
-// Close gives up a table that was not finished and removes its file. After Finish, and a second time, it
-// does nothing.
+// Close gives up a table that was not finished and removes its file. After Finish, and a second
+// time, it does nothing.
 func (t *TableWriter) Close() error {
 	if t.w == nil {
 		return nil

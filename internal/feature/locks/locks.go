@@ -43,7 +43,8 @@ func (d *Deadlock) Error() string {
 	if d.Between > 0 {
 		through = fmt.Sprintf(", through %d others,", d.Between)
 	}
-	return fmt.Sprintf("deadlock: %s waits for key %q of %s, which waits for key %q%s of %s: roll back and try again",
+	return fmt.Sprintf("deadlock: %s waits for key %q of %s, which waits for key %q%s of %s: "+
+		"roll back and try again",
 		d.Waiter, d.WaiterKey, d.Holder, d.HolderKey, through, d.Waiter)
 }
 
@@ -149,7 +150,8 @@ func (t *Table) shardOf(id base.KeyspaceID, c *base.Comparer, key []byte) *shard
 // whether it was another's. c is the keyspace's comparer, the same in all calls. It fails with a
 // *Deadlock, with ErrTimeout after the given time (negative: it waits for ever), or with
 // base.ErrClosed.
-func (t *Table) Acquire(o *Owner, id base.KeyspaceID, c *base.Comparer, user []byte, timeout time.Duration) (waited bool, err error) {
+func (t *Table) Acquire(o *Owner, id base.KeyspaceID, c *base.Comparer, user []byte,
+	timeout time.Duration) (waited bool, err error) {
 	var buf [128]byte
 	key := lockKey(buf[:0], id, user)
 	s := t.shardOf(id, c, key)
@@ -218,7 +220,9 @@ func (s *shard) find(key []byte) *lock {
 
 // search returns where a key stands in sorted, or would stand.
 func (s *shard) search(key []byte) (i int, ok bool) {
-	return slices.BinarySearchFunc(s.sorted, key[4:], func(l *lock, user []byte) int { return s.cmp.Cmp(l.user(), user) })
+	return slices.BinarySearchFunc(s.sorted, key[4:], func(l *lock, user []byte) int {
+		return s.cmp.Cmp(l.user(), user)
+	})
 }
 
 // add makes the lock of a key that has none; the caller gives it an owner.
@@ -329,7 +333,8 @@ func deadlock(o *Owner, l *lock) *Deadlock {
 		case at: // it has the lock and has not woken yet
 			return nil
 		case o:
-			return &Deadlock{Waiter: o.Name, Holder: holder.Name, WaiterKey: l.user(), HolderKey: holder.waits.user(), Between: between}
+			return &Deadlock{Waiter: o.Name, Holder: holder.Name, WaiterKey: l.user(),
+				HolderKey: holder.waits.user(), Between: between}
 		}
 		at = next
 	}
@@ -343,7 +348,8 @@ func (t *Table) timedOut(o *Owner, s *shard, key []byte, timeout time.Duration) 
 	if l := s.find(key); l != nil {
 		holder = l.owner.Load().Name
 	}
-	return fmt.Errorf("%w: %s waited %v for key %q, which %s holds", ErrTimeout, o.Name, timeout, key[4:], holder)
+	return fmt.Errorf("%w: %s waited %v for key %q, which %s holds", ErrTimeout, o.Name, timeout,
+		key[4:], holder)
 }
 
 // ReleaseAll gives back all locks of an owner, each to its longest waiting one.

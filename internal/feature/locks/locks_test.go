@@ -46,7 +46,8 @@ func TestFair(t *testing.T) {
 		for i := range 20 {
 			wg.Go(func() {
 				o := &Owner{Name: fmt.Sprint(i)}
-				if waited, err := table.Acquire(o, 0, base.Bytewise, []byte("k"), forever); err != nil || !waited {
+				if waited, err := table.Acquire(o, 0, base.Bytewise, []byte("k"),
+					forever); err != nil || !waited {
 					t.Errorf("%v %v", waited, err)
 				}
 				mu.Lock()
@@ -82,7 +83,8 @@ func TestDeadlock(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range n - 1 {
 				wg.Go(func() {
-					if _, err := table.Acquire(owners[i], 0, base.Bytewise, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
+					if _, err := table.Acquire(owners[i], 0, base.Bytewise,
+						[]byte(fmt.Sprint("key", i+1)), forever); err != nil {
 						t.Error(err)
 					}
 					table.ReleaseAll(owners[i])
@@ -92,10 +94,13 @@ func TestDeadlock(t *testing.T) {
 			last := owners[n-1]
 			_, err := table.Acquire(last, 0, base.Bytewise, []byte("key0"), forever)
 			var d *Deadlock
-			if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name || d.Holder != "txn 0" || string(d.WaiterKey) != "key0" || string(d.HolderKey) != "key1" || d.Between != n-2 {
+			if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name ||
+				d.Holder != "txn 0" || string(d.WaiterKey) != "key0" ||
+				string(d.HolderKey) != "key1" || d.Between != n-2 {
 				t.Fatalf("%d owners: %+v", n, err)
 			}
-			if !strings.Contains(err.Error(), "txn 0") || !strings.Contains(err.Error(), last.Name) {
+			if !strings.Contains(err.Error(), "txn 0") ||
+				!strings.Contains(err.Error(), last.Name) {
 				t.Fatal(err)
 			}
 			table.ReleaseAll(last)
@@ -114,7 +119,8 @@ func TestTimeout(t *testing.T) {
 		mustAcquire(t, table, a, "k")
 		for _, d := range []time.Duration{0, time.Millisecond} {
 			_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), d)
-			if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) || !strings.Contains(err.Error(), `"k", which a holds`) {
+			if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) ||
+				!strings.Contains(err.Error(), `"k", which a holds`) {
 				t.Fatal(err)
 			}
 		}
@@ -166,7 +172,8 @@ func TestSpellings(t *testing.T) {
 			if err := take(a, 1, strings.ToUpper(key)); err != nil {
 				t.Errorf("%s, which the owner has in another spelling: %v", key, err)
 			}
-			if err := take(b, 1, strings.ToUpper(key)); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "a holds") {
+			if err := take(b, 1, strings.ToUpper(key)); !errors.Is(err, ErrTimeout) ||
+				!strings.Contains(err.Error(), "a holds") {
 				t.Errorf("round %d: %s in another spelling: %v", round, key, err)
 			}
 			if n := table.Stats().Held; n != int64(i+1) {

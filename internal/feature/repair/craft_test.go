@@ -64,11 +64,15 @@ func TestCraftedTables(t *testing.T) {
 		drops              int
 	}{
 		{"good", []string{"a b c", "d e f"}, []string{"c", "f"}, "a b c d e f", "", 0},
-		{"separator before a key", []string{"a b c", "d e f"}, []string{"b", "f"}, "a b c d e f", "after the block's key in the index", 0},
-		{"last separator too small", []string{"a b c", "d e f"}, []string{"c", "e"}, "a b c d e f", "after the block's key in the index", 0},
-		{"blocks out of order", []string{"a b", "x y", "m n"}, []string{"b", "y", "z"}, "a b x y", "does not lie after the block before", 1},
+		{"separator before a key", []string{"a b c", "d e f"}, []string{"b", "f"}, "a b c d e f",
+			"after the block's key in the index", 0},
+		{"last separator too small", []string{"a b c", "d e f"}, []string{"c", "e"}, "a b c d e f",
+			"after the block's key in the index", 0},
+		{"blocks out of order", []string{"a b", "x y", "m n"}, []string{"b", "y", "z"}, "a b x y",
+			"does not lie after the block before", 1},
 		{"keys out of order", []string{"a c b d", "e f"}, []string{"d", "f"}, "a c d e f", "", 1},
-		{"key twice", []string{"a b", "b c"}, []string{"b", "c"}, "a b c", "does not lie after the block before", 1},
+		{"key twice", []string{"a b", "b c"}, []string{"b", "c"}, "a b c",
+			"does not lie after the block before", 1},
 	}
 	for _, tc := range tests {
 		m := vfs.NewMem()
@@ -91,7 +95,8 @@ func TestCraftedTables(t *testing.T) {
 		if len(rep.Dropped) != tc.drops+1 {
 			t.Errorf("%s: dropped %v", tc.name, rep.Dropped)
 		}
-		if good := tc.name == "good"; good != (len(rep.Rewritten) == 0) || !good && !strings.Contains(rep.Rewritten[0].Reason, tc.damage) {
+		if good := tc.name == "good"; good != (len(rep.Rewritten) == 0) || !good &&
+			!strings.Contains(rep.Rewritten[0].Reason, tc.damage) {
 			t.Errorf("%s: rewritten %v", tc.name, rep.Rewritten)
 		}
 	}
@@ -105,7 +110,8 @@ func TestLogFromBefore(t *testing.T) {
 	s, err := manifest.New(manifest.Options{FS: m, Dir: dir, Comparer: base.Bytewise})
 	check(t, err)
 	check(t, s.StartManifest())
-	f := writeTable(t, m, 10, []entry{{"a", base.MakeTrailer(50, base.KindSet), "new"}, {"b", base.MakeTrailer(51, base.KindSet), "b"}})
+	f := writeTable(t, m, 10, []entry{{"a", base.MakeTrailer(50, base.KindSet), "new"},
+		{"b", base.MakeTrailer(51, base.KindSet), "b"}})
 	e := &manifest.Edit{}
 	e.SetLogNum(12)
 	e.Add(0, f)
@@ -117,7 +123,8 @@ func TestLogFromBefore(t *testing.T) {
 	check(t, err)
 	w := record.NewWriter(l)
 	for i, kv := range [][2]string{{"a", "old"}, {"c", "c"}} {
-		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(kv[0]), []byte(kv[1]))
+		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,
+			[]byte(kv[0]), []byte(kv[1]))
 		batchrepr.SetSeq(b, base.SeqNum(i+1))
 		check(t, w.Append(b))
 	}
@@ -126,7 +133,8 @@ func TestLogFromBefore(t *testing.T) {
 	rep, err := Run(repairOptions(m))
 	check(t, err)
 	got := dump(t, m)
-	if got["a"].value != "new" || got["b"].value != "b" || got["c"].value != "c" || !rep.LevelsLost || len(rep.Dropped) != 1 {
+	if got["a"].value != "new" || got["b"].value != "b" || got["c"].value != "c" ||
+		!rep.LevelsLost || len(rep.Dropped) != 1 {
 		t.Errorf("%v\n%+v", got, rep)
 	}
 }
@@ -167,7 +175,8 @@ func FuzzRun(f *testing.F) {
 	}
 	f.Add(false, []byte(seeds[0]), []byte(seeds[1]), []byte(seeds[2]))
 	f.Add(true, []byte(seeds[0][:len(seeds[0])-1]), []byte(seeds[1][1:]), []byte{})
-	f.Add(true, craft(f, []string{"a b", "x y", "m n"}, []string{"b", "y", "z"}), []byte(seeds[1]), []byte(seeds[2]))
+	f.Add(true, craft(f, []string{"a b", "x y", "m n"}, []string{"b", "y", "z"}), []byte(seeds[1]),
+		[]byte(seeds[2]))
 	f.Fuzz(func(t *testing.T, current bool, table, log, man []byte) {
 		m := vfs.NewMem()
 		check(t, m.MkdirAll(dir))

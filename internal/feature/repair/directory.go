@@ -15,9 +15,9 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// findFormat tells the format of the directory with the files names, also where CURRENT
-// is damaged or missing. Then MANIFESTs that can be read decide, and after them the number of files:
-// some may be strangers with names of the other format.
+// findFormat tells the format of the directory with the files names, also where CURRENT is damaged
+// or missing. Then MANIFESTs that can be read decide, and after them the number of files: some may
+// be strangers with names of the other format.
 func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 	c, err := current.Read(fsys, dir)
 	if err == nil || errors.Is(err, base.ErrCorruption) {
@@ -57,13 +57,14 @@ func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 // unreadable reports whether an error of reading CURRENT or a MANIFEST says that there is no
 // such file, or not one of this engine; others are failures to read.
 func unreadable(err error) bool {
-	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat, base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat,
+		base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Destroy removes the regular files in dir that are the database's: the tables that its MANIFEST lists, what Loam
-// or LevelDB wrote by its contents, and what an upgrade left. All others stay, whatever their names are; it fails
-// with base.ErrNotADatabase, when all is done, if one of them has a name of the database's, and at once if the
-// directory is another engine's. LOCK comes last.
+// Destroy removes the regular files in dir that are the database's: the tables that its MANIFEST
+// lists, what Loam or LevelDB wrote by its contents, and what an upgrade left. All others stay,
+// whatever their names are; it fails with base.ErrNotADatabase, when all is done, if one of them
+// has a name of the database's, and at once if the directory is another engine's. LOCK comes last.
 func Destroy(fsys vfs.FS, dir string) error {
 	if err := owner.Check(fsys, dir); err != nil {
 		return err
@@ -86,12 +87,13 @@ func Destroy(fsys vfs.FS, dir string) error {
 	if err := fsys.Remove(filepath.Join(dir, base.LockName)); err != nil || len(strange) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell: they stay; delete or move them away",
+	return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell: they "+
+		"stay; delete or move them away",
 		base.ErrNotADatabase, strings.Join(strange, ", "))
 }
 
-// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those that only
-// have such names.
+// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those
+// that only have such names.
 func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 	names, err := fsys.List(dir)
 	var format base.Format
@@ -114,12 +116,14 @@ func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 	for _, name := range names {
 		t, num := format.ParseFileName(name)
 		if t == base.FileUnknown && st.LevelDBBelow > 0 {
-			if t, num = base.LevelDB.ParseFileName(name); num >= st.LevelDBBelow || t == base.FileInfoLog {
+			if t, num = base.LevelDB.ParseFileName(name); num >= st.LevelDBBelow ||
+				t == base.FileInfoLog {
 				continue
 			}
 		}
 		switch {
-		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog, t == base.FileTemp, t == base.FileTable && live[num]:
+		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog,
+			t == base.FileTemp, t == base.FileTable && live[num]:
 			own = append(own, name)
 			continue
 		case t == base.FileUnknown, t == base.FileLock, t == base.FileCurrent:

@@ -32,12 +32,14 @@ func (r *repair) adoptKeyspaces() error {
 	r.spaces = make(map[base.KeyspaceID]*keyspace)
 	r.live = make(map[uint64]liveTable)
 	for _, st := range r.known.st.Keyspaces() {
-		s := &keyspace{id: st.ID, names: manifest.KeyspaceNames{Name: st.Name, Comparer: st.Comparer}, cmp: r.o.Comparer,
+		s := &keyspace{id: st.ID, names: manifest.KeyspaceNames{Name: st.Name,
+			Comparer: st.Comparer}, cmp: r.o.Comparer,
 			firstLog: st.FirstLog, pointers: st.Pointers}
 		if s.id == base.DefaultKeyspace {
 			s.names.Name = base.DefaultKeyspaceName
 		} else if s.cmp = r.comparer(st.Comparer); s.cmp == nil {
-			return fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, st.Name, st.Comparer)
+			return fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+				base.ErrComparerMismatch, st.Name, st.Comparer)
 		}
 		r.spaces[s.id] = s
 		for num, f := range st.Files {
@@ -84,18 +86,22 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 	k := &r.known
 	s := r.spaces[props.Keyspace]
 	switch {
-	case props.Outside && props.KeyspaceName == "" && (props.Comparer != r.o.Comparer.Name || r.several):
+	case props.Outside && props.KeyspaceName == "" && (props.Comparer != r.o.Comparer.Name ||
+		r.several):
 		return r.spaceOfIngested(t, props.Comparer)
 	case props.Keyspace == base.DefaultKeyspace && props.Comparer != r.o.Comparer.Name:
-		return nil, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
+		return nil, fmt.Errorf("%w: the database has %q, the options say %q",
+			base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
 	case s != nil:
 		return s, nil
 	case k.from != "" && !k.editsMissing && props.Keyspace <= k.st.MaxKeyspace:
 		return nil, nil
 	}
-	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName, Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
+	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName,
+		Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
 	if s.cmp == nil {
-		return nil, fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
+		return nil, fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+			base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
 	}
 	r.spaces[s.id] = s
 	return s, nil
@@ -139,11 +145,13 @@ func (r *repair) nameless(id base.KeyspaceID) *keyspace {
 	if s := r.spaces[id]; s != nil {
 		return s
 	}
-	s := &keyspace{id: id, names: manifest.KeyspaceNames{Name: fmt.Sprintf("keyspace-%d", id), Comparer: r.o.Comparer.Name}, cmp: r.o.Comparer}
+	s := &keyspace{id: id, names: manifest.KeyspaceNames{Name: fmt.Sprintf("keyspace-%d", id),
+		Comparer: r.o.Comparer.Name}, cmp: r.o.Comparer}
 	for i := 1; r.nameTaken(s.names.Name); i++ {
 		s.names.Name = fmt.Sprintf("keyspace-%d.%d", id, i)
 	}
-	r.report.drop(base.CurrentName, 0, 0, fmt.Sprintf("the name of keyspace %d is lost; it is called %q", id, s.names.Name))
+	r.report.drop(base.CurrentName, 0, 0,
+		fmt.Sprintf("the name of keyspace %d is lost; it is called %q", id, s.names.Name))
 	r.spaces[id] = s
 	return s
 }
@@ -199,10 +207,13 @@ func (s *keyspace) of(tables []*table) (mine []*table) {
 func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
 	cmp := r.comparer(comparer)
 	if cmp == nil {
-		return nil, fmt.Errorf("%w: %s has %q, which the options do not name", base.ErrComparerMismatch, t.name, comparer)
+		return nil, fmt.Errorf("%w: %s has %q, which the options do not name",
+			base.ErrComparerMismatch, t.name, comparer)
 	}
 	id := slices.Max(slices.Collect(maps.Keys(r.spaces))) + 1
-	s := &keyspace{id: max(id, r.maxSpace+1), names: manifest.KeyspaceNames{Name: fmt.Sprintf("ingested-%d", t.meta.Num), Comparer: comparer}, cmp: cmp}
+	s := &keyspace{id: max(id, r.maxSpace+1),
+		names: manifest.KeyspaceNames{Name: fmt.Sprintf("ingested-%d", t.meta.Num),
+			Comparer: comparer}, cmp: cmp}
 	r.spaces[s.id], r.maxSpace = s, s.id
 	return s, nil
 }

@@ -89,7 +89,8 @@ func (l *logFile) note(space *keyspace, seq base.SeqNum, _ base.Kind, _, _ []byt
 
 // readLog hands out the entries of the batches of a log that are whole, without those
 // that are in tables already or of keyspaces that were dropped.
-func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, off, n int64), use func(space *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error) error {
+func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, off, n int64),
+	use func(space *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error) error {
 	f, ok, err := r.open(l.name)
 	if !ok {
 		return err
@@ -125,7 +126,8 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 				return err
 			}
 			// The whole record: a batch takes effect as a whole or not at all.
-			drop(l.name, &base.Corruption{Offset: reader.Offset(), Length: int64(len(batch)), Kind: c.Kind, Reason: c.Reason}, 0, 0)
+			drop(l.name, &base.Corruption{Offset: reader.Offset(), Length: int64(len(batch)),
+				Kind: c.Kind, Reason: c.Reason}, 0, 0)
 			continue
 		}
 		it, seq := batchrepr.Read(batch), batchrepr.Seq(batch)
@@ -166,7 +168,8 @@ func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error
 		return err
 	}
 	for _, l := range logs {
-		err := r.readLog(l, ignore, func(s *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error {
+		err := r.readLog(l, ignore, func(s *keyspace, seq base.SeqNum, kind base.Kind, key,
+			value []byte) error {
 			if twice, err := stored.twice(s, l, kind, seq, key); twice || err != nil {
 				return err
 			}

@@ -141,7 +141,8 @@ func (r *repair) readManifest(name string) (*salvagedManifest, int64, error) {
 		err = e.Decode(rec, r.format)
 		if err == nil {
 			if e.HasComparer && e.Comparer != r.o.Comparer.Name {
-				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)
+				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q",
+					base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)
 			}
 			err = k.apply(&e)
 		}
@@ -183,8 +184,12 @@ func (k *salvagedManifest) apply(e *manifest.Edit) error {
 	}
 	for i, a := range e.Added {
 		_, have := files[a.Meta.Num]
-		moved := slices.ContainsFunc(rest.Deleted, func(d manifest.DeletedFile) bool { return d.Num == a.Meta.Num })
-		twice := slices.ContainsFunc(e.Added[:i], func(b manifest.AddedFile) bool { return b.Meta.Num == a.Meta.Num })
+		moved := slices.ContainsFunc(rest.Deleted, func(d manifest.DeletedFile) bool {
+			return d.Num == a.Meta.Num
+		})
+		twice := slices.ContainsFunc(e.Added[:i], func(b manifest.AddedFile) bool {
+			return b.Meta.Num == a.Meta.Num
+		})
 		if (!have || moved) && !twice {
 			rest.Added = append(rest.Added, a)
 		}

@@ -16,17 +16,19 @@ import (
 // says which logs a keyspace has flushed, and where there is none the tables do, see
 // sstable.Props.FirstLog. For entries of later logs, and of tables that do not say it:
 //
-//   - A table that has an entry of the key as new as the operand, or newer, came of a flush that had the operand.
-//   - A value with sequence number 0 is one that a compaction wrote. If the table records its first log, which is
-//     not behind the operand's, the value has not the operand. If the table is older than the log, by the
-//     numbers of their files, it has it neither. Otherwise nobody can tell: the operand is left out and reported, unless
-//     a put or delete before it in the logs hides the value. So no operand is ever applied twice.
+//   - A table that has an entry of the key as new as the operand, or newer, came of a flush that
+//     had the operand.
+//   - A value with sequence number 0 is one that a compaction wrote. If the table records its first
+//     log, which is not behind the operand's, the value has not the operand. If the table is older
+//     than the log, by the numbers of their files, it has it neither. Otherwise nobody can tell:
+//     the operand is left out and reported, unless a put or delete before it in the logs hides the
+//     value. So no operand is ever applied twice.
 type operands struct {
 	r      *repair
 	tables map[*keyspace][]*table
 	sets   map[*keyspace]*files.Set
-	// hidden has the keys of puts and deletes of logs, where there are tables with values that nobody can
-	// tell from an operand's.
+	// hidden has the keys of puts and deletes of logs, where there are tables with values that
+	// nobody can tell from an operand's.
 	hidden map[*keyspace]map[string]bool
 }
 
@@ -38,13 +40,15 @@ func (o *operands) of(s *keyspace, tables []*table) {
 	}
 }
 
-// unclear reports whether the table may have values of merges of which it does not say what they are made of.
+// unclear reports whether the table may have values of merges of which it does not say what they
+// are made of.
 func (t *table) unclear() bool {
 	return t.native && t.firstLog == 0 && t.minSeq == 0 && t.entries > 0
 }
 
 // twice reports whether an entry of a log is an operand that is, or may be, in a table.
-func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNum, key []byte) (bool, error) {
+func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNum,
+	key []byte) (bool, error) {
 	if kind != base.KindMerge {
 		if h := o.hidden[s]; h != nil && kind != base.KindRangeDelete {
 			h[string(key)] = true
@@ -53,7 +57,8 @@ func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNu
 	}
 	for _, t := range o.tables[s] {
 		maybe := t.unclear() && t.meta.Num > l.num && !o.hidden[s][string(key)]
-		if t.maxSeq < seq && !maybe || s.cmp.Cmp(key, t.meta.Smallest.User) < 0 || s.cmp.Cmp(key, t.meta.Largest.User) > 0 {
+		if t.maxSeq < seq && !maybe || s.cmp.Cmp(key, t.meta.Smallest.User) < 0 ||
+			s.cmp.Cmp(key, t.meta.Largest.User) > 0 {
 			continue
 		}
 		newest, found, err := o.newest(s, t, key)
@@ -63,8 +68,10 @@ func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNu
 		case found && newest >= seq:
 			return true, nil
 		case found && newest == 0 && maybe:
-			o.r.report.Dropped = append(o.r.report.Dropped, Drop{File: l.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
-				Reason: fmt.Sprintf("an operand (sequence number %d) that %s may have already is left out", seq, t.name)})
+			o.r.report.Dropped = append(o.r.report.Dropped,
+				Drop{File: l.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
+					Reason: fmt.Sprintf("an operand (sequence number %d) that %s may have "+
+						"already is left out", seq, t.name)})
 			return true, nil
 		}
 	}
@@ -72,10 +79,12 @@ func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNu
 }
 
 // newest returns the sequence number of the newest entry of key in a table.
-func (o *operands) newest(s *keyspace, t *table, key []byte) (seq base.SeqNum, found bool, err error) {
+func (o *operands) newest(s *keyspace, t *table,
+	key []byte) (seq base.SeqNum, found bool, err error) {
 	set := o.sets[s]
 	if set == nil {
-		set = files.New(files.Options{FS: o.r.o.FS, Dir: o.r.o.Dir, Format: o.r.format, Comparer: s.cmp, MaxDecoded: o.r.o.MaxDecoded})
+		set = files.New(files.Options{FS: o.r.o.FS, Dir: o.r.o.Dir, Format: o.r.format,
+			Comparer: s.cmp, MaxDecoded: o.r.o.MaxDecoded})
 		o.sets[s] = set
 	}
 	reader, err := set.Reader(t.meta)

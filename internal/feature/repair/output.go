@@ -38,8 +38,9 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	newKey := !o.any || o.space.cmp.Cmp(key, o.key) != 0
 	if !newKey && t == o.trailer {
 		if !bytes.Equal(value, o.value) {
-			o.r.report.Dropped = append(o.r.report.Dropped, Drop{File: o.t.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
-				Reason: fmt.Sprintf("a second value with sequence number %d", t.Seq())})
+			o.r.report.Dropped = append(o.r.report.Dropped,
+				Drop{File: o.t.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
+					Reason: fmt.Sprintf("a second value with sequence number %d", t.Seq())})
 		}
 		return nil
 	}
@@ -74,7 +75,9 @@ func (o *output) begin() error {
 	tables.Comparer, tables.Format, tables.FileNum = o.space.cmp, o.r.format, num
 	tables.Keyspace, tables.KeyspaceName = o.space.id, o.space.names.Name
 	o.w = files.NewTableWriter(f, tables)
-	o.t = &table{name: name, space: o.space, meta: &manifest.FileMeta{Num: num, Naming: naming(name), Comparer: o.space.cmp}, level: o.level, made: true}
+	o.t = &table{name: name, space: o.space,
+		meta:  &manifest.FileMeta{Num: num, Naming: naming(name), Comparer: o.space.cmp},
+		level: o.level, made: true}
 	return nil
 }
 
@@ -91,7 +94,8 @@ func (o *output) finishTable(border []byte) error {
 	if err = errors.Join(err, o.close()); err != nil {
 		return fmt.Errorf("writing %s: %w", o.t.name, err)
 	}
-	o.t.meta.Size, o.t.meta.Smallest, o.t.meta.Largest = meta.Size, meta.Smallest.Clone(), meta.Largest.Clone()
+	o.t.meta.Size, o.t.meta.Smallest, o.t.meta.Largest =
+		meta.Size, meta.Smallest.Clone(), meta.Largest.Clone()
 	o.t.meta.Facts = compact.FactsOf(meta, o.t.entries, true) // versions are kept
 	o.done = append(o.done, o.t)
 	return nil

@@ -16,7 +16,8 @@ func (t *table) noteRangeDels(c *base.Comparer, list *rangedel.List) {
 	}
 	first, m := frags[0], t.meta
 	start, limit := list.Ends()
-	small := base.InternalKey{User: bytes.Clone(start), Trailer: base.MakeTrailer(first.Seqs[0], base.KindRangeDelete)}
+	small := base.InternalKey{User: bytes.Clone(start), Trailer: base.MakeTrailer(first.Seqs[0],
+		base.KindRangeDelete)}
 	large := base.InternalKey{User: bytes.Clone(limit), Trailer: base.RangeDelEnd}
 	if t.entries == 0 {
 		t.minSeq, m.Smallest, m.Largest = first.Seqs[0], small, large
@@ -40,7 +41,8 @@ type rangeDels struct {
 
 // addRangeDel takes a range tombstone that was found.
 func (o *output) addRangeDel(start, limit []byte, seq base.SeqNum) {
-	one := rangedel.NewestOf(o.space.cmp, []rangedel.Tombstone{{Start: start, Limit: limit, Seq: seq}})
+	one := rangedel.NewestOf(o.space.cmp,
+		[]rangedel.Tombstone{{Start: start, Limit: limit, Seq: seq}})
 	o.dels.lists = append(o.dels.lists, one)
 }
 
@@ -61,7 +63,8 @@ func (o *output) writeRangeDels(border []byte) error {
 	o.dels.cut = append([]byte{}, border...)
 	for _, f := range list.Fragments() {
 		for _, s := range f.Seqs {
-			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw, f.Limit); err != nil {
+			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw,
+				f.Limit); err != nil {
 				return err
 			}
 		}

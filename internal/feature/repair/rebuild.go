@@ -34,7 +34,8 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	}
 	levels := make(map[*keyspace]bool)
 	var merged []*table
-	stored := operands{r: r, tables: make(map[*keyspace][]*table), sets: make(map[*keyspace]*files.Set), hidden: make(map[*keyspace]map[string]bool)}
+	stored := operands{r: r, tables: make(map[*keyspace][]*table),
+		sets: make(map[*keyspace]*files.Set), hidden: make(map[*keyspace]map[string]bool)}
 	for _, s := range r.sorted() {
 		mine := s.of(kept)
 		levels[s] = r.known.levels && s.inOrder(tables, logs)
@@ -108,7 +109,8 @@ func byLevel(tables []*table) (levels [manifest.NumLevels][]*manifest.FileMeta) 
 // state is the database of these tables.
 func (r *repair) state(tables []*table) *manifest.State {
 	k := &r.known.st
-	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true, LevelDBBelow: k.LevelDBBelow, MaxKeyspace: k.MaxKeyspace, Clock: k.Clock}
+	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true,
+		LevelDBBelow: k.LevelDBBelow, MaxKeyspace: k.MaxKeyspace, Clock: k.Clock}
 	if k.NextFile < maxNum {
 		r.next = max(r.next, k.NextFile)
 	}
@@ -117,8 +119,9 @@ func (r *repair) state(tables []*table) *manifest.State {
 	st.NextFile, st.HasNextFile = r.next, true
 	st.Others = make(map[base.KeyspaceID]*manifest.KeyspaceState)
 	for _, s := range r.sorted() {
-		part := manifest.KeyspaceState{ID: s.id, Name: s.names.Name, Comparer: s.names.Comparer, HasComparer: true,
-			Pointers: s.pointers, Files: make(map[uint64]manifest.AddedFile)}
+		part := manifest.KeyspaceState{ID: s.id, Name: s.names.Name, Comparer: s.names.Comparer,
+			HasComparer: true,
+			Pointers:    s.pointers, Files: make(map[uint64]manifest.AddedFile)}
 		if r.format == base.Native {
 			part.FirstLog = st.LogNum
 		}
@@ -163,7 +166,8 @@ func (r *repair) flatten(s *keyspace, tables []*table) ([]*table, error) {
 func (r *repair) mergeOverlaps(s *keyspace, tables []*table, level int) ([]*table, error) {
 	c := s.cmp
 	slices.SortStableFunc(tables, func(a, b *table) int {
-		return c.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer, b.meta.Smallest.User, b.meta.Smallest.Trailer)
+		return c.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer,
+			b.meta.Smallest.User, b.meta.Smallest.Trailer)
 	})
 	var out []*table
 	for len(tables) > 0 {
@@ -192,7 +196,8 @@ func (r *repair) mergeOverlaps(s *keyspace, tables []*table, level int) ([]*tabl
 // merge writes the entries of all tables to new ones, every version of every
 // key.
 func (r *repair) merge(s *keyspace, tables []*table, level int) ([]*table, error) {
-	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: s.cmp, MaxDecoded: r.o.MaxDecoded})
+	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: s.cmp,
+		MaxDecoded: r.o.MaxDecoded})
 	o := output{r: r, space: s, level: level}
 	merged, err := func() (merged []*table, err error) {
 		defer func() { err = errors.Join(err, o.close(), set.Close()) }()

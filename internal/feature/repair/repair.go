@@ -62,7 +62,8 @@ type repair struct {
 // base.ErrNotADatabase when it is another engine's; base.ErrComparerMismatch.
 func Run(o Options) (*Report, error) {
 	if o.FS == nil || o.Comparer == nil || o.Tables.Comparer == nil {
-		return nil, fmt.Errorf("%w: repair needs a file system, a comparer and table options", base.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: repair needs a file system, a comparer and table options",
+			base.ErrInvalidArgument)
 	}
 	if o.FileSize == 0 {
 		o.FileSize = 64 << 20
@@ -100,7 +101,8 @@ func (r *repair) run() error {
 	info, err := r.o.FS.Stat(r.path(LostDir))
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%w: %s is not a directory; move it away", base.ErrInvalidArgument, r.path(LostDir))
+		return fmt.Errorf("%w: %s is not a directory; move it away", base.ErrInvalidArgument,
+			r.path(LostDir))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -207,7 +209,8 @@ func (r *repair) open(name string) (f vfs.ReadFile, ok bool, err error) {
 
 // healthy reports whether the directory can be left as it is.
 func (r *repair) healthy(tables []*table) (bool, error) {
-	if len(r.report.Dropped) > 0 || !r.known.levels || r.current == "" || r.current != r.known.from {
+	if len(r.report.Dropped) > 0 || !r.known.levels || r.current == "" ||
+		r.current != r.known.from {
 		return false, nil
 	}
 	for _, t := range tables {
@@ -279,7 +282,8 @@ func (r *repair) makeLog(num uint64) error {
 }
 
 func (r *repair) manifestOptions() manifest.Options {
-	return manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: r.o.Comparer, Comparers: r.comparer}
+	return manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: r.o.Comparer,
+		Comparers: r.comparer}
 }
 
 // setAside moves what the new MANIFEST does not need into LostDir: old

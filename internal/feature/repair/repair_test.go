@@ -27,11 +27,13 @@ import (
 const dir = "db"
 
 func tableOptions() sstable.WriterOptions {
-	return sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 200, RestartInterval: 4, Compression: sstable.Snappy, BloomBits: 10}
+	return sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 200, RestartInterval: 4,
+		Compression: sstable.Snappy, BloomBits: 10}
 }
 
 func repairOptions(fsys vfs.FS) Options {
-	return Options{FS: fsys, Dir: dir, Comparer: base.Bytewise, Tables: tableOptions(), FileSize: 2000, WriteBuffer: 64 << 10}
+	return Options{FS: fsys, Dir: dir, Comparer: base.Bytewise, Tables: tableOptions(),
+		FileSize: 2000, WriteBuffer: 64 << 10}
 }
 
 // entry is an internal entry of the history.
@@ -69,8 +71,9 @@ func check(t testing.TB, err error) {
 }
 
 func newBuilder(t testing.TB, seed uint64) *builder {
-	b := &builder{t: t, m: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)), history: map[string]map[base.Trailer]string{},
-		latest: map[string]entry{}, data: map[uint64][]entry{}}
+	b := &builder{t: t, m: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)),
+		history: map[string]map[base.Trailer]string{},
+		latest:  map[string]entry{}, data: map[uint64][]entry{}}
 	check(t, b.m.MkdirAll(dir))
 	var err error
 	b.set, err = manifest.New(manifest.Options{FS: b.m, Dir: dir, Comparer: base.Bytewise})
@@ -96,13 +99,16 @@ func (b *builder) batch() {
 	first := b.seq + 1
 	for range b.rng.IntN(4) + 1 {
 		b.seq++
-		e := entry{key: fmt.Sprintf("key%03d", b.rng.IntN(80)), tr: base.MakeTrailer(b.seq, base.KindSet)}
+		e := entry{key: fmt.Sprintf("key%03d", b.rng.IntN(80)),
+			tr: base.MakeTrailer(b.seq, base.KindSet)}
 		if b.rng.IntN(4) == 0 {
 			e.tr = base.MakeTrailer(b.seq, base.KindDelete)
-			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete, []byte(e.key), nil)
+			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete, []byte(e.key),
+				nil)
 		} else {
 			e.value = fmt.Sprintf("value%d-%s", b.seq, strings.Repeat("x", b.rng.IntN(30)))
-			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(e.key), []byte(e.value))
+			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(e.key),
+				[]byte(e.value))
 		}
 		b.pending = append(b.pending, e)
 		b.latest[e.key] = e
@@ -131,7 +137,8 @@ func writeTable(t testing.TB, m *vfs.Mem, num uint64, entries []entry) *manifest
 	}
 	meta, err := w.Finish()
 	check(t, errors.Join(err, w.Close()))
-	return &manifest.FileMeta{Num: num, Size: meta.Size, Smallest: meta.Smallest.Clone(), Largest: meta.Largest.Clone()}
+	return &manifest.FileMeta{Num: num, Size: meta.Size, Smallest: meta.Smallest.Clone(),
+		Largest: meta.Largest.Clone()}
 }
 
 func (b *builder) apply(e *manifest.Edit) {
@@ -260,7 +267,8 @@ func dump(t testing.TB, m *vfs.Mem) map[string]entry {
 				got[k] = en
 			}
 			if en.tr > got[k].tr {
-				t.Errorf("%s: an entry with sequence %d hides one with %d", k, got[k].tr.Seq(), en.tr.Seq())
+				t.Errorf("%s: an entry with sequence %d hides one with %d", k, got[k].tr.Seq(),
+					en.tr.Seq())
 			}
 		}
 	}
@@ -362,7 +370,8 @@ func (b *builder) checkRepaired(m *vfs.Mem, before map[string]string, rep *Repor
 	}
 	snapshot := tree(t, m, dir)
 	again, err := Run(repairOptions(m))
-	if err != nil || again.Changed() || len(again.Dropped)+len(again.SetAside)+len(again.Rewritten) > 0 {
+	if err != nil || again.Changed() ||
+		len(again.Dropped)+len(again.SetAside)+len(again.Rewritten) > 0 {
 		t.Errorf("second repair: %+v, %v", again, err)
 	}
 	for name, data := range tree(t, m, dir) {
@@ -399,7 +408,9 @@ func TestLostNames(t *testing.T) {
 		damage  func(m *vfs.Mem, name string, data string) (string, bool) // new contents, keep
 		verdict verdict
 	}{
-		{"CURRENT missing", func(_ *vfs.Mem, n, d string) (string, bool) { return d, !has("CURRENT")(n) }, verdict{}},
+		{"CURRENT missing", func(_ *vfs.Mem, n, d string) (string, bool) {
+			return d, !has("CURRENT")(n)
+		}, verdict{}},
 		{"CURRENT damaged", func(_ *vfs.Mem, n, d string) (string, bool) {
 			if has("CURRENT")(n) {
 				return "MANIFEST-../x\n", true
@@ -412,8 +423,12 @@ func TestLostNames(t *testing.T) {
 			}
 			return d, true
 		}, verdict{revived: true}}, // the newest MANIFEST left may be an old one
-		{"MANIFEST missing", func(_ *vfs.Mem, n, d string) (string, bool) { return d, !has("MANIFEST")(n) }, verdict{revived: true}},
-		{"both missing", func(_ *vfs.Mem, n, d string) (string, bool) { return d, !has("MANIFEST")(n) && !has("CURRENT")(n) }, verdict{revived: true}},
+		{"MANIFEST missing", func(_ *vfs.Mem, n, d string) (string, bool) {
+			return d, !has("MANIFEST")(n)
+		}, verdict{revived: true}},
+		{"both missing", func(_ *vfs.Mem, n, d string) (string, bool) {
+			return d, !has("MANIFEST")(n) && !has("CURRENT")(n)
+		}, verdict{revived: true}},
 		{"MANIFEST empty", func(_ *vfs.Mem, n, d string) (string, bool) {
 			if has("MANIFEST")(n) {
 				return "", true
@@ -442,7 +457,10 @@ func TestLostNames(t *testing.T) {
 			if len(rep.Dropped) == 0 || !rep.Changed() {
 				t.Errorf("%s: %+v", tc.name, rep)
 			}
-			t.Run(tc.name, func(t *testing.T) { b.t = t; b.checkRepaired(b.m, before, rep, tc.verdict) })
+			t.Run(tc.name, func(t *testing.T) {
+				b.t = t
+				b.checkRepaired(b.m, before, rep, tc.verdict)
+			})
 		}
 	}
 }
@@ -599,9 +617,11 @@ func TestDeletedStaysDeleted(t *testing.T) {
 			b.history[key][e.tr] = value
 			repr := batchrepr.Init(nil)
 			if kind == base.KindSet {
-				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(key), []byte(value))
+				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(key),
+					[]byte(value))
 			} else {
-				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete, []byte(key), nil)
+				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete,
+					[]byte(key), nil)
 			}
 			batchrepr.SetSeq(repr, b.seq)
 			check(t, b.log.Append(repr))
@@ -646,7 +666,8 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		rep, err := Run(repairOptions(b.m))
 		check(t, err)
 		got := dump(t, b.m)
-		if _, ok := got["gone"]; ok || got["kept"].value != "new" || got["fresh"].value != "x" || rep.LevelsLost || !rep.Changed() {
+		if _, ok := got["gone"]; ok || got["kept"].value != "new" || got["fresh"].value != "x" ||
+			rep.LevelsLost || !rep.Changed() {
 			t.Errorf("%s: %v\n%+v", damage, got, rep)
 		}
 	}
@@ -772,7 +793,8 @@ func TestCrashes(t *testing.T) {
 		var crashed []*vfs.Mem
 		_, err := Run(repairOptions(vfs.NewFault(m, func(vfs.Op) vfs.Outcome {
 			if n++; n == at+1 {
-				crashed = append(crashed, m.CrashClone(vfs.DropAll()), m.CrashClone(vfs.KeepAll()), m.CrashClone(vfs.RandomBlocks(rng)))
+				crashed = append(crashed, m.CrashClone(vfs.DropAll()), m.CrashClone(vfs.KeepAll()),
+					m.CrashClone(vfs.RandomBlocks(rng)))
 			}
 			if n > at {
 				return vfs.Outcome{Err: syscall.EIO}

@@ -58,7 +58,8 @@ func (r *repair) checkTables() ([]*table, error) {
 			r.aside[name] = true
 			continue
 		}
-		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)}, level: f.Level, space: f.space}
+		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)},
+			level: f.Level, space: f.space}
 		if !live {
 			var err error
 			if t.space, err = r.spaceOfTable(t); err != nil {
@@ -112,7 +113,8 @@ func (r *repair) reportMissing(found map[uint64]*table) {
 	}
 	for _, num := range slices.Sorted(maps.Keys(r.live)) {
 		if m := r.live[num].Meta; found[num] == nil {
-			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size), Reason: reason,
+			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size),
+				Reason:   reason,
 				Smallest: m.Smallest.User, Largest: m.Largest.User})
 		}
 	}
@@ -123,8 +125,10 @@ func disagreement(c *base.Comparer, found, said *manifest.FileMeta) string {
 	if found.Size != said.Size {
 		return fmt.Sprintf("it has %d bytes, the MANIFEST says %d", found.Size, said.Size)
 	}
-	if c.CompareInternal(found.Smallest.User, found.Smallest.Trailer, said.Smallest.User, said.Smallest.Trailer) < 0 ||
-		c.CompareInternal(found.Largest.User, found.Largest.Trailer, said.Largest.User, said.Largest.Trailer) > 0 {
+	if c.CompareInternal(found.Smallest.User, found.Smallest.Trailer, said.Smallest.User,
+		said.Smallest.Trailer) < 0 ||
+		c.CompareInternal(found.Largest.User, found.Largest.Trailer, said.Largest.User,
+			said.Largest.Trailer) > 0 {
 		return "it has keys outside of what the MANIFEST says"
 	}
 	return ""
@@ -144,7 +148,8 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 		if p := reader.Props(); p.Format == base.Native.String() {
 			t.native, t.firstLog = true, p.FirstLog
 			f := &t.meta.Facts // of a table that the MANIFEST does not name
-			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry = base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
+			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry =
+				base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
 			if p.Outside && f.GlobalSeq == 0 {
 				f.GlobalSeq = r.maxSeq + 1
 			}
@@ -201,7 +206,8 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 
 // tableOptions are for a pass over a table, past any cache.
 func (r *repair) tableOptions(t *table) files.TableOptions {
-	return files.TableOptions{Name: t.name, Comparer: t.space.cmp, MaxDecoded: r.o.MaxDecoded, FileNum: t.meta.Num}
+	return files.TableOptions{Name: t.name, Comparer: t.space.cmp, MaxDecoded: r.o.MaxDecoded,
+		FileNum: t.meta.Num}
 }
 
 // salvageTable writes the readable entries of a damaged table to new ones.
@@ -219,10 +225,12 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 		}
 		return out.add(key, tr, codec, value)
 	}
-	err = files.SalvageTable(f, r.tableOptions(t), sstable.Salvage{Add: add, Lost: func(l sstable.Lost) {
-		r.report.Dropped = append(r.report.Dropped, Drop{File: t.name, Offset: l.Offset, Length: l.Length,
-			Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
-	}})
+	err = files.SalvageTable(f, r.tableOptions(t),
+		sstable.Salvage{Add: add, Lost: func(l sstable.Lost) {
+			r.report.Dropped = append(r.report.Dropped,
+				Drop{File: t.name, Offset: l.Offset, Length: l.Length,
+					Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
+		}})
 	tables, err := out.finish(err)
 	if err != nil {
 		return nil, fmt.Errorf("salvaging %s: %w", t.name, err)

@@ -62,11 +62,13 @@ func (d *Decoder) begin() error {
 		return err
 	}
 	if string(start[:len(magic)]) != magic {
-		return d.corrupt(0, base.Corruptf("dump", "this is not a dump: it does not begin with %q", magic))
+		return d.corrupt(0, base.Corruptf("dump", "this is not a dump: it does not begin with %q",
+			magic))
 	}
 	switch v := binary.LittleEndian.Uint32(start[len(magic):]); {
 	case v > version:
-		return fmt.Errorf("%w: the dump has version %d of the format, known is %d", base.ErrNewerFormat, v, version)
+		return fmt.Errorf("%w: the dump has version %d of the format, known is %d",
+			base.ErrNewerFormat, v, version)
 	case v < version:
 		return d.corrupt(0, base.Corruptf("dump", "version %d of the format", v))
 	}
@@ -120,7 +122,8 @@ func (d *Decoder) frame() (f frame, payload []byte, err error) {
 	d.raw = d.raw[:0]
 	for len(d.raw) < stored {
 		n := len(d.raw)
-		d.raw = slices.Grow(d.raw, min(stored-n, max(readStep, n)))[:n+min(stored-n, max(readStep, n))]
+		d.raw = slices.Grow(d.raw, min(stored-n, max(readStep, n)))[:n+min(stored-n,
+			max(readStep, n))]
 		if err = d.read(d.raw[n:]); err != nil {
 			return f, nil, err
 		}
@@ -131,7 +134,9 @@ func (d *Decoder) frame() (f frame, payload []byte, err error) {
 	}
 	s := sum(d.at.sum, head, d.raw)
 	if s != binary.LittleEndian.Uint64(tail) {
-		return f, nil, d.corrupt(d.at.offset, base.Corruptf("dump frame", "the checksum of it and what is before is wrong"))
+		return f, nil,
+			d.corrupt(d.at.offset,
+				base.Corruptf("dump frame", "the checksum of it and what is before is wrong"))
 	}
 	payload = d.raw
 	if f.codec != block.None {
@@ -148,7 +153,8 @@ func (d *Decoder) frame() (f frame, payload []byte, err error) {
 const zstdMagic = "\x28\xb5\x2f\xfd"
 
 func (d *Decoder) unpack(f frame) ([]byte, error) {
-	if f.codec == block.Zstd && (len(d.raw) < len(zstdMagic) || string(d.raw[:len(zstdMagic)]) != zstdMagic) {
+	if f.codec == block.Zstd &&
+		(len(d.raw) < len(zstdMagic) || string(d.raw[:len(zstdMagic)]) != zstdMagic) {
 		return nil, d.corrupt(d.at.offset, base.Corruptf("dump block", "is not zstd's"))
 	}
 	payload, err := block.Decompress(&d.buf, d.raw, f.codec, int64(f.decoded))
@@ -156,13 +162,16 @@ func (d *Decoder) unpack(f frame) ([]byte, error) {
 		return nil, d.corrupt(d.at.offset, err)
 	}
 	if len(payload) != int(f.decoded) {
-		return nil, d.corrupt(d.at.offset, base.Corruptf("dump block", "decompresses to %d bytes instead of %d", len(payload), f.decoded))
+		return nil,
+			d.corrupt(d.at.offset,
+				base.Corruptf("dump block", "decompresses to %d bytes instead of %d", len(payload),
+					f.decoded))
 	}
 	return payload, nil
 }
 
-// Next reads a block and hands its entries, of the keyspace that it returns, to take. It reports false
-// at the end record. After an error of take the Decoder is of no use.
+// Next reads a block and hands its entries, of the keyspace that it returns, to take. It reports
+// false at the end record. After an error of take the Decoder is of no use.
 func (d *Decoder) Next(take func(space int, e Entry) error) (more bool, err error) {
 	before := d.at.clone()
 	f, payload, err := d.frame()
@@ -174,7 +183,8 @@ func (d *Decoder) Next(take func(space int, e Entry) error) (more bool, err erro
 	case f.kind != blockFrame:
 		err = base.Corruptf("dump frame", "a second header")
 	case int64(f.space) >= int64(len(d.Header.Spaces)) || int(f.space) < d.space:
-		err = base.Corruptf("dump block", "it is of keyspace %d, after %d of %d", f.space, d.space, len(d.Header.Spaces))
+		err = base.Corruptf("dump block", "it is of keyspace %d, after %d of %d", f.space, d.space,
+			len(d.Header.Spaces))
 	default:
 		err = d.entries(f, payload, take)
 	}
@@ -231,14 +241,17 @@ func (d *Decoder) skip(to point) error {
 	for d.at.offset < to.offset {
 		more, err := d.Next(nothing)
 		if err == nil && !more {
-			err = d.corrupt(d.at.offset, base.Corruptf("dump", "it ends before the place where its load was interrupted"))
+			err = d.corrupt(d.at.offset,
+				base.Corruptf("dump", "it ends before the place where its load was interrupted"))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if d.at.offset != to.offset || d.at.sum != to.sum {
-		return d.corrupt(d.at.offset, base.Corruptf("dump", "it is not the one whose load was interrupted: a block has another length or checksum"))
+		return d.corrupt(d.at.offset,
+			base.Corruptf("dump", "it is not the one whose load was interrupted: a block has "+
+				"another length or checksum"))
 	}
 	more, err := d.Next(nothing)
 	if err == nil && !more {

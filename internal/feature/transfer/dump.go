@@ -69,7 +69,9 @@ func Dump(ctx context.Context, db *store.DB, w io.Writer, o DumpOptions) (s Summ
 	}
 	f, ok := w.(File)
 	if !ok {
-		return s, fmt.Errorf("%w: a dump is continued in a file, which can be read, sought and truncated", base.ErrInvalidArgument)
+		return s,
+			fmt.Errorf("%w: a dump is continued in a file, which can be read, sought and truncated",
+				base.ErrInvalidArgument)
 	}
 	c := continuation{ctx: ctx, st: st, f: f, e: e}
 	err = c.run()
@@ -138,16 +140,20 @@ func (c *continuation) run() error {
 	return c.st.copyBehind(c.ctx, after, c.e)
 }
 
-var errOtherState = fmt.Errorf("%w: the database is not in the state of the dump any more, so the dump cannot be continued", base.ErrInvalidArgument)
+var errOtherState = fmt.Errorf("%w: the database is not in the state of the dump any more, so "+
+	"the dump cannot be continued", base.ErrInvalidArgument)
 
 // sameState compares the state with that of the dump, as far as the header says.
 func (c *continuation) sameState(h *Header) error {
 	spaces := headerSpaces(c.st.Spaces())
-	same := func(a, b HeaderSpace) bool { // values that expire are no writes, and those that did may have gone
-		return a.Name == b.Name && a.Comparer == b.Comparer && a.MergeOperator == b.MergeOperator && (a.Expires || !b.Expires)
+	// values that expire are no writes, and those that did may have gone
+	same := func(a, b HeaderSpace) bool {
+		return a.Name == b.Name && a.Comparer == b.Comparer && a.MergeOperator == b.MergeOperator &&
+			(a.Expires || !b.Expires)
 	}
 	if h.Seq != c.e.header.Seq || !slices.EqualFunc(h.Spaces, spaces, same) {
-		return fmt.Errorf("%w: that was at sequence number %d, this is at %d", errOtherState, h.Seq, c.e.header.Seq)
+		return fmt.Errorf("%w: that was at sequence number %d, this is at %d", errOtherState, h.Seq,
+			c.e.header.Seq)
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ type Encoder struct {
 // NewEncoder makes an Encoder. Its header gets the keyspaces of Begin.
 func NewEncoder(w io.Writer, o DumpOptions, h Header, progress func(*Encoder)) (*Encoder, error) {
 	codec, err := block.NewCompressor(o.Codec, zstdLevel)
-	return &Encoder{w: w, codec: codec, blockBytes: o.BlockBytes, header: h, progress: progress}, err
+	return &Encoder{w: w, codec: codec, blockBytes: o.BlockBytes, header: h, progress: progress},
+		err
 }
 
 // Begin writes the header.
@@ -47,7 +48,8 @@ func (e *Encoder) Begin(spaces []Space) error {
 	e.counts.Entries = make([]uint64, len(spaces))
 	payload := e.header.append(nil)
 	if len(payload) > maxPayload {
-		return fmt.Errorf("%w: the names of %d keyspaces have %d bytes", base.ErrTooLarge, len(spaces), len(payload))
+		return fmt.Errorf("%w: the names of %d keyspaces have %d bytes", base.ErrTooLarge,
+			len(spaces), len(payload))
 	}
 	start := binary.LittleEndian.AppendUint32([]byte(magic), version)
 	if err := e.write(start); err != nil {
@@ -95,7 +97,8 @@ func (e *Encoder) flush() error {
 	}
 	stored, codec := e.codec.Compress(e.packed, e.payload)
 	e.counts.Blocks++
-	err := e.frame(frame{kind: blockFrame, codec: codec, space: uint32(e.space), entries: e.entries}, e.payload, stored)
+	err := e.frame(frame{kind: blockFrame, codec: codec, space: uint32(e.space),
+		entries: e.entries}, e.payload, stored)
 	if e.payload, e.entries = e.payload[:0], 0; cap(e.payload) > keptBuffer {
 		e.payload, e.packed = nil, nil
 	}

@@ -14,7 +14,8 @@ import (
 
 // Export copies the database in dir into a new one in the directory to; see lsm.Export. src and
 // dst say how the two are opened.
-func Export(ctx context.Context, dir, to string, src, dst store.Options, progress func(written, of uint64)) error {
+func Export(ctx context.Context, dir, to string, src, dst store.Options,
+	progress func(written, of uint64)) error {
 	dir, err := vfs.Absolute(src.FS, dir)
 	if err != nil {
 		return err
@@ -109,10 +110,15 @@ func checkExport(db *store.DB, format base.Format) (bytes uint64, err error) {
 	for _, k := range db.Manifest.Keyspaces() {
 		if format == base.LevelDB {
 			if k.ID != base.DefaultKeyspace {
-				return 0, fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q", base.ErrInvalidArgument, k.Name)
+				return 0,
+					fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q",
+						base.ErrInvalidArgument, k.Name)
 			}
 			if db.Default.Tree.Expires() {
-				return 0, fmt.Errorf("%w: values of the database expire, and in LevelDB's format they would stay: put them again without a time to live, or wait until they have expired; then call CompactRange", base.ErrInvalidArgument)
+				return 0,
+					fmt.Errorf("%w: values of the database expire, and in LevelDB's format they "+
+						"would stay: put them again without a time to live, or wait until they "+
+						"have expired; then call CompactRange", base.ErrInvalidArgument)
 			}
 		}
 		n, err := checkExportIn(db, k.ID, format)
@@ -132,7 +138,9 @@ func checkExportIn(db *store.DB, id base.KeyspaceID, format base.Format) (bytes 
 		for _, f := range v.Levels[level].Files {
 			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
 				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
-					return 0, fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does not have", base.ErrInvalidArgument, f.Name(), kind)
+					return 0,
+						fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does "+
+							"not have", base.ErrInvalidArgument, f.Name(), kind)
 				}
 			}
 		}

@@ -14,7 +14,8 @@ import (
 // The format of a dump is docs/format-dump.md: magic, version, and frames: the header, blocks of
 // entries and the end record.
 
-// magic is what a dump begins with. A transfer that changes line ends or cuts the highest bits damages it.
+// magic is what a dump begins with. A transfer that changes line ends or cuts the highest bits
+// damages it.
 const magic = "\x89LOAMD\r\n"
 
 // version is the version of the format, which stands behind magic as four bytes.
@@ -68,21 +69,25 @@ func parseFrame(b []byte) (f frame, err error) {
 		return f, base.Corruptf("dump frame", "its checksum is wrong")
 	}
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
-	f = frame{kind: b[0], codec: block.Codec(b[1]), stored: at(4), decoded: at(8), space: at(12), entries: at(16)}
+	f = frame{kind: b[0], codec: block.Codec(b[1]), stored: at(4), decoded: at(8), space: at(12),
+		entries: at(16)}
 	switch {
 	case b[2] != 0 || b[3] != 0:
 		err = base.Corruptf("dump frame", "bytes that are always 0 are not")
 	case f.kind != headerFrame && f.kind != blockFrame && f.kind != endFrame:
 		err = base.Corruptf("dump frame", "unknown type %d", f.kind)
 	case f.codec > block.Zstd || f.codec != block.None && f.kind != blockFrame:
-		err = base.Corruptf("dump frame", "unknown compression %d of a frame of type %c", f.codec, f.kind)
+		err = base.Corruptf("dump frame", "unknown compression %d of a frame of type %c", f.codec,
+			f.kind)
 	case f.kind != blockFrame && (f.space != 0 || f.entries != 0):
 		err = base.Corruptf("dump frame", "a frame of type %c has a keyspace or entries", f.kind)
 	case f.kind == blockFrame && (f.entries == 0 || f.entries > f.decoded/2):
 		err = base.Corruptf("dump frame", "%d entries in %d bytes", f.entries, f.decoded)
-	case f.codec == block.None && f.stored != f.decoded, f.codec != block.None && f.stored >= f.decoded:
+	case f.codec == block.None && f.stored != f.decoded, f.codec != block.None &&
+		f.stored >= f.decoded:
 		err = base.Corruptf("dump frame", "%d bytes are stored as %d", f.decoded, f.stored)
-	case f.decoded > maxPayload && (f.kind != blockFrame || f.codec != block.None || f.entries != 1):
+	case f.decoded > maxPayload && (f.kind != blockFrame || f.codec != block.None ||
+		f.entries != 1):
 		err = base.Corruptf("dump frame", "a payload of %d bytes", f.decoded)
 	}
 	return f, err
@@ -141,13 +146,15 @@ func (h *Header) parse(b []byte) error {
 	}
 	seen := map[string]bool{}
 	for range n {
-		s := HeaderSpace{Name: string(c.bytes(-1)), Comparer: string(c.bytes(-1)), MergeOperator: string(c.bytes(-1))}
+		s := HeaderSpace{Name: string(c.bytes(-1)), Comparer: string(c.bytes(-1)),
+			MergeOperator: string(c.bytes(-1))}
 		flags := c.bytes(1)
 		if c.bad {
 			break
 		}
 		if seen[s.Name] || flags[0] > 1 {
-			return base.Corruptf("dump header", "keyspace %.300q is there twice, or has unknown flags %d", s.Name, flags[0])
+			return base.Corruptf("dump header", "keyspace %.300q is there twice, or has unknown "+
+				"flags %d", s.Name, flags[0])
 		}
 		seen[s.Name] = true
 		s.Expires = flags[0] == 1

@@ -18,13 +18,16 @@ import (
 func encoded(t testing.TB, codec block.Codec, blockBytes int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	e, err := NewEncoder(&b, DumpOptions{Codec: codec, BlockBytes: blockBytes}, Header{Created: 1700000000, Seq: 77}, func(*Encoder) {})
+	e, err := NewEncoder(&b, DumpOptions{Codec: codec, BlockBytes: blockBytes},
+		Header{Created: 1700000000, Seq: 77}, func(*Encoder) {})
 	if err == nil {
-		err = e.Begin([]Space{{Name: "default", Comparer: base.Bytewise}, {Name: "users", Comparer: base.Bytewise, Expires: true}})
+		err = e.Begin([]Space{{Name: "default", Comparer: base.Bytewise},
+			{Name: "users", Comparer: base.Bytewise, Expires: true}})
 	}
 	for i := range 40 {
 		if err == nil {
-			err = e.Put(i/20, fmt.Appendf(nil, "key%03d", i), bytes.Repeat([]byte("v"), i), uint64(i/30*1700000000))
+			err = e.Put(i/20, fmt.Appendf(nil, "key%03d", i), bytes.Repeat([]byte("v"), i),
+				uint64(i/30*1700000000))
 		}
 	}
 	if err == nil {
@@ -58,7 +61,8 @@ func seal(b []byte) []byte {
 	return b
 }
 
-// FuzzDump reads dumps whose checksums are right. What one says is written again, and says the same.
+// FuzzDump reads dumps whose checksums are right. What one says is written again, and says the
+// same.
 func FuzzDump(f *testing.F) {
 	for codec := block.None; codec <= block.Zstd; codec++ {
 		b := encoded(f, codec, 100)
@@ -70,7 +74,8 @@ func FuzzDump(f *testing.F) {
 		change(b)
 		f.Add(b)
 	}
-	first := preambleLen + frameLen + int(binary.LittleEndian.Uint32(encoded(f, block.Snappy, 1)[preambleLen+4:])) + sumLen
+	first := preambleLen + frameLen +
+		int(binary.LittleEndian.Uint32(encoded(f, block.Snappy, 1)[preambleLen+4:])) + sumLen
 	for _, at := range []int{preambleLen, first} {
 		for field := 0; field < 20; field += 4 {
 			hostile(func(b []byte) { binary.LittleEndian.PutUint32(b[at+field:], 1<<32-1) })
@@ -91,23 +96,27 @@ func FuzzDump(f *testing.F) {
 			t.Fatalf("%d bytes took %d bytes of memory", len(b), taken)
 		}
 		var c *base.Corruption
-		if err != nil && !errors.As(err, &c) && !errors.Is(err, base.ErrNewerFormat) && !errors.Is(err, base.ErrTooLarge) {
+		if err != nil && !errors.As(err, &c) && !errors.Is(err, base.ErrNewerFormat) &&
+			!errors.Is(err, base.ErrTooLarge) {
 			t.Fatal(err)
 		}
-		if _, err2 := Verify(context.Background(), bytes.NewReader(b), nil); err == nil && err2 != nil && !errors.Is(err2, base.ErrCorruption) || err != nil && err2 == nil {
+		if _, err2 := Verify(context.Background(), bytes.NewReader(b), nil); err == nil &&
+			err2 != nil && !errors.Is(err2, base.ErrCorruption) || err != nil && err2 == nil {
 			t.Fatalf("%v, Verify %v", err, err2)
 		}
 		if err != nil {
 			return
 		}
 		var out bytes.Buffer
-		e, err := NewEncoder(&out, DumpOptions{Codec: block.Zstd, BlockBytes: 1000}, h, func(*Encoder) {})
+		e, err := NewEncoder(&out, DumpOptions{Codec: block.Zstd, BlockBytes: 1000}, h,
+			func(*Encoder) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		spaces := make([]Space, len(h.Spaces))
 		for i, s := range h.Spaces {
-			spaces[i] = Space{Name: s.Name, Comparer: &base.Comparer{Name: s.Comparer}, Expires: s.Expires}
+			spaces[i] = Space{Name: s.Name, Comparer: &base.Comparer{Name: s.Comparer},
+				Expires: s.Expires}
 			h.Spaces[i].MergeOperator = ""
 		}
 		err = e.Begin(spaces)
@@ -124,7 +133,8 @@ func FuzzDump(f *testing.F) {
 			t.Fatalf("%d entries became %d, %v\n%v\n%v", len(entries), len(again), err, h, h2)
 		}
 		for i, x := range again {
-			if y := entries[i]; x.space != y.space || !bytes.Equal(x.Key, y.Key) || !bytes.Equal(x.Value, y.Value) || x.Deadline != y.Deadline {
+			if y := entries[i]; x.space != y.space || !bytes.Equal(x.Key, y.Key) ||
+				!bytes.Equal(x.Value, y.Value) || x.Deadline != y.Deadline {
 				t.Fatalf("%v became %v", y, x)
 			}
 		}
@@ -162,11 +172,14 @@ func TestBombs(t *testing.T) {
 	}
 	packed, _ := c.Compress(make([]byte, 0, c.Bound(32<<20)), bomb[:32<<20])
 	header := encoded(t, block.None, 1000)
-	header = header[:preambleLen+frameLen+int(binary.LittleEndian.Uint32(header[preambleLen+4:]))+sumLen]
+	header = header[:preambleLen+frameLen+int(
+		binary.LittleEndian.Uint32(header[preambleLen+4:]))+sumLen]
 	bomb = nil
 	for _, f := range []frame{
-		{kind: blockFrame, codec: block.Zstd, stored: uint32(len(packed)), decoded: 1<<32 - 1, entries: 1},
-		{kind: blockFrame, codec: block.Zstd, stored: uint32(len(packed)), decoded: 16 << 20, entries: 1},
+		{kind: blockFrame, codec: block.Zstd, stored: uint32(len(packed)), decoded: 1<<32 - 1,
+			entries: 1},
+		{kind: blockFrame, codec: block.Zstd, stored: uint32(len(packed)), decoded: 16 << 20,
+			entries: 1},
 		{kind: blockFrame, stored: 1<<32 - 1, decoded: 1<<32 - 1, entries: 1},
 		{kind: endFrame, stored: 1<<32 - 1, decoded: 1<<32 - 1},
 		{kind: headerFrame, stored: 1<<32 - 1, decoded: 1<<32 - 1},
@@ -188,7 +201,9 @@ func TestBombs(t *testing.T) {
 
 // TestMarker: each byte of a marker that is changed or cut off is noticed.
 func TestMarker(t *testing.T) {
-	for _, m := range []marker{{id: [16]byte{1, 2}}, {id: [16]byte{3}, blocks: true, last: point{1000, 1 << 60, Counts{7, 1 << 33, []uint64{1, 300, 0}}}}} {
+	for _, m := range []marker{{id: [16]byte{1, 2}},
+		{id: [16]byte{3}, blocks: true,
+			last: point{1000, 1 << 60, Counts{7, 1 << 33, []uint64{1, 300, 0}}}}} {
 		b := m.encode()
 		var back marker
 		if !back.decode(b) || fmt.Sprint(back) != fmt.Sprint(m) {

@@ -96,22 +96,30 @@ func (l *loader) findMarker() (found bool, err error) {
 		return false, err
 	}
 	if m.id != l.marker.id {
-		return false, fmt.Errorf("%w: the load of another dump, %x, was interrupted: go on with that, or begin with an empty database", base.ErrExists, m.id)
+		return false,
+			fmt.Errorf("%w: the load of another dump, %x, was interrupted: go on with that, or "+
+				"begin with an empty database", base.ErrExists, m.id)
 	}
 	if m.blocks && len(m.last.counts.Entries) != len(l.d.Header.Spaces) {
-		return false, base.LocateCorruption(base.Corruptf("load marker", "it counts %d keyspaces, the dump has %d", len(m.last.counts.Entries), len(l.d.Header.Spaces)), markerName, 0, 0)
+		return false,
+			base.LocateCorruption(base.Corruptf("load marker",
+				"it counts %d keyspaces, the dump has %d", len(m.last.counts.Entries),
+				len(l.d.Header.Spaces)), markerName, 0, 0)
 	}
 	l.marker = m
 	return true, nil
 }
 
-// spaces says why the database cannot take the keyspaces of the dump, or describes them. With empty they must be.
+// spaces says why the database cannot take the keyspaces of the dump, or describes them. With empty
+// they must be.
 func (l *loader) spaces(empty bool) ([]Space, error) {
 	spaces := make([]Space, len(l.d.Header.Spaces))
 	for i, h := range l.d.Header.Spaces {
 		s := Space{Name: h.Name, Comparer: l.db.Opts.Comparers(h.Comparer), Expires: h.Expires}
 		if s.Comparer == nil {
-			return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given", base.ErrComparerMismatch, h.Comparer, h.Name)
+			return nil,
+				fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given",
+					base.ErrComparerMismatch, h.Comparer, h.Name)
 		}
 		if h.Expires && !l.db.Native() {
 			return nil, fmt.Errorf("keyspace %q: %w", h.Name, base.NeedsNative("a time to live"))
@@ -140,7 +148,8 @@ func (l *loader) empty(k *store.Keyspace) error {
 	if err := it.Close(); err != nil || !any {
 		return err
 	}
-	return fmt.Errorf("%w: keyspace %q is not empty, and it was not asked for that the dump overwrites what is there", base.ErrExists, k.Tree.Name())
+	return fmt.Errorf("%w: keyspace %q is not empty, and it was not asked for that the dump "+
+		"overwrites what is there", base.ErrExists, k.Tree.Name())
 }
 
 // blocks loads the blocks. After a failure the marker says how far that went.

@@ -12,8 +12,8 @@ import (
 	"github.com/loamdb/loam/internal/store"
 )
 
-// A marker is a file in the directory of a database into which a dump is being loaded. It is there, and
-// durable, before the first entry is written, and until all of them are durable. It says which
+// A marker is a file in the directory of a database into which a dump is being loaded. It is there,
+// and durable, before the first entry is written, and until all of them are durable. It says which
 // dump that is, and how far it is in the database.
 type marker struct {
 	id     [16]byte
@@ -44,7 +44,8 @@ func (m *marker) encode() []byte {
 // decode reads a marker. ok is false if it is damaged.
 func (m *marker) decode(b []byte) (ok bool) {
 	n := len(b) - 4
-	if n < len(markerMagic) || string(b[:len(markerMagic)]) != markerMagic || base.CRC(b[:n]) != binary.LittleEndian.Uint32(b[n:]) {
+	if n < len(markerMagic) || string(b[:len(markerMagic)]) != markerMagic ||
+		base.CRC(b[:n]) != binary.LittleEndian.Uint32(b[n:]) {
 		return false
 	}
 	c := cutter{b: b[len(markerMagic):n]}
@@ -85,7 +86,10 @@ func readMarker(db *store.DB) (m marker, found bool, err error) {
 		}
 		defer f.Close()
 		found = true
-		damaged := base.LocateCorruption(base.Corruptf("load marker", "it is damaged: how far the load came is not known. Begin anew, with an empty database"), markerName, 0, f.Size())
+		damaged :=
+			base.LocateCorruption(base.Corruptf("load marker",
+				"it is damaged: how far the load came is not known. Begin anew, with an empty "+
+					"database"), markerName, 0, f.Size())
 		if f.Size() > maxMarker {
 			return damaged
 		}

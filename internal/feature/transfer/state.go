@@ -18,13 +18,14 @@ type Space struct {
 	Expires  bool              // entries may have deadlines
 }
 
-// Sink takes the entries of keyspaces. Its methods are called in the order in which they stand here.
+// Sink takes the entries of keyspaces. Its methods are called in the order in which they stand
+// here.
 type Sink interface {
 	// Begin takes all keyspaces, "default" first.
 	Begin(spaces []Space) error
-	// Put takes an entry of the keyspace spaces[i]. Keyspaces come in their order, and the entries of each in the
-	// order of its keys. key and value are valid during the call. deadline is in seconds since 1970, 0 for a
-	// value that does not expire.
+	// Put takes an entry of the keyspace spaces[i]. Keyspaces come in their order, and the entries
+	// of each in the order of its keys. key and value are valid during the call. deadline is in
+	// seconds since 1970, 0 for a value that does not expire.
 	Put(i int, key, value []byte, deadline uint64) error
 	// End comes after the last entry.
 	End() error
@@ -39,8 +40,8 @@ type State struct {
 	own    tree.Snapshot // where snap is not another one
 }
 
-// NewState is the state of a snapshot, with the keyspaces of the present, or, if snap is nil, the present
-// state. The caller closes it.
+// NewState is the state of a snapshot, with the keyspaces of the present, or, if snap is nil, the
+// present state. The caller closes it.
 func NewState(db *store.DB, snap *tree.Snapshot) (*State, error) {
 	s := &State{db: db, snap: snap}
 	var err error
@@ -69,7 +70,8 @@ func (s *State) Close() {
 func (s *State) Spaces() []Space {
 	spaces := make([]Space, len(s.spaces))
 	for i, k := range s.spaces {
-		spaces[i] = Space{Name: k.Tree.Name(), Comparer: k.Comparer(), Merge: k.Tree.Merge(), Expires: k.Tree.Expires()}
+		spaces[i] = Space{Name: k.Tree.Name(), Comparer: k.Comparer(), Merge: k.Tree.Merge(),
+			Expires: k.Tree.Expires()}
 	}
 	return spaces
 }
@@ -121,7 +123,8 @@ func (s *State) copySpace(ctx context.Context, i int, after *position, to Sink) 
 	var ok bool
 	if after == nil {
 		ok = it.First()
-	} else if ok = it.SeekGE(after.key); ok && s.spaces[i].Comparer().Cmp(it.Key(), after.key) == 0 {
+	} else if ok = it.SeekGE(after.key); ok &&
+		s.spaces[i].Comparer().Cmp(it.Key(), after.key) == 0 {
 		ok = it.Next()
 	}
 	for left := 0; ok; ok = it.Next() {

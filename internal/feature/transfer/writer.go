@@ -11,8 +11,8 @@ import (
 // batchBytes is the size of the largest batch of more than one entry that a Writer commits.
 const batchBytes = 256 << 10
 
-// Writer is a Sink that puts entries into a database, without a sync: values keep the deadlines that they
-// have, and get none where keyspaces have a default time to live.
+// Writer is a Sink that puts entries into a database, without a sync: values keep the deadlines
+// that they have, and get none where keyspaces have a default time to live.
 type Writer struct {
 	db       *store.DB
 	progress func(written uint64) // called after each batch, with the sum of their sizes

@@ -29,19 +29,23 @@ func visible(c *base.Comparer, writes []oneWrite) (list []oneWrite) {
 	for _, w := range newest {
 		list = append(list, w)
 	}
-	slices.SortFunc(list, func(a, b oneWrite) int { return c.Compare([]byte(a.key), []byte(b.key)) })
+	slices.SortFunc(list, func(a, b oneWrite) int {
+		return c.Compare([]byte(a.key), []byte(b.key))
+	})
 	return list
 }
 
 // walk reads a source from the entry that a positioning call returned.
-func walk(t *testing.T, src base.Source, e *base.Chunk, i int, err error, back bool) (list []oneWrite) {
+func walk(t *testing.T, src base.Source, e *base.Chunk, i int, err error,
+	back bool) (list []oneWrite) {
 	t.Helper()
 	for ok := i >= 0; ok; {
 		if err != nil {
 			break
 		}
 		for ; i >= 0 && i < e.Len(); i += map[bool]int{false: 1, true: -1}[back] {
-			list = append(list, oneWrite{e.Trailers[i].Kind(), string(e.Key(i)), string(e.Value(i))})
+			list = append(list, oneWrite{e.Trailers[i].Kind(), string(e.Key(i)),
+				string(e.Value(i))})
 		}
 		if back {
 			ok, err = src.Prev(e)
@@ -129,7 +133,8 @@ func testBatch(t *testing.T, rng *rand.Rand) {
 			key := fmt.Sprint(rng.IntN(keys))
 			value, kind, found := s.Get([]byte(key))
 			i := slices.IndexFunc(visible(c, writes), func(w oneWrite) bool { return w.key == key })
-			if found != (i >= 0) || found && (visible(c, writes)[i] != oneWrite{kind, key, string(value)}) {
+			if found != (i >= 0) || found &&
+				(visible(c, writes)[i] != oneWrite{kind, key, string(value)}) {
 				t.Fatalf("Get(%q): %v %q %v", key, kind, value, found)
 			}
 		}
@@ -141,7 +146,9 @@ func testBatch(t *testing.T, rng *rand.Rand) {
 	if b.Count() != len(writes) {
 		t.Fatalf("%d writes, want %d", b.Count(), len(writes))
 	}
-	if err := batchrepr.Validate(b.Bytes(), func(base.KeyspaceID) bool { return true }); err != nil {
+	if err := batchrepr.Validate(b.Bytes(), func(base.KeyspaceID) bool {
+		return true
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range readers {
@@ -149,10 +156,13 @@ func testBatch(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-func checkSource(t *testing.T, rng *rand.Rand, src base.Source, c *base.Comparer, want []oneWrite, key string) {
+func checkSource(t *testing.T, rng *rand.Rand, src base.Source, c *base.Comparer, want []oneWrite,
+	key string) {
 	t.Helper()
 	var e base.Chunk
-	at, _ := slices.BinarySearchFunc(want, key, func(w oneWrite, key string) int { return c.Compare([]byte(w.key), []byte(key)) })
+	at, _ := slices.BinarySearchFunc(want, key, func(w oneWrite, key string) int {
+		return c.Compare([]byte(w.key), []byte(key))
+	})
 	var got, wants []oneWrite
 	switch rng.IntN(4) {
 	case 0:
@@ -200,7 +210,8 @@ func TestManyVersions(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if i, err := early.First(&e); i != 0 || err != nil || e.Len() != 1 || !bytes.Equal(e.Key(0), []byte("a")) {
+	if i, err := early.First(&e); i != 0 || err != nil || e.Len() != 1 ||
+		!bytes.Equal(e.Key(0), []byte("a")) {
 		t.Fatalf("%d %v %v", i, err, e)
 	}
 	early.Close()
@@ -218,7 +229,8 @@ func TestMergesAreKept(t *testing.T) {
 	src := s.Sources(&mu)()
 	defer src.Close()
 	var e base.Chunk
-	want := []oneWrite{{base.KindMerge, "k", "2"}, {base.KindMerge, "k", "1"}, {base.KindSet, "k", "base"}}
+	want := []oneWrite{{base.KindMerge, "k", "2"}, {base.KindMerge, "k", "1"},
+		{base.KindSet, "k", "base"}}
 	i, err := src.First(&e)
 	if got := walk(t, src, &e, i, err, false); !slices.Equal(got, want) {
 		t.Fatal(got)

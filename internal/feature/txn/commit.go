@@ -71,7 +71,9 @@ func (tx *Txn) commit(mode write.Mode) error {
 	if written {
 		tx.batch.eachRange(tx.reads.addRange)
 	}
-	c.unions = tx.reads.Union(func(id base.KeyspaceID) *base.Comparer { return tx.keyspace(id).Comparer() })
+	c.unions = tx.reads.Union(func(id base.KeyspaceID) *base.Comparer {
+		return tx.keyspace(id).Comparer()
+	})
 	if !written {
 		return c.first()
 	}
@@ -92,7 +94,9 @@ func (tx *Txn) commit(mode write.Mode) error {
 		c.wait = try >= maxTries
 		if err := tx.m.env.Commit(repr, mode, c); !errors.Is(err, errAgain) {
 			if err == nil {
-				tx.batch.eachRange(func(id base.KeyspaceID, start, limit []byte) { tx.keyspace(id).RangeDeleted(start, limit) })
+				tx.batch.eachRange(func(id base.KeyspaceID, start, limit []byte) {
+					tx.keyspace(id).RangeDeleted(start, limit)
+				})
 			}
 			return err
 		}

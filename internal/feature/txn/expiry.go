@@ -63,6 +63,7 @@ func (m *Manager) tryToWrite(mode write.Mode, build func(Values) ([]byte, error)
 
 // PutTTL is Write of a value that lives for so many seconds after the commit.
 func (tx *Txn) PutTTL(k Keyspace, key, value []byte, seconds uint64) error {
-	value = base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|min(seconds, base.MaxDeadline))
+	value = base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...),
+		base.Relative|min(seconds, base.MaxDeadline))
 	return tx.write(k, base.KindSetExpiring, key, value)
 }

@@ -96,7 +96,8 @@ func (m *Manager) Stats() Stats {
 
 // CompareAndSwap sets key to value if it has the value old, and reports whether it did. A
 // nil old is no value; a nil value deletes the key.
-func (m *Manager) CompareAndSwap(k Keyspace, key, old, value []byte, mode write.Mode) (bool, error) {
+func (m *Manager) CompareAndSwap(k Keyspace, key, old, value []byte,
+	mode write.Mode) (bool, error) {
 	for {
 		swapped, err := m.tryToSwap(k, key, old, value, mode)
 		if !errors.Is(err, ErrConflict) {

@@ -93,7 +93,8 @@ func (tx *Txn) endUpdate() {
 }
 
 // finish is the second step.
-func (r *read) finish(tx *Txn, k Keyspace, key, dst []byte, flags sstable.ReadFlags) ([]byte, error) {
+func (r *read) finish(tx *Txn, k Keyspace, key, dst []byte,
+	flags sstable.ReadFlags) ([]byte, error) {
 	if r.fold == nil {
 		if r.known || r.err != nil {
 			return r.value, r.err
@@ -231,7 +232,8 @@ func (tx *Txn) overlay(k Keyspace, at *tree.Snapshot, keys [][]byte, r *tree.Mul
 }
 
 // overlayPoints does so for keys whose newest own write is no operand, and returns the others.
-func (tx *Txn) overlayPoints(k Keyspace, keys [][]byte, r *tree.MultiResult) (merges []int, err error) {
+func (tx *Txn) overlayPoints(k Keyspace, keys [][]byte,
+	r *tree.MultiResult) (merges []int, err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	defer tx.catch(&err)

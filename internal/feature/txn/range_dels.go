@@ -49,7 +49,9 @@ func (s *Space) rangeDels() []*rangedel.List {
 	lists := append(d.lists[:len(d.lists):len(d.lists)], list) // iterators keep the old ones
 	for n := len(lists); n > 1 && 2*lists[n-1].Count() >= lists[n-2].Count(); n-- {
 		merged := rangedel.Merge(cmp, lists[n-2], lists[n-1])
-		lists = append(lists[:n-2], merged.Filter(func(f *rangedel.Fragment) []base.SeqNum { return f.Seqs[:1] }))
+		lists = append(lists[:n-2], merged.Filter(func(f *rangedel.Fragment) []base.SeqNum {
+			return f.Seqs[:1]
+		}))
 	}
 	d.lists = lists
 	return lists

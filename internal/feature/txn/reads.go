@@ -215,7 +215,8 @@ func (s *Scan) position(from, at, upper []byte, inclusive bool) {
 
 // covers reports whether r holds all of o.
 func (r *Range) covers(c *base.Comparer, o *Range) bool {
-	return r.ID == o.ID && (r.Lower == nil || o.Lower != nil && c.Cmp(r.Lower, o.Lower) <= 0) && !r.endsBefore(c, o)
+	return r.ID == o.ID && (r.Lower == nil || o.Lower != nil && c.Cmp(r.Lower, o.Lower) <= 0) &&
+		!r.endsBefore(c, o)
 }
 
 // Next reports that the iterator moved on to at, or found no further key below upper.

@@ -90,7 +90,8 @@ func testScan(t *testing.T, rng *rand.Rand) {
 	}
 	for i := range 100 {
 		if got := len(all) > 0 && all[0].Holds(base.Bytewise, name(i)); got != read[i] {
-			t.Fatalf("%d was read: %v, the ranges say %v: %+v, bounds %d %d", i, read[i], got, all, lo, hi)
+			t.Fatalf("%d was read: %v, the ranges say %v: %+v, bounds %d %d", i, read[i], got, all,
+				lo, hi)
 		}
 	}
 }
@@ -105,7 +106,8 @@ func TestReadKeys(t *testing.T) {
 	}
 	n := 0
 	r.Keys(func(id base.KeyspaceID, user []byte, since base.SeqNum) bool {
-		if id != base.KeyspaceID(n%2) || string(user) != string(name(n/2)) || since != base.SeqNum(n) {
+		if id != base.KeyspaceID(n%2) || string(user) != string(name(n/2)) ||
+			since != base.SeqNum(n) {
 			t.Fatalf("%d: %d %q %d", n, id, user, since)
 		}
 		n++

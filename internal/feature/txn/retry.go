@@ -18,7 +18,8 @@ func Retry(ctx context.Context, try func() error) error {
 	}
 	for attempt := 0; ; attempt++ {
 		err := try()
-		if !errors.Is(err, ErrConflict) && !errors.Is(err, locks.ErrDeadlock) && !errors.Is(err, locks.ErrTimeout) {
+		if !errors.Is(err, ErrConflict) && !errors.Is(err, locks.ErrDeadlock) &&
+			!errors.Is(err, locks.ErrTimeout) {
 			return err
 		}
 		if ctxErr := backOff(ctx, attempt); ctxErr != nil {

@@ -89,7 +89,8 @@ func (l *skipList) find(repr, key []byte, limit uint64, before *[maxHeight]uint3
 			if next == 0 || next == seen {
 				break
 			}
-			if c := l.cmp.Cmp(l.key(repr, next), key); c > 0 || c == 0 && uint64(l.nodes[next].off) < limit {
+			if c := l.cmp.Cmp(l.key(repr, next), key); c > 0 || c == 0 &&
+				uint64(l.nodes[next].off) < limit {
 				seen = next // not before, on lower levels neither
 				break
 			}

@@ -9,7 +9,8 @@ import (
 )
 
 // ErrRolledBack is the failure of a source whose entries were taken back.
-var ErrRolledBack = fmt.Errorf("%w: the transaction was rolled back to a savepoint that is older than this iterator: open another one", base.ErrInvalidArgument)
+var ErrRolledBack = fmt.Errorf("%w: the transaction was rolled back to a savepoint that is older "+
+	"than this iterator: open another one", base.ErrInvalidArgument)
 
 // Chunks double from firstChunk to lastChunk entries, but end when they have chunkBytes.
 const (
@@ -194,6 +195,7 @@ func (s *source) fill(e *base.Chunk) int {
 		s.valEnd = append(s.valEnd, uint32(len(s.data)))
 		s.trailers = append(s.trailers, base.MakeTrailer(sequence(off), kind))
 	}
-	*e = base.Chunk{Data: s.data, KeyOff: s.keyOff, ValOff: s.valOff, ValEnd: s.valEnd, Trailers: s.trailers, MaxSeq: base.MaxSeqNum}
+	*e = base.Chunk{Data: s.data, KeyOff: s.keyOff, ValOff: s.valOff, ValEnd: s.valEnd,
+		Trailers: s.trailers, MaxSeq: base.MaxSeqNum}
 	return len(s.picked)
 }

@@ -33,7 +33,8 @@ func (c *Conflict) Error() string {
 	if c.Keyspace != base.DefaultKeyspaceName {
 		in = fmt.Sprintf(" of keyspace %q", c.Keyspace)
 	}
-	return fmt.Sprintf("conflict: key %q%s was written since the transaction began: try again", c.Key, in)
+	return fmt.Sprintf("conflict: key %q%s was written since the transaction began: try again",
+		c.Key, in)
 }
 
 // Is makes errors.Is(c, ErrConflict) hold.
@@ -73,16 +74,17 @@ type Txn struct {
 	m *Manager
 	o Options
 
-	mu       sync.Mutex // guards the rest; held while waiting for a lock or the commit
-	over     error      // why there are no more calls, or nil
-	begin    tree.Snapshot
-	snap     *tree.Snapshot // to read at: begin, or a later one, see lock
-	batch    *Batch         // nil: nothing was written
-	reads    Reads
-	blind    bool             // batch is not the transaction's own: only reads are checked
-	resolve  bool             // batch has times to live or merges
-	pinned   bool             // by GetForUpdate: Commit checks reads even if nothing was written
-	unlocked bool             // something was read, or a range deleted, without locks: the snapshot stays
+	mu      sync.Mutex // guards the rest; held while waiting for a lock or the commit
+	over    error      // why there are no more calls, or nil
+	begin   tree.Snapshot
+	snap    *tree.Snapshot // to read at: begin, or a later one, see lock
+	batch   *Batch         // nil: nothing was written
+	reads   Reads
+	blind   bool // batch is not the transaction's own: only reads are checked
+	resolve bool // batch has times to live or merges
+	pinned  bool // by GetForUpdate: Commit checks reads even if nothing was written
+	// something was read, or a range deleted, without locks: the snapshot stays
+	unlocked bool
 	updating int              // calls of GetForUpdate that read at a snapshot of locks
 	left     []*tree.Snapshot // earlier snapshots that such a call may read at
 	spaces   []Keyspace
@@ -191,7 +193,8 @@ func (tx *Txn) write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 		size = tx.batch.Size()
 	}
 	if room := MaxBatch - size - 32; len(key) > room || len(value) > room-len(key) {
-		return fmt.Errorf("%w: the transaction's writes with this one; a batch holds at most %d bytes", base.ErrTooLarge, int64(MaxBatch))
+		return fmt.Errorf("%w: the transaction's writes with this one; a batch holds at most "+
+			"%d bytes", base.ErrTooLarge, int64(MaxBatch))
 	}
 	if err := tx.mayWrite(k); err != nil {
 		return err
@@ -232,7 +235,8 @@ func (tx *Txn) mayWrite(k Keyspace) error {
 		return tx.over
 	}
 	if tx.o.ReadOnly {
-		return fmt.Errorf("%w: the transaction is read-only: begin one that may write", base.ErrInvalidArgument)
+		return fmt.Errorf("%w: the transaction is read-only: begin one that may write",
+			base.ErrInvalidArgument)
 	}
 	return k.Writable()
 }
@@ -246,12 +250,11 @@ func (tx *Txn) depend(k Keyspace, key []byte) error {
 	return nil
 }
 
-// lock takes the lock of a key. As long as the transaction has read nothing but keys that
-// it has locked, and deleted no range, it reads the present state from then on: no transaction
-// with locks can have changed what it read, and what it waited for is no conflict. Otherwise the key
-// must not have changed since the snapshot. Commit looks at the key again, for the sake
-// of writers that take no locks. The first snapshot stays open, so that their writes can
-// be told.
+// lock takes the lock of a key. As long as the transaction has read nothing but keys that it has
+// locked, and deleted no range, it reads the present state from then on: no transaction with locks
+// can have changed what it read, and what it waited for is no conflict. Otherwise the key must not
+// have changed since the snapshot. Commit looks at the key again, for the sake of writers that take
+// no locks. The first snapshot stays open, so that their writes can be told.
 func (tx *Txn) lock(k Keyspace, key []byte) error {
 	if tx.owner == nil {
 		tx.owner = &locks.Owner{Name: tx.o.Name}
@@ -259,7 +262,8 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 			tx.owner.Name = "transaction " + strconv.FormatUint(tx.m.lastID.Add(1), 10)
 		}
 	}
-	if _, err := tx.m.lockTable().Acquire(tx.owner, k.ID(), k.Comparer(), key, tx.o.LockTimeout); err != nil {
+	if _, err := tx.m.lockTable().Acquire(tx.owner, k.ID(), k.Comparer(), key,
+		tx.o.LockTimeout); err != nil {
 		return err
 	}
 	if !tx.unlocked {
@@ -324,7 +328,8 @@ func (tx *Txn) RollbackTo(serial uint64) (err error) {
 		tx.marks = tx.marks[:i+1]
 		return nil
 	}
-	return fmt.Errorf("%w: not a savepoint of this transaction, or one that a rollback to an older one took back", base.ErrInvalidArgument)
+	return fmt.Errorf("%w: not a savepoint of this transaction, or one that a rollback to an "+
+		"older one took back", base.ErrInvalidArgument)
 }
 
 // Rollback ends the transaction without a trace. After its end it does nothing.

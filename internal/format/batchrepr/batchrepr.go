@@ -181,7 +181,8 @@ func validate(b []byte, known func(base.KeyspaceID) bool, draft bool) (c Content
 			c.Unnamed = true
 		}
 		if !kind.Known() {
-			return c, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
+			return c, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat,
+				uint8(kind), kind)
 		}
 		if kind == base.KindSetExpiring {
 			_, deadline, ok := base.CutDeadline(value)

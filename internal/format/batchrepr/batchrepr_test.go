@@ -26,7 +26,8 @@ func TestWireForm(t *testing.T) {
 	b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte("foo"), []byte("bar"))
 	b = AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte("box"), nil)
 	SetSeq(b, 100)
-	want := "\x64\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00" + "\x01\x03foo\x03bar" + "\x00\x03box"
+	want := "\x64\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00" + "\x01\x03foo\x03bar" +
+		"\x00\x03box"
 	if string(b) != want {
 		t.Fatalf("got  %q\nwant %q", b, want)
 	}
@@ -97,7 +98,8 @@ func TestForeignKinds(t *testing.T) {
 		default:
 			// With the bit named set, what follows is read as a keyspace.
 			reason := fmt.Sprintf("unknown kind %d", kind)
-			if !errors.Is(err, base.ErrCorruption) || kind < named && !strings.Contains(err.Error(), reason) {
+			if !errors.Is(err, base.ErrCorruption) || kind < named &&
+				!strings.Contains(err.Error(), reason) {
 				t.Errorf("kind %d: %v", kind, err)
 			}
 		}
@@ -112,25 +114,54 @@ func TestValidateRefuses(t *testing.T) {
 	}{
 		{"empty", "too short for a header", nil},
 		{"half a header", "too short for a header", make([]byte, HeaderLen-1)},
-		{"count low", "more entries than the 2", edit(func(b []byte) []byte { SetCount(b, 2); return b })},
-		{"count high", "counts 4 entries, found 3", edit(func(b []byte) []byte { SetCount(b, 4); return b })},
-		{"count max", "counts 4294967295", edit(func(b []byte) []byte { SetCount(b, 1<<32-1); return b })},
-		{"keyspace", "unknown kind 129", AppendEntry(Init(nil), 1, base.KindSet, []byte("k"), []byte("v"))},
-		{"keyspace, deletion", "unknown kind 128", AppendEntry(sample(), 1<<32-1, base.KindDelete, []byte("k"), nil)},
-		{"unknown kind", "unknown kind 2", edit(func(b []byte) []byte { b[HeaderLen] = 2; return b })},
+		{"count low", "more entries than the 2", edit(func(b []byte) []byte {
+			SetCount(b, 2)
+			return b
+		})},
+		{"count high", "counts 4 entries, found 3", edit(func(b []byte) []byte {
+			SetCount(b, 4)
+			return b
+		})},
+		{"count max", "counts 4294967295", edit(func(b []byte) []byte {
+			SetCount(b, 1<<32-1)
+			return b
+		})},
+		{"keyspace", "unknown kind 129", AppendEntry(Init(nil), 1, base.KindSet, []byte("k"),
+			[]byte("v"))},
+		{"keyspace, deletion", "unknown kind 128", AppendEntry(sample(), 1<<32-1, base.KindDelete,
+			[]byte("k"), nil)},
+		{"unknown kind", "unknown kind 2", edit(func(b []byte) []byte {
+			b[HeaderLen] = 2
+			return b
+		})},
 		{"left over", "unknown kind 9", edit(func(b []byte) []byte { return append(b, 9) })},
 		{"left over deletion", "key length", edit(func(b []byte) []byte { return append(b, 0) })},
-		{"key beyond the end", "key length", edit(func(b []byte) []byte { b[HeaderLen+1] = 0x7f; b = b[:20]; return b })},
-		{"key length of six bytes", "key length", append(make([]byte, HeaderLen), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 1)},
-		{"key length over 32 bits", "key length", append(make([]byte, HeaderLen), 1, 0xff, 0xff, 0xff, 0xff, 0x7f)},
-		{"value beyond the end", "value length", edit(func(b []byte) []byte { return b[:len(b)-1] })},
+		{"key beyond the end", "key length", edit(func(b []byte) []byte {
+			b[HeaderLen+1] = 0x7f
+			b = b[:20]
+			return b
+		})},
+		{"key length of six bytes", "key length", append(make([]byte, HeaderLen), 1, 0xff, 0xff,
+			0xff, 0xff, 0xff, 1)},
+		{"key length over 32 bits", "key length", append(make([]byte, HeaderLen), 1, 0xff, 0xff,
+			0xff, 0xff, 0x7f)},
+		{"value beyond the end", "value length", edit(func(b []byte) []byte {
+			return b[:len(b)-1]
+		})},
 		{"no value", "value length", append(make([]byte, HeaderLen), 1, 1, 'k')},
-		{"sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte { SetSeq(b, base.MaxSeqNum+1); return b })},
-		{"last sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte { SetSeq(b, base.MaxSeqNum-2); return b })},
+		{"sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte {
+			SetSeq(b, base.MaxSeqNum+1)
+			return b
+		})},
+		{"last sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte {
+			SetSeq(b, base.MaxSeqNum-2)
+			return b
+		})},
 	} {
 		err := Validate(c.b, nil)
 		var co *base.Corruption
-		if !errors.As(err, &co) || co.Offset < 0 || co.Offset > int64(len(c.b)) || !strings.Contains(err.Error(), c.reason) {
+		if !errors.As(err, &co) || co.Offset < 0 || co.Offset > int64(len(c.b)) ||
+			!strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -152,7 +183,8 @@ func several() []byte {
 func TestKeyspaces(t *testing.T) {
 	b := several()
 	want := "\x09\x00\x00\x00\x00\x00\x00\x00" + "\x04\x00\x00\x00" +
-		"\x81\x03\x01k\x01v" + "\x01\x01k\x00" + "\x80\xac\x02\x04gone" + "\x80\xff\xff\xff\xff\x0f\x00"
+		"\x81\x03\x01k\x01v" + "\x01\x01k\x00" + "\x80\xac\x02\x04gone" +
+		"\x80\xff\xff\xff\xff\x0f\x00"
 	if string(b) != want {
 		t.Fatalf("got  %q\nwant %q", b, want)
 	}
@@ -165,7 +197,8 @@ func TestKeyspaces(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%d %d %s=%s", keyspace, kind, k, v))
 	}
-	if s := strings.Join(got, ", "); it.Err() != nil || s != "3 1 k=v, 0 1 k=, 300 0 gone=, 4294967295 0 =" {
+	if s := strings.Join(got, ", "); it.Err() != nil || s != "3 1 k=v, 0 1 k=, 300 0 gone=, "+
+		"4294967295 0 =" {
 		t.Errorf("read %s, %v", s, it.Err())
 	}
 	if err := Validate(b, all); err != nil {
@@ -173,7 +206,8 @@ func TestKeyspaces(t *testing.T) {
 	}
 	err := Validate(b, func(id base.KeyspaceID) bool { return id != 300 })
 	var c *base.Corruption
-	if !errors.As(err, &c) || c.Offset != int64(strings.Index(want, "\x80\xac")) || !strings.Contains(err.Error(), "unknown keyspace 300") {
+	if !errors.As(err, &c) || c.Offset != int64(strings.Index(want, "\x80\xac")) ||
+		!strings.Contains(err.Error(), "unknown keyspace 300") {
 		t.Errorf("one of them is unknown: %v", err)
 	}
 }
@@ -189,7 +223,8 @@ func TestDraft(t *testing.T) {
 		t.Fatalf("got %q", b)
 	}
 	has, err := ValidateDraft(b, all)
-	if err != nil || !has.Unnamed || !has.NamesDefault || has.Kinds != 1<<base.KindSet|1<<base.KindDelete {
+	if err != nil || !has.Unnamed || !has.NamesDefault || has.Kinds != 1<<base.KindSet|
+		1<<base.KindDelete {
 		t.Errorf("%+v, %v", has, err)
 	}
 	for _, named := range []base.KeyspaceID{base.DefaultKeyspace, 300} {
@@ -233,11 +268,13 @@ func TestDraft(t *testing.T) {
 // read to their ends, refused by name if the engine does not know them, and damage in
 // LevelDB's format.
 func TestReservedKinds(t *testing.T) {
-	for _, kind := range []base.Kind{base.KindMerge, base.KindRangeDelete, base.KindValueHandle, base.KindSetExpiring} {
+	for _, kind := range []base.Kind{base.KindMerge, base.KindRangeDelete, base.KindValueHandle,
+		base.KindSetExpiring} {
 		for _, keyspace := range []base.KeyspaceID{base.DefaultKeyspace, 5} {
 			b := AppendEntry(Init(nil), keyspace, kind, []byte("k"), []byte("value"))
 			it := Read(b)
-			if id, got, k, v, ok := it.Next(); !ok || id != keyspace || got != kind || string(k) != "k" || string(v) != "value" {
+			if id, got, k, v, ok := it.Next(); !ok || id != keyspace || got != kind ||
+				string(k) != "k" || string(v) != "value" {
 				t.Errorf("%v: read %d %v %s=%s, %v", kind, id, got, k, v, it.Err())
 			}
 			switch err := Validate(b, all); {
@@ -245,7 +282,8 @@ func TestReservedKinds(t *testing.T) {
 				if err != nil {
 					t.Errorf("%v: %v", kind, err)
 				}
-			case !errors.Is(err, base.ErrNewerFormat) || !strings.Contains(err.Error(), kind.String()):
+			case !errors.Is(err, base.ErrNewerFormat) ||
+				!strings.Contains(err.Error(), kind.String()):
 				t.Errorf("%v: %v", kind, err)
 			}
 			if err := Validate(b, nil); !errors.Is(err, base.ErrCorruption) {
@@ -257,7 +295,8 @@ func TestReservedKinds(t *testing.T) {
 
 func TestDeadlineIsThere(t *testing.T) {
 	b := AppendEntry(Init(nil), 5, base.KindSetExpiring, []byte("k"), []byte("soon"))
-	if err := Validate(b, all); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "says not when") {
+	if err := Validate(b, all); !errors.Is(err, base.ErrCorruption) ||
+		!strings.Contains(err.Error(), "says not when") {
 		t.Error(err)
 	}
 }
@@ -278,7 +317,8 @@ func TestValidateRefusesKeyspaces(t *testing.T) {
 		{"no key", "key length", "\x80\x01"},
 		{"no value", "value length", "\x81\x01\x01k"},
 	} {
-		if err := Validate(entry(c.entry), all); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), c.reason) {
+		if err := Validate(entry(c.entry), all); !errors.Is(err, base.ErrCorruption) ||
+			!strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -317,7 +357,8 @@ func check(t *testing.T, b []byte) {
 		native = native || keyspace != base.DefaultKeyspace || !kind.InLevelDB()
 	}
 	if plain := Validate(b, nil); (plain == nil) != (err == nil && !native) && !newer {
-		t.Fatalf("%x: only for the native format: %v, valid: %v, valid in LevelDB's format: %v", b, native, err, plain)
+		t.Fatalf("%x: only for the native format: %v, valid: %v, valid in LevelDB's format: %v", b,
+			native, err, plain)
 	}
 	if size > len(b) {
 		t.Fatalf("%x: entries of %d bytes", b, size)
@@ -351,7 +392,8 @@ func TestAllocs(t *testing.T) {
 func BenchmarkIter(b *testing.B) {
 	batch := Init(nil)
 	for range 1000 {
-		batch = AppendEntry(batch, base.DefaultKeyspace, base.KindSet, make([]byte, 16), make([]byte, 100))
+		batch = AppendEntry(batch, base.DefaultKeyspace, base.KindSet, make([]byte, 16),
+			make([]byte, 100))
 	}
 	for b.Loop() {
 		it := Read(batch)

@@ -55,7 +55,8 @@ func BenchmarkSearchRows(b *testing.B) {
 	defer buf.Free()
 	for b.Loop() {
 		key := keys[int(rng.Uint32())%len(keys)]
-		s, err := SearchRows(rows, DefaultMaxDecoded, base.Bytewise, base.MakeLookup(base.Bytewise, []byte(key), base.MaxSeqNum), &buf)
+		s, err := SearchRows(rows, DefaultMaxDecoded, base.Bytewise,
+			base.MakeLookup(base.Bytewise, []byte(key), base.MaxSeqNum), &buf)
 		if err != nil || !s.Found {
 			b.Fatal("missing", err)
 		}
@@ -81,7 +82,8 @@ func BenchmarkViewGet(b *testing.B) {
 			for i := range blocks {
 				rows, k := benchRows(b, uint64(i+1))
 				s, _ := Measure(rows, DefaultMaxDecoded)
-				if _, err := BuildView(mem[i*stride:(i+1)*stride], rows, s, base.Bytewise, PointLookup); err != nil {
+				if _, err := BuildView(mem[i*stride:(i+1)*stride], rows, s, base.Bytewise,
+					PointLookup); err != nil {
 					b.Fatal(err)
 				}
 				keys[i] = k
@@ -173,5 +175,6 @@ func BenchmarkSnappy(b *testing.B) {
 			}
 		})
 	}
-	b.Logf("%d bytes: golang %d, s2 %d, s2 better %d", len(rows), len(packed), len(s2.EncodeSnappy(nil, rows)), len(s2.EncodeSnappyBetter(nil, rows)))
+	b.Logf("%d bytes: golang %d, s2 %d, s2 better %d", len(rows), len(packed),
+		len(s2.EncodeSnappy(nil, rows)), len(s2.EncodeSnappyBetter(nil, rows)))
 }

@@ -82,7 +82,8 @@ func Open(b []byte) (p []byte, c Codec, err error) {
 	}
 	want := base.UnmaskCRC(binary.LittleEndian.Uint32(b[n+1:]))
 	if got := base.CRC(b[:n+1]); got != want {
-		return nil, 0, base.Corruptf("table block", "checksum is %08x, contents have %08x", want, got)
+		return nil, 0, base.Corruptf("table block", "checksum is %08x, contents have %08x", want,
+			got)
 	}
 	return b[:n], Codec(b[n]), nil
 }

@@ -64,7 +64,8 @@ func randomEntries(rng *rand.Rand, c *base.Comparer, n int) []model.Entry {
 			tail[j] = "\x00\x01aAbB\xfe\xff"[rng.IntN(8)]
 		}
 		es[i] = model.Entry{
-			Key: append([]byte(prefix), tail...), Value: []byte(fmt.Sprint(rng.Int())[:rng.IntN(12)]),
+			Key:     append([]byte(prefix), tail...),
+			Value:   []byte(fmt.Sprint(rng.Int())[:rng.IntN(12)]),
 			Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(600)), base.Kind(rng.IntN(2))),
 		}
 	}
@@ -86,8 +87,11 @@ func TestViewHoldsRows(t *testing.T) {
 		v.Chunk(&e)
 		plain, maxSeq := true, base.SeqNum(0)
 		for i := range e.Len() {
-			got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: bytes.Clone(e.Value(i)), Trailer: e.Trailers[i]})
-			plain = plain && es[i].Trailer.Kind() == base.KindSet && (i == 0 || c.Cmp(es[i].Key, es[i-1].Key) != 0)
+			got = append(got,
+				model.Entry{Key: bytes.Clone(e.Key(i)), Value: bytes.Clone(e.Value(i)),
+					Trailer: e.Trailers[i]})
+			plain = plain && es[i].Trailer.Kind() == base.KindSet &&
+				(i == 0 || c.Cmp(es[i].Key, es[i-1].Key) != 0)
 			maxSeq = max(maxSeq, es[i].Trailer.Seq())
 		}
 		if d := cmp.Diff(es, got); d != "" {
@@ -133,7 +137,8 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []model.En
 
 func TestRowsByteForByte(t *testing.T) {
 	// Worked by hand: "deck"@1="v1", "dock"@2 deleted, restart, "duck"@3="v3".
-	es := []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2), model.Set("duck", 3, "v3")}
+	es := []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2),
+		model.Set("duck", 3, "v3")}
 	want := "\x00\x0c\x02deck\x01\x01\x00\x00\x00\x00\x00\x00v1" +
 		"\x01\x0b\x00ock\x00\x02\x00\x00\x00\x00\x00\x00" +
 		"\x00\x0c\x02duck\x01\x03\x00\x00\x00\x00\x00\x00v3" +
@@ -152,7 +157,8 @@ func TestSharedTrailers(t *testing.T) {
 	for i := range 300 {
 		es = append(es, model.Set("k", 1<<40+base.SeqNum(300-i), "v"))
 	}
-	for _, k := range []string{"k\x01", "k\x01\x05", "k\x01\x05\x00\x00\x00\x00\x01\x00\x00", "k\x02"} {
+	for _, k := range []string{"k\x01", "k\x01\x05", "k\x01\x05\x00\x00\x00\x00\x01\x00\x00",
+		"k\x02"} {
 		es = append(es, model.Set(k, 1<<40+5, "v"))
 	}
 	rows := rowsOf(t, es, 16)
@@ -163,7 +169,8 @@ func TestSharedTrailers(t *testing.T) {
 	checkSearchRows(t, base.Bytewise, rows, v, []byte("k\x01\x05\x00"))
 	for i, e := range es {
 		if !bytes.Equal(v.Key(i), e.Key) || v.Trailer(i) != e.Trailer {
-			t.Fatalf("entry %d is %q %d, want %q %d", i, v.Key(i), v.Trailer(i).Seq(), e.Key, e.Trailer.Seq())
+			t.Fatalf("entry %d is %q %d, want %q %d", i, v.Key(i), v.Trailer(i).Seq(), e.Key,
+				e.Trailer.Seq())
 		}
 	}
 }
@@ -184,19 +191,24 @@ func TestDamagedRows(t *testing.T) {
 	damaged := []struct{ name, rows, reason string }{
 		{"empty", "", "too few"},
 		{"no restart point", good + "\x00\x00\x00\x00", "0 restart points"},
-		{"restart count past the start", good + "\x00\x00\x00\x00\xff\xff\xff\xff", "restart points in a block"},
+		{"restart count past the start", good + "\x00\x00\x00\x00\xff\xff\xff\xff",
+			"restart points in a block"},
 		{"restart not at an entry", good + restarts(0, 5), "not the start"},
 		{"first restart is not 0", good + restarts(13), "not the start"},
 		{"restarts descend", good + row(0, 9, 1, "b"+tr1+"v") + restarts(0, 0), "do not ascend"},
-		{"restart that shares", good + row(1, 9, 1, "b"+tr1+"v") + restarts(0, 13), "restart point shares"},
-		{"first entry shares", row(1, 9, 1, "a"+tr1+"v") + restarts(0), "shares 1 bytes with a key of 0"},
-		{"shares too much", good + row(10, 9, 1, "a"+tr1+"v") + restarts(0), "shares 10 bytes with a key of 9"},
+		{"restart that shares", good + row(1, 9, 1, "b"+tr1+"v") + restarts(0, 13),
+			"restart point shares"},
+		{"first entry shares", row(1, 9, 1, "a"+tr1+"v") + restarts(0),
+			"shares 1 bytes with a key of 0"},
+		{"shares too much", good + row(10, 9, 1, "a"+tr1+"v") + restarts(0),
+			"shares 10 bytes with a key of 9"},
 		{"value too long", row(0, 9, 2, "a"+tr1+"v") + restarts(0), "outside"},
 		{"key too short", row(0, 7, 0, "1234567") + restarts(0), "too short"},
 		{"varint too long", "\xff\xff\xff\xff\xff\x01\x00\x00" + restarts(0), "malformed"},
 		{"same entry twice", good + row(0, 9, 1, "a"+tr1+"v") + restarts(0), "do not ascend"},
 		{"older version first", good + row(0, 9, 1, "a"+tr2+"v") + restarts(0), "do not ascend"},
-		{"keys descend", row(0, 9, 0, "b"+tr1) + row(0, 9, 0, "a"+tr1) + restarts(0), "do not ascend"},
+		{"keys descend", row(0, 9, 0, "b"+tr1) + row(0, 9, 0, "a"+tr1) + restarts(0),
+			"do not ascend"},
 	}
 	for kind := int(base.KindSet) + 1; kind < 256; kind++ {
 		d := damaged[0]
@@ -206,11 +218,14 @@ func TestDamagedRows(t *testing.T) {
 	}
 	for _, tc := range damaged {
 		_, _, err := viewOf([]byte(tc.rows), base.Bytewise, PointLookup)
-		if !errors.Is(err, base.ErrCorruption) || !bytes.Contains([]byte(err.Error()), []byte(tc.reason)) {
+		if !errors.Is(err, base.ErrCorruption) ||
+			!bytes.Contains([]byte(err.Error()), []byte(tc.reason)) {
 			t.Errorf("%s: %v, want a corruption with %q", tc.name, err, tc.reason)
 		}
 		var buf Buffer
-		if _, got := SearchRows([]byte(tc.rows), 1<<20, base.Bytewise, base.MakeLookup(base.Bytewise, []byte("a"), 1), &buf); got == nil || got.Error() != err.Error() {
+		if _, got := SearchRows([]byte(tc.rows), 1<<20, base.Bytewise,
+			base.MakeLookup(base.Bytewise, []byte("a"), 1), &buf); got == nil ||
+			got.Error() != err.Error() {
 			t.Errorf("%s: a search says %v, the view %v", tc.name, got, err)
 		}
 		buf.Free()
@@ -236,7 +251,8 @@ func TestExpansionIsCapped(t *testing.T) {
 	}
 	var buf Buffer
 	defer buf.Free()
-	if _, got := SearchRows(rows, 8<<20, base.Bytewise, base.MakeLookup(base.Bytewise, long, 1), &buf); got == nil || got.Error() != err.Error() {
+	if _, got := SearchRows(rows, 8<<20, base.Bytewise, base.MakeLookup(base.Bytewise, long, 1),
+		&buf); got == nil || got.Error() != err.Error() {
 		t.Fatalf("a search says %v, want %v", got, err)
 	}
 }
@@ -320,10 +336,12 @@ func TestCodecs(t *testing.T) {
 				t.Errorf("%s of %d bytes: %v", name, n, err)
 			}
 			if s.c != None {
-				if _, err := Decompress(&buf, s.p, s.c, int64(n-1)); !errors.Is(err, base.ErrCorruption) {
+				if _, err := Decompress(&buf, s.p, s.c,
+					int64(n-1)); !errors.Is(err, base.ErrCorruption) {
 					t.Errorf("%s of %d bytes with a lower cap: %v", name, n, err)
 				}
-				if _, err := Decompress(&buf, s.p[:len(s.p)/2], s.c, 1<<30); !errors.Is(err, base.ErrCorruption) {
+				if _, err := Decompress(&buf, s.p[:len(s.p)/2], s.c,
+					1<<30); !errors.Is(err, base.ErrCorruption) {
 					t.Errorf("half of %s of %d bytes: %v", name, n, err)
 				}
 			}
@@ -332,7 +350,8 @@ func TestCodecs(t *testing.T) {
 	}
 	var buf Buffer
 	for _, c := range []Codec{2, 3, 5, 255} {
-		if _, err := Decompress(&buf, []byte("whatever"), c, 1<<20); !errors.Is(err, base.ErrCorruption) {
+		if _, err := Decompress(&buf, []byte("whatever"), c,
+			1<<20); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("codec %d: %v", c, err)
 		}
 	}
@@ -349,7 +368,8 @@ func TestCompressor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, raw := range [][]byte{nil, []byte("a"), compressible(rng, 200), compressible(rng, 5000), noise} {
+		for _, raw := range [][]byte{nil, []byte("a"), compressible(rng, 200),
+			compressible(rng, 5000), noise} {
 			p, got := z.Compress(make([]byte, 0, z.Bound(len(raw))), raw)
 			if got == None {
 				if !bytes.Equal(p, raw) {
@@ -390,8 +410,12 @@ func TestEachRow(t *testing.T) {
 	}
 	rows, _ := b.Finish()
 	var got []string
-	err := EachRow(rows, func(k, v []byte) error { got = append(got, string(k)+string(v)); return nil })
-	if d := cmp.Diff([]string{"filter.a=filter.a", "filter.b=filter.b", "loam=loam"}, got); d != "" || err != nil {
+	err := EachRow(rows, func(k, v []byte) error {
+		got = append(got, string(k)+string(v))
+		return nil
+	})
+	if d := cmp.Diff([]string{"filter.a=filter.a", "filter.b=filter.b", "loam=loam"},
+		got); d != "" || err != nil {
 		t.Fatal(d, err)
 	}
 }

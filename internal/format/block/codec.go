@@ -101,7 +101,8 @@ func zstdEncoder(level zstd.EncoderLevel) (*zstd.Encoder, error) {
 		return enc, nil
 	}
 	// LevelDB needs the content size in the frame; a single segment always has it.
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false),
+		zstd.WithSingleSegment(true))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,8 @@ func decodeSnappy(buf *Buffer, p []byte, limit int64) ([]byte, error) {
 	// Three bytes of input give at most 64 of output in snappy; its extension
 	// s2 has longer copies, which no table holds.
 	if n > 24*len(p)+64 {
-		return nil, base.Corruptf("table block", "snappy: %d bytes cannot decompress to %d", len(p), n)
+		return nil, base.Corruptf("table block", "snappy: %d bytes cannot decompress to %d", len(p),
+			n)
 	}
 	dst, err := buf.Resize(n)
 	if err != nil {

@@ -46,10 +46,11 @@ func NewViewColumns(dst []byte, n int, cmp *base.Comparer, cols Columns) ViewCol
 	return c
 }
 
-// Finish ends the View: its first dataLen bytes of data are in use, abbreviations begin
-// after the first prefixLen bytes of each key. allLiveSets is that of base.Chunk. exact says that all keys
+// Finish ends the View: its first dataLen bytes of data are in use, abbreviations begin after the
+// first prefixLen bytes of each key. allLiveSets is that of base.Chunk. exact says that all keys
 // have one length, and end with their abbreviations.
-func (c *ViewColumns) Finish(prefixLen, dataLen int, allLiveSets, exact bool, maxSeq base.SeqNum) View {
+func (c *ViewColumns) Finish(prefixLen, dataLen int, allLiveSets, exact bool,
+	maxSeq base.SeqNum) View {
 	v := &c.view
 	v.data = c.Data[:dataLen]
 	if allLiveSets {

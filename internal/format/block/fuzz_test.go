@@ -16,8 +16,10 @@ import (
 // ascend and that answers for each of them. A search of the rows finds the same, or
 // refuses them as well.
 func FuzzRows(f *testing.F) {
-	f.Add(rowsOf(f, []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2), model.Set("duck", 3, "v3")}, 2), []byte("dock"))
-	f.Add(rowsOf(f, []model.Entry{model.Set("k", 9, "a"), model.Set("k", 8, "b"), model.Set("k\x01", 8, "b")}, 16), []byte("k"))
+	f.Add(rowsOf(f, []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2),
+		model.Set("duck", 3, "v3")}, 2), []byte("dock"))
+	f.Add(rowsOf(f, []model.Entry{model.Set("k", 9, "a"), model.Set("k", 8, "b"),
+		model.Set("k\x01", 8, "b")}, 16), []byte("k"))
 	f.Fuzz(func(t *testing.T, rows, key []byte) {
 		for _, c := range orders {
 			s, err := Measure(rows, 1<<20)
@@ -56,7 +58,8 @@ func fuzzView(t *testing.T, c *base.Comparer, v View, key []byte) {
 			t.Fatalf("entry %d is not got (%d)", i, at)
 		}
 	}
-	if at := v.Get(c, base.MakeLookup(c, key, base.MaxSeqNum)); at >= 0 && c.Cmp(v.Key(at), key) != 0 {
+	if at := v.Get(c, base.MakeLookup(c, key, base.MaxSeqNum)); at >= 0 &&
+		c.Cmp(v.Key(at), key) != 0 {
 		t.Fatal("another key's entry")
 	}
 }

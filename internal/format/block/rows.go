@@ -101,7 +101,8 @@ func viewBudget(limit int64) uint64 {
 }
 
 func tooLarge(limit int64, p, n int) error {
-	return base.Corruptf("table block", "takes more than %d bytes in memory after %d of its %d", limit, p, n)
+	return base.Corruptf("table block", "takes more than %d bytes in memory after %d of its %d",
+		limit, p, n)
 }
 
 // checkRestarts checks that all restart points were met as starts of entries. A
@@ -125,7 +126,8 @@ func splitRestarts(rows []byte) (end int, restarts []byte, err error) {
 	}
 	count := binary.LittleEndian.Uint32(rows[n-4:])
 	if count == 0 || uint64(count)*4 > uint64(n-4) {
-		return 0, nil, base.Corruptf("table block", "%d restart points in a block of %d bytes", count, n)
+		return 0, nil, base.Corruptf("table block", "%d restart points in a block of %d bytes",
+			count, n)
 	}
 	end = n - 4 - 4*int(count)
 	return end, rows[end : n-4], nil
@@ -227,7 +229,8 @@ func (b *rowBuilder) run() error {
 		p += n
 		// The whole internal key goes to pos; the value then covers its trailer.
 		ulen := shared + unshared - base.TrailerLen
-		if shared <= min(len(prev), wide) && unshared <= wide && p+wide <= len(rows) && pos+2*wide <= len(data) {
+		if shared <= min(len(prev), wide) && unshared <= wide && p+wide <= len(rows) &&
+			pos+2*wide <= len(data) {
 			// The usual case copies whole words. Bytes beyond the key are
 			// overwritten by the value.
 			copyWide(data[pos:], data[prevPos:])
@@ -253,7 +256,8 @@ func (b *rowBuilder) run() error {
 		}
 		// Usually the first byte in which the keys differ gives their order.
 		if !ascending || shared >= len(prev) || shared >= ulen || prev[shared] >= key[shared] {
-			if err := b.order(i, at, prev, key, min(shared, len(prev), ulen), prevTrailer, t); err != nil {
+			if err := b.order(i, at, prev, key, min(shared, len(prev), ulen), prevTrailer,
+				t); err != nil {
 				return err
 			}
 		}

@@ -27,14 +27,16 @@ type RowSearch struct {
 //
 // REQUIRES: cmp.HasAbbrev, so that keys which share bytes compare like what follows
 // these bytes.
-func SearchRows(rows []byte, limit int64, cmp *base.Comparer, l base.Lookup, buf *Buffer) (RowSearch, error) {
+func SearchRows(rows []byte, limit int64, cmp *base.Comparer, l base.Lookup,
+	buf *Buffer) (RowSearch, error) {
 	end, restarts, err := splitRestarts(rows)
 	if err != nil {
 		return RowSearch{}, err
 	}
 	s := rowSearcher{
-		rows: rows, end: end, restarts: restarts, cmp: cmp, target: l.Key(), targetTrailer: l.Trailer(),
-		ascending: cmp == base.Bytewise, nextRestart: math.MaxUint64, limit: limit, budget: viewBudget(limit), before: true,
+		rows: rows, end: end, restarts: restarts, cmp: cmp, target: l.Key(),
+		targetTrailer: l.Trailer(), ascending: cmp == base.Bytewise, nextRestart: math.MaxUint64,
+		limit: limit, budget: viewBudget(limit), before: true,
 	}
 	if s.buf, err = buf.Resize(minKeyBuffer); err != nil {
 		return RowSearch{}, err
@@ -84,7 +86,8 @@ func (s *rowSearcher) run(buf *Buffer) error {
 		at := p
 		sharedU, unsharedU, vlenU, n := rowHeader(rows, p, end)
 		p += n
-		if n == 0 || sharedU > maxShared || unsharedU+vlenU > uint64(end-p) || sharedU+unsharedU < base.TrailerLen {
+		if n == 0 || sharedU > maxShared || unsharedU+vlenU > uint64(end-p) ||
+			sharedU+unsharedU < base.TrailerLen {
 			return badLengths(at, p, end, maxShared, sharedU, unsharedU, vlenU, n)
 		}
 		if uint64(at) == s.nextRestart {

@@ -19,7 +19,8 @@ func checkRefused(t *testing.T, c *base.Comparer, rows, key []byte) {
 	}
 	var buf Buffer
 	defer buf.Free()
-	if s, err := SearchRows(rows, 1<<20, c, base.MakeLookup(c, key, base.MaxSeqNum), &buf); !errors.Is(err, base.ErrCorruption) || s.Found {
+	if s, err := SearchRows(rows, 1<<20, c, base.MakeLookup(c, key, base.MaxSeqNum),
+		&buf); !errors.Is(err, base.ErrCorruption) || s.Found {
 		t.Fatalf("%s: a search of refused rows finds %v, %v", c.Name, s.Found, err)
 	}
 }
@@ -41,11 +42,16 @@ func checkSearchRows(t *testing.T, c *base.Comparer, rows []byte, v View, key []
 		if err != nil || s.Count != v.Len() {
 			t.Fatalf("%s: %d entries, want %d (%v)", c.Name, s.Count, v.Len(), err)
 		}
-		if at := v.Get(c, l); s.Found != (at >= 0) || s.Found && (s.Trailer != v.Trailer(at) || !bytes.Equal(s.Value, v.Value(at))) {
-			t.Fatalf("%s: %q@%d is found %v, %v %q; the view has it at %d", c.Name, key, seq, s.Found, s.Trailer, s.Value, at)
+		if at := v.Get(c, l); s.Found != (at >= 0) || s.Found &&
+			(s.Trailer != v.Trailer(at) || !bytes.Equal(s.Value, v.Value(at))) {
+			t.Fatalf("%s: %q@%d is found %v, %v %q; the view has it at %d", c.Name, key, seq,
+				s.Found, s.Trailer, s.Value, at)
 		}
-		if last := v.Len() - 1; last >= 0 && (!bytes.Equal(s.First, v.Key(0)) || s.FirstTrailer != v.Trailer(0) || !bytes.Equal(s.Last, v.Key(last)) || s.LastTrailer != v.Trailer(last)) {
-			t.Fatalf("%s: first %q %v, last %q %v", c.Name, s.First, s.FirstTrailer, s.Last, s.LastTrailer)
+		if last := v.Len() - 1; last >= 0 && (!bytes.Equal(s.First, v.Key(0)) ||
+			s.FirstTrailer != v.Trailer(0) || !bytes.Equal(s.Last, v.Key(last)) ||
+			s.LastTrailer != v.Trailer(last)) {
+			t.Fatalf("%s: first %q %v, last %q %v", c.Name, s.First, s.FirstTrailer, s.Last,
+				s.LastTrailer)
 		}
 	}
 	check(key, base.MaxSeqNum)
@@ -96,7 +102,8 @@ func TestSearchRowsAnswersAsTheView(t *testing.T) {
 		}
 	}
 	if refused < damaged/20 || refused > damaged*19/20 {
-		t.Errorf("%d of %d damaged blocks are refused: the test does not see both cases", refused, damaged)
+		t.Errorf("%d of %d damaged blocks are refused: the test does not see both cases", refused,
+			damaged)
 	}
 }
 
@@ -108,7 +115,8 @@ func TestSearchRowsDoesNotAllocate(t *testing.T) {
 	defer buf.Free()
 	key := bytes.Clone(es[len(es)/2].Key)
 	if n := testing.AllocsPerRun(100, func() {
-		if s, err := SearchRows(rows, 1<<20, base.Bytewise, base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), &buf); err != nil || !s.Found {
+		if s, err := SearchRows(rows, 1<<20, base.Bytewise,
+			base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), &buf); err != nil || !s.Found {
 			t.Fatal(s.Found, err)
 		}
 	}); n != 0 {

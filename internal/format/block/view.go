@@ -176,7 +176,8 @@ func (v *View) Get(cmp *base.Comparer, l base.Lookup) int {
 	}
 	want := uint64(Fingerprint(l.Hash)) * lowBits
 	for w := 0; w < v.n; w += 8 {
-		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
+		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^
+			want
 		// A zero byte of x is a candidate. The borrow may mark bytes above a true
 		// one as well; comparing keys rules them out.
 		for m := (x - lowBits) &^ x & highBits; m != 0; m &= m - 1 {
@@ -201,7 +202,8 @@ func (v *View) PrefetchEntry(cmp *base.Comparer, l base.Lookup) {
 	if v.flags&Fingerprints != 0 {
 		want := uint64(Fingerprint(l.Hash)) * lowBits
 		for w := 0; w < v.n && at < 0; w += 8 {
-			x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
+			x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^
+				want
 			if m := (x - lowBits) &^ x & highBits; m != 0 {
 				at = w + bits.TrailingZeros64(m)/8
 			}
@@ -218,11 +220,13 @@ func (v *View) PrefetchEntry(cmp *base.Comparer, l base.Lookup) {
 func (v *View) Prefetch(i int) {
 	if uint(i) < uint(v.n) {
 		from := v.keyOff(i)
-		offheap.Prefetch(unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.data)), from), int(min(v.keyOff(i+1)-from, maxPrefetch)))
+		offheap.Prefetch(unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.data)), from),
+			int(min(v.keyOff(i+1)-from, maxPrefetch)))
 	}
 }
 
-// maxPrefetch is how many bytes of an entry are loaded ahead: the processor follows long copies itself.
+// maxPrefetch is how many bytes of an entry are loaded ahead: the processor follows long copies
+// itself.
 const maxPrefetch = 512
 
 func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
@@ -230,7 +234,8 @@ func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
 	if v.flags&Abbreviations != 0 && v.n > 0 {
 		// Usually one key has the abbreviation.
 		if lo, hi := v.narrow(cmp, key); hi-lo <= 1 {
-			if lo < hi && v.Trailer(lo).Seq() <= l.Seq && (v.isExact(key) || bytes.Equal(v.Key(lo), key)) {
+			if lo < hi && v.Trailer(lo).Seq() <= l.Seq &&
+				(v.isExact(key) || bytes.Equal(v.Key(lo), key)) {
 				return lo
 			}
 			return -1
@@ -258,7 +263,8 @@ func (v *View) seekIn(cmp *base.Comparer, key []byte, t base.Trailer, lo, hi int
 	exact := v.isExact(key)
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
-		if exact && v.Trailer(m) > t || !exact && cmp.CompareInternal(v.Key(m), v.Trailer(m), key, t) < 0 {
+		if exact && v.Trailer(m) > t || !exact && cmp.CompareInternal(v.Key(m), v.Trailer(m), key,
+			t) < 0 {
 			lo = m + 1
 		} else {
 			hi = m

@@ -24,7 +24,8 @@ type benchEntries struct {
 }
 
 func newBenchEntries(randSeq bool) *benchEntries {
-	return &benchEntries{values: workload.NewValueData(0.5, 100).Values(), rng: rand.New(rand.NewPCG(1, 2)), randSeq: randSeq}
+	return &benchEntries{values: workload.NewValueData(0.5, 100).Values(),
+		rng: rand.New(rand.NewPCG(1, 2)), randSeq: randSeq}
 }
 
 func benchKey(key []byte, n int) {
@@ -42,7 +43,8 @@ func (b *benchEntries) entry() model.Entry {
 		seq = b.rng.IntN(4_000_000)
 	}
 	benchKey(b.key[:], n)
-	return model.Entry{Key: b.key[:], Value: b.values.Next(100), Trailer: base.MakeTrailer(base.SeqNum(seq), base.KindSet)}
+	return model.Entry{Key: b.key[:], Value: b.values.Next(100),
+		Trailer: base.MakeTrailer(base.SeqNum(seq), base.KindSet)}
 }
 
 // fill adds entries until the next one does not fit and returns the block.
@@ -138,11 +140,14 @@ func BenchmarkEncode(b *testing.B) {
 		for range 200 {
 			v := Reopen(es.fill(b, w, benchBlock))
 			var e base.Chunk
-			if err := v.Chunk(&e, nil, testLimit, &buf, nil); err != nil || e.Codec(0) != base.CodecShort {
+			if err := v.Chunk(&e, nil, testLimit, &buf, nil); err != nil ||
+				e.Codec(0) != base.CodecShort {
 				b.Fatal(err)
 			}
 			for i := range v.Len() {
-				packed = append(packed, model.Entry{Key: bytes.Clone(e.Key(i)), Value: bytes.Clone(e.Value(i)), Trailer: e.Trailers[i]})
+				packed = append(packed,
+					model.Entry{Key: bytes.Clone(e.Key(i)), Value: bytes.Clone(e.Value(i)),
+						Trailer: e.Trailers[i]})
 			}
 		}
 		dst := aligned(1 << 20)
@@ -246,7 +251,8 @@ func BenchmarkToView(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := v.BuildView(mem, s, base.Bytewise, block.PointLookup, nil, &scratch); err != nil {
+				if _, err := v.BuildView(mem, s, base.Bytewise, block.PointLookup, nil,
+					&scratch); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -290,7 +296,8 @@ func BenchmarkViewGetOf(b *testing.B) {
 			dst := make([]byte, 0, 128)
 			for b.Loop() {
 				benchKey(key[:], rng.IntN(m.first[1]))
-				at := view.Get(base.Bytewise, base.MakeLookup(base.Bytewise, key[:], base.MaxSeqNum))
+				at := view.Get(base.Bytewise,
+					base.MakeLookup(base.Bytewise, key[:], base.MaxSeqNum))
 				if at < 0 {
 					b.Fatal("missing")
 				}
@@ -328,7 +335,8 @@ func BenchmarkRows(b *testing.B) {
 		defer buf.Free()
 		for b.Loop() {
 			benchKey(key[:], rng.IntN(n))
-			s, err := block.SearchRows(p, testLimit, base.Bytewise, base.HashedLookup(key[:], 0, base.MaxSeqNum), &buf)
+			s, err := block.SearchRows(p, testLimit, base.Bytewise,
+				base.HashedLookup(key[:], 0, base.MaxSeqNum), &buf)
 			if err != nil || !s.Found {
 				b.Fatal("missing", err)
 			}

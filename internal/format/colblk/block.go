@@ -47,7 +47,8 @@ func Open(b []byte, cmp *base.Comparer) (Block, error) {
 
 // checkLen checks that a header lies in b.
 func checkLen(b []byte) error {
-	if uint64(len(b)) > MaxSize || len(b) < fixedLen+minRest || len(b) < headerLen(b[hdrFlags], b[hdrCodec])+minRest {
+	if uint64(len(b)) > MaxSize || len(b) < fixedLen+minRest ||
+		len(b) < headerLen(b[hdrFlags], b[hdrCodec])+minRest {
 		return corrupt("no block has %d bytes", len(b))
 	}
 	return nil
@@ -89,7 +90,9 @@ func (v *Block) field64(off uintptr) uint64 { return load64(unsafe.Add(v.p, off)
 func (v *Block) prefixLen() int { return int(v.field32(hdrPrefix)) }
 
 // abbrevBase is the first abbreviation.
-func (v *Block) abbrevBase() uint64 { return v.field64(hdrAbbrevBase) & masks[v.flags&abbrevLenBits] }
+func (v *Block) abbrevBase() uint64 {
+	return v.field64(hdrAbbrevBase) & masks[v.flags&abbrevLenBits]
+}
 
 // tailStride is 0 without tails.
 func (v *Block) tailStride() uint32 {
@@ -127,13 +130,15 @@ func (v *Block) checkHeader(cmp *base.Comparer) error {
 	k := v.abbrevLen()
 	prefixLen := v.field32(hdrPrefix)
 	if k > 8 || v.order() == plain && (k > 0 || prefixLen > 0) {
-		return corrupt("abbreviations of %d bytes after a prefix of %d, order %d", k, prefixLen, v.order())
+		return corrupt("abbreviations of %d bytes after a prefix of %d, order %d", k, prefixLen,
+			v.order())
 	}
 	if !v.widths.valid() || int(v.widths.of(colAbbrev)) > k {
 		return corrupt("columns are %x bytes wide, abbreviations stand for %d", uint64(v.widths), k)
 	}
 	// Without abbreviations and tails all keys are the same, and differ in their trailers.
-	count, perEntry, tails := uint64(v.field32(hdrCount)), uint64(v.widths.total()), uint64(uint32(v.tails))
+	count, perEntry, tails := uint64(v.field32(hdrCount)), uint64(v.widths.total()), uint64(
+		uint32(v.tails))
 	if count > uint64(v.size) || count == 0 && prefixLen > 0 {
 		return corrupt("%d entries in %d bytes", count, v.size)
 	}
@@ -141,8 +146,10 @@ func (v *Block) checkHeader(cmp *base.Comparer) error {
 	if codec&flagTails != 0 && tails == 0 {
 		return corrupt("tails of no byte")
 	}
-	if end := uint64(headerLen(v.flags, codec)) + uint64(prefixLen) + count*perEntry; end+max(tails, minRest) > uint64(v.size) {
-		return corrupt("%d entries of %d bytes after a prefix of %d, and tails of %d, in %d bytes", count, perEntry, prefixLen, tails, v.size)
+	if end := uint64(headerLen(v.flags, codec)) + uint64(prefixLen) +
+		count*perEntry; end+max(tails, minRest) > uint64(v.size) {
+		return corrupt("%d entries of %d bytes after a prefix of %d, and tails of %d, in %d bytes",
+			count, perEntry, prefixLen, tails, v.size)
 	}
 	if v.heap() {
 		if v.widths.of(colCodec)|v.widths.of(colRaw) != 0 || v.field32(hdrRawBase) != 0 {
@@ -169,7 +176,8 @@ func (v *Block) checkColumns() error {
 	if end, err = v.checkEnds(colValue, v.field32(hdrValueStride), room); err != nil {
 		return err
 	}
-	if size := max(uint64(v.valuesOff())+end, uint64(v.tailsOff())+minRest); !v.packedHeap() && size != uint64(v.size) {
+	if size := max(uint64(v.valuesOff())+end, uint64(v.tailsOff())+minRest); !v.packedHeap() &&
+		size != uint64(v.size) {
 		return corrupt("%d bytes, its values end at %d", v.size, size)
 	}
 	if v.widths.of(colLength) != 0 {
@@ -199,7 +207,8 @@ func (v *Block) checkEnds(col int, stride uint32, room uint64) (uint64, error) {
 		sum += uint64(stride)
 		end := sum>>strideBits + uint64(c.signed(i))
 		if end-last > room-last {
-			return 0, corrupt("column %d: end %d of entry %d after %d, in %d bytes", col, end, i, last, room)
+			return 0, corrupt("column %d: end %d of entry %d after %d, in %d bytes", col, end, i,
+				last, room)
 		}
 		last = end
 	}
@@ -225,7 +234,8 @@ func (v *Block) seqStep() uint64 { return uint64(*(*byte)(unsafe.Add(v.p, hdrSeq
 
 // Trailer returns trailer i.
 func (v *Block) Trailer(i int) base.Trailer {
-	return base.Trailer(v.field64(hdrTrailerBase) + (uint64(i)*v.seqStep()+v.col(colSeq).at(i))<<8 + v.col(colKind).at(i))
+	return base.Trailer(v.field64(hdrTrailerBase) + (uint64(i)*v.seqStep()+v.col(colSeq).at(i))<<8 +
+		v.col(colKind).at(i))
 }
 
 // heap reports whether values are packed as one heap.

@@ -26,13 +26,15 @@ type shape struct {
 	tails   []int  // lengths to choose from
 	letters string // of tails
 	seqs    uint64
-	step    base.SeqNum // of sequence numbers in the order of keys, where they have one; 0: random ones
-	kinds   int
-	values  []int
+	// of sequence numbers in the order of keys, where they have one; 0: random ones
+	step   base.SeqNum
+	kinds  int
+	values []int
 }
 
 func randomShape(rng *rand.Rand) shape {
-	lengths := [][]int{{0}, {1}, {2}, {3}, {7}, {8}, {9}, {16}, {30}, {0, 1, 2}, {0, 4, 8}, {8, 9}, {1, 20}, {0, 3, 9, 13}}
+	lengths := [][]int{{0}, {1}, {2}, {3}, {7}, {8}, {9}, {16}, {30}, {0, 1, 2}, {0, 4, 8}, {8, 9},
+		{1, 20}, {0, 3, 9, 13}}
 	return shape{
 		prefix:  []string{"", "k", "a-long-common-prefix/"}[rng.IntN(3)],
 		tails:   lengths[rng.IntN(len(lengths))],
@@ -40,7 +42,8 @@ func randomShape(rng *rand.Rand) shape {
 		seqs:    []uint64{1, 2, 600, 70_000, 1 << 33, 1 << 56}[rng.IntN(6)],
 		kinds:   []int{1, 1, 2, len(kinds)}[rng.IntN(4)],
 		step:    []base.SeqNum{0, 0, 0, 1, 255, 256}[rng.IntN(6)],
-		values:  [][]int{{0}, {1}, {7}, {100}, {0, 1}, {90, 110}, {0, 3000}, {5, 70_000}, {100, 100, 100, 100_000}}[rng.IntN(9)],
+		values: [][]int{{0}, {1}, {7}, {100}, {0, 1}, {90, 110}, {0, 3000}, {5, 70_000},
+			{100, 100, 100, 100_000}}[rng.IntN(9)],
 	}
 }
 
@@ -56,7 +59,8 @@ func (s *shape) entries(rng *rand.Rand, c *base.Comparer, n int) []model.Entry {
 		if s.step > 0 {
 			seq = base.SeqNum(i) * s.step
 		}
-		es[i] = model.Entry{Key: key, Value: value(rng, s.values[rng.IntN(len(s.values))]), Trailer: base.MakeTrailer(seq, kind)}
+		es[i] = model.Entry{Key: key, Value: value(rng, s.values[rng.IntN(len(s.values))]),
+			Trailer: base.MakeTrailer(seq, kind)}
 		if kind == base.KindDelete {
 			es[i].Value = []byte{}
 		}
@@ -88,8 +92,9 @@ func value(rng *rand.Rand, n int) []byte {
 }
 
 var packings = []Options{
-	{Packing: PackNone}, {Packing: PackValues, Codec: base.CodecSnappy}, {Packing: PackHeap, Codec: base.CodecSnappy},
-	{Packing: PackValues, Codec: base.CodecZstd}, {Packing: PackHeap, Codec: base.CodecZstd},
+	{Packing: PackNone}, {Packing: PackValues, Codec: base.CodecSnappy},
+	{Packing: PackHeap, Codec: base.CodecSnappy}, {Packing: PackValues, Codec: base.CodecZstd},
+	{Packing: PackHeap, Codec: base.CodecZstd},
 }
 
 func encode(t testing.TB, w *Writer, es []model.Entry) []byte {
@@ -154,7 +159,8 @@ func TestBlockHoldsEntries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, model.Entry{Key: v.AppendKey([]byte{}, i), Value: val, Trailer: v.Trailer(i)})
+			got = append(got, model.Entry{Key: v.AppendKey([]byte{}, i), Value: val,
+				Trailer: v.Trailer(i)})
 		}
 		compare(t, es, got)
 		var e base.Chunk
@@ -200,16 +206,19 @@ func checkChunk(t *testing.T, c *base.Comparer, es []model.Entry, e *base.Chunk)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: val, Trailer: e.Trailers[i]})
+		got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: val,
+			Trailer: e.Trailers[i]})
 	}
 	compare(t, es, got)
 	if e.AllLiveSets != want.AllLiveSets || e.MaxSeq != want.MaxSeq {
-		t.Fatalf("all live sets %v, max seq %d, want %v, %d", e.AllLiveSets, e.MaxSeq, want.AllLiveSets, want.MaxSeq)
+		t.Fatalf("all live sets %v, max seq %d, want %v, %d", e.AllLiveSets, e.MaxSeq,
+			want.AllLiveSets, want.MaxSeq)
 	}
 }
 
 // checkSearches compares Get and SeekGE with linear searches.
-func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []model.Entry, v *Block, view *block.View) {
+func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []model.Entry, v *Block,
+	view *block.View) {
 	t.Helper()
 	for range 60 {
 		key := []byte("a-long")
@@ -279,7 +288,8 @@ func TestFinishLeavesTheRest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, model.Entry{Key: v.AppendKey([]byte{}, i), Value: val, Trailer: v.Trailer(i)})
+				got = append(got, model.Entry{Key: v.AppendKey([]byte{}, i), Value: val,
+					Trailer: v.Trailer(i)})
 			}
 		}
 		for _, e := range es {
@@ -325,7 +335,8 @@ func TestLargeValues(t *testing.T) {
 			var es []model.Entry
 			for i, n := range lengths {
 				key := append(bytes.Repeat([]byte("k"), 70_000), byte(i))
-				es = append(es, model.Entry{Key: key, Value: pattern[i : i+n], Trailer: base.MakeTrailer(9, base.KindSet)})
+				es = append(es, model.Entry{Key: key, Value: pattern[i : i+n],
+					Trailer: base.MakeTrailer(9, base.KindSet)})
 			}
 			compare(t, es, appendEntries(t, nil, encode(t, w, es), &buf, &heap))
 		}

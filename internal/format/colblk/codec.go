@@ -75,8 +75,8 @@ func AppendUnpacked(dst, p []byte, c base.Codec, dict *Dict, limit int64) ([]byt
 	return appendUnpacked(dst, body, c, dict, int(n), len(body))
 }
 
-// appendUnpacked appends the n bytes that p, without its length, stands for. readable is how many bytes from
-// p's start may be read.
+// appendUnpacked appends the n bytes that p, without its length, stands for. readable is how many
+// bytes from p's start may be read.
 func appendUnpacked(dst, p []byte, c base.Codec, dict *Dict, n, readable int) ([]byte, error) {
 	if c == base.CodecRaw {
 		return append(dst, p...), nil
@@ -91,8 +91,8 @@ func appendUnpacked(dst, p []byte, c base.Codec, dict *Dict, n, readable int) ([
 	return dst[:from+n], nil
 }
 
-// unpackInto unpacks p, without its length, to dst, which has that length. wideCopy bytes behind dst
-// may be overwritten.
+// unpackInto unpacks p, without its length, to dst, which has that length. wideCopy bytes behind
+// dst may be overwritten.
 func unpackInto(dst, p []byte, c base.Codec, dict *Dict, readable int) error {
 	var out []byte
 	var err error

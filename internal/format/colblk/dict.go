@@ -47,7 +47,8 @@ func (d *Dict) zstd() (*zstd.Decoder, error) {
 		return nil, errNoDict
 	}
 	d.once.Do(func() {
-		d.dec, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true),
+		d.dec, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2),
+			zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true),
 			zstd.WithDecoderMaxMemory(1<<32), zstd.WithDecoderDictRaw(dictID, d.content))
 	})
 	return d.dec, d.err
@@ -86,8 +87,10 @@ func newDictPacker(content []byte, withZstd bool, level zstd.EncoderLevel) (*dic
 		d.places[load32(unsafe.Add(p, i))*2654435761>>(32-dictTableBits)] = uint16(i)
 	}
 	if withZstd {
-		d.enc, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(level),
-			zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(1<<17), zstd.WithEncoderDictRaw(dictID, dict.content))
+		d.enc, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1),
+			zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(level),
+			zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(1<<17),
+			zstd.WithEncoderDictRaw(dictID, dict.content))
 	}
 	return d, err
 }

@@ -29,10 +29,13 @@ func testDict(t testing.TB, withZstd bool) *dictPacker {
 
 // record is a small document: its fields' names and some of its words are those of other ones.
 func record(rng *rand.Rand) []byte {
-	names := []string{"Alice", "Bob", "Carol", "Dave", "Erin", "Frank", "Grace", "Heidi", "Ivan", "Judy"}
+	names := []string{"Alice", "Bob", "Carol", "Dave", "Erin", "Frank", "Grace", "Heidi", "Ivan",
+		"Judy"}
 	name := names[rng.IntN(len(names))]
-	return fmt.Appendf(nil, `{"id":%d,"name":"%s %s","email":"%s%d@example.com","active":%v,"balance":%d.%02d,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
-		rng.Uint32(), name, names[rng.IntN(len(names))], name, rng.IntN(1000), rng.IntN(2) == 0, rng.IntN(10000), rng.IntN(100), 1+rng.IntN(12), 1+rng.IntN(28))
+	return fmt.Appendf(nil,
+		`{"id":%d,"name":"%s %s","email":"%s%d@example.com","active":%v,"balance":%d.%02d,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
+		rng.Uint32(), name, names[rng.IntN(len(names))], name, rng.IntN(1000), rng.IntN(2) == 0,
+		rng.IntN(10000), rng.IntN(100), 1+rng.IntN(12), 1+rng.IntN(28))
 }
 
 // written is the blocks of a table.
@@ -46,7 +49,8 @@ type written struct {
 func writeBlocks(t *testing.T, o Options, blocks int, next func() []byte) (r written) {
 	w := benchWriter(t, o)
 	for len(r.blocks) < blocks {
-		e := model.Entry{Key: fmt.Appendf(nil, "%08d", len(r.entries)), Value: next(), Trailer: base.MakeTrailer(1, base.KindSet)}
+		e := model.Entry{Key: fmt.Appendf(nil, "%08d", len(r.entries)), Value: next(),
+			Trailer: base.MakeTrailer(1, base.KindSet)}
 		r.entries = append(r.entries, e)
 		if err := w.Add(e.Key, e.Trailer, base.CodecRaw, e.Value); err != nil {
 			t.Fatal(err)
@@ -60,8 +64,8 @@ func writeBlocks(t *testing.T, o Options, blocks int, next func() []byte) (r wri
 	return r
 }
 
-// TestDictionary writes small documents: a dictionary is made, it saves what it must, and every way to
-// read a block gives the values back with it, and an error without.
+// TestDictionary writes small documents: a dictionary is made, it saves what it must, and every way
+// to read a block gives the values back with it, and an error without.
 func TestDictionary(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -82,7 +86,9 @@ func TestDictionary(t *testing.T) {
 			if without.dict != nil || len(with.dict) < minDict || len(with.dict) > dictLen {
 				t.Fatalf("dictionaries of %d and %d bytes", len(without.dict), len(with.dict))
 			}
-			per := func(w written) float64 { return float64(w.size+len(w.dict)) / float64(len(w.entries)) }
+			per := func(w written) float64 {
+				return float64(w.size+len(w.dict)) / float64(len(w.entries))
+			}
 			t.Logf("%.1f bytes an entry, %.1f without a dictionary", per(with), per(without))
 			if per(with) > c.most*per(without) {
 				t.Errorf("%.1f bytes an entry, %.1f without a dictionary", per(with), per(without))
@@ -116,13 +122,15 @@ func checkWritten(t *testing.T, w written, dict *Dict, used base.Codec) {
 			if err != nil || e.Codec(i).NeedsDict() {
 				t.Fatal(e.Codec(i), err)
 			}
-			got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: value, Trailer: e.Trailers[i]})
+			got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: value,
+				Trailer: e.Trailers[i]})
 		}
 		s, err := v.Measure(testLimit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		view, err := v.BuildView(aligned(s.ViewSize(block.PointLookup)), s, base.Bytewise, block.PointLookup, dict, &heap)
+		view, err := v.BuildView(aligned(s.ViewSize(block.PointLookup)), s, base.Bytewise,
+			block.PointLookup, dict, &heap)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,12 +139,15 @@ func checkWritten(t *testing.T, w written, dict *Dict, used base.Codec) {
 			if err != nil || !bytes.Equal(value, view.Value(i)) {
 				t.Fatalf("entry %d: %q, its View has %q: %v", i, value, view.Value(i), err)
 			}
-			viewed = append(viewed, model.Entry{Key: view.Key(i), Value: value, Trailer: view.Trailer(i)})
+			viewed = append(viewed, model.Entry{Key: view.Key(i), Value: value,
+				Trailer: view.Trailer(i)})
 		}
 		if v.codec() == used {
 			needed++
 			_, err := v.AppendValue(nil, 0, nil, testLimit, &heap)
-			if err2 := v.Chunk(&e, nil, testLimit, &buf, &heap); !errors.Is(err, base.ErrCorruption) || !errors.Is(err2, base.ErrCorruption) {
+			if err2 := v.Chunk(&e, nil, testLimit, &buf,
+				&heap); !errors.Is(err, base.ErrCorruption) ||
+				!errors.Is(err2, base.ErrCorruption) {
 				t.Fatal("without a dictionary:", err, err2)
 			}
 		}
@@ -161,7 +172,8 @@ func TestNoDictionary(t *testing.T) {
 		"few":      {trainBlocks, func() []byte { return record(rng) }},
 		"long":     {100, func() []byte { return long }},
 	} {
-		if w := writeBlocks(t, Options{Packing: PackAuto, Codec: base.CodecSnappy, Dict: true}, c.blocks, c.next); w.dict != nil {
+		if w := writeBlocks(t, Options{Packing: PackAuto, Codec: base.CodecSnappy, Dict: true},
+			c.blocks, c.next); w.dict != nil {
 			t.Errorf("%s: a dictionary of %d bytes", name, len(w.dict))
 		}
 	}
@@ -170,7 +182,8 @@ func TestNoDictionary(t *testing.T) {
 // TestDictionaryLength: what no table has is refused.
 func TestDictionaryLength(t *testing.T) {
 	for n, ok := range map[int]bool{0: false, 1: true, MaxDict: true, MaxDict + 1: false} {
-		if _, err := NewDict(make([]byte, n)); (err == nil) != ok || err != nil && !errors.Is(err, base.ErrCorruption) {
+		if _, err := NewDict(make([]byte, n)); (err == nil) != ok || err != nil &&
+			!errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

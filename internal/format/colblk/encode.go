@@ -41,8 +41,10 @@ func (f *facts) extend(w *Writer, n int) {
 		e := &entries[0]
 		key, seq := int(e.keyEnd), e.trailer.Seq()
 		*f = facts{
-			n: 1, heap: f.heap, order: f.order, kind: e.trailer.Kind(), codec: e.codec, keys: key, values: int(e.valEnd), shortest: key, longest: key,
-			minSeq: seq, maxSeq: seq, lastSeq: seq, minRaw: e.raw, maxRaw: e.raw, minValue: int(e.valEnd), maxValue: int(e.valEnd),
+			n: 1, heap: f.heap, order: f.order, kind: e.trailer.Kind(), codec: e.codec, keys: key,
+			values: int(e.valEnd), shortest: key, longest: key, minSeq: seq, maxSeq: seq,
+			lastSeq: seq, minRaw: e.raw, maxRaw: e.raw, minValue: int(e.valEnd),
+			maxValue: int(e.valEnd),
 		}
 	}
 	f.addKeys(w, n)
@@ -95,7 +97,9 @@ func (f *facts) addKeys(w *Writer, n int) {
 		case f.repeated:
 		case f.order == plain:
 			f.repeated = w.o.Comparer.Cmp(keys[from-before:from], keys[from:end]) == 0
-		case size == before && (size < 8 || load64(unsafe.Pointer(&keys[end-8])) == load64(unsafe.Pointer(&keys[from-8]))):
+		case size == before &&
+			(size < 8 ||
+				load64(unsafe.Pointer(&keys[end-8])) == load64(unsafe.Pointer(&keys[from-8]))):
 			f.repeated = bytes.Equal(keys[from-size:from], keys[from:end])
 		}
 		from, before = end, size
@@ -268,7 +272,8 @@ func (e *ends) addTo(end uint64) int64 {
 
 func (e *ends) width() uint8 { return widthOfSigned(e.lo, e.hi) }
 
-// encode writes the block to b, whose length is the layout's and which has block.Slack bytes behind it.
+// encode writes the block to b, whose length is the layout's and which has block.Slack bytes behind
+// it.
 func (w *Writer) encode(b []byte, l *layout, values []byte) {
 	n := l.put(b)
 	if l.count > 0 {

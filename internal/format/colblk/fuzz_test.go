@@ -52,7 +52,8 @@ func (x *exerciser) exercise(t testing.TB, b []byte, c *base.Comparer, target []
 		}
 		tr := v.Trailer(i)
 		if i > 0 && ordered == nil && c.CompareInternal(x.last, v.Trailer(i-1), x.key, tr) >= 0 {
-			t.Fatalf("%s: entry %d, %q, does not ascend after %q: nobody noticed", c.Name, i, x.key, x.last)
+			t.Fatalf("%s: entry %d, %q, does not ascend after %q: nobody noticed", c.Name, i, x.key,
+				x.last)
 		}
 		if x.value, err = v.AppendValue(x.value[:0], i, x.dict, hostileLimit, &x.heap); err != nil {
 			corruption(t, err)
@@ -175,7 +176,8 @@ func TestDamagedBytes(t *testing.T) {
 		}
 	}
 	if valid < 1000 || refused < 1000 {
-		t.Errorf("%d changes made a valid block, %d were refused: the test sees one side only", valid, refused)
+		t.Errorf("%d changes made a valid block, %d were refused: the test sees one side only",
+			valid, refused)
 	}
 }
 
@@ -201,7 +203,8 @@ func FuzzOpen(f *testing.F) {
 // FuzzRoundTrip: entries made of any bytes come back from a block.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("\x03abc\x05value\x01\x02abd\x00\x02\x00"), uint8(0), uint8(1))
-	f.Add(bytes.Repeat([]byte("\x04key0\x20aaaaaaaaaaaaaaaaaaaabbbbbbbbbbbb\x01"), 9), uint8(1), uint8(2))
+	f.Add(bytes.Repeat([]byte("\x04key0\x20aaaaaaaaaaaaaaaaaaaabbbbbbbbbbbb\x01"), 9), uint8(1),
+		uint8(2))
 	f.Fuzz(func(t *testing.T, data []byte, order, packing uint8) {
 		c := orders[int(order)%len(orders)]
 		o := packings[int(packing)%len(packings)]
@@ -228,7 +231,8 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		checkChunk(t, c, es, &e)
 		for i := range es {
-			if got := v.Get(c, base.MakeLookup(c, es[i].Key, es[i].Trailer.Seq())); got < 0 || got > i {
+			if got := v.Get(c, base.MakeLookup(c, es[i].Key, es[i].Trailer.Seq())); got < 0 ||
+				got > i {
 				t.Fatalf("entry %d is got at %d", i, got)
 			}
 			if got := v.SeekGE(c, es[i].Key, es[i].Trailer); got != i {
@@ -256,7 +260,8 @@ func fuzzEntries(data []byte) (es []model.Entry) {
 			t = t<<8 | uint64(x)
 		}
 		kind := base.Kind(t) % base.KindForSeek
-		es = append(es, model.Entry{Key: key, Value: value, Trailer: base.MakeTrailer(base.SeqNum(t>>8), kind)})
+		es = append(es,
+			model.Entry{Key: key, Value: value, Trailer: base.MakeTrailer(base.SeqNum(t>>8), kind)})
 	}
 	return es
 }
@@ -289,14 +294,17 @@ func FuzzShort(f *testing.F) {
 		packed := make([]byte, len(p))
 		m := table.packShort(packed, p)
 		back := make([]byte, len(p)+wideCopy)
-		if m > 0 && (!unpackShort(back[:len(p)], guard(packed[:m]), nil, m) || !bytes.Equal(back[:len(p)], p)) {
+		if m > 0 && (!unpackShort(back[:len(p)], guard(packed[:m]), nil, m) ||
+			!bytes.Equal(back[:len(p)], p)) {
 			t.Fatalf("%q comes back as %q", p, back[:len(p)])
 		}
 		d, err := newDictPacker(dict, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := d.packShort(packed, p); m > 0 && (!unpackShort(back[:len(p)], guard(packed[:m]), d.dict.content, m) || !bytes.Equal(back[:len(p)], p)) {
+		if m := d.packShort(packed, p); m > 0 &&
+			(!unpackShort(back[:len(p)], guard(packed[:m]), d.dict.content, m) ||
+				!bytes.Equal(back[:len(p)], p)) {
 			t.Fatalf("%q comes back as %q with a dictionary", p, back[:len(p)])
 		}
 	})

@@ -17,7 +17,8 @@ import (
 func newGuard(t testing.TB, most int) func(b []byte) []byte {
 	page := unix.Getpagesize()
 	n := (most + page - 1) / page * page
-	mem, err := unix.Mmap(-1, 0, n+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	mem, err := unix.Mmap(-1, 0, n+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|
+		unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,8 @@ func TestTooLarge(t *testing.T) {
 	if strconv.IntSize < 64 {
 		t.Skip("needs more than 4 GiB of addresses")
 	}
-	huge, err := unix.Mmap(-1, 0, 1<<32, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	huge, err := unix.Mmap(-1, 0, 1<<32, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|
+		unix.MAP_NORESERVE)
 	if err != nil {
 		t.Skip(err)
 	}

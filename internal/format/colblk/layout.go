@@ -36,11 +36,12 @@ const (
 
 // Offsets of the header's fields.
 const (
-	hdrCount       = 0  // u32: entries
-	hdrPrefix      = 4  // u32: length of the prefix
-	hdrWidths      = 8  // u32: 4 bits for each column, from the low ones up
-	hdrFlags       = 12 // u8: bits 0-3 abbrevLen, 4-5 the order, flagHeap, flagDistinct
-	hdrCodec       = 13 // u8: of the heap, or of all packed values; 0 if there is a column; flagTails
+	hdrCount  = 0  // u32: entries
+	hdrPrefix = 4  // u32: length of the prefix
+	hdrWidths = 8  // u32: 4 bits for each column, from the low ones up
+	hdrFlags  = 12 // u8: bits 0-3 abbrevLen, 4-5 the order, flagHeap, flagDistinct
+	// u8: of the heap, or of all packed values; 0 if there is a column; flagTails
+	hdrCodec       = 13
 	hdrTrailerBase = 14 // u64: trailer of entry i without the two columns
 	hdrValueStride = 22 // u32: mean length of a packed value, in 1/256
 	hdrRawBase     = 26 // u32: see colRaw
@@ -57,13 +58,15 @@ const (
 // The columns.
 const (
 	colAbbrev = iota // abbreviation less abbrevBase
-	colLength        // length of the part of the key that the abbreviation stands for; width 0: all abbrevLen
-	colTail          // end of the tail, less its estimate; signed
-	colSeq           // sequence number less that of trailerBase and less i steps
-	colKind          // kind; width 0: that of trailerBase
-	colCodec         // codec of the value; width 0: that of the header
-	colRaw           // length of the value before it was packed, less rawBase; one that is no shorter packed is raw
-	colValue         // end of the value, less its estimate; signed
+	// length of the part of the key that the abbreviation stands for; width 0: all abbrevLen
+	colLength
+	colTail  // end of the tail, less its estimate; signed
+	colSeq   // sequence number less that of trailerBase and less i steps
+	colKind  // kind; width 0: that of trailerBase
+	colCodec // codec of the value; width 0: that of the header
+	// length of the value before it was packed, less rawBase; one that is no shorter packed is raw
+	colRaw
+	colValue // end of the value, less its estimate; signed
 	numColumns
 )
 
@@ -210,7 +213,8 @@ func storeBig64(p unsafe.Pointer, v uint64) { binary.BigEndian.PutUint64((*[8]by
 func store64(p unsafe.Pointer, v uint64) { binary.LittleEndian.PutUint64((*[8]byte)(p)[:], v) }
 
 // masks are the bits of an element of each width.
-var masks = [16]uint64{0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 - 1, 1<<48 - 1, 1<<56 - 1, 1<<64 - 1}
+var masks = [16]uint64{0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 - 1, 1<<48 - 1,
+	1<<56 - 1, 1<<64 - 1}
 
 // column is where a column lies and how wide it is.
 type column struct {

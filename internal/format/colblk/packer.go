@@ -10,8 +10,9 @@ type Packer struct {
 	buf   [maxLenBytes + maxShort]byte
 }
 
-// Sample decides whether values are packed, by the values of some blocks: if a Writer with these options packs
-// them one by one, and without a dictionary. Otherwise they are better left to the Writer.
+// Sample decides whether values are packed, by the values of some blocks: if a Writer with these
+// options packs them one by one, and without a dictionary. Otherwise they are better left to the
+// Writer.
 func (p *Packer) Sample(o Options, blocks [][][]byte) error {
 	var w Writer
 	defer w.Free()
@@ -35,7 +36,8 @@ func (p *Packer) Sample(o Options, blocks [][][]byte) error {
 	return nil
 }
 
-// Pack returns the value as Writer.Add takes it with the codec. The result is valid until the next Pack.
+// Pack returns the value as Writer.Add takes it with the codec. The result is valid until the next
+// Pack.
 func (p *Packer) Pack(value []byte) ([]byte, base.Codec) {
 	if !p.on || len(value) < minPacked || len(value) > maxShort {
 		return value, base.CodecRaw

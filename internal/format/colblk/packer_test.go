@@ -9,10 +9,11 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// TestPacker: values are packed ahead of a Writer where it would pack them one by one and without a dictionary, and
-// the blocks are the same as if the Writer had packed them.
+// TestPacker: values are packed ahead of a Writer where it would pack them one by one and without a
+// dictionary, and the blocks are the same as if the Writer had packed them.
 func TestPacker(t *testing.T) {
-	auto := Options{Comparer: base.Bytewise, Packing: PackAuto, Codec: base.CodecSnappy, Dict: true, MaxUnpacked: testLimit}
+	auto := Options{Comparer: base.Bytewise, Packing: PackAuto, Codec: base.CodecSnappy, Dict: true,
+		MaxUnpacked: testLimit}
 	none := auto
 	none.Packing = PackNone
 	sets := dataSets()
@@ -30,7 +31,8 @@ func TestPacker(t *testing.T) {
 			return append(record(rng), bytes.Repeat(fmt.Appendf(nil, "%020d", rng.Uint64()), 3)...)
 		}, false},
 		{"of mixed lengths", auto, func(rng *rand.Rand) []byte {
-			return bytes.Repeat(fmt.Appendf(nil, "%020d", rng.Uint64()), 1+rng.IntN(60))[rng.IntN(20):]
+			return bytes.Repeat(fmt.Appendf(nil, "%020d", rng.Uint64()),
+				1+rng.IntN(60))[rng.IntN(20):]
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,18 +54,21 @@ func TestPacker(t *testing.T) {
 			for _, values := range blocks {
 				for i, v := range values {
 					key := fmt.Appendf(nil, "%08d", i)
-					if err := plain.Add(key, base.MakeTrailer(1, base.KindSet), base.CodecRaw, v); err != nil {
+					if err := plain.Add(key, base.MakeTrailer(1, base.KindSet), base.CodecRaw,
+						v); err != nil {
 						t.Fatal(err)
 					}
 					got, codec := p.Pack(v)
 					if codec != base.CodecRaw {
 						packed++
 					}
-					if err := ahead.Add(key, base.MakeTrailer(1, base.KindSet), codec, got); err != nil {
+					if err := ahead.Add(key, base.MakeTrailer(1, base.KindSet), codec,
+						got); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if a, b := finish(t, plain, plain.Len()), finish(t, ahead, ahead.Len()); !bytes.Equal(a, b) {
+				if a, b := finish(t, plain, plain.Len()), finish(t, ahead,
+					ahead.Len()); !bytes.Equal(a, b) {
 					t.Fatalf("blocks of %d and %d bytes differ", len(a), len(b))
 				}
 			}
@@ -73,7 +78,8 @@ func TestPacker(t *testing.T) {
 		})
 	}
 	var p Packer
-	if got, codec := p.Pack([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")); codec != base.CodecRaw || len(got) != 31 {
+	if got, codec := p.Pack([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")); codec != base.CodecRaw ||
+		len(got) != 31 {
 		t.Errorf("a value is packed without a sample")
 	}
 }

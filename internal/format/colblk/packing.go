@@ -88,7 +88,8 @@ func (t *trainer) take(entries []entry, plain []byte) {
 	step := max(len(entries)/max(1, (room-len(t.content))*len(entries)/max(len(plain), 1)), 1)
 	from := uint32(0)
 	for i, e := range entries {
-		if i%step == 0 && e.raw >= minPacked && e.raw <= maxShort && len(t.content)+int(e.raw) <= room {
+		if i%step == 0 && e.raw >= minPacked && e.raw <= maxShort &&
+			len(t.content)+int(e.raw) <= room {
 			t.content = append(t.content, plain[from:from+e.raw]...)
 		}
 		from += e.raw
@@ -124,9 +125,11 @@ func (w *Writer) sample(n int) (next Packing, useDict bool, err error) {
 		return w.mode, w.useDict, nil
 	}
 	if training {
-		if w.train.take(w.entries[:n], plain); w.train.blocks == trainBlocks && len(w.train.content) >= minDict {
+		if w.train.take(w.entries[:n], plain); w.train.blocks == trainBlocks &&
+			len(w.train.content) >= minDict {
 			w.auto.left, w.auto.sum = 0, sizes{} // older samples say nothing of the dictionary
-			if w.dict, err = newDictPacker(w.train.content, w.o.Codec == base.CodecZstd, zstd.EncoderLevelFromZstd(w.o.Level)); err != nil {
+			if w.dict, err = newDictPacker(w.train.content, w.o.Codec == base.CodecZstd,
+				zstd.EncoderLevelFromZstd(w.o.Level)); err != nil {
 				return w.mode, w.useDict, err
 			}
 		}
@@ -203,7 +206,8 @@ func (w *Writer) unpackAll(n int) ([]byte, error) {
 		}
 		b := raw.Bytes()
 		p := values[from:e.valEnd]
-		if err := unpackInto(b[len(b):len(b)+int(e.raw)], p, e.codec, w.dict.get(), len(p)); err != nil {
+		if err := unpackInto(b[len(b):len(b)+int(e.raw)], p, e.codec, w.dict.get(),
+			len(p)); err != nil {
 			return nil, err
 		}
 		raw.Set(b[:len(b)+int(e.raw)])
@@ -226,7 +230,8 @@ func (w *Writer) repack(to Packing) error {
 	key, value := keys.Bytes(), values.Bytes()
 	from, valFrom := uint32(0), uint32(0)
 	for _, e := range entries {
-		if err := w.add(key[from:e.keyEnd], e.trailer, e.codec, uint64(e.raw), value[valFrom:e.valEnd]); err != nil {
+		if err := w.add(key[from:e.keyEnd], e.trailer, e.codec, uint64(e.raw),
+			value[valFrom:e.valEnd]); err != nil {
 			return err
 		}
 		from, valFrom = e.keyEnd, e.valEnd

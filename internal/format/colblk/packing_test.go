@@ -17,8 +17,10 @@ func dataSets() []struct {
 	next func(rng *rand.Rand) []byte
 	want Packing
 } {
-	words := bytes.Fields([]byte("river stone meadow lantern harvest copper winter garden market thunder silver village " +
-		"candle orchard feather harbor whisper mountain journey velvet island shadow morning castle bridge"))
+	words := bytes.Fields([]byte("river stone meadow lantern harvest copper winter garden market " +
+		"thunder silver village " +
+		"candle orchard feather harbor whisper mountain journey velvet island shadow morning " +
+		"castle bridge"))
 	return []struct {
 		name string
 		next func(rng *rand.Rand) []byte
@@ -31,7 +33,9 @@ func dataSets() []struct {
 			}
 			return v
 		}, PackNone},
-		{"repeats in itself", func(rng *rand.Rand) []byte { return bytes.Repeat(fmt.Appendf(nil, "%020d", rng.Uint64()), 5) }, PackValues},
+		{"repeats in itself", func(rng *rand.Rand) []byte {
+			return bytes.Repeat(fmt.Appendf(nil, "%020d", rng.Uint64()), 5)
+		}, PackValues},
 		{"text", func(rng *rand.Rand) (v []byte) {
 			for range 12 {
 				v = append(append(v, words[rng.IntN(len(words))]...), ' ')
@@ -56,7 +60,8 @@ func TestPackAuto(t *testing.T) {
 	var buf, heap block.Buffer
 	defer buf.Free()
 	defer heap.Free()
-	if err := w.Reset(Options{Comparer: base.Bytewise, Packing: PackAuto, Codec: base.CodecSnappy, MaxUnpacked: testLimit}); err != nil {
+	if err := w.Reset(Options{Comparer: base.Bytewise, Packing: PackAuto, Codec: base.CodecSnappy,
+		MaxUnpacked: testLimit}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -65,7 +70,8 @@ func TestPackAuto(t *testing.T) {
 			var es, got []model.Entry
 			packed := round == 1 // values come as a compaction has them
 			for blocks := 0; blocks < 8*sampleEvery; {
-				e := model.Entry{Key: fmt.Appendf(nil, "%08d", n), Value: set.next(rng), Trailer: base.MakeTrailer(base.SeqNum(n), base.KindSet)}
+				e := model.Entry{Key: fmt.Appendf(nil, "%08d", n), Value: set.next(rng),
+					Trailer: base.MakeTrailer(base.SeqNum(n), base.KindSet)}
 				n++
 				es = append(es, e)
 				codec, v := base.CodecRaw, e.Value
@@ -73,7 +79,8 @@ func TestPackAuto(t *testing.T) {
 				if p := make([]byte, len(v)); packed && len(v) <= maxShort {
 					if m := table.packShort(p, v); m > 0 {
 						var l [maxLenBytes]byte
-						codec, v = base.CodecShort, append(l[:putLen(l[:], uint64(len(v)))], p[:m]...)
+						codec, v = base.CodecShort, append(l[:putLen(l[:], uint64(len(v)))],
+							p[:m]...)
 					}
 				}
 				if err := w.Add(e.Key, e.Trailer, codec, v); err != nil {
@@ -116,13 +123,16 @@ func TestPackedByAnotherCodec(t *testing.T) {
 	for _, o := range []struct {
 		packing     Packing
 		codec, want base.Codec
-	}{{PackValues, base.CodecSnappy, base.CodecSnappy}, {PackValues, base.CodecZstd, base.CodecZstd}, {PackNone, base.CodecSnappy, base.CodecRaw}} {
+	}{{PackValues, base.CodecSnappy, base.CodecSnappy}, {PackValues, base.CodecZstd,
+		base.CodecZstd}, {PackNone, base.CodecSnappy, base.CodecRaw}} {
 		var w Writer
-		if err := w.Reset(Options{Comparer: base.Bytewise, Packing: o.packing, Codec: o.codec, Level: 1, MaxUnpacked: testLimit}); err != nil {
+		if err := w.Reset(Options{Comparer: base.Bytewise, Packing: o.packing, Codec: o.codec,
+			Level: 1, MaxUnpacked: testLimit}); err != nil {
 			t.Fatal(err)
 		}
 		for n, codec := range []base.Codec{base.CodecRaw, base.CodecSnappy, base.CodecZstd} {
-			if err := w.Add([]byte{byte(n)}, base.MakeTrailer(1, base.KindSet), codec, pack[codec]); err != nil {
+			if err := w.Add([]byte{byte(n)}, base.MakeTrailer(1, base.KindSet), codec,
+				pack[codec]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +145,8 @@ func TestPackedByAnotherCodec(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range e.Len() {
-			if got, err := AppendUnpacked(nil, e.Value(i), e.Codec(i), nil, testLimit); e.Codec(i) != o.want || err != nil || !bytes.Equal(got, value) {
+			if got, err := AppendUnpacked(nil, e.Value(i), e.Codec(i), nil,
+				testLimit); e.Codec(i) != o.want || err != nil || !bytes.Equal(got, value) {
 				t.Errorf("%+v: value %d has codec %d, %v", o, i, e.Codec(i), err)
 			}
 		}
@@ -151,7 +162,8 @@ func finish(t *testing.T, w *Writer, n int) []byte {
 	return b
 }
 
-func appendEntries(t *testing.T, es []model.Entry, b []byte, buf, heap *block.Buffer) []model.Entry {
+func appendEntries(t *testing.T, es []model.Entry, b []byte, buf,
+	heap *block.Buffer) []model.Entry {
 	t.Helper()
 	v, err := Open(b, base.Bytewise)
 	if err != nil {
@@ -208,14 +220,16 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 			i := v.Get(base.Bytewise, base.MakeLookup(base.Bytewise, e.Key(3), base.MaxSeqNum))
-			if value, err = v.AppendValue(value[:0], i, nil, testLimit, &heap); err != nil || i != 3 {
+			if value, err = v.AppendValue(value[:0], i, nil, testLimit, &heap); err != nil ||
+				i != 3 {
 				t.Fatal(i, err)
 			}
 			s, err := v.Measure(testLimit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := v.BuildView(mem, s, base.Bytewise, block.PointLookup, nil, &heap); err != nil {
+			if _, err := v.BuildView(mem, s, base.Bytewise, block.PointLookup, nil,
+				&heap); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,11 +15,12 @@ type Part struct {
 	valOff   [MaxPart]uint32
 }
 
-// Read makes e the entries [lo, hi) of v, at most MaxPart; their keys and values are copied to
-// buf. It is an error if that takes more than limit bytes, a heap of values included, which is unpacked in
-// scratch. Like Get, it writes nothing outside of its buffers even where the bytes of the
-// block change meanwhile.
-func (p *Part) Read(v *Block, e *base.Chunk, lo, hi int, dict *Dict, limit int64, buf, scratch *block.Buffer) error {
+// Read makes e the entries [lo, hi) of v, at most MaxPart; their keys and values are copied to buf.
+// It is an error if that takes more than limit bytes, a heap of values included, which is unpacked
+// in scratch. Like Get, it writes nothing outside of its buffers even where the bytes of the block
+// change meanwhile.
+func (p *Part) Read(v *Block, e *base.Chunk, lo, hi int, dict *Dict, limit int64, buf,
+	scratch *block.Buffer) error {
 	need := uint64(0)
 	for i := lo; i < hi; i++ {
 		n := v.KeyLen(i)
@@ -54,7 +55,8 @@ func (p *Part) Read(v *Block, e *base.Chunk, lo, hi int, dict *Dict, limit int64
 	}
 	n := hi - lo
 	p.keyOff[n] = uint32(len(dst))
-	e.Data, e.KeyOff, e.ValOff, e.ValEnd, e.Trailers = dst, p.keyOff[:n:n], p.valOff[:n:n], p.keyOff[1:n+1:n+1], p.trailers[:n:n]
+	e.Data, e.KeyOff, e.ValOff, e.ValEnd, e.Trailers =
+		dst, p.keyOff[:n:n], p.valOff[:n:n], p.keyOff[1:n+1:n+1], p.trailers[:n:n]
 	return nil
 }
 

@@ -124,8 +124,8 @@ func (c column) lowerBound(n int, x uint64) int {
 	return lo + at
 }
 
-// tiesEnd is the first of n elements after lo that is not that of lo. Ties are few, mostly: the steps
-// begin small and double.
+// tiesEnd is the first of n elements after lo that is not that of lo. Ties are few, mostly: the
+// steps begin small and double.
 func (c column) tiesEnd(n, lo int) int {
 	x := c.at(lo)
 	hi := lo + 1

@@ -31,8 +31,8 @@ const (
 	minMatch = 4
 )
 
-// shortTable finds earlier occurrences of four bytes. It is kept from value to value because it would be
-// cleared twice otherwise.
+// shortTable finds earlier occurrences of four bytes. It is kept from value to value because it
+// would be cleared twice otherwise.
 type shortTable [1 << 9]uint16
 
 // packShort packs src into dst, which has as many bytes, and returns how many it took; 0 if
@@ -83,7 +83,8 @@ func (t *shortTable) packShort(dst, src []byte) int {
 func matchLen(src []byte, a, b int) int {
 	n := 0
 	for b+n+8 <= len(src) {
-		if x := binary.LittleEndian.Uint64(src[a+n:]) ^ binary.LittleEndian.Uint64(src[b+n:]); x != 0 {
+		if x := binary.LittleEndian.Uint64(src[a+n:]) ^ binary.LittleEndian.Uint64(
+			src[b+n:]); x != 0 {
 			return n + bits.TrailingZeros64(x)/8
 		}
 		n += 8
@@ -140,8 +141,8 @@ func appendShort(dst []byte, d, limit int, literal []byte, at, offset, n int, to
 }
 
 // unpackShort unpacks src, packed with dict, to dst. readable is how many bytes from the start of
-// src may be read, as may be wideCopy bytes behind dict; wideCopy bytes behind dst are overwritten. It
-// reports whether src is well-formed and stands for just as many bytes as dst has.
+// src may be read, as may be wideCopy bytes behind dict; wideCopy bytes behind dst are overwritten.
+// It reports whether src is well-formed and stands for just as many bytes as dst has.
 func unpackShort(dst, src, dict []byte, readable int) bool {
 	dp, sp := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
 	d, s := 0, 0
@@ -257,8 +258,8 @@ func copyMatch(dst unsafe.Pointer, offset, n int) {
 // maxLenBytes is the most that putLen writes.
 const maxLenBytes = 5
 
-// putLen writes the length that stands before a packed value outside of blocks, below 1<<33, and returns
-// how many bytes it takes.
+// putLen writes the length that stands before a packed value outside of blocks, below 1<<33, and
+// returns how many bytes it takes.
 func putLen(dst []byte, n uint64) int {
 	if n < 0x80 {
 		dst[0] = byte(n)

@@ -22,15 +22,19 @@ func corpora() map[string][][]byte {
 		all["db_bench 400"] = append(all["db_bench 400"], bytes.Clone(vals.Next(400)))
 		all["db_bench 1000"] = append(all["db_bench 1000"], bytes.Clone(vals.Next(1000)))
 		b, _ := json.Marshal(map[string]any{
-			"id": rng.IntN(1e9), "name": fmt.Sprintf("user-%d", rng.IntN(1e6)), "email": fmt.Sprintf("u%d@example.com", rng.IntN(1e6)),
-			"created_at": "2024-01-02T03:04:05Z", "updated_at": "2024-01-02T03:04:06Z", "active": rng.IntN(2) == 0,
-			"address": map[string]any{"street": fmt.Sprintf("%d Main Street", rng.IntN(999)), "city": "Springfield", "zip": rng.IntN(99999)},
-			"tags":    []string{"alpha", "beta", "gamma-delta", "beta-gamma"},
+			"id": rng.IntN(1e9), "name": fmt.Sprintf("user-%d", rng.IntN(1e6)),
+			"email":      fmt.Sprintf("u%d@example.com", rng.IntN(1e6)),
+			"created_at": "2024-01-02T03:04:05Z", "updated_at": "2024-01-02T03:04:06Z",
+			"active": rng.IntN(2) == 0,
+			"address": map[string]any{"street": fmt.Sprintf("%d Main Street", rng.IntN(999)),
+				"city": "Springfield", "zip": rng.IntN(99999)},
+			"tags": []string{"alpha", "beta", "gamma-delta", "beta-gamma"},
 		})
 		all["json"] = append(all["json"], b)
 		var rows []map[string]any
 		for range 5 + 10*rng.IntN(2) {
-			rows = append(rows, map[string]any{"id": rng.IntN(1e6), "quantity": rng.IntN(100), "price": rng.IntN(1e5), "note": "no note"})
+			rows = append(rows, map[string]any{"id": rng.IntN(1e6), "quantity": rng.IntN(100),
+				"price": rng.IntN(1e5), "note": "no note"})
 		}
 		b, _ = json.Marshal(rows)
 		all["json rows"] = append(all["json rows"], b)
@@ -66,7 +70,8 @@ func TestShortRatio(t *testing.T) {
 		if short > snap+snap/50 {
 			t.Errorf("%s: %d bytes, snappy takes %d", name, short, snap)
 		}
-		t.Logf("%s: raw %d, short %.1f%%, snappy %.1f%%", name, raw/len(values), 100*float64(short)/float64(raw), 100*float64(snap)/float64(raw))
+		t.Logf("%s: raw %d, short %.1f%%, snappy %.1f%%", name, raw/len(values),
+			100*float64(short)/float64(raw), 100*float64(snap)/float64(raw))
 	}
 }
 

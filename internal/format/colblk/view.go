@@ -29,9 +29,11 @@ func (s Shape) columns(cols block.Columns) block.Columns {
 	return cols
 }
 
-// Measure computes the size of the block's View. It is an error if that takes more than limit bytes.
+// Measure computes the size of the block's View. It is an error if that takes more than limit
+// bytes.
 func (v *Block) Measure(limit int64) (Shape, error) {
-	s := Shape{n: v.n, keys: v.keysLen(), values: v.valuesLen(), exact: v.order() != plain && v.exact()}
+	s := Shape{n: v.n, keys: v.keysLen(), values: v.valuesLen(), exact: v.order() != plain &&
+		v.exact()}
 	limit = max(min(limit, math.MaxUint32, math.MaxInt), 0)
 	if size := block.ViewSize(v.n, s.keys+s.values, block.PointLookup); size > uint64(limit) {
 		return Shape{}, corrupt("takes %d bytes in memory, allowed are %d", size, limit)
@@ -97,8 +99,9 @@ type values struct {
 func (v *Block) values(dict *Dict, limit int64, buf *block.Buffer) (r values, err error) {
 	off := v.valuesOff()
 	r = values{
-		src: v.bytes(off, v.size), ends: v.col(colValue), stride: v.field32(hdrValueStride), raw: v.col(colRaw),
-		rawBase: uint64(v.field32(hdrRawBase)), codecs: v.col(colCodec), codec: v.codec(), plain: v.heap() || v.raw(),
+		src: v.bytes(off, v.size), ends: v.col(colValue), stride: v.field32(hdrValueStride),
+		raw: v.col(colRaw), rawBase: uint64(v.field32(hdrRawBase)), codecs: v.col(colCodec),
+		codec: v.codec(), plain: v.heap() || v.raw(),
 	}
 	if v.packedHeap() {
 		r.src, err = v.unpackHeap(r.src, dict, limit, buf)
@@ -144,10 +147,11 @@ func (r *values) codecOf(i, p int, n uint64) base.Codec {
 	return base.Codec(r.codecs.at(i))
 }
 
-// AppendValue appends value i, unpacked, to dst. Nothing of more than limit bytes is
-// unpacked, a heap included. dict is the table's dictionary, nil where it has none. A heap is unpacked
-// in scratch.
-func (v *Block) AppendValue(dst []byte, i int, dict *Dict, limit int64, scratch *block.Buffer) ([]byte, error) {
+// AppendValue appends value i, unpacked, to dst. Nothing of more than limit bytes is unpacked, a
+// heap included. dict is the table's dictionary, nil where it has none. A heap is unpacked in
+// scratch.
+func (v *Block) AppendValue(dst []byte, i int, dict *Dict, limit int64,
+	scratch *block.Buffer) ([]byte, error) {
 	from, to := v.col(colValue).part(i, v.field32(hdrValueStride))
 	switch {
 	case v.packedHeap():
@@ -190,7 +194,8 @@ func (v *Block) expand(x *expansion, r *values, dict *Dict, room uint64) (int, e
 	keys := v.newKeyWriter(x.data)
 	// Most values are copied as they are, or are short ones to unpack.
 	keep := x.codecs != nil && !r.codec.NeedsDict() && r.codecs.width == 0
-	short := r.codecs.width == 0 && (x.codecs == nil && r.codec == base.CodecShort || r.codec == base.CodecShortDict && dict != nil)
+	short := r.codecs.width == 0 && (x.codecs == nil && r.codec == base.CodecShort ||
+		r.codec == base.CodecShortDict && dict != nil)
 	var content []byte
 	if r.codec == base.CodecShortDict {
 		content = dict.shortContent()
@@ -269,14 +274,16 @@ type keyWriter struct {
 func (v *Block) newKeyWriter(data []byte) keyWriter {
 	k := v.abbrevLen()
 	w := keyWriter{
-		data: data, prefix: v.prefix, prefixLen: v.prefixLen(), abbrevLen: k, abbrevs: v.col(colAbbrev), first: v.abbrevBase(),
-		shift: 64 - 8*uint(k), flip: flipOf(v.order()), lengths: v.col(colLength),
+		data: data, prefix: v.prefix, prefixLen: v.prefixLen(), abbrevLen: k,
+		abbrevs: v.col(colAbbrev), first: v.abbrevBase(), shift: 64 - 8*uint(k),
+		flip: flipOf(v.order()), lengths: v.col(colLength),
 	}
 	w.wide = w.prefixLen <= 4*wideCopy && uintptr(v.cols)-uintptr(v.p)+wideCopy <= v.size
 	w.simple = w.wide && w.prefixLen <= wideCopy && v.exact()
 	if v.tails > 0 {
 		off := v.tailsOff()
-		w.tails, w.tailStride, w.tailBytes = v.col(colTail), v.tailStride(), v.bytes(off, off+uintptr(v.tails))
+		w.tails, w.tailStride, w.tailBytes = v.col(colTail), v.tailStride(), v.bytes(off,
+			off+uintptr(v.tails))
 	}
 	return w
 }
@@ -307,7 +314,8 @@ func (w *keyWriter) write(dst unsafe.Pointer, i, pos int) int {
 }
 
 // value writes value i, which lies in src from and to, to data[pos:] and returns its length.
-func (x *expansion) value(pos, i int, r *values, from, to int, dict *Dict, room uint64) (int, error) {
+func (x *expansion) value(pos, i int, r *values, from, to int, dict *Dict,
+	room uint64) (int, error) {
 	p, readable := r.src[from:to], len(r.src)-from
 	n := r.unpackedLen(i, len(p))
 	codec := r.codecOf(i, len(p), n)
@@ -355,7 +363,8 @@ func (v *Block) trailersTo(dst []base.Trailer) (sets bool, maxSeq base.SeqNum) {
 
 // BuildView builds the View of the block in dst, which has the size that ViewSize(cols)
 // says and begins on a multiple of eight; s comes from Measure. A heap is unpacked in scratch.
-func (v *Block) BuildView(dst []byte, s Shape, cmp *base.Comparer, cols block.Columns, dict *Dict, scratch *block.Buffer) (block.View, error) {
+func (v *Block) BuildView(dst []byte, s Shape, cmp *base.Comparer, cols block.Columns, dict *Dict,
+	scratch *block.Buffer) (block.View, error) {
 	c := block.NewViewColumns(dst, v.n, cmp, s.columns(cols))
 	r, err := v.values(dict, int64(s.values), scratch)
 	if err != nil {

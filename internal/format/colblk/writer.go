@@ -57,7 +57,8 @@ const keepCap = 1 << 20
 
 // Reset empties the Writer and sets its options.
 func (w *Writer) Reset(o Options) error {
-	if w.pack == nil || o.Codec != w.o.Codec || o.Level != w.o.Level || (o.Packing == PackNone) != (w.o.Packing == PackNone) {
+	if w.pack == nil || o.Codec != w.o.Codec || o.Level != w.o.Level ||
+		(o.Packing == PackNone) != (w.o.Packing == PackNone) {
 		codec := block.Codec(o.Codec)
 		if o.Packing == PackNone {
 			codec = block.None
@@ -210,7 +211,8 @@ func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) er
 // keeps reports whether values that come packed by codec stay as they are: those that this
 // Writer would pack in the same way.
 func (w *Writer) keeps(codec base.Codec) bool {
-	return codec == base.CodecShort || codec == base.CodecShortDict || codec != base.CodecRaw && codec == w.o.Codec
+	return codec == base.CodecShort || codec == base.CodecShortDict || codec != base.CodecRaw &&
+		codec == w.o.Codec
 }
 
 // minPacked is the shortest value that is packed.
@@ -232,9 +234,10 @@ func (w *Writer) Dict() []byte {
 	return w.dict.get().content
 }
 
-// packOne packs a value by itself behind the end of buf, if that saves an eighth; else it is the value.
-// d is nil or the dictionary to use.
-func (w *Writer) packOne(buf *block.Buffer, value []byte, d *dictPacker) ([]byte, base.Codec, error) {
+// packOne packs a value by itself behind the end of buf, if that saves an eighth; else it is the
+// value. d is nil or the dictionary to use.
+func (w *Writer) packOne(buf *block.Buffer, value []byte,
+	d *dictPacker) ([]byte, base.Codec, error) {
 	if len(value) < minPacked {
 		return value, base.CodecRaw, nil
 	}
@@ -290,8 +293,8 @@ func (w *Writer) Packing() Packing { return w.mode }
 // ValueBytes is what the values take in the block, a heap before it is packed.
 func (w *Writer) ValueBytes() int { return w.values.Len() }
 
-// Fits reports whether the block that Finish would return now has at most limit bytes. Where limit is
-// above preciseBelow, it may deny what just fits.
+// Fits reports whether the block that Finish would return now has at most limit bytes. Where limit
+// is above preciseBelow, it may deny what just fits.
 func (w *Writer) Fits(limit int) bool {
 	if w.Bound() <= limit {
 		return true

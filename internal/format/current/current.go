@@ -17,10 +17,11 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// In LevelDB's format CURRENT is a file with the name of the MANIFEST in force. In the native format it
-// is a directory with that file in it, and a checksum in the file. It is made under another name and
-// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, UpgradeName is in force;
-// firstName, which becomes the CURRENT of a new database, never is.
+// In LevelDB's format CURRENT is a file with the name of the MANIFEST in force. In the native
+// format it is a directory with that file in it, and a checksum in the file. It is made under
+// another name and renamed, as an upgrade has to remove the file CURRENT first. Where there is no
+// CURRENT, UpgradeName is in force; firstName, which becomes the CURRENT of a new database, never
+// is.
 const (
 	// UpgradeName is CURRENT as an upgrade makes it.
 	UpgradeName = base.CurrentName + ".new"
@@ -120,11 +121,13 @@ func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
 		return "", corrupt("does not end with a newline")
 	}
 	if c.Format == base.Native {
-		if name, _, _ = bytes.Cut(name, []byte(" ")); !bytes.Equal(b, contents(c.Format, string(name))) {
+		if name, _, _ = bytes.Cut(name,
+			[]byte(" ")); !bytes.Equal(b, contents(c.Format, string(name))) {
 			return "", corrupt("its checksum is wrong: %q", b)
 		}
 	}
-	if t, num := c.Format.ParseFileName(string(name)); t != base.FileManifest || num > base.MaxFileNum {
+	if t, num := c.Format.ParseFileName(string(name)); t != base.FileManifest ||
+		num > base.MaxFileNum {
 		return "", corrupt("does not name a MANIFEST: %q", name)
 	}
 	return string(name), nil
@@ -133,24 +136,26 @@ func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
 // contents is that of the file that names the MANIFEST in force.
 func contents(f base.Format, manifest string) []byte {
 	if f == base.Native {
-		return fmt.Appendf(nil, "%s %08x\n", manifest, crc32.Checksum([]byte(manifest), crc32.MakeTable(crc32.Castagnoli)))
+		return fmt.Appendf(nil, "%s %08x\n", manifest,
+			crc32.Checksum([]byte(manifest), crc32.MakeTable(crc32.Castagnoli)))
 	}
 	return []byte(manifest + "\n")
 }
 
 // Change is CURRENT on its way to naming another MANIFEST, by way of a temporary file.
 type Change struct {
-	fs      vfs.FS
-	dir     string
-	file    vfs.WriteFile // the temporary one
-	temp    string        // its name
-	target  string        // the name that it gets; temp: it is in a directory that gets another name
-	made    string        // the directory that becomes CURRENT, "": none does
-	removes bool          // the file CURRENT, before that
+	fs   vfs.FS
+	dir  string
+	file vfs.WriteFile // the temporary one
+	temp string        // its name
+	// the name that it gets; temp: it is in a directory that gets another name
+	target  string
+	made    string // the directory that becomes CURRENT, "": none does
+	removes bool   // the file CURRENT, before that
 }
 
-// Begin prepares CURRENT to name MANIFEST num. Nothing is in force, and nothing durable: before Commit
-// come the Syncs, and Discard takes it back.
+// Begin prepares CURRENT to name MANIFEST num. Nothing is in force, and nothing durable: before
+// Commit come the Syncs, and Discard takes it back.
 func Begin(fsys vfs.FS, dir string, f base.Format, num uint64) (*Change, error) {
 	c := &Change{fs: fsys, dir: dir}
 	err := c.begin(f, num)
@@ -203,7 +208,9 @@ func (c *Change) holder() (string, error) {
 	return c.made, c.fs.MkdirAll(c.made)
 }
 
-func (c *Change) failed(err error) error { return fmt.Errorf("writing %s: %w", base.CurrentName, err) }
+func (c *Change) failed(err error) error {
+	return fmt.Errorf("writing %s: %w", base.CurrentName, err)
+}
 
 // Syncs are the calls that make what Begin wrote durable, in any order.
 func (c *Change) Syncs() []func() error {
@@ -233,8 +240,8 @@ func (c *Change) Discard() error {
 }
 
 // Commit puts the change in force, and makes that durable. The MANIFEST, its name and the Syncs are
-// durable already: a crash could keep the rename and lose what came before it. renamed tells whether CURRENT may name
-// the MANIFEST although the call failed.
+// durable already: a crash could keep the rename and lose what came before it. renamed tells
+// whether CURRENT may name the MANIFEST although the call failed.
 func (c *Change) Commit() (renamed bool, err error) {
 	if err := c.file.Close(); err != nil {
 		return false, c.failed(errors.Join(err, c.fs.Remove(c.temp)))
@@ -253,8 +260,8 @@ func (c *Change) Commit() (renamed bool, err error) {
 	if c.made == "" {
 		return true, nil
 	}
-	// UpgradeName is durable where there is a file CURRENT, see manifest.Set.BeginUpgrade: so a crash
-	// finds the new pointer when that is gone.
+	// UpgradeName is durable where there is a file CURRENT, see manifest.Set.BeginUpgrade: so a
+	// crash finds the new pointer when that is gone.
 	path := filepath.Join(c.dir, base.CurrentName)
 	if c.removes {
 		if err := c.fs.Remove(path); err != nil {
@@ -287,7 +294,8 @@ func Remove(fsys vfs.FS, dir string) error {
 // are in it.
 func RemoveDir(fsys vfs.FS, path string) error {
 	for _, name := range []string{pointerName, pointerTemp} {
-		if err := fsys.Remove(filepath.Join(path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := fsys.Remove(filepath.Join(path, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -22,7 +22,8 @@ func OpenRegular(fsys vfs.FS, dir, name string) (vfs.ReadFile, error) {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file (%v)", base.ErrNotADatabase, path, info.Mode().Type())
+		return nil, fmt.Errorf("%w: %s is not a regular file (%v)", base.ErrNotADatabase, path,
+			info.Mode().Type())
 	}
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -53,7 +54,8 @@ func CheckMissing(fsys vfs.FS, dir string, names []string) error {
 			}
 		}
 		if lost {
-			return base.LocateCorruption(base.Corruptf(kind, "is missing, but there is %s", name), base.CurrentName, 0, 0)
+			return base.LocateCorruption(base.Corruptf(kind, "is missing, but there is %s", name),
+				base.CurrentName, 0, 0)
 		}
 	}
 	return fmt.Errorf("%w: %s has no CURRENT: %w", base.ErrDoesNotExist, dir, fs.ErrNotExist)
@@ -76,5 +78,6 @@ func hasContents(fsys vfs.FS, dir, name string) (bool, error) {
 
 // Missing is the error for a MANIFEST in force that is not there.
 func (c *Pointer) Missing() error {
-	return base.LocateCorruption(base.Corruptf(kind, "names %s, which is missing", c.Manifest), c.File, 0, 0)
+	return base.LocateCorruption(base.Corruptf(kind, "names %s, which is missing", c.Manifest),
+		c.File, 0, 0)
 }

@@ -124,7 +124,8 @@ func (t *Table) MayContain(h uint64) bool {
 	x := h * mix
 	if t.probes == usualProbes {
 		// Without branches: the line is one cache miss, the rest is arithmetic.
-		return bit(line, x)&bit(line, x<<9)&bit(line, x<<18)&bit(line, x<<27)&bit(line, x<<36)&bit(line, x<<45)&1 != 0
+		return bit(line, x)&bit(line, x<<9)&bit(line, x<<18)&bit(line, x<<27)&bit(line,
+			x<<36)&bit(line, x<<45)&1 != 0
 	}
 	r := byte(1)
 	for range t.probes {

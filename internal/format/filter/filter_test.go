@@ -50,7 +50,8 @@ func TestTable(t *testing.T) {
 		rate := float64(admitted) / asked
 		t.Logf("%d keys, %d bits: %.4f %%", tc.n, tc.bits, 100*rate)
 		if rate > tc.maxRate {
-			t.Errorf("%d keys, %d bits: %.4f of absent keys admitted, want at most %.4f", tc.n, tc.bits, rate, tc.maxRate)
+			t.Errorf("%d keys, %d bits: %.4f of absent keys admitted, want at most %.4f", tc.n,
+				tc.bits, rate, tc.maxRate)
 		}
 	}
 }
@@ -65,7 +66,8 @@ func TestDamagedTable(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"empty": nil, "footer only": good[n-8:], "cut": good[64:], "count": change(n-8, 77),
-		"version": change(n-3, 2), "no probes": change(n-4, 0), "probes": change(n-4, 8), "zeros": change(n-1, 1),
+		"version": change(n-3, 2), "no probes": change(n-4, 0), "probes": change(n-4, 8),
+		"zeros": change(n-1, 1),
 	} {
 		if _, err := Parse(b); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%s: %v", name, err)
@@ -145,8 +147,9 @@ func TestDamagedLevelDBFilter(t *testing.T) {
 	lg := append([]byte(nil), good...)
 	lg[n-1] = 63
 	for name, d := range map[string][]byte{
-		"empty": nil, "short": good[:4], "start": change(n-5, 1<<31), "uneven start": change(n-5, 2),
-		"offset outside": change(n-9, 1<<20), "offsets descend": change(n-13, 1<<10), "lg": lg,
+		"empty": nil, "short": good[:4], "start": change(n-5, 1<<31),
+		"uneven start": change(n-5, 2), "offset outside": change(n-9, 1<<20),
+		"offsets descend": change(n-13, 1<<10), "lg": lg,
 	} {
 		if _, err := ParseLevelDB(d); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%s: %v", name, err)

@@ -128,11 +128,13 @@ func ParseLevelDB(b []byte) (LevelDB, error) {
 	start, lg := uint64(binary.LittleEndian.Uint32(b[n-5:])), b[n-1]
 	switch {
 	case start > uint64(n-5) || (uint64(n-5)-start)%4 != 0:
-		return LevelDB{}, base.Corruptf("table filter", "offsets cannot start at %d of %d bytes", start, n)
+		return LevelDB{}, base.Corruptf("table filter", "offsets cannot start at %d of %d bytes",
+			start, n)
 	case lg > 62:
 		return LevelDB{}, base.Corruptf("table filter", "%d is no block size's logarithm", lg)
 	}
-	f := LevelDB{filters: b[:start:start], offsets: b[start : n-1], count: (uint64(n-5) - start) / 4, lg: lg}
+	f := LevelDB{filters: b[:start:start], offsets: b[start : n-1],
+		count: (uint64(n-5) - start) / 4, lg: lg}
 	last := uint32(0)
 	for i := range f.count {
 		o := f.offset(i)

@@ -15,7 +15,8 @@ import (
 
 // Refused is the error for a directory in which file is a file of engine.
 func Refused(dir, engine, file string) error {
-	return fmt.Errorf("%w: %s is a directory of %s (%s): open it with %s, or choose another directory", base.ErrNotADatabase, dir, engine, file, engine)
+	return fmt.Errorf("%w: %s is a directory of %s (%s): open it with %s, or choose another "+
+		"directory", base.ErrNotADatabase, dir, engine, file, engine)
 }
 
 // CheckDir fails with base.ErrNotADatabase when a file of dir shows that the directory belongs to
@@ -163,17 +164,20 @@ const skippedTag = 1 << 13
 // CheckTag fails with base.ErrNotADatabase for a tag of another engine's MANIFEST.
 func CheckTag(tag uint32) error {
 	if name, ok := manifestTags[tag]; ok {
-		return fmt.Errorf("%w: the MANIFEST was written by RocksDB or Pebble (tag %d, %s)", base.ErrNotADatabase, tag, name)
+		return fmt.Errorf("%w: the MANIFEST was written by RocksDB or Pebble (tag %d, %s)",
+			base.ErrNotADatabase, tag, name)
 	}
 	if tag&skippedTag != 0 && tag < skippedTag<<1 {
-		return fmt.Errorf("%w: the MANIFEST was written by RocksDB (tag %d)", base.ErrNotADatabase, tag)
+		return fmt.Errorf("%w: the MANIFEST was written by RocksDB (tag %d)", base.ErrNotADatabase,
+			tag)
 	}
 	return nil
 }
 
 // tableMagics are the last eight bytes of table formats that Loam does not read.
 var tableMagics = map[uint64]struct{ engine, what string }{
-	0x88e241b785f4cff7: {"RocksDB or Pebble", "a RocksDB table"}, // Pebble's, too, in its old formats
+	// Pebble's, too, in its old formats
+	0x88e241b785f4cff7: {"RocksDB or Pebble", "a RocksDB table"},
 	0x8242229663bf9564: {"RocksDB", "a RocksDB plain table"},
 	0x4f3418eb7a8f13b8: {"RocksDB", "an old RocksDB plain table"},
 	0x926789d0c5f17873: {"RocksDB", "a RocksDB cuckoo table"},
@@ -208,8 +212,8 @@ func TableOwner(r io.ReaderAt, size int64) (engine string, err error) {
 	return engine, err
 }
 
-// isBadgerTable follows the end of a Badger table backwards: the length of a checksum (u32, high byte
-// first), the checksum, a protocol buffer, and the length of an index.
+// isBadgerTable follows the end of a Badger table backwards: the length of a checksum (u32, high
+// byte first), the checksum, a protocol buffer, and the length of an index.
 func isBadgerTable(r io.ReaderAt, size int64) (bool, error) {
 	const maxSum = 16 // bytes of the protocol buffer
 	b := make([]byte, min(size, 4+maxSum+4))

@@ -22,9 +22,11 @@ func TestCheckDir(t *testing.T) {
 		{"OPTIONS-mine", "rocksdb_version=8.1", ""},
 		{"IDENTITY", "", ""}, // may be the user's own, beside a LevelDB database
 	} {
-		check(t, c.name, CheckDir(withFile(t, c.name, c.contents), "/db", []string{"CURRENT", c.name}), c.want)
+		check(t, c.name, CheckDir(withFile(t, c.name, c.contents), "/db",
+			[]string{"CURRENT", c.name}), c.want)
 	}
-	check(t, "directory", CheckDir(vfs.NewMem(), "/db", []string{"OPTIONS-000001"}), "of RocksDB or Pebble")
+	check(t, "directory", CheckDir(vfs.NewMem(), "/db", []string{"OPTIONS-000001"}),
+		"of RocksDB or Pebble")
 }
 
 func TestCheckNew(t *testing.T) {
@@ -37,7 +39,8 @@ func TestCheckNew(t *testing.T) {
 		{"data.mdb", "", ""},
 		{"my.db", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "of bbolt"},
 	} {
-		check(t, c.name, CheckNew(withFile(t, c.name, c.contents), "/db", []string{"README", c.name}), c.want)
+		check(t, c.name, CheckNew(withFile(t, c.name, c.contents), "/db",
+			[]string{"README", c.name}), c.want)
 	}
 }
 
@@ -81,7 +84,8 @@ func TestTable(t *testing.T) {
 
 func check(t *testing.T, name string, err error, want string) {
 	t.Helper()
-	if (err == nil) != (want == "") || err != nil && (!errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), want)) {
+	if (err == nil) != (want == "") || err != nil && (!errors.Is(err, base.ErrNotADatabase) ||
+		!strings.Contains(err.Error(), want)) {
 		t.Errorf("%s: %v, want %q", name, err, want)
 	}
 }

@@ -139,7 +139,8 @@ func (b *Blocks) Catch(before bool, err *error) {
 // caught gives the mapping up.
 func (b *Blocks) caught(r any) error {
 	if invariants.Enabled {
-		invariants.Check(!b.closed.Load(), "inplace: %s is read after its mapping was closed: %v", b.name, r)
+		invariants.Check(!b.closed.Load(), "inplace: %s is read after its mapping was closed: %v",
+			b.name, r)
 	}
 	off, cause := uint64(0), fmt.Errorf("%v", r)
 	if f, ok := r.(interface{ Addr() uintptr }); ok {
@@ -160,7 +161,8 @@ func (b *Blocks) giveUp(off uint64, cause error) {
 	if b.gone.Swap(true) || b.onFault == nil {
 		return
 	}
-	b.onFault(fmt.Errorf("reading table %s in place at %d; reading it by system calls from now on: %w", b.name, off, cause))
+	b.onFault(fmt.Errorf("reading table %s in place at %d; reading it by system calls from "+
+		"now on: %w", b.name, off, cause))
 }
 
 // Intact reports whether the file is as long as it was, and ends with the same bytes. What

@@ -46,7 +46,9 @@ func open(t testing.TB, fsys vfs.FS, name string, b []byte) (blocks *Blocks, tol
 		t.Fatal(err)
 	}
 	told = new([]error)
-	blocks = Open(f, "000007.ldb", numBlocks, []byte(footer), func(err error) { *told = append(*told, err) })
+	blocks = Open(f, "000007.ldb", numBlocks, []byte(footer), func(err error) {
+		*told = append(*told, err)
+	})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,8 @@ func TestBlocks(t *testing.T) {
 	b.SetVerified(numBlocks)
 	b.SetVerified(1 << 40)
 	for _, c := range []struct{ off, n uint64 }{
-		{numBlocks*blockLen - 1, 2}, {numBlocks * blockLen, 1}, {1 << 63, 1}, {0, 1 << 63}, {1, 1<<64 - 1},
+		{numBlocks*blockLen - 1, 2}, {numBlocks * blockLen, 1}, {1 << 63, 1}, {0, 1 << 63},
+		{1, 1<<64 - 1},
 	} {
 		if _, ok := b.Block(0, c.off, c.n); ok || b.Prefetch(0, c.off, c.n) {
 			t.Errorf("%d bytes at %d are read in place", c.n, c.off)
@@ -169,7 +172,8 @@ func TestFault(t *testing.T) {
 	fail = false
 	refused(t, b, 3)
 	refused(t, b, 4)
-	if len(*told) != 1 || !errors.Is((*told)[0], boom) || !strings.Contains((*told)[0].Error(), "000007.ldb in place at 12288") {
+	if len(*told) != 1 || !errors.Is((*told)[0], boom) ||
+		!strings.Contains((*told)[0].Error(), "000007.ldb in place at 12288") {
 		t.Error(*told)
 	}
 }
@@ -224,7 +228,9 @@ func TestCutFile(t *testing.T) {
 			for i := range numBlocks {
 				refused(t, b, (int(cut)/blockLen+i)%numBlocks)
 			}
-			if len(*told) != 1 || !strings.Contains((*told)[0].Error(), "000007.ldb in place at ") || !errors.Is((*told)[0], syscall.EIO) {
+			if len(*told) != 1 ||
+				!strings.Contains((*told)[0].Error(), "000007.ldb in place at ") ||
+				!errors.Is((*told)[0], syscall.EIO) {
 				t.Fatalf("cut to %d: %v", cut, *told)
 			}
 			if err := os.Remove(name); err != nil {
@@ -237,12 +243,14 @@ func TestCutFile(t *testing.T) {
 // TestReplacedFile: a file that was cut off and written again is another file.
 func TestReplacedFile(t *testing.T) {
 	onDisk(t, func(t *testing.T, dir string) {
-		for _, size := range []int64{numBlocks*blockLen + int64(len(footer)), numBlocks * blockLen * 2} {
+		for _, size := range []int64{numBlocks*blockLen + int64(len(footer)),
+			numBlocks * blockLen * 2} {
 			name := filepath.Join(dir, "t")
 			b, told := open(t, vfs.OS{MapAnywhere: true}, name, content())
 			b.SetVerified(5)
 			check(t, b, 5)
-			if err := errors.Join(os.Truncate(name, 5*blockLen+100), os.Truncate(name, size)); err != nil {
+			if err := errors.Join(os.Truncate(name, 5*blockLen+100),
+				os.Truncate(name, size)); err != nil {
 				t.Fatal(err)
 			}
 			refused(t, b, 5)

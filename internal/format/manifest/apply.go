@@ -164,7 +164,8 @@ func (s *Set) check(e *Edit) (*keyspace, error) {
 		return nil, fmt.Errorf("%w: comparer %q", base.ErrInvalidArgument, e.Comparer)
 	}
 	if e.HasLogNum && e.LogNum < s.logNum.Load() {
-		return nil, fmt.Errorf("%w: log number goes back from %d to %d", base.ErrInvalidArgument, s.logNum.Load(), e.LogNum)
+		return nil, fmt.Errorf("%w: log number goes back from %d to %d", base.ErrInvalidArgument,
+			s.logNum.Load(), e.LogNum)
 	}
 	return s.checkKeyspace(e)
 }
@@ -215,7 +216,8 @@ func (s *Set) derive(k *keyspace, e *Edit) (*Version, error) {
 	cur := k.current
 	for _, a := range e.Added {
 		// A number that is in use can only be that of a table that moves.
-		if have := s.versions.live[a.Meta.Num]; have != nil && (have != a.Meta || moved[a.Meta.Num] != have) {
+		if have := s.versions.live[a.Meta.Num]; have != nil &&
+			(have != a.Meta || moved[a.Meta.Num] != have) {
 			s.versions.Unlock()
 			return nil, base.Corruptf(kindManifest, "%v is added, but %v is in use", a.Meta, have)
 		}
@@ -324,11 +326,12 @@ func liftable(err error) bool {
 	return !errors.Is(err, base.ErrClosed) && !errors.Is(err, base.ErrCorruption)
 }
 
-// startManifest does the work of StartManifest. Five things become durable before the
-// new MANIFEST is in force, which is one rename: what beside syncs, because the snapshot relies on it; the
+// startManifest does the work of StartManifest. Five things become durable before the new MANIFEST
+// is in force, which is one rename: what beside syncs, because the snapshot relies on it; the
 // MANIFEST's contents and its name, and the file that names it, because a power cut could keep the
-// rename and lose them. Among these five there is no order, as nothing reads them before the rename. Only
-// when the rename is durable, too, may the old MANIFEST go, and the files that it names.
+// rename and lose them. Among these five there is no order, as nothing reads them before the
+// rename. Only when the rename is durable, too, may the old MANIFEST go, and the files that it
+// names.
 func (s *Set) startManifest(beside ...func() error) error {
 	num := s.NewFileNum()
 	name := s.format.FileName(base.FileManifest, num)
@@ -374,8 +377,9 @@ func (s *Set) startManifest(beside ...func() error) error {
 	return nil
 }
 
-// syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no order: two at a
-// time, because a third thread starts others, and glibc reserves 64 MiB of addresses for each that does.
+// syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no
+// order: two at a time, because a third thread starts others, and glibc reserves 64 MiB of
+// addresses for each that does.
 func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error {
 	calls := []func() error{w.Sync, func() error { return s.opts.FS.SyncDir(s.opts.Dir) }}
 	for i, call := range calls {

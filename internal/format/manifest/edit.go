@@ -286,7 +286,8 @@ func (e *Edit) encodeNative(dst []byte) []byte {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagKeyspace), uint64(e.Keyspace))
 	}
 	if k := e.NewKeyspace; k != nil {
-		dst = appendString(appendString(binary.AppendUvarint(dst, tagNewKeyspace), k.Name), k.Comparer)
+		dst = appendString(appendString(binary.AppendUvarint(dst, tagNewKeyspace), k.Name),
+			k.Comparer)
 	}
 	if e.DropKeyspace {
 		dst = binary.AppendUvarint(dst, tagDropKeyspace)
@@ -323,17 +324,21 @@ func (e *Edit) Decode(b []byte, format base.Format) error {
 		}
 		if tag >= tagVersion && tag <= tagClock {
 			if format != base.Native {
-				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB directory", base.ErrNotADatabase, tag)
+				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB "+
+					"directory", base.ErrNotADatabase, tag)
 			}
 			ok, newer := e.decodeNative(tag, &c)
 			if !ok {
-				return base.Corruptf(kindEdit, "version, keyspace, name, file number or facts (tag %d): malformed, out of range, there twice or out of place", tag)
+				return base.Corruptf(kindEdit, "version, keyspace, name, file number or facts "+
+					"(tag %d): malformed, out of range, there twice or out of place", tag)
 			}
 			if newer {
-				return fmt.Errorf("%w: a table needs a field of the MANIFEST that this Loam does not know", base.ErrNewerFormat)
+				return fmt.Errorf("%w: a table needs a field of the MANIFEST that this Loam does "+
+					"not know", base.ErrNewerFormat)
 			}
 			if e.FormatVersion > formatVersion {
-				return fmt.Errorf("%w: the directory has version %d of the native format, this Loam reads up to %d", base.ErrNewerFormat, e.FormatVersion, formatVersion)
+				return fmt.Errorf("%w: the directory has version %d of the native format, this "+
+					"Loam reads up to %d", base.ErrNewerFormat, e.FormatVersion, formatVersion)
 			}
 		} else if !e.decodeField(tag, &c) {
 			return fieldError(tag)
@@ -407,7 +412,8 @@ func (e *Edit) checkKeyspace() error {
 		why = "creates or drops the default keyspace"
 	case e.Keyspace != base.DefaultKeyspace && e.HasComparer:
 		why = "names the comparer of the default keyspace in another one"
-	case e.DropKeyspace && (e.NewKeyspace != nil || e.HasFirstLog || e.MergeOperator != "" || len(e.Deleted)+len(e.Added)+len(e.CompactPointers) > 0):
+	case e.DropKeyspace && (e.NewKeyspace != nil || e.HasFirstLog || e.MergeOperator != "" ||
+		len(e.Deleted)+len(e.Added)+len(e.CompactPointers) > 0):
 		why = "changes a keyspace that it drops"
 	default:
 		return nil
@@ -467,7 +473,8 @@ func fieldError(tag uint32) error {
 	case tagLastSeq:
 		return base.Corruptf(kindEdit, "last sequence (tag 4) is malformed or above 56 bits")
 	case tagCompactPointer, tagDeletedFile, tagNewFile:
-		return base.Corruptf(kindEdit, "level, number, size or key (tag %d) is malformed or out of range", tag)
+		return base.Corruptf(kindEdit, "level, number, size or key (tag %d) is malformed or out "+
+			"of range", tag)
 	}
 	if err := foreign.CheckTag(tag); err != nil {
 		return err

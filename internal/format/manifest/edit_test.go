@@ -16,7 +16,8 @@ func ikey(user string, seq base.SeqNum) base.InternalKey {
 }
 
 func table(num uint64, smallest, largest string) *FileMeta {
-	return &FileMeta{Num: num, Size: num * 1000, Smallest: ikey(smallest, base.SeqNum(num)), Largest: ikey(largest, base.SeqNum(num))}
+	return &FileMeta{Num: num, Size: num * 1000, Smallest: ikey(smallest, base.SeqNum(num)),
+		Largest: ikey(largest, base.SeqNum(num))}
 }
 
 func fullEdit() *Edit {
@@ -86,7 +87,8 @@ func TestEditRefusesDamage(t *testing.T) {
 		{"number above 62 bits", "02ffffffffffffffff7f", "number"},
 		{"number above 64 bits", "02ffffffffffffffffffff01", "number"},
 		{"sequence above 56 bits", "0480808080808080808001", "sequence"},
-		{"size above 63 bits", "070001ffffffffffffffffff01" + "080100000000000000080100000000000000", "number"},
+		{"size above 63 bits", "070001ffffffffffffffffff01" +
+			"080100000000000000080100000000000000", "number"},
 		{"tag 0", "00", "unknown tag 0"},
 		{"tag 8", "0800", "unknown tag 8"},
 		{"tag huge", "ffffffff0f", "unknown tag 4294967295"},
@@ -113,7 +115,8 @@ func TestEditNamesForeignEngines(t *testing.T) {
 		}
 		var e Edit
 		err = e.Decode(append([]byte{tagComparer, 1, 'c'}, b...), base.LevelDB)
-		if !errors.Is(err, base.ErrNotADatabase) || errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "RocksDB") {
+		if !errors.Is(err, base.ErrNotADatabase) || errors.Is(err, base.ErrCorruption) ||
+			!strings.Contains(err.Error(), "RocksDB") {
 			t.Errorf("%s: %v", h, err)
 		}
 	}
@@ -131,12 +134,14 @@ func FuzzEdit(f *testing.F) {
 			var e, again Edit
 			if err := e.Decode(b, format); err != nil {
 				newer := errors.Is(err, base.ErrNewerFormat)
-				if !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNotADatabase) && !newer || newer && format != base.Native {
+				if !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNotADatabase) &&
+					!newer || newer && format != base.Native {
 					t.Fatal(err)
 				}
 				continue
 			}
-			if format == base.LevelDB && (e.Keyspace != base.DefaultKeyspace || e.HasMaxKeyspace || e.HasFirstLog || e.FormatVersion != 0) {
+			if format == base.LevelDB && (e.Keyspace != base.DefaultKeyspace || e.HasMaxKeyspace ||
+				e.HasFirstLog || e.FormatVersion != 0) {
 				t.Fatalf("LevelDB's format has native fields: %+v", e)
 			}
 			enc := e.Encode(nil, format)
@@ -147,8 +152,10 @@ func FuzzEdit(f *testing.F) {
 				t.Fatal("not stable")
 			}
 			for i, a := range e.Added {
-				if a.Meta.Facts != again.Added[i].Meta.Facts || format == base.LevelDB && a.Meta.Facts != (Facts{}) {
-					t.Fatalf("%v: facts %+v, then %+v", format, a.Meta.Facts, again.Added[i].Meta.Facts)
+				if a.Meta.Facts != again.Added[i].Meta.Facts || format == base.LevelDB &&
+					a.Meta.Facts != (Facts{}) {
+					t.Fatalf("%v: facts %+v, then %+v", format, a.Meta.Facts,
+						again.Added[i].Meta.Facts)
 				}
 			}
 		}

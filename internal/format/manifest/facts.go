@@ -55,9 +55,9 @@ const (
 // encode appends mask and fields.
 func (f *Facts) encode(dst []byte) []byte {
 	fields := [firstNeeded + numNeeded]uint64{
-		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries, factDeletes: f.Deletes,
-		factRangeDels: f.RangeDels, factKinds: f.Kinds, factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry,
-		factGlobalSeq: uint64(f.GlobalSeq),
+		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries,
+		factDeletes: f.Deletes, factRangeDels: f.RangeDels, factKinds: f.Kinds,
+		factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry, factGlobalSeq: uint64(f.GlobalSeq),
 	}
 	if f.Leftovers {
 		fields[factLeftovers] = 1
@@ -86,16 +86,19 @@ func (f *Facts) decode(c *cursor) (ok, newer bool) {
 	for m := mask; ok && m != 0; m &= m - 1 {
 		fields[bits.TrailingZeros64(m)], ok = c.u64()
 	}
-	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 || fields[factGlobalSeq] > uint64(base.MaxSeqNum) {
+	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 ||
+		fields[factGlobalSeq] > uint64(base.MaxSeqNum) {
 		return false, false
 	}
 	if fields[factFormat] > uint64(base.Native) {
 		return ok, ok
 	}
 	*f = Facts{
-		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]), HasChecksum: mask>>factChecksum&1 != 0,
-		Leftovers: fields[factLeftovers] != 0, Entries: fields[factEntries], Deletes: fields[factDeletes],
-		RangeDels: fields[factRangeDels], Kinds: fields[factKinds], MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
+		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]),
+		HasChecksum: mask>>factChecksum&1 != 0, Leftovers: fields[factLeftovers] != 0,
+		Entries: fields[factEntries], Deletes: fields[factDeletes],
+		RangeDels: fields[factRangeDels], Kinds: fields[factKinds],
+		MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
 		GlobalSeq: base.SeqNum(fields[factGlobalSeq]),
 	}
 	return ok, false

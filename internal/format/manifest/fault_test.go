@@ -139,7 +139,8 @@ func TestCrashAnywhere(t *testing.T) {
 			for _, c := range list {
 				s, err := loadAfter(t, c)
 				switch {
-				case errors.Is(err, base.ErrDoesNotExist) || errors.Is(err, base.ErrCorruption) && strings.Contains(err.Error(), "is missing, but there is"):
+				case errors.Is(err, base.ErrDoesNotExist) || errors.Is(err, base.ErrCorruption) &&
+					strings.Contains(err.Error(), "is missing, but there is"):
 					// The tables put there by the test are taken for the rest of a database.
 					if last != "" {
 						t.Errorf("call %d, %s: acknowledged %s, found nothing", stop, name, last)
@@ -171,7 +172,9 @@ func TestCrashAnywhere(t *testing.T) {
 func TestFaultAnywhere(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
 		t.Run(errno.Error(), func(t *testing.T) { faultAnywhere(t, errno, false) })
-		t.Run(errno.Error()+", syncs side by side", func(t *testing.T) { faultAnywhere(t, errno, true) })
+		t.Run(errno.Error()+", syncs side by side", func(t *testing.T) {
+			faultAnywhere(t, errno, true)
+		})
 	}
 }
 
@@ -200,7 +203,9 @@ func faultAnywhere(t *testing.T, errno syscall.Errno, sideBySide bool) {
 					return vfs.Outcome{}
 				})
 				var pending, last string
-				s, err := workload(ft, sideBySide, func(s string) { pending = s }, func(s string) { last = s })
+				s, err := workload(ft, sideBySide, func(s string) {
+					pending = s
+				}, func(s string) { last = s })
 				if n <= at {
 					break // no such call
 				}
@@ -241,10 +246,12 @@ func faultAnywhere(t *testing.T, errno syscall.Errno, sideBySide bool) {
 						}
 					}
 					mustApply(t, s, &Edit{})
-					if obsolete := s.TakeObsolete(); !forever && (!done || op.Kind == vfs.OpRename) {
+					if obsolete := s.TakeObsolete(); !forever &&
+						(!done || op.Kind == vfs.OpRename) {
 						checkOneManifest(t, name, m, obsolete)
 					}
-					if s, err := loadAfter(t, m); err != nil || strings.Split(state(s), "\n")[0] != strings.Split(before, "\n")[0] {
+					if s, err := loadAfter(t, m); err != nil ||
+						strings.Split(state(s), "\n")[0] != strings.Split(before, "\n")[0] {
 						t.Errorf("%s, %v: after StartManifest: %v", name, op, err)
 					}
 					m = c
@@ -306,7 +313,8 @@ func TestReadErrors(t *testing.T) {
 		n := 0
 		var op vfs.Op
 		ft := vfs.NewFault(m, func(o vfs.Op) vfs.Outcome {
-			if slices.Contains([]vfs.OpKind{vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpRename, vfs.OpRemove, vfs.OpSync}, o.Kind) {
+			if slices.Contains([]vfs.OpKind{vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite,
+				vfs.OpRename, vfs.OpRemove, vfs.OpSync}, o.Kind) {
 				t.Errorf("Load calls %v", o)
 			}
 			if n++; n == at+1 {
@@ -325,7 +333,8 @@ func TestReadErrors(t *testing.T) {
 		if op.Kind == vfs.OpClose {
 			continue // of a file that was read
 		}
-		if !errors.Is(err, syscall.EIO) || errors.Is(err, base.ErrCorruption) || errors.Is(err, base.ErrDoesNotExist) {
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, base.ErrCorruption) ||
+			errors.Is(err, base.ErrDoesNotExist) {
 			t.Errorf("%v: %v", op, err)
 		}
 	}
@@ -347,9 +356,9 @@ func TestCurrentSwapTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"createlog MANIFEST-000002", "append MANIFEST-000002", "create 000002.dbtmp", "write 000002.dbtmp",
-		"sync MANIFEST-000002", "syncdir db", "sync 000002.dbtmp", "close 000002.dbtmp",
-		"rename 000002.dbtmp", "syncdir db", "close MANIFEST-000001",
+		"createlog MANIFEST-000002", "append MANIFEST-000002", "create 000002.dbtmp",
+		"write 000002.dbtmp", "sync MANIFEST-000002", "syncdir db", "sync 000002.dbtmp",
+		"close 000002.dbtmp", "rename 000002.dbtmp", "syncdir db", "close MANIFEST-000001",
 	}
 	if !slices.Equal(trace, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(trace, "\n"), strings.Join(want, "\n"))
@@ -374,10 +383,12 @@ func TestLinksAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(d, name)
-		if err := errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path)); err != nil {
+		if err := errors.Join(os.Rename(path, path+".real"),
+			os.Symlink(path+".real", path)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(o, false); !errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), name) {
+		if _, err := Load(o, false); !errors.Is(err, base.ErrNotADatabase) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

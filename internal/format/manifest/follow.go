@@ -30,10 +30,9 @@ type followed struct {
 	state *KeyspaceState
 }
 
-// Diff returns the changes that bring the Set to st. It fails with
-// base.ErrComparerMismatch for a keyspace whose comparer is not known, with
-// base.ErrDirectoryChanged where st cannot come after the Set's state, and for tables that overlap with
-// a *base.Corruption.
+// Diff returns the changes that bring the Set to st. It fails with base.ErrComparerMismatch for a
+// keyspace whose comparer is not known, with base.ErrDirectoryChanged where st cannot come after
+// the Set's state, and for tables that overlap with a *base.Corruption.
 func (s *Set) Diff(st *State) (*Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +40,8 @@ func (s *Set) Diff(st *State) (*Change, error) {
 		return nil, err
 	}
 	if st.LogNum < s.logNum.Load() || st.MaxKeyspace < s.maxID {
-		return nil, fmt.Errorf("%w: the MANIFEST goes back to log %06d from %06d", base.ErrDirectoryChanged, st.LogNum, s.logNum.Load())
+		return nil, fmt.Errorf("%w: the MANIFEST goes back to log %06d from %06d",
+			base.ErrDirectoryChanged, st.LogNum, s.logNum.Load())
 	}
 	c := &Change{State: st}
 	for _, k := range s.sorted() {
@@ -69,7 +69,8 @@ func (s *Set) diff(c *Change, k *keyspace, state *KeyspaceState) error {
 	for _, num := range slices.Sorted(maps.Keys(k.placed)) {
 		have := k.placed[num]
 		now, ok := state.Files[num]
-		if ok && (now.Meta.Size != have.Meta.Size || !bytes.Equal(now.Meta.Smallest.User, have.Meta.Smallest.User)) {
+		if ok && (now.Meta.Size != have.Meta.Size ||
+			!bytes.Equal(now.Meta.Smallest.User, have.Meta.Smallest.User)) {
 			return fmt.Errorf("%w: table %06d is another one", base.ErrDirectoryChanged, num)
 		}
 		if !ok || now.Level != have.Level {
@@ -101,9 +102,11 @@ func (s *Set) diff(c *Change, k *keyspace, state *KeyspaceState) error {
 
 // diffCreated adds to c a keyspace that the Set does not have.
 func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
-	k := &keyspace{id: state.ID, name: state.Name, cmp: s.comparer(state.Comparer), placed: maps.Clone(state.Files), firstLog: state.FirstLog, merge: state.MergeOperator}
+	k := &keyspace{id: state.ID, name: state.Name, cmp: s.comparer(state.Comparer),
+		placed: maps.Clone(state.Files), firstLog: state.FirstLog, merge: state.MergeOperator}
 	if k.cmp == nil {
-		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, state.Name, state.Comparer)
+		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+			base.ErrComparerMismatch, state.Name, state.Comparer)
 	}
 	v, err := NewVersion(k.cmp, state.Levels())
 	if err != nil {
@@ -113,7 +116,8 @@ func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
 		a.Meta.Comparer = k.cmp
 		c.Added = append(c.Added, a.Meta)
 	}
-	c.Created = append(c.Created, Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog, MergeOperator: k.merge})
+	c.Created = append(c.Created, Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp,
+		FirstLog: k.firstLog, MergeOperator: k.merge})
 	c.edits = append(c.edits, followed{k: k, next: v, state: state})
 	return nil
 }
@@ -176,8 +180,8 @@ func (s *Set) forget(k *keyspace) *Version {
 	return old
 }
 
-// LoadFollowed makes the Set of a State in a directory of a format that another process writes. The Set
-// changes by Follow only.
+// LoadFollowed makes the Set of a State in a directory of a format that another process writes. The
+// Set changes by Follow only.
 func LoadFollowed(o Options, st *State, format base.Format) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -205,7 +209,8 @@ func (s *State) Namings(f base.Format, num uint64) []base.TableNaming {
 func (s *State) Clone() *State {
 	c := *s
 	c.KeyspaceState = s.KeyspaceState.clone()
-	c.byName, c.Others = maps.Clone(s.byName), make(map[base.KeyspaceID]*KeyspaceState, len(s.Others))
+	c.byName, c.Others = maps.Clone(s.byName), make(map[base.KeyspaceID]*KeyspaceState,
+		len(s.Others))
 	for id, k := range s.Others {
 		other := k.clone()
 		c.Others[id] = &other

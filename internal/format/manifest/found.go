@@ -84,7 +84,8 @@ func (f *Found) remove(types ...base.FileType) (err error) {
 	for num := f.nextFile; num < s.NextFileNum(); num++ {
 		for _, t := range types {
 			// Most are not there.
-			if e := s.opts.FS.Remove(s.path(s.format.FileName(t, num))); !errors.Is(e, fs.ErrNotExist) {
+			if e := s.opts.FS.Remove(s.path(s.format.FileName(t, num))); !errors.Is(e,
+				fs.ErrNotExist) {
 				err = errors.Join(err, e)
 			}
 		}

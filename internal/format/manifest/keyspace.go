@@ -36,11 +36,13 @@ type keyspace struct {
 
 // begin adds a keyspace with the tables that a State has. The Set is not shared yet.
 func (s *Set) begin(st *KeyspaceState) error {
-	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog, merge: st.MergeOperator, placed: st.Files}
+	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog,
+		merge: st.MergeOperator, placed: st.Files}
 	if k.id == base.DefaultKeyspace {
 		k.name = base.DefaultKeyspaceName
 	} else if k.cmp = s.comparer(st.Comparer); k.cmp == nil {
-		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, st.Name, st.Comparer)
+		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+			base.ErrComparerMismatch, st.Name, st.Comparer)
 	}
 	for level, key := range st.Pointers {
 		if len(key.User) > 0 || key.Trailer != 0 {
@@ -85,7 +87,9 @@ func (k *keyspace) place(e *Edit) {
 	}
 	for _, c := range e.CompactPointers {
 		c.Key = c.Key.Clone()
-		i := slices.IndexFunc(k.pointers, func(have CompactPointer) bool { return have.Level == c.Level })
+		i := slices.IndexFunc(k.pointers, func(have CompactPointer) bool {
+			return have.Level == c.Level
+		})
 		if i < 0 {
 			k.pointers = append(k.pointers, c)
 		} else {
@@ -117,16 +121,20 @@ func (s *Set) find(id base.KeyspaceID) *keyspace {
 
 // checkKeyspace finds the keyspace of an edit. s.mu is held.
 func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
-	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 || e.LevelDBBelow != 0 || e.MergeOperator != "" || e.HasFirstLog && s.format != base.Native ||
+	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 ||
+		e.LevelDBBelow != 0 || e.MergeOperator != "" || e.HasFirstLog && s.format != base.Native ||
 		e.HasComparer && e.Keyspace != base.DefaultKeyspace {
-		return nil, fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say", base.ErrInvalidArgument)
+		return nil,
+			fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say",
+				base.ErrInvalidArgument)
 	}
 	k := s.find(e.Keyspace)
 	if k == nil {
 		return nil, fmt.Errorf("%w: keyspace %d", base.ErrNoKeyspace, e.Keyspace)
 	}
 	if e.HasFirstLog && e.FirstLog < k.firstLog {
-		return nil, fmt.Errorf("%w: first log of keyspace %d goes back from %d to %d", base.ErrInvalidArgument, k.id, k.firstLog, e.FirstLog)
+		return nil, fmt.Errorf("%w: first log of keyspace %d goes back from %d to %d",
+			base.ErrInvalidArgument, k.id, k.firstLog, e.FirstLog)
 	}
 	if e.HasFirstLog {
 		s.MarkFileNumUsed(e.FirstLog)
@@ -154,7 +162,8 @@ func (s *Set) Keyspaces() []Keyspace {
 	all := s.sorted()
 	list := make([]Keyspace, len(all))
 	for i, k := range all {
-		list[i] = Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog, MergeOperator: k.merge}
+		list[i] = Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog,
+			MergeOperator: k.merge}
 	}
 	return list
 }
@@ -194,7 +203,8 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 		return 0, nil, err
 	}
 	if s.format != base.Native || s.maxID == 1<<32-1 {
-		return 0, nil, fmt.Errorf("%w: the database can have no more keyspaces", base.ErrInvalidArgument)
+		return 0, nil, fmt.Errorf("%w: the database can have no more keyspaces",
+			base.ErrInvalidArgument)
 	}
 	for _, k := range s.versions.keyspaces {
 		if k.name == name {
@@ -282,7 +292,8 @@ func (s *Set) snapshot() []*Edit {
 		if k.id == base.DefaultKeyspace {
 			e.SetComparer(k.cmp.Name)
 			if s.format == base.Native {
-				e.FormatVersion, e.LevelDBBelow, e.MaxKeyspace, e.HasMaxKeyspace = formatVersion, s.levelDBBelow, s.maxID, true
+				e.FormatVersion, e.LevelDBBelow, e.MaxKeyspace, e.HasMaxKeyspace =
+					formatVersion, s.levelDBBelow, s.maxID, true
 			}
 		} else {
 			e.NewKeyspace = &KeyspaceNames{Name: k.name, Comparer: k.cmp.Name}

@@ -26,7 +26,8 @@ func keyspaceEdits() []*Edit {
 	create.SetFirstLog(200)
 	create.MergeOperator = "add"
 	create.Add(0, table(13, "a", "b"))
-	create.Added[0].Meta.Facts = Facts{Format: base.Native, Checksum: 5, HasChecksum: true, Leftovers: true, Entries: 300, Deletes: 7,
+	create.Added[0].Meta.Facts = Facts{Format: base.Native, Checksum: 5, HasChecksum: true,
+		Leftovers: true, Entries: 300, Deletes: 7,
 		RangeDels: 1, Kinds: 1<<15 | 3, MinExpiry: 9, MaxExpiry: 1 << 40}
 	change := &Edit{Keyspace: 1<<32 - 1}
 	change.SetLogNum(4)
@@ -43,7 +44,9 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 	}
 	for i, want := range []string{
 		"e807 01" + "ed07 ac02" + "ec07 03" + hex.EncodeToString(native),
-		"e907 ac02" + "ea07 05 7573657273 01 63" + "ec07 c801" + "f107 03 616464" + "07 00 0d c865 09 61 010d000000000000 09 62 010d000000000000" + "ee07 ff03 01 05 01 ac02 07 01 838002 09 808080808020",
+		"e907 ac02" + "ea07 05 7573657273 01 63" + "ec07 c801" + "f107 03 616464" +
+			"07 00 0d c865 09 61 010d000000000000 09 62 010d000000000000" +
+			"ee07 ff03 01 05 01 ac02 07 01 838002 09 808080808020",
 		"f207 ac02" + "e907 ffffffff0f" + "02 04" + "06 00 0d",
 		"e907 07" + "eb07",
 	} {
@@ -54,7 +57,8 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 			t.Errorf("edit %d\ngot  %x\nwant %s", i, got, want)
 		}
 		var d Edit
-		if err := d.Decode(got, base.LevelDB); !errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), "native") {
+		if err := d.Decode(got, base.LevelDB); !errors.Is(err, base.ErrNotADatabase) ||
+			!strings.Contains(err.Error(), "native") {
 			t.Errorf("edit %d in LevelDB's format: %v", i, err)
 		}
 		if err := d.Decode(got, base.Native); err != nil {
@@ -84,7 +88,8 @@ func TestNewerVersionIsRefused(t *testing.T) {
 	var e Edit
 	for _, b := range [][]byte{b, b[:3], append(b[:3:3], 0xff)} {
 		err := e.Decode(b, base.Native)
-		if !errors.Is(err, base.ErrNewerFormat) || errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "version 2") {
+		if !errors.Is(err, base.ErrNewerFormat) || errors.Is(err, base.ErrCorruption) ||
+			!strings.Contains(err.Error(), "version 2") {
 			t.Errorf("%x: %v", b, err)
 		}
 	}
@@ -95,13 +100,15 @@ func TestKeyspaceEditRefusesDamage(t *testing.T) {
 		whole := e.Encode(nil, base.Native)
 		for n := range whole {
 			var d Edit
-			if err := d.Decode(whole[:n], base.Native); err != nil && !errors.Is(err, base.ErrCorruption) {
+			if err := d.Decode(whole[:n], base.Native); err != nil &&
+				!errors.Is(err, base.ErrCorruption) {
 				t.Errorf("edit %d cut at %d: %v", i, n, err)
 			}
 		}
 	}
 	table := &Edit{Added: []AddedFile{{0, table(1, "a", "b")}}}
-	bare, whole := hex.EncodeToString(table.Encode(nil, base.LevelDB)), hex.EncodeToString(table.Encode(nil, base.Native))
+	bare, whole := hex.EncodeToString(table.Encode(nil, base.LevelDB)), hex.EncodeToString(
+		table.Encode(nil, base.Native))
 	for _, tc := range []struct{ name, hex, reason string }{
 		{"version 0", "e807 00", "tag 1000"},
 		{"version twice", "e807 01" + "e807 01", "tag 1000"},
@@ -146,7 +153,8 @@ func TestKeyspaceEditRefusesDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Edit
-		if err := e.Decode(b, base.Native); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), tc.reason) {
+		if err := e.Decode(b, base.Native); !errors.Is(err, base.ErrCorruption) ||
+			!strings.Contains(err.Error(), tc.reason) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -165,7 +173,8 @@ func randomEdit(rng *rand.Rand) *Edit {
 		return string(b)
 	}
 	key := func() base.InternalKey {
-		return base.InternalKey{User: []byte(word()), Trailer: base.Trailer(rng.Uint64()>>8<<8) | base.Trailer(base.KindSet)}
+		return base.InternalKey{User: []byte(word()), Trailer: base.Trailer(rng.Uint64()>>8<<8) |
+			base.Trailer(base.KindSet)}
 	}
 	if e.Keyspace != base.DefaultKeyspace && maybe() {
 		e.DropKeyspace = true
@@ -211,7 +220,8 @@ func randomEdit(rng *rand.Rand) *Edit {
 		e.Delete(3, 100+d)
 	}
 	for maybe() {
-		e.Add(rng.IntN(NumLevels), &FileMeta{Num: num(), Size: rng.Uint64() % (maxTableSize + 1), Smallest: key(), Largest: key(), Facts: randomFacts(rng)})
+		e.Add(rng.IntN(NumLevels), &FileMeta{Num: num(), Size: rng.Uint64() % (maxTableSize + 1),
+			Smallest: key(), Largest: key(), Facts: randomFacts(rng)})
 	}
 	return e
 }
@@ -225,7 +235,8 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 	}
 	f.Leftovers = rng.IntN(2) == 0
 	f.GlobalSeq = base.SeqNum(rng.Uint64() >> (8 + rng.IntN(57)))
-	for _, p := range []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry} {
+	for _, p := range []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry,
+		&f.MaxExpiry} {
 		*p = rng.Uint64() >> rng.IntN(65)
 	}
 	return f
@@ -240,7 +251,8 @@ func TestUnknownFacts(t *testing.T) {
 		fields []uint64
 		newer  bool
 	}{
-		{"above the known ones", []uint64{1<<factEntries | 1<<numFacts | 1<<(firstNeeded-1), 5, 77, 78}, false},
+		{"above the known ones", []uint64{1<<factEntries | 1<<numFacts | 1<<(firstNeeded-1), 5, 77,
+			78}, false},
 		{"needed", []uint64{1<<factEntries | 1<<(firstNeeded+numNeeded), 5, 77}, true},
 		{"table format", []uint64{1 << factFormat, 2}, true},
 	} {
@@ -274,7 +286,8 @@ func TestEditRoundTrip(t *testing.T) {
 			d.CompactPointers[i].Key.User = append([]byte{}, d.CompactPointers[i].Key.User...)
 		}
 		for i, a := range d.Added {
-			if a.Meta.String() != e.Added[i].Meta.String() || a.Meta.Size != e.Added[i].Meta.Size || a.Level != e.Added[i].Level || a.Meta.Facts != e.Added[i].Meta.Facts {
+			if a.Meta.String() != e.Added[i].Meta.String() || a.Meta.Size != e.Added[i].Meta.Size ||
+				a.Level != e.Added[i].Level || a.Meta.Facts != e.Added[i].Meta.Facts {
 				t.Fatalf("seed %d: table %v became %v", seed, e.Added[i].Meta, a.Meta)
 			}
 		}

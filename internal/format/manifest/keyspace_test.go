@@ -58,7 +58,8 @@ func tables(states string) string {
 	return rest
 }
 
-func addTable(t testing.TB, s *Set, m vfs.FS, id base.KeyspaceID, level int, smallest, largest string) *FileMeta {
+func addTable(t testing.TB, s *Set, m vfs.FS, id base.KeyspaceID, level int, smallest,
+	largest string) *FileMeta {
 	t.Helper()
 	f := table(s.NewFileNum(), smallest, largest)
 	f.Naming = s.Format().TableNamings()[0]
@@ -84,7 +85,8 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err, base.ErrExists) {
 		t.Errorf("name that exists: %v", err)
 	}
-	if _, _, err := s.CreateKeyspace(base.DefaultKeyspaceName, base.Bytewise); !errors.Is(err, base.ErrExists) {
+	if _, _, err := s.CreateKeyspace(base.DefaultKeyspaceName, base.Bytewise); !errors.Is(err,
+		base.ErrExists) {
 		t.Errorf("the default's name: %v", err)
 	}
 	inDefault := addTable(t, s, m, base.DefaultKeyspace, 1, "a", "m")
@@ -133,7 +135,8 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	if err := s.DropKeyspace(base.DefaultKeyspace); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("drop of the default: %v", err)
 	}
-	if _, err := s.Apply(&Edit{Keyspace: users}); !errors.Is(err, base.ErrNoKeyspace) || s.Err() != nil {
+	if _, err := s.Apply(&Edit{Keyspace: users}); !errors.Is(err, base.ErrNoKeyspace) ||
+		s.Err() != nil {
 		t.Errorf("edit of a keyspace that was dropped: %v, %v", err, s.Err())
 	}
 	if s.Current(users) != nil || len(gone) != 0 || held.NumFiles() != 1 {
@@ -160,7 +163,8 @@ func TestKeyspaceLifecycle(t *testing.T) {
 		t.Error(err, gone)
 	}
 	o.Comparers = nil
-	if _, err := Load(o, false); !errors.Is(err, base.ErrComparerMismatch) || !strings.Contains(err.Error(), `"logs"`) {
+	if _, err := Load(o, false); !errors.Is(err, base.ErrComparerMismatch) ||
+		!strings.Contains(err.Error(), `"logs"`) {
 		t.Errorf("opened without a keyspace's comparer: %v", err)
 	}
 }
@@ -173,7 +177,8 @@ func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	addTable(t, s, m, base.DefaultKeyspace, 2, "a", "b")
-	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err, base.ErrInvalidArgument) {
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err,
+		base.ErrInvalidArgument) {
 		t.Errorf("keyspace in LevelDB's format: %v", err)
 	}
 	e := &Edit{}
@@ -189,7 +194,8 @@ func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 	if err != nil || state(s) != want {
 		t.Fatalf("%v\n%s", err, state(s))
 	}
-	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err, base.ErrInvalidArgument) || s.Format() != base.LevelDB {
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err,
+		base.ErrInvalidArgument) || s.Format() != base.LevelDB {
 		t.Errorf("keyspace in a directory of LevelDB's: %v", err)
 	}
 	_ = s.Close()
@@ -206,29 +212,37 @@ func TestStateRefusesKeyspaces(t *testing.T) {
 	}{
 		{"late version", "on the way", []*Edit{{}, mark}},
 		{"unknown keyspace", "does not exist", []*Edit{mark, {Keyspace: 3}}},
-		{"dropped twice", "does not exist", []*Edit{mark, create(3, "a"), {Keyspace: 3, DropKeyspace: true}, {Keyspace: 3, DropKeyspace: true}}},
+		{"dropped twice", "does not exist",
+			[]*Edit{mark, create(3, "a"), {Keyspace: 3, DropKeyspace: true},
+				{Keyspace: 3, DropKeyspace: true}}},
 		{"ID taken", "with that ID or name", []*Edit{mark, create(3, "a"), create(3, "b")}},
 		{"name taken", "with that ID or name", []*Edit{mark, create(3, "a"), create(4, "a")}},
 		{"default's name", "with that ID or name", []*Edit{mark, create(3, "default")}},
-		{"another's table", "where it is not", []*Edit{mark, create(3, "a"), {Added: []AddedFile{{1, table(5, "a", "b")}}}, {Keyspace: 3, Deleted: []DeletedFile{{1, 5}}}}},
+		{"another's table", "where it is not",
+			[]*Edit{mark, create(3, "a"), {Added: []AddedFile{{1, table(5, "a", "b")}}},
+				{Keyspace: 3, Deleted: []DeletedFile{{1, 5}}}}},
 	} {
 		var st State
 		for i, e := range c.edits {
 			err := st.Apply(e)
-			if last := i == len(c.edits)-1; !last && err != nil || last && (!errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), c.reason)) {
+			if last := i == len(c.edits)-1; !last && err != nil ||
+				last && (!errors.Is(err, base.ErrCorruption) ||
+					!strings.Contains(err.Error(), c.reason)) {
 				t.Errorf("%s: edit %d: %v", c.name, i, err)
 			}
 		}
 	}
 	var st State
-	for _, e := range []*Edit{mark, create(3, "a"), {Added: []AddedFile{{1, table(5, "a", "b")}}}, {Keyspace: 3, Added: []AddedFile{{1, table(5, "a", "b")}}}} {
+	for _, e := range []*Edit{mark, create(3, "a"), {Added: []AddedFile{{1, table(5, "a", "b")}}},
+		{Keyspace: 3, Added: []AddedFile{{1, table(5, "a", "b")}}}} {
 		if err := st.Apply(e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	o := keyspaceOptions(newDir(t))
 	o.Comparers = func(string) *base.Comparer { return base.Bytewise }
-	if _, err := FromState(o, &st, nil); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "two keyspaces") {
+	if _, err := FromState(o, &st, nil); !errors.Is(err, base.ErrCorruption) ||
+		!strings.Contains(err.Error(), "two keyspaces") {
 		t.Errorf("a table in two keyspaces: %v", err)
 	}
 }
@@ -286,7 +300,8 @@ func replayKeyspaces(t *testing.T, rng *rand.Rand) {
 			if slices.ContainsFunc(list, func(k Keyspace) bool { return k.Name == name }) {
 				continue
 			}
-			id := mustCreate(t, s, name, []*base.Comparer{base.Bytewise, base.ReverseBytewise}[rng.IntN(2)])
+			id := mustCreate(t, s, name,
+				[]*base.Comparer{base.Bytewise, base.ReverseBytewise}[rng.IntN(2)])
 			if given[id] {
 				t.Fatalf("ID %d given out twice", id)
 			}
@@ -316,7 +331,8 @@ func replayKeyspaces(t *testing.T, rng *rand.Rand) {
 				t.Fatalf("a crash left\n%s\nwant\n%s\nor\n%s", got, before, states(s))
 			}
 		}
-		if last := left[len(left)-3:]; last[0] != states(s) || last[1] != last[0] || last[2] != last[0] {
+		if last := left[len(left)-3:]; last[0] != states(s) || last[1] != last[0] ||
+			last[2] != last[0] {
 			t.Fatalf("a crash after the call left\n%s\nwant\n%s", last, states(s))
 		}
 		left = left[:0]

@@ -45,7 +45,8 @@ type setScript struct {
 // obsolete prints their numbers.
 func TestSetScripts(t *testing.T) {
 	script.RunDir(t, "testdata/set", func(t *testing.T) func(*script.Command) string {
-		x := &setScript{t: t, m: newDir(t), tables: map[uint64]*FileMeta{}, pins: map[string]*Version{}}
+		x := &setScript{t: t, m: newDir(t), tables: map[uint64]*FileMeta{},
+			pins: map[string]*Version{}}
 		return func(c *script.Command) string {
 			x.obsolete = nil
 			out := x.run(c)
@@ -146,9 +147,11 @@ func described(err error) string {
 		name string
 		err  error
 	}{
-		{"ErrCorruption", base.ErrCorruption}, {"ErrNotADatabase", base.ErrNotADatabase}, {"ErrDoesNotExist", base.ErrDoesNotExist},
-		{"ErrExists", base.ErrExists}, {"ErrComparerMismatch", base.ErrComparerMismatch}, {"ErrInvalidArgument", base.ErrInvalidArgument},
-		{"ErrClosed", base.ErrClosed}, {"ErrReadOnly", base.ErrReadOnly},
+		{"ErrCorruption", base.ErrCorruption}, {"ErrNotADatabase", base.ErrNotADatabase},
+		{"ErrDoesNotExist", base.ErrDoesNotExist}, {"ErrExists", base.ErrExists},
+		{"ErrComparerMismatch", base.ErrComparerMismatch},
+		{"ErrInvalidArgument", base.ErrInvalidArgument}, {"ErrClosed", base.ErrClosed},
+		{"ErrReadOnly", base.ErrReadOnly},
 	} {
 		if errors.Is(err, s.err) {
 			out += s.name + ": "
@@ -179,7 +182,8 @@ func (x *setScript) directory(c *script.Command) {
 	for _, a := range c.Args() {
 		contents := "x"
 		if a.Key == base.CurrentName {
-			contents = base.LevelDB.FileName(base.FileManifest, uint64(c.Int(base.CurrentName, 0))) + "\n"
+			contents = base.LevelDB.FileName(base.FileManifest,
+				uint64(c.Int(base.CurrentName, 0))) + "\n"
 		}
 		write(x.t, x.m, a.Key, contents)
 	}
@@ -237,7 +241,8 @@ func (x *setScript) edit(c *script.Command, line string) *Edit {
 			var p CompactPointer
 			var user string
 			var seq int
-			_, err = fmt.Sscanf(strings.NewReplacer(":", " ", "#", " ").Replace(value), "L%d %s %d", &p.Level, &user, &seq)
+			_, err = fmt.Sscanf(strings.NewReplacer(":", " ", "#", " ").Replace(value), "L%d %s %d",
+				&p.Level, &user, &seq)
 			p.Key = ikey(user, base.SeqNum(seq))
 			e.CompactPointers = append(e.CompactPointers, p)
 		case "log":
@@ -315,8 +320,10 @@ func (x *setScript) refuse(c *script.Command) string {
 			continue
 		}
 		again := s.StartManifest()
-		if final := errors.Is(err, base.ErrCorruption); final != (s.Err() != nil) || final && again != err || !final && again != nil {
-			x.t.Errorf("line %d: %s: the Set's error is %v, then StartManifest returns %v", c.Line, line, s.Err(), again)
+		if final := errors.Is(err, base.ErrCorruption); final != (s.Err() != nil) || final &&
+			again != err || !final && again != nil {
+			x.t.Errorf("line %d: %s: the Set's error is %v, then StartManifest returns %v", c.Line,
+				line, s.Err(), again)
 		}
 		fmt.Fprintf(&b, "%s\n", described(err))
 	}

@@ -43,8 +43,8 @@ type Options struct {
 	// edit of
 	// a native MANIFEST says it.
 	Clock func() uint64
-	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and end with
-	// the first that fails.
+	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and
+	// end with the first that fails.
 	SideBySide bool
 	// Obsolete, if set, is told once of each table that no Version has any
 	// more. It is called on the goroutine that gave up the last reference, with
@@ -94,7 +94,8 @@ type Set struct {
 
 func (o *Options) ensureDefaults() error {
 	if o.FS == nil || o.Comparer == nil {
-		return fmt.Errorf("%w: manifest needs a file system and a comparer", base.ErrInvalidArgument)
+		return fmt.Errorf("%w: manifest needs a file system and a comparer",
+			base.ErrInvalidArgument)
 	}
 	if o.MaxManifestSize <= 0 {
 		o.MaxManifestSize = defaultMaxManifestSize
@@ -119,11 +120,11 @@ func New(o Options) (*Set, error) {
 	return FromState(o, &State{}, names)
 }
 
-// Load reads CURRENT and the MANIFEST that it names. It writes nothing: before
-// the first Apply comes StartManifest. REQUIRES: owner.Check accepts the directory. Errors: base.ErrDoesNotExist when there
-// is no database; base.ErrNotADatabase when it is another engine's;
-// base.ErrComparerMismatch; *base.Corruption for damage, overlapping tables and
-// tables that are missing.
+// Load reads CURRENT and the MANIFEST that it names. It writes nothing: before the first Apply
+// comes StartManifest. REQUIRES: owner.Check accepts the directory. Errors: base.ErrDoesNotExist
+// when there is no database; base.ErrNotADatabase when it is another engine's;
+// base.ErrComparerMismatch; *base.Corruption for damage, overlapping tables and tables that are
+// missing.
 func Load(o Options, readOnly bool) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -172,7 +173,8 @@ func Load(o Options, readOnly bool) (*Set, error) {
 }
 
 // fromState makes the Set of a MANIFEST that was read.
-func fromState(o Options, readOnly bool, res *ReadResult, name string, names []string) (*Set, error) {
+func fromState(o Options, readOnly bool, res *ReadResult, name string,
+	names []string) (*Set, error) {
 	_, num := o.Format.ParseFileName(name)
 	res.State.NextFile = max(res.State.NextFile, num+1)
 	s, err := FromState(o, &res.State, names)
@@ -211,7 +213,8 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.reach = st.Reach()
 	s.markNames(names)
 	if next := s.nextFile.Load(); next > base.MaxFileNum-numReach {
-		return nil, base.Corruptf(kindManifest, "the next file number is %d, which leaves too few", next)
+		return nil, base.Corruptf(kindManifest, "the next file number is %d, which leaves too few",
+			next)
 	}
 	return s, nil
 }
@@ -241,7 +244,8 @@ func checkTables(st *State, format base.Format, manifest string, names []string)
 	}
 	missing := AddedFile{Meta: &FileMeta{Num: math.MaxUint64}}
 	for num, f := range live {
-		there := slices.ContainsFunc([]base.TableNaming{base.NamedLDB, base.NamedSST, base.NamedLoam}, func(t base.TableNaming) bool {
+		there := slices.ContainsFunc([]base.TableNaming{base.NamedLDB, base.NamedSST,
+			base.NamedLoam}, func(t base.TableNaming) bool {
 			_, ok := slices.BinarySearch(names, t.Name(num))
 			return ok && may(t, num)
 		})
@@ -249,14 +253,15 @@ func checkTables(st *State, format base.Format, manifest string, names []string)
 			missing = f
 		}
 	}
-	return base.LocateCorruption(base.Corruptf(kindManifest, "the table is missing (%d of %d are), but %s lists it in level %d",
-		len(live)-n, len(live), manifest, missing.Level), format.FileName(base.FileTable, missing.Meta.Num), -1, 0)
+	return base.LocateCorruption(base.Corruptf(kindManifest,
+		"the table is missing (%d of %d are), but %s lists it in level %d",
+		len(live)-n, len(live), manifest, missing.Level),
+		format.FileName(base.FileTable, missing.Meta.Num), -1, 0)
 }
 
-// CheckTorn tells a torn last edit, which was never acknowledged, from a damaged one that
-// was. After an edit was acknowledged, the logs before it are deleted. So if the log
-// that the state before the edit needs is missing, the edit was acknowledged. names are those of the
-// directory.
+// CheckTorn tells a torn last edit, which was never acknowledged, from a damaged one that was.
+// After an edit was acknowledged, the logs before it are deleted. So if the log that the state
+// before the edit needs is missing, the edit was acknowledged. names are those of the directory.
 func CheckTorn(res *ReadResult, format base.Format, manifest string, names []string) error {
 	if res.Torn == nil || res.State.LogNum == 0 {
 		return nil
@@ -266,7 +271,8 @@ func CheckTorn(res *ReadResult, format base.Format, manifest string, names []str
 		return nil
 	}
 	return base.LocateCorruption(base.Corruptf(kindManifest,
-		"the last edit is damaged (%s), and %s, needed without it, is missing", res.Torn.Reason, log),
+		"the last edit is damaged (%s), and %s, needed without it, is missing", res.Torn.Reason,
+		log),
 		manifest, res.Torn.Offset, res.Torn.Length)
 }
 
@@ -311,7 +317,8 @@ func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 func (s *Set) Knows(name string) (t base.FileType, num uint64) {
 	t, num = s.format.ParseFileName(name)
 	if t == base.FileUnknown && s.format == base.Native {
-		if t, num = base.LevelDB.ParseFileName(name); t == base.FileInfoLog || num >= s.levelDBBelow {
+		if t, num = base.LevelDB.ParseFileName(name); t == base.FileInfoLog ||
+			num >= s.levelDBBelow {
 			return base.FileUnknown, 0
 		}
 	} else if t == base.FileUnknown && s.unfinished {

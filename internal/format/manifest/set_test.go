@@ -173,18 +173,21 @@ func (e *Edit) with() *Edit {
 }
 
 func TestLoadOfNoDirectory(t *testing.T) {
-	if _, err := Load(Options{FS: vfs.NewMem(), Dir: "nowhere", Comparer: base.Bytewise}, false); !errors.Is(err, base.ErrDoesNotExist) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(Options{FS: vfs.NewMem(), Dir: "nowhere", Comparer: base.Bytewise},
+		false); !errors.Is(err, base.ErrDoesNotExist) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 }
 
 func FuzzLoad(f *testing.F) {
 	m := newDir(f)
-	writeManifest(f, m, "MANIFEST-000009", (&Edit{}).with(), fullEditAdds(), &Edit{HasLogNum: true, LogNum: 8})
+	writeManifest(f, m, "MANIFEST-000009", (&Edit{}).with(), fullEditAdds(),
+		&Edit{HasLogNum: true, LogNum: 8})
 	f.Add(false, []byte(read(f, m, "MANIFEST-000009")))
 	f.Add(false, []byte{})
 	var edits []byte
-	for _, e := range []*Edit{(&Edit{}).with(), fullEditAdds(), {HasLogNum: true, LogNum: 8, Deleted: []DeletedFile{{3, 11}}}} {
+	for _, e := range []*Edit{(&Edit{}).with(), fullEditAdds(),
+		{HasLogNum: true, LogNum: 8, Deleted: []DeletedFile{{3, 11}}}} {
 		edits = base.AppendBytes(edits, e.Encode(nil, base.LevelDB))
 	}
 	f.Add(true, edits)
@@ -200,7 +203,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		s, err := Load(options(m), false)
 		if err != nil {
-			for _, want := range []error{base.ErrCorruption, base.ErrNotADatabase, base.ErrComparerMismatch} {
+			for _, want := range []error{base.ErrCorruption, base.ErrNotADatabase,
+				base.ErrComparerMismatch} {
 				if errors.Is(err, want) {
 					return
 				}
@@ -280,7 +284,8 @@ func BenchmarkLoad(b *testing.B) {
 	e := &Edit{}
 	for i := range uint64(tables) {
 		f := table(100+i, fmt.Sprintf("user%012d", 2*i), fmt.Sprintf("user%012d", 2*i+1))
-		f.Naming, f.Facts = base.NamedLoam, Facts{Format: base.Native, HasChecksum: true, Checksum: 1 << 31, Entries: 1000, Kinds: 3}
+		f.Naming, f.Facts = base.NamedLoam, Facts{Format: base.Native, HasChecksum: true,
+			Checksum: 1 << 31, Entries: 1000, Kinds: 3}
 		e.Add(6, f)
 		if err := os.WriteFile(filepath.Join(o.Dir, f.Name()), nil, 0o600); err != nil {
 			b.Fatal(err)

@@ -83,7 +83,8 @@ func (s *State) Apply(e *Edit) error {
 	switch {
 	case e.NewKeyspace != nil:
 		if s.Others == nil {
-			s.Others, s.byName = make(map[base.KeyspaceID]*KeyspaceState), make(map[string]base.KeyspaceID)
+			s.Others, s.byName = make(map[base.KeyspaceID]*KeyspaceState), make(
+				map[string]base.KeyspaceID)
 		}
 		s.Others[k.ID], s.byName[k.Name] = k, k.ID
 	case e.DropKeyspace:
@@ -113,21 +114,29 @@ func (s *State) Apply(e *Edit) error {
 func (s *State) keyspaceOf(e *Edit) (*KeyspaceState, error) {
 	switch {
 	case (e.FormatVersion != 0 || e.LevelDBBelow != 0) && s.Edits > 0:
-		return nil, base.Corruptf(kindManifest, "says the version of its format, or what an upgrade left, on the way")
+		return nil,
+			base.Corruptf(kindManifest, "says the version of its format, or what an upgrade "+
+				"left, on the way")
 	case e.Keyspace == base.DefaultKeyspace:
 		return &s.KeyspaceState, nil
 	}
 	k := s.Others[e.Keyspace]
 	if e.NewKeyspace == nil {
 		if k == nil {
-			return nil, base.Corruptf(kindManifest, "changes keyspace %d, which does not exist", e.Keyspace)
+			return nil, base.Corruptf(kindManifest, "changes keyspace %d, which does not exist",
+				e.Keyspace)
 		}
 		return k, nil
 	}
-	if _, taken := s.byName[e.NewKeyspace.Name]; k != nil || taken || e.NewKeyspace.Name == base.DefaultKeyspaceName {
-		return nil, base.Corruptf(kindManifest, "creates keyspace %d, %q, and there is one with that ID or name", e.Keyspace, e.NewKeyspace.Name)
+	if _, taken := s.byName[e.NewKeyspace.Name]; k != nil || taken ||
+		e.NewKeyspace.Name == base.DefaultKeyspaceName {
+		return nil,
+			base.Corruptf(kindManifest,
+				"creates keyspace %d, %q, and there is one with that ID or name", e.Keyspace,
+				e.NewKeyspace.Name)
 	}
-	return &KeyspaceState{ID: e.Keyspace, Name: e.NewKeyspace.Name, Comparer: e.NewKeyspace.Comparer, HasComparer: true}, nil
+	return &KeyspaceState{ID: e.Keyspace, Name: e.NewKeyspace.Name,
+		Comparer: e.NewKeyspace.Comparer, HasComparer: true}, nil
 }
 
 // apply adds an edit that was checked.
@@ -172,7 +181,8 @@ func (e *Edit) snapshot() *Edit {
 	first.Added = nil
 	seen := make(map[uint64]AddedFile, len(e.Added))
 	for _, a := range e.Added {
-		if before, ok := seen[a.Meta.Num]; ok && before.Level == a.Level && before.Meta.String() == a.Meta.String() {
+		if before, ok := seen[a.Meta.Num]; ok && before.Level == a.Level &&
+			before.Meta.String() == a.Meta.String() {
 			continue
 		}
 		seen[a.Meta.Num] = a
@@ -187,14 +197,16 @@ func checkEdit(e *Edit, level func(num uint64) (int, bool)) error {
 	deleted := make(map[uint64]bool, len(e.Deleted))
 	for _, d := range e.Deleted {
 		if l, ok := level(d.Num); !ok || l != d.Level || deleted[d.Num] {
-			return base.Corruptf(kindManifest, "table %06d is deleted from level %d, where it is not", d.Num, d.Level)
+			return base.Corruptf(kindManifest, "table %06d is deleted from level %d, where "+
+				"it is not", d.Num, d.Level)
 		}
 		deleted[d.Num] = true
 	}
 	added := make(map[uint64]bool, len(e.Added))
 	for _, a := range e.Added {
 		if _, ok := level(a.Meta.Num); ok && !deleted[a.Meta.Num] || added[a.Meta.Num] {
-			return base.Corruptf(kindManifest, "table %06d is added to level %d, but is there already", a.Meta.Num, a.Level)
+			return base.Corruptf(kindManifest,
+				"table %06d is added to level %d, but is there already", a.Meta.Num, a.Level)
 		}
 		added[a.Meta.Num] = true
 	}
@@ -241,7 +253,9 @@ func (s *State) Reach() uint64 {
 // Levels returns the live tables by level, in no order that can be relied on. That of the
 // edits is usually the level's, which spares much sorting.
 func (k *KeyspaceState) Levels() (levels [NumLevels][]*FileMeta) {
-	files := slices.DeleteFunc(slices.Clone(k.added), func(a AddedFile) bool { return k.Files[a.Meta.Num] != a })
+	files := slices.DeleteFunc(slices.Clone(k.added), func(a AddedFile) bool {
+		return k.Files[a.Meta.Num] != a
+	})
 	if len(files) != len(k.Files) { // k was not made of edits
 		files = slices.Collect(maps.Values(k.Files))
 	}
@@ -267,7 +281,8 @@ func (s *State) tables() iter.Seq2[uint64, AddedFile] {
 // checkComparer fails with base.ErrComparerMismatch when the names differ.
 func (s *State) checkComparer(c *base.Comparer) error {
 	if s.HasComparer && s.Comparer != c.Name {
-		return fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, s.Comparer, c.Name)
+		return fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch,
+			s.Comparer, c.Name)
 	}
 	return nil
 }

@@ -11,10 +11,11 @@ import (
 
 // An upgrade makes a LevelDB directory a native one, without rewriting its tables:
 //
-//  1. BeginUpgrade makes current.UpgradeName: native files beside LevelDB's CURRENT are an upgrade's.
+//  1. BeginUpgrade makes current.UpgradeName: native files beside LevelDB's CURRENT are an
+//     upgrade's.
 //  2. The logs are replayed; all new files are native ones.
-//  3. StartManifest writes a native MANIFEST, makes current.UpgradeName name it, removes the file CURRENT,
-//     after which the directory is a native one, and renames current.UpgradeName.
+//  3. StartManifest writes a native MANIFEST, makes current.UpgradeName name it, removes the file
+//     CURRENT, after which the directory is a native one, and renames current.UpgradeName.
 //  4. RenameTables gives the tables native names; logs and MANIFESTs of LevelDB are obsolete. Until
 //     an opening finds no file with a name of LevelDB's, each MANIFEST says below which number such
 //     files are the database's. All others are strangers' in a native directory.
@@ -23,11 +24,14 @@ import (
 // native format.
 func (s *Set) upgrade(names []string) error {
 	for _, name := range names {
-		if t, _ := base.Native.ParseFileName(name); t == base.FileUnknown || t == base.FileCurrent || t == base.FileLock {
+		if t, _ := base.Native.ParseFileName(name); t == base.FileUnknown ||
+			t == base.FileCurrent || t == base.FileLock {
 			continue
 		}
 		if t, _ := s.Knows(name); t == base.FileUnknown {
-			return fmt.Errorf("%w: %s has a name of the native format; move it away before the upgrade", base.ErrInvalidArgument, name)
+			return fmt.Errorf(
+				"%w: %s has a name of the native format; move it away before the upgrade",
+				base.ErrInvalidArgument, name)
 		}
 	}
 	s.format = base.Native
@@ -61,7 +65,8 @@ func (s *Set) RenameTables() error {
 		if f.Naming == base.NamedLoam {
 			continue
 		}
-		if err := s.opts.FS.Rename(s.path(f.Name()), s.path(base.NamedLoam.Name(f.Num))); err != nil {
+		if err := s.opts.FS.Rename(s.path(f.Name()), s.path(base.NamedLoam.Name(f.Num))); err !=
+			nil {
 			return fmt.Errorf("renaming tables: %w", err)
 		}
 		f.Naming = base.NamedLoam
@@ -69,14 +74,15 @@ func (s *Set) RenameTables() error {
 	return s.opts.FS.SyncDir(s.opts.Dir)
 }
 
-// cleanCurrent removes the mark of an upgrade that was not finished, after the files that
-// it made, whose removal is durable before: without the mark they would be strangers'. names are the files of the
-// directory. It does not matter if the mark stays.
+// cleanCurrent removes the mark of an upgrade that was not finished, after the files that it made,
+// whose removal is durable before: without the mark they would be strangers'. names are the files
+// of the directory. It does not matter if the mark stays.
 func (s *Set) cleanCurrent(names []string) error {
 	unfinished := func(name string) bool {
 		t, num := base.Native.ParseFileName(name)
 		known, _ := s.Knows(name)
-		return s.format == base.LevelDB && num > 0 && t != base.FileUnknown && known != base.FileUnknown
+		return s.format == base.LevelDB && num > 0 && t != base.FileUnknown &&
+			known != base.FileUnknown
 	}
 	if !slices.Contains(names, current.UpgradeName) || slices.ContainsFunc(names, unfinished) {
 		return nil

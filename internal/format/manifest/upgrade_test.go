@@ -38,18 +38,21 @@ func TestUpgradeOfASet(t *testing.T) {
 	}
 	// A broken-off upgrade changes nothing but adds its mark.
 	for range 2 {
-		if s, err = Load(o, false); err != nil || !s.Upgrading() || s.Format() != base.Native || s.Found() != base.LevelDB || state(s) != want {
+		if s, err = Load(o, false); err != nil || !s.Upgrading() || s.Format() != base.Native ||
+			s.Found() != base.LevelDB || state(s) != want {
 			t.Fatal(s, err)
 		}
 		if err := s.BeginUpgrade(); err != nil {
 			t.Fatal(err)
 		}
-		write(t, m, base.NamedLoam.Name(s.NewFileNum()), "a table of the upgrade that was broken off")
+		write(t, m, base.NamedLoam.Name(s.NewFileNum()),
+			"a table of the upgrade that was broken off")
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s, err = Load(options(m), false); err != nil || s.Format() != base.LevelDB || state(s) != want {
+	if s, err = Load(options(m), false); err != nil || s.Format() != base.LevelDB ||
+		state(s) != want {
 		t.Fatal(s, err)
 	}
 	names, _ := m.List(dir)
@@ -62,7 +65,8 @@ func TestUpgradeOfASet(t *testing.T) {
 			loams++
 		}
 	}
-	if err := s.cleanCurrent(names); err != nil || loams != 2 || !slices.Contains(names, current.UpgradeName) {
+	if err := s.cleanCurrent(names); err != nil || loams != 2 ||
+		!slices.Contains(names, current.UpgradeName) {
 		t.Error(err, names)
 	}
 	if mark, err := m.Stat(dir + "/" + current.UpgradeName); err != nil || !mark.IsDir() {
@@ -86,7 +90,8 @@ func finishUpgrade(t *testing.T, m *vfs.Mem, s *Set) {
 		if s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = Load(options(m), false); err != nil || s.Format() != base.Native || s.Found() != base.Native || s.Upgrading() {
+		if s, err = Load(options(m), false); err != nil || s.Format() != base.Native ||
+			s.Found() != base.Native || s.Upgrading() {
 			t.Fatal(s, err)
 		}
 		for _, name := range leveldb {

@@ -118,7 +118,8 @@ func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta
 	}
 	lo, hi := 0, len(l.Files)
 	if smallest != nil {
-		lo = l.FindAt(c, smallest, base.RangeDelEnd-1) // that of the end of a range tombstone is before it
+		// that of the end of a range tombstone is before it
+		lo = l.FindAt(c, smallest, base.RangeDelEnd-1)
 	}
 	if largest != nil {
 		hi = lo
@@ -216,7 +217,8 @@ func (v *Version) String() string {
 
 // derive returns v with tables taken out and put in, by level; levels without
 // changes are shared. removed are files of v. The result has no reference yet.
-func (v *Version) derive(c *base.Comparer, removed, added [NumLevels][]*FileMeta) (*Version, error) {
+func (v *Version) derive(c *base.Comparer, removed,
+	added [NumLevels][]*FileMeta) (*Version, error) {
 	n := &Version{Levels: v.Levels}
 	for i := range n.Levels {
 		if len(removed[i]) == 0 && len(added[i]) == 0 {
@@ -235,7 +237,9 @@ func (v *Version) derive(c *base.Comparer, removed, added [NumLevels][]*FileMeta
 // copying the list is that of the files which change.
 func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) (Level, error) {
 	find := func(f *FileMeta) (int, bool) {
-		return slices.BinarySearchFunc(l.Files, f, func(a, b *FileMeta) int { return compareFiles(c, level, a, b) })
+		return slices.BinarySearchFunc(l.Files, f, func(a, b *FileMeta) int {
+			return compareFiles(c, level, a, b)
+		})
 	}
 	out := make([]int, 0, len(removed))
 	n := Level{sorted: level > 0, Size: l.Size}
@@ -279,7 +283,8 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 
 // spliceSome returns the files of a level that belong to some of them, in the level's order: those
 // of old, without the removed ones and with those that are added.
-func spliceSome(c *base.Comparer, level int, old, removed, added []*FileMeta, belongs func(*FileMeta) bool) []*FileMeta {
+func spliceSome(c *base.Comparer, level int, old, removed, added []*FileMeta,
+	belongs func(*FileMeta) bool) []*FileMeta {
 	none := func(f *FileMeta) bool { return !belongs(f) }
 	removed = slices.DeleteFunc(slices.Clone(removed), none)
 	added = slices.DeleteFunc(slices.Clone(added), none)
@@ -346,14 +351,16 @@ func checkLevel(c *base.Comparer, level int, files []*FileMeta) error {
 // overlap. files are in the level's order.
 func checkFile(c *base.Comparer, level int, files []*FileMeta, i int) error {
 	f := files[i]
-	if c.CompareInternal(f.Smallest.User, f.Smallest.Trailer, f.Largest.User, f.Largest.Trailer) > 0 {
+	if c.CompareInternal(f.Smallest.User, f.Smallest.Trailer, f.Largest.User, f.Largest.Trailer) >
+		0 {
 		return base.Corruptf(kindManifest, "level %d: %v: smallest key is after largest", level, f)
 	}
 	if i == 0 {
 		return nil
 	}
 	p := files[i-1]
-	if level > 0 && c.CompareInternal(p.Largest.User, p.Largest.Trailer, f.Smallest.User, f.Smallest.Trailer) >= 0 {
+	if level > 0 && c.CompareInternal(p.Largest.User, p.Largest.Trailer, f.Smallest.User,
+		f.Smallest.Trailer) >= 0 {
 		return base.Corruptf(kindManifest, "level %d: %v overlaps %v", level, p, f)
 	}
 	return nil

@@ -27,9 +27,12 @@ func TestLevelOrderIsChecked(t *testing.T) {
 		{"empty", 1, nil, ""},
 		{"apart", 1, []*FileMeta{table(9, "d", "e"), table(7, "a", "c")}, ""},
 		{"one user key over two files", 1, []*FileMeta{split, table(7, "a", "c")}, ""},
-		{"same key newer behind", 1, []*FileMeta{table(9, "c", "e"), table(7, "a", "c")}, "000007.ldb 000009.ldb"},
-		{"overlap", 6, []*FileMeta{table(9, "b", "e"), table(7, "a", "c")}, "000007.ldb 000009.ldb"},
-		{"contained", 2, []*FileMeta{table(9, "b", "b"), table(7, "a", "c")}, "000007.ldb 000009.ldb"},
+		{"same key newer behind", 1, []*FileMeta{table(9, "c", "e"), table(7, "a", "c")},
+			"000007.ldb 000009.ldb"},
+		{"overlap", 6, []*FileMeta{table(9, "b", "e"), table(7, "a", "c")},
+			"000007.ldb 000009.ldb"},
+		{"contained", 2, []*FileMeta{table(9, "b", "b"), table(7, "a", "c")},
+			"000007.ldb 000009.ldb"},
 		{"overlap in level 0", 0, []*FileMeta{table(9, "b", "e"), table(7, "a", "c")}, ""},
 		{"wrong way round", 0, []*FileMeta{table(9, "e", "b")}, "000009.ldb"},
 		{"wrong way round", 3, []*FileMeta{table(9, "e", "b")}, "000009.ldb"},
@@ -73,11 +76,13 @@ func TestLevelOrderIsChecked(t *testing.T) {
 
 func TestLevelZeroIsNewestFirst(t *testing.T) {
 	seven := table(7, "c", "d")
-	v, err := NewVersion(base.Bytewise, [NumLevels][]*FileMeta{{table(5, "a", "z"), table(9, "a", "b"), seven}})
+	v, err := NewVersion(base.Bytewise,
+		[NumLevels][]*FileMeta{{table(5, "a", "z"), table(9, "a", "b"), seven}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := v.derive(base.Bytewise, [NumLevels][]*FileMeta{{seven}}, [NumLevels][]*FileMeta{{table(8, "x", "y"), table(6, "x", "y")}})
+	next, err := v.derive(base.Bytewise, [NumLevels][]*FileMeta{{seven}},
+		[NumLevels][]*FileMeta{{table(8, "x", "y"), table(6, "x", "y")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +139,8 @@ func TestSpliceAgainstRebuild(t *testing.T) {
 					}
 					got, exp := &v.Levels[level], &want.Levels[level]
 					if !slices.Equal(got.Files, exp.Files) || got.Size != exp.Size ||
-						!slices.Equal(got.abbrevs, exp.abbrevs) || !bytes.Equal(got.prefix, exp.prefix) {
+						!slices.Equal(got.abbrevs, exp.abbrevs) ||
+						!bytes.Equal(got.prefix, exp.prefix) {
 						t.Fatalf("%s, level %d: got %v, want %v", c.Name, level, got, exp)
 					}
 				}
@@ -164,7 +170,8 @@ func randomLevel(rng *rand.Rand, c *base.Comparer, n int) []*FileMeta {
 	for i := range files {
 		files[i] = table(uint64(100+i), sorted[2*i], sorted[2*i+1])
 		if i > 0 && rng.IntN(3) == 0 {
-			files[i].Smallest = base.InternalKey{User: files[i-1].Largest.User, Trailer: files[i-1].Largest.Trailer - 256}
+			files[i].Smallest = base.InternalKey{User: files[i-1].Largest.User,
+				Trailer: files[i-1].Largest.Trailer - 256}
 		}
 	}
 	return files
@@ -193,7 +200,8 @@ func TestFindAndOverlapsAgainstScan(t *testing.T) {
 				return k
 			}
 			for range 50 {
-				checkFind(t, c, &v.Levels[1], probe(), base.MakeTrailer(base.SeqNum(rng.IntN(200)), base.KindForSeek))
+				checkFind(t, c, &v.Levels[1], probe(), base.MakeTrailer(base.SeqNum(rng.IntN(200)),
+					base.KindForSeek))
 				lo, hi := probe(), probe()
 				if rng.IntN(8) == 0 {
 					lo = nil
@@ -235,7 +243,8 @@ func checkOverlaps(t *testing.T, c *base.Comparer, l *Level, lo, hi []byte) {
 	t.Helper()
 	var want []*FileMeta
 	for _, f := range l.Files {
-		if (lo == nil || c.Compare(f.Largest.User, lo) >= 0) && (hi == nil || c.Compare(f.Smallest.User, hi) <= 0) {
+		if (lo == nil || c.Compare(f.Largest.User, lo) >= 0) &&
+			(hi == nil || c.Compare(f.Smallest.User, hi) <= 0) {
 			want = append(want, f)
 		}
 	}
@@ -253,7 +262,8 @@ func BenchmarkFind(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var files [NumLevels][]*FileMeta
 			for i := range n {
-				files[1] = append(files[1], table(uint64(i), fmt.Sprintf("%016d", i*10), fmt.Sprintf("%016d", i*10+9)))
+				files[1] = append(files[1], table(uint64(i), fmt.Sprintf("%016d", i*10),
+					fmt.Sprintf("%016d", i*10+9)))
 			}
 			v, err := NewVersion(base.Bytewise, files)
 			if err != nil {
@@ -277,7 +287,8 @@ func BenchmarkDerive(b *testing.B) {
 	const n = 5000
 	var files [NumLevels][]*FileMeta
 	for i := range n {
-		files[6] = append(files[6], table(uint64(i+1), fmt.Sprintf("%016d", i*10), fmt.Sprintf("%016d", i*10+9)))
+		files[6] = append(files[6], table(uint64(i+1), fmt.Sprintf("%016d", i*10),
+			fmt.Sprintf("%016d", i*10+9)))
 	}
 	v, err := NewVersion(base.Bytewise, files)
 	if err != nil {
@@ -289,7 +300,8 @@ func BenchmarkDerive(b *testing.B) {
 			if level == 6 {
 				removed[6] = v.Levels[6].Files[2499:2500]
 			}
-			added[level] = []*FileMeta{table(9000, fmt.Sprintf("%016d", 24990), fmt.Sprintf("%016d", 24995))}
+			added[level] =
+				[]*FileMeta{table(9000, fmt.Sprintf("%016d", 24990), fmt.Sprintf("%016d", 24995))}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := v.derive(base.Bytewise, removed, added); err != nil {

@@ -23,10 +23,12 @@ import (
 // takes the lock; it writes nothing. A missing or empty directory has no owner.
 //
 //  1. A directory CURRENT is Loam's: no other engine makes one.
-//  2. Files that only other engines make decide next: markers, OPTIONS, Badger's MANIFEST and key registry.
+//  2. Files that only other engines make decide next: markers, OPTIONS, Badger's MANIFEST and key
+//     registry.
 //  3. Then the records of the MANIFEST that CURRENT names, which LevelDB and its descendants share.
-//  4. Where CURRENT is missing, damaged or names no MANIFEST, the contents of all files with names of a database
-//     decide. At least one file must be Loam's or LevelDB's, and none another engine's.
+//  4. Where CURRENT is missing, damaged or names no MANIFEST, the contents of all files with names
+//     of a database decide. At least one file must be Loam's or LevelDB's, and none another
+//     engine's.
 func Check(fsys vfs.FS, dir string) error {
 	switch native, err := current.IsNative(fsys, dir); {
 	case native || errors.Is(err, fs.ErrNotExist):
@@ -50,7 +52,8 @@ func Check(fsys vfs.FS, dir string) error {
 		if known || err != nil {
 			return err
 		}
-	} else if errors.Is(err, base.ErrNotADatabase) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, base.ErrCorruption) {
+	} else if errors.Is(err, base.ErrNotADatabase) || !errors.Is(err, fs.ErrNotExist) &&
+		!errors.Is(err, base.ErrCorruption) {
 		return err
 	}
 	return checkContents(fsys, dir, names, !errors.Is(err, fs.ErrNotExist))
@@ -75,7 +78,8 @@ func checkContents(fsys vfs.FS, dir string, names []string, own bool) error {
 	case own:
 		return nil
 	case strange != "":
-		return fmt.Errorf("%w: %s has %s, which neither Loam nor LevelDB wrote, as far as its contents tell, and no file that they did",
+		return fmt.Errorf("%w: %s has %s, which neither Loam nor LevelDB wrote, as far as its "+
+			"contents tell, and no file that they did",
 			base.ErrNotADatabase, dir, strange)
 	}
 	return foreign.CheckNew(fsys, dir, names)
@@ -85,11 +89,12 @@ func checkContents(fsys vfs.FS, dir string, names []string, own bool) error {
 type Content struct {
 	Own    bool   // Loam or LevelDB wrote it
 	Engine string // another engine wrote it
-	Empty  bool   // there is nothing in it but zeros, it is no regular file, or its name is no database's
+	// there is nothing in it but zeros, it is no regular file, or its name is no database's
+	Empty bool
 }
 
-// Contents looks at a file of a database's directory; its name may be of either format. CURRENT and LOCK tell
-// nothing. RocksDB and Pebble frame the records of their logs as LevelDB does.
+// Contents looks at a file of a database's directory; its name may be of either format. CURRENT and
+// LOCK tell nothing. RocksDB and Pebble frame the records of their logs as LevelDB does.
 func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 	t, num := base.LevelDB.ParseFileName(name)
 	native := t == base.FileUnknown
@@ -102,7 +107,8 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 		return Content{Empty: true}, nil
 	}
 	f, err := current.OpenRegular(fsys, dir, name)
-	if errors.Is(err, base.ErrNotADatabase) || errors.Is(err, fs.ErrNotExist) { // gone since it was listed
+	// gone since it was listed
+	if errors.Is(err, base.ErrNotADatabase) || errors.Is(err, fs.ErrNotExist) {
 		return Content{Empty: true}, nil
 	}
 	if err != nil {
@@ -130,8 +136,8 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 	return c, err
 }
 
-// tableContents goes by the magic at the end of a table. A table that a crash cut short has none: the name is
-// enough in the native format, and the first entry in LevelDB's.
+// tableContents goes by the magic at the end of a table. A table that a crash cut short has none:
+// the name is enough in the native format, and the first entry in LevelDB's.
 func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 	b := make([]byte, min(f.Size(), 512))
 	n := min(8, len(b))
@@ -165,7 +171,8 @@ func beginsWithEntry(b []byte) bool {
 	return n > uint64(len(b)) || b[n-base.TrailerLen] <= byte(base.KindSet)
 }
 
-// snappyLiteral returns what the literal at the beginning of a snappy block says, nil if there is none.
+// snappyLiteral returns what the literal at the beginning of a snappy block says, nil if there is
+// none.
 func snappyLiteral(b []byte) []byte {
 	size, b := uvarint(b)
 	if size == 0 || len(b) == 0 || b[0]&3 != 0 {
@@ -193,8 +200,8 @@ func uvarint(b []byte) (v uint64, rest []byte) {
 	return v, b[n:]
 }
 
-// framed reports what a file of records is: one of Loam or LevelDB if a record is whole, or if the first one was
-// begun and a crash cut it short.
+// framed reports what a file of records is: one of Loam or LevelDB if a record is whole, or if the
+// first one was begun and a crash cut it short.
 func framed(r interface {
 	Next() ([]byte, error)
 	Resume() bool
@@ -227,8 +234,8 @@ func framed(r interface {
 // their first table.
 const maxRecords = 256
 
-// checkRecords fails with base.ErrNotADatabase when another engine wrote a LevelDB MANIFEST. known is false if no
-// record of it can be read.
+// checkRecords fails with base.ErrNotADatabase when another engine wrote a LevelDB MANIFEST. known
+// is false if no record of it can be read.
 func checkRecords(fsys vfs.FS, dir, name string) (known bool, err error) {
 	f, err := current.OpenRegular(fsys, dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -253,7 +260,9 @@ func checkRecords(fsys vfs.FS, dir, name string) (known bool, err error) {
 		var e manifest.Edit
 		err = e.Decode(rec, base.LevelDB)
 		if errors.Is(err, base.ErrNotADatabase) {
-			return true, fmt.Errorf("%s: %w: open it with the engine that wrote it, or choose another directory", dir, err)
+			return true,
+				fmt.Errorf("%s: %w: open it with the engine that wrote it, or choose another "+
+					"directory", dir, err)
 		}
 		known = known || err == nil
 	}

@@ -72,15 +72,16 @@ func TestCheck(t *testing.T) {
 			}
 		}
 		err := Check(fsys, "/db")
-		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, base.ErrNotADatabase) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.files, err, c.want)
 		}
 	}
 	must(t, Check(vfs.NewMem(), "/nowhere"))
 }
 
-// TestContentsOfOwnFiles reads every prefix of the files of real databases: whatever a crash leaves of a file
-// is known as the database's, or as empty.
+// TestContentsOfOwnFiles reads every prefix of the files of real databases: whatever a crash leaves
+// of a file is known as the database's, or as empty.
 func TestContentsOfOwnFiles(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/*/*/[0M]*")
 	must(t, err)
@@ -101,7 +102,8 @@ func TestContentsOfOwnFiles(t *testing.T) {
 			must(t, errors.Join(err, f.Close()))
 			c, err := Contents(fsys, "/db", name)
 			must(t, err)
-			if c.Engine != "" || !c.Own && !c.Empty && (n > 20 || !strings.HasSuffix(name, ".ldb")) {
+			if c.Engine != "" || !c.Own && !c.Empty &&
+				(n > 20 || !strings.HasSuffix(name, ".ldb")) {
 				t.Errorf("%s, %d of %d bytes: %+v", path, n, len(b), c)
 			}
 			seen++

@@ -22,8 +22,8 @@ func (t Tombstone) Clone() Tombstone {
 	return Tombstone{keys[:n:n], keys[n:], t.Seq}
 }
 
-// byStart sorts tombstones. That they stay in place while they are compared takes less time, and code, than
-// slices.SortFunc.
+// byStart sorts tombstones. That they stay in place while they are compared takes less time, and
+// code, than slices.SortFunc.
 type byStart struct {
 	cmp *base.Comparer
 	ts  []Tombstone
@@ -33,9 +33,9 @@ func (s *byStart) Len() int           { return len(s.ts) }
 func (s *byStart) Swap(i, j int)      { s.ts[i], s.ts[j] = s.ts[j], s.ts[i] }
 func (s *byStart) Less(i, j int) bool { return s.cmp.Cmp(s.ts[i].Start, s.ts[j].Start) < 0 }
 
-// Of makes a List of tombstones in any order, each of which covers something; one that is there twice counts once. It takes over
-// their keys, and sorts ts. ok is false if their fragments had more than limit tombstones
-// together.
+// Of makes a List of tombstones in any order, each of which covers something; one that is there
+// twice counts once. It takes over their keys, and sorts ts. ok is false if their fragments had
+// more than limit tombstones together.
 func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 	sort.Sort(&byStart{cmp, ts})
 	b := builder{cmp: cmp, frags: make([]Fragment, 0, len(ts))}
@@ -80,7 +80,9 @@ func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 // it keeps the newest one. That is all that counts where no reader sees some of them only,
 // as with those of one batch. Tombstones that cover nothing are left out.
 func NewestOf(cmp *base.Comparer, ts []Tombstone) *List {
-	ts = slices.DeleteFunc(slices.Clone(ts), func(t Tombstone) bool { return cmp.Cmp(t.Start, t.Limit) >= 0 })
+	ts = slices.DeleteFunc(slices.Clone(ts), func(t Tombstone) bool {
+		return cmp.Cmp(t.Start, t.Limit) >= 0
+	})
 	sort.Sort(&byStart{cmp, ts})
 	b := builder{cmp: cmp}
 	var open newestFirst // start at or before at; those that end there may still be among them

@@ -63,7 +63,8 @@ func check(t *testing.T, cmp *base.Comparer, l *List, ts []Tombstone, ats []base
 	t.Helper()
 	if l != nil {
 		again, ok := New(cmp, slices.Clone(l.frags))
-		if !ok || len(again.frags) != len(l.frags) || again.count != l.count || again.bytes != l.bytes {
+		if !ok || len(again.frags) != len(l.frags) || again.count != l.count ||
+			again.bytes != l.bytes {
 			t.Fatalf("malformed: %v", l.frags)
 		}
 	}
@@ -73,11 +74,13 @@ func check(t *testing.T, cmp *base.Comparer, l *List, ts []Tombstone, ats []base
 				t.Fatalf("%v of %v: %q at %d: %d, want %d", l.Fragments(), ts, key, at, got, want)
 			}
 			s := l.SpanAt(key, at)
-			if s.Start != nil && cmp.Cmp(s.Start, key) > 0 || s.Limit != nil && cmp.Cmp(key, s.Limit) >= 0 {
+			if s.Start != nil && cmp.Cmp(s.Start, key) > 0 || s.Limit != nil &&
+				cmp.Cmp(key, s.Limit) >= 0 {
 				t.Fatalf("the span %v does not have %q", s, key)
 			}
 			for _, k := range keys() {
-				if s.Start != nil && cmp.Cmp(k, s.Start) < 0 || s.Limit != nil && cmp.Cmp(k, s.Limit) >= 0 {
+				if s.Start != nil && cmp.Cmp(k, s.Start) < 0 || s.Limit != nil &&
+					cmp.Cmp(k, s.Limit) >= 0 {
 					continue
 				}
 				if want := newest(cmp, ts, k, at); want != s.Seq {
@@ -86,13 +89,15 @@ func check(t *testing.T, cmp *base.Comparer, l *List, ts []Tombstone, ats []base
 			}
 			before := l.SpanBefore(key, at)
 			if s.Start != nil && cmp.Cmp(s.Start, key) == 0 {
-				if before.Limit == nil || cmp.Cmp(before.Limit, key) != 0 || before.Start != nil && cmp.Cmp(before.Start, key) >= 0 {
+				if before.Limit == nil || cmp.Cmp(before.Limit, key) != 0 || before.Start != nil &&
+					cmp.Cmp(before.Start, key) >= 0 {
 					t.Fatalf("%v: the span before %q is %v", l.frags, key, before)
 				}
 				if before.Start != nil && l.SpanAt(before.Start, at).Seq != before.Seq {
 					t.Fatalf("%v: the span before %q is %v", l.frags, key, before)
 				}
-			} else if before.Seq != s.Seq || !bytes.Equal(before.Start, s.Start) || !bytes.Equal(before.Limit, s.Limit) {
+			} else if before.Seq != s.Seq || !bytes.Equal(before.Start, s.Start) ||
+				!bytes.Equal(before.Limit, s.Limit) {
 				t.Fatalf("%q lies in the span %v, what is before it in %v", key, s, before)
 			}
 		}
@@ -130,7 +135,9 @@ func TestLists(t *testing.T) {
 		}
 
 		// Without the old ones, the others stay.
-		young := slices.DeleteFunc(slices.Clone(ts), func(t Tombstone) bool { return t.Seq <= maxSeq/2 })
+		young := slices.DeleteFunc(slices.Clone(ts), func(t Tombstone) bool {
+			return t.Seq <= maxSeq/2
+		})
 		filtered := l.Filter(func(f *Fragment) []base.SeqNum {
 			n := 0
 			for n < len(f.Seqs) && f.Seqs[n] > maxSeq/2 {
@@ -184,7 +191,8 @@ func TestNestedBatch(t *testing.T) {
 	const n = 20_000
 	ts := make([]Tombstone, n)
 	for i := range ts {
-		ts[i] = Tombstone{[]byte{byte(i >> 8), byte(i)}, []byte{0xff, byte(i >> 8), byte(i)}, base.SeqNum(i + 1)}
+		ts[i] = Tombstone{[]byte{byte(i >> 8), byte(i)}, []byte{0xff, byte(i >> 8), byte(i)},
+			base.SeqNum(i + 1)}
 	}
 	if l := NewestOf(base.Bytewise, ts); l.Count() > 2*n {
 		t.Errorf("%d tombstones", l.Count())
@@ -195,7 +203,8 @@ func BenchmarkNewest(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		var ts []Tombstone
 		for i := range n {
-			ts = append(ts, Tombstone{[]byte{'k', byte(i >> 8), byte(i), 0}, []byte{'k', byte(i >> 8), byte(i), 9}, base.SeqNum(i + 1)})
+			ts = append(ts, Tombstone{[]byte{'k', byte(i >> 8), byte(i), 0},
+				[]byte{'k', byte(i >> 8), byte(i), 9}, base.SeqNum(i + 1)})
 		}
 		l := NewestOf(base.Bytewise, ts)
 		b.Run(map[int]string{1: "1", 100: "100", 10_000: "10000"}[n], func(b *testing.B) {
@@ -230,7 +239,8 @@ func TestOf(t *testing.T) {
 			t.Fatalf("%v, want %v", got.Fragments(), want.Fragments())
 		}
 	}
-	nested := []Tombstone{{[]byte("a"), []byte("z"), 1}, {[]byte("b"), []byte("y"), 2}, {[]byte("c"), []byte("x"), 3}}
+	nested := []Tombstone{{[]byte("a"), []byte("z"), 1}, {[]byte("b"), []byte("y"), 2},
+		{[]byte("c"), []byte("x"), 3}}
 	if l, ok := Of(base.Bytewise, nested, 8); ok {
 		t.Errorf("9 tombstones in fragments, above the limit of 8: %v", l.Fragments())
 	}

@@ -36,11 +36,14 @@ func TestReach(t *testing.T) {
 			for s := l.SpanBefore(key, seq); s.Seq != 0; s = l.SpanBefore(from, seq) {
 				from = s.Start
 			}
-			if got := l.CoveredTo(key, seq); string(got) != string(to) || (got == nil) != (to == nil) {
+			if got := l.CoveredTo(key, seq); string(got) != string(to) ||
+				(got == nil) != (to == nil) {
 				t.Fatalf("%v: covered from %v on, at %d, to %v, want %v", frags, key, seq, got, to)
 			}
-			if got := l.CoveredFrom(key, seq); string(got) != string(from) || (got == nil) != (from == nil) {
-				t.Fatalf("%v: covered before %v, at %d, from %v, want %v", frags, key, seq, got, from)
+			if got := l.CoveredFrom(key, seq); string(got) != string(from) ||
+				(got == nil) != (from == nil) {
+				t.Fatalf("%v: covered before %v, at %d, from %v, want %v", frags, key, seq, got,
+					from)
 			}
 		}
 	}

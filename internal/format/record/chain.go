@@ -62,7 +62,8 @@ type Predecessor struct {
 func (b Begin) encode() []byte {
 	p := make([]byte, 1, beginLen)
 	p[0] = beginVersion
-	for _, v := range []uint64{b.Num, b.Before.Num, uint64(b.Before.End), uint64(b.Before.Durable), uint64(b.Former)} {
+	for _, v := range []uint64{b.Num, b.Before.Num, uint64(b.Before.End), uint64(b.Before.Durable),
+		uint64(b.Former)} {
 		p = binary.LittleEndian.AppendUint64(p, v)
 	}
 	return p
@@ -74,7 +75,8 @@ func decodeBegin(p []byte) (b Begin, ok bool) {
 		return Begin{}, false
 	}
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(p[1+8*i:]) }
-	b = Begin{Num: field(0), Before: Predecessor{Num: field(1), End: int64(field(2)), Durable: int64(field(3))}, Former: int64(field(4))}
+	b = Begin{Num: field(0), Before: Predecessor{Num: field(1), End: int64(field(2)),
+		Durable: int64(field(3))}, Former: int64(field(4))}
 	return b, b.Before.End >= 0 && b.Before.Durable >= 0 && b.Former >= 0
 }
 
@@ -147,5 +149,6 @@ func (h chained) intact(seed uint32, pos int64) bool {
 	}
 	n := chunkLen(h)
 	return h[atType] != chunkZero && h[atType] <= chunkBegin && n <= len(h)-chainHeaderLen &&
-		base.MaskCRC(base.CRCUpdate(crcAt(seed, pos, h), h[chainHeaderLen:chainHeaderLen+n])) == h.sum()
+		base.MaskCRC(base.CRCUpdate(crcAt(seed, pos, h), h[chainHeaderLen:chainHeaderLen+n])) ==
+			h.sum()
 }

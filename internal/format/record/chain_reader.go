@@ -48,7 +48,8 @@ type ChainReader struct {
 // NewChainReader returns a reader of the first size bytes of r, which are log num. name
 // is for errors. The first synced bytes are known to have been durable.
 func NewChainReader(r io.ReaderAt, size int64, name string, num uint64, synced int64) *ChainReader {
-	return &ChainReader{blocks: newBlocks(r, size, name), seed: numCRC(num), num: num, synced: synced}
+	return &ChainReader{blocks: newBlocks(r, size, name), seed: numCRC(num), num: num,
+		synced: synced}
 }
 
 // Begin is what the first chunk says. It is valid after Next, if Begun.
@@ -293,7 +294,8 @@ func (r *ChainReader) scan(off int64) (written bool, err error) {
 			i++
 		}
 		if budget < 0 {
-			return written, fmt.Errorf("%s: %w: too many bytes from %d on look like chunks", r.name, base.ErrCorruption, off)
+			return written, fmt.Errorf("%s: %w: too many bytes from %d on look like chunks", r.name,
+				base.ErrCorruption, off)
 		}
 	}
 	return written, nil
@@ -321,7 +323,8 @@ func (r *ChainReader) findLife(first int64) (uint32, error) {
 				continue
 			}
 			follower := chained(r.block[next:])
-			if follower.life() == h.life() && follower.previous() == h.sum() && budget.verify(follower, r.seed, r.blockOff+int64(next)) {
+			if follower.life() == h.life() && follower.previous() == h.sum() &&
+				budget.verify(follower, r.seed, r.blockOff+int64(next)) {
 				return h.life(), nil
 			}
 		}

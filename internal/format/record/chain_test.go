@@ -28,7 +28,8 @@ func numbered(t testing.TB, num uint64, former []byte) *chainLog {
 	t.Helper()
 	l := &chainLog{}
 	l.w = NewWriter(&l.memLog)
-	begin := Begin{Num: num, Before: Predecessor{Num: 5, End: 1000, Durable: 10}, Former: int64(len(former))}
+	begin := Begin{Num: num, Before: Predecessor{Num: 5, End: 1000, Durable: 10},
+		Former: int64(len(former))}
 	if err := l.w.Begin(begin); err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +116,14 @@ func TestChainRoundTrip(t *testing.T) {
 			l.data, append(bytes.Clone(l.data), make([]byte, i*1000)...), l.over(former.data),
 		} {
 			r, got, err := readChain(b, chainNum, l.w.Size())
-			if err != io.EOF || !equal(got, l.recs) || r.End() != l.w.Size() || r.Durable() > l.w.Durable() {
-				t.Fatalf("sizes %v: %d records of %d, then %v at %d", s, len(got), len(l.recs), err, r.End())
+			if err != io.EOF || !equal(got, l.recs) || r.End() != l.w.Size() ||
+				r.Durable() > l.w.Durable() {
+				t.Fatalf("sizes %v: %d records of %d, then %v at %d", s, len(got), len(l.recs), err,
+					r.End())
 			}
 			begin, begun := r.Begin()
-			if !begun || begin.Before != (Predecessor{5, 1000, 10}) || begin.Former != int64(len(former.data)) {
+			if !begun || begin.Before != (Predecessor{5, 1000, 10}) ||
+				begin.Former != int64(len(former.data)) {
 				t.Fatalf("begin %+v, %v", begin, begun)
 			}
 			if _, got, err := readChain(b, chainNum+1, 0); err != io.EOF || got != nil {
@@ -183,11 +187,13 @@ func (l *chainLog) verdict(t *testing.T, b []byte, from, to, synced int64) {
 	switch missing := len(got) < len(l.recs); {
 	case r.End() < durable:
 		if r.Tail() || err == io.EOF {
-			t.Fatalf("[%d, %d): records end at %d, %d bytes were durable: %v, tail %v", from, to, r.End(), durable, err, r.Tail())
+			t.Fatalf("[%d, %d): records end at %d, %d bytes were durable: %v, tail %v", from, to,
+				r.End(), durable, err, r.Tail())
 		}
 		isCorruption(t, r, err, len(b))
 	case err != io.EOF && !r.Tail():
-		t.Fatalf("[%d, %d): records end at %d, %d bytes were durable: %v", from, to, r.End(), durable, err)
+		t.Fatalf("[%d, %d): records end at %d, %d bytes were durable: %v", from, to, r.End(),
+			durable, err)
 	case err != io.EOF:
 		isCorruption(t, r, err, len(b))
 	case missing && to-from == 1:
@@ -198,7 +204,8 @@ func (l *chainLog) verdict(t *testing.T, b []byte, from, to, synced int64) {
 // TestEveryByte changes each byte of a log, with and without a former life behind it.
 func TestEveryByte(t *testing.T) {
 	l, former := chainSample(t)
-	for _, b := range [][]byte{bytes.Clone(l.data), append(bytes.Clone(l.data), make([]byte, 5000)...), l.over(former)} {
+	for _, b := range [][]byte{bytes.Clone(l.data),
+		append(bytes.Clone(l.data), make([]byte, 5000)...), l.over(former)} {
 		for i := range l.data {
 			flips := []byte{1 << (i % 8)}
 			if i%37 == 0 || i < 300 {
@@ -296,7 +303,8 @@ func TestForgedChunks(t *testing.T) {
 	if bytes.Equal(l.data[atLife:atLife+4], next.data[atLife:atLife+4]) {
 		t.Skip("the same life, once in 2^32")
 	}
-	if _, got, err := readChain(l.over(next.data), chainNum, 0); err != io.EOF || !equal(got, l.recs) {
+	if _, got, err := readChain(l.over(next.data), chainNum, 0); err != io.EOF ||
+		!equal(got, l.recs) {
 		t.Errorf("%d records, %v", len(got), err)
 	}
 }
@@ -343,7 +351,8 @@ func TestChainReadErrorIsNotDamage(t *testing.T) {
 	whole := l.over(former)
 	for _, b := range [][]byte{whole, append(make([]byte, 100), whole[100:]...)} {
 		for off := int64(0); off < int64(len(b)); off += blockSize {
-			r := NewChainReader(failAt{bytes.NewReader(b), off}, int64(len(b)), "000007.wal", chainNum, 0)
+			r := NewChainReader(failAt{bytes.NewReader(b), off}, int64(len(b)), "000007.wal",
+				chainNum, 0)
 			var err error
 			for err == nil {
 				_, err = r.Next()

@@ -35,7 +35,8 @@ func FuzzReader(f *testing.F) {
 				break
 			}
 			var c *base.Corruption
-			if !errors.As(err, &c) || c.Offset < 0 || c.Length <= 0 || c.Offset+c.Length > int64(len(b)) {
+			if !errors.As(err, &c) || c.Offset < 0 || c.Length <= 0 ||
+				c.Offset+c.Length > int64(len(b)) {
 				t.Fatalf("error %v", err)
 			}
 			if _, again := r.Next(); again != err {

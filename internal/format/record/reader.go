@@ -111,7 +111,8 @@ func (r *Reader) next() ([]byte, error) {
 			if begin < 0 {
 				begin = at
 			}
-			return nil, r.damaged(begin, at+int64(headerLen+len(data)), false, "unknown chunk type %d", typ)
+			return nil, r.damaged(begin, at+int64(headerLen+len(data)), false,
+				"unknown chunk type %d", typ)
 		}
 	}
 }
@@ -144,14 +145,16 @@ func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
 		from = begin
 	}
 	if len(b) < headerLen {
-		return nil, 0, r.damaged(from, r.size, true, "%d bytes where a chunk header takes %d", len(b), headerLen)
+		return nil, 0, r.damaged(from, r.size, true, "%d bytes where a chunk header takes %d",
+			len(b), headerLen)
 	}
 	n := chunkLen(b)
 	switch {
 	case b[6] == chunkZero && n == 0:
 		return nil, 0, r.zerosThen(from)
 	case n > len(b)-headerLen:
-		return nil, 0, r.damaged(from, r.pos+1, true, "chunk of %d bytes with %d left", n, len(b)-headerLen)
+		return nil, 0, r.damaged(from, r.pos+1, true, "chunk of %d bytes with %d left", n,
+			len(b)-headerLen)
 	case !checksumOK(b, n):
 		return nil, 0, r.damaged(from, r.pos+1, true, "checksum mismatch in a chunk of %d bytes", n)
 	}

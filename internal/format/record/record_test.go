@@ -73,7 +73,9 @@ func build(t testing.TB, recs ...[]byte) []byte {
 	return l.data
 }
 
-func newReader(b []byte) *Reader { return NewReader(bytes.NewReader(b), int64(len(b)), "000001.log") }
+func newReader(b []byte) *Reader {
+	return NewReader(bytes.NewReader(b), int64(len(b)), "000001.log")
+}
 
 // readAll reads up to the first error.
 func readAll(r *Reader) (recs [][]byte, err error) {
@@ -127,7 +129,8 @@ func TestRoundTrip(t *testing.T) {
 		for _, tail := range []int{0, 1, 6, 7, 8, 4096, 3 * blockSize} {
 			got, err := readAll(newReader(append(bytes.Clone(b), make([]byte, tail)...)))
 			if err != io.EOF || !equal(got, recs) {
-				t.Fatalf("sizes %v, %d zeros: %d records of %d, then %v", s, tail, len(got), len(recs), err)
+				t.Fatalf("sizes %v, %d zeros: %d records of %d, then %v", s, tail, len(got),
+					len(recs), err)
 			}
 		}
 	}
@@ -145,7 +148,8 @@ func TestBytes(t *testing.T) {
 
 func TestAppendParts(t *testing.T) {
 	rec := pattern(1, 2*blockSize+100)
-	for _, cuts := range [][]int{{}, {0}, {1}, {100, 200}, {0, 0, blockSize - headerLen}, {len(rec)}} {
+	for _, cuts := range [][]int{{}, {0}, {1}, {100, 200}, {0, 0, blockSize - headerLen},
+		{len(rec)}} {
 		l := new(memLog)
 		var parts [][]byte
 		at := 0
@@ -247,9 +251,11 @@ func TestCut(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := readAll(newReader(l.data))
-				want := [][]byte{pattern(1, 100), pattern(4, 4*blockSize/5), pattern(5, blockSize), pattern(6, 6*blockSize/5)}
+				want := [][]byte{pattern(1, 100), pattern(4, 4*blockSize/5), pattern(5, blockSize),
+					pattern(6, 6*blockSize/5)}
 				if err != io.EOF || !equal(got, want) || w.Size() != int64(len(l.data)) {
-					t.Fatalf("record of %d, failed after %d appends and %d bytes: %d records, %v", n, after, partial, len(got), err)
+					t.Fatalf("record of %d, failed after %d appends and %d bytes: %d records, %v",
+						n, after, partial, len(got), err)
 				}
 			}
 		}
@@ -354,7 +360,8 @@ func TestTruncated(t *testing.T) {
 			if !errors.As(err, &c) || !r.Tail() || r.Resume() {
 				t.Fatalf("cut at %d of %d, record %d: tail %v, %v", n, len(b), whole, r.Tail(), err)
 			}
-			if pad := c.Offset - int64(end); pad < 0 || pad >= headerLen || c.Offset+c.Length != int64(n+zeros) || c.File != "000001.log" {
+			if pad := c.Offset - int64(end); pad < 0 || pad >= headerLen ||
+				c.Offset+c.Length != int64(n+zeros) || c.File != "000001.log" {
 				t.Fatalf("cut at %d: %v", n, err)
 			}
 		}
@@ -395,7 +402,8 @@ func TestFlipped(t *testing.T) {
 			}
 			rest, err := readAll(r)
 			if err != io.EOF || !equal(rest, recs[hit+1:]) {
-				t.Fatalf("byte %d: %d records after the damage of %d, then %v", i, len(rest), hit, err)
+				t.Fatalf("byte %d: %d records after the damage of %d, then %v", i, len(rest), hit,
+					err)
 			}
 		}
 	}
@@ -428,7 +436,8 @@ func TestLostPages(t *testing.T) {
 	bad = append(bad[:blockSize:blockSize], build(t, recs[1], recs[2])...)
 	r := newReader(bad)
 	got, err := readAll(r)
-	if len(got) != 1 || !errors.Is(err, base.ErrCorruption) || r.Tail() || !strings.Contains(err.Error(), "zeros where") {
+	if len(got) != 1 || !errors.Is(err, base.ErrCorruption) || r.Tail() ||
+		!strings.Contains(err.Error(), "zeros where") {
 		t.Errorf("a hole of zeros: %d records, tail %v, %v", len(got), r.Tail(), err)
 	}
 }
@@ -457,13 +466,19 @@ func TestChunkOrder(t *testing.T) {
 		after   string // records after Resume
 	}{
 		{"full", new(raw).chunk(1, "a"), "1", false, false, ""},
-		{"empty first at the end of a block, then full", new(raw).chunk(1, string(make([]byte, blockSize-14))).chunk(2, "").chunk(1, "ab"), fmt.Sprint(blockSize-14, " 2"), false, false, ""},
-		{"unfinished record, then a new one", new(raw).toBlockEnd(2).chunk(1, "ab"), "2", false, false, ""},
-		{"unfinished record with a middle, then a new one", new(raw).toBlockEnd(2).toBlockEnd(3).toBlockEnd(2).chunk(4, "abc"), fmt.Sprint(blockSize - 7 + 3), false, false, ""},
+		{"empty first at the end of a block, then full",
+			new(raw).chunk(1, string(make([]byte, blockSize-14))).chunk(2, "").chunk(1, "ab"),
+			fmt.Sprint(blockSize-14, " 2"), false, false, ""},
+		{"unfinished record, then a new one", new(raw).toBlockEnd(2).chunk(1, "ab"), "2", false,
+			false, ""},
+		{"unfinished record with a middle, then a new one",
+			new(raw).toBlockEnd(2).toBlockEnd(3).toBlockEnd(2).chunk(4, "abc"),
+			fmt.Sprint(blockSize - 7 + 3), false, false, ""},
 		{"first alone", new(raw).chunk(1, "a").toBlockEnd(2), "1", true, true, ""},
 		{"last alone", new(raw).chunk(4, "a"), "", false, true, ""},
 		{"middle alone, then full", new(raw).chunk(3, "a").chunk(1, "bc"), "", false, true, "2"},
-		{"unknown type", new(raw).chunk(1, "a").chunk(5, "b").chunk(1, "cd"), "1", false, true, "2"},
+		{"unknown type", new(raw).chunk(1, "a").chunk(5, "b").chunk(1, "cd"), "1", false, true,
+			"2"},
 		{"unknown type at the end", new(raw).chunk(1, "a").chunk(9, "b"), "1", false, true, ""},
 		{"type zero with data", new(raw).chunk(0, "b"), "", false, true, ""},
 	}
@@ -479,7 +494,8 @@ func TestChunkOrder(t *testing.T) {
 	for _, tt := range tests {
 		r := newReader(tt.log.b)
 		got, err := readAll(r)
-		if lengths(got) != tt.want || errors.Is(err, base.ErrCorruption) != tt.damaged || r.Tail() != tt.tail {
+		if lengths(got) != tt.want || errors.Is(err, base.ErrCorruption) != tt.damaged ||
+			r.Tail() != tt.tail {
 			t.Errorf("%s: records %q, tail %v, %v", tt.name, lengths(got), r.Tail(), err)
 		}
 		if r.Resume() != (tt.after != "") {

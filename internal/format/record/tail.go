@@ -57,7 +57,8 @@ func NewTail(r io.ReaderAt, name string, pos int64) *Tail {
 
 // NewChainTail reads r, the chained log num, from pos on.
 func NewChainTail(r io.ReaderAt, name string, num uint64, pos int64) *Tail {
-	return &Tail{r: r, name: name, num: num, header: chainHeaderLen, seed: numCRC(num), pos: pos, start: pos}
+	return &Tail{r: r, name: name, num: num, header: chainHeaderLen, seed: numCRC(num), pos: pos,
+		start: pos}
 }
 
 // End is where the last record returned ends.
@@ -164,7 +165,8 @@ func (t *Tail) chunk(pos int64, previous uint32) (h []byte, ok bool, err error) 
 }
 
 func (t *Tail) intact(h []byte, pos int64, previous uint32) bool {
-	if len(h) < t.header || h[atType] == chunkZero || h[atType] > chunkLast || chunkLen(h) > len(h)-t.header {
+	if len(h) < t.header || h[atType] == chunkZero || h[atType] > chunkLast ||
+		chunkLen(h) > len(h)-t.header {
 		return false
 	}
 	if t.header == headerLen {
@@ -187,7 +189,8 @@ func (t *Tail) stop(pos int64, h []byte) {
 	if s := &t.stuck; s.looks == 0 || s.at != pos || s.sum != sum {
 		const rarely = 16 // zeros and a former life are what usually stands there
 		*s = stuck{at: pos, sum: sum, since: time.Now(), next: rarely}
-		mine := t.header == headerLen || len(h) >= chainHeaderLen && chained(h).life() == t.begin.Life
+		mine := t.header == headerLen || len(h) >= chainHeaderLen &&
+			chained(h).life() == t.begin.Life
 		if pos != t.pos || mine && !allZero(h[:min(len(h), t.header)]) {
 			s.next = 2
 		}
@@ -208,16 +211,17 @@ func (t *Tail) Suspect() bool {
 
 // Examine reads on behind the last whole record. It returns a *base.Corruption where Reader and
 // ChainReader find more than a torn end. The record may have been written meanwhile, so it is
-// damage only if Next still has no record afterwards. resume is, with such an error, where records go
-// on behind zeros that a killed writer may have allocated, 0 for nowhere: see Reader.Zeros. size is
-// that of the file now.
+// damage only if Next still has no record afterwards. resume is, with such an error, where records
+// go on behind zeros that a killed writer may have allocated, 0 for nowhere: see Reader.Zeros. size
+// is that of the file now.
 func (t *Tail) Examine(size int64) (resume int64, err error) {
 	if t.header == headerLen {
 		r := NewReader(t.r, size, t.name)
 		r.pos = t.pos
 		_, err = r.Next()
 		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF): // what was allocated ahead has been cut off meanwhile
+		// what was allocated ahead has been cut off meanwhile
+		case errors.Is(err, io.ErrUnexpectedEOF):
 			return 0, nil
 		case !errors.Is(err, base.ErrCorruption) && err != io.EOF:
 			return 0, err
@@ -243,7 +247,8 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 		}
 	}
 	_, err = r.Next()
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorruption) && r.Tail() {
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorruption) &&
+		r.Tail() {
 		return 0, nil
 	}
 	return 0, err
@@ -305,7 +310,8 @@ func (t *Tail) Skip(pos int64) { t.pos, t.stuck = pos, stuck{} }
 // Missing is the damage that the records of this log end before end, where the next log says
 // that they ended.
 func (t *Tail) Missing(end int64, next uint64) error {
-	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more of it, up to %d", next, end)
+	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more of "+
+		"it, up to %d", next, end)
 	c.File, c.Offset, c.Length = t.name, t.pos, max(end-t.pos, 0)
 	return c
 }

@@ -73,21 +73,37 @@ func TestTailAtEveryByte(t *testing.T) {
 		ends []int64
 		tail func(r io.ReaderAt, pos int64) *Tail
 	}{
-		{"framing", growing{log: plain.data}, ends, func(r io.ReaderAt, pos int64) *Tail { return NewTail(r, "000007.log", pos) }},
-		{"framing over zeros", growing{log: plain.data, before: room}, ends, func(r io.ReaderAt, pos int64) *Tail { return NewTail(r, "000007.log", pos) }},
-		{"chained", growing{log: l.data}, l.ends, func(r io.ReaderAt, pos int64) *Tail { return NewChainTail(r, "000007.wal", chainNum, pos) }},
-		{"chained over zeros", growing{log: l.data, before: room}, l.ends, func(r io.ReaderAt, pos int64) *Tail { return NewChainTail(r, "000007.wal", chainNum, pos) }},
-		{"chained over a former life", growing{log: l.data, before: former}, l.ends, func(r io.ReaderAt, pos int64) *Tail { return NewChainTail(r, "000007.wal", chainNum, pos) }},
+		{"framing", growing{log: plain.data}, ends, func(r io.ReaderAt, pos int64) *Tail {
+			return NewTail(r, "000007.log", pos)
+		}},
+		{"framing over zeros", growing{log: plain.data, before: room}, ends,
+			func(r io.ReaderAt, pos int64) *Tail { return NewTail(r, "000007.log", pos) }},
+		{"chained", growing{log: l.data}, l.ends, func(r io.ReaderAt, pos int64) *Tail {
+			return NewChainTail(r, "000007.wal", chainNum, pos)
+		}},
+		{"chained over zeros", growing{log: l.data, before: room}, l.ends,
+			func(r io.ReaderAt, pos int64) *Tail {
+				return NewChainTail(r, "000007.wal", chainNum, pos)
+			}},
+		{"chained over a former life", growing{log: l.data, before: former}, l.ends,
+			func(r io.ReaderAt, pos int64) *Tail {
+				return NewChainTail(r, "000007.wal", chainNum, pos)
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := &c.g
 			tail := c.tail(g, 0)
 			var got [][]byte
-			near := func(at, of int64) bool { return at >= of-chainHeaderLen && at <= of+chainHeaderLen+1 }
+			near := func(at, of int64) bool {
+				return at >= of-chainHeaderLen && at <= of+chainHeaderLen+1
+			}
 			for g.shown = range len(g.log) + 1 {
 				at := int64(g.shown)
-				if g.shown%37 != 0 && !near(at, at/blockSize*blockSize) && !near(at, (at/blockSize+1)*blockSize) &&
-					g.shown < len(g.log) && !slices.ContainsFunc(c.ends, func(end int64) bool { return near(at, end) }) {
+				if g.shown%37 != 0 && !near(at, at/blockSize*blockSize) &&
+					!near(at, (at/blockSize+1)*blockSize) &&
+					g.shown < len(g.log) && !slices.ContainsFunc(c.ends, func(end int64) bool {
+					return near(at, end)
+				}) {
 					continue
 				}
 				got = append(got, tailed(t, tail)...)
@@ -99,13 +115,15 @@ func TestTailAtEveryByte(t *testing.T) {
 					t.Fatalf("%d bytes: %d records of %d", g.shown, len(got), whole)
 				}
 				if g.shown%333 == 0 {
-					if resume, err := tail.Examine(int64(len(g.bytes()))); resume != 0 || err != nil {
+					if resume, err := tail.Examine(int64(len(g.bytes()))); resume != 0 ||
+						err != nil {
 						t.Fatalf("%d bytes: %d, %v", g.shown, resume, err)
 					}
 					if whole > 0 && whole < len(c.ends) {
 						again := c.tail(g, c.ends[whole-1])
 						if more := tailed(t, again); len(more) > 0 {
-							t.Fatalf("%d bytes: %d records from %d on", g.shown, len(more), c.ends[whole-1])
+							t.Fatalf("%d bytes: %d records from %d on", g.shown, len(more),
+								c.ends[whole-1])
 						}
 						if again.End() != c.ends[whole-1] {
 							t.Fatalf("a Tail of %d stands at %d", c.ends[whole-1], again.End())
@@ -224,7 +242,8 @@ func TestTailOfAnotherLog(t *testing.T) {
 				break
 			}
 			if err != nil || !bytes.Equal(rec, old.recs[indexOf(old.ends, first.End())]) {
-				t.Fatalf("%d bytes of the next life: a record at %d, %v", g.shown, first.Start(), err)
+				t.Fatalf("%d bytes of the next life: a record at %d, %v", g.shown, first.Start(),
+					err)
 			}
 		}
 		_, gone, _ := first.ReadBegin()
@@ -287,8 +306,8 @@ func (f *flaky) ReadAt(p []byte, off int64) (int, error) {
 	return f.r.ReadAt(p, off)
 }
 
-// TestTailReach grows logs over zeros and over a former life, and damages one block of them: Reach is never
-// before the end, and at most two blocks behind it.
+// TestTailReach grows logs over zeros and over a former life, and damages one block of them: Reach
+// is never before the end, and at most two blocks behind it.
 func TestTailReach(t *testing.T) {
 	former := numbered(t, 3, nil)
 	plain := &memLog{}
@@ -311,10 +330,18 @@ func TestTailReach(t *testing.T) {
 		tail        func(r io.ReaderAt) *Tail
 	}{
 		{"framing", plain.data, nil, func(r io.ReaderAt) *Tail { return NewTail(r, "7.log", 0) }},
-		{"framing over zeros", plain.data, zeros, func(r io.ReaderAt) *Tail { return NewTail(r, "7.log", 0) }},
-		{"chained", l.data, nil, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
-		{"chained over zeros", l.data, zeros, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
-		{"chained over a former life", l.data, former.data, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
+		{"framing over zeros", plain.data, zeros, func(r io.ReaderAt) *Tail {
+			return NewTail(r, "7.log", 0)
+		}},
+		{"chained", l.data, nil, func(r io.ReaderAt) *Tail {
+			return NewChainTail(r, "7.wal", chainNum, 0)
+		}},
+		{"chained over zeros", l.data, zeros, func(r io.ReaderAt) *Tail {
+			return NewChainTail(r, "7.wal", chainNum, 0)
+		}},
+		{"chained over a former life", l.data, former.data, func(r io.ReaderAt) *Tail {
+			return NewChainTail(r, "7.wal", chainNum, 0)
+		}},
 	} {
 		for range 300 {
 			g := &growing{log: c.log, before: c.before, shown: 100 + rng.IntN(len(c.log)-100)}
@@ -336,7 +363,8 @@ func TestTailReach(t *testing.T) {
 			damaged := &growing{log: bytes.Clone(c.log), before: c.before, shown: g.shown}
 			clear(damaged.log[at : at+64])
 			if got, err := c.tail(damaged).Reach(size); err != nil || got < int64(g.shown) {
-				t.Fatalf("%s, damaged at %d: the end is %d, Reach says %d, %v", c.name, at, g.shown, got, err)
+				t.Fatalf("%s, damaged at %d: the end is %d, Reach says %d, %v", c.name, at, g.shown,
+					got, err)
 			}
 		}
 	}

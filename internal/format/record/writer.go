@@ -122,7 +122,8 @@ func (w *Writer) flush() error {
 // Append, or when the log cannot be cut. REQUIRES: no Sync runs.
 func (w *Writer) Cut() error {
 	if !w.torn {
-		return fmt.Errorf("record writer: %w: no failed append to take back", base.ErrInvalidArgument)
+		return fmt.Errorf("record writer: %w: no failed append to take back",
+			base.ErrInvalidArgument)
 	}
 	if err := w.log.Truncate(w.whole); err != nil {
 		return err

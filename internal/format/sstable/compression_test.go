@@ -10,9 +10,11 @@ func TestPerLevel(t *testing.T) {
 		want   [8]Compression
 	}{
 		{[]PerLevel{snappy}, "snappy", [8]Compression{1, 1, 1, 1, 1, 1, 1, 1}},
-		{[]PerLevel{none, snappy, zstd}, "none,snappy,zstd", [8]Compression{0, 1, 2, 2, 2, 2, 2, 2}},
+		{[]PerLevel{none, snappy, zstd}, "none,snappy,zstd",
+			[8]Compression{0, 1, 2, 2, 2, 2, 2, 2}},
 		{[]PerLevel{zstd, none}, "zstd,none", [8]Compression{2, 0, 0, 0, 0, 0, 0, 0}},
-		{[]PerLevel{none, none, none, none, none, none, zstd}, "none,none,none,none,none,none,zstd", [8]Compression{0, 0, 0, 0, 0, 0, 2, 2}},
+		{[]PerLevel{none, none, none, none, none, none, zstd}, "none,none,none,none,none,none,zstd",
+			[8]Compression{0, 0, 0, 0, 0, 0, 2, 2}},
 	} {
 		list := ByLevel(tc.levels)
 		if !list.Valid() || list.String() != tc.text {
@@ -30,7 +32,8 @@ func TestPerLevel(t *testing.T) {
 	if got := (WriterOptions{Compression: Zstd}).ForLevel(3).Compression; got != Zstd {
 		t.Errorf("without a list, ForLevel has %d", got)
 	}
-	for _, bad := range [][]PerLevel{{0}, {none, 0, zstd}, {none, ByLevel([]PerLevel{none, zstd})}, {4}, make([]PerLevel, 8), {none, none, none, none, none, none, none, none}} {
+	for _, bad := range [][]PerLevel{{0}, {none, 0, zstd}, {none, ByLevel([]PerLevel{none, zstd})},
+		{4}, make([]PerLevel, 8), {none, none, none, none, none, none, none, none}} {
 		if list := ByLevel(bad); list.Valid() {
 			t.Errorf("%v is a list: %s", bad, list)
 		}

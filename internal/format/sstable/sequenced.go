@@ -69,7 +69,8 @@ func (s *sequenced) GetPinned(b Pinned, p Position, l base.Lookup, dst []byte) (
 	return value, s.hit(hit, found), found
 }
 
-func (s *sequenced) GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) ([]byte, Hit, bool, error) {
+func (s *sequenced) GetAt(p Position, l base.Lookup, flags ReadFlags,
+	dst []byte) ([]byte, Hit, bool, error) {
 	if l.Seq < s.seq {
 		return dst, Hit{}, false, nil
 	}
@@ -78,7 +79,8 @@ func (s *sequenced) GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte
 }
 
 // GetNext finds nothing: a key has one entry.
-func (s *sequenced) GetNext(_ Hit, _ base.Lookup, _ ReadFlags, dst []byte) ([]byte, Hit, bool, error) {
+func (s *sequenced) GetNext(_ Hit, _ base.Lookup, _ ReadFlags,
+	dst []byte) ([]byte, Hit, bool, error) {
 	return dst, Hit{}, false, nil
 }
 

@@ -45,7 +45,8 @@ const (
 	SearchedRead   = 8 // the block is read from the file and decompressed
 )
 
-// Pinned is a data block that stays in the cache until it is released. The zero Pinned is not Valid.
+// Pinned is a data block that stays in the cache until it is released. The zero Pinned is not
+// Valid.
 type Pinned = cache.Frame
 
 // Reader reads one immutable table. It is safe for concurrent use.
@@ -78,11 +79,13 @@ type Reader interface {
 	// GetPinned is GetAt in a block of Pin, which it releases.
 	GetPinned(b Pinned, p Position, l base.Lookup, dst []byte) (value []byte, hit Hit, found bool)
 	// GetAt is Get from where Find, or a Get with base.ErrWouldBlock, stopped.
-	GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
+	GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit,
+		found bool, err error)
 	// GetNext is Get for the newest entry of the key that is older than prev, which
 	// Get, GetAt or GetNext found for l. After base.ErrWouldBlock it is called
 	// again with the same prev.
-	GetNext(prev Hit, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
+	GetNext(prev Hit, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit,
+		found bool, err error)
 	// NewSource iterates over the table, range tombstones left out.
 	NewSource(flags ReadFlags) base.Source
 	// RangeDels are the table's range tombstones, which are in memory; nil: it has none.
@@ -233,7 +236,8 @@ type WriterOptions struct {
 	Keyspace base.KeyspaceID
 	// KeyspaceName is recorded by the native format, for a repair without a MANIFEST.
 	KeyspaceName string
-	// FirstLog is recorded for the same: what the keyspace has in logs before it is in tables. 0: not known.
+	// FirstLog is recorded for the same: what the keyspace has in logs before it is in tables. 0:
+	// not known.
 	FirstLog uint64
 	// Spare has the buffers of writers that a job has finished; nil: none.
 	Spare         *Spare

@@ -25,7 +25,8 @@ var (
 		swapLimit: func(int64) int64 { return 0 },
 	}
 	legacy = hierarchy{ // its limit of swap is that of memory and swap together
-		limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes", peak: "memory.max_usage_in_bytes", events: "memory.oom_control",
+		limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes",
+		peak: "memory.max_usage_in_bytes", events: "memory.oom_control",
 		swapLimit: func(limit int64) int64 { return limit },
 	}
 )
@@ -70,7 +71,8 @@ func (p place) add(limit int64) (*Group, error) {
 	g := &Group{dir, p.hierarchy}
 	err = g.write(g.limit, limit)
 	if err == nil {
-		if err = g.write(g.swap, g.swapLimit(limit)); errors.Is(err, os.ErrNotExist) { // a kernel without swap
+		// a kernel without swap
+		if err = g.write(g.swap, g.swapLimit(limit)); errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}
 	}

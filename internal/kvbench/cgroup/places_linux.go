@@ -50,7 +50,8 @@ func placesIn(mounts, own string) []place {
 func ownPath(own, controller string) (string, bool) {
 	for line := range strings.Lines(own) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) && filepath.IsAbs(f[2]) {
+		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) &&
+			filepath.IsAbs(f[2]) {
 			return filepath.Clean(f[2]), true
 		}
 	}

@@ -1,8 +1,8 @@
 // Package follower reads a database in a process of its own while a benchmark writes it, and
 // measures how far it is behind.
 //
-// The writer puts the time under a key of its own again and again. The follower catches up, and reads that
-// key: the state that it showed until then is as old as the time in it.
+// The writer puts the time under a key of its own again and again. The follower catches up, and
+// reads that key: the state that it showed until then is as old as the time in it.
 package follower
 
 import (
@@ -23,7 +23,8 @@ import (
 // Flag makes a program that calls Main a follower.
 const Flag = "--follow"
 
-// Every is how long a follower waits between two catch-ups, and BeatEvery the writer between two beats.
+// Every is how long a follower waits between two catch-ups, and BeatEvery the writer between two
+// beats.
 const (
 	Every     = 10 * time.Millisecond
 	BeatEvery = time.Millisecond
@@ -35,7 +36,8 @@ const BeatKey = "kvbench beat"
 // Beat is the value of BeatKey.
 func Beat() []byte { return binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano())) }
 
-// Watch catches up until stop is closed and once more, and tells how old the state was that each catch-up replaced.
+// Watch catches up until stop is closed and once more, and tells how old the state was that each
+// catch-up replaced.
 func Watch(f store.Follower, stop <-chan struct{}) ([]time.Duration, error) {
 	var lags []time.Duration
 	var shown int64 // time of the last beat that f shows; 0: none
@@ -138,7 +140,8 @@ func (p *Process) Stop() ([]time.Duration, error) {
 	return lags, nil
 }
 
-// Main is a program's end of Start: it follows until in ends, which it does when the other program dies, too.
+// Main is a program's end of Start: it follows until in ends, which it does when the other program
+// dies, too.
 func Main(in io.Reader, out io.Writer, drivers []store.Driver) int {
 	signal.Ignore(os.Interrupt) // sent to both programs
 	said := json.NewEncoder(out)

@@ -88,7 +88,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWatch: a lag is the age of the state that a catch-up replaced, and there is none before the first beat.
+// TestWatch: a lag is the age of the state that a catch-up replaced, and there is none before the
+// first beat.
 func TestWatch(t *testing.T) {
 	m := storetest.NewModel()
 	db, err := m.Open("db", store.Config{})

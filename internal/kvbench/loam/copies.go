@@ -12,7 +12,9 @@ import (
 )
 
 // Checkpoint makes dir a database of its own.
-func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(context.Background(), dir) }
+func (d *database) Checkpoint(dir string) error {
+	return d.db.Checkpoint(context.Background(), dir)
+}
 
 // Backup opens the folder for this backup alone.
 func (d *database) Backup(dir string) error {
@@ -146,7 +148,8 @@ func (f follower) Get(key, dst []byte) (value []byte, found bool, err error) {
 }
 
 // OpenShared gives the databases Resources, which they hold until they are closed.
-func (d Driver) OpenShared(dirs []string, memory int64, c store.Config) (all []store.Store, err error) {
+func (d Driver) OpenShared(dirs []string, memory int64,
+	c store.Config) (all []store.Store, err error) {
 	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory})
 	defer res.Close()
 	for _, dir := range dirs {

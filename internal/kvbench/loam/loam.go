@@ -118,7 +118,8 @@ func open(dir string, o *lsm.Options, c store.Config) (store.Store, error) {
 		return nil, err
 	}
 	s := database{reader: reader{db}, db: db, options: *o, txn: lsm.TxnOptions{Lock: c.Locks}}
-	if _, err := db.Keyspace("keyspace0", &lsm.KeyspaceOptions{ErrorIfMissing: true}); errors.Is(err, lsm.ErrNeedsNative) {
+	if _, err := db.Keyspace("keyspace0", &lsm.KeyspaceOptions{ErrorIfMissing: true}); errors.Is(
+		err, lsm.ErrNeedsNative) {
 		s.options.Format = lsm.FormatLevelDB
 		return &s, nil
 	}
@@ -214,12 +215,14 @@ func mode(sync bool) lsm.WriteMode {
 	return lsm.NoSync
 }
 
-func (d *database) Put(key, value []byte, sync bool) error { return d.db.Put(key, value, mode(sync)) }
-func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }
-func (d *database) NewBatch() store.Batch                  { return lsm.NewBatch() }
-func (d *database) Flush() error                           { return d.db.Flush() }
-func (d *database) Compact() error                         { return d.db.CompactRange(nil, nil) }
-func (d *database) Close() error                           { return d.db.Close() }
+func (d *database) Put(key, value []byte, sync bool) error {
+	return d.db.Put(key, value, mode(sync))
+}
+func (d *database) Delete(key []byte, sync bool) error { return d.db.Delete(key, mode(sync)) }
+func (d *database) NewBatch() store.Batch              { return lsm.NewBatch() }
+func (d *database) Flush() error                       { return d.db.Flush() }
+func (d *database) Compact() error                     { return d.db.CompactRange(nil, nil) }
+func (d *database) Close() error                       { return d.db.Close() }
 
 func (d *database) Property(name string) (string, bool) { return d.db.Property(name) }
 

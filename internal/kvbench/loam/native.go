@@ -51,7 +51,8 @@ type transaction struct{ tx *lsm.Txn }
 
 // conflict marks errors after which a transaction is to be begun again.
 func conflict(err error) error {
-	if errors.Is(err, lsm.ErrConflict) || errors.Is(err, lsm.ErrDeadlock) || errors.Is(err, lsm.ErrLockTimeout) {
+	if errors.Is(err, lsm.ErrConflict) || errors.Is(err, lsm.ErrDeadlock) ||
+		errors.Is(err, lsm.ErrLockTimeout) {
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
 	return err

@@ -46,10 +46,12 @@ func Bars(title string, bars []Bar) string {
 		scale := (width - right) / most
 		text(&s, 0, y, "label", "", b.Name)
 		text(&s, width, y, "label", "end", b.Text)
-		fmt.Fprintf(&s, `<rect class="s%d" x="0" y="%.1f" width="%.1f" height="%d" rx="1.5"/>`, colour(b.Colour), y+4, max(b.Value*scale, 0.5), thick)
+		fmt.Fprintf(&s, `<rect class="s%d" x="0" y="%.1f" width="%.1f" height="%d" rx="1.5"/>`,
+			colour(b.Colour), y+4, max(b.Value*scale, 0.5), thick)
 		if b.High > b.Low {
 			mid := y + 4 + thick/2
-			fmt.Fprintf(&s, `<path class="whisker" d="M%.1f %.1fH%.1fM%.1f %.1fv6M%.1f %.1fv6"/>`, b.Low*scale, mid, b.High*scale, b.Low*scale, mid-3, b.High*scale, mid-3)
+			fmt.Fprintf(&s, `<path class="whisker" d="M%.1f %.1fH%.1fM%.1f %.1fv6M%.1f %.1fv6"/>`,
+				b.Low*scale, mid, b.High*scale, b.Low*scale, mid-3, b.High*scale, mid-3)
 		}
 	}
 	s.WriteString("</svg>")
@@ -250,7 +252,8 @@ func Lines(o Axes, series []Series) string {
 		fmt.Fprintf(&s, `<path class="line s%d" d="%s"/>`, colour(l.Colour), f.path(l.X, l.Y))
 		if o.Dots {
 			for i := range l.X {
-				fmt.Fprintf(&s, `<circle class="s%d" cx="%.1f" cy="%.1f" r="2.6"/>`, colour(l.Colour), f.x.at(l.X[i]), f.y.at(l.Y[i]))
+				fmt.Fprintf(&s, `<circle class="s%d" cx="%.1f" cy="%.1f" r="2.6"/>`,
+					colour(l.Colour), f.x.at(l.X[i]), f.y.at(l.Y[i]))
 			}
 		}
 	}
@@ -319,12 +322,14 @@ func Strips(title string, high float64, series []Series) string {
 	for i, l := range series {
 		y := float64(i * row)
 		text(&s, left, y+9, "tick", "", l.Name)
-		fmt.Fprintf(&s, `<rect class="empty" x="%.1f" y="%.1f" width="%.1f" height="8"/>`, x.from, y+12, x.to-x.from)
+		fmt.Fprintf(&s, `<rect class="empty" x="%.1f" y="%.1f" width="%.1f" height="8"/>`, x.from,
+			y+12, x.to-x.from)
 		from := 0.0
 		for j := range l.X {
 			if l.Y[j] > 0.005 {
 				a, b := x.at(from), x.at(min(l.X[j], high))
-				fmt.Fprintf(&s, `<rect class="s%d" fill-opacity="%.2f" x="%.1f" y="%.1f" width="%.1f" height="8"/>`, colour(l.Colour), min(0.15+0.85*l.Y[j], 1), a, y+12, max(b-a, 0.6))
+				fmt.Fprintf(&s,
+					`<rect class="s%d" fill-opacity="%.2f" x="%.1f" y="%.1f" width="%.1f" height="8"/>`, colour(l.Colour), min(0.15+0.85*l.Y[j], 1), a, y+12, max(b-a, 0.6))
 			}
 			from = l.X[j]
 		}
@@ -340,7 +345,8 @@ func empty(series []Series) bool {
 func colour(i int) int { return ((i % Colours) + Colours) % Colours }
 
 func open(s *strings.Builder, title string, height float64) {
-	fmt.Fprintf(s, `<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`, width, height, html.EscapeString(title))
+	fmt.Fprintf(s, `<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`, width, height,
+		html.EscapeString(title))
 }
 
 func text(s *strings.Builder, x, y float64, class, anchor, t string) {
@@ -350,5 +356,6 @@ func text(s *strings.Builder, x, y float64, class, anchor, t string) {
 	if anchor != "" {
 		anchor = ` text-anchor="` + anchor + `"`
 	}
-	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%.1f"%s>%s</text>`, class, x, y, anchor, html.EscapeString(t))
+	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%.1f"%s>%s</text>`, class, x, y, anchor,
+		html.EscapeString(t))
 }

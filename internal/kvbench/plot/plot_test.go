@@ -21,23 +21,28 @@ func wellFormed(t *testing.T, svg string) {
 			t.Fatalf("%v in %s", err, svg)
 		}
 	}
-	if !strings.HasPrefix(svg, "<svg") || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+	if !strings.HasPrefix(svg, "<svg") || strings.Contains(svg, "NaN") ||
+		strings.Contains(svg, "Inf") {
 		t.Errorf("bad drawing: %s", svg)
 	}
 }
 
 func TestCharts(t *testing.T) {
-	s := []Series{{"a <b>", 0, []float64{1, 10, 100}, []float64{3, 0, 7}}, {"c", 9, []float64{1, 10, 100}, []float64{1, 2, math.Pi}}}
-	for _, o := range []Axes{{}, {LogX: true}, {LogY: true}, {LogX: true, LogY: true, Dots: true}, {XNames: []string{"P50", "P99", "max"}}} {
+	s := []Series{{"a <b>", 0, []float64{1, 10, 100}, []float64{3, 0, 7}},
+		{"c", 9, []float64{1, 10, 100}, []float64{1, 2, math.Pi}}}
+	for _, o := range []Axes{{}, {LogX: true}, {LogY: true}, {LogX: true, LogY: true, Dots: true},
+		{XNames: []string{"P50", "P99", "max"}}} {
 		o.Title = `"quoted" & <odd>`
 		wellFormed(t, Lines(o, s))
 		wellFormed(t, Areas(o, s))
 	}
-	wellFormed(t, Lines(Axes{LogX: true, LogY: true}, []Series{{"one", 0, []float64{5}, []float64{5}}}))
+	wellFormed(t,
+		Lines(Axes{LogX: true, LogY: true}, []Series{{"one", 0, []float64{5}, []float64{5}}}))
 	wellFormed(t, Lines(Axes{}, []Series{{"zero", 0, []float64{0}, []float64{0}}}))
 	wellFormed(t, Bars("x", []Bar{{"a & b", 0, 2, 1, 3, "2 us"}, {"none", 1, 0, 0, 0, ""}}))
 	wellFormed(t, Strips("x", 100, s))
-	for _, got := range []string{Lines(Axes{}, nil), Areas(Axes{}, nil), Bars("x", nil), Strips("x", 0, s)} {
+	for _, got := range []string{Lines(Axes{}, nil), Areas(Axes{}, nil), Bars("x", nil),
+		Strips("x", 0, s)} {
 		if got != "" {
 			t.Errorf("drew nothing as %s", got)
 		}
@@ -55,11 +60,14 @@ func TestTicks(t *testing.T) {
 		{axis{low: 0.5, high: 2e4, log: true}, []float64{1, 10, 100, 1000, 10000}},
 	} {
 		got := tt.a.ticks()
-		if !slices.EqualFunc(got, tt.want, func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Abs(y) }) {
+		if !slices.EqualFunc(got, tt.want, func(x, y float64) bool {
+			return math.Abs(x-y) <= 1e-9*math.Abs(y)
+		}) {
 			t.Errorf("%+v: %v, want %v", tt.a, got, tt.want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 1234: "1.23k", 5e6: "5M", 0.25: "0.25", 2.5e9: "2.5G", 999: "999"} {
+	for v, want := range map[float64]string{0: "0", 1234: "1.23k", 5e6: "5M", 0.25: "0.25",
+		2.5e9: "2.5G", 999: "999"} {
 		if got := Short(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}

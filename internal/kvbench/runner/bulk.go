@@ -9,7 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
-// tableBytes is how many bytes of keys and values a table gets that is written outside of the database.
+// tableBytes is how many bytes of keys and values a table gets that is written outside of the
+// database.
 const tableBytes = 64 << 20
 
 // putTables is put into tables, in key order, which the database takes in at the end.

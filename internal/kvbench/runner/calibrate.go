@@ -14,7 +14,8 @@ import (
 func Calibrate() map[string]float64 {
 	const ops, tries = 50_000, 5
 	cost := map[string]float64{}
-	r := &Runner{Params: Params{Num: ops, Reads: -1, ValueSize: 100, CompressionRatio: 0.5}, db: nothing{}}
+	r := &Runner{Params: Params{Num: ops, Reads: -1, ValueSize: 100, CompressionRatio: 0.5},
+		db: nothing{}}
 	for _, name := range []string{"fillseq", "fillrandom", "readrandom", "readseq", "seekordered"} {
 		spec, ok := workload.Find(name)
 		if !ok {

@@ -33,13 +33,17 @@ func (t *thread) copying(subject string) (c copying) {
 	write := func() error { return t.db.(store.Dumper).Dump(dump) }
 	switch subject {
 	case workload.Checkpoint:
-		return copying{none, func() error { return t.db.(store.Checkpointer).Checkpoint(to) }, noCopy, ""}
+		return copying{none, func() error {
+			return t.db.(store.Checkpointer).Checkpoint(to)
+		}, noCopy, ""}
 	case workload.FirstBackup:
 		return copying{noBackups, backup, noBackups, ""}
 	case workload.SecondBackup:
 		return copying{again, backup, none, ""}
 	case workload.Restore:
-		return copying{again, func() error { return t.db.(store.BackerUp).RestoreBackup(folder, to) }, noCopy, ""}
+		return copying{again, func() error {
+			return t.db.(store.BackerUp).RestoreBackup(folder, to)
+		}, noCopy, ""}
 	case workload.Dump:
 		return copying{noDump, write, noDump, dump}
 	}

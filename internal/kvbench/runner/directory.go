@@ -106,5 +106,6 @@ func mayDestroy(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, marker)); err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w and not empty: name a new directory, or keep what is there with --use_existing_db", dir, ErrForeign)
+	return fmt.Errorf("%s: %w and not empty: name a new directory, or keep what is there with "+
+		"--use_existing_db", dir, ErrForeign)
 }

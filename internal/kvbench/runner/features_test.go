@@ -42,7 +42,8 @@ func TestDeleteRange(t *testing.T) {
 			left = append(left, k)
 		}
 		slices.Sort(left)
-		if got := strings.Join(left, " "); got != "0000000000000999 0000000000001999 0000000000002999" {
+		if got := strings.Join(left, " "); got != "0000000000000999 0000000000001999 "+
+			"0000000000002999" {
 			t.Errorf("left: %s", got)
 		}
 		res := run(t, r, "scandeleted")
@@ -72,7 +73,8 @@ func TestCounters(t *testing.T) {
 			sum += uint64(v[0]) + uint64(v[1])<<8
 		}
 		if sum != 2*num || !m.Table(r.Dir).Config.Counters {
-			t.Errorf("%s: the counters amount to %d, opened with %+v", name, sum, m.Table(r.Dir).Config)
+			t.Errorf("%s: the counters amount to %d, opened with %+v", name, sum,
+				m.Table(r.Dir).Config)
 		}
 		if res := run(t, r, "readcounters"); res.Asked != 2*num {
 			t.Errorf("%s", res.Line())
@@ -98,13 +100,15 @@ func TestCounters(t *testing.T) {
 
 // TestTransactions: two threads, each with keys of its own, in a store that was opened for it.
 func TestTransactions(t *testing.T) {
-	for _, name := range []string{"randomtransaction", "lockedtransaction", "randombatch", "writetransaction", "writebatch"} {
+	for _, name := range []string{"randomtransaction", "lockedtransaction", "randombatch",
+		"writetransaction", "writebatch"} {
 		r, m := newRunner(t)
 		run(t, r, "fillseq")
 		res := run(t, r, name)
 		spec, _ := workload.Find(name)
 		c := m.Table(r.Dir).Config
-		if res.Threads != 2 || res.Ops != num/4*2 || c.Transactions == spec.Txn.Plain || c.Locks != spec.Txn.Locks {
+		if res.Threads != 2 || res.Ops != num/4*2 || c.Transactions == spec.Txn.Plain ||
+			c.Locks != spec.Txn.Locks {
 			t.Errorf("%s, opened with %+v", res.Line(), c.Needs)
 		}
 		if spec.Txn.Update && (res.Found != num || res.Asked != num) {
@@ -149,17 +153,22 @@ func TestUnusable(t *testing.T) {
 	r, m := newRunner(t)
 	r.Driver = plainDriver{m}
 	for name, want := range map[string]string{
-		"mergerandom": "Model has no merges", "randomtransaction": "Model has no such transactions", "contendedlocked": "Model has no such transactions",
-		"ttl": "Model has no values that expire", "checkpoint": "Model has no checkpoints", "backup2": "Model has no backups",
-		"dump": "Model has no dumps", "load": "Model has no dumps", "ingest": "Model has no ingestion of tables",
-		"ingestrandom": "Model has no bulk load that sorts", "changes": "Model has no feed of changes",
+		"mergerandom": "Model has no merges", "randomtransaction": "Model has no such transactions",
+		"contendedlocked": "Model has no such transactions",
+		"ttl":             "Model has no values that expire",
+		"checkpoint":      "Model has no checkpoints", "backup2": "Model has no backups",
+		"dump": "Model has no dumps", "load": "Model has no dumps",
+		"ingest":       "Model has no ingestion of tables",
+		"ingestrandom": "Model has no bulk load that sorts",
+		"changes":      "Model has no feed of changes",
 	} {
 		if res := run(t, r, name); res.Skipped != want {
 			t.Errorf("%s", res.Line())
 		}
 	}
 	// A benchmark that is skipped takes nothing away, though it would begin with an empty database.
-	if res := run(t, r, "fillseq", "ingestrandom", "keyspaces", "changes", "readrandom"); res.Found != num {
+	if res := run(t, r, "fillseq", "ingestrandom", "keyspaces", "changes",
+		"readrandom"); res.Found != num {
 		t.Errorf("%s", res.Line())
 	}
 	if res := run(t, r, "fillseq", "randombatch"); res.Skipped != "" {
@@ -181,13 +190,16 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, ops := range map[string]int64{"checkpoint": 20, "backup": 2, "backup2": 20, "restore": 2, "dump": 2, "load": 2} {
+	for name, ops := range map[string]int64{"checkpoint": 20, "backup": 2, "backup2": 20,
+		"restore": 2, "dump": 2, "load": 2} {
 		res := run(t, r, name)
-		if counted := res.Bytes >= ops*100*(16+50); res.Ops != ops || counted != (name == "dump" || name == "load") {
+		if counted := res.Bytes >= ops*100*(16+50); res.Ops != ops ||
+			counted != (name == "dump" || name == "load") {
 			t.Errorf("%s: %d operations, %d bytes", name, res.Ops, res.Bytes)
 		}
 		for _, dir := range m.Dirs() {
-			if dir != r.Dir && !strings.HasSuffix(dir, "-kvbench-backups") { // which the model has no file of
+			// which the model has no file of
+			if dir != r.Dir && !strings.HasSuffix(dir, "-kvbench-backups") {
 				t.Errorf("%s left %s", name, dir)
 			}
 		}
@@ -207,17 +219,20 @@ func TestLostChanges(t *testing.T) {
 		return nil
 	}
 	spec, _ := workload.Find("changes")
-	if res, err := r.Run(context.Background(), spec); !errors.Is(err, ErrWrong) || res.Found == 0 || res.Found >= num {
+	if res, err := r.Run(context.Background(), spec); !errors.Is(err, ErrWrong) || res.Found == 0 ||
+		res.Found >= num {
 		t.Errorf("%s: %v", res.Line(), err)
 	}
 }
 
-// TestTables: what does not fit into one table goes into the next, and no file is left, nor after a failure.
+// TestTables: what does not fit into one table goes into the next, and no file is left, nor after a
+// failure.
 func TestTables(t *testing.T) {
 	r, m := newRunner(t)
 	r.Params.ValueSize = 100_000
 	r.Params.Num = 700
-	if res := run(t, r, "ingest"); res.Bytes <= tableBytes || len(m.Table(r.Dir).Contents()) != 700 {
+	if res := run(t, r, "ingest"); res.Bytes <= tableBytes ||
+		len(m.Table(r.Dir).Contents()) != 700 {
 		t.Errorf("%s: %d entries", res.Line(), len(m.Table(r.Dir).Contents()))
 	}
 	broken := errors.New("disk on fire")
@@ -231,7 +246,8 @@ func TestTables(t *testing.T) {
 		return nil
 	}
 	spec, _ := workload.Find("ingest")
-	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) || len(m.Table(r.Dir).Contents()) != 0 {
+	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) ||
+		len(m.Table(r.Dir).Contents()) != 0 {
 		t.Errorf("%v, %d entries", err, len(m.Table(r.Dir).Contents()))
 	}
 	if left, err := filepath.Glob(r.Dir + "-*"); len(left) > 0 || err != nil {
@@ -239,12 +255,13 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestFollower: it is started before the writes and stopped after them, and its lags are the result's. The key that it
-// reads is gone.
+// TestFollower: it is started before the writes and stopped after them, and its lags are the
+// result's. The key that it reads is gone.
 func TestFollower(t *testing.T) {
 	r, m := newRunner(t)
 	run(t, r, "fillseq")
-	if res := run(t, r, "overwritefollowed"); res.Skipped != "there is no program that could follow" {
+	if res := run(t, r, "overwritefollowed"); res.Skipped != "there is no program that "+
+		"could follow" {
 		t.Errorf("%s", res.Line())
 	}
 	var puts atomic.Int64
@@ -263,7 +280,8 @@ func TestFollower(t *testing.T) {
 		}, nil
 	}
 	res := run(t, r, "overwritefollowed")
-	if got := strings.Join(trace, ", "); got != "start true, stop" || res.Lag.Count() != 3 || res.Lag.Max() != 3e6 || res.Ops != num || puts.Load() <= num {
+	if got := strings.Join(trace, ", "); got != "start true, stop" || res.Lag.Count() != 3 ||
+		res.Lag.Max() != 3e6 || res.Ops != num || puts.Load() <= num {
 		t.Errorf("%s: %s, %d puts", res.Line(), got, puts.Load())
 	}
 	if !strings.HasSuffix(res.Line(), "max: 3.0 ms)") || len(m.Table(r.Dir).Contents()) != num {
@@ -277,14 +295,16 @@ func TestFollower(t *testing.T) {
 	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	r.Follow = func(string, store.Config) (func() ([]time.Duration, error), error) { return nil, broken }
+	r.Follow = func(string, store.Config) (func() ([]time.Duration, error), error) {
+		return nil, broken
+	}
 	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestShared: each thread has a database of its own, a loader another one than the quiet thread; they are closed and
-// destroyed, and the run's own database is as it was.
+// TestShared: each thread has a database of its own, a loader another one than the quiet thread;
+// they are closed and destroyed, and the run's own database is as it was.
 func TestShared(t *testing.T) {
 	r, m := newRunner(t)
 	run(t, r, "fillseq")
@@ -294,10 +314,12 @@ func TestShared(t *testing.T) {
 		name    string
 		threads int
 		written string // whether each database was
-	}{{"budget", 4, "[true true true true]"}, {"quietshared", 1, "[true false false false]"}, {"quietwhileloading", 1, "[true true false false]"}} {
+	}{{"budget", 4, "[true true true true]"}, {"quietshared", 1,
+		"[true false false false]"}, {"quietwhileloading", 1, "[true true false false]"}} {
 		spec, _ := workload.Find(c.name)
 		res := run(t, r, c.name)
-		if res.Threads != c.threads || res.Ops != int64(c.threads)*spec.Ops(num, num) || res.Shared != 256<<20 {
+		if res.Threads != c.threads || res.Ops != int64(c.threads)*spec.Ops(num, num) ||
+			res.Shared != 256<<20 {
 			t.Errorf("%s: %d threads", res.Line(), res.Threads)
 		}
 		written := make([]bool, len(d.puts))
@@ -310,9 +332,11 @@ func TestShared(t *testing.T) {
 			t.Errorf("%s wrote to %v of %d bytes", c.name, written, d.memory)
 		}
 		if c.threads == 1 && puts-res.BackgroundOps != num/10+res.Ops/2 {
-			t.Errorf("%s: %d puts, %d of them in the background", res.Line(), puts, res.BackgroundOps)
+			t.Errorf("%s: %d puts, %d of them in the background", res.Line(), puts,
+				res.BackgroundOps)
 		}
-		if timed := res.Latency != nil; timed != (c.threads == 1) || timed && res.Latency.Count() != res.Ops {
+		if timed := res.Latency != nil; timed != (c.threads == 1) || timed &&
+			res.Latency.Count() != res.Ops {
 			t.Errorf("%s", res.Line())
 		}
 		if (c.name == "quietwhileloading") != (res.BackgroundOps > 0) {
@@ -344,7 +368,8 @@ func TestShared(t *testing.T) {
 		t.Errorf("%v, left %v", err, m.Dirs())
 	}
 	r.Driver = plain{m}
-	if res, err := r.Run(context.Background(), spec); err != nil || res.Skipped != "Model has no databases that share memory" {
+	if res, err := r.Run(context.Background(), spec); err != nil ||
+		res.Skipped != "Model has no databases that share memory" {
 		t.Errorf("%s, %v", res.Line(), err)
 	}
 }
@@ -366,7 +391,8 @@ func (s countingStore) Put(key, value []byte, sync bool) error {
 	return s.Store.Put(key, value, sync)
 }
 
-func (d *countingDriver) OpenShared(dirs []string, memory int64, c store.Config) ([]store.Store, error) {
+func (d *countingDriver) OpenShared(dirs []string, memory int64,
+	c store.Config) ([]store.Store, error) {
 	all, err := d.Model.OpenShared(dirs, memory, c)
 	d.memory, d.puts = memory, make([]atomic.Int64, len(all))
 	for i := range all {

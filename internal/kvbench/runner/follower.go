@@ -39,7 +39,8 @@ func (r *Result) lagText() string {
 		return "(the follower caught up at the end only)"
 	}
 	ms := func(q float64) float64 { return float64(r.Lag.Quantile(q)) / 1e6 }
-	return fmt.Sprintf("(follower behind by P50: %.1f P99: %.1f max: %.1f ms)", ms(0.5), ms(0.99), float64(r.Lag.Max())/1e6)
+	return fmt.Sprintf("(follower behind by P50: %.1f P99: %.1f max: %.1f ms)", ms(0.5), ms(0.99),
+		float64(r.Lag.Max())/1e6)
 }
 
 // beat is a background thread that writes what the follower measures its lag by, once at least.

@@ -23,8 +23,10 @@ var limits = []float64{1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8
 func formatHistogram(h *hist.Histogram) string {
 	var b strings.Builder
 	us := func(ns int64) float64 { return float64(ns) / 1e3 }
-	fmt.Fprintf(&b, "Count: %d  Average: %.4f  StdDev: %.2f\n", h.Count(), h.Mean()/1e3, h.StdDev()/1e3)
-	fmt.Fprintf(&b, "Min: %.4f  Median: %.4f  Max: %.4f\n", us(h.Min()), us(h.Quantile(0.5)), us(h.Max()))
+	fmt.Fprintf(&b, "Count: %d  Average: %.4f  StdDev: %.2f\n", h.Count(), h.Mean()/1e3,
+		h.StdDev()/1e3)
+	fmt.Fprintf(&b, "Min: %.4f  Median: %.4f  Max: %.4f\n", us(h.Min()), us(h.Quantile(0.5)),
+		us(h.Max()))
 	b.WriteString("Percentiles:")
 	for _, q := range Quantiles {
 		fmt.Fprintf(&b, " %s: %.2f", q.Name, us(h.Quantile(q.Q)))
@@ -40,7 +42,8 @@ func formatHistogram(h *hist.Histogram) string {
 		total := float64(h.Count())
 		line := fmt.Sprintf("[ %7.4g, %7.4g ) %9d %7.3f%% %7.3f%% ", low, high, n,
 			float64(n)*100/total, float64(sum)*100/total)
-		b.WriteString(strings.TrimRight(line+strings.Repeat("#", int(float64(n)*20/total+0.5)), " ") + "\n")
+		b.WriteString(strings.TrimRight(line+strings.Repeat("#", int(float64(n)*20/total+0.5)),
+			" ") + "\n")
 	}
 	low, high, scale, i := 0.0, limits[0]*0.01, 0.01, 0
 	var n int64

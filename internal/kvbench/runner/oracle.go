@@ -176,7 +176,8 @@ func foretold(spec *workload.Spec, team []*thread) bool {
 func (r *Runner) check(spec *workload.Spec, res *Result, team, writers []*thread) error {
 	if r.oracle == nil {
 		if spec.Missing && res.Found > 0 && !r.Params.UseExisting {
-			return fmt.Errorf("%w: %s found %d keys that were never written", ErrWrong, spec.Name, res.Found)
+			return fmt.Errorf("%w: %s found %d keys that were never written", ErrWrong, spec.Name,
+				res.Found)
 		}
 		return nil
 	}
@@ -190,11 +191,13 @@ func (r *Runner) check(spec *workload.Spec, res *Result, team, writers []*thread
 			sum += t.sum
 		}
 		if want := r.oracle.sum(spec, team); sum != want {
-			return fmt.Errorf("%w: the counters of %s amount to %d, what was added to %d", ErrWrong, spec.Name, sum, want)
+			return fmt.Errorf("%w: the counters of %s amount to %d, what was added to %d", ErrWrong,
+				spec.Name, sum, want)
 		}
 	}
 	if !foretold(spec, team) || res.Asked == 0 || expect == res.Found {
 		return nil
 	}
-	return fmt.Errorf("%w: %s found %d, what was written before says %d", ErrWrong, spec.Name, res.Found, expect)
+	return fmt.Errorf("%w: %s found %d, what was written before says %d", ErrWrong, spec.Name,
+		res.Found, expect)
 }

@@ -33,14 +33,16 @@ type Result struct {
 	Metrics            *store.Metrics
 	Comparisons        *int64
 	Latency            *hist.Histogram // nanoseconds; nil: not asked for
-	Lag                *hist.Histogram // nanoseconds that a follower was behind; nil: there was none
-	Resident           *int64          // bytes by which the resident set grew at most; nil: not watched
-	Shared             int64           // bytes of memory that databases shared
-	Quiet              *time.Duration  // that background work went on; nil: not waited for
-	DiskPeak           *int64          // most bytes that the directory took, time to quiet included; nil: not watched
-	DiskQuiet          *int64          // bytes that it took when quiet; nil: not waited for
-	Samples            []Sample
-	Endless            bool // it went on until Params.Duration was over
+	// nanoseconds that a follower was behind; nil: there was none
+	Lag      *hist.Histogram
+	Resident *int64         // bytes by which the resident set grew at most; nil: not watched
+	Shared   int64          // bytes of memory that databases shared
+	Quiet    *time.Duration // that background work went on; nil: not waited for
+	// most bytes that the directory took, time to quiet included; nil: not watched
+	DiskPeak  *int64
+	DiskQuiet *int64 // bytes that it took when quiet; nil: not waited for
+	Samples   []Sample
+	Endless   bool // it went on until Params.Duration was over
 }
 
 // MicrosPerOp is the time of one operation as its caller saw it.
@@ -80,7 +82,8 @@ func (r Result) timeTable() string {
 		if v.Stall >= 0 {
 			stall = fmt.Sprintf("%.0f%%", v.Stall*100)
 		}
-		fmt.Fprintf(&b, "\n%9.1f %12.0f %6.0f%% %7s", v.End.Seconds(), v.Rate, v.Rate*100/max(mean, 1), stall)
+		fmt.Fprintf(&b, "\n%9.1f %12.0f %6.0f%% %7s", v.End.Seconds(), v.Rate,
+			v.Rate*100/max(mean, 1), stall)
 	}
 	fmt.Fprintf(&b, "\nLowest: %.0f%% of the mean", lowest*100/max(mean, 1))
 	return b.String()

@@ -33,10 +33,12 @@ type Params struct {
 	CodecBytes       int64 // 0: the benchmark's own
 	UseExisting      bool  // never destroy; benchmarks that need a new database are skipped
 	Comparisons      bool
-	Quiet            bool          // after benchmarks that write wait until background work has ended
-	Timeline         bool          // take samples while benchmarks write
-	Duration         time.Duration // benchmarks of single operations in an old database go on so long; 0: for N operations
-	NamedValues      bool          // values are value%d with the key's number, not ValueSize bytes
+	// after benchmarks that write wait until background work has ended
+	Quiet    bool
+	Timeline bool // take samples while benchmarks write
+	// benchmarks of single operations in an old database go on so long; 0: for N operations
+	Duration    time.Duration
+	NamedValues bool // values are value%d with the key's number, not ValueSize bytes
 }
 
 // Runner runs benchmarks one after another on one database directory.
@@ -268,7 +270,8 @@ func (r *Runner) duration(spec *workload.Spec) time.Duration {
 		return 0
 	}
 	switch spec.Kind {
-	case workload.Put, workload.Get, workload.MultiGet, workload.Update, workload.Mixed, workload.Seek, workload.Transact:
+	case workload.Put, workload.Get, workload.MultiGet, workload.Update, workload.Mixed,
+		workload.Seek, workload.Transact:
 		return r.Params.Duration
 	}
 	return 0

@@ -25,7 +25,8 @@ func newRunner(t *testing.T) (*Runner, *storetest.Model) {
 	r := &Runner{
 		Driver: m,
 		Dir:    filepath.Join(t.TempDir(), "db"),
-		Params: Params{Num: num, Reads: -1, ValueSize: 20, Threads: 1, CompressionRatio: 0.5, CodecBytes: 40960},
+		Params: Params{Num: num, Reads: -1, ValueSize: 20, Threads: 1, CompressionRatio: 0.5,
+			CodecBytes: 40960},
 	}
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -110,9 +111,13 @@ func TestContents(t *testing.T) {
 			f.put(num, 20, atRandom)
 			f.put(num, 20, atRandom)
 		}},
-		{[]string{"fillseq", "deleterandom"}, func(f *reference) { f.put(num, 20, inOrder); f.delete(num, atRandom) }},
+		{[]string{"fillseq", "deleterandom"}, func(f *reference) {
+			f.put(num, 20, inOrder)
+			f.delete(num, atRandom)
+		}},
 		{[]string{"fillrandom", "deleteseq"}, func(f *reference) { f.seed++ }},
-		{[]string{"fillseq", "readrandom", "readmissing", "seekrandom", "open", "compact", "stats", "readseq"}, func(f *reference) { f.put(num, 20, inOrder) }},
+		{[]string{"fillseq", "readrandom", "readmissing", "seekrandom", "open", "compact", "stats",
+			"readseq"}, func(f *reference) { f.put(num, 20, inOrder) }},
 	}
 	for _, tt := range tests {
 		r, m := newRunner(t)
@@ -153,7 +158,8 @@ func TestEveryBenchmark(t *testing.T) {
 				}
 			case spec.Kind == workload.Codec && res.Ops != 10*each:
 				t.Errorf("%s: %d operations", spec.Name, res.Ops)
-			case spec.Kind != workload.Codec && spec.Kind != workload.Scan && res.Ops != spec.Ops(num, num)*each:
+			case spec.Kind != workload.Codec && spec.Kind != workload.Scan &&
+				res.Ops != spec.Ops(num, num)*each:
 				t.Errorf("%s: %d operations, want %d", spec.Name, res.Ops, spec.Ops(num, num)*each)
 			}
 			if spec.Writers > 0 && res.BackgroundOps == 0 {
@@ -180,7 +186,8 @@ func TestFound(t *testing.T) {
 		{"deleteseq", "readrandom", "(0 of 500 found)"},
 		{"deleteseq", "seekordered", "(0 of 500 found)"},
 	} {
-		if got := run(t, r, tt.fill, tt.read); got.Message != tt.want || !strings.HasSuffix(got.Line(), "micros/op; "+tt.want) {
+		if got := run(t, r, tt.fill, tt.read); got.Message != tt.want ||
+			!strings.HasSuffix(got.Line(), "micros/op; "+tt.want) {
 			t.Errorf("%s after %s: %s", tt.read, tt.fill, got.Line())
 		}
 	}
@@ -192,7 +199,8 @@ func TestFound(t *testing.T) {
 
 // TestOracle: an engine that loses or invents is found out.
 func TestOracle(t *testing.T) {
-	for _, read := range []string{"readrandom", "seekrandom", "readseq", "readreverse", "seekordered"} {
+	for _, read := range []string{"readrandom", "seekrandom", "readseq", "readreverse",
+		"seekordered"} {
 		r, m := newRunner(t)
 		run(t, r, "fillseq")
 		db, err := m.Open(r.Dir, store.Config{})
@@ -227,7 +235,8 @@ func TestOracle(t *testing.T) {
 func TestOracleThreads(t *testing.T) {
 	r, m := newRunner(t)
 	r.Params.Threads = 2
-	run(t, r, "fillrandom", "readrandom", "deleterandom", "readrandom", "readwhilewriting", "readrandom", "readseq", "overwrite", "seekrandom")
+	run(t, r, "fillrandom", "readrandom", "deleterandom", "readrandom", "readwhilewriting",
+		"readrandom", "readseq", "overwrite", "seekrandom")
 	if got := int64(len(m.Table(r.Dir).Contents())); got != r.oracle.count {
 		t.Errorf("%d entries, foretold %d", got, r.oracle.count)
 	}
@@ -236,8 +245,10 @@ func TestOracleThreads(t *testing.T) {
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for op, steps := range map[string][]string{
-		"put": {"fillseq"}, "write": {"fillbatch"}, "get": {"readrandom"}, "next": {"readseq", "readreverse", "seekrandom", "seekordered"},
-		"delete": {"deleteseq"}, "compact": {"compact"}, "open": {"open"}, "checkpoint": {"checkpoint"}, "backup": {"backup", "backup2", "restore"}, "restore": {"restore"},
+		"put": {"fillseq"}, "write": {"fillbatch"}, "get": {"readrandom"},
+		"next": {"readseq", "readreverse", "seekrandom", "seekordered"}, "delete": {"deleteseq"},
+		"compact": {"compact"}, "open": {"open"}, "checkpoint": {"checkpoint"},
+		"backup": {"backup", "backup2", "restore"}, "restore": {"restore"},
 	} {
 		for _, step := range steps {
 			r, m := newRunner(t)
@@ -305,7 +316,8 @@ func TestDuration(t *testing.T) {
 		t.Errorf("fillseq wrote %d", res.Ops)
 	}
 	for _, name := range []string{"overwrite", "readrandom", "overwritehalf"} {
-		if res := run(t, r, name); res.Elapsed < r.Params.Duration*9/10 || res.Elapsed > 100*r.Params.Duration {
+		if res := run(t, r, name); res.Elapsed < r.Params.Duration*9/10 ||
+			res.Elapsed > 100*r.Params.Duration {
 			t.Errorf("%s: %v", name, res.Elapsed)
 		}
 	}
@@ -319,7 +331,8 @@ func TestIntervals(t *testing.T) {
 		samples = append(samples, s)
 	}
 	all := Intervals(samples, 4*time.Second, 20)
-	want := []Interval{{time.Second, 100, 0}, {2 * time.Second, 100, 0}, {3 * time.Second, 100, 0.5}, {4 * time.Second, 100, 0.5}}
+	want := []Interval{{time.Second, 100, 0}, {2 * time.Second, 100, 0},
+		{3 * time.Second, 100, 0.5}, {4 * time.Second, 100, 0.5}}
 	if !slices.Equal(all, want) {
 		t.Errorf("%v, want %v", all, want)
 	}
@@ -360,7 +373,8 @@ func TestDirectory(t *testing.T) {
 	if got := run(t, keep, "readrandom"); got.Found != num {
 		t.Errorf("the existing database: %s", got.Line())
 	}
-	if got := run(t, keep, "fillseq").Line(); got != "fillseq      : skipped (--use_existing_db is true)" {
+	if got := run(t, keep, "fillseq").Line(); got != "fillseq      : skipped (--use_existing_db "+
+		"is true)" {
 		t.Errorf("%q", got)
 	}
 
@@ -394,17 +408,24 @@ func TestLines(t *testing.T) {
 		want    string
 	}{
 		{"fillseq", 5295 * time.Microsecond, "fillseq      :       1.765 micros/op;   19.5 MB/s"},
-		{"fillsync", 805227 * time.Nanosecond, "fillsync     :     268.409 micros/op;    0.1 MB/s (3 ops)"},
-		{"fill100K", 3 * time.Millisecond, "fill100K     :    1000.000 micros/op;   95.4 MB/s (3 ops)"},
+		{"fillsync", 805227 * time.Nanosecond, "fillsync     :     268.409 micros/op;    0.1 " +
+			"MB/s (3 ops)"},
+		{"fill100K", 3 * time.Millisecond,
+			"fill100K     :    1000.000 micros/op;   95.4 MB/s (3 ops)"},
 		{"fillbatch", 3 * time.Millisecond, "fillbatch    :       1.000 micros/op;   34.3 MB/s"},
-		{"readrandom", 50031 * time.Microsecond, "readrandom   :      16.677 micros/op; (3000 of 3000 found)"},
-		{"readmissing", 3 * time.Millisecond, "readmissing  :       1.000 micros/op; (0 of 3000 found)"},
-		{"readwhilewriting", 3 * time.Millisecond, "readwhilewriting :       1.000 micros/op; (3000 of 3000 found)"},
+		{"readrandom", 50031 * time.Microsecond, "readrandom   :      16.677 micros/op; (3000 of " +
+			"3000 found)"},
+		{"readmissing", 3 * time.Millisecond, "readmissing  :       1.000 micros/op; (0 of " +
+			"3000 found)"},
+		{"readwhilewriting", 3 * time.Millisecond, "readwhilewriting :       1.000 micros/op; " +
+			"(3000 of 3000 found)"},
 		{"readseq", 1428 * time.Microsecond, "readseq      :       0.476 micros/op;   72.1 MB/s"},
 		{"compact", 1500 * time.Millisecond, "compact      : 1500000.000 micros/op;"},
 		{"deleteseq", 3 * time.Millisecond, "deleteseq    :       1.000 micros/op;"},
-		{"crc32c", time.Millisecond, "crc32c       :     100.000 micros/op;   39.1 MB/s (4K per op)"},
-		{"snappycomp", time.Millisecond, "snappycomp   :     100.000 micros/op;   39.1 MB/s (output: 100.0%)"},
+		{"crc32c", time.Millisecond,
+			"crc32c       :     100.000 micros/op;   39.1 MB/s (4K per op)"},
+		{"snappycomp", time.Millisecond, "snappycomp   :     100.000 micros/op;   39.1 MB/s " +
+			"(output: 100.0%)"},
 		{"snappyuncomp", time.Millisecond, "snappyuncomp :     100.000 micros/op;   39.1 MB/s"},
 		{"zstdcomp", 0, "zstdcomp     : skipped (Model has no zstd)"},
 		{"stats", 0, "\n0 entries"},
@@ -433,8 +454,9 @@ func TestHistogram(t *testing.T) {
 	}
 	got := run(t, r, "fillseq").Line()
 	for _, want := range []string{
-		"Microseconds per op:\nCount: 1000  Average: 0.9148", "\nMin: 0.5200  Median: 0.5", "  Max: 40.0000\n", "P99.9: 40.00",
-		"[     0.5,     0.6 )       990  99.000%  99.000% ####################\n", "[      40,      45 )        10   1.000% 100.000%",
+		"Microseconds per op:\nCount: 1000  Average: 0.9148", "\nMin: 0.5200  Median: 0.5",
+		"  Max: 40.0000\n", "P99.9: 40.00", "[     0.5,     0.6 )       990  99.000%  99.000% " +
+			"####################\n", "[      40,      45 )        10   1.000% 100.000%",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -469,12 +491,14 @@ func TestCalibrate(t *testing.T) {
 
 // TestLoopAllocatesNothing: the harness makes no garbage per operation.
 func TestLoopAllocatesNothing(t *testing.T) {
-	r := &Runner{Params: Params{Num: 10000, Reads: -1, ValueSize: 100, CompressionRatio: 0.5}, db: nothing{}}
+	r := &Runner{Params: Params{Num: 10000, Reads: -1, ValueSize: 100, CompressionRatio: 0.5},
+		db: nothing{}}
 	r.valueData(codecBlock)
 	for _, name := range []string{"fillrandom", "readrandom", "readseq", "seekordered"} {
 		spec, _ := workload.Find(name)
 		if n := testing.AllocsPerRun(3, func() {
-			if _, err := r.measure(context.Background(), &spec, Result{Name: name, Threads: 1}); err != nil {
+			if _, err := r.measure(context.Background(), &spec,
+				Result{Name: name, Threads: 1}); err != nil {
 				t.Error(err)
 			}
 		}); n > 100 {

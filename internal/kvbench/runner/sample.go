@@ -114,7 +114,8 @@ func waitQuiet(ctx context.Context) time.Duration {
 		}
 		now := readUsage()
 		windows++
-		if now.user+now.system-last.user-last.system > quietCPU || now.written-last.written > quietBytes {
+		if now.user+now.system-last.user-last.system > quietCPU ||
+			now.written-last.written > quietBytes {
 			windows = 0
 		}
 		if last = now; windows == quietWindows {

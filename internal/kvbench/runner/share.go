@@ -12,7 +12,8 @@ import (
 )
 
 // runShared runs a benchmark on databases of its own that share memory.
-func (r *Runner) runShared(ctx context.Context, spec *workload.Spec, res Result) (_ Result, rerr error) {
+func (r *Runner) runShared(ctx context.Context, spec *workload.Spec,
+	res Result) (_ Result, rerr error) {
 	d, ok := r.Driver.(store.Sharing)
 	if !ok {
 		res.Skipped = r.Driver.Title() + " has no databases that share memory"
@@ -54,12 +55,14 @@ func (r *Runner) runShared(ctx context.Context, spec *workload.Spec, res Result)
 	}
 	res.Shared = spec.Share.Memory
 	if res.Resident != nil {
-		res.Message = fmt.Sprintf("(resident: %d of %d MiB at most)", *res.Resident>>20, res.Shared>>20)
+		res.Message = fmt.Sprintf("(resident: %d of %d MiB at most)", *res.Resident>>20,
+			res.Shared>>20)
 	}
 	return res, err
 }
 
-// share writes and reads in turn. The quiet database has a tenth of the entries when the clock starts.
+// share writes and reads in turn. The quiet database has a tenth of the entries when the clock
+// starts.
 func (t *thread) share(spec *workload.Spec) {
 	pick, db := t.picker(spec.Order), t.own
 	put := func() error {

@@ -59,7 +59,8 @@ func TestSpace(t *testing.T) {
 	}
 	for _, name := range []string{"fillseq", "compact"} {
 		res := run(t, r, name)
-		if res.DiskPeak == nil || res.DiskQuiet == nil || *res.DiskPeak < 1<<20 || *res.DiskQuiet < 1<<20 {
+		if res.DiskPeak == nil || res.DiskQuiet == nil || *res.DiskPeak < 1<<20 ||
+			*res.DiskQuiet < 1<<20 {
 			t.Errorf("%s: %v %v", name, res.DiskPeak, res.DiskQuiet)
 		}
 	}

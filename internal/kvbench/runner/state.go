@@ -46,7 +46,9 @@ func (r *Runner) bring(ctx context.Context, spec *workload.Spec) error {
 		return err
 	}
 	small := store.Setting{Name: "cache_size", Value: workload.WarmCache}
-	if !slices.ContainsFunc(r.Driver.Options(), func(o store.Option) bool { return o.Name == small.Name }) {
+	if !slices.ContainsFunc(r.Driver.Options(), func(o store.Option) bool {
+		return o.Name == small.Name
+	}) {
 		return r.open()
 	}
 	return r.open(small)

@@ -134,7 +134,8 @@ func (t *thread) fail(err error) {
 // LevelDB's benchmark.
 func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	p := &r.Params
-	s := &shared{r: r, db: r.db, clock: r.clock(), ops: r.opsPerThread(spec), of: n, inserted: r.inserted}
+	s := &shared{r: r, db: r.db, clock: r.clock(), ops: r.opsPerThread(spec), of: n,
+		inserted: r.inserted}
 	s.batch = max(p.Batch, spec.Batch, 1)
 	s.size = p.ValueSize
 	if spec.ValueSize > 0 {
@@ -159,7 +160,8 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 		s.deadline = s.clock() + d
 	}
 	background := slices.Concat(slices.Repeat([]role{overwriter}, spec.Writers),
-		slices.Repeat([]role{scanner}, spec.Scanners), slices.Repeat([]role{compactor}, spec.Compactors))
+		slices.Repeat([]role{scanner}, spec.Scanners),
+		slices.Repeat([]role{compactor}, spec.Compactors))
 	if spec.Followed {
 		background = append(background, beater)
 	}

@@ -9,7 +9,8 @@ import (
 
 // putExpiring is put of values that expire.
 func (t *thread) putExpiring(spec *workload.Spec) {
-	db, pick, sync, ttl := t.db.(store.Expiring), t.picker(spec.Order), t.sync, time.Duration(spec.TTL)*time.Second
+	db, pick, sync, ttl := t.db.(store.Expiring), t.picker(spec.Order), t.sync, time.Duration(
+		spec.TTL)*time.Second
 	for range t.ops {
 		n := pick.next(&t.rand)
 		key, value := t.keys.Present(n), t.value(n)

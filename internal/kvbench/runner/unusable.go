@@ -23,17 +23,24 @@ var optional = []struct {
 	{func(s *workload.Spec) bool { return s.Keyspaces > 0 }, has[store.Keyspaced], "keyspaces"},
 	{func(s *workload.Spec) bool { return s.TTL > 0 }, has[store.Expiring], "values that expire"},
 	{func(s *workload.Spec) bool { return s.Kind == workload.Add }, has[store.Counters], "merges"},
-	{func(s *workload.Spec) bool { return s.Kind == workload.Transact && !s.Txn.Plain }, has[store.Transactional], "such transactions"},
+	{func(s *workload.Spec) bool {
+		return s.Kind == workload.Transact && !s.Txn.Plain
+	}, has[store.Transactional], "such transactions"},
 	{copies(workload.Checkpoint), has[store.Checkpointer], "checkpoints"},
-	{copies(workload.FirstBackup, workload.SecondBackup, workload.Restore), has[store.BackerUp], "backups"},
+	{copies(workload.FirstBackup, workload.SecondBackup, workload.Restore), has[store.BackerUp],
+		"backups"},
 	{copies(workload.Dump, workload.Load), has[store.Dumper], "dumps"},
 	{puts(workload.IntoTables), has[store.Ingester], "ingestion of tables"},
 	{puts(workload.BulkLoad), has[store.BulkLoader], "bulk load that sorts"},
-	{func(s *workload.Spec) bool { return s.Kind == workload.Changes }, has[store.Changing], "feed of changes"},
+	{func(s *workload.Spec) bool {
+		return s.Kind == workload.Changes
+	}, has[store.Changing], "feed of changes"},
 }
 
 func copies(subjects ...string) func(*workload.Spec) bool {
-	return func(s *workload.Spec) bool { return s.Kind == workload.Copy && slices.Contains(subjects, s.Subject) }
+	return func(s *workload.Spec) bool {
+		return s.Kind == workload.Copy && slices.Contains(subjects, s.Subject)
+	}
 }
 
 func puts(subject string) func(*workload.Spec) bool {

@@ -1,5 +1,5 @@
-// Package arena allocates the memory of memtables, and keeps that of one for the next. With the race
-// detector, which watches the Go heap only, it comes from there.
+// Package arena allocates the memory of memtables, and keeps that of one for the next. With the
+// race detector, which watches the Go heap only, it comes from there.
 package arena
 
 import (
@@ -14,9 +14,9 @@ import (
 // a time, and a virtual machine may have to get it from its host. So the writer of a
 // database that fills memtables goes from one arena to the other.
 //
-// Memory comes here when the last reference on a memtable is given back, which is when it
-// would be freed otherwise; nobody reads it. The arena stays as it is: whatever leads to an entry is
-// written after the entry. The index must be zero; the caller that returns it clears it.
+// Memory comes here when the last reference on a memtable is given back, which is when it would be
+// freed otherwise; nobody reads it. The arena stays as it is: whatever leads to an entry is written
+// after the entry. The index must be zero; the caller that returns it clears it.
 //
 // A nil Spare keeps nothing. It is safe for concurrent use.
 type Spare struct {
@@ -65,7 +65,8 @@ func (s *Spare) wants(arena *Extent) bool {
 }
 
 func (s *Spare) wantsLocked(arena *Extent) bool {
-	return !offheap.Unmap && !s.closed && s.arena == nil && arena.Len() >= s.arenaLen && len(arena.Whole()) <= s.arenaLen+maxRounding
+	return !offheap.Unmap && !s.closed && s.arena == nil && arena.Len() >= s.arenaLen &&
+		len(arena.Whole()) <= s.arenaLen+maxRounding
 }
 
 // SetSize keeps arenas of n bytes from now on.

@@ -25,8 +25,8 @@ func (r *room) SetCapacity(n int64) bool {
 	return n <= 64<<20
 }
 
-// TestCharges changes memtables from many goroutines: the cache is charged with all of them but for a
-// step, and with nothing in the end.
+// TestCharges changes memtables from many goroutines: the cache is charged with all of them but for
+// a step, and with nothing in the end.
 func TestCharges(t *testing.T) {
 	r := &room{}
 	m := NewMemory(64<<20, r)
@@ -116,7 +116,8 @@ func TestWeigh(t *testing.T) {
 		t.Helper()
 		held[i].Set(active+sealed, 0)
 		if seal, wait := a[i].Weigh(active, sealed); seal != wantSeal || wait != wantWait {
-			t.Errorf("database %d with %d MiB and %d sealed: seal %v, wait %v", i, active/mib, sealed/mib, seal, wait)
+			t.Errorf("database %d with %d MiB and %d sealed: seal %v, wait %v", i, active/mib,
+				sealed/mib, seal, wait)
 		}
 	}
 	weigh(0, 10*mib, 0, false, false) // all have less than half
@@ -125,7 +126,8 @@ func TestWeigh(t *testing.T) {
 		t.Errorf("database %d is asked to seal, the largest is 0", i)
 	}
 	weigh(0, 1*mib, 20*mib, false, false) // 24 MiB: not more
-	weigh(1, 3*mib, 2*mib, true, false)   // it has less than its share: another one's disk may be blocked
+	// it has less than its share: another one's disk may be blocked
+	weigh(1, 3*mib, 2*mib, true, false)
 	weigh(0, 1*mib, 20*mib, false, true)
 	weigh(1, 0, 9*mib, false, true)
 	weigh(1, 9*mib, 0, true, false) // nothing would end the wait
@@ -142,7 +144,8 @@ func TestWeigh(t *testing.T) {
 	if _, share := a[2].limits(); share != 8*mib {
 		t.Errorf("the share of one is %d bytes", share)
 	}
-	if m.SetLimit(1*mib) || m.SetLimit(65*mib) || !m.SetLimit(32*mib) || m.Limit() != 32*mib || r.capacity.Load() != 32*mib {
+	if m.SetLimit(1*mib) || m.SetLimit(65*mib) || !m.SetLimit(32*mib) || m.Limit() != 32*mib ||
+		r.capacity.Load() != 32*mib {
 		t.Errorf("the limit is %d, that of the cache %d", m.Limit(), r.capacity.Load())
 	}
 	var none *Account
@@ -180,7 +183,8 @@ func TestRate(t *testing.T) {
 		pay := func(after time.Duration, n int64, flush bool, want time.Duration) {
 			t.Helper()
 			now = now.Add(after)
-			if got := r.take(n, flush, now); got < want-time.Millisecond || got > want+time.Millisecond {
+			if got := r.take(n, flush, now); got < want-time.Millisecond ||
+				got > want+time.Millisecond {
 				t.Errorf("waits %v, want %v", got, want)
 			}
 		}
@@ -325,7 +329,9 @@ func TestStuckJobs(t *testing.T) {
 	if j == nil {
 		t.Fatal("b was woken for nothing")
 	}
-	flushes := []*Job{b.Flush(0, func() bool { return false }), b.Flush(0, func() bool { return false })}
+	flushes := []*Job{b.Flush(0, func() bool {
+		return false
+	}), b.Flush(0, func() bool { return false })}
 	if n, live := p.Running(); n != 6 && n != 7 || live < 3 {
 		t.Errorf("%d pieces run, %d count", n, live)
 	}
@@ -445,8 +451,8 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// TestLargeJobGoesOn: a job with more pieces than there are workers does not wait for itself, also beside
-// one that is stuck.
+// TestLargeJobGoesOn: a job with more pieces than there are workers does not wait for itself, also
+// beside one that is stuck.
 func TestLargeJobGoesOn(t *testing.T) {
 	now := time.Duration(0)
 	p := NewPool(3)
@@ -465,6 +471,7 @@ func TestLargeJobGoesOn(t *testing.T) {
 	stuck.End()
 	large.End()
 	if j := b.Begin(5); j.Pieces() != 1 {
-		t.Errorf("a compaction that somebody waits for has %d pieces, there is one worker", j.Pieces())
+		t.Errorf("a compaction that somebody waits for has %d pieces, there is one worker",
+			j.Pieces())
 	}
 }

@@ -66,7 +66,8 @@ type Usage struct {
 
 // Usage returns the bytes of each part.
 func (m *Memory) Usage() Usage {
-	return Usage{Blocks: m.room.Blocks(), MemTables: m.memtables.Load(), Tables: m.room.Tables(), Buffers: m.buffers.Load()}
+	return Usage{Blocks: m.room.Blocks(), MemTables: m.memtables.Load(), Tables: m.room.Tables(),
+		Buffers: m.buffers.Load()}
 }
 
 // step is the bytes below which changes are not worth a change of the cache.
@@ -144,12 +145,12 @@ func (a *Account) Add(delta int64) {
 	m.room.Charge(m.pending.Swap(0))
 }
 
-// yieldEvery is how many bytes a database may write before it lets others go on. They take a millisecond or
-// two, of which Go's scheduler would give it ten while other goroutines are ready.
+// yieldEvery is how many bytes a database may write before it lets others go on. They take a
+// millisecond or two, of which Go's scheduler would give it ten while other goroutines are ready.
 const yieldEvery = 128 << 10
 
-// Wrote notes that the database is about to write so many bytes, and now and then lets those that use other
-// databases go on. It reports whether memory is shared. Commit leader only.
+// Wrote notes that the database is about to write so many bytes, and now and then lets those that
+// use other databases go on. It reports whether memory is shared. Commit leader only.
 func (a *Account) Wrote(bytes int64) bool {
 	if a == nil {
 		return false

@@ -143,7 +143,9 @@ func (c *Client) Flush(need float64, stopped func() bool) *Job {
 	defer p.mu.Unlock()
 	w := &flushWait{c, need}
 	p.flushes = append(p.flushes, w)
-	defer func() { p.flushes = slices.DeleteFunc(p.flushes, func(o *flushWait) bool { return o == w }) }()
+	defer func() {
+		p.flushes = slices.DeleteFunc(p.flushes, func(o *flushWait) bool { return o == w })
+	}()
 	for {
 		switch {
 		case stopped():
@@ -162,7 +164,8 @@ func (c *Client) Flush(need float64, stopped func() bool) *Job {
 // served longest ago.
 func (p *Pool) nextFlushLocked() (next *flushWait) {
 	for _, w := range p.flushes {
-		if next == nil || w.need > next.need || w.need == next.need && w.of.served < next.of.served {
+		if next == nil || w.need > next.need || w.need == next.need &&
+			w.of.served < next.of.served {
 			next = w
 		}
 	}
@@ -203,7 +206,9 @@ func (c *Client) Reserve(need float64) bool {
 
 // mayBeginLocked reports whether a compaction of c may begin now.
 func (p *Pool) mayBeginLocked(c *Client, need float64) bool {
-	if need >= Urgent && !slices.ContainsFunc(p.jobs, func(j *Job) bool { return j.of == c && !j.flush }) {
+	if need >= Urgent && !slices.ContainsFunc(p.jobs, func(j *Job) bool {
+		return j.of == c && !j.flush
+	}) {
 		return true
 	}
 	if p.liveLocked(false) >= p.limit {
@@ -326,7 +331,8 @@ func (p *Pool) dispatchLocked() {
 	for p.liveLocked(false) < p.limit {
 		var next *Client
 		for _, c := range p.clients {
-			if c.wants && c.reserved == nil && (next == nil || c.need > next.need || c.need == next.need && c.served < next.served) {
+			if c.wants && c.reserved == nil && (next == nil || c.need > next.need ||
+				c.need == next.need && c.served < next.served) {
 				next = c
 			}
 		}
@@ -342,7 +348,9 @@ func (p *Pool) dispatchLocked() {
 
 // watchLocked looks for stuck jobs again after a while, if somebody waits.
 func (p *Pool) watchLocked() {
-	waits := len(p.flushes) > 0 || slices.ContainsFunc(p.clients, func(c *Client) bool { return c.wants })
+	waits := len(p.flushes) > 0 || slices.ContainsFunc(p.clients, func(c *Client) bool {
+		return c.wants
+	})
 	if !waits || p.look != nil {
 		return
 	}

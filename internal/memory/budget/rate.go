@@ -53,7 +53,8 @@ func (r *Rate) Pay(n int64, flush bool, lifted func() bool) (waited time.Duratio
 	if r == nil {
 		return 0
 	}
-	for nap := r.take(n, flush, time.Now()); nap > 0 && !lifted(); nap = r.take(0, flush, time.Now()) {
+	for nap := r.take(n, flush, time.Now()); nap > 0 &&
+		!lifted(); nap = r.take(0, flush, time.Now()) {
 		d := min(nap, maxNap)
 		time.Sleep(d)
 		waited += d

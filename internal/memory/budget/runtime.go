@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// runtimeShare: what the Go runtime has taken since the Memory was made counts, up to one part in so
-// many of the limit. More is the host's doing.
+// runtimeShare: what the Go runtime has taken since the Memory was made counts, up to one part in
+// so many of the limit. More is the host's doing.
 const runtimeShare = 16
 
 // runtimeEvery is how long one look at the runtime's memory counts.
@@ -27,7 +27,8 @@ type goMemory struct {
 
 func (g *goMemory) init() {
 	g.begun = time.Now()
-	g.samples = [2]metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	g.samples = [2]metrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	g.first = g.read()
 }
 

@@ -15,5 +15,6 @@ func (h *header) free()               {}
 
 // moveTo copies a frame of size bytes, which may overlap.
 func (h *header) moveTo(to *header, size int64) {
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(to)), size), unsafe.Slice((*byte)(unsafe.Pointer(h)), size))
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(to)), size), unsafe.Slice((*byte)(unsafe.Pointer(h)),
+		size))
 }

@@ -242,11 +242,12 @@ func (c *Cache) Crowded(parts int64) bool {
 	return c != nil && c.shared && c.reserved.Load() > c.wanted.Load()/parts
 }
 
-// settleEvery is how many frames of a full cache are allocated between two calls of what OnFill sets.
+// settleEvery is how many frames of a full cache are allocated between two calls of what OnFill
+// sets.
 const settleEvery = 256
 
-// OnFill has settle called now and then while a full cache takes blocks. It may charge the cache, and
-// is set before the first Alloc.
+// OnFill has settle called now and then while a full cache takes blocks. It may charge the cache,
+// and is set before the first Alloc.
 func (c *Cache) OnFill(settle func()) { c.settle = settle }
 
 // Blocks is the bytes of frames in the rings.

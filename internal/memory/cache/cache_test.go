@@ -44,7 +44,8 @@ func verify(b []byte, table, block uint64) error {
 }
 
 // load is a read through the cache: lookup, else fill and publish.
-func load(t testing.TB, c *cache.Cache, s *cache.Slots, table uint64, block, size int) (f cache.Frame, hit bool) {
+func load(t testing.TB, c *cache.Cache, s *cache.Slots, table uint64, block,
+	size int) (f cache.Frame, hit bool) {
 	if f, ok := s.Lookup(block); ok {
 		return f, true
 	}
@@ -325,7 +326,8 @@ func TestReserve(t *testing.T) {
 	}
 	pinned, _ := load(t, c, s, 1, 0, 15000)
 	pass()
-	for _, reserve := range []int64{1 << 20, 8 << 20, 20 << 20, 12 << 20, 30 << 20, 100 << 20, 3 << 20, 0} {
+	for _, reserve := range []int64{1 << 20, 8 << 20, 20 << 20, 12 << 20, 30 << 20, 100 << 20,
+		3 << 20, 0} {
 		c.Reserve(reserve - (c.Stats().Reserved - slots))
 		if err := c.CheckRings(); err != nil {
 			t.Fatal(err)
@@ -426,10 +428,12 @@ func TestAdmit(t *testing.T) {
 			read(blocks*2 + i)
 		}
 		if after := c.Stats(); after.Evictions != evictions || after.Frames < before.Frames*9/10 {
-			t.Errorf("cache of %d: a scan evicts %d frames and leaves %d bytes of %d", capacity, after.Evictions-evictions, after.Frames, before.Frames)
+			t.Errorf("cache of %d: a scan evicts %d frames and leaves %d bytes of %d", capacity,
+				after.Evictions-evictions, after.Frames, before.Frames)
 		}
 		if s.Admit(blocks*2, size) {
-			t.Errorf("cache of %d: a block refused %d blocks ago is remembered", capacity, 18*blocks)
+			t.Errorf("cache of %d: a block refused %d blocks ago is remembered", capacity,
+				18*blocks)
 		}
 		if s.Admit(20*blocks, size) {
 			t.Errorf("cache of %d: a block beyond the slots is admitted", capacity)
@@ -475,7 +479,8 @@ func TestHitRatio(t *testing.T) {
 	if offheap.Unmap {
 		t.Skip("a system call for each frame, a million times")
 	}
-	for _, tc := range []struct{ scans, admit bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+	for _, tc := range []struct{ scans, admit bool }{{false, false}, {true, false}, {false, true},
+		{true, true}} {
 		scans := tc.scans
 		const blocks = 20000
 		c := cache.New(blocks/10*576 + 2*blocks*8) // a tenth, and the slots

@@ -34,9 +34,9 @@ const (
 	unpin    = ^uint64(pinOne - 1) // added, it takes one pin away
 )
 
-// header precedes the bytes of each frame and of each piece of free memory in a ring. size and flags are guarded by the shard's lock; len is
-// constant while the frame is pinned. It holds no Go pointer: the memory is not
-// the garbage collector's.
+// header precedes the bytes of each frame and of each piece of free memory in a ring. size and
+// flags are guarded by the shard's lock; len is constant while the frame is pinned. It holds no Go
+// pointer: the memory is not the garbage collector's.
 type header struct {
 	apart
 	state atomic.Uint64  // pin word until the frame is published

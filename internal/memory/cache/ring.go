@@ -103,7 +103,8 @@ const (
 // CLOCK bit, or all while that is affordable when compact is set, are slid
 // together; others are evicted and leave ghost in their slot. With promote,
 // kept frames are handed to it instead; it reports whether they are gone.
-func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *header, off int64) bool) bool {
+func (r *ring) advance(need int64, compact bool, ghost uint64,
+	promote func(h *header, off int64) bool) bool {
 	kept, skips, wraps, copied := 0, 0, 0, int64(0)
 	var bits uint64 // what stays of a kept frame's slot
 	if compact {

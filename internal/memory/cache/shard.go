@@ -110,7 +110,8 @@ func (s *shard) alloc(need int64) (off int64, ok bool) {
 // allocated: it evicts nothing, or the shard remembers no ghosts. If not, need counts
 // towards the age of ghosts.
 func (s *shard) admits(need int64) bool {
-	if s.small.max == 0 || s.main.dead() >= (s.main.hi-s.main.lo)/deadShare || s.main.bump(need) || s.small.bump(need) {
+	if s.small.max == 0 || s.main.dead() >= (s.main.hi-s.main.lo)/deadShare || s.main.bump(need) ||
+		s.small.bump(need) {
 		return true
 	}
 	s.tick(need)

@@ -91,7 +91,8 @@ func (r *Refs) add(d int64) (last bool) {
 	}
 	n := r.n.Add(d)
 	if invariants.Enabled {
-		invariants.Check(n > 0 || n == 0 && d < 0, "epoch: %d references after a change by %d", n, d)
+		invariants.Check(n > 0 || n == 0 && d < 0, "epoch: %d references after a change by %d", n,
+			d)
 	}
 	return n == 0
 }

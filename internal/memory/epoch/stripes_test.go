@@ -86,7 +86,8 @@ func TestTally(t *testing.T) {
 	if n := y.Sum(); n != 24000 {
 		t.Errorf("%d of 24000 were added", n)
 	}
-	if n := moved.Load(); n != y.total.Load() || n < 24000-100*int64(numStripes) || y.cells.Load() == nil {
+	if n := moved.Load(); n != y.total.Load() || n < 24000-100*int64(numStripes) ||
+		y.cells.Load() == nil {
 		t.Errorf("%d were moved, the total is %d", n, y.total.Load())
 	}
 	if y.Take(10000); y.Sum() != 14000 {
@@ -101,10 +102,12 @@ func TestTally(t *testing.T) {
 // give them any, on cache lines of their own.
 func TestStripesAreSpread(t *testing.T) {
 	if unsafe.Sizeof(stripe{}) != lineLen || unsafe.Sizeof(cell{}) != lineLen {
-		t.Errorf("stripes of %d and %d bytes, want %d", unsafe.Sizeof(stripe{}), unsafe.Sizeof(cell{}), lineLen)
+		t.Errorf("stripes of %d and %d bytes, want %d", unsafe.Sizeof(stripe{}),
+			unsafe.Sizeof(cell{}), lineLen)
 	}
 	for _, n := range []int{1, 2, 16, 64, 1000} {
-		if s := stripesFor(n); s&(s-1) != 0 || s < minStripes || s > maxStripes || s < min(4*n, maxStripes) {
+		if s := stripesFor(n); s&(s-1) != 0 || s < minStripes || s > maxStripes ||
+			s < min(4*n, maxStripes) {
 			t.Errorf("%d stripes for %d processors", s, n)
 		}
 	}
@@ -132,7 +135,8 @@ func TestStripesAreSpread(t *testing.T) {
 	if len(used) < readers/2 {
 		t.Errorf("%d goroutines have %d stripes of %d", readers, len(used), maxStripes)
 	}
-	t.Logf("%d goroutines, %d of %d stripes, GOMAXPROCS %d", readers, len(used), maxStripes, runtime.GOMAXPROCS(0))
+	t.Logf("%d goroutines, %d of %d stripes, GOMAXPROCS %d", readers, len(used), maxStripes,
+		runtime.GOMAXPROCS(0))
 }
 
 func BenchmarkRefs(b *testing.B) {

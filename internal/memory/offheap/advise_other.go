@@ -14,7 +14,8 @@ func adviseHuge([]byte) {}
 // MADV_DONTNEED and MADV_FREE do not promise zeroes.
 func releasePages(b []byte) {
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	_, err := unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED)
+	_, err := unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|
+		unix.MAP_PRIVATE|unix.MAP_FIXED)
 	if err != nil {
 		clear(b)
 	}

@@ -34,7 +34,8 @@ func TestSharedChunks(t *testing.T) {
 		held = held[1:]
 	}
 	for _, c := range pieces.chunks {
-		if unused := c.dirty.count() - c.taken; unused < 0 || unused > max(c.pages()/sparse, releaseFrom+c.taken) {
+		if unused := c.dirty.count() - c.taken; unused < 0 ||
+			unused > max(c.pages()/sparse, releaseFrom+c.taken) {
 			t.Errorf("a chunk has %d pages in use, %d that are not", c.taken, unused)
 		}
 	}

@@ -14,8 +14,8 @@ type Extent struct {
 	own  bool // mapped piece by piece, in a range of its own
 }
 
-// NewExtent allocates n bytes that can grow to limit. From manyPages up to fewBytes are made resident
-// at once, which is a little cheaper than a page fault for each page.
+// NewExtent allocates n bytes that can grow to limit. From manyPages up to fewBytes are made
+// resident at once, which is a little cheaper than a page fault for each page.
 func NewExtent(n, limit int) (*Extent, error) {
 	if n <= 0 || limit < n || limit > maxSize()-pageSize {
 		return nil, fmt.Errorf("%w: %d bytes that grow to %d", ErrNoMemory, n, limit)
@@ -48,8 +48,9 @@ func (e *Extent) begin(n, limit int) error {
 	return nil
 }
 
-// Up to fewBytes are made resident by NewExtent and Grow. By NewExtent only more than manyPages are: a page
-// takes 1.6 us then and 1.8 us by a fault, and most databases that write little do not come to the end of these.
+// Up to fewBytes are made resident by NewExtent and Grow. By NewExtent only more than manyPages
+// are: a page takes 1.6 us then and 1.8 us by a fault, and most databases that write little do not
+// come to the end of these.
 const (
 	fewBytes  = 1 << 20
 	manyPages = 64 << 10

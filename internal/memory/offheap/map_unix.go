@@ -15,7 +15,8 @@ func mapPages(n int) ([]byte, error) {
 	if err := takeReserve(); err != nil {
 		return nil, err
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|
+		unix.MAP_PRIVATE)
 	if err != nil {
 		refused(err)
 		return nil, err

@@ -9,7 +9,8 @@ import (
 const systemPage = pageSize
 
 func mapPages(n int) ([]byte, error) {
-	addr, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
+	addr, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT,
+		windows.PAGE_READWRITE)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
-// Package offheap allocates memory for data that the garbage collector neither
-// scans nor counts: anonymous mappings for large pieces, runs of pages in shared
-// mappings of huge pages for smaller ones, size-class slabs in these for small ones. Memory arrives zeroed. On systems without
+// Package offheap allocates memory for data that the garbage collector neither scans nor counts:
+// anonymous mappings for large pieces, runs of pages in shared mappings of huge pages for smaller
+// ones, size-class slabs in these for small ones. Memory arrives zeroed. On systems without
 // mappings it comes from the Go heap instead, with the same rules.
 //
 // Every piece has one owner, which frees it exactly once when it has no readers any more. All
@@ -137,7 +137,8 @@ func Release(b []byte) {
 		clear(b)
 		return
 	}
-	lead := int(uintptr(unsafe.Pointer(unsafe.SliceData(in))) - uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	lead := int(uintptr(unsafe.Pointer(unsafe.SliceData(in))) - uintptr(
+		unsafe.Pointer(unsafe.SliceData(b))))
 	clear(b[:lead])
 	clear(b[lead+len(in):])
 	releasePages(in)

@@ -94,7 +94,8 @@ func mapAt(addr uintptr, n int, touch bool) (unsafe.Pointer, error) {
 	if touch {
 		flags |= unix.MAP_POPULATE
 	}
-	p, err := unix.MmapPtr(-1, 0, *(*unsafe.Pointer)(unsafe.Pointer(&addr)), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+	p, err := unix.MmapPtr(-1, 0, *(*unsafe.Pointer)(unsafe.Pointer(&addr)), uintptr(n),
+		unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		refused(err)
 	}

@@ -39,7 +39,8 @@ func reserveAnew(n int) (uintptr, error) {
 	n = roundUp(n)
 	if len(r.all) == 0 || r.all[len(r.all)-1].end-r.next < uintptr(n) {
 		size := uintptr(max(n, regionSize))
-		p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+		p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|
+			unix.MAP_NORESERVE)
 		if err != nil {
 			return 0, err
 		}
@@ -90,7 +91,8 @@ func Retire(b []byte) error {
 		r.other = append(r.other, region{address(b), address(b) + uintptr(roundUp(len(b)))})
 	}
 	r.Unlock()
-	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_NONE,
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)),
+		unix.PROT_NONE,
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }

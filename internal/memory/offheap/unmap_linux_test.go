@@ -31,8 +31,8 @@ func faults(t *testing.T, b []byte) (fault bool) {
 	return sum != 0
 }
 
-// TestFreedMemoryIsUnreadable frees pieces of all kinds, and allocates others, which never get their
-// addresses.
+// TestFreedMemoryIsUnreadable frees pieces of all kinds, and allocates others, which never get
+// their addresses.
 func TestFreedMemoryIsUnreadable(t *testing.T) {
 	for _, n := range []int{1, 100, pageSize, 3*pageSize + 1, maxPiece, maxPiece + 1} {
 		freed := map[uintptr]bool{}
@@ -60,7 +60,8 @@ func TestFreedMemoryIsUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := e.Whole()
-	if err := e.Grow(2 * pageSize); err != nil || faults(t, whole[:2*pageSize]) || !faults(t, whole[2*pageSize:]) {
+	if err := e.Grow(2 * pageSize); err != nil || faults(t, whole[:2*pageSize]) ||
+		!faults(t, whole[2*pageSize:]) {
 		t.Errorf("an extent of two pages: %v", err)
 	}
 	e.Free()

@@ -15,7 +15,8 @@ func TestSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for round := range 400 {
 		n := []int{0, 1, 2, Few, Few + 1, 300, YieldEvery + 1, 5000}[rng.IntN(8)]
-		mask := []uint64{0, 1, 0xff, 0x1ff, 0xff << 56, 1<<63 | 1, 0xf0f0 << 20, ^uint64(0)}[rng.IntN(8)]
+		mask := []uint64{0, 1, 0xff, 0x1ff, 0xff << 56, 1<<63 | 1, 0xf0f0 << 20,
+			^uint64(0)}[rng.IntN(8)]
 		base := rng.Uint64() &^ mask
 		a := make([]Pair, n)
 		for i := range a {
@@ -25,7 +26,8 @@ func TestSort(t *testing.T) {
 		slices.SortStableFunc(want, func(x, y Pair) int { return cmp.Compare(x.Ab, y.Ab) })
 		Sort(a, make([]Pair, n), round%2 == 0)
 		if !slices.Equal(a, want) {
-			t.Fatalf("round %d: %d pairs that differ in %#x are in another order than those of a stable sort", round, n, mask)
+			t.Fatalf("round %d: %d pairs that differ in %#x are in another order than those of a "+
+				"stable sort", round, n, mask)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func TestRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for round, n := range []int{0, 1, Align - 1, Align, Align + 1, writeLen, writeLen + 1, 3*writeLen - 5, 2<<20 + rng.IntN(5<<20)} {
+	for round, n := range []int{0, 1, Align - 1, Align, Align + 1, writeLen, writeLen + 1,
+		3*writeLen - 5, 2<<20 + rng.IntN(5<<20)} {
 		data, name := random(rng, n), filepath.Join(dir, string(rune('a'+round)))
 		f, err := vfs.Default.Create(name)
 		if err != nil {
@@ -137,7 +138,8 @@ func TestFaults(t *testing.T) {
 			err   error
 			short int
 			heals bool // through the page cache
-		}{{syscall.ENOSPC, 0, false}, {syscall.ENOSPC, 5000, false}, {syscall.EIO, 1 << 19, false}, {syscall.EINVAL, 0, true}, {syscall.EINVAL, 5 * Align, true}} {
+		}{{syscall.ENOSPC, 0, false}, {syscall.ENOSPC, 5000, false}, {syscall.EIO, 1 << 19,
+			false}, {syscall.EINVAL, 0, true}, {syscall.EINVAL, 5 * Align, true}} {
 			writes := 0
 			fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
 				if op.Kind == vfs.OpWrite {
@@ -172,7 +174,8 @@ func TestFaults(t *testing.T) {
 			}
 			got, rerr := os.ReadFile(name)
 			if rerr != nil || err == nil && !bytes.Equal(got, data) {
-				t.Errorf("write %d fails with %v after %d bytes: %d of %d bytes are right, %v", fail, tc.err, tc.short, len(got), len(data), rerr)
+				t.Errorf("write %d fails with %v after %d bytes: %d of %d bytes are right, %v",
+					fail, tc.err, tc.short, len(got), len(data), rerr)
 			}
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package fileid tells files apart by the numbers that the operating system gives them, whatever their
-// names are.
+// Package fileid tells files apart by the numbers that the operating system gives them, whatever
+// their names are.
 package fileid
 
 import (
@@ -16,8 +16,8 @@ import (
 // ID is that of a file that exists.
 type ID struct{ Dev, Ino uint64 }
 
-// OfDir returns the ID of the directory that a path leads to, by way of links, too. ok is false where the
-// file system has no IDs.
+// OfDir returns the ID of the directory that a path leads to, by way of links, too. ok is false
+// where the file system has no IDs.
 func OfDir(fsys vfs.FS, path string) (id ID, ok bool, err error) {
 	info, err := fsys.Stat(path + "/.")
 	if err != nil {
@@ -27,8 +27,8 @@ func OfDir(fsys vfs.FS, path string) (id ID, ok bool, err error) {
 	return id, ok, nil
 }
 
-// Outside makes a path absolute if dir is, and fails with base.ErrInvalidArgument where it lies in the
-// directory dir, by its name or by way of links. what names dir in the error.
+// Outside makes a path absolute if dir is, and fails with base.ErrInvalidArgument where it lies in
+// the directory dir, by its name or by way of links. what names dir in the error.
 func Outside(fsys vfs.FS, path, dir, what string) (string, error) {
 	to := filepath.Clean(path)
 	if filepath.IsAbs(dir) {
@@ -81,7 +81,9 @@ func leadsInto(fsys vfs.FS, path, dir string) (bool, error) {
 }
 
 // absent reports whether a name, or one on the way to it, is not there or is no directory.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
 
 func unless(harmless bool, err error) error {
 	if harmless {

@@ -96,7 +96,8 @@ func orphaned(fd int) bool {
 	if err != nil {
 		return false
 	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)),
+		st.Ino)
 	found := false
 	for line := range bytes.Lines(list) {
 		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
@@ -151,7 +152,8 @@ func alive(pid int) bool {
 		return true
 	}
 	// The first thread may have ended before the others.
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/task", pid), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/task", pid), unix.O_RDONLY|unix.O_DIRECTORY|
+		unix.O_CLOEXEC, 0)
 	if err != nil {
 		return true
 	}

@@ -51,7 +51,8 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 	dir := newDisk(t)
 	var group sync.WaitGroup
 	stop := make(chan struct{})
-	for name, pause := range map[string]time.Duration{"fast": 0, "slow": 100 * time.Microsecond, "plain": 0} {
+	for name, pause := range map[string]time.Duration{"fast": 0, "slow": 100 * time.Microsecond,
+		"plain": 0} {
 		l, err := OS{PlainLog: name == "plain"}.CreateLog(filepath.Join(dir, name), 1<<20)
 		must(t, err)
 		group.Go(func() {
@@ -97,7 +98,8 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 	})
 	// By another process, which goes on when this one does not.
 	for range freezes {
-		script := fmt.Sprintf("sleep 0.1; fsfreeze -f '%s' && sleep %.1f; fsfreeze -u '%s'", dir, frozen.Seconds(), dir)
+		script := fmt.Sprintf("sleep 0.1; fsfreeze -f '%s' && sleep %.1f; fsfreeze -u '%s'", dir,
+			frozen.Seconds(), dir)
 		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
 			t.Errorf("fsfreeze: %v: %s", err, out)
 		}
@@ -106,6 +108,7 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 	group.Wait()
 	t.Logf("the world stopped within %v", longest)
 	if stops == freezes { // one or another may be the machine's
-		t.Errorf("stopping the world took up to %v beside appends that waited for the file system, each time", longest)
+		t.Errorf("stopping the world took up to %v beside appends that waited for the file "+
+			"system, each time", longest)
 	}
 }

@@ -218,12 +218,14 @@ func (c *crasher) reused(n *memNode, name string, end, size int64) *memNode {
 			copy(data[lo:hi], n.data[lo:hi])
 		}
 	}
-	return &memNode{name: name, data: data, size: size, lastOff: size, syncedData: size, syncedSize: size}
+	return &memNode{name: name, data: data, size: size, lastOff: size, syncedData: size,
+		syncedSize: size}
 }
 
 // keepsCut decides about the unsynced cut of a file's end.
 func (c *crasher) keepsCut(name string) bool {
-	return c.o.KeepEntry != nil && c.o.KeepEntry(DirOp{Kind: DirTruncate, Dir: path.Dir(name), Name: path.Base(name)})
+	return c.o.KeepEntry != nil &&
+		c.o.KeepEntry(DirOp{Kind: DirTruncate, Dir: path.Dir(name), Name: path.Base(name)})
 }
 
 // extend sets data[lo:hi] from src, with zeros before it where data is

@@ -80,20 +80,65 @@ func TestCrashData(t *testing.T) {
 	}{
 		{"nothing synced", 0, func(l Log) { l.Append(fill('a', 100)) }, DropAll(), ""},
 		{"all kept", 0, func(l Log) { l.Append(fill('a', 100)) }, KeepAll(), "ax100"},
-		{"synced prefix", 0, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 100)) }, DropAll(), "ax100"},
-		{"later block kept", 0, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 10000)) }, blocks(1), "ax100+0x3996+bx4096"},
-		{"last block kept", 0, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 10000)) }, blocks(2), "ax100+0x8092+bx1908"},
-		{"first block kept", 0, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 10000)) }, blocks(0), "ax100+bx3996"},
-		{"torn", 0, func(l Log) { l.Append(fill('a', 100)); l.Append(fill('b', 100)) }, torn(KeepAll(), 7), "ax100+bx7"},
-		{"torn to nothing", 0, func(l Log) { l.Append(fill('a', 100)); l.Append(fill('b', 100)) }, torn(KeepAll(), 0), "ax100"},
-		{"torn only where not synced", 0, func(l Log) { l.Append(fill('a', 100)); l.Sync() }, torn(KeepAll(), 0), "ax100"},
-		{"zero tail of a killed process", 4096, func(l Log) { l.Append(fill('a', 100)) }, KeepAll(), "ax100+0x3996"},
+		{"synced prefix", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 100))
+		}, DropAll(), "ax100"},
+		{"later block kept", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 10000))
+		}, blocks(1), "ax100+0x3996+bx4096"},
+		{"last block kept", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 10000))
+		}, blocks(2), "ax100+0x8092+bx1908"},
+		{"first block kept", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 10000))
+		}, blocks(0), "ax100+bx3996"},
+		{"torn", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Append(fill('b', 100))
+		}, torn(KeepAll(), 7), "ax100+bx7"},
+		{"torn to nothing", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Append(fill('b', 100))
+		}, torn(KeepAll(), 0), "ax100"},
+		{"torn only where not synced", 0, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+		}, torn(KeepAll(), 0), "ax100"},
+		{"zero tail of a killed process", 4096, func(l Log) {
+			l.Append(fill('a', 100))
+		}, KeepAll(), "ax100+0x3996"},
 		{"allocation not synced", 4096, func(l Log) { l.Append(fill('a', 100)) }, DropAll(), ""},
-		{"allocation synced", 8192, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 50)) }, DropAll(), "ax100+0x8092"},
-		{"torn before a zero tail", 8192, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Append(fill('b', 50)) }, torn(KeepAll(), 5), "ax100+bx5+0x8087"},
-		{"allocated block kept", 8192, func(l Log) { l.Append(fill('a', 100)) }, blocks(1), "0x8192"},
-		{"cut of the tail lost", 8192, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Close() }, DropAll(), "ax100+0x8092"},
-		{"cut of the tail kept", 8192, func(l Log) { l.Append(fill('a', 100)); l.Sync(); l.Close() }, KeepAll(), "ax100"},
+		{"allocation synced", 8192, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 50))
+		}, DropAll(), "ax100+0x8092"},
+		{"torn before a zero tail", 8192, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Append(fill('b', 50))
+		}, torn(KeepAll(), 5), "ax100+bx5+0x8087"},
+		{"allocated block kept", 8192, func(l Log) {
+			l.Append(fill('a', 100))
+		}, blocks(1), "0x8192"},
+		{"cut of the tail lost", 8192, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Close()
+		}, DropAll(), "ax100+0x8092"},
+		{"cut of the tail kept", 8192, func(l Log) {
+			l.Append(fill('a', 100))
+			l.Sync()
+			l.Close()
+		}, KeepAll(), "ax100"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,22 +197,53 @@ func TestCrashEntries(t *testing.T) {
 	}{
 		{"create lost", func(m *Mem) { writeFile(t, m, "a", "1") }, DropAll(), ""},
 		{"create kept", func(m *Mem) { writeFile(t, m, "a", "1") }, KeepAll(), "a=1x1"},
-		{"create synced", func(m *Mem) { writeFile(t, m, "a", "1"); m.SyncDir("/") }, DropAll(), "a=1x1"},
-		{"remove lost", func(m *Mem) { writeFile(t, m, "a", "1"); m.SyncDir("/"); m.Remove("a") }, DropAll(), "a=1x1"},
-		{"remove kept", func(m *Mem) { writeFile(t, m, "a", "1"); m.SyncDir("/"); m.Remove("a") }, KeepAll(), ""},
-		{"remove synced", func(m *Mem) { writeFile(t, m, "a", "1"); m.SyncDir("/"); m.Remove("a"); m.SyncDir("/") }, DropAll(), ""},
+		{"create synced", func(m *Mem) {
+			writeFile(t, m, "a", "1")
+			m.SyncDir("/")
+		}, DropAll(), "a=1x1"},
+		{"remove lost", func(m *Mem) {
+			writeFile(t, m, "a", "1")
+			m.SyncDir("/")
+			m.Remove("a")
+		}, DropAll(), "a=1x1"},
+		{"remove kept", func(m *Mem) {
+			writeFile(t, m, "a", "1")
+			m.SyncDir("/")
+			m.Remove("a")
+		}, KeepAll(), ""},
+		{"remove synced", func(m *Mem) {
+			writeFile(t, m, "a", "1")
+			m.SyncDir("/")
+			m.Remove("a")
+			m.SyncDir("/")
+		}, DropAll(), ""},
 		{"swap lost", swap, DropAll(), "CURRENT=1x1"},
 		{"swap, create kept alone", swap, keepOps(DirCreate), "CURRENT=1x1 tmp=2x1"},
 		{"swap, rename kept alone", swap, keepOps(DirRename), "CURRENT=2x1"},
 		{"swap synced", func(m *Mem) { swap(m); m.SyncDir("/") }, DropAll(), "CURRENT=2x1"},
 		{"name used again, creation lost", again, keepOps(DirRemove), ""},
 		{"name used again, removal lost", again, keepOps(DirCreate), "a=2x1"},
-		{"directory lost with what is in it", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d") }, DropAll(), ""},
-		{"directory kept, entry lost", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1") }, keepOps(DirMkdir), "d{}"},
-		{"directory synced", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d"); m.SyncDir("/") }, DropAll(), "d{a=1x1}"},
+		{"directory lost with what is in it", func(m *Mem) {
+			m.MkdirAll("d")
+			writeFile(t, m, "d/a", "1")
+			m.SyncDir("d")
+		}, DropAll(), ""},
+		{"directory kept, entry lost", func(m *Mem) {
+			m.MkdirAll("d")
+			writeFile(t, m, "d/a", "1")
+		}, keepOps(DirMkdir), "d{}"},
+		{"directory synced", func(m *Mem) {
+			m.MkdirAll("d")
+			writeFile(t, m, "d/a", "1")
+			m.SyncDir("d")
+			m.SyncDir("/")
+		}, DropAll(), "d{a=1x1}"},
 		{"link lost", func(m *Mem) { withLink(t, m) }, DropAll(), "a=1x1 d{}"},
 		{"link kept", func(m *Mem) { withLink(t, m) }, KeepAll(), "a=1x1 d{b=1x1}"},
-		{"link synced", func(m *Mem) { withLink(t, m); m.SyncDir("d") }, DropAll(), "a=1x1 d{b=1x1}"},
+		{"link synced", func(m *Mem) {
+			withLink(t, m)
+			m.SyncDir("d")
+		}, DropAll(), "a=1x1 d{b=1x1}"},
 		{"link synced, first name not", func(m *Mem) {
 			m.MkdirAll("d")
 			m.SyncDir("/")
@@ -175,8 +251,15 @@ func TestCrashEntries(t *testing.T) {
 			must(t, m.Link("a", "d/b"))
 			m.SyncDir("d")
 		}, DropAll(), "d{b=1x1}"},
-		{"link synced, first name removed", func(m *Mem) { withLink(t, m); m.SyncDir("d"); m.Remove("a") }, KeepAll(), "d{b=1x1}"},
-		{"link, then removal of the first name, only that kept", func(m *Mem) { withLink(t, m); m.Remove("a") }, keepOps(DirRemove), "d{}"},
+		{"link synced, first name removed", func(m *Mem) {
+			withLink(t, m)
+			m.SyncDir("d")
+			m.Remove("a")
+		}, KeepAll(), "d{b=1x1}"},
+		{"link, then removal of the first name, only that kept", func(m *Mem) {
+			withLink(t, m)
+			m.Remove("a")
+		}, keepOps(DirRemove), "d{}"},
 		{"link renamed over a name", func(m *Mem) {
 			withLink(t, m)
 			writeFile(t, m, "d/c", "2")
@@ -194,10 +277,20 @@ func TestCrashEntries(t *testing.T) {
 			must(t, m.SyncDir("/"))
 			must(t, l.Append(fill('v', 2)))
 		}, DropAll(), "k=sx3 l=sx3"},
-		{"moved between directories, lost", func(m *Mem) { moved(t, m) }, DropAll(), "d{a=1x1} e{}"},
-		{"moved between directories, kept", func(m *Mem) { moved(t, m) }, KeepAll(), "d{} e{a=1x1}"},
-		{"moved between directories, old one synced", func(m *Mem) { moved(t, m); m.SyncDir("d") }, DropAll(), "d{} e{a=1x1}"},
-		{"moved between directories, new one synced", func(m *Mem) { moved(t, m); m.SyncDir("e") }, DropAll(), "d{} e{a=1x1}"},
+		{"moved between directories, lost", func(m *Mem) {
+			moved(t, m)
+		}, DropAll(), "d{a=1x1} e{}"},
+		{"moved between directories, kept", func(m *Mem) {
+			moved(t, m)
+		}, KeepAll(), "d{} e{a=1x1}"},
+		{"moved between directories, old one synced", func(m *Mem) {
+			moved(t, m)
+			m.SyncDir("d")
+		}, DropAll(), "d{} e{a=1x1}"},
+		{"moved between directories, new one synced", func(m *Mem) {
+			moved(t, m)
+			m.SyncDir("e")
+		}, DropAll(), "d{} e{a=1x1}"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -295,7 +388,8 @@ func TestCrashRandom(t *testing.T) {
 				synced = len(written)
 			}
 			state := readFile(t, m.CrashClone(RandomBlocks(rand.New(rand.NewPCG(seed, 2)))), "log")
-			if state != readFile(t, m.CrashClone(RandomBlocks(rand.New(rand.NewPCG(seed, 2)))), "log") {
+			if state != readFile(t, m.CrashClone(RandomBlocks(rand.New(rand.NewPCG(seed, 2)))),
+				"log") {
 				t.Fatal("the same seed gave two states")
 			}
 			if len(state) < synced || state[:synced] != string(written[:synced]) {
@@ -364,7 +458,8 @@ func workload(fsys FS) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(l.Append(fill('l', 100)), l.Append(fill('m', 9)), l.Truncate(100), l.Sync(), l.Close()); err != nil {
+		if err := errors.Join(l.Append(fill('l', 100)), l.Append(fill('m', 9)), l.Truncate(100),
+			l.Sync(), l.Close()); err != nil {
 			return err
 		}
 		if err := readOnce(fsys, "/db/t"); err != nil {
@@ -372,7 +467,9 @@ func workload(fsys FS) error {
 		}
 		_, lerr := fsys.List("/db")
 		_, serr := fsys.Stat("/db/t")
-		return errors.Join(lerr, serr, Link(fsys, "/db/t", "/db/sub/t"), fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), reuse(fsys, "/db/l", "/db/m"), fsys.SyncDir("/db"))
+		return errors.Join(lerr, serr, Link(fsys, "/db/t", "/db/sub/t"),
+			fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), reuse(fsys, "/db/l", "/db/m"),
+			fsys.SyncDir("/db"))
 	}())
 }
 
@@ -544,7 +641,8 @@ func TestMemConcurrent(t *testing.T) {
 				if isB && !slices.Contains(names, a+".a") {
 					t.Fatalf("%s without %s.a", name, a)
 				}
-				if got := readFile(t, c, fmt.Sprint(g, "/", name)); isB && len(got) != 5000 && i%2 == 1 {
+				if got := readFile(t, c, fmt.Sprint(g, "/", name)); isB && len(got) != 5000 &&
+					i%2 == 1 {
 					t.Fatalf("%s has %d bytes", name, len(got))
 				}
 			}

@@ -60,11 +60,14 @@ type Dir struct {
 
 // DirOptions says how OpenDir opens, creates and locks a directory.
 type DirOptions struct {
-	Create           bool                             // make it when it is missing
-	NoParents        bool                             // but not its parents
-	Reserve          int                              // descriptors to keep for UseReserve, where the directory is held by one
-	Check            func(fsys FS, path string) error // of the directory, before the lock is taken; nil: none
-	ReadOnly, NoLock bool                             // change nothing: share the lock, and do without where there is none; with NoLock too
+	Create    bool // make it when it is missing
+	NoParents bool // but not its parents
+	// descriptors to keep for UseReserve, where the directory is held by one
+	Reserve int
+	// of the directory, before the lock is taken; nil: none
+	Check func(fsys FS, path string) error
+	// change nothing: share the lock, and do without where there is none; with NoLock too
+	ReadOnly, NoLock bool
 }
 
 // OpenDir holds and locks a directory until Close. Errors: base.ErrDoesNotExist,
@@ -188,7 +191,8 @@ func makeDir(fsys FS, dir string, noParents bool) error {
 		// A directory that may be entered but not read cannot be synced.
 		if err := fsys.SyncDir(holders[i]); err != nil && !errors.Is(err, fs.ErrPermission) {
 			// Another try would find the directory and not sync its name.
-			for made := filepath.Clean(dir); len(holders) > 0; made, holders = holders[0], holders[1:] {
+			for made := filepath.Clean(dir); len(holders) > 0; made, holders =
+				holders[0], holders[1:] {
 				_ = fsys.Remove(made)
 			}
 			return err

@@ -456,7 +456,9 @@ func (h *heldDir) SyncDir(dir string) error {
 		return base.Classify(pathError("sync", dir, syncDirFD(h.fd)))
 	}
 	h.mu.RUnlock()
-	return h.open("sync", dir, func(d *os.File) error { return pathError("sync", dir, syncDirFD(int(d.Fd()))) })
+	return h.open("sync", dir, func(d *os.File) error {
+		return pathError("sync", dir, syncDirFD(int(d.Fd())))
+	})
 }
 
 func (h *heldDir) Stat(name string) (info fs.FileInfo, err error) {

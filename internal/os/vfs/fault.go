@@ -37,8 +37,10 @@ const (
 	NumOps
 )
 
-var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync", "syncdir",
-	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link", "reuselog", "map", "touch"}
+var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync",
+	"syncdir",
+	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link", "reuselog",
+	"map", "touch"}
 
 func (k OpKind) String() string {
 	if k < NumOps {

@@ -107,8 +107,9 @@ func TestMissing(t *testing.T) {
 		_, statErr := fsys.Stat(gone)
 		_, lockErr := fsys.Lock(gone)
 		for what, err := range map[string]error{
-			"open": openErr, "create": createErr, "log": logErr, "list": listErr, "stat": statErr, "lock": lockErr,
-			"remove": fsys.Remove(gone), "rename": fsys.Rename(gone, gone+"x"), "syncdir": fsys.SyncDir(gone),
+			"open": openErr, "create": createErr, "log": logErr, "list": listErr, "stat": statErr,
+			"lock": lockErr, "remove": fsys.Remove(gone), "rename": fsys.Rename(gone, gone+"x"),
+			"syncdir": fsys.SyncDir(gone),
 		} {
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "such") {
 				t.Errorf("%s: %v", what, err)
@@ -122,8 +123,10 @@ func TestDirectories(t *testing.T) {
 		sub := filepath.Join(dir, "x", "y")
 		must(t, fsys.MkdirAll(sub))
 		must(t, fsys.MkdirAll(sub))
-		names := []string{"MANIFEST-000001", "\xff\xfe bad utf-8", "new\nline", "000001.log", "-", "..."}
-		want := []string{"-", "...", "000001.log", "MANIFEST-000001", "new\nline", "\xff\xfe bad utf-8"}
+		names := []string{"MANIFEST-000001", "\xff\xfe bad utf-8", "new\nline", "000001.log", "-",
+			"..."}
+		want := []string{"-", "...", "000001.log", "MANIFEST-000001", "new\nline",
+			"\xff\xfe bad utf-8"}
 		for _, n := range names {
 			writeFile(t, fsys, filepath.Join(sub, n), n)
 		}
@@ -180,7 +183,8 @@ func TestLog(t *testing.T) {
 				}
 			}
 			got := readFile(t, fsys, name)
-			if !strings.HasPrefix(got, string(want)) || strings.Trim(got[len(want):], "\x00") != "" {
+			if !strings.HasPrefix(got, string(want)) ||
+				strings.Trim(got[len(want):], "\x00") != "" {
 				t.Error("an open log does not read as what was appended and zeros")
 			}
 			must(t, l.Close())
@@ -214,7 +218,8 @@ func TestLogTruncate(t *testing.T) {
 				}
 			}
 			must(t, l.Sync())
-			if got := readFile(t, fsys, name); !strings.HasPrefix(got, string(want)) || strings.Trim(got[len(want):], "\x00") != "" {
+			if got := readFile(t, fsys, name); !strings.HasPrefix(got, string(want)) ||
+				strings.Trim(got[len(want):], "\x00") != "" {
 				t.Errorf("ahead %d: the log differs from what was appended and not cut off", ahead)
 			}
 			must(t, l.Close())
@@ -257,7 +262,8 @@ func TestLock(t *testing.T) {
 		l, err := fsys.Lock(name)
 		must(t, err)
 		for range 2 {
-			if _, err := fsys.Lock(filepath.Join(dir, ".", "LOCK")); !errors.Is(err, base.ErrLocked) {
+			if _, err := fsys.Lock(filepath.Join(dir, ".", "LOCK")); !errors.Is(err,
+				base.ErrLocked) {
 				t.Fatalf("second lock: %v", err)
 			}
 		}

@@ -47,7 +47,8 @@ func TestStoredBytes(t *testing.T) {
 				test.want = min(test.want*storedFactor, size)
 			}
 			if n != test.want || holes != test.holes {
-				t.Errorf("%d bytes are stored, holes: %v; want %d, %v", n, holes, test.want, test.holes)
+				t.Errorf("%d bytes are stored, holes: %v; want %d, %v", n, holes, test.want,
+					test.holes)
 			}
 		})
 	}

@@ -19,7 +19,8 @@ const (
 )
 
 func cannotLink(err error) bool {
-	return errors.Is(err, errInvalidFunction) || errors.Is(err, errNotSameDevice) || errors.Is(err, errTooManyLinks)
+	return errors.Is(err, errInvalidFunction) || errors.Is(err, errNotSameDevice) ||
+		errors.Is(err, errTooManyLinks)
 }
 
 func linkPath(oldName, newName string) error {

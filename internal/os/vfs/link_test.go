@@ -18,7 +18,8 @@ func TestLink(t *testing.T) {
 		if err := Link(fsys, a, b); !errors.Is(err, fs.ErrExist) || errors.Is(err, ErrCannotLink) {
 			t.Errorf("over a name that exists: %v", err)
 		}
-		if err := Link(fsys, filepath.Join(dir, "none"), filepath.Join(dir, "d")); !errors.Is(err, fs.ErrNotExist) {
+		if err := Link(fsys, filepath.Join(dir, "none"), filepath.Join(dir, "d")); !errors.Is(err,
+			fs.ErrNotExist) {
 			t.Errorf("of a missing file: %v", err)
 		}
 		if err := Link(fsys, a, filepath.Join(dir, "none", "d")); !errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +50,8 @@ func TestLinkUnsupported(t *testing.T) {
 		"Fault in a Dir": &Dir{FS: NewFault(plainFS{m}, func(Op) Outcome { return Outcome{} })},
 	} {
 		var pe *fs.PathError
-		if err := Link(fsys, "a", "b"); !errors.Is(err, ErrCannotLink) || !errors.As(err, &pe) || pe.Path != "b" {
+		if err := Link(fsys, "a", "b"); !errors.Is(err, ErrCannotLink) || !errors.As(err, &pe) ||
+			pe.Path != "b" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -113,7 +113,8 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &lockedFile{id: statID(&st), elem: elem, shared: shared, f: os.NewFile(uintptr(fd), name), whole: whole}, nil
+	return &lockedFile{id: statID(&st), elem: elem, shared: shared,
+		f: os.NewFile(uintptr(fd), name), whole: whole}, nil
 }
 
 func lstatID(dir int, elem string) (fileID, error) {

@@ -23,7 +23,8 @@ func lockPath(name string, shared bool) (io.Closer, error) {
 	if st, err := os.Lstat(name); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}
 	}
-	flags, how := os.O_RDWR|os.O_CREATE, uint32(windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
+	flags, how := os.O_RDWR|os.O_CREATE, uint32(windows.LOCKFILE_EXCLUSIVE_LOCK|
+		windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if shared {
 		flags, how = os.O_RDONLY, windows.LOCKFILE_FAIL_IMMEDIATELY
 	}
@@ -31,10 +32,12 @@ func lockPath(name string, shared bool) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = windows.LockFileEx(windows.Handle(f.Fd()), how, 0, math.MaxUint32, math.MaxUint32, new(windows.Overlapped))
+	err = windows.LockFileEx(windows.Handle(f.Fd()), how, 0, math.MaxUint32, math.MaxUint32,
+		new(windows.Overlapped))
 	if err != nil {
 		f.Close()
-		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) ||
+			errors.Is(err, windows.ERROR_IO_PENDING) {
 			err = lockedBy(0)
 		}
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}

@@ -74,7 +74,8 @@ func reusedLog(f *os.File, ahead, size int64, plain bool) *osLog {
 
 func openLog(f *os.File, ahead int64, plain bool) *osLog {
 	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
-	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet - windowBegin, look: pageSize, step: 2 * pageSize}
+	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd),
+		quiet: windowQuiet - windowBegin, look: pageSize, step: 2 * pageSize}
 	l.growAt = math.MaxInt64
 	return l
 }

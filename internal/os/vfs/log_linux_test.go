@@ -53,7 +53,8 @@ func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
 	if !mappable(l.fd) || l.alloc.Load() == 0 {
 		t.Skip("no stores into files of this file system, or no space")
 	}
-	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|
+		unix.MAP_ANONYMOUS)
 	must(t, err)
 	defer unix.Munmap(page)
 	if err := unix.Madvise(page, unix.MADV_POPULATE_WRITE); err != nil {
@@ -106,7 +107,8 @@ func TestLogWindow(t *testing.T) {
 			if i%4000 == 0 {
 				got, err := os.ReadFile(name)
 				must(t, err)
-				if !bytes.Equal(got[:len(want)], want) || len(bytes.Trim(got[len(want):], "\x00")) > 0 {
+				if !bytes.Equal(got[:len(want)], want) ||
+					len(bytes.Trim(got[len(want):], "\x00")) > 0 {
 					t.Fatalf("after %d appends the file differs", i+1)
 				}
 			}

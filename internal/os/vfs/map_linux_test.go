@@ -28,7 +28,8 @@ func TestLocalFileSystems(t *testing.T) {
 	var st unix.Statfs_t
 	dir := t.TempDir()
 	must(t, unix.Statfs(dir, &st))
-	if known := st.Type == unix.EXT4_SUPER_MAGIC || st.Type == unix.TMPFS_MAGIC; known && !local(dir) {
+	if known := st.Type == unix.EXT4_SUPER_MAGIC ||
+		st.Type == unix.TMPFS_MAGIC; known && !local(dir) {
 		t.Errorf("%#x does not count as local", st.Type)
 	}
 	if local("/dev/shm") != true {

@@ -56,7 +56,8 @@ func NewMem() *Mem {
 }
 
 func newMemDir(name string) *memNode {
-	return &memNode{name: name, entries: make(map[string]*memNode), synced: make(map[string]*memNode)}
+	return &memNode{name: name, entries: make(map[string]*memNode),
+		synced: make(map[string]*memNode)}
 }
 
 func (n *memNode) isDir() bool { return n.entries != nil }
@@ -201,7 +202,8 @@ func (m *Mem) Rename(oldName, newName string) error {
 	n.rebase(newClean)
 	op := DirOp{Kind: DirRename, Dir: from.name, Name: oldElem, NewDir: to.name, NewName: newElem}
 	shared := new(fate)
-	from.pending = append(from.pending, pendingOp{op: op, node: n, fate: shared, removes: true, adds: from == to})
+	from.pending = append(from.pending, pendingOp{op: op, node: n, fate: shared, removes: true,
+		adds: from == to})
 	if from != to {
 		to.pending = append(to.pending, pendingOp{op: op, node: n, fate: shared, adds: true})
 	}

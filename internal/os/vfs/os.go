@@ -77,7 +77,9 @@ func (o OS) Open(name string) (ReadFile, error) {
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // Rename replaces newName.
-func (OS) Rename(oldName, newName string) error { return base.Classify(os.Rename(oldName, newName)) }
+func (OS) Rename(oldName, newName string) error {
+	return base.Classify(os.Rename(oldName, newName))
+}
 
 // MkdirAll makes dir and its parents.
 func (OS) MkdirAll(dir string) error { return base.Classify(os.MkdirAll(dir, 0o700)) }

@@ -85,7 +85,8 @@ func TestLockAgainstOtherProcesses(t *testing.T) {
 				t.Errorf("lock held by %s: %v", how, err)
 			}
 			var holder lockedBy
-			named := runtime.GOOS == "linux" && how != "flock" // other locks have no holder that can be asked for
+			// other locks have no holder that can be asked for
+			named := runtime.GOOS == "linux" && how != "flock"
 			if !errors.As(err, &holder) || (holder > 0) != named || int(holder) == os.Getpid() {
 				t.Errorf("lock held by %s: %v names no other process", how, err)
 			}
@@ -230,7 +231,8 @@ func TestModes(t *testing.T) {
 	k, err := Default.Lock(lock)
 	must(t, err)
 	must(t, k.Close())
-	for name, want := range map[string]fs.FileMode{sub: 0o700, filepath.Dir(sub): 0o700, file: 0o600, log: 0o600, lock: 0o600} {
+	for name, want := range map[string]fs.FileMode{sub: 0o700, filepath.Dir(sub): 0o700,
+		file: 0o600, log: 0o600, lock: 0o600} {
 		st, err := Default.Stat(name)
 		must(t, err)
 		if st.Mode().Perm() != want {
@@ -358,11 +360,13 @@ func TestHeldDirsApart(t *testing.T) {
 	inner, w = open()
 	must(t, os.Remove(filepath.Join(outer.Path, base.LockName)))
 	must(t, inner.Rename(filepath.Join(in, "w"), filepath.Join(in, "v")))
-	if err := inner.Rename(filepath.Join(in, "v"), other); !errors.Is(err, base.ErrDirectoryChanged) {
+	if err := inner.Rename(filepath.Join(in, "v"),
+		other); !errors.Is(err, base.ErrDirectoryChanged) {
 		t.Errorf("Rename into a directory without LOCK: %v", err)
 	}
 	must(t, errors.Join(w.Close(), inner.Close()))
-	if err := outer.Remove(filepath.Join(outer.Path, "a")); !errors.Is(err, base.ErrDirectoryChanged) {
+	if err := outer.Remove(filepath.Join(outer.Path, "a")); !errors.Is(err,
+		base.ErrDirectoryChanged) {
 		t.Errorf("Remove without LOCK: %v", err)
 	}
 }
@@ -404,7 +408,8 @@ func TestLogFileTooLarge(t *testing.T) {
 				return done
 			}
 			done := fill(10000)
-			if !errors.Is(err, unix.EFBIG) || !errors.Is(err, base.ErrNoSpace) || done != 10000/n*n {
+			if !errors.Is(err, unix.EFBIG) || !errors.Is(err, base.ErrNoSpace) ||
+				done != 10000/n*n {
 				t.Errorf("appends of %d: %d bytes, then %v", n, done, err)
 			}
 			must(t, l.Truncate(int64(done)))
@@ -416,7 +421,8 @@ func TestLogFileTooLarge(t *testing.T) {
 			}
 			must(t, l.Close())
 			if st, err := Default.Stat(name); err != nil || st.Size() != int64(done) {
-				t.Errorf("appends of %d: closed with %d bytes, want %d (%v)", n, st.Size(), done, err)
+				t.Errorf("appends of %d: closed with %d bytes, want %d (%v)", n, st.Size(), done,
+					err)
 			}
 			low.Cur = 10000
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))

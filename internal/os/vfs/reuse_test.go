@@ -26,7 +26,8 @@ func TestReuseLog(t *testing.T) {
 			old := strings.Repeat("0123456789", 1000)
 			appendTo(t, l, old)
 			must(t, l.Close())
-			if _, _, err := ReuseLog(fsys, filepath.Join(dir, "none"), b, ahead); !errors.Is(err, fs.ErrNotExist) {
+			if _, _, err := ReuseLog(fsys, filepath.Join(dir, "none"), b,
+				ahead); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("of a missing log: %v", err)
 			}
 			if _, _, err := ReuseLog(fsys, dir, b, ahead); err == nil {
@@ -51,7 +52,8 @@ func TestReuseLog(t *testing.T) {
 			}
 			appendTo(t, l, "new", "est")
 			must(t, l.Sync())
-			if got := readFile(t, fsys, b); len(got) < len(old) || got[:6] != "newest" || got[len(old)-1] != '9' && got[len(old)-1] != 0 {
+			if got := readFile(t, fsys, b); len(got) < len(old) || got[:6] != "newest" ||
+				got[len(old)-1] != '9' && got[len(old)-1] != 0 {
 				t.Errorf("ahead %d: after appends: %d bytes, %.20q...", ahead, len(got), got)
 			}
 			must(t, l.Truncate(3))
@@ -74,7 +76,8 @@ func TestReuseLog(t *testing.T) {
 				t.Errorf("longer than its former life: %d bytes", len(got))
 			}
 			must(t, Link(fsys, a, b))
-			if _, _, err := ReuseLog(fsys, a, filepath.Join(dir, "c"), ahead); !errors.Is(err, errors.ErrUnsupported) {
+			if _, _, err := ReuseLog(fsys, a, filepath.Join(dir, "c"),
+				ahead); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("of a linked log: %v", err)
 			}
 			if got := readFile(t, fsys, b); got != long {
@@ -188,7 +191,9 @@ func TestReusedLogInACrash(t *testing.T) {
 	}{
 		{"all", KeepAll(), "1s2u2o"},
 		{"none", DropAll(), "1s4o"},
-		{"a later block", CrashOptions{KeepData: func(_ string, b int) bool { return b == 2 }}, "1s1o1u2o"},
+		{"a later block", CrashOptions{KeepData: func(_ string, b int) bool {
+			return b == 2
+		}}, "1s1o1u2o"},
 	} {
 		got := readFile(t, m.CrashClone(c.o), "b")
 		if len(got) != 5*blockSize || runs(got) != c.want {

@@ -48,8 +48,8 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 }
 
-// ReadFile is a file opened for reading. It, WriteFile and Log are aliases of interface literals that
-// package lsm repeats, so that a public FS is an FS here.
+// ReadFile is a file opened for reading. It, WriteFile and Log are aliases of interface literals
+// that package lsm repeats, so that a public FS is an FS here.
 type ReadFile = interface {
 	io.ReaderAt
 	io.Closer

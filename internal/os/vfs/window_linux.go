@@ -23,7 +23,8 @@ const (
 	// windowMax is the longest append that is stored: a longer one is not
 	// cheaper than the system call.
 	windowMax = 4 << 10
-	// windowQuiet is how many appends use pwrite after a sync, which write-protects pages, or a slow page.
+	// windowQuiet is how many appends use pwrite after a sync, which write-protects pages, or a
+	// slow page.
 	windowQuiet = 256
 	windowBegin = 8 // how many do at a log's beginning: one that gets no more has no window
 )
@@ -52,9 +53,10 @@ type window struct {
 	syncs uint32 // osLog.syncs as of the last append
 	quiet int    // appends since then or since a slow page, up to windowQuiet
 
-	step   int64     // how much is made ready next
-	look   int64     // file offset at which the clock is read next
-	looked time.Time // when it was read last, zero in the first page: a log may wait for its first appends
+	step int64 // how much is made ready next
+	look int64 // file offset at which the clock is read next
+	// when it was read last, zero in the first page: a log may wait for its first appends
+	looked time.Time
 }
 
 // clock is what window reads the time from.
@@ -128,7 +130,8 @@ func (w *window) advance(fd int, off, n, alloc int64) bool {
 	}
 	begin := max(page, w.ready)
 	end := min(max(begin+w.step, off+n), w.from+int64(len(w.mem)), alloc)
-	if populate(fd, begin, max(begin, (off+pageSize-1)&^(pageSize-1)), w.mem[begin-w.from:end-w.from]) != nil {
+	if populate(fd, begin, max(begin, (off+pageSize-1)&^(pageSize-1)),
+		w.mem[begin-w.from:end-w.from]) != nil {
 		w.close() // an old kernel, or what the append by pwrite will say
 		w.never = true
 		return false

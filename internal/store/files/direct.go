@@ -27,7 +27,8 @@ func (s *Set) note(err error) {
 	}
 	s.direct.refused.Add(1)
 	s.direct.told.Do(func() {
-		s.fail(fmt.Errorf("direct I/O, instead of which compactions go through the page cache: %w", err))
+		s.fail(fmt.Errorf("direct I/O, instead of which compactions go through the page cache: %w",
+			err))
 	})
 }
 
@@ -42,7 +43,8 @@ func (s *Set) directWriter(f vfs.WriteFile) vfs.WriteFile {
 
 // Source opens table m for iteration; direct says to read its blocks past the page cache,
 // by a descriptor of its own, where that is possible.
-func (s *Set) Source(m *manifest.FileMeta, flags sstable.ReadFlags, direct bool) (base.Source, error) {
+func (s *Set) Source(m *manifest.FileMeta, flags sstable.ReadFlags,
+	direct bool) (base.Source, error) {
 	r, err := s.Reader(m)
 	if err != nil {
 		return nil, err

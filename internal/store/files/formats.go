@@ -50,8 +50,10 @@ func OpenTable(src vfs.ReadFile, o TableOptions) (sstable.Reader, error) {
 		}
 		return r, nil
 	}
-	return nil, &base.Corruption{File: o.Name, Offset: size - footerTail, Length: footerTail, Kind: "table footer",
-		Reason: fmt.Sprintf("no table of Loam or LevelDB: magic %#x is %s", magic, foreign.Table(magic))}
+	return nil, &base.Corruption{File: o.Name, Offset: size - footerTail, Length: footerTail,
+		Kind: "table footer",
+		Reason: fmt.Sprintf("no table of Loam or LevelDB: magic %#x is %s", magic,
+			foreign.Table(magic))}
 }
 
 // TableProps reads what a table records of itself, whatever its comparer is: nothing in
@@ -72,8 +74,8 @@ func NewTableWriter(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
 	return ldb.NewWriter(f, o)
 }
 
-// Packing is how the values of a table with these options are packed; ok is false if its format packs no
-// values by themselves.
+// Packing is how the values of a table with these options are packed; ok is false if its format
+// packs no values by themselves.
 func Packing(o sstable.WriterOptions) (p colblk.Options, ok bool) {
 	if o.Format != base.Native {
 		return p, false

@@ -15,7 +15,8 @@ import (
 // have, and keeps their descriptors until Forget. Of tables that are held it keeps what it has. It
 // fails with fs.ErrNotExist for a file that was deleted, and with base.ErrTooManyFiles when the
 // process holds as many as it may. After a failure it holds none of these more than before.
-func (s *Set) Hold(tables []*manifest.FileMeta, namings func(num uint64) []base.TableNaming) (err error) {
+func (s *Set) Hold(tables []*manifest.FileMeta,
+	namings func(num uint64) []base.TableNaming) (err error) {
 	var opened []*manifest.FileMeta
 	defer func() {
 		if err != nil {
@@ -54,7 +55,9 @@ func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file,
 		return nil, err
 	}
 	if !descriptors.hold(&s.owner, 1) {
-		return nil, fmt.Errorf("%w: a follower keeps each table of the database open; raise the limit on open files", base.ErrTooManyFiles)
+		return nil,
+			fmt.Errorf("%w: a follower keeps each table of the database open; raise the limit on "+
+				"open files", base.ErrTooManyFiles)
 	}
 	var err error
 	for _, naming := range namings {
@@ -73,7 +76,8 @@ func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file,
 
 // unmapped is a file that is held, as one that is not mapped. It is not closed.
 func (f *file) unmapped() *file {
-	u := &file{fs: f.fs, pool: f.pool, owner: f.owner, path: f.path, size: f.size, held: true, naming: f.naming, descriptor: f.descriptor}
+	u := &file{fs: f.fs, pool: f.pool, owner: f.owner, path: f.path, size: f.size, held: true,
+		naming: f.naming, descriptor: f.descriptor}
 	u.stored.Store(f.stored.Load())
 	u.state.Store(fileOpen)
 	return u

@@ -133,8 +133,9 @@ type deleteQueue struct {
 	dir  string
 	fail func(error)
 
-	mu       sync.Mutex
-	idle     sync.Cond // pending has become 0, run or a deletion has ended, or a wait is over; its L is &mu
+	mu sync.Mutex
+	// pending has become 0, run or a deletion has ended, or a wait is over; its L is &mu
+	idle     sync.Cond
 	queue    []doomed
 	failed   []doomed // tried again with the next file
 	pending  int      // expected or in queue or under way
@@ -225,7 +226,8 @@ func (q *deleteQueue) close(patience time.Duration) {
 func (q *deleteQueue) stats(st *Stats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st.Pending, st.Pinned, st.Failed, st.Deleted = q.pending, len(q.pinned), len(q.failed), q.deleted
+	st.Pending, st.Pinned, st.Failed, st.Deleted =
+		q.pending, len(q.pinned), len(q.failed), q.deleted
 }
 
 func (q *deleteQueue) run() {

@@ -62,7 +62,8 @@ func exists(fsys vfs.FS, name string) bool {
 
 func TestDeleteQueue(t *testing.T) {
 	s, mem, errs := newSet(t, nil)
-	touch(t, mem, "000001.log", "MANIFEST-000002", "000003.ldb", "000004.sst", "000005.ldb", "CURRENT")
+	touch(t, mem, "000001.log", "MANIFEST-000002", "000003.ldb", "000004.sst", "000005.ldb",
+		"CURRENT")
 	s.DeleteFile("000001.log")
 	s.DeleteFile("MANIFEST-000002")
 	s.DeleteFile("000077.log") // gone already: no failure
@@ -189,7 +190,8 @@ func TestLeave(t *testing.T) {
 		t.Errorf("a reader with an open descriptor: %v", err)
 	}
 	k := key(2, 250)
-	if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil); !errors.Is(err, base.ErrClosed) {
+	if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0,
+		nil); !errors.Is(err, base.ErrClosed) {
 		t.Errorf("a reader that would open its file again: %v", err)
 	}
 	if _, err := s.Reader(writeTable(t, s, 3)); !errors.Is(err, base.ErrClosed) {

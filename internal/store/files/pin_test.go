@@ -32,7 +32,8 @@ func TestPin(t *testing.T) {
 			t.Errorf("%s: left %s, want %s (%v)", when, got, want, err)
 		}
 	}
-	touch(t, mem, "000001.log", "000002.log", "000003.ldb", "000004.sst", "000005.ldb", "MANIFEST-000006")
+	touch(t, mem, "000001.log", "000002.log", "000003.ldb", "000004.sst", "000005.ldb",
+		"MANIFEST-000006")
 	one := mustPin(t, s, "000001.log", "000004.sst")
 	two := mustPin(t, s, "000001.log", "000077.log")
 	s.DeleteFile("000001.log")

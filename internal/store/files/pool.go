@@ -43,9 +43,9 @@ func maxOpenFor(limit uint64) int {
 	return max(int(limit/2)-11, 4)
 }
 
-// reserve takes the right to open one descriptor for a file of set o. At the bound it
-// closes the descriptor of another file, on a goroutine if that is another set's; while all of these are pinned it waits. A pin
-// lasts for one read, and its holder waits for nothing here.
+// reserve takes the right to open one descriptor for a file of set o. At the bound it closes the
+// descriptor of another file, on a goroutine if that is another set's; while all of these are
+// pinned it waits. A pin lasts for one read, and its holder waits for nothing here.
 func (p *pool) reserve(o *owner) {
 	p.mu.Lock()
 	for {
@@ -59,7 +59,8 @@ func (p *pool) reserve(o *owner) {
 		p.waiting.Add(1) // before looking, so that no unpin is overlooked
 		if f, victim := p.take(full); victim != nil {
 			p.waiting.Add(-1)
-			over := p.open > p.max || full != nil && full.open > full.max // a bound was lowered: give up one more
+			// a bound was lowered: give up one more
+			over := p.open > p.max || full != nil && full.open > full.max
 			f.owner.add(-1)
 			if over {
 				p.open--
@@ -146,7 +147,8 @@ func (p *pool) take(only *bound) (*file, vfs.ReadFile) {
 			p.hand = 0
 		}
 		f := p.ring[p.hand]
-		if only != nil && only != &f.owner.bound && (f.owner.group == nil || only != &f.owner.group.bound) {
+		if only != nil && only != &f.owner.bound &&
+			(f.owner.group == nil || only != &f.owner.group.bound) {
 			continue
 		}
 		w := f.state.Load()

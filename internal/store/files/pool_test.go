@@ -208,7 +208,8 @@ func TestErrorsAreNotSticky(t *testing.T) {
 	c.fail.Store(&eio)
 	var b [1]byte
 	for range 5 {
-		if _, err := all[0].ReadAt(b[:], 0); !errors.Is(err, syscall.EIO) || errors.Is(err, base.ErrCorruption) {
+		if _, err := all[0].ReadAt(b[:], 0); !errors.Is(err, syscall.EIO) ||
+			errors.Is(err, base.ErrCorruption) {
 			t.Fatalf("got %v, want EIO", err)
 		}
 	}
@@ -230,7 +231,8 @@ func TestShorterFile(t *testing.T) {
 	if !errors.As(err, &damage) || damage.File != "000000.ldb" {
 		t.Fatalf("got %v", err)
 	}
-	if !bytes.Contains([]byte(err.Error()), []byte("100")) || !bytes.Contains([]byte(err.Error()), []byte("101")) {
+	if !bytes.Contains([]byte(err.Error()), []byte("100")) ||
+		!bytes.Contains([]byte(err.Error()), []byte("101")) {
 		t.Errorf("the error does not name both sizes: %v", err)
 	}
 	closeAll(t, c, p, all)
@@ -260,14 +262,16 @@ func TestReservationWaitsForAPin(t *testing.T) {
 }
 
 func TestMaxOpenFor(t *testing.T) {
-	for limit, want := range map[uint64]int{0: 4, 20: 4, 64: 21, 256: 117, 1024: 501, 1 << 20: 16384, 1<<64 - 1: 16384} {
+	for limit, want := range map[uint64]int{0: 4, 20: 4, 64: 21, 256: 117, 1024: 501,
+		1 << 20: 16384, 1<<64 - 1: 16384} {
 		if got := maxOpenFor(limit); got != want {
 			t.Errorf("maxOpenFor(%d) = %d, want %d", limit, got, want)
 		}
 	}
 }
 
-// TestVictimsDiskIsBlocked: a set that takes the descriptor of another one does not wait for its disk.
+// TestVictimsDiskIsBlocked: a set that takes the descriptor of another one does not wait for its
+// disk.
 func TestVictimsDiskIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
@@ -311,7 +315,8 @@ func TestVictimsDiskIsBlocked(t *testing.T) {
 	})
 }
 
-// TestSpareOfAGroup: a descriptor that stays open counts for the group, too, while it is open, and not afterwards.
+// TestSpareOfAGroup: a descriptor that stays open counts for the group, too, while it is open, and
+// not afterwards.
 func TestSpareOfAGroup(t *testing.T) {
 	g := &Group{}
 	c, p, all := newPooled(t, 100, 6, &owner{group: g})
@@ -342,8 +347,8 @@ func TestSpareOfAGroup(t *testing.T) {
 	}
 }
 
-// TestVictimPanics: a file system that panics when a set takes the descriptor of another one ends nothing; the
-// other set is told.
+// TestVictimPanics: a file system that panics when a set takes the descriptor of another one ends
+// nothing; the other set is told.
 func TestVictimPanics(t *testing.T) {
 	mem := vfs.NewMem()
 	told := make(chan error, 1)
@@ -351,7 +356,9 @@ func TestVictimPanics(t *testing.T) {
 	if err := mem.MkdirAll("/db"); err != nil {
 		t.Fatal(err)
 	}
-	foreign := makeFiles(t, panicky{mem}, "/db", 1, p, &owner{fail: func(err error) { told <- err }})
+	foreign := makeFiles(t, panicky{mem}, "/db", 1, p, &owner{fail: func(err error) {
+		told <- err
+	}})
 	readFile(t, foreign[0], 0)
 	readFile(t, own[0], 0)
 	var panicked *base.Panic

@@ -25,8 +25,12 @@ func (f RoomyFS) Open(name string) (r vfs.ReadFile, err error) {
 }
 
 // ReuseLog is that of the FS below, if it can.
-func (f RoomyFS) ReuseLog(oldName, newName string, ahead int64) (l vfs.Log, former int64, err error) {
-	err = MakeRoom(func() error { l, former, err = vfs.ReuseLog(f.FS, oldName, newName, ahead); return err })
+func (f RoomyFS) ReuseLog(oldName, newName string,
+	ahead int64) (l vfs.Log, former int64, err error) {
+	err = MakeRoom(func() error {
+		l, former, err = vfs.ReuseLog(f.FS, oldName, newName, ahead)
+		return err
+	})
 	return l, former, err
 }
 

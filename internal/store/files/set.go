@@ -195,8 +195,8 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		return nil, err
 	}
 	r, err := OpenTable(f, TableOptions{
-		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail, Pace: s.o.Pace,
-		EvictFrom: evictFrom(c, m),
+		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num,
+		OnFault: s.fail, Pace: s.o.Pace, EvictFrom: evictFrom(c, m),
 	})
 	if err != nil {
 		if !held {
@@ -210,11 +210,10 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 	return &table{reader: r, file: f}, nil
 }
 
-// evictFrom is TableOptions.EvictFrom of a table that is opened now. In memory that databases share, indexes
-// and filters stay as long as those of all open tables have an eighth of it or less; further tables
-// are loaded and evicted with the blocks. For tables of level 0 it is a quarter, since each read
-// that misses the
-// memtables looks into all of them.
+// evictFrom is TableOptions.EvictFrom of a table that is opened now. In memory that databases
+// share, indexes and filters stay as long as those of all open tables have an eighth of it or less;
+// further tables are loaded and evicted with the blocks. For tables of level 0 it is a quarter,
+// since each read that misses the memtables looks into all of them.
 func evictFrom(c *cache.Cache, m *manifest.FileMeta) uint64 {
 	const least = 16 << 10 // shorter ones would take about as much memory as parts
 	parts := int64(8)
@@ -237,7 +236,9 @@ func checkSize(m *manifest.FileMeta) error {
 }
 
 // comparer orders the keys of table m.
-func (s *Set) comparer(m *manifest.FileMeta) *base.Comparer { return cmp.Or(m.Comparer, s.o.Comparer) }
+func (s *Set) comparer(m *manifest.FileMeta) *base.Comparer {
+	return cmp.Or(m.Comparer, s.o.Comparer)
+}
 
 // openFile opens the descriptor, which compares the sizes.
 func (s *Set) openFile(name string, size int64, mappable bool) (*file, error) {
@@ -252,7 +253,8 @@ func (s *Set) openFile(name string, size int64, mappable bool) (*file, error) {
 
 // newFile makes a file, not open yet.
 func (s *Set) newFile(name string, size int64) *file {
-	return &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size, mappable: s.o.Mmap}
+	return &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name),
+		size: size, mappable: s.o.Mmap}
 }
 
 func (t *table) close() error {
@@ -339,7 +341,8 @@ func (s *Set) Stats() Stats {
 		}
 	}
 	s.mu.Unlock()
-	st.Skipped, st.Direct, st.NotDirect = s.skipped.Load(), s.direct.used.Load(), s.direct.refused.Load()
+	st.Skipped, st.Direct, st.NotDirect =
+		s.skipped.Load(), s.direct.used.Load(), s.direct.refused.Load()
 	descriptors.mu.Lock()
 	st.Descriptors = s.owner.open + s.owner.held
 	descriptors.mu.Unlock()

@@ -28,7 +28,8 @@ import (
 )
 
 var tableOptions = sstable.WriterOptions{
-	Comparer: base.Bytewise, BlockSize: 1024, RestartInterval: 16, Compression: sstable.Snappy, BloomBits: 10,
+	Comparer: base.Bytewise, BlockSize: 1024, RestartInterval: 16, Compression: sstable.Snappy,
+	BloomBits: 10,
 }
 
 const tableEntries = 300
@@ -52,7 +53,8 @@ func writeTableWith(t testing.TB, s *Set, num uint64, o sstable.WriterOptions) *
 		t.Errorf("created %s", name)
 	}
 	for i := range tableEntries {
-		if err := w.Add(key(num, i), base.MakeTrailer(base.SeqNum(i+1), base.KindSet), base.CodecRaw, value(num, i)); err != nil {
+		if err := w.Add(key(num, i), base.MakeTrailer(base.SeqNum(i+1), base.KindSet),
+			base.CodecRaw, value(num, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +65,8 @@ func writeTableWith(t testing.TB, s *Set, num uint64, o sstable.WriterOptions) *
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return &manifest.FileMeta{Num: num, Size: m.Size, Smallest: m.Smallest.Clone(), Largest: m.Largest.Clone()}
+	return &manifest.FileMeta{Num: num, Size: m.Size, Smallest: m.Smallest.Clone(),
+		Largest: m.Largest.Clone()}
 }
 
 func get(s *Set, m *manifest.FileMeta, i int) error {
@@ -88,7 +91,8 @@ func tableSet(t testing.TB, fsys vfs.FS, dir string) (*Set, *cache.Cache) {
 		t.Fatal(err)
 	}
 	c := cache.New(256 << 10)
-	return New(Options{FS: fsys, Dir: dir, Cache: c, Comparer: base.Bytewise, OnError: func(err error) { t.Error(err) }}), c
+	return New(Options{FS: fsys, Dir: dir, Cache: c, Comparer: base.Bytewise,
+		OnError: func(err error) { t.Error(err) }}), c
 }
 
 func closeSet(t testing.TB, s *Set, c *cache.Cache) {
@@ -138,7 +142,8 @@ func TestReaderLifecycle(t *testing.T) {
 	if st := s.Stats(); st.Readers != 0 || st.Descriptors != 0 {
 		t.Errorf("%+v", st)
 	}
-	if _, err := s.Reader(m); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, base.ErrCorruption) {
+	if _, err := s.Reader(m); !errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, base.ErrCorruption) {
 		t.Errorf("a deleted table: %v", err)
 	}
 	last := writeTable(t, s, 8)
@@ -216,7 +221,9 @@ func TestDamage(t *testing.T) {
 		change func(b []byte) []byte
 		want   []string
 	}{
-		{"shorter", func(b []byte) []byte { return b[:len(b)-1] }, []string{"table file", "bytes, the manifest says"}},
+		{"shorter", func(b []byte) []byte {
+			return b[:len(b)-1]
+		}, []string{"table file", "bytes, the manifest says"}},
 		{"empty", func(b []byte) []byte { return nil }, []string{"has 0 bytes"}},
 		{"rocksdb", magic(0x88e241b785f4cff7), []string{"table footer", "RocksDB"}},
 		{"pebble", func(b []byte) []byte {
@@ -256,7 +263,9 @@ func TestDamage(t *testing.T) {
 			}
 			// Bytes behind what the manifest counts are not the table's.
 			extra := writeTable(t, s, 10)
-			overwrite(t, mem, "000010.ldb", func(b []byte) []byte { return append(b, make([]byte, 100)...) })
+			overwrite(t, mem, "000010.ldb", func(b []byte) []byte {
+				return append(b, make([]byte, 100)...)
+			})
 			if err := get(s, extra, 3); err != nil {
 				t.Errorf("a longer file: %v", err)
 			}
@@ -266,7 +275,8 @@ func TestDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	s, ca := tableSet(t, mem, "/db")
 	for _, size := range []uint64{0, 7, 1 << 63, 1<<64 - 1} {
-		if _, err := s.Reader(&manifest.FileMeta{Num: 1, Size: size}); !errors.Is(err, base.ErrCorruption) {
+		if _, err := s.Reader(&manifest.FileMeta{Num: 1, Size: size}); !errors.Is(err,
+			base.ErrCorruption) {
 			t.Errorf("size %d: %v", size, err)
 		}
 	}
@@ -369,7 +379,8 @@ func TestFewDescriptors(t *testing.T) {
 		t.Skip("no such limit")
 	}
 	if os.Getenv(lowLimitEnv) == "" {
-		cmd := exec.Command("sh", "-c", `ulimit -n 64 && exec "$0" -test.run '^TestFewDescriptors$' -test.v`, os.Args[0])
+		cmd := exec.Command("sh", "-c",
+			`ulimit -n 64 && exec "$0" -test.run '^TestFewDescriptors$' -test.v`, os.Args[0])
 		cmd.Env = append(os.Environ(), lowLimitEnv+"=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "PASS: TestFewDescriptors") {
@@ -460,7 +471,8 @@ func TestFinalDamageIsRemembered(t *testing.T) {
 		}
 		var foot [ldb.FooterLen]byte
 		p := block.AppendHandle(foot[:0], block.Handle{Offset: 0, Size: 8})
-		block.AppendHandle(p, block.Handle{Offset: uint64(len(empty)), Size: uint64(len(index) - block.TrailerLen)})
+		block.AppendHandle(p, block.Handle{Offset: uint64(len(empty)),
+			Size: uint64(len(index) - block.TrailerLen)})
 		binary.LittleEndian.PutUint64(foot[ldb.FooterLen-8:], ldb.Magic)
 		b := slices.Concat(empty, index, foot[:])
 		w, err := mem.Create("/db/000001.ldb")

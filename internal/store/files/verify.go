@@ -52,7 +52,8 @@ func (f *file) verify(m *manifest.FileMeta, step func(bytes int) error) (damage,
 		}
 	}
 	corrupt := func(format string, args ...any) error {
-		return base.LocateCorruption(base.Corruptf("table file", format, args...), m.Name(), 0, f.size)
+		return base.LocateCorruption(base.Corruptf("table file", format, args...), m.Name(), 0,
+			f.size)
 	}
 	size, err := f.onDisk()
 	switch {
@@ -98,7 +99,8 @@ func (v *verifier) entries(r sstable.Reader) error {
 		return err
 	}
 	v.rangeDels = uint64(r.RangeDels().Count())
-	if start, limit := r.RangeDels().Ends(); start != nil && (v.cmp.Cmp(start, v.m.Smallest.User) < 0 || v.cmp.Cmp(limit, v.m.Largest.User) > 0) {
+	if start, limit := r.RangeDels().Ends(); start != nil &&
+		(v.cmp.Cmp(start, v.m.Smallest.User) < 0 || v.cmp.Cmp(limit, v.m.Largest.User) > 0) {
 		return v.corrupt("it has range tombstones outside of the keys that the manifest says")
 	}
 	for _, c := range []struct {
@@ -117,7 +119,8 @@ func (v *verifier) entries(r sstable.Reader) error {
 			return v.corrupt("it has %d %s: %d", c.have, c.what, c.say)
 		}
 	}
-	if v.any && v.cmp.CompareInternal(v.last, v.trailer, v.m.Largest.User, v.m.Largest.Trailer) > 0 {
+	if v.any && v.cmp.CompareInternal(v.last, v.trailer, v.m.Largest.User, v.m.Largest.Trailer) >
+		0 {
 		return v.corrupt("its last entry is behind the largest one that the manifest says")
 	}
 	return nil
@@ -145,5 +148,6 @@ func (v *verifier) chunk(e *base.Chunk) error {
 }
 
 func (v *verifier) corrupt(format string, args ...any) error {
-	return base.LocateCorruption(base.Corruptf("table", format, args...), v.m.Name(), 0, int64(v.m.Size))
+	return base.LocateCorruption(base.Corruptf("table", format, args...), v.m.Name(), 0,
+		int64(v.m.Size))
 }

@@ -18,7 +18,10 @@ func TestVerifyComparesWithTheManifest(t *testing.T) {
 	s, c := tableSet(t, vfs.NewMem(), "/db")
 	m := writeTable(t, s, 7)
 	read := 0
-	if err := s.Verify(m, func(n int) error { read += n; return nil }); err != nil || read != int(m.Size) {
+	if err := s.Verify(m, func(n int) error {
+		read += n
+		return nil
+	}); err != nil || read != int(m.Size) {
 		t.Errorf("%d bytes read of %d, %v", read, m.Size, err)
 	}
 	if st := s.Stats(); st.Readers != 0 || st.Descriptors != 0 {
@@ -34,13 +37,17 @@ func TestVerifyComparesWithTheManifest(t *testing.T) {
 		b    [2]base.InternalKey
 	}{
 		{"", manifest.Facts{Entries: tableEntries}, [2]base.InternalKey{first, last}},
-		{"entries, the manifest: 299", manifest.Facts{Entries: tableEntries - 1}, [2]base.InternalKey{first, last}},
-		{"deletions, the manifest: 1", manifest.Facts{Entries: tableEntries, Deletes: 1}, [2]base.InternalKey{first, last}},
-		{"the manifest says 00000001", manifest.Facts{Checksum: 1, HasChecksum: true}, [2]base.InternalKey{first, last}},
+		{"entries, the manifest: 299", manifest.Facts{Entries: tableEntries - 1},
+			[2]base.InternalKey{first, last}},
+		{"deletions, the manifest: 1", manifest.Facts{Entries: tableEntries, Deletes: 1},
+			[2]base.InternalKey{first, last}},
+		{"the manifest says 00000001", manifest.Facts{Checksum: 1, HasChecksum: true},
+			[2]base.InternalKey{first, last}},
 		{"before the smallest", manifest.Facts{}, [2]base.InternalKey{last, last}},
 		{"behind the largest", manifest.Facts{}, [2]base.InternalKey{first, first}},
 	} {
-		other := &manifest.FileMeta{Num: 7, Size: m.Size, Smallest: lie.b[0], Largest: lie.b[1], Facts: lie.f}
+		other := &manifest.FileMeta{Num: 7, Size: m.Size, Smallest: lie.b[0], Largest: lie.b[1],
+			Facts: lie.f}
 		err := s.Verify(other, nothing)
 		if lie.want == "" {
 			if err != nil {
@@ -49,7 +56,8 @@ func TestVerifyComparesWithTheManifest(t *testing.T) {
 			continue
 		}
 		var damage *base.Corruption
-		if !errors.As(err, &damage) || damage.File != m.Name() || !strings.Contains(damage.Reason, lie.want) {
+		if !errors.As(err, &damage) || damage.File != m.Name() ||
+			!strings.Contains(damage.Reason, lie.want) {
 			t.Errorf("%v; want %q", err, lie.want)
 		}
 	}
@@ -86,7 +94,8 @@ func TestVerifyReadsEveryByte(t *testing.T) {
 		}
 		_ = w.Close()
 		var damage *base.Corruption
-		if err := s.Verify(m, nothing); !errors.As(err, &damage) || int64(at) < damage.Offset || damage.File != m.Name() {
+		if err := s.Verify(m, nothing); !errors.As(err, &damage) || int64(at) < damage.Offset ||
+			damage.File != m.Name() {
 			t.Errorf("byte %d of %d: %v", at, m.Size, err)
 		}
 		content[at] ^= 1 << (at % 8)

@@ -17,17 +17,18 @@ import (
 //
 //  1. Within a log each chunk names the sum of the chunk before it, so that no record between two
 //     others can be missing.
-//  2. A log's first chunk names the log before it, and where that ended (Predecessor). All appends and
-//     rotations are the commit leader's, one at a time, so that End is final. Nothing is missing between
-//     two logs exactly if the older one was read to End.
+//  2. A log's first chunk names the log before it, and where that ended (Predecessor). All appends
+//     and rotations are the commit leader's, one at a time, so that End is final. Nothing is
+//     missing between two logs exactly if the older one was read to End.
 //  3. The first log that the MANIFEST needs has no older one to compare: entries of older logs are
 //     in tables.
-//  4. A log that names none before it was begun by an opening, whose MANIFEST needs no older log. Where an
-//     older one is needed, that MANIFEST never was in force: the log holds copies of older entries only
-//     (isCopy).
+//  4. A log that names none before it was begun by an opening, whose MANIFEST needs no older log.
+//     Where an older one is needed, that MANIFEST never was in force: the log holds copies of older
+//     entries only (isCopy).
 //
 // Sequence numbers cannot tell. An ingest takes some that are in no log, and the last number of the
-// MANIFEST grows with the flushes of all keyspaces, past a gap in the log of one. They have to ascend.
+// MANIFEST grows with the flushes of all keyspaces, past a gap in the log of one. They have to
+// ascend.
 //
 // Set.Sync syncs the older logs first. So if any of a log is durable, all logs before it are
 // durable to their ends.
@@ -44,13 +45,15 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 	for first := true; ; first = false {
 		batch, err := reader.Next()
 		if first {
-			if begun, err := r.checkBefore(reader, num, name, f); err != nil || begun && r.passOver(reader, num, name, f.Size()) {
+			if begun, err := r.checkBefore(reader, num, name, f); err != nil || begun &&
+				r.passOver(reader, num, name, f.Size()) {
 				return err
 			}
 		}
 		if former := reader.Former(); former >= max(r.chain.first, 1) {
 			// Only a log that is not needed becomes another one.
-			return &base.Corruption{File: name, Length: f.Size(), Kind: "log record", Reason: fmt.Sprintf("the file is log %06d, which is needed", former)}
+			return &base.Corruption{File: name, Length: f.Size(), Kind: "log record",
+				Reason: fmt.Sprintf("the file is log %06d, which is needed", former)}
 		}
 		r.chain.ends[num] = reader.End()
 		r.readTo(num, reader.End())
@@ -77,8 +80,8 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 	}
 }
 
-// passOver reports whether a log that was begun is not replayed, after checkBefore. Behind a gap it is
-// dropped: nothing in it was synced.
+// passOver reports whether a log that was begun is not replayed, after checkBefore. Behind a gap it
+// is dropped: nothing in it was synced.
 func (r *Replay) passOver(reader *record.ChainReader, num uint64, name string, size int64) bool {
 	begin, _ := reader.Begin()
 	gap := r.chain.gap
@@ -88,8 +91,9 @@ func (r *Replay) passOver(reader *record.ChainReader, num uint64, name string, s
 	case gap == nil:
 		return false
 	}
-	r.drop(name, 0, size, fmt.Errorf("a log before it lost its end: %s ends at %d, this log was begun behind more",
-		r.Format.FileName(base.FileLog, gap.Num), gap.End), false)
+	r.drop(name, 0, size,
+		fmt.Errorf("a log before it lost its end: %s ends at %d, this log was begun behind more",
+			r.Format.FileName(base.FileLog, gap.Num), gap.End), false)
 	return true
 }
 
@@ -108,9 +112,11 @@ func (r *Replay) missingFrom(at record.LogEnd) {
 	}
 }
 
-// checkBefore compares the end of the log before with the one in the first chunk of this log. It fails if
-// missing records are known to be durable. begun reports whether the log has a first chunk.
-func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string, f vfs.ReadFile) (begun bool, err error) {
+// checkBefore compares the end of the log before with the one in the first chunk of this log. It
+// fails if missing records are known to be durable. begun reports whether the log has a first
+// chunk.
+func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string,
+	f vfs.ReadFile) (begun bool, err error) {
 	begin, begun := reader.Begin()
 	if !begun {
 		return false, nil
@@ -126,7 +132,8 @@ func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string
 	switch {
 	case gap == nil:
 		return true, nil
-	case gap.Num == before.Num && before.Durable > gap.End, gap.Num < before.Num && before.Durable > 0:
+	case gap.Num == before.Num && before.Durable > gap.End, gap.Num < before.Num &&
+		before.Durable > 0:
 		return true, r.lostDurable(num)
 	}
 	return true, r.checkUnsynced(num, name, f)
@@ -155,7 +162,8 @@ func (r *Replay) lostDurable(num uint64) error {
 	if _, read := r.chain.ends[gap.Num]; !read {
 		what = "is missing"
 	}
-	c := base.Corruptf("log record", "the log %s, but log %06d was begun behind more, which had been synced", what, num)
+	c := base.Corruptf("log record", "the log %s, but log %06d was begun behind more, which had "+
+		"been synced", what, num)
 	c.File, c.Offset = r.Format.FileName(base.FileLog, gap.Num), gap.End
 	return c
 }
@@ -168,7 +176,8 @@ func (r *Replay) dropChained(num uint64, name, why string) error {
 	}
 	defer f.Close()
 	reader := r.chainReader(num, name, f)
-	if _, err := reader.Next(); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, base.ErrCorruption) {
+	if _, err := reader.Next(); err != nil && !errors.Is(err, io.EOF) &&
+		!errors.Is(err, base.ErrCorruption) {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
 	if _, err := r.checkBefore(reader, num, name, f); err != nil {

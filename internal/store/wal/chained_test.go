@@ -48,13 +48,20 @@ const markerLen = 19 + batchrepr.HeaderLen
 // earlier versions did when they carried batches into a new log.
 func writeLogs(t testing.TB, steps string) *written {
 	t.Helper()
-	o := &written{mem: vfs.NewMem(), files: map[uint64][]byte{}, placed: map[base.SeqNum]record.LogEnd{}}
+	o := &written{mem: vfs.NewMem(), files: map[uint64][]byte{},
+		placed: map[base.SeqNum]record.LogEnd{}}
 	synced := base.SeqNum(0) // by a Sync of the current log
 	must(t, o.mem.MkdirAll("db"))
 	next := uint64(3)
 	s := New(Options{
-		FS: o.mem, Dir: "db", Format: base.Native, NewFileNum: func() uint64 { next++; return next },
-		Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+		FS: o.mem, Dir: "db", Format: base.Native, NewFileNum: func() uint64 {
+			next++
+			return next
+		},
+		Fail: func(err error) error {
+			t.Error(err)
+			return err
+		}, Panicked: func(r any) error { t.Error(r); return nil },
 	})
 	for _, step := range "r" + steps {
 		switch step {
@@ -108,59 +115,68 @@ func (o *written) put(t testing.TB, num uint64, b []byte) {
 	must(t, errors.Join(err, f.Close()))
 }
 
-// replay reads the logs, and wants the entries in order from the first on. The MANIFEST knows the last
-// sequence number, as after the flush of another keyspace.
+// replay reads the logs, and wants the entries in order from the first on. The MANIFEST knows the
+// last sequence number, as after the flush of another keyspace.
 func (o *written) replay(t testing.TB, synced record.LogEnd) (*Replay, error) {
 	t.Helper()
 	next := base.SeqNum(1)
 	o.read = 0
-	r := &Replay{FS: o.mem, Dir: "db", Format: base.Native, Synced: synced, Last: o.last, Apply: func(_ uint64, b []byte) error {
-		for o.placed[next].Num == 0 && next < o.last {
+	r := &Replay{FS: o.mem, Dir: "db", Format: base.Native, Synced: synced, Last: o.last,
+		Apply: func(_ uint64, b []byte) error {
+			for o.placed[next].Num == 0 && next < o.last {
+				next++
+			}
+			if !bytes.Equal(b, batch(next, 1)) {
+				t.Fatalf("instead of entry %d: %x", next, b)
+			}
+			o.read = next
 			next++
-		}
-		if !bytes.Equal(b, batch(next, 1)) {
-			t.Fatalf("instead of entry %d: %x", next, b)
-		}
-		o.read = next
-		next++
-		return nil
-	}}
-	nums, err := r.Needed(func(name string) (base.FileType, uint64) { return base.Native.ParseFileName(name) }, o.nums[0], 0)
+			return nil
+		}}
+	nums, err := r.Needed(func(name string) (base.FileType, uint64) {
+		return base.Native.ParseFileName(name)
+	}, o.nums[0], 0)
 	must(t, err)
 	return r, r.Run(nums, o.nums[0])
 }
 
-// TestChainedLogs changes and cuts all logs of several at every byte: Run fails, naming a log, exactly if
-// something is missing that a later chunk says was synced. If anything else is missing,
+// TestChainedLogs changes and cuts all logs of several at every byte: Run fails, naming a log,
+// exactly if something is missing that a later chunk says was synced. If anything else is missing,
 // the report says so. Sequence numbers that are in no log are no damage.
 func TestChainedLogs(t *testing.T) {
 	for _, steps := range []string{
-		"wwswwww", "wwwwrwwww", "wwsrwww", "wwswrwwswww", "wwwrwwrwsww", "wswrwrwwrwww", "wwwrwwwrwwwswrww", "rrwwsrwww", "wwwrsw",
-		"wwhwww", "whrwww", "hwHwswhhw", "wwHrwww", "wHwrHwswHrww", "wwHrwsw",
+		"wwswwww", "wwwwrwwww", "wwsrwww", "wwswrwwswww", "wwwrwwrwsww", "wswrwrwwrwww",
+		"wwwrwwwrwwwswrww", "rrwwsrwww", "wwwrsw", "wwhwww", "whrwww", "hwHwswhhw", "wwHrwww",
+		"wHwrHwswHrww", "wwHrwsw",
 	} {
 		o := writeLogs(t, steps)
 		r, err := o.replay(t, record.LogEnd{})
 		if err != nil || o.read != o.last || len(r.Report.Dropped) != 0 {
-			t.Fatalf("%s: undamaged: %d of %d, %v, %v", steps, o.read, o.last, err, r.Report.Dropped)
+			t.Fatalf("%s: undamaged: %d of %d, %v, %v", steps, o.read, o.last, err,
+				r.Report.Dropped)
 		}
 		for _, num := range o.nums {
 			whole := o.files[num]
 			for at := range whole {
 				flipped := bytes.Clone(whole)
 				flipped[at] ^= 1 << (at % 8)
-				for how, b := range [][]byte{flipped, whole[:at:at], append(whole[:at:at], make([]byte, 100)...)} {
+				for how, b := range [][]byte{flipped, whole[:at:at],
+					append(whole[:at:at], make([]byte, 100)...)} {
 					o.put(t, num, b)
 					r, err := o.replay(t, record.LogEnd{})
 					differs := at
-					for changed(how) == zeros && differs < min(len(whole)-1, at+100) && whole[differs] == 0 {
+					for changed(how) == zeros && differs < min(len(whole)-1, at+100) &&
+						whole[differs] == 0 {
 						differs++
 					}
-					o.judge(t, fmt.Sprintf("%s: log %d at %d, %d", steps, num, at, how), record.LogEnd{Num: num, End: int64(differs)}, changed(how), r, err)
+					o.judge(t, fmt.Sprintf("%s: log %d at %d, %d", steps, num, at, how),
+						record.LogEnd{Num: num, End: int64(differs)}, changed(how), r, err)
 				}
 			}
 			o.put(t, num, nil)
 			r, err := o.replay(t, record.LogEnd{})
-			o.judge(t, fmt.Sprintf("%s: log %d is missing", steps, num), record.LogEnd{Num: num, End: 0}, cut, r, err)
+			o.judge(t, fmt.Sprintf("%s: log %d is missing", steps, num),
+				record.LogEnd{Num: num, End: 0}, cut, r, err)
 			if num == o.nums[0] && err == nil && len(r.Report.Dropped) == 0 {
 				t.Fatalf("%s: the first log is missing, and nothing said", steps)
 			}
@@ -181,21 +197,25 @@ func (o *written) vouched(at record.LogEnd, how changed) (last base.SeqNum) {
 }
 
 // judge looks at what a replay said after the bytes of a log at a place were changed.
-func (o *written) judge(t *testing.T, what string, at record.LogEnd, how changed, r *Replay, err error) {
+func (o *written) judge(t *testing.T, what string, at record.LogEnd, how changed, r *Replay,
+	err error) {
 	t.Helper()
 	vouched := o.vouched(at, how)
 	isLast := at.Num == o.nums[len(o.nums)-1]
 	var c *base.Corruption
 	switch {
 	case err != nil:
-		if !errors.As(err, &c) || c.File == "" || c.File == base.Native.FileName(base.FileLog, at.Num) && c.Offset > at.End {
+		if !errors.As(err, &c) || c.File == "" ||
+			c.File == base.Native.FileName(base.FileLog, at.Num) && c.Offset > at.End {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if vouched == 0 || o.whole(at) >= vouched && at.End > 100 {
-			t.Fatalf("%s: entries up to %d are there, up to %d were durable: %v", what, o.whole(at), vouched, err)
+			t.Fatalf("%s: entries up to %d are there, up to %d were durable: %v", what, o.whole(at),
+				vouched, err)
 		}
 	case o.read < vouched:
-		t.Fatalf("%s: only %d of %d that were durable, and Run does not fail; %v", what, o.read, vouched, r.Report.Dropped)
+		t.Fatalf("%s: only %d of %d that were durable, and Run does not fail; %v", what, o.read,
+			vouched, r.Report.Dropped)
 	case o.read < o.last && len(r.Report.Dropped) == 0 && (how == flip || !isLast):
 		t.Fatalf("%s: only %d of %d, and nothing was dropped", what, o.read, o.last)
 	}
@@ -211,8 +231,8 @@ func (o *written) whole(at record.LogEnd) (last base.SeqNum) {
 	return last
 }
 
-// TestManifestVouchesForLogs has the manifest know what was synced: nothing of that can be cut off, the
-// last log included.
+// TestManifestVouchesForLogs has the manifest know what was synced: nothing of that can be cut off,
+// the last log included.
 func TestManifestVouchesForLogs(t *testing.T) {
 	o := writeLogs(t, "wwrwws")
 	num := o.nums[1]
@@ -247,7 +267,10 @@ func TestInterruptedRecovery(t *testing.T) {
 		next := uint64(3)
 		o := Options{
 			FS: mem, Dir: "db", Format: format, NewFileNum: func() uint64 { next++; return next },
-			Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+			Fail: func(err error) error {
+				t.Error(err)
+				return err
+			}, Panicked: func(r any) error { t.Error(r); return nil },
 		}
 		s := New(o)
 		batches := [][]byte{batch(1, 2), batch(3, 1), batch(4, 3)}
@@ -265,12 +288,16 @@ func TestInterruptedRecovery(t *testing.T) {
 		}
 		must(t, copied.Close(false))
 		entries := uint32(0)
-		r := &Replay{FS: mem, Dir: "db", Format: format, Apply: func(_ uint64, b []byte) error { entries += batchrepr.Count(b); return nil }}
+		r := &Replay{FS: mem, Dir: "db", Format: format, Apply: func(_ uint64, b []byte) error {
+			entries += batchrepr.Count(b)
+			return nil
+		}}
 		nums, err := r.Needed(format.ParseFileName, 4, 0)
 		must(t, err)
 		must(t, r.Run(nums, 4))
 		if len(nums) != 3 || entries != 6 || len(r.Report.Dropped) > 0 || r.Last != 6 {
-			t.Errorf("%v: logs %v, %d entries, up to %d, %v", format, nums, entries, r.Last, r.Report.Dropped)
+			t.Errorf("%v: logs %v, %d entries, up to %d, %v", format, nums, entries, r.Last,
+				r.Report.Dropped)
 		}
 		must(t, (&Replay{FS: mem, Dir: "db", Format: format, Apply: r.Apply}).Run(nums[2:], 6))
 		if entries != 12 {

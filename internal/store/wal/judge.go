@@ -18,14 +18,15 @@ type Needs struct {
 	Keyspaces          func(base.KeyspaceID) bool // that batches may name; nil: none
 }
 
-// Judge reads the logs that a MANIFEST needs as Open does, without the entries. It fails where Open fails, and returns
-// the report and the end of the replay.
+// Judge reads the logs that a MANIFEST needs as Open does, without the entries. It fails where Open
+// fails, and returns the report and the end of the replay.
 //
-// Beside a writer Judge may fail although nothing is damaged; package follow says how it finds that out.
+// Beside a writer Judge may fail although nothing is damaged; package follow says how it finds that
+// out.
 func Judge(o TailOptions, n Needs) (Report, Place, error) {
 	r := Replay{
-		FS: o.FS, Dir: o.Dir, Format: o.Format, Last: n.LastSeq, Synced: n.Synced, Keyspaces: n.Keyspaces,
-		Apply: func(uint64, []byte) error { return nil },
+		FS: o.FS, Dir: o.Dir, Format: o.Format, Last: n.LastSeq, Synced: n.Synced,
+		Keyspaces: n.Keyspaces, Apply: func(uint64, []byte) error { return nil },
 	}
 	nums, err := r.Needed(n.Knows, n.LogNum, n.PrevLogNum)
 	if err == nil {
@@ -34,9 +35,9 @@ func Judge(o TailOptions, n Needs) (Report, Place, error) {
 	return r.Report, r.End, err
 }
 
-// JudgeLog reads one log as Open does, of which synced bytes are known to be durable, and returns what is damaged in
-// it. It may run beside the writer of the log: what it read before it was written is not damaged when it is read
-// again.
+// JudgeLog reads one log as Open does, of which synced bytes are known to be durable, and returns
+// what is damaged in it. It may run beside the writer of the log: what it read before it was
+// written is not damaged when it is read again.
 func JudgeLog(o TailOptions, num uint64, synced int64) error {
 	var damage *base.Corruption
 	for {
@@ -49,8 +50,10 @@ func JudgeLog(o TailOptions, num uint64, synced int64) error {
 			r.Keyspaces = nil
 		}
 		err := r.Run([]uint64{num}, num)
-		if d := r.Report.Dropped; err == nil && o.Format != base.Native && len(d) > 0 && r.Report.TornBytes == 0 {
-			err = base.LocateCorruption(base.Corruptf("log record", "%s", d[0].Reason), d[0].File, d[0].Offset, d[0].Bytes)
+		if d := r.Report.Dropped; err == nil && o.Format != base.Native && len(d) > 0 &&
+			r.Report.TornBytes == 0 {
+			err = base.LocateCorruption(base.Corruptf("log record", "%s", d[0].Reason), d[0].File,
+				d[0].Offset, d[0].Bytes)
 		}
 		var c *base.Corruption
 		switch {

@@ -51,7 +51,8 @@ type Replay struct {
 	// Kept has all batches, if they take no more than Keep bytes; Run adds to it.
 	Keep int
 	Kept [][]byte
-	// End is where the last log with a record or a first chunk ends, without the part that was dropped.
+	// End is where the last log with a record or a first chunk ends, without the part that was
+	// dropped.
 	End Place
 
 	replayed base.SeqNum // the last of the logs so far; valid if known
@@ -63,7 +64,8 @@ type Replay struct {
 
 // Needed returns the numbers, ascending, of the logs that a manifest with these log
 // numbers needs. Only regular files count, and only names that knows takes for a log's.
-func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum, prevLogNum uint64) ([]uint64, error) {
+func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
+	prevLogNum uint64) ([]uint64, error) {
 	names, err := r.FS.List(r.Dir)
 	if err != nil {
 		return nil, err
@@ -99,7 +101,8 @@ func (r *Replay) Run(nums []uint64, first uint64) error {
 	}
 	if first != 0 && !slices.Contains(nums, first) {
 		r.missingFrom(record.LogEnd{Num: first})
-		r.Report.Dropped = append(r.Report.Dropped, Dropped{File: r.Format.FileName(base.FileLog, first), Reason: "the log is missing"})
+		r.Report.Dropped = append(r.Report.Dropped,
+			Dropped{File: r.Format.FileName(base.FileLog, first), Reason: "the log is missing"})
 		r.torn = true
 	}
 	for _, num := range nums {
@@ -188,14 +191,17 @@ func (r *Replay) readTo(num uint64, end int64) {
 func (r *Replay) valid(batch []byte) error {
 	err := batchrepr.Validate(batch, r.Keyspaces)
 	if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
-		err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
+		err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch),
+			r.replayed)
 	}
 	return err
 }
 
 // dropBehindHole drops a whole log, which begins with batch.
 func (r *Replay) dropBehindHole(name string, size int64, batch []byte) {
-	r.drop(name, 0, size, fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
+	r.drop(name, 0, size,
+		fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this "+
+			"log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
 }
 
 // damageAt is where in its file the damage begins.
@@ -250,7 +256,8 @@ func (r *Replay) behindHole(first []byte) bool {
 // dropped for good; otherwise the file is set aside, and the logs after it too.
 func (r *Replay) drop(name string, offset, size int64, why error, torn bool) {
 	n := size - offset
-	r.Report.Dropped = append(r.Report.Dropped, Dropped{File: name, Offset: offset, Bytes: n, Reason: why.Error()})
+	r.Report.Dropped = append(r.Report.Dropped, Dropped{File: name, Offset: offset, Bytes: n,
+		Reason: why.Error()})
 	if torn {
 		r.Report.TornBytes += n
 		r.torn = true
@@ -278,7 +285,8 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	if n == 0 {
 		if isMarker(batch) {
 			r.replayed, r.known = max(r.replayed, batchrepr.Seq(batch)-1), true
-			r.Last = max(r.Last, r.replayed) // what was taken outside of the logs is not given out again
+			// what was taken outside of the logs is not given out again
+			r.Last = max(r.Last, r.replayed)
 		}
 		return nil
 	}

@@ -25,7 +25,8 @@ func must(t testing.TB, err error) {
 func batch(seq base.SeqNum, n int) []byte {
 	b := batchrepr.Init(nil)
 	for i := range n {
-		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", int(seq)+i), make([]byte, 50))
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet,
+			fmt.Appendf(nil, "key%06d", int(seq)+i), make([]byte, 50))
 	}
 	batchrepr.SetSeq(b, seq)
 	return b
@@ -145,7 +146,8 @@ func replay(t testing.TB, mem *vfs.Mem, nums []uint64, last base.SeqNum) string 
 			t.Errorf("a gap: %v", seen)
 		}
 	}
-	if r.Report.Logs > len(nums) || r.Report.Entries != uint64(len(seen)) || r.Report.Records < r.Report.Entries {
+	if r.Report.Logs > len(nums) || r.Report.Entries != uint64(len(seen)) ||
+		r.Report.Records < r.Report.Entries {
 		t.Errorf("%d logs, %d entries: %+v", len(nums), len(seen), r.Report)
 	}
 	b.WriteString("\n")

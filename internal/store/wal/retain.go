@@ -16,8 +16,8 @@ type Retention struct {
 	For   time.Duration // since the last write of a log; 0: no limit if Bytes is set
 }
 
-// Retains reports whether obsolete logs are kept. Then a full log is synced, and its tables are live only afterwards: what is
-// in tables is in the logs after a power cut, too.
+// Retains reports whether obsolete logs are kept. Then a full log is synced, and its tables are
+// live only afterwards: what is in tables is in the logs after a power cut, too.
 func (s *Set) Retains() bool { return s.opts.Retention != Retention{} }
 
 // keptLog is an obsolete log in the directory.
@@ -28,8 +28,9 @@ type keptLog struct {
 	log   *fullLog  // nil: of an earlier opening
 }
 
-// KeepObsolete takes over the obsolete logs of earlier openings among names, as far as Retention keeps
-// them, and returns the other names: these files may be deleted. It is called once, after the first Rotate.
+// KeepObsolete takes over the obsolete logs of earlier openings among names, as far as Retention
+// keeps them, and returns the other names: these files may be deleted. It is called once, after the
+// first Rotate.
 func (s *Set) KeepObsolete(names []string) (rest []string) {
 	var logs []keptLog
 	for _, name := range names {
@@ -66,9 +67,9 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 	return rest
 }
 
-// expireLocked takes the logs off the list that neither Retention nor a Hold keeps, and returns the numbers of those whose files
-// may be deleted; one of them may be kept, to become the next log. first is the oldest one that stays. It sets the
-// timer for the next one to go.
+// expireLocked takes the logs off the list that neither Retention nor a Hold keeps, and returns the
+// numbers of those whose files may be deleted; one of them may be kept, to become the next log.
+// first is the oldest one that stays. It sets the timer for the next one to go.
 //
 // REQUIRES: fullMu held.
 func (s *Set) expireLocked() (nums []uint64, first uint64) {
@@ -78,7 +79,8 @@ func (s *Set) expireLocked() (nums []uint64, first uint64) {
 	}
 	for ; n < len(s.retained); n++ {
 		l := &s.retained[n]
-		if s.holds > 0 || s.Retains() && (r.Bytes == 0 || sum <= r.Bytes) && (r.For == 0 || time.Since(l.ended) <= r.For) {
+		if s.holds > 0 || s.Retains() && (r.Bytes == 0 || sum <= r.Bytes) &&
+			(r.For == 0 || time.Since(l.ended) <= r.For) {
 			break
 		}
 		sum -= l.bytes
@@ -113,7 +115,8 @@ func (s *Set) oldestLocked() uint64 {
 }
 
 // Oldest is the number of the oldest log that is needed or kept; older files are being deleted or
-// become other logs. Without a log, as in a database that is open for reading, it is 0. Any goroutine.
+// become other logs. Without a log, as in a database that is open for reading, it is 0. Any
+// goroutine.
 func (s *Set) Oldest() uint64 {
 	s.fullMu.Lock()
 	defer s.fullMu.Unlock()

@@ -28,15 +28,24 @@ func newReuser(t testing.TB, fail func(op vfs.Op) vfs.Outcome) *reuser {
 	must(t, r.mem.MkdirAll("db"))
 	next := uint64(3)
 	r.Set = New(Options{
-		FS: vfs.NewFault(r.mem, r.trace.Hook(fail)), Dir: "db", Format: base.Native, Preallocate: 1 << 10, NewFileNum: func() uint64 { next++; return next },
-		Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+		FS: vfs.NewFault(r.mem, r.trace.Hook(fail)), Dir: "db", Format: base.Native,
+		Preallocate: 1 << 10, NewFileNum: func() uint64 {
+			next++
+			return next
+		}, Fail: func(err error) error {
+			t.Error(err)
+			return err
+		}, Panicked: func(r any) error { t.Error(r); return nil },
 		Rename: func(_ string, rename func() error) error {
 			if r.pinned {
 				return base.ErrBusy
 			}
 			return rename()
 		},
-		Delete: func(name string) { r.deleted = append(r.deleted, name); _ = r.mem.Remove("db/" + name) },
+		Delete: func(name string) {
+			r.deleted = append(r.deleted, name)
+			_ = r.mem.Remove("db/" + name)
+		},
 	})
 	return r
 }
@@ -67,13 +76,14 @@ func (r *reuser) reused() (n int) {
 func (r *reuser) holds(t testing.TB, num uint64, first base.SeqNum) {
 	t.Helper()
 	next := first
-	p := &Replay{FS: r.mem.CrashClone(vfs.KeepAll()), Dir: "db", Format: base.Native, Last: first - 1, Apply: func(_ uint64, b []byte) error {
-		if string(b) != string(batch(next, 1)) {
-			t.Fatalf("instead of entry %d: %x", next, b)
-		}
-		next++
-		return nil
-	}}
+	p := &Replay{FS: r.mem.CrashClone(vfs.KeepAll()), Dir: "db", Format: base.Native,
+		Last: first - 1, Apply: func(_ uint64, b []byte) error {
+			if string(b) != string(batch(next, 1)) {
+				t.Fatalf("instead of entry %d: %x", next, b)
+			}
+			next++
+			return nil
+		}}
 	nums, err := p.Needed(base.Native.ParseFileName, num, 0)
 	must(t, err)
 	must(t, p.Run(nums, num))
@@ -139,7 +149,8 @@ func TestTrim(t *testing.T) {
 	}
 	r.Trim()
 	r.holds(t, num, began)
-	if names, err := r.mem.List("db"); err != nil || len(names) != 2 || r.spare.former != 0 || r.reusable != 0 {
+	if names, err := r.mem.List("db"); err != nil || len(names) != 2 || r.spare.former != 0 ||
+		r.reusable != 0 {
 		t.Errorf("after Trim: %v, %v, a spare log of %d bytes", names, err, r.spare.former)
 	}
 	n := r.reused()
@@ -156,9 +167,13 @@ func TestTrim(t *testing.T) {
 // one deleted, once.
 func TestReuseFails(t *testing.T) {
 	for name, how := range map[string]func(r *reuser) vfs.Outcome{
-		"the call fails":              func(*reuser) vfs.Outcome { return vfs.Outcome{Err: errors.New("boom")} },
-		"the call fails after effect": func(*reuser) vfs.Outcome { return vfs.Outcome{Err: errors.New("boom"), Done: true} },
-		"the log is pinned":           func(r *reuser) vfs.Outcome { r.pinned = true; return vfs.Outcome{} },
+		"the call fails": func(*reuser) vfs.Outcome {
+			return vfs.Outcome{Err: errors.New("boom")}
+		},
+		"the call fails after effect": func(*reuser) vfs.Outcome {
+			return vfs.Outcome{Err: errors.New("boom"), Done: true}
+		},
+		"the log is pinned": func(r *reuser) vfs.Outcome { r.pinned = true; return vfs.Outcome{} },
 	} {
 		var r *reuser
 		r = newReuser(t, func(op vfs.Op) vfs.Outcome {
@@ -178,7 +193,8 @@ func TestReuseFails(t *testing.T) {
 		r.Prepare()
 		r.fill(t, 5)
 		r.holds(t, num, 6)
-		if want := base.Native.FileName(base.FileLog, old); !slices.Equal(r.deleted, []string{want}) {
+		if want := base.Native.FileName(base.FileLog, old); !slices.Equal(r.deleted,
+			[]string{want}) {
 			t.Errorf("%s: deleted %v", name, r.deleted)
 		}
 		must(t, r.Close(false))
@@ -212,8 +228,9 @@ func TestReuseNotDurable(t *testing.T) {
 	must(t, r.Close(false))
 }
 
-// TestSpareReportsFailedSync: the sync of a spare log's name fails in Trim, or in Prepare, which return nothing. The failure
-// is reported all the same, and the sync is not tried again; a shortage is not reported, and Rotate tries again.
+// TestSpareReportsFailedSync: the sync of a spare log's name fails in Trim, or in Prepare, which
+// return nothing. The failure is reported all the same, and the sync is not tried again; a shortage
+// is not reported, and Rotate tries again.
 func TestSpareReportsFailedSync(t *testing.T) {
 	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 		for _, by := range []string{"Trim", "Prepare"} {
@@ -229,8 +246,14 @@ func TestSpareReportsFailedSync(t *testing.T) {
 			var failed error
 			next := uint64(3)
 			s := New(Options{
-				FS: fsys, Dir: "db", Format: base.Native, NewFileNum: func() uint64 { next++; return next },
-				Fail: func(err error) error { failed = err; return err }, Panicked: func(r any) error { t.Error(r); return nil },
+				FS: fsys, Dir: "db", Format: base.Native, NewFileNum: func() uint64 {
+					next++
+					return next
+				},
+				Fail: func(err error) error {
+					failed = err
+					return err
+				}, Panicked: func(r any) error { t.Error(r); return nil },
 				Rename: func(_ string, rename func() error) error { return rename() },
 				Delete: func(name string) { must(t, mem.Remove("db/"+name)) },
 			})
@@ -247,7 +270,8 @@ func TestSpareReportsFailedSync(t *testing.T) {
 				s.Prepare()
 			}
 			failing = false
-			if shortage := base.IsShortage(cause); (failed == nil) != shortage || failed != nil && !errors.Is(failed, cause) {
+			if shortage := base.IsShortage(cause); (failed == nil) != shortage || failed != nil &&
+				!errors.Is(failed, cause) {
 				t.Errorf("%s, %v: reported: %v", by, cause, failed)
 			}
 			if base.IsShortage(cause) {

@@ -51,22 +51,21 @@ type Options struct {
 
 // Set is the logs of an open database.
 //
-// A new log's first record is a marker: an empty batch that carries the
-// sequence number with which the log begins. In LevelDB's framing recovery compares it with the end
-// of the log before, and so sees when a power cut took that log's tail; in the native one the log's first
-// chunk says where the log before ended. Writes
-// therefore go on at once after a rotation: the new log may reach the disk
-// before the old one, but recovery then does not replay it. Nothing in it was
-// acknowledged as synced, because Sync waits for the older logs first.
+// A new log's first record is a marker: an empty batch that carries the sequence number with which
+// the log begins. In LevelDB's framing recovery compares it with the end of the log before, and so
+// sees when a power cut took that log's tail; in the native one the log's first chunk says where
+// the log before ended. Writes therefore go on at once after a rotation: the new log may reach the
+// disk before the old one, but recovery then does not replay it. Nothing in it was acknowledged as
+// synced, because Sync waits for the older logs first.
 //
 // If a log was ever synced, rotation syncs it in the background: its writers
 // will probably sync again. Otherwise it stays unsynced, because its memtable
 // may reach a table first, and is closed then.
 //
-// In the native format an obsolete log becomes the next one: it is renamed, and written
-// from its beginning. Its entries are in tables by then, and the MANIFEST says so. So a
-// crash at any point leaves a log that is obsolete, under its old name, or one that was not begun, under its new
-// one, until the first chunk under the new name is written.
+// In the native format an obsolete log becomes the next one: it is renamed, and written from its
+// beginning. Its entries are in tables by then, and the MANIFEST says so. So a crash at any point
+// leaves a log that is obsolete, under its old name, or one that was not begun, under its new one,
+// until the first chunk under the new name is written.
 //
 // Rotate, Append, Sync and Close are for one goroutine at a time, the commit
 // leader.
@@ -250,7 +249,8 @@ func (s *Set) reuse(num uint64) *newLog {
 	var former int64
 	name := s.opts.Format.FileName(base.FileLog, old)
 	err := s.opts.Rename(name, func() (err error) {
-		l, former, err = vfs.ReuseLog(s.opts.FS, s.path(old), s.path(num), max(s.opts.Preallocate, 0))
+		l, former, err = vfs.ReuseLog(s.opts.FS, s.path(old), s.path(num),
+			max(s.opts.Preallocate, 0))
 		return err
 	})
 	if err != nil {
@@ -340,8 +340,8 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 }
 
 // RotateWith starts the first log with batches that have their sequence numbers already. There are
-// some. Those that follow each other without a gap become one record, which is one append. Durable says
-// that they are durable, for the MANIFEST: SyncFirst makes them so before it is in force.
+// some. Those that follow each other without a gap become one record, which is one append. Durable
+// says that they are durable, for the MANIFEST: SyncFirst makes them so before it is in force.
 func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
 	if num, err = s.Rotate(batchrepr.Seq(batches[0]) - 1); err != nil {
 		return 0, err
@@ -398,7 +398,8 @@ func (s *Set) begin(l *newLog) error {
 
 // retire puts the current log among the full ones.
 func (s *Set) retire() {
-	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), ended: time.Now(), done: make(chan struct{})}
+	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), ended: time.Now(),
+		done: make(chan struct{})}
 	s.fullMu.Lock()
 	s.full = append(s.full, old)
 	s.kept.Add(old.bytes)
@@ -456,7 +457,8 @@ func (s *Set) SyncBefore(num uint64) error {
 func (s *Set) BeginSync(num uint64) { s.syncFull(num, 0) }
 
 // SyncFull makes full log num durable and closes it. If ok, its file does not change any more,
-// until it is deleted or becomes another log; otherwise it is obsolete, or may not be durable. Any goroutine.
+// until it is deleted or becomes another log; otherwise it is obsolete, or may not be durable. Any
+// goroutine.
 func (s *Set) SyncFull(num uint64) (ok bool) {
 	s.syncFull(num+1, 0)
 	s.fullMu.Lock()
@@ -510,8 +512,8 @@ func (s *Set) takeUnsyncedLocked(num uint64) (logs []*fullLog) {
 	return logs
 }
 
-// TakeObsolete closes the full logs before oldest, whose entries are in tables now, as
-// the MANIFEST says, and returns the numbers of the obsolete logs that Retention does not keep, each once: the
+// TakeObsolete closes the full logs before oldest, whose entries are in tables now, as the MANIFEST
+// says, and returns the numbers of the obsolete logs that Retention does not keep, each once: the
 // files may be deleted. One of them may be kept, to become the next log. Any goroutine.
 func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 	s.closeBefore(oldest)
@@ -545,7 +547,8 @@ func (s *Set) closeBefore(num uint64) {
 // record, and the next Append may succeed; any other failure, that of the cut
 // too, makes the database read-only.
 //
-// Where the group does not begin with the number behind the record before, a marker comes first, see skipTo.
+// Where the group does not begin with the number behind the record before, a marker comes first,
+// see skipTo.
 func (s *Set) Append(group [][]byte) error {
 	first := batchrepr.Seq(group[0])
 	if first > s.next {
@@ -579,9 +582,10 @@ func (s *Set) Append(group [][]byte) error {
 	return nil
 }
 
-// skipTo writes a marker that says that the next batch has sequence number next: the numbers before it are in
-// no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail go by the chain
-// instead; versions without that rule, which compare the numbers of logs, need the marker.
+// skipTo writes a marker that says that the next batch has sequence number next: the numbers before
+// it are in no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail go
+// by the chain instead; versions without that rule, which compare the numbers of logs, need the
+// marker.
 func (s *Set) skipTo(next base.SeqNum) error {
 	if err := s.cur.Append(s.marker(next)); err != nil {
 		return s.failAppend(err)

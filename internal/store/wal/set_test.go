@@ -15,7 +15,10 @@ func TestTakeObsolete(t *testing.T) {
 	next := uint64(3)
 	s := New(Options{
 		FS: mem, Dir: "db", NewFileNum: func() uint64 { next++; return next },
-		Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+		Fail: func(err error) error {
+			t.Error(err)
+			return err
+		}, Panicked: func(r any) error { t.Error(r); return nil },
 	})
 	for i, step := range []struct {
 		synced   bool // the log before the rotation
@@ -38,8 +41,10 @@ func TestTakeObsolete(t *testing.T) {
 		num, err := s.Rotate(0)
 		must(t, err)
 		got := s.TakeObsolete(step.oldest)
-		if num != step.log || s.Num() != num || !slices.Equal(got, step.obsolete) || len(s.unsyncedFull) != step.unsynced {
-			t.Errorf("step %d: log %d, obsolete %d, %d full logs without a sync; want %+v", i, num, got, len(s.unsyncedFull), step)
+		if num != step.log || s.Num() != num || !slices.Equal(got, step.obsolete) ||
+			len(s.unsyncedFull) != step.unsynced {
+			t.Errorf("step %d: log %d, obsolete %d, %d full logs without a sync; want %+v", i, num,
+				got, len(s.unsyncedFull), step)
 		}
 	}
 	must(t, s.Close(true))

@@ -55,11 +55,11 @@ type Tailed struct {
 // Tail reads the batches of logs that another process, or this one, may be writing. It takes no
 // lock, changes nothing and waits for nobody. It is for one goroutine at a time.
 //
-// The next log is one whose first chunk is whole: from then on nothing is appended to the log before,
-// which is read to its end first. In the native format that chunk names the log before
-// and where it ended; if it names none, it is that of a later opening, which found in the older
-// logs what this reader finds. Sequence numbers may leave gaps: what is between was never in
-// a log, or another reader's matter.
+// The next log is one whose first chunk is whole: from then on nothing is appended to the log
+// before, which is read to its end first. In the native format that chunk names the log before and
+// where it ended; if it names none, it is that of a later opening, which found in the older logs
+// what this reader finds. Sequence numbers may leave gaps: what is between was never in a log, or
+// another reader's matter.
 type Tail struct {
 	o    TailOptions
 	last base.SeqNum
@@ -101,8 +101,8 @@ func (t *Tail) Place() Place {
 	return Place{t.num, t.cur.End()}
 }
 
-// Horizon is a place that is not before the end of what the logs have at present. It is found without
-// reading them. Before the first record it fails with ErrNotYet.
+// Horizon is a place that is not before the end of what the logs have at present. It is found
+// without reading them. Before the first record it fails with ErrNotYet.
 func (t *Tail) Horizon() (Place, error) {
 	if t.cur == nil {
 		return Place{}, ErrNotYet
@@ -156,8 +156,8 @@ func (l *openLog) close() error {
 
 func (o *TailOptions) name(num uint64) string { return o.Format.FileName(base.FileLog, num) }
 
-// open opens log num, to be read from an offset on. If it is not there, errors.Is(err, fs.ErrNotExist)
-// holds.
+// open opens log num, to be read from an offset on. If it is not there, errors.Is(err,
+// fs.ErrNotExist) holds.
 func (o *TailOptions) open(num uint64, at int64) (*openLog, error) {
 	f, err := o.FS.Open(filepath.Join(o.Dir, o.name(num)))
 	if err != nil {
@@ -184,7 +184,8 @@ func (t *Tail) Next() (Tailed, error) {
 		n := batchrepr.Count(rec)
 		if first := batchrepr.Seq(rec); n > 0 && first+base.SeqNum(n)-1 > t.last {
 			t.last = first + base.SeqNum(n) - 1
-			return Tailed{Batch: rec, First: first, Last: t.last, Log: t.num, Begin: t.cur.Start(), End: t.cur.End(), Keyspaces: t.keyspaces}, nil
+			return Tailed{Batch: rec, First: first, Last: t.last, Log: t.num, Begin: t.cur.Start(),
+				End: t.cur.End(), Keyspaces: t.keyspaces}, nil
 		}
 	}
 }
@@ -410,7 +411,8 @@ func (t *Tail) list() error {
 	if modified.Equal(t.seen.modified) {
 		since = t.seen.since
 	}
-	if s := &t.seen; !modified.IsZero() && modified.Equal(s.modified) && s.listed.Sub(s.since) > tick && now.Sub(s.listed) < listEvery {
+	if s := &t.seen; !modified.IsZero() && modified.Equal(s.modified) &&
+		s.listed.Sub(s.since) > tick && now.Sub(s.listed) < listEvery {
 		return nil
 	}
 	nums, err := Logs(t.o)

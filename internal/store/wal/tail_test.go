@@ -19,11 +19,13 @@ import (
 
 // follower checks what a Tail returns against the batches that were written.
 type follower struct {
-	tail    *Tail
-	o       TailOptions
-	batches map[base.SeqNum][]byte              // by the sequence number of the first operation; a record has one or several
-	last    base.SeqNum                         // read
-	missed  func(log uint64) (last base.SeqNum) // where a log begins that was found although those before it are gone
+	tail *Tail
+	o    TailOptions
+	// by the sequence number of the first operation; a record has one or several
+	batches map[base.SeqNum][]byte
+	last    base.SeqNum // read
+	// where a log begins that was found although those before it are gone
+	missed func(log uint64) (last base.SeqNum)
 }
 
 // poll reads to the end, and returns the error that ended it, if not ErrNotYet.
@@ -40,10 +42,13 @@ func (f *follower) poll(t testing.TB) error {
 		if f.missed != nil && r.First > f.last+1 {
 			f.last = f.missed(r.Log)
 		}
-		if r.First > f.last+1 || r.Last <= f.last || r.Log == 0 || r.End <= r.Begin || f.tail.Place() != (Place{r.Log, r.End}) {
-			t.Fatalf("record %d to %d of log %d, [%d, %d), after %d; place %+v", r.First, r.Last, r.Log, r.Begin, r.End, f.last, f.tail.Place())
+		if r.First > f.last+1 || r.Last <= f.last || r.Log == 0 || r.End <= r.Begin ||
+			f.tail.Place() != (Place{r.Log, r.End}) {
+			t.Fatalf("record %d to %d of log %d, [%d, %d), after %d; place %+v", r.First, r.Last,
+				r.Log, r.Begin, r.End, f.last, f.tail.Place())
 		}
-		if want := f.batches[r.First]; f.batches != nil && !bytes.HasPrefix(r.Batch[batchrepr.HeaderLen:], want[batchrepr.HeaderLen:]) {
+		if want := f.batches[r.First]; f.batches != nil &&
+			!bytes.HasPrefix(r.Batch[batchrepr.HeaderLen:], want[batchrepr.HeaderLen:]) {
 			t.Fatalf("batch %d is another one", r.First)
 		}
 		f.last = r.Last
@@ -58,7 +63,9 @@ func randomBatch(rng *rand.Rand, seq base.SeqNum) []byte {
 		size = rng.IntN(100 << 10)
 	}
 	for i := range 1 + rng.IntN(4) {
-		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", int(seq)+i), bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(size+1)))
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet,
+			fmt.Appendf(nil, "key%06d", int(seq)+i), bytes.Repeat([]byte{byte(rng.Uint32())},
+				rng.IntN(size+1)))
 	}
 	batchrepr.SetSeq(b, seq)
 	return b
@@ -79,9 +86,11 @@ type tailedSet struct {
 }
 
 func newTailedSet(t testing.TB, format base.Format, seed uint64) *tailedSet {
-	s := &tailedSet{t: t, rng: rand.New(rand.NewPCG(seed, uint64(format))), mem: vfs.NewMem(), format: format, next: 3, before: map[uint64]base.SeqNum{}}
+	s := &tailedSet{t: t, rng: rand.New(rand.NewPCG(seed, uint64(format))), mem: vfs.NewMem(),
+		format: format, next: 3, before: map[uint64]base.SeqNum{}}
 	must(t, s.mem.MkdirAll("db"))
-	s.follower = &follower{o: TailOptions{FS: s.mem, Dir: "db", Format: format}, batches: map[base.SeqNum][]byte{}}
+	s.follower = &follower{o: TailOptions{FS: s.mem, Dir: "db", Format: format},
+		batches: map[base.SeqNum][]byte{}}
 	if format == base.LevelDB { // whose logs do not name the ones before them
 		s.missed = func(log uint64) base.SeqNum {
 			if log > s.needed {
@@ -101,8 +110,14 @@ func newTailedSet(t testing.TB, format base.Format, seed uint64) *tailedSet {
 func (s *tailedSet) open() {
 	t := s.t
 	s.Set = New(Options{
-		FS: s.mem, Dir: "db", Format: s.format, Preallocate: 1 << 10, NewFileNum: func() uint64 { s.next++; return s.next },
-		Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+		FS: s.mem, Dir: "db", Format: s.format, Preallocate: 1 << 10, NewFileNum: func() uint64 {
+			s.next++
+			return s.next
+		},
+		Fail: func(err error) error {
+			t.Error(err)
+			return err
+		}, Panicked: func(r any) error { t.Error(r); return nil },
 		Rename: func(_ string, rename func() error) error { return rename() },
 		Delete: func(name string) { _ = s.mem.Remove("db/" + name) },
 	})
@@ -156,7 +171,8 @@ func (s *tailedSet) step() {
 	}
 }
 
-// follow reads on. A log that is gone is an obsolete one; then reading goes on with the first that is needed.
+// follow reads on. A log that is gone is an obsolete one; then reading goes on with the first that
+// is needed.
 func (s *tailedSet) follow() (gone bool) {
 	err := s.poll(s.t)
 	if gone = errors.Is(err, ErrLogGone) && s.tail.Place().Log < s.needed; gone {
@@ -199,13 +215,16 @@ func TestTailOfASet(t *testing.T) {
 				}
 			}
 			for s.last < s.written {
-				if before := s.tail.Place(); !s.follow() && s.last < s.written && s.tail.Place() == before {
-					t.Fatalf("format %v, seed %d: %d of %d, at %+v", format, seed, s.last, s.written, before)
+				if before := s.tail.Place(); !s.follow() && s.last < s.written &&
+					s.tail.Place() == before {
+					t.Fatalf("format %v, seed %d: %d of %d, at %+v", format, seed, s.last,
+						s.written, before)
 				}
 			}
 			must(t, s.tail.Close())
 			if first, err := FirstSeq(s.o, s.Num()); err != nil || first != s.before[s.Num()]+1 {
-				t.Fatalf("format %v, seed %d: log %d begins with %d, %v; want %d", format, seed, s.Num(), first, err, s.before[s.Num()]+1)
+				t.Fatalf("format %v, seed %d: log %d begins with %d, %v; want %d", format, seed,
+					s.Num(), first, err, s.before[s.Num()]+1)
 			}
 		}
 		if gone == 0 && format == base.Native {
@@ -220,8 +239,14 @@ func TestTailBesideAWriter(t *testing.T) {
 	for _, format := range []base.Format{base.Native, base.LevelDB} {
 		dir, next := t.TempDir(), uint64(3)
 		s := New(Options{
-			FS: vfs.Default, Dir: dir, Format: format, Preallocate: 256 << 10, NewFileNum: func() uint64 { next++; return next },
-			Fail: func(err error) error { t.Error(err); return err }, Panicked: func(r any) error { t.Error(r); return nil },
+			FS: vfs.Default, Dir: dir, Format: format, Preallocate: 256 << 10,
+			NewFileNum: func() uint64 {
+				next++
+				return next
+			}, Fail: func(err error) error {
+				t.Error(err)
+				return err
+			}, Panicked: func(r any) error { t.Error(r); return nil },
 			Rename: func(_ string, rename func() error) error { return rename() },
 			Delete: func(name string) { _ = vfs.Default.Remove(filepath.Join(dir, name)) },
 		})
@@ -240,7 +265,8 @@ func TestTailBesideAWriter(t *testing.T) {
 					b := batch(seq, 1)
 					if rng.IntN(300) == 0 {
 						b = batchrepr.Init(nil)
-						b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", seq), make([]byte, rng.IntN(200<<10)))
+						b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet,
+							fmt.Appendf(nil, "key%06d", seq), make([]byte, rng.IntN(200<<10)))
 						batchrepr.SetSeq(b, seq)
 					}
 					if err := s.Append([][]byte{b}); err != nil {
@@ -251,7 +277,9 @@ func TestTailBesideAWriter(t *testing.T) {
 							return err
 						}
 						for _, num := range s.TakeObsolete(reading.Load()) {
-							if err := vfs.Default.Remove(filepath.Join(dir, format.FileName(base.FileLog, num))); err != nil {
+							if err := vfs.Default.Remove(
+								filepath.Join(dir, format.FileName(base.FileLog, num))); err !=
+								nil {
 								return err
 							}
 						}
@@ -274,7 +302,8 @@ func TestTailBesideAWriter(t *testing.T) {
 			}
 			reading.Store(f.tail.Place().Log)
 			if written && before == f.last && f.last < n {
-				t.Fatalf("format %v: only %d of %d, at %+v; the writer is in log %d", format, f.last, n, f.tail.Place(), s.Num())
+				t.Fatalf("format %v: only %d of %d, at %+v; the writer is in log %d", format,
+					f.last, n, f.tail.Place(), s.Num())
 			}
 		}
 		must(t, f.tail.Close())
@@ -357,7 +386,8 @@ func TestTailDamage(t *testing.T) {
 					t.Errorf("%s, batch %d: read up to %d, %v", steps, seq, f.last, err)
 				}
 				place := f.tail.Place()
-				if err := f.poll(t); !errors.Is(err, base.ErrCorruption) && err != nil || f.tail.Place() != place {
+				if err := f.poll(t); !errors.Is(err, base.ErrCorruption) && err != nil ||
+					f.tail.Place() != place {
 					t.Errorf("%s, batch %d: then %v at %+v", steps, seq, err, f.tail.Place())
 				}
 			}

@@ -25,7 +25,8 @@ var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 
 // env is what a flush or compaction of a tree into a level needs. spare is nil, or keeps the
 // buffers of the job; pace is called after each write.
-func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func(int64)) *compact.Env {
+func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
+	pace func(int64)) *compact.Env {
 	tables := t.Tables().ForLevel(level)
 	tables.Spare, tables.Keyspace, tables.KeyspaceName, tables.Pace = spare, t.ID(), t.Name(), pace
 	tables.DirectIO = tables.DirectIO && spare != nil // what a flush writes is soon read
@@ -52,7 +53,8 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func
 // picked from.
 //
 // REQUIRES: s.mu held.
-func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.Plan, version *manifest.Version) <-chan error {
+func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.Plan,
+	version *manifest.Version) <-chan error {
 	version.Ref()
 	s.trees.start(k, plan)
 	job := s.beginJob(plan)
@@ -73,7 +75,8 @@ func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.P
 }
 
 // compact runs the pieces of a plan side by side and installs their results.
-func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan, job *budget.Job) (err error) {
+func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan,
+	job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.CompactionBegin(plan)
 	start := time.Now()
@@ -109,7 +112,8 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan,
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
-func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan, job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
+func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan,
+	job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
 	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction)
@@ -205,7 +209,8 @@ func joinFailures(errs []error) error {
 
 // finishedCompaction takes the plan off the list and starts what may come next;
 // after a failure automatic compaction pauses for a while, unless it began before Retry.
-func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error, kick chan struct{}) {
+func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error,
+	kick chan struct{}) {
 	if err != nil {
 		s.failed("compaction", err) // first: Close waits only for running work
 	}

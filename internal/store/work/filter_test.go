@@ -43,18 +43,20 @@ func (d *database) has(key string, snap *tree.Snapshot) bool {
 // closed. Then nothing keeps the states of before.
 func TestFilterLeavesSnapshotsAlone(t *testing.T) {
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
-	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove", Filter: func(_ int, key, _ []byte) (base.FilterDecision, error) {
-		asked <- struct{}{}
-		<-answer
-		if strings.HasPrefix(string(key), "keep") {
-			return base.FilterKeep, nil
-		}
-		return base.FilterRemove, nil
-	}})
+	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove",
+		Filter: func(_ int, key, _ []byte) (base.FilterDecision, error) {
+			asked <- struct{}{}
+			<-answer
+			if strings.HasPrefix(string(key), "keep") {
+				return base.FilterKeep, nil
+			}
+			return base.FilterRemove, nil
+		}})
 	compact := func() {
 		t.Helper()
 		d.seal()
-		if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(), d.tree, nil, nil)); err != nil {
+		if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0),
+			d.jobs.CompactRange(context.Background(), d.tree, nil, nil)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -111,13 +113,15 @@ func TestFilterLeavesSnapshotsAlone(t *testing.T) {
 func TestSnapshotsOutliveTheirTree(t *testing.T) {
 	var snap tree.Snapshot
 	var d *database
-	d = openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove", Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
-		d.shared.Seqs.Open(&snap)
-		return base.FilterRemove, nil
-	}})
+	d = openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove",
+		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
+			d.shared.Seqs.Open(&snap)
+			return base.FilterRemove, nil
+		}})
 	d.mustPut("a")
 	d.seal()
-	if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(), d.tree, nil, nil)); err != nil {
+	if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(),
+		d.tree, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if !d.has("a", &snap) || d.has("a", nil) {
@@ -138,17 +142,18 @@ func TestSnapshotsOutliveTheirTree(t *testing.T) {
 // compaction fails with the cause, nothing is lost, and the database goes on.
 func TestFilterFails(t *testing.T) {
 	var fails atomic.Int32
-	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Moody", Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
-		switch fails.Load() {
-		case 1:
-			return base.FilterRemove, errors.New("no network")
-		case 2:
-			panic("no nerves")
-		case 3:
-			panic(&base.CallbackError{Callback: "compaction filter", Reason: "no reason"})
-		}
-		return base.FilterKeep, nil
-	}})
+	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Moody",
+		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
+			switch fails.Load() {
+			case 1:
+				return base.FilterRemove, errors.New("no network")
+			case 2:
+				panic("no nerves")
+			case 3:
+				panic(&base.CallbackError{Callback: "compaction filter", Reason: "no reason"})
+			}
+			return base.FilterKeep, nil
+		}})
 	for i, why := range []string{"no network", "no nerves", "no reason", ""} {
 		d.mustPut("a")
 		d.seal()
@@ -157,10 +162,12 @@ func TestFilterFails(t *testing.T) {
 		}
 		fails.Store(int32(i+1) % 4)
 		err := d.jobs.CompactRange(context.Background(), d.tree, nil, nil)
-		if why == "" && err != nil || why != "" && (!errors.Is(err, base.ErrCompactionFilter) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), `"a"`)) {
+		if why == "" && err != nil || why != "" && (!errors.Is(err, base.ErrCompactionFilter) ||
+			!strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), `"a"`)) {
 			t.Errorf("%q: %v", why, err)
 		}
-		if status := d.jobs.Status().Err; why != "" && !errors.Is(status, base.ErrCompactionFilter) {
+		if status := d.jobs.Status().Err; why != "" &&
+			!errors.Is(status, base.ErrCompactionFilter) {
 			t.Errorf("%q: the status is %v", why, status)
 		}
 		if d.failed() != nil || !d.has("a", nil) {
@@ -177,10 +184,11 @@ func TestFilterFails(t *testing.T) {
 // is nothing to merge, and the filter sees everything all the same.
 func TestFilterSeesTheBottom(t *testing.T) {
 	var seen atomic.Int32
-	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Count", Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
-		seen.Add(1)
-		return base.FilterKeep, nil
-	}})
+	d := openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Count",
+		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
+			seen.Add(1)
+			return base.FilterKeep, nil
+		}})
 	const n = 500 // many memtables
 	for i := range n {
 		d.mustPut(fmt.Sprintf("%04d", i))
@@ -188,15 +196,18 @@ func TestFilterSeesTheBottom(t *testing.T) {
 	d.seal()
 	for i := range 2 {
 		seen.Store(0)
-		if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(), d.tree, nil, nil)); err != nil {
+		if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0),
+			d.jobs.CompactRange(context.Background(), d.tree, nil, nil)); err != nil {
 			t.Fatal(err)
 		}
-		if got := seen.Load(); got < n || i == 1 && got != n { // at first, other compactions may be under way
+		// at first, other compactions may be under way
+		if got := seen.Load(); got < n || i == 1 && got != n {
 			t.Errorf("the filter was asked %d times for %d entries", got, n)
 		}
 	}
 	seen.Store(0)
-	if err := d.jobs.CompactRange(context.Background(), d.tree, []byte("0100"), []byte("0101")); err != nil || seen.Load() == 0 {
+	if err := d.jobs.CompactRange(context.Background(), d.tree, []byte("0100"),
+		[]byte("0101")); err != nil || seen.Load() == 0 {
 		t.Errorf("%v; in a range the filter was asked %d times", err, seen.Load())
 	}
 }

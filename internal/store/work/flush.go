@@ -117,7 +117,8 @@ func (s *Scheduler) trimNow() {
 	s.opts.WAL.Trim()
 }
 
-// shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader only.
+// shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader
+// only.
 func (s *Scheduler) shrinkMemTables() error {
 	s.mu.Lock()
 	all := slices.Clone(s.trees.all)
@@ -194,11 +195,13 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) 
 // overlaps nothing, makes them and their names durable, and calls install. The
 // tables of a failed write are deleted; those of a failed install are not, as
 // the manifest may have them.
-func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(compact.Result) error) error {
+func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed,
+	install func(compact.Result) error) error {
 	return s.writeMemTable(t, m, nil, install)
 }
 
-func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job, install func(compact.Result) error) error {
+func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
+	install func(compact.Result) error) error {
 	if m.Mem.Len() == 0 {
 		return install(compact.Result{})
 	}
@@ -233,7 +236,8 @@ func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
 		return nil
 	}
 	env.Progress = s.reportFlush
-	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
+	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(),
+		version, level, 0, env, s.listReaders(env))
 	s.countFolds(result)
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()
@@ -249,7 +253,8 @@ func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
 }
 
 // placeFlush chooses the level of a flush and reserves it.
-func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest.Version, int, *picker.Plan) {
+func (s *Scheduler) placeFlush(k *keyspace, smallest,
+	largest []byte) (*manifest.Version, int, *picker.Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic
 	version := s.opts.Manifest.Current(k.ID())

@@ -125,7 +125,8 @@ func (s *Scheduler) watchExpiryLocked(k *keyspace, v *manifest.Version, expired 
 // watchLocked sets the timer for the next look, if some tree has work for a quiet time
 // and nothing runs. A database whose trees are one run each has no timer.
 func (s *Scheduler) watchLocked() {
-	if s.calm != nil || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil || s.flushing || s.trees.running > 0 {
+	if s.calm != nil || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil || s.flushing ||
+		s.trees.running > 0 {
 		return
 	}
 	next, ok := s.trees.nextLook()

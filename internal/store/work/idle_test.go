@@ -41,7 +41,9 @@ func TestIdleMergeGivesWay(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Errorf("nobody writes again: %v", err)
 		}
-		if err := d.jobs.giveWay(k, idle, func() error { return base.ErrClosed })(); !errors.Is(err, base.ErrClosed) {
+		if err := d.jobs.giveWay(k, idle, func() error {
+			return base.ErrClosed
+		})(); !errors.Is(err, base.ErrClosed) {
 			t.Errorf("Close: %v", err)
 		}
 
@@ -89,7 +91,8 @@ func TestIdleMergeGivesWay(t *testing.T) {
 		k.optional = idle
 		d.jobs.mu.Unlock()
 		if err := d.jobs.giveWay(k, idle, never)(); !errors.Is(err, errStopped) {
-			t.Errorf("the merge of an idle tree goes on beside a manual compaction that waits: %v", err)
+			t.Errorf("the merge of an idle tree goes on beside a manual compaction that waits: %v",
+				err)
 		}
 		d.jobs.mu.Lock()
 		k.manualWaits--

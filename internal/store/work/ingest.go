@@ -11,9 +11,11 @@ import (
 )
 
 // Ingest makes tables live that were written elsewhere, all in one edit. They are durable, under
-// their names, overlap no memtable, are in the order of their keys, and newer than all tables there are; the last
-// one has the largest number. kept: they are still the caller's, and are deleted after a failure. Commit leader only.
-func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta, mode picker.IngestMode) (kept bool, err error) {
+// their names, overlap no memtable, are in the order of their keys, and newer than all tables there
+// are; the last one has the largest number. kept: they are still the caller's, and are deleted
+// after a failure. Commit leader only.
+func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta,
+	mode picker.IngestMode) (kept bool, err error) {
 	s.install.Lock()
 	defer s.install.Unlock()
 	k := s.space(t)
@@ -64,11 +66,14 @@ func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta, mode picke
 	return false, nil
 }
 
-// place adds tables to the edit. The plans that it returns reserve their levels until they are ended.
-func (s *Scheduler) place(k *keyspace, v *manifest.Version, tables []*manifest.FileMeta, edit *manifest.Edit, mode picker.IngestMode) ([]*picker.Plan, error) {
+// place adds tables to the edit. The plans that it returns reserve their levels until they are
+// ended.
+func (s *Scheduler) place(k *keyspace, v *manifest.Version, tables []*manifest.FileMeta,
+	edit *manifest.Edit, mode picker.IngestMode) ([]*picker.Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic
-	levels, plans, err := picker.IngestLevels(v, k.running, k.Comparer(), tables, uint64(s.opts.WriteBuffer), mode)
+	levels, plans, err := picker.IngestLevels(v, k.running, k.Comparer(), tables,
+		uint64(s.opts.WriteBuffer), mode)
 	if err != nil {
 		return nil, err
 	}

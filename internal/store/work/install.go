@@ -77,7 +77,8 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 }
 
 // installCompaction makes the change of a compaction live.
-func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results []compact.Result) error {
+func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit,
+	results []compact.Result) error {
 	s.install.Lock()
 	defer s.install.Unlock()
 	return s.installLocked(k, edit, nil, results...)
@@ -89,7 +90,8 @@ func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results 
 // MANIFEST is known to be without it.
 //
 // REQUIRES: s.install held.
-func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed, results ...compact.Result) error {
+func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed,
+	results ...compact.Result) error {
 	edit.Keyspace = k.ID()
 	version, err := s.opts.Manifest.Apply(edit)
 	if err := s.applied(err, results...); err != nil {
@@ -105,7 +107,8 @@ func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tre
 	return nil
 }
 
-// applied sees to the tables of an edit that failed, and to old MANIFESTs. REQUIRES: s.install held.
+// applied sees to the tables of an edit that failed, and to old MANIFESTs. REQUIRES: s.install
+// held.
 func (s *Scheduler) applied(err error, results ...compact.Result) error {
 	if errors.Is(err, base.ErrNoKeyspace) {
 		for _, r := range results {

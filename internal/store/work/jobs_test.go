@@ -54,7 +54,8 @@ func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *dat
 	return openFormat(t, fsys, base.LevelDB, filter)
 }
 
-func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.CompactionFilter) *database {
+func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
+	filter *base.CompactionFilter) *database {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -65,13 +66,16 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.Comp
 	check(fsys.MkdirAll("db"))
 	d := &database{t: t, fs: fsys}
 	fail := func(err error) error { d.failure.CompareAndSwap(nil, &err); return err }
-	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Folds: &tree.Folds{}, Fail: fail}
+	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Folds: &tree.Folds{},
+		Fail: fail}
 	c := cache.New(1 << 20)
-	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Format: format, Cache: c, Comparer: base.Bytewise, Reads: d.shared.Reads})
+	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Format: format, Cache: c,
+		Comparer: base.Bytewise, Reads: d.shared.Reads})
 	d.shared.Holders = tree.NewHolders(func() {
 		d.shared.Reads.Retire(func() { check(d.shared.Files.Close()); c.Unref() })
 	})
-	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Format: format, Comparer: base.Bytewise, Obsolete: d.shared.Files.Obsolete})
+	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Format: format,
+		Comparer: base.Bytewise, Obsolete: d.shared.Files.Obsolete})
 	check(err)
 	check(set.StartManifest())
 	d.wal = wal.New(wal.Options{
@@ -81,18 +85,22 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.Comp
 	})
 	log, err := d.wal.Rotate(0)
 	check(err)
-	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Filter: filter, Tables: sstable.WriterOptions{
-		Format: format, Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
-	}}, d.shared)
+	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Filter: filter,
+		Tables: sstable.WriterOptions{
+			Format: format, Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
+		}}, d.shared)
 	d.tree.Start(log, nil, set.Current(base.DefaultKeyspace))
 	d.jobs = New(Options{
 		Env: Env{
 			Writable: d.writable, Failure: d.failed, Fail: fail,
-			BeginStall: func() { d.stalls.Add(1) }, EndStall: func() { d.stalls.Add(-1) }, Events: d,
+			BeginStall: func() {
+				d.stalls.Add(1)
+			}, EndStall: func() { d.stalls.Add(-1) }, Events: d,
 			Exclusive: func(f func() error) error { return f() }, // by the test's only writer
 		},
-		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs, Folds: d.shared.Folds,
-		Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10},
+		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs,
+		Folds: d.shared.Folds, Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3,
+			L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10},
 	})
 	d.jobs.Add(d.tree)
 	d.jobs.Wake()
@@ -138,8 +146,11 @@ func (d *database) FlushBegin() { d.told("flush begins") }
 func (d *database) FlushEnd(_ int64, added []manifest.AddedFile, _ time.Duration, err error) {
 	d.told("flush ends: %d tables, %v", len(added), err)
 }
-func (d *database) CompactionBegin(p *picker.Plan) { d.told("compaction of %d begins", p.NumFiles()) }
-func (d *database) CompactionEnd(_ *picker.Plan, added []manifest.AddedFile, _ time.Duration, err error) {
+func (d *database) CompactionBegin(p *picker.Plan) {
+	d.told("compaction of %d begins", p.NumFiles())
+}
+func (d *database) CompactionEnd(_ *picker.Plan, added []manifest.AddedFile, _ time.Duration,
+	err error) {
 	d.told("compaction ends: %d tables, %v", len(added), err)
 }
 func (d *database) WriteStall(cause string, _ time.Duration) { d.told("stall: %s", cause) }
@@ -148,7 +159,8 @@ func (d *database) MergeFailed(err error)                    { d.told("merge fai
 
 // put writes an entry as a commit leader does.
 func (d *database) put(key string, mode write.Mode) error {
-	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key), make([]byte, 1000))
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key),
+		make([]byte, 1000))
 	if err := d.jobs.MakeRoom(d.tree, int64(len(b)), 1, mode); err != nil {
 		return err
 	}
@@ -254,14 +266,16 @@ func TestWriterWaitsForMemTables(t *testing.T) {
 		state := d.tree.Acquire()
 		sealed := len(state.Sealed)
 		state.Unref()
-		if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || sealed != 2 {
+		if !errors.Is(err, base.ErrBusy) ||
+			!strings.Contains(err.Error(), "waiting for memtables") || sealed != 2 {
 			t.Fatalf("%v, %d sealed memtables", err, sealed)
 		}
 		done := make(chan error, 1)
 		go func() { done <- d.put("k", 0) }()
 		hang.Within(t, "the stall", func() {
 			synctest.Wait()
-			if cause, n := d.jobs.Status().WaitsFor, d.stalls.Load(); cause != StallMemTables || n != 1 {
+			if cause, n := d.jobs.Status().WaitsFor, d.stalls.Load(); cause != StallMemTables ||
+				n != 1 {
 				t.Errorf("%d stalls, the writer waits for %q", n, cause)
 			}
 			close(gate)
@@ -269,7 +283,8 @@ func TestWriterWaitsForMemTables(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if st := d.jobs.Status(); st.WaitsFor != "" || st.Forced != 0 || d.jobs.Counters().Stalls[StallMemTables].Count != 1 {
+		if st := d.jobs.Status(); st.WaitsFor != "" || st.Forced != 0 ||
+			d.jobs.Counters().Stalls[StallMemTables].Count != 1 {
 			t.Errorf("after the stall: %+v, %+v", st, d.jobs.Counters().Stalls)
 		}
 		d.mu.Lock()
@@ -324,7 +339,8 @@ func TestFailureBeforeRetry(t *testing.T) {
 // TestAStopDoesNotHideAFailure joins the errors of pieces.
 func TestAStopDoesNotHideAFailure(t *testing.T) {
 	broken := errors.New("broken")
-	if err := joinFailures([]error{nil, errStopped, broken}); !errors.Is(err, broken) || errors.Is(err, errStopped) {
+	if err := joinFailures([]error{nil, errStopped, broken}); !errors.Is(err, broken) ||
+		errors.Is(err, errStopped) {
 		t.Errorf("got %v", err)
 	}
 	if err := joinFailures([]error{nil, errStopped}); !errors.Is(err, errStopped) {

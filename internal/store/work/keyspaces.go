@@ -15,7 +15,8 @@ import (
 
 // CreateKeyspace makes a keyspace durable and returns its ID and its version, with
 // a reference for the caller.
-func (s *Scheduler) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *manifest.Version, error) {
+func (s *Scheduler) CreateKeyspace(name string,
+	c *base.Comparer) (base.KeyspaceID, *manifest.Version, error) {
 	s.install.Lock()
 	defer s.install.Unlock()
 	id, version, err := s.opts.Manifest.CreateKeyspace(name, c)
@@ -120,7 +121,9 @@ func sharesOf(shares []share, find func(base.KeyspaceID) *tree.Tree, group [][]b
 				break
 			}
 			if last < 0 || shares[last].tree.ID() != id {
-				if last = slices.IndexFunc(shares, func(sh share) bool { return sh.tree.ID() == id }); last < 0 {
+				if last = slices.IndexFunc(shares, func(sh share) bool {
+					return sh.tree.ID() == id
+				}); last < 0 {
 					t := find(id)
 					if t == nil {
 						continue
@@ -139,7 +142,8 @@ func sharesOf(shares []share, find func(base.KeyspaceID) *tree.Tree, group [][]b
 // MakeRoomForGroup is MakeRoom for a group over several trees, which find returns. It
 // rotates the memtables that are full and no others; they share one new log. Commit leader
 // only.
-func (s *Scheduler) MakeRoomForGroup(find func(base.KeyspaceID) *tree.Tree, group [][]byte, mode write.Mode) error {
+func (s *Scheduler) MakeRoomForGroup(find func(base.KeyspaceID) *tree.Tree, group [][]byte,
+	mode write.Mode) error {
 	s.shares = sharesOf(s.shares[:0], find, group)
 	total := int64(0)
 	for _, sh := range s.shares {
@@ -249,7 +253,8 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 // databases below their shared limit. When those that take writes have more than half of it, it
 // seals the largest; when all have more, it waits for flushes. It looks again after an eighth of
 // a write buffer, or a sixteenth of the bound if that is less. Commit leader only.
-func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mode write.Mode) error {
+func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error),
+	mode write.Mode) error {
 	w := s.opts.WAL
 	if w.Bytes() < s.nextWeigh {
 		return nil

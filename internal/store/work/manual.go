@@ -17,7 +17,8 @@ var errYield = errors.New("level 0 goes first")
 // limit into as few tables as possible; nil is no bound. It goes in steps, beside
 // and between which automatic compactions run. When ctx is done it fails with its
 // error, nothing being lost.
-func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit []byte) (err error) {
+func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start,
+	limit []byte) (err error) {
 	defer s.catchPanic(&err)
 	state := t.Acquire()
 	if state == nil {
@@ -55,12 +56,14 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 // manualFirstLocked reports whether a manual compaction takes its turn before
 // further automatic ones: while level 0 is far from making writers wait.
 func (s *Scheduler) manualFirstLocked(k *keyspace, v *manifest.Version) bool {
-	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.limits.Load().L0Trigger, s.limits.Load().L0Stop/2)
+	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.limits.Load().L0Trigger,
+		s.limits.Load().L0Stop/2)
 }
 
 // manualStepLocked does the next step of a manual compaction, as soon as those that
 // are in its way have ended. It unlocks s.mu meanwhile.
-func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (done bool, err error) {
+func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace,
+	m *picker.Manual) (done bool, err error) {
 	plan, ctx, done, err := s.beginStepLocked(ctx, k, m)
 	if done || err != nil {
 		return done, err
@@ -81,7 +84,8 @@ func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *picker
 
 // beginStepLocked starts the next step when nothing is in its way. The context is
 // the step's.
-func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (end <-chan error, step context.Context, done bool, err error) {
+func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace,
+	m *picker.Manual) (end <-chan error, step context.Context, done bool, err error) {
 	k.manualWaits++
 	defer func() {
 		k.manualWaits--
@@ -109,7 +113,8 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *picker.
 }
 
 // tryStepLocked starts the next step unless something is in its way.
-func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (end <-chan error, step context.Context, done bool) {
+func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace,
+	m *picker.Manual) (end <-chan error, step context.Context, done bool) {
 	state := k.Acquire()
 	if state == nil || s.stop.Load() {
 		if state != nil {

@@ -38,7 +38,8 @@ const (
 
 // begin notes that a flush begins.
 func (p *pace) begin(k *keyspace, m *tree.Sealed, now time.Time) {
-	*p = pace{k: k, bytes: m.Mem.Bytes(), begun: now, of: uint64(m.Mem.Len()), rate: p.rate, tail: p.tail}
+	*p = pace{k: k, bytes: m.Mem.Bytes(), begun: now, of: uint64(m.Mem.Len()), rate: p.rate,
+		tail: p.tail}
 }
 
 // report notes that so many entries are written.

@@ -87,7 +87,8 @@ func TestPaceFollowsReports(t *testing.T) {
 			p.report(step.done, after(step.at))
 		}
 		if left := p.left(after(step.at)); left != step.left {
-			t.Errorf("after %v, with %d written: %v left, want %v", step.at, step.done, left, step.left)
+			t.Errorf("after %v, with %d written: %v left, want %v", step.at, step.done, left,
+				step.left)
 		}
 	}
 	p.end(false, after(8*time.Second))

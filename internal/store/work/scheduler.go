@@ -121,8 +121,9 @@ type Scheduler struct {
 	forced     int           // waits for level 0 without a plan from Pick: 0, but for a bug
 	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
 
-	install sync.Mutex           // serialises an edit and the read state that follows
-	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see installLocked
+	install sync.Mutex // serialises an edit and the read state that follows
+	// guarded by install: tables of edits that failed, see installLocked
+	orphans []manifest.AddedFile
 
 	stop       atomic.Bool  // running compactions give up, and none begin
 	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
@@ -131,12 +132,13 @@ type Scheduler struct {
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 	shares     []share      // commit leader only
-	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
-	nextWeigh  int64        // the same of boundMemory; commit leader only
-	stats      stats
-	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
-	trim       *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
-	trimming   bool
+	// bytes appended to logs at which boundLogs looks again; commit leader only
+	nextLook  int64
+	nextWeigh int64 // the same of boundMemory; commit leader only
+	stats     stats
+	calm      *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
+	trim      *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
+	trimming  bool
 }
 
 // flushes is how the last flushes went.
@@ -239,7 +241,8 @@ func (s *Scheduler) scheduleLocked() {
 	for started := true; started; {
 		var begun []*keyspace
 		s.trees.due = slices.DeleteFunc(s.trees.due, func(k *keyspace) bool {
-			if s.paused > 0 || s.stop.Load() || s.workers >= s.limits.Load().MaxJobs || s.compaction.retry != nil {
+			if s.paused > 0 || s.stop.Load() || s.workers >= s.limits.Load().MaxJobs ||
+				s.compaction.retry != nil {
 				return false
 			}
 			if !s.reserveLocked(k) {
@@ -278,7 +281,8 @@ func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 		if plan := picker.Pick(state.Version, k.running, c); plan != nil || s.flushing {
 			return plan
 		}
-		if plan := picker.PickReadTriggered(state.Version, k.running, c, k.RunsSought()); plan != nil {
+		if plan := picker.PickReadTriggered(state.Version, k.running, c,
+			k.RunsSought()); plan != nil {
 			k.optional = plan
 			return plan
 		}
@@ -301,7 +305,8 @@ func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 
 // pickLocked calls a decision of package picker. Decisions call the user's
 // comparer while s.mu is held: a panic must not leave it so.
-func (s *Scheduler) pickLocked(k *keyspace, decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
+func (s *Scheduler) pickLocked(k *keyspace,
+	decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
 	defer func() {
 		if r := recover(); r != nil {
 			_ = s.opts.Fail(base.NewPanic(r))
@@ -323,17 +328,18 @@ func (s *Scheduler) configLocked(k *keyspace) picker.Config {
 		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
 		TombstoneDense:    func(m *manifest.FileMeta) bool { return s.tombstoneDense(k, m) },
-		RangeDels:         func(m *manifest.FileMeta) *rangedel.List { return s.settledRangeDels(k, m) },
-		Expired:           s.opts.Seqs.Expired(),
-		Live:              k.quiet.live,
-		MaxSpace:          o.MaxSpaceAmplification,
-		Fast:              k.quiet.fast(time.Now()),
+		RangeDels: func(m *manifest.FileMeta) *rangedel.List {
+			return s.settledRangeDels(k, m)
+		},
+		Expired:  s.opts.Seqs.Expired(),
+		Live:     k.quiet.live,
+		MaxSpace: o.MaxSpaceAmplification,
+		Fast:     k.quiet.fast(time.Now()),
 	}
 }
 
-// Pause stops automatic compaction, running ones included, and returns when none
-// runs. Flushes go on. Each call needs an Unpause. In a callback, which a compaction may wait for, it
-// does not wait.
+// Pause stops automatic compaction, running ones included, and returns when none runs. Flushes go
+// on. Each call needs an Unpause. In a callback, which a compaction may wait for, it does not wait.
 func (s *Scheduler) Pause() {
 	within := base.NotWithin() != nil
 	s.mu.Lock()

@@ -60,7 +60,8 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		s.trees = map[string]*tree.Tree{"main": s.tree}
 		s.begun = []uint64{s.wal.Num()}
 	case "tree":
-		other := tree.New(tree.Options{ID: base.KeyspaceID(len(s.trees)), Name: name, Comparer: base.Bytewise, MemTableSize: 64 << 10}, s.shared)
+		other := tree.New(tree.Options{ID: base.KeyspaceID(len(s.trees)), Name: name,
+			Comparer: base.Bytewise, MemTableSize: 64 << 10}, s.shared)
 		other.Start(s.begun[0]-1, nil, s.jobs.opts.Manifest.Current(base.DefaultKeyspace))
 		s.jobs.Add(other)
 		s.trees[name] = other
@@ -68,14 +69,17 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		if name == "main" {
 			err = s.put("k", 0)
 		} else {
-			err = s.trees[name].Apply(batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte("k"), nil), s.last+1)
+			err = s.trees[name].Apply(batchrepr.AppendEntry(batchrepr.Init(nil),
+				base.DefaultKeyspace, base.KindSet, []byte("k"), nil), s.last+1)
 		}
 	case "seal":
 		if name == "main" {
 			s.seal()
 			s.begun = append(s.begun, s.wal.Num())
 		} else {
-			err = s.trees[name].Rotate(0, 0, func(base.SeqNum) (uint64, error) { return s.wal.Num(), nil })
+			err = s.trees[name].Rotate(0, 0, func(base.SeqNum) (uint64, error) {
+				return s.wal.Num(), nil
+			})
 			s.jobs.mu.Lock()
 			s.jobs.trees.seal(s.jobs.spaceLocked(s.trees[name]))
 			s.jobs.mu.Unlock()
@@ -157,6 +161,7 @@ func (s *logScript) show(t *testing.T, c *script.Command) string {
 		}
 	}
 	flushes := s.jobs.Counters().Flushes
-	out = append(out, "the manifest needs "+s.log(s.jobs.opts.Manifest.LogNum()), fmt.Sprintf("%d flushes of %d entries", flushes.Count, flushes.EntriesIn))
+	out = append(out, "the manifest needs "+s.log(s.jobs.opts.Manifest.LogNum()),
+		fmt.Sprintf("%d flushes of %d entries", flushes.Count, flushes.EntriesIn))
 	return strings.Join(out, "\n")
 }

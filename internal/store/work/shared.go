@@ -23,7 +23,8 @@ func (s *Scheduler) needOf(k *keyspace) float64 {
 		return 0
 	}
 	defer state.Unref()
-	return budget.Urgent * float64(len(state.Version.Levels[0].Files)) / (float64(s.limits.Load().L0Stop) * 3 / 4)
+	return budget.Urgent * float64(len(state.Version.Levels[0].Files)) /
+		(float64(s.limits.Load().L0Stop) * 3 / 4)
 }
 
 // reserveLocked asks for a worker for a compaction of k.
@@ -65,7 +66,9 @@ func (s *Scheduler) beginFlushJob(k *keyspace) (*budget.Job, error) {
 		need = budget.Urgent
 	}
 	s.mu.Unlock()
-	job := s.client.Flush(need, func() bool { return s.stopFlush.Load() || s.opts.Failure() != nil })
+	job := s.client.Flush(need, func() bool {
+		return s.stopFlush.Load() || s.opts.Failure() != nil
+	})
 	if job == nil {
 		return nil, errStopped
 	}

@@ -13,9 +13,10 @@ import (
 
 // Why a writer waits.
 const (
-	StallMemTables = "memtables" // as many memtables as there may be wait for their flush, and the current one fills up
-	StallLevel0    = "level0"    // level 0 has as many tables as it may have
-	StallDebt      = "debt"      // level 0 is filling up, or the tables take much space
+	// as many memtables as there may be wait for their flush, and the current one fills up
+	StallMemTables = "memtables"
+	StallLevel0    = "level0" // level 0 has as many tables as it may have
+	StallDebt      = "debt"   // level 0 is filling up, or the tables take much space
 )
 
 // MakeRoom makes sure that the memtable of a tree takes a group of so many bytes and
@@ -92,10 +93,10 @@ func (s *Scheduler) delay(bytes int64, mode write.Mode) error {
 	return nil
 }
 
-// noteVersion notes that k has a new version. It derives the write delay from level 0 and
-// the space taken of the tree under most pressure: nothing below half of the way to a limit, then growing
-// smoothly, without bound as the limit of level 0 comes near, so that writers and
-// compactions meet in between. At three quarters of the limit it is 10 us per KiB.
+// noteVersion notes that k has a new version. It derives the write delay from level 0 and the space
+// taken of the tree under most pressure: nothing below half of the way to a limit, then growing
+// smoothly, without bound as the limit of level 0 comes near, so that writers and compactions meet
+// in between. At three quarters of the limit it is 10 us per KiB.
 func (s *Scheduler) noteVersion(k *keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +194,8 @@ func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
 	switch {
 	case cause == StallMemTables:
 		return s.flushing
-	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.limits.Load().MaxJobs || s.waitsForWorker():
+	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.limits.Load().MaxJobs ||
+		s.waitsForWorker():
 		return true
 	}
 	s.forced++
@@ -202,7 +204,9 @@ func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
 		return false
 	}
 	defer state.Unref()
-	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan { return picker.Force(state.Version, k.running, c) })
+	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan {
+		return picker.Force(state.Version, k.running, c)
+	})
 	if plan != nil {
 		s.startLocked(context.Background(), k, plan, state.Version)
 	}

@@ -51,7 +51,8 @@ type Counters struct {
 
 // Status is what a Scheduler does now.
 type Status struct {
-	Err         error         // of the last flush or compaction if it is to be tried again, else nil
+	// of the last flush or compaction if it is to be tried again, else nil
+	Err         error
 	DelayPerKiB time.Duration // of writes, from the debt
 	WaitsFor    string        // why the commit leader waits; empty when it does not
 	Running     int           // plans in progress, and the flush
@@ -66,8 +67,10 @@ func (s *Scheduler) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{
-		Err: errors.Join(s.flush.err, s.compaction.err), DelayPerKiB: time.Duration(s.delayNanos.Load()), WaitsFor: s.waitsFor,
-		Running: s.trees.running, Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(), Forced: s.forced, Paused: s.paused > 0,
+		Err:         errors.Join(s.flush.err, s.compaction.err),
+		DelayPerKiB: time.Duration(s.delayNanos.Load()), WaitsFor: s.waitsFor,
+		Running: s.trees.running, Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(),
+		Forced: s.forced, Paused: s.paused > 0,
 	}
 	if s.flushing {
 		st.Running++

@@ -29,11 +29,12 @@ type trees struct {
 // keyspace is a tree and the work on it. Its fields are guarded by Scheduler.mu.
 type keyspace struct {
 	*tree.Tree
-	dropped     bool // nothing is started for it any more
-	running     picker.InProgress
-	manual      map[*picker.Plan]context.CancelCauseFunc // running steps of manual compactions
-	manualWaits int                                      // manual compactions that wait for their next step
-	optional    *picker.Plan                             // the last one begun that nothing but reads gain from
+	dropped bool // nothing is started for it any more
+	running picker.InProgress
+	manual  map[*picker.Plan]context.CancelCauseFunc // running steps of manual compactions
+	// manual compactions that wait for their next step
+	manualWaits int
+	optional    *picker.Plan // the last one begun that nothing but reads gain from
 	quiet       quiet
 
 	isSealed, isDue, isWatched bool      // in the lists of trees

@@ -32,7 +32,8 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 		}
 		var trees []*tree.Tree
 		for i := range 1000 {
-			other := tree.New(tree.Options{ID: base.KeyspaceID(i + 1), Name: fmt.Sprint(i), Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)
+			other := tree.New(tree.Options{ID: base.KeyspaceID(i + 1), Name: fmt.Sprint(i),
+				Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)
 			other.Start(d.wal.Num(), nil, d.jobs.opts.Manifest.Current(base.DefaultKeyspace))
 			d.jobs.Add(other)
 			trees = append(trees, other)
@@ -60,12 +61,15 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 		}
 		synctest.Wait()
 		if sealed, due, watched := lists(); sealed != 0 || due != 0 || watched != 1 {
-			t.Errorf("%d sealed, %d due, %d watched, want one tree that is watched", sealed, due, watched)
+			t.Errorf("%d sealed, %d due, %d watched, want one tree that is watched", sealed, due,
+				watched)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if sealed, due, watched := lists(); tables() != 1 || sealed != 0 || due != 0 || watched != 0 {
-			t.Errorf("%d tables, %d sealed, %d due, %d watched, want one table and nothing to do", tables(), sealed, due, watched)
+		if sealed, due, watched := lists(); tables() != 1 || sealed != 0 || due != 0 ||
+			watched != 0 {
+			t.Errorf("%d tables, %d sealed, %d due, %d watched, want one table and nothing to do",
+				tables(), sealed, due, watched)
 		}
 	})
 }

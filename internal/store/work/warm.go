@@ -77,9 +77,9 @@ func (s *Scheduler) tombstoneDense(k *keyspace, m *manifest.FileMeta) bool {
 	return true
 }
 
-// openDense opens those of a job's tables that are full of deletions, or have some of ranges,
-// so that tombstoneDense and settledRangeDels see them. Only before their edit: a later job may make them
-// obsolete, and a table that is opened then stays open.
+// openDense opens those of a job's tables that are full of deletions, or have some of ranges, so
+// that tombstoneDense and settledRangeDels see them. Only before their edit: a later job may make
+// them obsolete, and a table that is opened then stays open.
 func (s *Scheduler) openDense(r compact.Result) {
 	for i, t := range r.Tables {
 		if t.Deletes > 0 && 2*t.Deletes >= t.Entries || t.RangeDels > 0 {

@@ -27,7 +27,9 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkWriters(b *testing.B) {
 	for _, mode := range []Mode{0, Sync} {
 		for _, n := range []int{1, 2, 4, 16, 64} {
-			b.Run(fmt.Sprintf("sync=%v/writers=%d", mode == Sync, n), func(b *testing.B) { benchWriters(b, n, mode) })
+			b.Run(fmt.Sprintf("sync=%v/writers=%d", mode == Sync, n), func(b *testing.B) {
+				benchWriters(b, n, mode)
+			})
 		}
 	}
 }

@@ -88,7 +88,8 @@ func TestCondition(t *testing.T) {
 	}
 	// A group, in one step: the second of two with the same key fails.
 	var list, last *writer
-	conditions := []Condition{nil, &unless{c: c, key: "x"}, nil, &unless{c: c, key: "x"}, &unless{c: c, key: "y"}}
+	conditions := []Condition{nil, &unless{c: c, key: "x"}, nil, &unless{c: c, key: "x"},
+		&unless{c: c, key: "y"}}
 	for i, cond := range conditions {
 		w := &writer{batch: keysBatch([]string{"p", "x", "q", "x", "y"}[i]), condition: cond}
 		if i == 0 {
@@ -104,7 +105,8 @@ func TestCondition(t *testing.T) {
 	for w := list; w != nil; w = w.next {
 		errs = append(errs, w.err != nil)
 	}
-	if !slices.Equal(errs, []bool{false, false, false, true, false}) || !slices.Equal(c.keys, []string{"a", "b", "p", "x", "q", "y"}) {
+	if !slices.Equal(errs, []bool{false, false, false, true, false}) ||
+		!slices.Equal(c.keys, []string{"a", "b", "p", "x", "q", "y"}) {
 		t.Fatal(errs, c.keys)
 	}
 	if c.visible != 6 || c.syncs != 1 || c.appends != 4 {
@@ -126,7 +128,8 @@ func TestConditionFailures(t *testing.T) {
 	group := func(mode Mode, keys ...string) (errs []error) {
 		var list *writer
 		for i := len(keys) - 1; i >= 0; i-- {
-			list = &writer{batch: keysBatch(keys[i]), condition: &unless{c: c, key: keys[i]}, mode: mode, next: list}
+			list = &writer{batch: keysBatch(keys[i]), condition: &unless{c: c, key: keys[i]},
+				mode: mode, next: list}
 		}
 		p.writeGroup(list)
 		for w := list; w != nil; w = w.next {
@@ -135,7 +138,8 @@ func TestConditionFailures(t *testing.T) {
 		return errs
 	}
 	errs := group(0, "a", "b", "c")
-	if errs[0] != nil || !errors.Is(errs[1], base.ErrNoSpace) || errs[2] != nil || c.visible != 2 || !slices.Equal(c.keys, []string{"a", "c"}) {
+	if errs[0] != nil || !errors.Is(errs[1], base.ErrNoSpace) || errs[2] != nil || c.visible != 2 ||
+		!slices.Equal(c.keys, []string{"a", "c"}) {
 		t.Fatal(errs, c.keys)
 	}
 	c.failed = errors.New("no sync")
@@ -147,7 +151,8 @@ func TestConditionFailures(t *testing.T) {
 	if c.visible != 2 {
 		t.Fatal("what was not synced is visible")
 	}
-	if err := p.CommitIf(keysBatch("f"), 0, &unless{c: c, key: "f"}); !errors.Is(err, base.ErrReadOnly) {
+	if err := p.CommitIf(keysBatch("f"), 0, &unless{c: c, key: "f"}); !errors.Is(err,
+		base.ErrReadOnly) {
 		t.Fatal(err)
 	}
 }
@@ -200,7 +205,8 @@ func testPutIf(t *testing.T) {
 	c := &conditional{}
 	p := New(c.env(), 0)
 	put := func(key string) error {
-		return p.PutIf(base.DefaultKeyspace, base.KindMerge, []byte(key), nil, 0, &unless{c: c, key: "b"})
+		return p.PutIf(base.DefaultKeyspace, base.KindMerge, []byte(key), nil, 0,
+			&unless{c: c, key: "b"})
 	}
 	if err := put("a"); err != nil {
 		t.Fatal(err)
@@ -217,7 +223,8 @@ func testPutIf(t *testing.T) {
 		func() error { return put("e") },
 		func() error { return p.Put(base.DefaultKeyspace, base.KindSet, []byte("b"), nil, 0) },
 		func() error { return put("f") })
-	if fmt.Sprint(errs) != fmt.Sprint([]error{nil, nil, nil, errThere}) || fmt.Sprint(c.keys) != "[d e b]" {
+	if fmt.Sprint(errs) != fmt.Sprint([]error{nil, nil, nil, errThere}) ||
+		fmt.Sprint(c.keys) != "[d e b]" {
 		t.Errorf("%v, applied %v", errs, c.keys)
 	}
 }

@@ -176,8 +176,9 @@ func (p *Pipeline) Exclusive(f func() error) error {
 	return p.submit(w, false)
 }
 
-// Assign is Exclusive for what takes sequence numbers of its own, at most n of them, beside batches: f
-// gets the first one, and returns how many it used, or may have used. These are published afterwards.
+// Assign is Exclusive for what takes sequence numbers of its own, at most n of them, beside
+// batches: f gets the first one, and returns how many it used, or may have used. These are
+// published afterwards.
 func (p *Pipeline) Assign(n int, f func(first base.SeqNum) (used int, err error)) error {
 	return p.Exclusive(func() error {
 		if cause := p.cause.Load(); cause != nil {
@@ -232,7 +233,8 @@ func (p *Pipeline) runExclusive(f func() error) (err error) {
 }
 
 // entryAlone writes one entry without a group. The caller leads.
-func (p *Pipeline) entryAlone(in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode) (err error) {
+func (p *Pipeline) entryAlone(in base.KeyspaceID, kind base.Kind, key, value []byte,
+	mode Mode) (err error) {
 	defer p.catchPanic(&err)
 	p.buf = encode(p.buf, in, kind, key, value)
 	err = p.alone(p.buf, mode)

@@ -66,7 +66,8 @@ func (d *fakeDB) room(group [][]byte, bytes int64, entries int, mode Mode) error
 		entries -= int(batchrepr.Count(b))
 	}
 	if bytes != 0 || entries != 0 {
-		d.t.Errorf("room for a group of %d batches is off by %d bytes, %d entries", len(group), bytes, entries)
+		d.t.Errorf("room for a group of %d batches is off by %d bytes, %d entries", len(group),
+			bytes, entries)
 	}
 	for _, b := range group {
 		bytes += int64(len(b))
@@ -95,7 +96,8 @@ func (d *fakeDB) append(group [][]byte) error {
 		}
 		if n := len(d.logged); n > 0 {
 			prev := d.logged[n-1]
-			if want := batchrepr.Seq(prev) + base.SeqNum(batchrepr.Count(prev)); batchrepr.Seq(b) != want {
+			if want := batchrepr.Seq(prev) +
+				base.SeqNum(batchrepr.Count(prev)); batchrepr.Seq(b) != want {
 				d.t.Errorf("batch with sequence %d, want %d", batchrepr.Seq(b), want)
 			}
 		}
@@ -174,7 +176,8 @@ func TestOneWriter(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		if d.visible.Load() != s.visible || d.syncs != s.syncs {
-			t.Errorf("step %d: visible %d, %d syncs; want %d, %d", i, d.visible.Load(), d.syncs, s.visible, s.syncs)
+			t.Errorf("step %d: visible %d, %d syncs; want %d, %d", i, d.visible.Load(), d.syncs,
+				s.visible, s.syncs)
 		}
 	}
 	if d.keys["d"] != 45 || d.keys["a"] != 46 {
@@ -201,8 +204,13 @@ func TestFailuresPoison(t *testing.T) {
 	}{
 		{"append", func(d *fakeDB) { d.appendFn = once() }, 0, 0},
 		{"sync", func(d *fakeDB) { d.syncFn = once() }, 1, 0},
-		{"apply", func(d *fakeDB) { f := once(); d.applyFn = func([]byte) error { return f() } }, 1, 0},
-		{"panic in apply", func(d *fakeDB) { d.applyFn = func([]byte) error { panic(boom) } }, 1, 0},
+		{"apply", func(d *fakeDB) {
+			f := once()
+			d.applyFn = func([]byte) error { return f() }
+		}, 1, 0},
+		{"panic in apply", func(d *fakeDB) {
+			d.applyFn = func([]byte) error { panic(boom) }
+		}, 1, 0},
 		{"panic in append", func(d *fakeDB) { d.appendFn = func() error { panic(boom) } }, 0, 0},
 	}
 	for _, tc := range tests {
@@ -229,8 +237,10 @@ func TestFailuresPoison(t *testing.T) {
 					t.Fatalf("later barrier: %v, want %v", err2, err)
 				}
 			}
-			if len(d.logged) != tc.logged || len(d.applied) != tc.applied || len(d.groups) != calls {
-				t.Errorf("%d logged, %d applied, %d appends after poison", len(d.logged), len(d.applied), len(d.groups)-calls)
+			if len(d.logged) != tc.logged || len(d.applied) != tc.applied ||
+				len(d.groups) != calls {
+				t.Errorf("%d logged, %d applied, %d appends after poison", len(d.logged),
+					len(d.applied), len(d.groups)-calls)
 			}
 			if err := p.Exclusive(func() error { return nil }); err != nil {
 				t.Errorf("Exclusive on a poisoned pipeline: %v", err)
@@ -358,7 +368,9 @@ func TestGroup(t *testing.T) {
 				func() error { return p.Exclusive(func() error { return nil }) }, put(p, "c", 0)}
 		}, []int{2, 1}, 0},
 		{"barrier in a group", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", 0), func() error { return p.Commit(batchOf(), Sync) }, put(p, "c", 0)}
+			return []func() error{put(p, "a", 0), func() error {
+				return p.Commit(batchOf(), Sync)
+			}, put(p, "c", 0)}
 		}, []int{2}, 1},
 		{"barriers alone", func(p *Pipeline) []func() error {
 			f := func() error { return p.Commit(batchOf(), Sync) }
@@ -376,10 +388,12 @@ func TestGroup(t *testing.T) {
 					}
 				}
 				if fmt.Sprint(d.groups) != fmt.Sprint(tc.groups) || d.syncs != tc.syncs {
-					t.Errorf("groups %v, %d syncs; want %v, %d", d.groups, d.syncs, tc.groups, tc.syncs)
+					t.Errorf("groups %v, %d syncs; want %v, %d", d.groups, d.syncs, tc.groups,
+						tc.syncs)
 				}
 				if len(d.applied) != len(d.logged) || p.waiting.Load() != 0 || p.lead.Load() != 0 {
-					t.Errorf("%d logged, %d applied, %d waiting, lead %d", len(d.logged), len(d.applied), p.waiting.Load(), p.lead.Load())
+					t.Errorf("%d logged, %d applied, %d waiting, lead %d", len(d.logged),
+						len(d.applied), p.waiting.Load(), p.lead.Load())
 				}
 			})
 		})
@@ -392,7 +406,9 @@ func TestGroupFailsTogether(t *testing.T) {
 		p := New(d.env(), 0)
 		d.syncFn = func() error { return errors.New("boom") }
 		put := func() error { return p.Put(0, base.KindSet, []byte("k"), nil, Sync) }
-		for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put(0, base.KindSet, []byte("k"), nil, 0) }) {
+		for i, err := range blocked(t, p, nil, put, put, func() error {
+			return p.Put(0, base.KindSet, []byte("k"), nil, 0)
+		}) {
 			if !errors.Is(err, base.ErrReadOnly) {
 				t.Errorf("write %d: %v", i, err)
 			}
@@ -420,7 +436,8 @@ func TestBusyMembersOfAGroup(t *testing.T) {
 		if fmt.Sprint(d.groups) != "[2]" {
 			t.Errorf("groups %v", d.groups)
 		}
-		if errs := blocked(t, p, nil, put(NoStall), put(NoStall)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
+		if errs := blocked(t, p, nil, put(NoStall), put(NoStall)); errs[0] != base.ErrBusy ||
+			errs[1] != base.ErrBusy {
 			t.Errorf("all busy: %v", errs)
 		}
 	})
@@ -526,7 +543,8 @@ func torture(t *testing.T, failAt int) {
 		t.Errorf("%d writes met poison", poisoned.Load())
 	}
 	if int64(d.visible.Load()) != acked.Load() || len(d.keys) != int(acked.Load()) {
-		t.Errorf("%d acknowledged, %d visible, %d applied", acked.Load(), d.visible.Load(), len(d.keys))
+		t.Errorf("%d acknowledged, %d visible, %d applied", acked.Load(), d.visible.Load(),
+			len(d.keys))
 	}
 	if p.lead.Load() != 0 || p.waiting.Load() != 0 || p.head != nil || p.tail != nil {
 		t.Error("pipeline is not idle")
@@ -538,7 +556,8 @@ func TestNoAllocations(t *testing.T) {
 	key, value := make([]byte, 16), make([]byte, 100)
 	batch := batchOf("a", "b")
 	if n := testing.AllocsPerRun(1000, func() {
-		if p.Put(0, base.KindSet, key, value, 0) != nil || p.Put(0, base.KindDelete, key, nil, Sync) != nil || p.Commit(batch, NoStall) != nil {
+		if p.Put(0, base.KindSet, key, value, 0) != nil ||
+			p.Put(0, base.KindDelete, key, nil, Sync) != nil || p.Commit(batch, NoStall) != nil {
 			t.Error("failed")
 		}
 	}); n != 0 {

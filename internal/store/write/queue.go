@@ -24,7 +24,8 @@ type writer struct {
 	wake      chan outcome // holds one
 }
 
-// newWriter is a writer of this pipeline's pool: what waits in a database is woken by that database alone.
+// newWriter is a writer of this pipeline's pool: what waits in a database is woken by that database
+// alone.
 func (p *Pipeline) newWriter() *writer {
 	if w, ok := p.writers.Get().(*writer); ok {
 		return w

@@ -3,19 +3,23 @@
 //
 // The rules:
 //
-//  1. What Open, a read-only Open, a follower, Export, a checkpoint and a dump show is the same, or all of
-//     them fail. Open counts as one that fails when a scan of its keyspaces does.
+//  1. What Open, a read-only Open, a follower, Export, a checkpoint and a dump show is the same, or
+//     all of them fail. Open counts as one that fails when a scan of its keyspaces does.
 //  2. Verify and a backup, with its own Verify, fail where a scan does.
-//  3. What is shown is the state behind a batch of the history. If it is not the last one, the recovery report says that
-//     something was dropped, or nothing could tell; see undetectable.
-//  4. A repair changes something where any other one fails. What is shown after it was written at some time.
+//  3. What is shown is the state behind a batch of the history. If it is not the last one, the
+//     recovery report says that something was dropped, or nothing could tell; see undetectable.
+//  4. A repair changes something where any other one fails. What is shown after it was written at
+//     some time.
 //
 // Legitimate differences:
 //
-//   - Verify, backups and repairs read tables whole, with checksums of files. A scan reads data blocks. So they may fail, or
-//     repair, where a scan shows the right state, if a table is damaged.
-//   - Open tells what it dropped of a log in LevelDB's format. A follower has no such report, and fails.
-//   - A repair may find damage in a log that no other one needs, or in a MANIFEST behind the last whole edit.
+//   - Verify, backups and repairs read tables whole, with checksums of files. A scan reads data
+//     blocks. So they may fail, or repair, where a scan shows the right state, if a table is
+//     damaged.
+//   - Open tells what it dropped of a log in LevelDB's format. A follower has no such report, and
+//     fails.
+//   - A repair may find damage in a log that no other one needs, or in a MANIFEST behind the last
+//     whole edit.
 package alike
 
 import (
@@ -47,7 +51,8 @@ type Shape struct {
 }
 
 // Shapes are all there are.
-var Shapes = []Shape{{lsm.FormatNative, false}, {lsm.FormatNative, true}, {lsm.FormatLevelDB, false}, {lsm.FormatLevelDB, true}}
+var Shapes = []Shape{{lsm.FormatNative, false}, {lsm.FormatNative, true},
+	{lsm.FormatLevelDB, false}, {lsm.FormatLevelDB, true}}
 
 func (s Shape) String() string {
 	how := "killed"
@@ -76,7 +81,8 @@ func (s Shape) spaces() []string {
 }
 
 func options(fs lsm.FS, f lsm.Format) *lsm.Options {
-	return &lsm.Options{FS: fs, Format: f, WALPreallocate: -1, WriteBufferSize: 64 << 10, BlockSize: 256, Compression: lsm.NoCompression, DisableCompaction: true}
+	return &lsm.Options{FS: fs, Format: f, WALPreallocate: -1, WriteBufferSize: 64 << 10,
+		BlockSize: 256, Compression: lsm.NoCompression, DisableCompaction: true}
 }
 
 // newSubject writes a database of about 4 KiB. None, some or all batches are synced.
@@ -182,7 +188,8 @@ const (
 )
 
 func (d Damage) String() string {
-	return fmt.Sprintf("%s %s at %d", d.File, [...]string{"flipped", "cut", "zeroed", "all zeros"}[d.Kind], d.At)
+	return fmt.Sprintf("%s %s at %d", d.File,
+		[...]string{"flipped", "cut", "zeroed", "all zeros"}[d.Kind], d.At)
 }
 
 // apply returns the damaged contents; nil if they are the same.
@@ -273,7 +280,8 @@ func read(db *lsm.DB) (string, error) {
 // asked has the answers to one damage.
 type asked struct {
 	open, readOnly, follower, export, checkpoint, dump, verify, backup, repair answer
-	after                                                                      answer // the database that a repair left
+	// the database that a repair left
+	after answer
 }
 
 func (s *subject) opened(fs *vfs.Mem, readOnly bool, use func(db *lsm.DB) error) (a answer) {
@@ -313,7 +321,8 @@ func (s *subject) at(fs *vfs.Mem, where string) answer {
 func (s *subject) ask(fs *vfs.Mem) (q asked) {
 	q.readOnly = s.opened(fs, true, nil)
 	q.follower = s.follow(fs)
-	if err := lsm.Export(ctx, dir, "/d/exported", s.shape.Format, options(fs, s.shape.Format), nil); err != nil {
+	if err := lsm.Export(ctx, dir, "/d/exported", s.shape.Format, options(fs, s.shape.Format),
+		nil); err != nil {
 		q.export.err = err
 	} else {
 		q.export = s.at(fs, "/d/exported")
@@ -340,7 +349,8 @@ func (s *subject) ask(fs *vfs.Mem) (q asked) {
 		return nil
 	})
 	if !opened {
-		q.verify.err, q.dump.err, q.checkpoint.err, q.backup.err = q.open.err, q.open.err, q.open.err, q.open.err
+		q.verify.err, q.dump.err, q.checkpoint.err, q.backup.err =
+			q.open.err, q.open.err, q.open.err, q.open.err
 	}
 	return q
 }
@@ -390,7 +400,8 @@ func (s *subject) backup(fs *vfs.Mem, db *lsm.DB) (a answer) {
 // judge returns what of the answers breaks a rule, "" if nothing does.
 func (s *subject) judge(d Damage, q *asked) string {
 	table := strings.HasSuffix(d.File, ".loam") || strings.HasSuffix(d.File, ".ldb")
-	scans := map[string]answer{"read-only Open": q.readOnly, "follower": q.follower, "Export": q.export, "checkpoint": q.checkpoint}
+	scans := map[string]answer{"read-only Open": q.readOnly, "follower": q.follower,
+		"Export": q.export, "checkpoint": q.checkpoint}
 	if q.backup.err == nil {
 		scans["restored backup"] = q.backup
 	}
@@ -402,7 +413,8 @@ func (s *subject) judge(d Damage, q *asked) string {
 		case (a.err != nil) != fails:
 			return fmt.Sprintf("%s %v, but Open %v", name, a, q.open)
 		case !fails && a.state != q.open.state:
-			return fmt.Sprintf("%s shows another state than Open: %q, %q", name, a.state, q.open.state)
+			return fmt.Sprintf("%s shows another state than Open: %q, %q", name, a.state,
+				q.open.state)
 		}
 	}
 	switch {
@@ -422,7 +434,8 @@ func (s *subject) judge(d Damage, q *asked) string {
 		return fmt.Sprintf("after a repair, Open %v", q.after)
 	}
 	for line := range strings.Lines(q.after.state) {
-		if rest, ok := strings.CutPrefix(line, "keyspace-1/"); ok { // its name was lost with the MANIFEST
+		// its name was lost with the MANIFEST
+		if rest, ok := strings.CutPrefix(line, "keyspace-1/"); ok {
 			line = "other/" + rest
 		}
 		if !s.wrote[strings.TrimSuffix(line, "\n")] {
@@ -443,8 +456,8 @@ func (s *subject) judge(d Damage, q *asked) string {
 	return ""
 }
 
-// undetectable reports whether a damage may look like an earlier moment: nothing says how long the newest log or
-// MANIFEST was.
+// undetectable reports whether a damage may look like an earlier moment: nothing says how long the
+// newest log or MANIFEST was.
 func (s *subject) undetectable(d Damage) bool {
 	isManifest := path.Ext(d.File) == ".manifest" || strings.HasPrefix(d.File, "MANIFEST")
 	return d.Kind != Flipped && (isManifest || d.File == s.newest)
@@ -471,15 +484,19 @@ func (s *subject) newestLog() (string, error) {
 	return "", nil
 }
 
-// Run damages a database of a shape: each step-th byte, by each kind or by one in turn, and each file as a whole. It
-// returns how many damages were tried, and the first one that is not seen alike.
-func Run(shape Shape, seed int64, step int, all bool, report func(Damage, string) bool) (tried int, err error) {
+// Run damages a database of a shape: each step-th byte, by each kind or by one in turn, and each
+// file as a whole. It returns how many damages were tried, and the first one that is not seen
+// alike.
+func Run(shape Shape, seed int64, step int, all bool,
+	report func(Damage, string) bool) (tried int, err error) {
 	s, err := newSubject(shape, seed)
 	if err != nil {
 		return 0, err
 	}
-	if q := s.ask(s.fs.Clone()); s.judge(Damage{}, &q) != "" || q.repair.told || q.open.state != s.states[len(s.states)-1] {
-		return 0, fmt.Errorf("%v, seed %d: the healthy database: %s; %+v", shape, seed, s.judge(Damage{}, &q), q)
+	if q := s.ask(s.fs.Clone()); s.judge(Damage{}, &q) != "" || q.repair.told ||
+		q.open.state != s.states[len(s.states)-1] {
+		return 0, fmt.Errorf("%v, seed %d: the healthy database: %s; %+v", shape, seed,
+			s.judge(Damage{}, &q), q)
 	}
 	try := func(d Damage) (bool, error) {
 		fs, err := s.damaged(d)
@@ -516,8 +533,8 @@ func Run(shape Shape, seed int64, step int, all bool, report func(Damage, string
 	return tried, nil
 }
 
-// All is Run with every kind of damage at each step-th byte. The error is about the first damage that is not seen
-// alike.
+// All is Run with every kind of damage at each step-th byte. The error is about the first damage
+// that is not seen alike.
 func All(shape Shape, seed int64, step int) (tried int, err error) {
 	var bad error
 	tried, err = Run(shape, seed, step, true, func(d Damage, why string) bool {

@@ -12,11 +12,12 @@ func TestDamageIsSeenAlike(t *testing.T) {
 	for _, shape := range Shapes {
 		t.Run(fmt.Sprint(shape), func(t *testing.T) {
 			seed, bad := testkit.Seed(t), 0
-			n, err := Run(shape, seed, testkit.Scale(21, 7, 1), testkit.Full(), func(d Damage, why string) bool {
-				t.Errorf("seed %d, %v: %s", seed, d, why)
-				bad++
-				return bad < 20
-			})
+			n, err := Run(shape, seed, testkit.Scale(21, 7, 1), testkit.Full(),
+				func(d Damage, why string) bool {
+					t.Errorf("seed %d, %v: %s", seed, d, why)
+					bad++
+					return bad < 20
+				})
 			if err != nil || n < 100 {
 				t.Error(n, err)
 			}

@@ -52,7 +52,8 @@ func run() error {
 		}
 		defer os.RemoveAll(top)
 	}
-	res := lsm.NewResources(lsm.ResourcesOptions{Memory: *memory << 20, BackgroundJobs: *jobs, IOBytesPerSecond: *io << 20})
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: *memory << 20, BackgroundJobs: *jobs,
+		IOBytesPerSecond: *io << 20})
 	defer res.Close()
 	quiet, err := lsm.Open(filepath.Join(top, "quiet"), &lsm.Options{Resources: res})
 	if err != nil {
@@ -72,7 +73,8 @@ func run() error {
 		if err := phase("alone", quiet, nil); err != nil {
 			return err
 		}
-		loading, err := lsm.Open(filepath.Join(top, fmt.Sprint("loading", round)), &lsm.Options{Resources: res})
+		loading, err := lsm.Open(filepath.Join(top, fmt.Sprint("loading", round)),
+			&lsm.Options{Resources: res})
 		if err != nil {
 			return err
 		}
@@ -176,8 +178,10 @@ func phase(name string, quiet, loading *lsm.DB) error {
 		at := func(t []time.Duration, part float64) time.Duration {
 			return t[int(part*float64(len(t)-1))].Round(100 * time.Nanosecond)
 		}
-		fmt.Printf("\n  %-8s p50 %8v p99 %8v p99.9 %8v; preempted ones included p99 %8v p99.9 %8v; woken late p50 %8v p99 %8v", k.name, at(times[i], .5), at(times[i], .99), at(times[i], .999),
-			at(all[i], .99), at(all[i], .999), at(late[i], .5), at(late[i], .99))
+		fmt.Printf("\n  %-8s p50 %8v p99 %8v p99.9 %8v; preempted ones included p99 %8v p99.9 "+
+			"%8v; woken late p50 %8v p99 %8v", k.name, at(times[i], .5), at(times[i], .99),
+			at(times[i], .999), at(all[i], .99), at(all[i], .999), at(late[i], .5),
+			at(late[i], .99))
 	}
 	fmt.Println()
 	return nil

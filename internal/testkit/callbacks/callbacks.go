@@ -1,7 +1,7 @@
-// Package callbacks breaks what a user plugs into a database: the comparer, the
-// merge operator, the listener, the logger, the file system and the compaction filter panic, block, or call the database, Close
-// included, at any of their calls in a scripted life of a database. Nothing that was
-// acknowledged is lost, nothing hangs or crashes, and the cause is told.
+// Package callbacks breaks what a user plugs into a database: the comparer, the merge operator, the
+// listener, the logger, the file system and the compaction filter panic, block, or call the
+// database, Close included, at any of their calls in a scripted life of a database. Nothing that
+// was acknowledged is lost, nothing hangs or crashes, and the cause is told.
 package callbacks
 
 import (
@@ -43,14 +43,16 @@ type Act int
 
 // The acts.
 const (
-	Panic    Act = iota
-	Block        // until the script has ended, or, where the database has to wait, until others have gone on
-	CallBack     // into the database, Close included
+	Panic Act = iota
+	// until the script has ended, or, where the database has to wait, until others have gone on
+	Block
+	CallBack // into the database, Close included
 	Acts
 )
 
 func (p Plug) String() string {
-	return [...]string{"comparer", "listener", "logger", "file system", "compaction filter", "merge operator"}[p]
+	return [...]string{"comparer", "listener", "logger", "file system", "compaction filter",
+		"merge operator"}[p]
 }
 
 func (a Act) String() string { return [...]string{"panics", "blocks", "calls back"}[a] }
@@ -185,13 +187,15 @@ func (t *trial) options() *lsm.Options {
 		Comparer:      comparer(func() { t.call(Comparer) }),
 		MergeOperator: last(func() { t.call(Merge) }),
 		Logger:        slog.New(t),
-		CompactionFilter: &lsm.CompactionFilter{Name: "callbacks", Filter: func(_ int, key, value []byte) (lsm.FilterDecision, error) {
-			t.call(Filter)
-			return lsm.FilterChange(slices.Clone(value)), nil
-		}},
+		CompactionFilter: &lsm.CompactionFilter{Name: "callbacks",
+			Filter: func(_ int, key, value []byte) (lsm.FilterDecision, error) {
+				t.call(Filter)
+				return lsm.FilterChange(slices.Clone(value)), nil
+			}},
 		FS: vfs.NewFault(t.mem, func(op vfs.Op) vfs.Outcome {
 			t.call(FileSystem)
-			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && t.full.Swap(false) {
+			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable &&
+				t.full.Swap(false) {
 				return vfs.Outcome{Err: syscall.ENOSPC}
 			}
 			return vfs.Outcome{}
@@ -205,8 +209,8 @@ func (t *trial) options() *lsm.Options {
 			BackgroundError: event,
 			ReadOnly:        event,
 		},
-		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, MaxMemtables: 2, L0Compaction: 2, CacheSize: 1 << 20,
-		MaxBackgroundJobs: 2,
+		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, MaxMemtables: 2, L0Compaction: 2,
+		CacheSize: 1 << 20, MaxBackgroundJobs: 2,
 	}
 }
 
@@ -307,8 +311,10 @@ func (t *trial) checkPoison(db *lsm.DB) error {
 	if said == nil || errors.Is(said, lsm.ErrClosed) {
 		return nil
 	}
-	for _, err := range []error{said, db.Put([]byte("k"), nil, lsm.NoSync), db.Flush(), db.Resume()} {
-		if err == nil || t.act == Panic && !errors.Is(err, lsm.ErrClosed) && !strings.Contains(err.Error(), mark) {
+	for _, err := range []error{said, db.Put([]byte("k"), nil, lsm.NoSync), db.Flush(),
+		db.Resume()} {
+		if err == nil || t.act == Panic && !errors.Is(err, lsm.ErrClosed) &&
+			!strings.Contains(err.Error(), mark) {
 			return fmt.Errorf("a panic made the database read-only, and it says %v", err)
 		}
 	}
@@ -318,7 +324,8 @@ func (t *trial) checkPoison(db *lsm.DB) error {
 // check opens what is left with plugs in order and requires every acknowledged
 // write, or a later one of its key.
 func (t *trial) check() error {
-	db, err := lsm.Open(dir, &lsm.Options{FS: t.mem.Clone(), Comparer: comparer(func() {}), MergeOperator: last(func() {})})
+	db, err := lsm.Open(dir, &lsm.Options{FS: t.mem.Clone(), Comparer: comparer(func() {}),
+		MergeOperator: last(func() {})})
 	if err != nil {
 		return fmt.Errorf("reopening: %w", err)
 	}
@@ -367,7 +374,8 @@ func Run(seed int64, plug Plug, act Act, at int64) (calls [Plugs]int64, err erro
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err == nil && act == Panic && t.acted.Load() && !strings.Contains(strings.Join(t.told, "\n"), mark) {
+	if err == nil && act == Panic && t.acted.Load() && !strings.Contains(strings.Join(t.told, "\n"),
+		mark) {
 		err = fmt.Errorf("nothing tells of the panic; told was %.500q", t.told)
 	}
 	return calls, t.describe(seed, err)

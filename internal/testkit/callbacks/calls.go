@@ -13,12 +13,14 @@ import (
 
 // Call is a call that a callback makes.
 type Call struct {
-	Name  string
-	Waits bool // for background work or for other writes: a callback that these wait for must not make it
+	Name string
+	// for background work or for other writes: a callback that these wait for must not make it
+	Waits bool
 	run   func(db *lsm.DB) error
 }
 
-// Calls are those of a database that its callbacks try. They leave the database open, save the last.
+// Calls are those of a database that its callbacks try. They leave the database open, save the
+// last.
 var Calls = []Call{
 	{"Get", false, func(db *lsm.DB) error { _, err := db.Get([]byte("other"), nil); return err }},
 	{"Has", false, func(db *lsm.DB) error { _, err := db.Has([]byte("other")); return err }},
@@ -29,10 +31,16 @@ var Calls = []Call{
 	}},
 	{"Snapshot", false, func(db *lsm.DB) error { return db.Snapshot().Close() }},
 	{"Metrics", false, func(db *lsm.DB) error { db.Metrics(); return nil }},
-	{"PauseCompaction", false, func(db *lsm.DB) error { db.PauseCompaction(); db.ResumeCompaction(); return nil }},
+	{"PauseCompaction", false, func(db *lsm.DB) error {
+		db.PauseCompaction()
+		db.ResumeCompaction()
+		return nil
+	}},
 	{"Flush", true, (*lsm.DB).Flush},
 	{"CompactRange", true, func(db *lsm.DB) error { return db.CompactRange(nil, nil) }},
-	{"Checkpoint", true, func(db *lsm.DB) error { return db.Checkpoint(context.Background(), "checkpoint") }},
+	{"Checkpoint", true, func(db *lsm.DB) error {
+		return db.Checkpoint(context.Background(), "checkpoint")
+	}},
 	{"Keyspace", true, func(db *lsm.DB) error { _, err := db.Keyspace("made", nil); return err }},
 	{"DropKeyspace", true, func(db *lsm.DB) error {
 		if err := db.DropKeyspace("made"); !errors.Is(err, lsm.ErrNoKeyspace) {
@@ -50,7 +58,8 @@ var Calls = []Call{
 // does not wait for.
 var Asked = []Plug{Merge, Filter, Listener, Logger}
 
-// Try has a callback of a database make a call once, and returns what it answered, and whether it was made.
+// Try has a callback of a database make a call once, and returns what it answered, and whether it
+// was made.
 func Try(p Plug, c Call) (answer error, made bool, err error) {
 	var db atomic.Pointer[lsm.DB]
 	var once atomic.Bool
@@ -70,10 +79,11 @@ func Try(p Plug, c Call) (answer error, made bool, err error) {
 	}
 	o := &lsm.Options{
 		FS: vfs.NewMem(), MergeOperator: operator,
-		CompactionFilter: &lsm.CompactionFilter{Name: "calls", Filter: func(int, []byte, []byte) (lsm.FilterDecision, error) {
-			call(Filter)
-			return lsm.FilterKeep, nil
-		}},
+		CompactionFilter: &lsm.CompactionFilter{Name: "calls",
+			Filter: func(int, []byte, []byte) (lsm.FilterDecision, error) {
+				call(Filter)
+				return lsm.FilterKeep, nil
+			}},
 		Events: &lsm.EventListener{FlushEnd: func(lsm.FlushInfo) { call(Listener) }},
 		Logger: slog.New(logger{slog.DiscardHandler, func() { call(Logger) }}),
 	}
@@ -84,7 +94,8 @@ func Try(p Plug, c Call) (answer error, made bool, err error) {
 	err = errors.Join(d.Put([]byte("other"), nil, lsm.NoSync), d.Put([]byte("k"), nil, lsm.NoSync))
 	db.Store(d)
 	for i := range 3 {
-		if err := errors.Join(d.Merge([]byte("k"), fmt.Append(nil, i), lsm.NoSync), d.Merge([]byte("bad"), nil, lsm.NoSync)); err != nil {
+		if err := errors.Join(d.Merge([]byte("k"), fmt.Append(nil, i), lsm.NoSync),
+			d.Merge([]byte("bad"), nil, lsm.NoSync)); err != nil {
 			return nil, false, err
 		}
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // Apply returns the version that an edit makes of v.
-func Apply(t testing.TB, cmp *base.Comparer, v *manifest.Version, e *manifest.Edit) *manifest.Version {
+func Apply(t testing.TB, cmp *base.Comparer, v *manifest.Version,
+	e *manifest.Edit) *manifest.Version {
 	t.Helper()
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	gone := map[manifest.DeletedFile]bool{}
@@ -36,7 +37,8 @@ func Apply(t testing.TB, cmp *base.Comparer, v *manifest.Version, e *manifest.Ed
 }
 
 // CheckPlan verifies that a plan picked from v keeps the rules of package picker.
-func CheckPlan(t testing.TB, v *manifest.Version, inProgress picker.InProgress, p *picker.Plan, cmp *base.Comparer) {
+func CheckPlan(t testing.TB, v *manifest.Version, inProgress picker.InProgress, p *picker.Plan,
+	cmp *base.Comparer) {
 	t.Helper()
 	in := map[*manifest.FileMeta]bool{}
 	p.Files(func(_ int, m *manifest.FileMeta) { in[m] = true })
@@ -62,22 +64,27 @@ func CheckPlan(t testing.TB, v *manifest.Version, inProgress picker.InProgress, 
 					continue
 				}
 				newer := l == level && (l == 0 && f.Num > m.Num ||
-					l > 0 && l != p.OutputLevel && cmp.CompareInternal(f.Smallest.User, f.Smallest.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0)
+					l > 0 && l != p.OutputLevel &&
+						cmp.CompareInternal(f.Smallest.User, f.Smallest.Trailer, m.Smallest.User,
+							m.Smallest.Trailer) < 0)
 				if !newer {
-					t.Fatalf("%s: table %d of level %d goes to level %d past table %d of level %d", p.Reason, m.Num, level, p.OutputLevel, f.Num, l)
+					t.Fatalf("%s: table %d of level %d goes to level %d past table %d of level %d",
+						p.Reason, m.Num, level, p.OutputLevel, f.Num, l)
 				}
 			}
 		}
 	})
 	if !p.TrivialMove {
 		for _, f := range v.Levels[p.OutputLevel].Files {
-			if p.OutputLevel > 0 && !in[f] && cmp.Cmp(p.Smallest, f.Largest.User) <= 0 && cmp.Cmp(p.Largest, f.Smallest.User) >= 0 {
+			if p.OutputLevel > 0 && !in[f] && cmp.Cmp(p.Smallest, f.Largest.User) <= 0 &&
+				cmp.Cmp(p.Largest, f.Smallest.User) >= 0 {
 				t.Fatalf("%s: outputs may overlap table %d", p.Reason, f.Num)
 			}
 		}
 	}
 	for _, b := range inProgress {
-		if firstLevel(b) <= p.OutputLevel && b.OutputLevel >= firstLevel(p) && cmp.Cmp(b.Smallest, p.Largest) <= 0 && cmp.Cmp(b.Largest, p.Smallest) >= 0 {
+		if firstLevel(b) <= p.OutputLevel && b.OutputLevel >= firstLevel(p) &&
+			cmp.Cmp(b.Smallest, p.Largest) <= 0 && cmp.Cmp(b.Largest, p.Smallest) >= 0 {
 			t.Fatalf("%s: meets a plan in flight", p.Reason)
 		}
 	}
@@ -94,5 +101,6 @@ func firstLevel(p *picker.Plan) int {
 }
 
 func overlap(cmp *base.Comparer, a, b *manifest.FileMeta) bool {
-	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 && cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
+	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 &&
+		cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
 }

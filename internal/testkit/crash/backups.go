@@ -51,7 +51,8 @@ func (b *backups) all() ([]backedUp, []restored) {
 
 // backupsAt completes the expected backups in a state for which before was taken first, and p
 // later.
-func (p *progress) backupsAt(before []backedUp, restoresBefore []restored) ([]backedUp, []restored) {
+func (p *progress) backupsAt(before []backedUp,
+	restoresBefore []restored) ([]backedUp, []restored) {
 	after, restores := p.backups.all()
 	for i := range after {
 		if !after[i].ended {
@@ -109,7 +110,8 @@ func (s *session) backUp(beside func() error) error {
 		info, err := b.folder.Create(context.Background(), s.db, nil)
 		b.mu.Lock()
 		if c := &b.list[i]; err == nil {
-			c.ended, c.id, c.hi, c.drops.begun = true, info.ID, int(s.begun.Load()), int(s.dropsBegun.Load())
+			c.ended, c.id, c.hi, c.drops.begun = true, info.ID, int(s.begun.Load()), int(
+				s.dropsBegun.Load())
 		}
 		b.mu.Unlock()
 		done <- err
@@ -175,8 +177,9 @@ func (s *session) restore(dir string) error {
 
 func quiet() error { return nil }
 
-// backupWorkloads make backups: of a database that is empty, quiet, written, flushed and compacted, and has
-// just been recovered; they delete and restore some; the second one has keyspaces, one of which is dropped.
+// backupWorkloads make backups: of a database that is empty, quiet, written, flushed and compacted,
+// and has just been recovered; they delete and restore some; the second one has keyspaces, one of
+// which is dropped.
 var backupWorkloads = []workload{
 	{name: "backup", maxValue: 3000, run: func(s *session) error {
 		defer s.closeFolder() //nolint:errcheck // after a failure, of which the workload tells
@@ -189,7 +192,9 @@ var backupWorkloads = []workload{
 			func() error { return s.restore("first") },
 			s.remove,
 			func() error {
-				return s.backUp(func() error { return steps(s.flush, func() error { return s.write(15, 0) }) })
+				return s.backUp(func() error {
+					return steps(s.flush, func() error { return s.write(15, 0) })
+				})
 			},
 			s.openFolder, s.reopen,
 			func() error { return s.write(10, 4) },
@@ -205,7 +210,9 @@ var backupWorkloads = []workload{
 			func() error { return s.write(20, 3) },
 			func() error {
 				return s.backUp(func() error {
-					return steps(func() error { return s.write(15, 0) }, func() error { return s.flushSpace(sameSpace) })
+					return steps(func() error {
+						return s.write(15, 0)
+					}, func() error { return s.flushSpace(sameSpace) })
 				})
 			},
 			s.drop,
@@ -226,8 +233,8 @@ func BackupWorkloads() (names []string) {
 	return names
 }
 
-// checkBackups opens the folder of a state. Each backup that is there is whole, those that are known to be there
-// are; so are the restored databases. Then the folder is used.
+// checkBackups opens the folder of a state. Each backup that is there is whole, those that are
+// known to be there are; so are the restored databases. Then the folder is used.
 func (x *explorer) checkBackups(s state) error {
 	if len(s.backups) == 0 && len(s.restores) == 0 {
 		return nil
@@ -261,7 +268,8 @@ func (x *explorer) checkBackups(s state) error {
 			err = f.Restore(context.Background(), info.ID, to, nil)
 		}
 		if err == nil {
-			err = x.checkCopy(copied{lo: s.backups[i].lo, hi: s.backups[i].hi, drops: s.backups[i].drops, dir: to}, x.options(s.fs), false)
+			err = x.checkCopy(copied{lo: s.backups[i].lo, hi: s.backups[i].hi,
+				drops: s.backups[i].drops, dir: to}, x.options(s.fs), false)
 		}
 		if err != nil {
 			return fmt.Errorf("backup %d: %w", info.ID, err)
@@ -311,7 +319,8 @@ func (x *explorer) checkRestored(s state, f *backup.Folder) error {
 			}
 		}
 		if err == nil {
-			err = x.checkCopy(copied{dir: r.dir, lo: r.of.lo, hi: r.of.hi, drops: r.of.drops}, x.options(s.fs), false)
+			err = x.checkCopy(copied{dir: r.dir, lo: r.of.lo, hi: r.of.hi, drops: r.of.drops},
+				x.options(s.fs), false)
 		}
 		if err != nil {
 			return fmt.Errorf("restored %s, ended %v: %w", r.dir, r.ended, err)
@@ -320,7 +329,8 @@ func (x *explorer) checkRestored(s state, f *backup.Folder) error {
 	return nil
 }
 
-// backUpAgain makes a backup of the recovered database, and wants nothing left when all are deleted.
+// backUpAgain makes a backup of the recovered database, and wants nothing left when all are
+// deleted.
 func (x *explorer) backUpAgain(s state, f *backup.Folder) error {
 	db, err := lsm.Open(dir, x.options(s.fs))
 	if errors.Is(err, lsm.ErrDoesNotExist) && s.lo == 0 {
@@ -381,7 +391,8 @@ func (t *trial) verifyBackups(mem *vfs.Mem) error {
 	for _, info := range infos {
 		i := slices.IndexFunc(list, func(b backedUp) bool { return b.id == info.ID })
 		to := fmt.Sprintf("check%d", info.ID)
-		err := errors.Join(info.Err, f.Verify(context.Background(), info.ID, nil), f.Restore(context.Background(), info.ID, to, nil))
+		err := errors.Join(info.Err, f.Verify(context.Background(), info.ID, nil),
+			f.Restore(context.Background(), info.ID, to, nil))
 		if err == nil && i >= 0 {
 			must := func(n int) bool { return n <= list[i].lo && t.okay[n] }
 			err = t.reopenIn(to, mem, must, may(list[i].hi))
@@ -391,7 +402,9 @@ func (t *trial) verifyBackups(mem *vfs.Mem) error {
 		}
 	}
 	for _, b := range list {
-		if b.ended && !b.deleted && !slices.ContainsFunc(infos, func(i backup.Info) bool { return i.ID == b.id }) {
+		if b.ended && !b.deleted && !slices.ContainsFunc(infos, func(i backup.Info) bool {
+			return i.ID == b.id
+		}) {
 			return fmt.Errorf("backup %d is gone", b.id)
 		}
 	}
@@ -400,7 +413,8 @@ func (t *trial) verifyBackups(mem *vfs.Mem) error {
 		_, left := mem.Stat(r.dir + ".incomplete")
 		must := func(n int) bool { return n <= r.of.lo && t.okay[n] }
 		switch {
-		case r.ended && left == nil && !t.f.forever && !strings.HasPrefix(t.hit.Name, r.dir+".incomplete"):
+		case r.ended && left == nil && !t.f.forever &&
+			!strings.HasPrefix(t.hit.Name, r.dir+".incomplete"):
 			return fmt.Errorf("restored %s, and its first directory is left", r.dir)
 		case r.ended:
 			if err := t.reopenIn(r.dir, mem, must, may(r.of.hi)); err != nil {

@@ -40,7 +40,9 @@ func (s *session) claim() error {
 // the batches that the database has, from the first on, and nothing else.
 func ChangesStates(seed int64, every int) (Result, error) {
 	l := newSession(&changesWorkload, seed, nil, false).ledger
-	return explore(&changesWorkload, seed, int64(every), func(s state) error { return withHistory(s.fs, l.CheckChanges) })
+	return explore(&changesWorkload, seed, int64(every), func(s state) error {
+		return withHistory(s.fs, l.CheckChanges)
+	})
 }
 
 // withHistory opens a database whose logs are all kept.

@@ -71,8 +71,8 @@ func (s *session) checkpoint(name string, beside func() error) error {
 	return errors.Join(err, s.fail("checkpoint", 0, <-done))
 }
 
-// copyWorkloads make checkpoints: of a database that is quiet, is written, flushed and compacted, has
-// just been recovered, and, in the second one, has keyspaces, one of which is dropped.
+// copyWorkloads make checkpoints: of a database that is quiet, is written, flushed and compacted,
+// has just been recovered, and, in the second one, has keyspaces, one of which is dropped.
 var copyWorkloads = []workload{
 	{name: "copy", maxValue: 4000, run: func(s *session) error {
 		return steps(s.open,
@@ -83,7 +83,9 @@ var copyWorkloads = []workload{
 			s.flush,
 			func() error { return s.write(10, 0) },
 			func() error {
-				return s.checkpoint("flushed", func() error { return steps(s.flush, func() error { return s.write(20, 0) }) })
+				return s.checkpoint("flushed", func() error {
+					return steps(s.flush, func() error { return s.write(20, 0) })
+				})
 			},
 			s.reopen,
 			func() error { return s.write(10, 4) },
@@ -95,7 +97,9 @@ var copyWorkloads = []workload{
 			func() error { return s.write(20, 3) },
 			func() error {
 				return s.checkpoint("written", func() error {
-					return steps(func() error { return s.write(20, 0) }, func() error { return s.flushSpace(sameSpace) })
+					return steps(func() error {
+						return s.write(20, 0)
+					}, func() error { return s.flushSpace(sameSpace) })
 				})
 			},
 			s.drop,
@@ -115,8 +119,8 @@ func CopyWorkloads() (names []string) {
 	return names
 }
 
-// checkCopies wants each checkpoint in a state whole or not there, and a next one of the
-// same name to succeed where it is not. The copies are written to. What the database itself then has is
+// checkCopies wants each checkpoint in a state whole or not there, and a next one of the same name
+// to succeed where it is not. The copies are written to. What the database itself then has is
 // checked afterwards.
 func (x *explorer) checkCopies(s state) error {
 	for i, c := range s.copies {
@@ -161,7 +165,8 @@ func (x *explorer) checkCopy(c copied, o *lsm.Options, on bool) error {
 	}
 	b := lsm.NewBatch()
 	x.ledger.Fill(b, i+1)
-	if err := errors.Join(db.Write(b, lsm.Sync), db.CompactRange(nil, nil), db.Close()); err != nil {
+	if err := errors.Join(db.Write(b, lsm.Sync), db.CompactRange(nil, nil),
+		db.Close()); err != nil {
 		return err
 	}
 	if x.trees == nil {
@@ -210,7 +215,8 @@ func (t *trial) verifyCopies(mem *vfs.Mem) error {
 		_, err := mem.Stat(c.dir)
 		_, left := mem.Stat(c.dir + ".incomplete")
 		switch {
-		case c.ended && left == nil && !t.f.forever && !strings.HasPrefix(t.hit.Name, c.dir+".incomplete"):
+		case c.ended && left == nil && !t.f.forever &&
+			!strings.HasPrefix(t.hit.Name, c.dir+".incomplete"):
 			// Otherwise it may be the removal that failed.
 			return fmt.Errorf("checkpoint %s succeeded, and its first directory is left", c.dir)
 		case c.ended:

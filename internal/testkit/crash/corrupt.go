@@ -73,7 +73,8 @@ func makeGolden(seed int64, format lsm.Format) (*golden, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &golden{fs: left, ledger: s.ledger, last: s.last, synced: s.last / 7 * 7, pairs: s.ledger.State(s.last), wrote: map[model.Pair]bool{}}
+	g := &golden{fs: left, ledger: s.ledger, last: s.last, synced: s.last / 7 * 7,
+		pairs: s.ledger.State(s.last), wrote: map[model.Pair]bool{}}
 	for i := 1; i <= g.last; i++ {
 		for _, w := range g.ledger.Batch(i) {
 			if !w.Delete {
@@ -142,7 +143,8 @@ func (g *golden) unprotected(d damage) bool {
 	if g.native {
 		return d.flip == 0 && fstest.TypeOf(d.file) == base.FileLog
 	}
-	manifest, log := fstest.TypeOf(d.file) == base.FileManifest, fstest.TypeOf(d.file) == base.FileLog
+	manifest, log := fstest.TypeOf(d.file) == base.FileManifest, fstest.TypeOf(d.file) ==
+		base.FileLog
 	if d.flip == 0 {
 		return manifest || log && endsInZeros(d.original[:d.at])
 	}
@@ -230,7 +232,8 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 			return plain(err)
 		}
 		if i < g.synced && g.native && !unprotected {
-			return fmt.Errorf("batch %d was synced, the newest is %d, and Open says no more than %+v", g.synced, i, report)
+			return fmt.Errorf("batch %d was synced, the newest is %d, and Open says no more "+
+				"than %+v", g.synced, i, report)
 		}
 		want = g.ledger.State(i)
 	}
@@ -251,7 +254,8 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 
 // typed reports whether an error is one of those that damage may give.
 func typed(err error) bool {
-	for _, kind := range []error{lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrComparerMismatch, lsm.ErrDoesNotExist, lsm.ErrTooLarge} {
+	for _, kind := range []error{lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrComparerMismatch,
+		lsm.ErrDoesNotExist, lsm.ErrTooLarge} {
 		if errors.Is(err, kind) {
 			return true
 		}
@@ -282,8 +286,10 @@ func (g *golden) scan(db *lsm.DB, want []model.Pair) error {
 			if back {
 				i = len(want) - 1 - n
 			}
-			if n >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {
-				err := fmt.Errorf("scan, back %v: entry %d of %d is %q=%.30q", back, i, len(want), it.Key(), it.Value())
+			if n >= len(want) || string(it.Key()) != want[i].Key ||
+				string(it.Value()) != want[i].Value {
+				err := fmt.Errorf("scan, back %v: entry %d of %d is %q=%.30q", back, i, len(want),
+					it.Key(), it.Value())
 				it.Close()
 				return err
 			}
@@ -291,7 +297,8 @@ func (g *golden) scan(db *lsm.DB, want []model.Pair) error {
 		}
 		err := it.Close()
 		if err == nil && n != len(want) {
-			return fmt.Errorf("scan, back %v: ends after %d of %d without an error", back, n, len(want))
+			return fmt.Errorf("scan, back %v: ends after %d of %d without an error", back, n,
+				len(want))
 		}
 		if err := plain(err); err != nil {
 			return err
@@ -300,8 +307,8 @@ func (g *golden) scan(db *lsm.DB, want []model.Pair) error {
 	return nil
 }
 
-// try checks one damage, which takes no more than 5 seconds of processor time. Other goroutines of each use as
-// much meanwhile.
+// try checks one damage, which takes no more than 5 seconds of processor time. Other goroutines of
+// each use as much meanwhile.
 func (g *golden) try(d damage, check func(fs *vfs.Mem, d damage) error) error {
 	fs, err := g.replace(d.file, d.apply())
 	if err != nil {
@@ -311,7 +318,8 @@ func (g *golden) try(d damage, check func(fs *vfs.Mem, d damage) error) error {
 	if err := check(fs, d); err != nil {
 		return fmt.Errorf("%v: %w", d, err)
 	}
-	if took := hang.ProcessorTime() - start; took > time.Duration(runtime.GOMAXPROCS(0))*5*time.Second {
+	if took := hang.ProcessorTime() -
+		start; took > time.Duration(runtime.GOMAXPROCS(0))*5*time.Second {
 		return fmt.Errorf("%v: took %v of processor time", d, took)
 	}
 	return nil
@@ -386,7 +394,8 @@ func (g *golden) swaps() error {
 	lost.synced = 0
 	for _, a := range g.files {
 		for _, b := range g.files {
-			if len(g.bytes[a]) == 0 || len(g.bytes[b]) == 0 || bytes.Equal(g.bytes[a], g.bytes[b]) { // an empty one is a cut
+			// an empty one is a cut
+			if len(g.bytes[a]) == 0 || len(g.bytes[b]) == 0 || bytes.Equal(g.bytes[a], g.bytes[b]) {
 				continue
 			}
 			fs, err := g.replace(a, g.bytes[b])

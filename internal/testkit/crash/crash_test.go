@@ -46,7 +46,8 @@ func takeStates(t *testing.T, rounds int, take func(seed int64) (Result, error))
 		if err != nil {
 			t.Fatal(err)
 		}
-		total.Points, total.States, total.Nested = total.Points+r.Points, total.States+r.States, total.Nested+r.Nested
+		total.Points, total.States, total.Nested =
+			total.Points+r.Points, total.States+r.States, total.Nested+r.Nested
 	}
 	t.Logf("%d states of %d points, %d within recoveries", total.States, total.Points, total.Nested)
 	return total
@@ -62,8 +63,8 @@ func takeFaults(t *testing.T, stride int, workloads ...string) {
 	}
 }
 
-// eachFormatOf is testkit.EachFormat for a workload. One with keyspaces, which are native, runs once, in the size
-// that it would have in that format.
+// eachFormatOf is testkit.EachFormat for a workload. One with keyspaces, which are native, runs
+// once, in the size that it would have in that format.
 func eachFormatOf(t *testing.T, workload string, test func(t *testing.T, share int)) {
 	if workload == treeWorkload.name || strings.HasPrefix(workload, "tree-") {
 		test(t, 2)
@@ -76,8 +77,8 @@ func eachFormatOf(t *testing.T, workload string, test func(t *testing.T, share i
 // unharmed, and each checkpoint whole or not there.
 func TestCopyStates(t *testing.T) { takeCopies(t, CopyWorkloads(), 100, 18) }
 
-// TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is the database
-// unharmed, each earlier backup whole, and the restored database whole or not there.
+// TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is
+// the database unharmed, each earlier backup whole, and the restored database whole or not there.
 func TestBackupStates(t *testing.T) { takeCopies(t, BackupWorkloads(), 150, 35) }
 
 // takeCopies takes crash states of workloads that make copies, at each short-th or usual-th call.
@@ -85,7 +86,9 @@ func takeCopies(t *testing.T, workloads []string, short, usual int) {
 	for _, name := range workloads {
 		t.Run(name, func(t *testing.T) {
 			eachFormatOf(t, name, func(t *testing.T, share int) {
-				takeStates(t, 1, func(seed int64) (Result, error) { return States(name, seed, testkit.Scale(short, usual*share, 1)) })
+				takeStates(t, 1, func(seed int64) (Result, error) {
+					return States(name, seed, testkit.Scale(short, usual*share, 1))
+				})
 			})
 		})
 	}
@@ -93,31 +96,41 @@ func takeCopies(t *testing.T, workloads []string, short, usual int) {
 
 // TestCopyFaults fails the calls of a workload that makes checkpoints.
 func TestCopyFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(120, 25*share, 1), "copy") })
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		takeFaults(t, testkit.Scale(120, 25*share, 1), "copy")
+	})
 }
 
 // TestBackupFaults fails the calls of a workload that makes backups.
 func TestBackupFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(150, 30*share, 1), "backup") })
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		takeFaults(t, testkit.Scale(150, 30*share, 1), "backup")
+	})
 }
 
-// TestChangesStates: whatever a crash leaves, a feed of changes has what the database has, from the first batch on,
-// and what a feed said was durable is there.
+// TestChangesStates: whatever a crash leaves, a feed of changes has what the database has, from the
+// first batch on, and what a feed said was durable is there.
 func TestChangesStates(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeStates(t, 1, func(seed int64) (Result, error) { return ChangesStates(seed, testkit.Scale(60, 24*share, 1)) })
+		takeStates(t, 1, func(seed int64) (Result, error) {
+			return ChangesStates(seed, testkit.Scale(60, 24*share, 1))
+		})
 	})
 }
 
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(200, 40*share, 1), "changes") })
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		takeFaults(t, testkit.Scale(200, 40*share, 1), "changes")
+	})
 }
 
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {
-	takeStates(t, 1, func(seed int64) (Result, error) { return UpgradeStates(seed, testkit.Scale(12, 2, 1)) })
+	takeStates(t, 1, func(seed int64) (Result, error) {
+		return UpgradeStates(seed, testkit.Scale(12, 2, 1))
+	})
 }
 
 func TestFaults(t *testing.T) {
@@ -125,7 +138,9 @@ func TestFaults(t *testing.T) {
 	if testkit.Full() {
 		names = append(names, "rotate", "manifest", "close")
 	}
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(25, 2*share, 1), names...) })
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		takeFaults(t, testkit.Scale(25, 2*share, 1), names...)
+	})
 }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
@@ -150,7 +165,8 @@ func testCorruption(t *testing.T, share int) {
 func TestRepair(t *testing.T) { testkit.EachFormat(t, testRepair) }
 
 func testRepair(t *testing.T, share int) {
-	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40*share, 1), testkit.Scale(400, 60*share, 4))
+	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40*share, 1),
+		testkit.Scale(400, 60*share, 4))
 	t.Logf("%d repairs", n)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +229,8 @@ func TestRecordEnds(t *testing.T) {
 	log = append(log, rec(2, 32768-two-7)...)
 	log = append(log, rec(4, 5)...)
 	ends := recordEnds(log)
-	for at, want := range map[int]bool{0: true, 17: true, two: true, 32768: false, len(log): true, 18: false} {
+	for at, want := range map[int]bool{0: true, 17: true, two: true, 32768: false, len(log): true,
+		18: false} {
 		if ends[at] != want {
 			t.Errorf("record ends at %d: %v", at, ends[at])
 		}
@@ -228,7 +245,9 @@ func TestFollowers(t *testing.T) {
 	for _, name := range append(Workloads(), upgradeWorkload.name, treeWorkload.name) {
 		t.Run(name, func(t *testing.T) {
 			eachFormatOf(t, name, func(t *testing.T, share int) {
-				takeStates(t, 1, func(seed int64) (Result, error) { return Followers(name, seed, testkit.Scale(7, 1+share, 1)) })
+				takeStates(t, 1, func(seed int64) (Result, error) {
+					return Followers(name, seed, testkit.Scale(7, 1+share, 1))
+				})
 			})
 		})
 	}
@@ -239,7 +258,9 @@ func TestFollowerStates(t *testing.T) {
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
-				takeStates(t, 1, func(seed int64) (Result, error) { return FollowerStates(name, seed, testkit.Scale(60, 15*share, 1)) })
+				takeStates(t, 1, func(seed int64) (Result, error) {
+					return FollowerStates(name, seed, testkit.Scale(60, 15*share, 1))
+				})
 			})
 		})
 	}

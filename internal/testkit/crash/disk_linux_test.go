@@ -76,7 +76,8 @@ func fullCycle(t *testing.T, disk string, l *testkit.Ledger, last int) int {
 	}
 	// A compaction that ends meanwhile gives its inputs' space back: then the flush
 	// may find enough.
-	if err := db.Flush(); err != nil && (!errors.Is(err, lsm.ErrNoSpace) || errors.Is(err, lsm.ErrReadOnly)) {
+	if err := db.Flush(); err != nil && (!errors.Is(err, lsm.ErrNoSpace) ||
+		errors.Is(err, lsm.ErrReadOnly)) {
 		t.Fatalf("on a full disk a flush gave %v", err)
 	}
 	free()

@@ -60,10 +60,14 @@ func faults() []fault {
 	var out []fault
 	for _, forever := range []bool{false, true} {
 		out = append(out,
-			fault{name: "EIO", err: syscall.EIO, hits: func(k vfs.OpKind) bool { return !reads(k) }, forever: forever},
+			fault{name: "EIO", err: syscall.EIO, hits: func(k vfs.OpKind) bool {
+				return !reads(k)
+			}, forever: forever},
 			fault{name: "ENOSPC", err: syscall.ENOSPC, hits: writes, forever: forever},
-			fault{name: "short write", err: syscall.ENOSPC, short: true, hits: pieces, forever: forever},
-			fault{name: "short write that stays", err: syscall.ENOSPC, short: true, stuck: true, hits: pieces, forever: forever},
+			fault{name: "short write", err: syscall.ENOSPC, short: true, hits: pieces,
+				forever: forever},
+			fault{name: "short write that stays", err: syscall.ENOSPC, short: true, stuck: true,
+				hits: pieces, forever: forever},
 			fault{name: "EMFILE", err: syscall.EMFILE, hits: opens, forever: forever},
 			fault{name: "EIO on read", err: syscall.EIO, hits: reads, forever: forever})
 	}
@@ -90,10 +94,12 @@ type trial struct {
 	said  atomic.Int64 // errors that came out in events or messages
 	loud  bool         // an operation returned an error
 
-	mu       sync.Mutex
-	hit      *vfs.Op // the first call that failed
-	callers  []string
-	early    bool // all that failed were for logs made, or tables opened, ahead of time, vouched for a durable edit, or spared a checkpoint the copy of a log
+	mu      sync.Mutex
+	hit     *vfs.Op // the first call that failed
+	callers []string
+	// all that failed were for logs made, or tables opened, ahead of time, vouched for a durable
+	// edit, or spared a checkpoint the copy of a log
+	early    bool
 	log      bool // a log failed for good
 	appended bool // of these, at an append or at the cut after it
 	other    bool // the manifest, or a sync, failed
@@ -135,7 +141,8 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
 		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
 	}
-	if op.Kind == vfs.OpSync || fstest.TypeOf(op.Name) == base.FileManifest || fstest.TypeOf(op.Name) == base.FileTemp {
+	if op.Kind == vfs.OpSync || fstest.TypeOf(op.Name) == base.FileManifest ||
+		fstest.TypeOf(op.Name) == base.FileTemp {
 		t.other = true
 	}
 	out := vfs.Outcome{Err: t.f.err}
@@ -190,7 +197,8 @@ func (t *trial) run() (done bool, err error) {
 		err = t.verify(mem)
 	}
 	if err != nil {
-		return false, fmt.Errorf("seed %d, workload %s, %v at call %d, %v: %w", t.seed, t.w.name, t.f, t.at, *t.hit, err)
+		return false, fmt.Errorf("seed %d, workload %s, %v at call %d, %v: %w", t.seed, t.w.name,
+			t.f, t.at, *t.hit, err)
 	}
 	return false, nil
 }
@@ -282,7 +290,8 @@ func (t *trial) logHit() (appended, ever bool) {
 	return t.appended, t.log
 }
 
-// callers are the functions that the caller's caller is called from, without the directories of their packages.
+// callers are the functions that the caller's caller is called from, without the directories of
+// their packages.
 func callers() (names []string) {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -297,30 +306,31 @@ func callers() (names []string) {
 // aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
 func aheadOfTime(function string) bool {
 	switch function {
-	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
-		"store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
+	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete",
+		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch", "store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
 		return true
 	}
 	return false
 }
 
-// harmless reports whether nobody needs to hear of the failed call: what is
-// closed was synced before, or only read; a log that could not be made ready
-// ahead of time is made when it is needed, a table opened; an obsolete log that
-// cannot be the next one is followed by a new one; a MANIFEST whose end was torn is
-// replaced by the next edit; a log that a checkpoint cannot end is copied, and so is a table that an earlier
-// backup seems not to have; a retained log whose age is unknown is kept for the next opening; the
-// empty directory of a failed restore is removed by the next one of the name; what is
-// not read in place is read by a call; and an open is tried again when idle
+// harmless reports whether nobody needs to hear of the failed call: what is closed was synced
+// before, or only read; a log that could not be made ready ahead of time is made when it is needed,
+// a table opened; an obsolete log that cannot be the next one is followed by a new one; a MANIFEST
+// whose end was torn is replaced by the next edit; a log that a checkpoint cannot end is copied,
+// and so is a table that an earlier backup seems not to have; a retained log whose age is unknown
+// is kept for the next opening; the empty directory of a failed restore is removed by the next one
+// of the name; what is not read in place is read by a call; and an open is tried again when idle
 // descriptors have been closed.
 func (t *trial) harmless() bool {
-	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
+	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
+		t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
 }
 
 // verify reopens without faults, as the files are and after a power cut.
 func (t *trial) verify(mem *vfs.Mem) error {
 	if !t.loud && t.said.Load() == 0 && !t.harmless() {
-		return fmt.Errorf("the failure showed nowhere; called from %s", strings.Join(t.callers, ", "))
+		return fmt.Errorf("the failure showed nowhere; called from %s",
+			strings.Join(t.callers, ", "))
 	}
 	// The batch whose append or sync failed may turn up after a reopening.
 	may := func(i int) bool { return t.okay[i] || t.limbo[i] }
@@ -342,7 +352,9 @@ func (t *trial) verify(mem *vfs.Mem) error {
 	if err := t.reopen(mem, func(i int) bool { return t.okay[i] }, may); err != nil {
 		return fmt.Errorf("reopened: %w", err)
 	}
-	if err := t.reopen(cut, func(i int) bool { return t.okay[i] && i <= t.durable }, may); err != nil {
+	if err := t.reopen(cut, func(i int) bool {
+		return t.okay[i] && i <= t.durable
+	}, may); err != nil {
 		return fmt.Errorf("after a power cut: %w", err)
 	}
 	return nil

@@ -58,9 +58,9 @@ func (x *followed) check(lo, hi func() int, d func() drops) error {
 	return err
 }
 
-// Followers runs a workload. Before each every-th call of its writer that changes something, a follower
-// catches up, and sometimes another one is opened: both have all that was acknowledged, in a state that
-// the writer had.
+// Followers runs a workload. Before each every-th call of its writer that changes something, a
+// follower catches up, and sometimes another one is opened: both have all that was acknowledged, in
+// a state that the writer had.
 func Followers(name string, seed int64, every int) (Result, error) {
 	w := find(name)
 	switch name {
@@ -114,9 +114,9 @@ func Followers(name string, seed int64, every int) (Result, error) {
 	return Result{Points: calls.Load(), States: x.count}, err
 }
 
-// FollowerStates opens a follower in each crash state. It shows a state that a recovery may find, and refuses
-// none, as Open refuses none; when another writer has opened the
-// database, it has what that one has, nothing of which was shown is gone.
+// FollowerStates opens a follower in each crash state. It shows a state that a recovery may find,
+// and refuses none, as Open refuses none; when another writer has opened the database, it has what
+// that one has, nothing of which was shown is gone.
 func FollowerStates(name string, seed int64, every int) (Result, error) {
 	w := find(name)
 	if w == nil {

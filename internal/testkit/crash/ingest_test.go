@@ -14,8 +14,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// ingest adds n batches by way of tables, or of loads where a batch deletes nothing; where LevelDB's
-// format cannot take them, by a synced write.
+// ingest adds n batches by way of tables, or of loads where a batch deletes nothing; where
+// LevelDB's format cannot take them, by a synced write.
 func (s *session) ingest(n int) error {
 	for range n {
 		s.last++
@@ -92,31 +92,34 @@ func (s *session) ingestAll(i int, batch []testkit.Write) error {
 		names = append(names, name)
 	}
 	everything := &lsm.Range{Start: nil, Limit: []byte("\xff")}
-	return s.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true, Excise: everything}, names...)
+	return s.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true, Excise: everything},
+		names...)
 }
 
 // ingestWorkloads ingest tables and load, into a new database, over memtables, tables and logs.
 var ingestWorkloads = []workload{
-	{name: "ingest", maxValue: 400, verify: verifyTables, failed: noteFailed, run: func(s *session) error {
-		s.extra = func() any { return s.tableFiles().all() }
-		return steps(s.open,
-			func() error { return s.ingest(1) },
-			func() error { return s.write(6, 0) },
-			func() error { return s.ingest(3) },
-			func() error { return s.write(4, 3) }, s.flush,
-			func() error { return s.ingest(2) }, s.reopen,
-			func() error { return s.ingest(1) },
-			func() error { return s.write(3, 0) }, s.compact,
-			func() error { return s.ingest(2) }, s.read,
-			func() error { return s.write(3, 2) }, s.close)
-	}},
-	{name: "load", maxValue: 50000, verify: verifyTables, failed: noteFailed, run: func(s *session) error {
-		s.extra = func() any { return s.tableFiles().all() } // of more than fits into memory
-		return steps(s.open,
-			func() error { return s.ingest(6) },
-			func() error { return s.write(2, 0) },
-			func() error { return s.ingest(3) }, s.close)
-	}},
+	{name: "ingest", maxValue: 400, verify: verifyTables, failed: noteFailed,
+		run: func(s *session) error {
+			s.extra = func() any { return s.tableFiles().all() }
+			return steps(s.open,
+				func() error { return s.ingest(1) },
+				func() error { return s.write(6, 0) },
+				func() error { return s.ingest(3) },
+				func() error { return s.write(4, 3) }, s.flush,
+				func() error { return s.ingest(2) }, s.reopen,
+				func() error { return s.ingest(1) },
+				func() error { return s.write(3, 0) }, s.compact,
+				func() error { return s.ingest(2) }, s.read,
+				func() error { return s.write(3, 2) }, s.close)
+		}},
+	{name: "load", maxValue: 50000, verify: verifyTables, failed: noteFailed,
+		run: func(s *session) error {
+			s.extra = func() any { return s.tableFiles().all() } // of more than fits into memory
+			return steps(s.open,
+				func() error { return s.ingest(6) },
+				func() error { return s.write(2, 0) },
+				func() error { return s.ingest(3) }, s.close)
+		}},
 }
 
 // tableFile is a table outside of the database, which is going to be moved into it.
@@ -158,7 +161,8 @@ func noteFailed(t *trial, op string, batch int, err error) {
 	}
 	t.bad[batch], t.last = true, err
 	t.mu.Lock()
-	t.limbo[batch] = t.limbo[batch] || t.other || t.log // the MANIFEST, or the log of a synced write, may have it
+	// the MANIFEST, or the log of a synced write, may have it
+	t.limbo[batch] = t.limbo[batch] || t.other || t.log
 	t.mu.Unlock()
 	if db := t.session.db; db != nil {
 		if has, err := db.Has(fmt.Appendf(nil, "n%06d", batch)); err == nil && has {
@@ -169,8 +173,8 @@ func noteFailed(t *trial, op string, batch int, err error) {
 
 func init() { more = ingestWorkloads }
 
-// checkTables wants each table that was durable, and whose batch the database does not have, to be there
-// and whole.
+// checkTables wants each table that was durable, and whose batch the database does not have, to be
+// there and whole.
 func checkTables(s state) error {
 	o := options()
 	o.FS = s.fs
@@ -198,7 +202,8 @@ func checkTables(s state) error {
 		}
 		err = errors.Join(err, db.Close(), lsm.Destroy("fresh", &o))
 		if err != nil {
-			return fmt.Errorf("%s, of batch %d, beside a database with %d: %w", f.name, f.batch, last, err)
+			return fmt.Errorf("%s, of batch %d, beside a database with %d: %w", f.name, f.batch,
+				last, err)
 		}
 	}
 	return nil
@@ -208,7 +213,8 @@ func checkTables(s state) error {
 func verifyTables(t *trial, mem *vfs.Mem) error {
 	for _, f := range t.session.tableFiles().all() {
 		if _, err := mem.Stat(f.name); err != nil && !t.okay[f.batch] && !t.limbo[f.batch] {
-			return fmt.Errorf("%s, of batch %d, which is not in the database: %w", f.name, f.batch, err)
+			return fmt.Errorf("%s, of batch %d, which is not in the database: %w", f.name, f.batch,
+				err)
 		}
 	}
 	return nil
@@ -231,5 +237,7 @@ func TestIngestStates(t *testing.T) {
 
 // TestIngestFaults fails the calls of ingests and loads.
 func TestIngestFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(40, 8*share, 1), "ingest", "load") })
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		takeFaults(t, testkit.Scale(40, 8*share, 1), "ingest", "load")
+	})
 }

@@ -65,7 +65,8 @@ func makeDump(t *testing.T, rng *rand.Rand, n int) *dumped {
 		}
 		b := k.NewBatch()
 		for i := range n / len(spaces) {
-			key, value := fmt.Sprintf("key%06d", i), strings.Repeat(fmt.Sprint(rng.Uint64()), rng.IntN(100))
+			key, value := fmt.Sprintf("key%06d", i), strings.Repeat(fmt.Sprint(rng.Uint64()),
+				rng.IntN(100))
 			b.Put([]byte(key), []byte(value))
 			d.keys = append(d.keys, name+"\x00"+key)
 			d.values[name+"\x00"+key] = value
@@ -75,7 +76,8 @@ func makeDump(t *testing.T, rng *rand.Rand, n int) *dumped {
 		}
 	}
 	var w bytes.Buffer
-	if _, err := transfer.Dump(context.Background(), store.Of(db), &w, transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
+	if _, err := transfer.Dump(context.Background(), store.Of(db), &w,
+		transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
 		t.Fatal(err)
 	}
 	d.bytes = w.Bytes()
@@ -90,7 +92,8 @@ func (d *dumped) open(fsys vfs.FS) (*lsm.DB, error) {
 }
 
 func (d *dumped) load(db *lsm.DB) error {
-	_, err := transfer.Load(context.Background(), store.Of(db), bytes.NewReader(d.bytes), transfer.LoadOptions{SyncBytes: loadStep})
+	_, err := transfer.Load(context.Background(), store.Of(db), bytes.NewReader(d.bytes),
+		transfer.LoadOptions{SyncBytes: loadStep})
 	return err
 }
 
@@ -107,7 +110,9 @@ func (d *dumped) prefix(db *lsm.DB) (n int, err error) {
 		for ok := it.First(); ok; ok = it.Next() {
 			at := name + "\x00" + string(it.Key())
 			if n >= len(d.keys) || d.keys[n] != at || d.values[at] != string(it.Value()) {
-				return n, errors.Join(fmt.Errorf("entry %d is key %q of %q, with %d bytes", n, it.Key(), name, len(it.Value())), it.Close())
+				return n,
+					errors.Join(fmt.Errorf("entry %d is key %q of %q, with %d bytes", n, it.Key(),
+						name, len(it.Value())), it.Close())
 			}
 			n++
 		}
@@ -118,8 +123,8 @@ func (d *dumped) prefix(db *lsm.DB) (n int, err error) {
 	return n, nil
 }
 
-// check wants a prefix of the dump in a state of the file system, and all of it after the load has gone on. resumed
-// says how many entries were loaded then.
+// check wants a prefix of the dump in a state of the file system, and all of it after the load has
+// gone on. resumed says how many entries were loaded then.
 func (d *dumped) check(fsys, hooked vfs.FS, ended bool) (there, resumed int, err error) {
 	db, err := d.open(hooked)
 	if err != nil {
@@ -134,7 +139,8 @@ func (d *dumped) check(fsys, hooked vfs.FS, ended bool) (there, resumed int, err
 	case ended && (marked || there < len(d.keys)):
 		return there, 0, fmt.Errorf("the load had ended; %d entries, marked %v", there, marked)
 	case !marked && there > 0 && there < len(d.keys):
-		return there, 0, fmt.Errorf("%d of %d entries are there, and nothing says so", there, len(d.keys))
+		return there, 0, fmt.Errorf("%d of %d entries are there, and nothing says so", there,
+			len(d.keys))
 	}
 	if !ended && there < len(d.keys) || err == nil {
 		seq := db.Metrics().LastSequence
@@ -155,8 +161,8 @@ func (d *dumped) check(fsys, hooked vfs.FS, ended bool) (there, resumed int, err
 	return there, resumed, errors.Join(err, db.Close())
 }
 
-// TestLoadStates: what a crash at any call of a load, or of its continuation, leaves is a prefix of the dump, and the
-// load goes on from there.
+// TestLoadStates: what a crash at any call of a load, or of its continuation, leaves is a prefix of
+// the dump, and the load goes on from there.
 func TestLoadStates(t *testing.T) { testkit.EachFormat(t, testLoadStates) }
 
 func testLoadStates(t *testing.T, share int) {
@@ -184,7 +190,8 @@ func testLoadStates(t *testing.T, share int) {
 			if rng.IntN(10) == 0 { // a crash in what comes then
 				var left atomic.Int64 // calls before it
 				left.Store(1 + rng.Int64N(200))
-				blocks := rand.New(rand.NewPCG(rng.Uint64(), 3)) // calls come from several goroutines here, too
+				// calls come from several goroutines here, too
+				blocks := rand.New(rand.NewPCG(rng.Uint64(), 3))
 				hooked = vfs.NewFault(state, func(vfs.Op) vfs.Outcome {
 					if left.Add(-1) == 0 {
 						again = state.CrashClone(vfs.RandomBlocks(blocks))
@@ -223,13 +230,15 @@ func testLoadStates(t *testing.T, share int) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d calls, %d states, %d with a part of the dump, %d cut again; at most %d of %d entries were loaded twice", calls, states, parts, cut, most, len(d.keys))
+	t.Logf("%d calls, %d states, %d with a part of the dump, %d cut again; at most %d of %d "+
+		"entries were loaded twice", calls, states, parts, cut, most, len(d.keys))
 	if failed != nil {
 		t.Fatal(failed)
 	}
 	// A marker comes after each loadStep: what is loaded twice is a part of the dump.
 	if parts < states/5 || most > int64(len(d.keys)/3) {
-		t.Errorf("%d of %d states have a part of the dump; %d of %d entries were loaded twice", parts, states, most, len(d.keys))
+		t.Errorf("%d of %d states have a part of the dump; %d of %d entries were loaded twice",
+			parts, states, most, len(d.keys))
 	}
 }
 
@@ -247,8 +256,8 @@ func prepared(t *testing.T, d *dumped) *vfs.Mem {
 	return mem
 }
 
-// TestLoadFaults: a load whose i-th call fails says so or succeeds, and goes on afterwards, in the same opening or
-// the next.
+// TestLoadFaults: a load whose i-th call fails says so or succeeds, and goes on afterwards, in the
+// same opening or the next.
 func TestLoadFaults(t *testing.T) { testkit.EachFormat(t, testLoadFaults) }
 
 func testLoadFaults(t *testing.T, share int) {

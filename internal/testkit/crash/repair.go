@@ -95,7 +95,8 @@ func within(db *lsm.DB, l *testkit.Ledger, lo, hi int) error {
 	}
 	for _, p := range pairs {
 		if p.Value == "" || !may[p.Key][p.Value] {
-			return fmt.Errorf("%q=%.40q, which it was not between batches %d and %d", p.Key, p.Value, lo, hi)
+			return fmt.Errorf("%q=%.40q, which it was not between batches %d and %d", p.Key,
+				p.Value, lo, hi)
 		}
 		delete(may, p.Key)
 	}
@@ -173,7 +174,8 @@ func repairTwice(fs *vfs.Mem) (*lsm.RepairReport, error) {
 		return nil, fmt.Errorf("second repair: %w", err)
 	}
 	if second.Changed() {
-		return nil, fmt.Errorf("the second repair was not the last: first %+v, second %+v", *report, *second)
+		return nil, fmt.Errorf("the second repair was not the last: first %+v, second %+v", *report,
+			*second)
 	}
 	again, err := contents(fs, dir)
 	if err != nil {
@@ -202,7 +204,8 @@ func kept(fs *vfs.Mem, before, after map[string][]byte, report *lsm.RepairReport
 			found = found || strings.HasPrefix(other, name) && bytes.Equal(copied, b)
 		}
 		if !found {
-			return fmt.Errorf("the original %s is neither in its place nor set aside: %+v", name, *report)
+			return fmt.Errorf("the original %s is neither in its place nor set aside: %+v", name,
+				*report)
 		}
 	}
 	return nil

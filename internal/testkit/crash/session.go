@@ -288,13 +288,15 @@ func options() lsm.Options {
 }
 
 // rewrite is a compaction filter that changes values into themselves.
-var rewrite = &lsm.CompactionFilter{Name: "rewrite", Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
-	return lsm.FilterChange(slices.Clone(value)), nil
-}}
+var rewrite = &lsm.CompactionFilter{Name: "rewrite",
+	Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
+		return lsm.FilterChange(slices.Clone(value)), nil
+	}}
 
 // newSession prepares a run of w. Sparse ledgers can have holes.
 func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
-	l := testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse}, maxBatches)
+	l := testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse},
+		maxBatches)
 	s := &session{fs: fs, opts: options(), ledger: l}
 	if seed%2 != 0 {
 		s.opts.CompactionFilter = rewrite

@@ -161,7 +161,8 @@ func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 	for i := range n {
 		seen := 0
 		only := func(vfs.DirOp) bool { seen++; return seen == i+1 }
-		out[fmt.Sprintf("entry %d of %d alone", i+1, n)] = m.CrashClone(vfs.CrashOptions{KeepEntry: only})
+		out[fmt.Sprintf("entry %d of %d alone", i+1, n)] =
+			m.CrashClone(vfs.CrashOptions{KeepEntry: only})
 		if n > 1 {
 			seen = 0
 			all := vfs.KeepAll()
@@ -183,7 +184,8 @@ func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 }
 
 // point takes the states of a crash before op and hands them to take.
-func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path string, take func(state)) {
+func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path string,
+	take func(state)) {
 	n := x.points.Add(1)
 	if (n+x.seed)%x.every != 0 {
 		return
@@ -202,7 +204,8 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 	copies := p.copiesAt(before)
 	backups, restores := p.backupsAt(backupsBefore, restoresBefore)
 	for name, fs := range all {
-		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, backups: backups, restores: restores, extra: extra, depth: depth, pick: rng.Uint64(),
+		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, backups: backups,
+			restores: restores, extra: extra, depth: depth, pick: rng.Uint64(),
 			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
 	}
 }
@@ -212,7 +215,8 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 func (x *explorer) check(s state) error {
 	n := x.count.Add(1)
 	fs := vfs.FS(s.fs)
-	if s.depth < 2 && (s.pick%(120<<(4*s.depth)) == 0 || n == 100) { // the hundredth, so that there is one
+	// the hundredth, so that there is one
+	if s.depth < 2 && (s.pick%(120<<(4*s.depth)) == 0 || n == 100) {
 		fs = x.cutRecovery(s)
 	}
 	twice := s.pick%8 == 0
@@ -234,7 +238,8 @@ func (x *explorer) check(s state) error {
 		}
 	}
 	if x.also != nil {
-		if err := x.also(state{fs: again, lo: s.lo, hi: s.hi, extra: s.extra, label: s.label, pick: s.pick}); err != nil {
+		if err := x.also(state{fs: again, lo: s.lo, hi: s.hi, extra: s.extra, label: s.label,
+			pick: s.pick}); err != nil {
 			return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
 		}
 	}
@@ -248,7 +253,8 @@ func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error)
 	x.trees.enable(&o)
 	o.FS = fs
 	if x.upgrades && on {
-		if err := lsm.Upgrade(dir, &o); err != nil && !(lo == 0 && errors.Is(err, lsm.ErrDoesNotExist)) {
+		if err := lsm.Upgrade(dir, &o); err != nil &&
+			!(lo == 0 && errors.Is(err, lsm.ErrDoesNotExist)) {
 			return 0, fmt.Errorf("upgrade: %w", err)
 		}
 	}
@@ -335,7 +341,8 @@ type Result struct{ Points, States, Nested int64 }
 // every-th call.
 func explore(w *workload, seed, every int64, also func(state) error) (Result, error) {
 	mem := vfs.NewMem()
-	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every, upgrades: w == &upgradeWorkload}
+	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every,
+		upgrades: w == &upgradeWorkload}
 	if w == &changesWorkload {
 		x.keep = keepAll
 	}

@@ -78,7 +78,8 @@ func lines(ops []vfs.Op) string {
 	last := ""
 	for _, op := range ops {
 		log := fstest.TypeOf(op.Name) == base.FileLog
-		if !changes(op.Kind) || op.Kind == vfs.OpRemove || op.Kind == vfs.OpClose || log && op.Kind == vfs.OpSync {
+		if !changes(op.Kind) || op.Kind == vfs.OpRemove || op.Kind == vfs.OpClose ||
+			log && op.Kind == vfs.OpSync {
 			continue
 		}
 		line := op.Kind.String() + " " + path.Base(op.Name)
@@ -93,7 +94,8 @@ func lines(ops []vfs.Op) string {
 // TestTraces holds the order of file-system calls against what was thought
 // through once: testdata/trace and testdata/trace-native.
 func TestTraces(t *testing.T) {
-	for name, format := range map[string]lsm.Format{"trace": lsm.FormatLevelDB, "trace-native": lsm.FormatNative} {
+	for name, format := range map[string]lsm.Format{"trace": lsm.FormatLevelDB,
+		"trace-native": lsm.FormatNative} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &tracer{format: format, trace: &fstest.Trace{}, l: testkit.Ledger{Seed: 1}}

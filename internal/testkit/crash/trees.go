@@ -78,7 +78,9 @@ func (t *trees) life(i, begun int) (n int) {
 
 // write writes batch i of the ledger, into all keyspaces.
 func (t *trees) write(db *lsm.DB, i, begun int, mode lsm.WriteMode) error {
-	return t.kinds.Write(db, t.ledger, i, mode, func(to *testkit.Target) error { return t.fill(db, to, i, begun) })
+	return t.kinds.Write(db, t.ledger, i, mode, func(to *testkit.Target) error {
+		return t.fill(db, to, i, begun)
+	})
 }
 
 // fill adds what batch i writes into keyspaces.
@@ -161,7 +163,8 @@ func (t *trees) check(db *lsm.DB, n int, has func(i int) bool, d drops) error {
 		return fmt.Errorf("keyspace %s after batch %d: %w", seldomSpace, n, err)
 	}
 	if err := t.checkAgain(found[againSpace], n, has, d); err != nil {
-		return fmt.Errorf("keyspace %s after batch %d, %d drops ended, %d begun: %w", againSpace, n, d.ended, d.begun, err)
+		return fmt.Errorf("keyspace %s after batch %d, %d drops ended, %d begun: %w", againSpace, n,
+			d.ended, d.begun, err)
 	}
 	return t.kinds.Check(db, n, has)
 }
@@ -191,7 +194,8 @@ func (t *trees) checkAgain(got []model.Pair, n int, has func(i int) bool, d drop
 			}
 		}
 		if newest > 0 {
-			want = append([]model.Pair{{Key: lifeKey, Value: strconv.Itoa(t.life(newest, d.begun))}}, want...)
+			want = append(
+				[]model.Pair{{Key: lifeKey, Value: strconv.Itoa(t.life(newest, d.begun))}}, want...)
 		}
 		if err = sameNames(got, want); err == nil {
 			return nil

@@ -20,7 +20,8 @@ var orders = []order{
 		Name:    "test.DescendingCaseless",
 		Compare: func(a, b []byte) int { return caseless(b, a) },
 	}, word},
-	{&lsm.Comparer{Name: "test.Versions", Compare: versions, Separator: versionsSeparator}, versioned},
+	{&lsm.Comparer{Name: "test.Versions", Compare: versions, Separator: versionsSeparator},
+		versioned},
 	{lsm.ReverseBytewiseComparer, word},
 }
 
@@ -69,5 +70,6 @@ func versionsSeparator(dst, a, b []byte) []byte {
 
 func versioned(rng *rand.Rand) []byte {
 	key := append([]byte{}, "abc"[:rng.IntN(4)]...)
-	return append(key, []string{"", "", "@", "@0", "@1", "@01", "@001", "@2", "@02", "@10"}[rng.IntN(10)]...)
+	return append(key, []string{"", "", "@", "@0", "@1", "@01", "@001", "@2", "@02",
+		"@10"}[rng.IntN(10)]...)
 }

@@ -62,21 +62,26 @@ func TestEqualKeys(t *testing.T) {
 
 func history(t *testing.T, number uint64) {
 	rng := rand.New(rand.NewPCG(number, 11))
-	r := &run{t: t, rng: rng, fs: vfs.NewMem(), now: 1_000_000, pad: 1 + rng.IntN(2)*8000, names: [2]string{"default", "other"}}
+	r := &run{t: t, rng: rng, fs: vfs.NewMem(), now: 1_000_000, pad: 1 + rng.IntN(2)*8000,
+		names: [2]string{"default", "other"}}
 	for i := range r.orders {
 		r.orders[i] = orders[rng.IntN(len(orders))]
 		r.want[i] = &space{Model: model.New(r.orders[i].cmp)}
 	}
 	r.o = &lsm.Options{
 		FS: r.fs, Comparer: r.orders[0].cmp, Comparers: []*lsm.Comparer{r.orders[1].cmp},
-		MergeOperator: lsm.MergeOperatorNamed("append"), Clock: func() time.Time { return time.Unix(r.now, 0) },
-		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1 + rng.IntN(3),
+		MergeOperator: lsm.MergeOperatorNamed("append"), Clock: func() time.Time {
+			return time.Unix(r.now, 0)
+		},
+		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1 +
+			rng.IntN(3),
 		DisableCompaction: rng.IntN(2) == 0,
 	}
 	r.open()
 	defer func() {
 		if t.Failed() {
-			t.Logf("history %d, %s, %s:\n%s", number, r.orders[0].cmp.Name, r.orders[1].cmp.Name, strings.Join(r.log, "\n"))
+			t.Logf("history %d, %s, %s:\n%s", number, r.orders[0].cmp.Name, r.orders[1].cmp.Name,
+				strings.Join(r.log, "\n"))
 		}
 	}()
 	for step := 0; step < 120 && !t.Failed(); step++ {
@@ -94,14 +99,17 @@ func (r *run) ok(err error) {
 	}
 }
 
-func (r *run) say(format string, args ...any) { r.log = append(r.log, fmt.Sprintf(format, args...)) }
+func (r *run) say(format string, args ...any) {
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
 
 func (r *run) open() {
 	db, err := lsm.Open("db", r.o)
 	r.ok(err)
 	r.db = db
 	for i, name := range r.names {
-		k, err := db.Keyspace(name, &lsm.KeyspaceOptions{Comparer: r.orders[i].cmp, MergeOperator: r.o.MergeOperator})
+		k, err := db.Keyspace(name, &lsm.KeyspaceOptions{Comparer: r.orders[i].cmp,
+			MergeOperator: r.o.MergeOperator})
 		r.ok(err)
 		r.spaces[i] = k
 		r.want[i].ttl = 0
@@ -388,8 +396,10 @@ type reader interface {
 func (r *run) same(what string, i int, key, got []byte, err error, at moment) {
 	r.t.Helper()
 	want, _, there := r.want[i].get(at.at[i], key, at.now)
-	if there != (err == nil) || there && string(got) != want || err != nil && !errors.Is(err, lsm.ErrNotFound) {
-		r.t.Errorf("%s: keyspace %d: %q has %.40q, %v; want %.40q, %v", what, i, key, got, err, want, there)
+	if there != (err == nil) || there && string(got) != want || err != nil &&
+		!errors.Is(err, lsm.ErrNotFound) {
+		r.t.Errorf("%s: keyspace %d: %q has %.40q, %v; want %.40q, %v", what, i, key, got, err,
+			want, there)
 	}
 }
 
@@ -420,15 +430,18 @@ func (r *run) read(what string, i int, from reader, at moment) {
 		r.same(what, i, key, got, err, at)
 		value, found := many.Value(n)
 		if found != (err == nil) || string(value) != string(got) {
-			r.t.Errorf("%s: keyspace %d: MultiGet of %q has %.40q, %v; Get %.40q, %v", what, i, key, value, found, got, err)
+			r.t.Errorf("%s: keyspace %d: MultiGet of %q has %.40q, %v; Get %.40q, %v", what, i, key,
+				value, found, got, err)
 		}
 		if has, e := from.Has(key); e != nil || has != (err == nil) {
 			r.t.Errorf("%s: keyspace %d: has %q: %v, %v", what, i, key, has, e)
 		}
 		_, deadline, there := s.get(at.at[i], key, at.now)
 		left, expires, err := from.TTL(key)
-		if want := max(deadline-r.now, 0); there && (err != nil || expires != (deadline > 0) || expires && left != time.Duration(want)*time.Second) {
-			r.t.Errorf("%s: keyspace %d: %q lives %v, %v, %v; want %d s", what, i, key, left, expires, err, want)
+		if want := max(deadline-r.now, 0); there && (err != nil || expires != (deadline > 0) ||
+			expires && left != time.Duration(want)*time.Second) {
+			r.t.Errorf("%s: keyspace %d: %q lives %v, %v, %v; want %d s", what, i, key, left,
+				expires, err, want)
 		}
 	}
 	for _, bounded := range []bool{false, true} {
@@ -442,7 +455,9 @@ func (r *run) read(what string, i int, from reader, at moment) {
 
 func (r *run) scan(what string, i int, it *lsm.Iterator, want []model.Pair, o lsm.IterOptions) {
 	r.t.Helper()
-	pair := func() model.Pair { return model.Pair{Key: string(it.Key()), Value: string(it.Value())} }
+	pair := func() model.Pair {
+		return model.Pair{Key: string(it.Key()), Value: string(it.Value())}
+	}
 	var up, down []model.Pair
 	for ok := it.First(); ok; ok = it.Next() {
 		up = append(up, pair())
@@ -452,7 +467,8 @@ func (r *run) scan(what string, i int, it *lsm.Iterator, want []model.Pair, o ls
 	}
 	slices.Reverse(down)
 	if !slices.Equal(up, want) || !slices.Equal(down, want) {
-		r.t.Errorf("%s: keyspace %d from %q to %q:\nforward  %.40q\nbackward %.40q\nwant     %.40q", what, i, o.Lower, o.Upper, up, down, want)
+		r.t.Errorf("%s: keyspace %d from %q to %q:\nforward  %.40q\nbackward %.40q\nwant     %.40q",
+			what, i, o.Lower, o.Upper, up, down, want)
 	}
 	cmp := r.orders[i].cmp.Compare
 	for range 5 {

@@ -62,7 +62,8 @@ func decodeBlock(data []byte) (lines []string, err error) {
 			return nil, err
 		}
 		t := v.Trailer(i)
-		lines = append(lines, fmt.Sprintf("entry %q %d:%d %q", v.AppendKey(nil, i), t.Seq(), t.Kind(), value))
+		lines = append(lines, fmt.Sprintf("entry %q %d:%d %q", v.AppendKey(nil, i), t.Seq(),
+			t.Kind(), value))
 	}
 	return lines, nil
 }

@@ -26,7 +26,8 @@ func encodeDump(lines []string) ([]byte, error) {
 	begin := func(codec block.Codec) (err error) {
 		if e == nil {
 			// Each entry that is longer than a block has one of its own.
-			e, err = transfer.NewEncoder(&out, transfer.DumpOptions{Codec: codec, BlockBytes: 20}, h, func(*transfer.Encoder) {})
+			e, err = transfer.NewEncoder(&out, transfer.DumpOptions{Codec: codec, BlockBytes: 20},
+				h, func(*transfer.Encoder) {})
 			err = cmp.Or(err, e.Begin(spaces))
 		}
 		return err
@@ -44,7 +45,8 @@ func encodeDump(lines []string) ([]byte, error) {
 		case "sequence":
 			h.Seq = number(words[1])
 		case "keyspace":
-			s := transfer.Space{Name: words[1], Comparer: &base.Comparer{Name: words[3]}, Expires: words[len(words)-1] == "expires"}
+			s := transfer.Space{Name: words[1], Comparer: &base.Comparer{Name: words[3]},
+				Expires: words[len(words)-1] == "expires"}
 			if len(words) > 5 {
 				s.Merge = &mergeop.Operator{Name: words[5]}
 			}
@@ -78,7 +80,8 @@ func decodeDump(data []byte) (lines []string, err error) {
 		return nil, err
 	}
 	defer d.Close()
-	lines = []string{fmt.Sprintf("id %x", d.Header.ID), fmt.Sprintf("created %d", d.Header.Created), fmt.Sprintf("sequence %d", d.Header.Seq)}
+	lines = []string{fmt.Sprintf("id %x", d.Header.ID), fmt.Sprintf("created %d", d.Header.Created),
+		fmt.Sprintf("sequence %d", d.Header.Seq)}
 	for _, s := range d.Header.Spaces {
 		line := fmt.Sprintf("keyspace %q comparer %q", s.Name, s.Comparer)
 		if s.MergeOperator != "" {
@@ -93,7 +96,8 @@ func decodeDump(data []byte) (lines []string, err error) {
 		at, first := len(data)-r.Len(), true
 		more, err = d.Next(func(space int, e transfer.Entry) error {
 			if first {
-				lines = append(lines, fmt.Sprintf("block %d", space)+strings.Repeat(" snappy", int(data[at+1])))
+				lines = append(lines, fmt.Sprintf("block %d", space)+strings.Repeat(" snappy",
+					int(data[at+1])))
 			}
 			first = false
 			line := fmt.Sprintf("put %q %q", e.Key, e.Value)

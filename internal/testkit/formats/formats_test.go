@@ -72,7 +72,8 @@ func TestPages(t *testing.T) {
 				t.Fatalf("%s: %q: %v", page, script, err)
 			}
 			if *rewrite {
-				text = bytes.Replace(text, m[0], fmt.Appendf(nil, "```%s\n%s```\n%s```hex\n%s```", m[1], m[2], m[3], dump(data)), 1)
+				text = bytes.Replace(text, m[0], fmt.Appendf(nil, "```%s\n%s```\n%s```hex\n%s```",
+					m[1], m[2], m[3], dump(data)), 1)
 				continue
 			}
 			if want := undump(t, string(m[4])); !bytes.Equal(data, want) {
@@ -213,8 +214,9 @@ func decodeLog(data []byte) (lines []string, err error) {
 	return lines, err
 }
 
-// chain: `begin N life N before N end N durable N former N`, then `record "..."` and
-// `sync`. A record that is a batch is `marker N`, if it is empty, or `put N "k" "v"`; N is its sequence number.
+// chain: `begin N life N before N end N durable N former N`, then `record "..."` and `sync`. A
+// record that is a batch is `marker N`, if it is empty, or `put N "k" "v"`; N is its sequence
+// number.
 func encodeChain(lines []string) ([]byte, error) {
 	return memLog(func(w *record.Writer) error {
 		for _, line := range lines {
@@ -232,7 +234,8 @@ func encodeChain(lines []string) ([]byte, error) {
 			case "marker", "put":
 				b := batchrepr.Init(nil)
 				if words[0] == "put" {
-					b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(words[2]), []byte(words[3]))
+					b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet,
+						[]byte(words[2]), []byte(words[3]))
 				}
 				batchrepr.SetSeq(b, base.SeqNum(number(words[1])))
 				err = w.Append(b)
@@ -260,13 +263,15 @@ func decodeRecord(rec []byte) string {
 }
 
 func decodeChain(data []byte) (lines []string, err error) {
-	num := binary.LittleEndian.Uint64(data[20:]) // of the first chunk, behind its header and version
+	// of the first chunk, behind its header and version
+	num := binary.LittleEndian.Uint64(data[20:])
 	r := record.NewChainReader(bytes.NewReader(data), int64(len(data)), "example", num, 0)
 	for durable := int64(0); ; durable = r.Durable() {
 		rec, err := r.Next()
 		if b, ok := r.Begin(); ok && lines == nil {
-			lines = append(lines, fmt.Sprintf("begin %d life %d before %d end %d durable %d former %d",
-				b.Num, b.Life, b.Before.Num, b.Before.End, b.Before.Durable, b.Former))
+			lines = append(lines,
+				fmt.Sprintf("begin %d life %d before %d end %d durable %d former %d",
+					b.Num, b.Life, b.Before.Num, b.Before.End, b.Before.Durable, b.Former))
 		}
 		if errors.Is(err, io.EOF) {
 			return lines, nil
@@ -367,7 +372,8 @@ func encodeManifest(lines []string) ([]byte, error) {
 		case "delete":
 			e.Delete(int(number(words[1])), number(words[2]))
 		case "add":
-			m := &manifest.FileMeta{Num: number(words[2]), Size: number(words[3]), Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])}
+			m := &manifest.FileMeta{Num: number(words[2]), Size: number(words[3]),
+				Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])}
 			e.Add(int(number(words[1])), m)
 		case "facts": // of the table before
 			e.Added[len(e.Added)-1].Meta.Facts = parseFacts(words[1:])
@@ -378,7 +384,8 @@ func encodeManifest(lines []string) ([]byte, error) {
 }
 
 // factNames are the fields of manifest.Facts that are numbers.
-var factNames = []string{"entries", "deletes", "range-deletes", "kinds", "first-expiry", "last-expiry"}
+var factNames = []string{"entries", "deletes", "range-deletes", "kinds", "first-expiry",
+	"last-expiry"}
 
 func factFields(f *manifest.Facts) []*uint64 {
 	return []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry}
@@ -427,11 +434,13 @@ func internalKey(user, rest string) base.InternalKey {
 	if kind == "delete" {
 		k = base.KindDelete
 	}
-	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(number(seq)), k)}
+	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(number(seq)),
+		k)}
 }
 
 func trailerString(t base.Trailer) string {
-	return fmt.Sprintf("%d:%s", t.Seq(), map[base.Kind]string{base.KindSet: "set", base.KindDelete: "delete"}[t.Kind()])
+	return fmt.Sprintf("%d:%s", t.Seq(), map[base.Kind]string{base.KindSet: "set",
+		base.KindDelete: "delete"}[t.Kind()])
 }
 
 func decodeManifest(data []byte) (lines []string, err error) {
@@ -486,7 +495,8 @@ func decodeManifest(data []byte) (lines []string, err error) {
 		}
 		for _, a := range e.Added {
 			m := a.Meta
-			add("add %d %d %d %q %s %q %s", a.Level, m.Num, m.Size, m.Smallest.User, trailerString(m.Smallest.Trailer), m.Largest.User, trailerString(m.Largest.Trailer))
+			add("add %d %d %d %q %s %q %s", a.Level, m.Num, m.Size, m.Smallest.User,
+				trailerString(m.Smallest.Trailer), m.Largest.User, trailerString(m.Largest.Trailer))
 			if m.Facts != (manifest.Facts{}) {
 				lines = append(lines, factsLine(m.Facts))
 			}
@@ -502,7 +512,9 @@ func encodeTable(lines []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return writeTable(m, ldb.NewWriter(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16}), lines)
+	return writeTable(m,
+		ldb.NewWriter(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096,
+			RestartInterval: 16}), lines)
 }
 
 // writeTable writes lines `entry "key" SEQ:KIND "value"` to the file "table".
@@ -512,7 +524,8 @@ func writeTable(m *vfs.Mem, w sstable.Writer, lines []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.Add([]byte(words[1]), internalKey("", words[2]).Trailer, base.CodecRaw, []byte(words[3])); err != nil {
+		if err := w.Add([]byte(words[1]), internalKey("", words[2]).Trailer, base.CodecRaw,
+			[]byte(words[3])); err != nil {
 			return nil, err
 		}
 	}
@@ -556,7 +569,8 @@ func readTable(r sstable.Reader) (lines []string, err error) {
 	defer it.Close()
 	err = base.Scan(it, func(e *base.Chunk) error {
 		for i := range e.Len() {
-			lines = append(lines, fmt.Sprintf("entry %q %s %q", e.Key(i), trailerString(e.Trailers[i]), e.Value(i)))
+			lines = append(lines,
+				fmt.Sprintf("entry %q %s %q", e.Key(i), trailerString(e.Trailers[i]), e.Value(i)))
 		}
 		return nil
 	})

@@ -19,7 +19,8 @@ func encodeNative(lines []string) ([]byte, error) {
 		return nil, err
 	}
 	words := strings.Fields(lines[0])
-	o := sstable.WriterOptions{Comparer: base.Bytewise, FileNum: number(words[1]), Keyspace: base.KeyspaceID(number(words[3]))}
+	o := sstable.WriterOptions{Comparer: base.Bytewise, FileNum: number(words[1]),
+		Keyspace: base.KeyspaceID(number(words[3]))}
 	return writeTable(m, native.NewWriter(f, o), lines[1:])
 }
 
@@ -34,5 +35,6 @@ func decodeNative(data []byte) ([]string, error) {
 	}
 	defer r.Close()
 	lines, err := readTable(r)
-	return append([]string{fmt.Sprintf("file %d keyspace %d", r.Number, r.Props().Keyspace)}, lines...), err
+	return append([]string{fmt.Sprintf("file %d keyspace %d", r.Number, r.Props().Keyspace)},
+		lines...), err
 }

@@ -2,9 +2,9 @@ package fstest
 
 import "sync"
 
-// Gate holds back the goroutines that come to it while it is shut. The zero Gate is open. A goroutine
-// that it holds back waits durably in the sense of testing/synctest if Shut was called in the
-// bubble. It is safe for concurrent use.
+// Gate holds back the goroutines that come to it while it is shut. The zero Gate is open. A
+// goroutine that it holds back waits durably in the sense of testing/synctest if Shut was called in
+// the bubble. It is safe for concurrent use.
 type Gate struct {
 	mu   sync.Mutex
 	shut chan struct{} // closed by Open; nil: open

@@ -25,7 +25,8 @@ func Limit() time.Duration {
 // Error says that a step did not end.
 var Error = errors.New("it hangs")
 
-// InTime returns what f does, or Error. An f that ends its goroutine, as FailNow does, returned nil.
+// InTime returns what f does, or Error. An f that ends its goroutine, as FailNow does, returned
+// nil.
 func InTime(f func() error) error {
 	done := make(chan struct{})
 	var returned error
@@ -56,8 +57,8 @@ func Within(t testing.TB, what string, f func()) {
 // After is a channel that has an element when the limit is over.
 func After() <-chan time.Time { return time.After(Limit()) }
 
-// Until returns when holds does, and reports false if the limit is over before. It is for what sends no
-// event: the state of another process or of the operating system.
+// Until returns when holds does, and reports false if the limit is over before. It is for what
+// sends no event: the state of another process or of the operating system.
 func Until(holds func() bool) bool {
 	for end := time.Now().Add(Limit()); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

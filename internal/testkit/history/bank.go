@@ -48,7 +48,8 @@ func Bank(seed int64, accounts int, sums int64) error {
 	if err := db.Write(first, lsm.NoSync); err != nil {
 		return err
 	}
-	work := []func(*rand.Rand) error{b.transfer, b.transfer, b.transfer, b.sumIterator, b.sumSnapshot, b.sumMultiGet, b.maintain}
+	work := []func(*rand.Rand) error{b.transfer, b.transfer, b.transfer, b.sumIterator,
+		b.sumSnapshot, b.sumMultiGet, b.maintain}
 	errs := make([]error, len(work))
 	var wg sync.WaitGroup
 	for i, f := range work {
@@ -97,7 +98,8 @@ func (b *bank) check(sum int64, n int, how string) error {
 		b.stop.Store(true)
 	}
 	if n != b.accounts || sum != int64(opening*b.accounts) {
-		return fmt.Errorf("%s: %d accounts hold %d, want %d and %d", how, n, sum, b.accounts, opening*b.accounts)
+		return fmt.Errorf("%s: %d accounts hold %d, want %d and %d", how, n, sum, b.accounts,
+			opening*b.accounts)
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ func (r *recorder) add(key int, write bool, value string, call, ret int64) {
 
 // small are options under which memtables, tables and merges turn over often.
 func small() *lsm.Options {
-	return &lsm.Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 512, CacheSize: 256 << 10, L0Compaction: 2}
+	return &lsm.Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+		BlockSize: 512, CacheSize: 256 << 10, L0Compaction: 2}
 }
 
 // Run lets the clients work on a fresh database and checks every key.

@@ -7,7 +7,9 @@ import (
 )
 
 func TestLinearizable(t *testing.T) {
-	w := func(v string, call, ret int64) Event { return Event{Write: true, Value: v, Call: call, Return: ret} }
+	w := func(v string, call, ret int64) Event {
+		return Event{Write: true, Value: v, Call: call, Return: ret}
+	}
 	r := func(v string, call, ret int64) Event { return Event{Value: v, Call: call, Return: ret} }
 	for _, c := range []struct {
 		name   string
@@ -20,13 +22,17 @@ func TestLinearizable(t *testing.T) {
 		{"read after write", []Event{w("a", 1, 2), r("a", 3, 4)}, true},
 		{"stale read", []Event{w("a", 1, 2), w("b", 3, 4), r("a", 5, 6)}, false},
 		{"missing after write", []Event{w("a", 1, 2), r("", 3, 4)}, false},
-		{"overlapping write, old or new", []Event{w("a", 1, 2), w("b", 3, 8), r("a", 4, 5), r("b", 6, 7)}, true},
-		{"new, then old again", []Event{w("a", 1, 2), w("b", 3, 8), r("b", 4, 5), r("a", 6, 7)}, false},
+		{"overlapping write, old or new", []Event{w("a", 1, 2), w("b", 3, 8), r("a", 4, 5),
+			r("b", 6, 7)}, true},
+		{"new, then old again", []Event{w("a", 1, 2), w("b", 3, 8), r("b", 4, 5), r("a", 6, 7)},
+			false},
 		{"two writers, either order", []Event{w("a", 1, 10), w("b", 2, 9), r("b", 11, 12)}, true},
-		{"two readers disagree on the order", []Event{w("a", 1, 10), w("b", 2, 9), r("a", 11, 12), r("b", 13, 14)}, false},
+		{"two readers disagree on the order", []Event{w("a", 1, 10), w("b", 2, 9), r("a", 11, 12),
+			r("b", 13, 14)}, false},
 		{"delete", []Event{w("a", 1, 2), w("", 3, 4), r("", 5, 6)}, true},
 		{"read before its write", []Event{r("a", 1, 2), w("a", 3, 4)}, false},
-		{"needs backtracking", []Event{w("a", 1, 20), w("b", 2, 19), w("c", 3, 18), r("c", 4, 5), r("a", 6, 7), r("b", 8, 9)}, true},
+		{"needs backtracking", []Event{w("a", 1, 20), w("b", 2, 19), w("c", 3, 18), r("c", 4, 5),
+			r("a", 6, 7), r("b", 8, 9)}, true},
 	} {
 		if got := Linearizable(c.events); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

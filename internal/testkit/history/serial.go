@@ -23,10 +23,11 @@ import (
 
 // action is a committed transaction.
 type action struct {
-	id         int
-	reads      map[int][]int // what it saw of each key, own appends left out; an empty list was absent
-	appends    []int         // keys
-	call, done int64         // on the clock of all clients
+	id int
+	// what it saw of each key, own appends left out; an empty list was absent
+	reads      map[int][]int
+	appends    []int // keys
+	call, done int64 // on the clock of all clients
 	synced     bool
 }
 
@@ -87,7 +88,8 @@ func Serial(seed int64, s SerialShape) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("seed %d: %w", seed, err), db.Close())
 		}
-		actions, err := serialClients(db, s, rand.New(rand.NewPCG(uint64(seed), uint64(life))), &clock, &ids)
+		actions, err := serialClients(db, s, rand.New(rand.NewPCG(uint64(seed), uint64(life))),
+			&clock, &ids)
 		var end [][]int
 		if err == nil {
 			end, err = lists(db, s)
@@ -136,14 +138,16 @@ func lostWhole(fs *vfs.Mem, actions []action, s SerialShape) (found, err error) 
 	for _, a := range actions {
 		n := there[a.id]
 		if n != 0 && n != len(a.appends) || n == 0 && a.synced && len(a.appends) > 0 {
-			return fmt.Errorf("after the crash %d of %d writes of transaction %d are there, synced %v", n, len(a.appends), a.id, a.synced), nil
+			return fmt.Errorf("after the crash %d of %d writes of transaction %d are there, "+
+				"synced %v", n, len(a.appends), a.id, a.synced), nil
 		}
 		if n == 0 {
 			continue
 		}
 		for k, l := range a.reads {
 			if len(l) > len(now[k]) || !slices.Equal(l, now[k][:len(l)]) {
-				return fmt.Errorf("after the crash transaction %d is there, but not what it read of key %d: %v of %v", a.id, k, l, now[k]), nil
+				return fmt.Errorf("after the crash transaction %d is there, but not what it read "+
+					"of key %d: %v of %v", a.id, k, l, now[k]), nil
 			}
 		}
 	}
@@ -187,7 +191,8 @@ func parseList(v []byte) (l []int) {
 	return l
 }
 
-func serialClients(db *lsm.DB, s SerialShape, rng *rand.Rand, clock, ids *atomic.Int64) ([]action, error) {
+func serialClients(db *lsm.DB, s SerialShape, rng *rand.Rand, clock,
+	ids *atomic.Int64) ([]action, error) {
 	results := make([][]action, s.Clients)
 	errs := make([]error, s.Clients)
 	var wg sync.WaitGroup
@@ -309,7 +314,8 @@ func serializable(actions []action, begin, end [][]int, weak bool) error {
 		}
 		for i, id := range l[len(begin[k]):] {
 			if _, ok := index[id]; !ok {
-				return fmt.Errorf("key %d has a write of transaction %d, which did not commit", k, id)
+				return fmt.Errorf("key %d has a write of transaction %d, which did not commit", k,
+					id)
 			}
 			count[[2]int{id, k}]++
 			if at := len(begin[k]) + i; at > 0 {
@@ -323,7 +329,8 @@ func serializable(actions []action, begin, end [][]int, weak bool) error {
 		}
 		for k, l := range a.reads {
 			if len(l) > len(end[k]) || !slices.Equal(l, end[k][:len(l)]) {
-				return fmt.Errorf("transaction %d read %v of key %d, which became %v", a.id, l, k, end[k])
+				return fmt.Errorf("transaction %d read %v of key %d, which became %v", a.id, l, k,
+					end[k])
 			}
 			if len(l) > 0 {
 				edge(l[len(l)-1], a.id)
@@ -335,7 +342,8 @@ func serializable(actions []action, begin, end [][]int, weak bool) error {
 	}
 	for at, n := range count {
 		if n != 0 {
-			return fmt.Errorf("transaction %d: %d writes to key %d are missing, or there too often", at[0], -n, at[1])
+			return fmt.Errorf("transaction %d: %d writes to key %d are missing, or there too often",
+				at[0], -n, at[1])
 		}
 	}
 	for i := range actions { // real time
@@ -388,7 +396,8 @@ func cycle(actions []action, g [][]int) error {
 		if c := visit(i); c != nil {
 			var b strings.Builder
 			for _, n := range c {
-				fmt.Fprintf(&b, "\n  transaction %d read %v and appended to %v", actions[n].id, actions[n].reads, actions[n].appends)
+				fmt.Fprintf(&b, "\n  transaction %d read %v and appended to %v", actions[n].id,
+					actions[n].reads, actions[n].appends)
 			}
 			return fmt.Errorf("no serial order:%s", b.String())
 		}
@@ -424,7 +433,9 @@ func TxnBank(seed int64, accounts, transfers int, o lsm.TxnOptions) error {
 				case i%50 == 0:
 					errs[c] = db.Flush()
 				default:
-					errs[c] = db.UpdateWith(ctx, &o, func(tx *lsm.Txn) error { return transferTxn(tx, rng, accounts) })
+					errs[c] = db.UpdateWith(ctx, &o, func(tx *lsm.Txn) error {
+						return transferTxn(tx, rng, accounts)
+					})
 				}
 			}
 		})

@@ -23,13 +23,24 @@ func TestSerialChecker(t *testing.T) {
 		end     [][]int
 		want    bool
 	}{
-		{"one after the other", []action{{id: 1, reads: r(0, none), appends: []int{0}, done: 9}, {id: 2, reads: r(0, []int{1}), appends: []int{0}, done: 9}}, [][]int{{1, 2}, nil}, true},
-		{"lost update", []action{{id: 1, reads: r(0, none), appends: []int{0}, done: 9}, {id: 2, reads: r(0, none), appends: []int{0}, done: 9}}, [][]int{{2}, nil}, false},
-		{"write skew", []action{{id: 1, reads: r(0, none, 1, none), appends: []int{0}, done: 9}, {id: 2, reads: r(0, none, 1, none), appends: []int{1}, done: 9}}, [][]int{{1}, {2}}, false},
-		{"aborted read", []action{{id: 1, reads: r(0, []int{7}), done: 9}}, [][]int{nil, nil}, false},
+		{"one after the other", []action{{id: 1, reads: r(0, none), appends: []int{0}, done: 9},
+			{id: 2, reads: r(0, []int{1}), appends: []int{0}, done: 9}}, [][]int{{1, 2}, nil},
+			true},
+		{"lost update", []action{{id: 1, reads: r(0, none), appends: []int{0}, done: 9},
+			{id: 2, reads: r(0, none), appends: []int{0}, done: 9}}, [][]int{{2}, nil}, false},
+		{"write skew", []action{{id: 1, reads: r(0, none, 1, none), appends: []int{0}, done: 9},
+			{id: 2, reads: r(0, none, 1, none), appends: []int{1}, done: 9}}, [][]int{{1}, {2}},
+			false},
+		{"aborted read", []action{{id: 1, reads: r(0, []int{7}), done: 9}}, [][]int{nil, nil},
+			false},
 		{"aborted write", []action{{id: 1, done: 9}}, [][]int{{7}, nil}, false},
-		{"read skew", []action{{id: 1, reads: r(0, none, 1, []int{2}), done: 9}, {id: 2, reads: r(0, none, 1, none), appends: []int{0, 1}, done: 9}}, [][]int{{2}, {2}}, false},
-		{"stale read in real time", []action{{id: 1, reads: r(0, none), appends: []int{0}, call: 1, done: 2}, {id: 2, reads: r(0, none), appends: []int{1}, call: 3, done: 4}}, [][]int{{1}, {2}}, false},
+		{"read skew", []action{{id: 1, reads: r(0, none, 1, []int{2}), done: 9},
+			{id: 2, reads: r(0, none, 1, none), appends: []int{0, 1}, done: 9}}, [][]int{{2}, {2}},
+			false},
+		{"stale read in real time",
+			[]action{{id: 1, reads: r(0, none), appends: []int{0}, call: 1, done: 2},
+				{id: 2, reads: r(0, none), appends: []int{1}, call: 3, done: 4}}, [][]int{{1}, {2}},
+			false},
 	} {
 		if err := serializable(c.actions, [][]int{nil, nil}, c.end, false); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
@@ -42,7 +53,9 @@ func TestSerializable(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		seed := testkit.Seed(t)
 		for i := range testkit.Scale(10, 200/share, 2000) {
-			s := SerialShape{Clients: 4, Keys: 5, Txns: 30, Options: lsm.TxnOptions{Isolation: lsm.Serializable, Lock: i%4 == 3}, Spaces: i%3 == 1}
+			s := SerialShape{Clients: 4, Keys: 5, Txns: 30,
+				Options: lsm.TxnOptions{Isolation: lsm.Serializable, Lock: i%4 == 3},
+				Spaces:  i%3 == 1}
 			if err := Serial(seed+int64(i), s); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +67,8 @@ func TestSerializable(t *testing.T) {
 func TestSnapshotIsolation(t *testing.T) {
 	seed := testkit.Seed(t)
 	for i := range testkit.Scale(10, 50, 1000) {
-		s := SerialShape{Clients: 4, Keys: 5, Txns: 30, Options: lsm.TxnOptions{Lock: i%3 == 2}, Weak: true}
+		s := SerialShape{Clients: 4, Keys: 5, Txns: 30, Options: lsm.TxnOptions{Lock: i%3 == 2},
+			Weak: true}
 		if err := Serial(seed+int64(i), s); err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,8 @@ func open(t testing.TB, dir string, o lsm.Options) *lsm.DB {
 
 // options have a small write buffer, so that runs and levels come early.
 func options(f lsm.Format) lsm.Options {
-	return lsm.Options{Format: f, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, CacheSize: 1 << 20}
+	return lsm.Options{Format: f, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+		CacheSize: 1 << 20}
 }
 
 // write writes a table of "key=value" puts, "key" deletions and "start..limit" range deletions.
@@ -125,8 +126,8 @@ func names(t testing.TB, dir string) (list string) {
 	return list
 }
 
-// TestHostileTables: what is no table of a TableWriter for this keyspace is refused, and so is a table
-// with any byte flipped or any part missing; the database and the file stay as they were.
+// TestHostileTables: what is no table of a TableWriter for this keyspace is refused, and so is a
+// table with any byte flipped or any part missing; the database and the file stay as they were.
 func TestHostileTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 31))
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
@@ -138,7 +139,9 @@ func TestHostileTables(t *testing.T) {
 				other = options(lsm.FormatLevelDB)
 			}
 			reverse := o
-			reverse.Comparer = &lsm.Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+			reverse.Comparer = &lsm.Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int {
+				return bytes.Compare(b, a)
+			}}
 			db := open(t, dir, o)
 			defer db.Close()
 			put(t, db, "a=1")
@@ -177,13 +180,17 @@ func TestHostileTables(t *testing.T) {
 			refuse("twice", lsm.ErrInvalidArgument, good, good)
 			refuse("the other format", nil, write(t, at("other"), other, "x=1"))
 			if format == lsm.FormatNative {
-				refuse("another order", lsm.ErrComparerMismatch, write(t, at("reverse"), reverse, "x=1", "b=1"))
+				refuse("another order", lsm.ErrComparerMismatch,
+					write(t, at("reverse"), reverse, "x=1", "b=1"))
 			} else { // such a table does not say
-				refuse("another order", lsm.ErrCorruption, write(t, at("reverse"), reverse, "x=1", "b=1"))
+				refuse("another order", lsm.ErrCorruption,
+					write(t, at("reverse"), reverse, "x=1", "b=1"))
 			}
-			refuse("overlapping", lsm.ErrInvalidArgument, good, write(t, at("over"), o, "k005=x", "k006=y"))
+			refuse("overlapping", lsm.ErrInvalidArgument, good,
+				write(t, at("over"), o, "k005=x", "k006=y"))
 			for _, f := range strings.Fields(before) {
-				if strings.HasSuffix(f, ".ldb") || strings.HasSuffix(f, ".loam") || strings.HasSuffix(f, ".sst") {
+				if strings.HasSuffix(f, ".ldb") || strings.HasSuffix(f, ".loam") ||
+					strings.HasSuffix(f, ".sst") {
 					refuse("a live table", lsm.ErrInvalidArgument, filepath.Join(dir, f))
 					b, err := os.ReadFile(filepath.Join(dir, f))
 					must(t, err)
@@ -221,8 +228,8 @@ func TestHostileTables(t *testing.T) {
 	}
 }
 
-// flip flips bits of a table. In the native format, where the table has a range tombstone, each one is noticed; in LevelDB's
-// some bytes are under no checksum, and what is ingested is right.
+// flip flips bits of a table. In the native format, where the table has a range tombstone, each one
+// is noticed; in LevelDB's some bytes are under no checksum, and what is ingested is right.
 func flip(t *testing.T, db *lsm.DB, rng *rand.Rand, whole []byte, path, want string) {
 	t.Helper()
 	for range 300 {
@@ -282,8 +289,8 @@ func TestThousandTables(t *testing.T) {
 	}
 }
 
-// TestTransactionsConflict: an ingest is a write that transactions begun before it conflict with, where it
-// has a key, or a range deletion over one, and only there.
+// TestTransactionsConflict: an ingest is a write that transactions begun before it conflict with,
+// where it has a key, or a range deletion over one, and only there.
 func TestTransactionsConflict(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		for _, lock := range []bool{false, true} {
@@ -302,7 +309,8 @@ func TestTransactionsConflict(t *testing.T) {
 					must(t, err, tx.Put([]byte(write), []byte("txn")))
 					return tx
 				}
-				written, covered, unread, free := begin("x", "a"), begin("x", "f"), begin("c", "y"), begin("x", "z")
+				written, covered, unread, free := begin("x", "a"), begin("x", "f"), begin("c",
+					"y"), begin("x", "z")
 				scan := db.Begin(&lsm.TxnOptions{Lock: lock, Isolation: level})
 				it := scan.Iter(&lsm.IterOptions{Lower: []byte("a"), Upper: []byte("e")})
 				for ok := it.First(); ok; ok = it.Next() {
@@ -321,8 +329,10 @@ func TestTransactionsConflict(t *testing.T) {
 					"has nothing to do with it":            {free, false},
 					"began afterwards":                     {after, false},
 				} {
-					if err := c.tx.Commit(lsm.NoSync); errors.Is(err, lsm.ErrConflict) != c.conflict || err != nil && !c.conflict {
-						t.Errorf("flushed %v, lock %v, %v: one that %s: %v", flushed, lock, level, name, err)
+					if err := c.tx.Commit(lsm.NoSync); errors.Is(err, lsm.ErrConflict) !=
+						c.conflict || err != nil && !c.conflict {
+						t.Errorf("flushed %v, lock %v, %v: one that %s: %v", flushed, lock, level,
+							name, err)
 					}
 				}
 				must(t, db.Close())
@@ -331,7 +341,8 @@ func TestTransactionsConflict(t *testing.T) {
 	}
 }
 
-// TestConflictBehindSealed: a memtable that waits for its flush, with nothing newer than a transaction, does not hide an ingest from it.
+// TestConflictBehindSealed: a memtable that waits for its flush, with nothing newer than a
+// transaction, does not hide an ingest from it.
 func TestConflictBehindSealed(t *testing.T) {
 	for _, level := range []lsm.Isolation{lsm.SnapshotIsolation, lsm.Serializable} {
 		var blocked atomic.Bool
@@ -351,15 +362,18 @@ func TestConflictBehindSealed(t *testing.T) {
 		for i := 0; db.Metrics().Memtables < 2; i++ {
 			must(t, db.Put(fmt.Appendf(nil, "o%06d", i), make([]byte, 1000), lsm.NoSync))
 		}
-		wrote, read := db.Begin(&lsm.TxnOptions{Isolation: level}), db.Begin(&lsm.TxnOptions{Isolation: level})
+		wrote, read := db.Begin(&lsm.TxnOptions{Isolation: level}), db.Begin(
+			&lsm.TxnOptions{Isolation: level})
 		it := read.Iter(&lsm.IterOptions{Lower: []byte("a"), Upper: []byte("c")})
 		for ok := it.First(); ok; ok = it.Next() {
 		}
-		must(t, it.Close(), wrote.Put([]byte("b"), nil), read.Put([]byte("c"), nil), ingest(db, table))
+		must(t, it.Close(), wrote.Put([]byte("b"), nil), read.Put([]byte("c"), nil),
+			ingest(db, table))
 		if err := wrote.Commit(lsm.NoSync); !errors.Is(err, lsm.ErrConflict) {
 			t.Errorf("%v: one that wrote an ingested key: %v", level, err)
 		}
-		if err := read.Commit(lsm.NoSync); errors.Is(err, lsm.ErrConflict) != (level == lsm.Serializable) {
+		if err := read.Commit(lsm.NoSync); errors.Is(err, lsm.ErrConflict) !=
+			(level == lsm.Serializable) {
 			t.Errorf("%v: one that read a range: %v", level, err)
 		}
 		blocked.Store(false)
@@ -409,8 +423,8 @@ func TestRangeTombstonesAround(t *testing.T) {
 	}
 }
 
-// TestCopiesKeepTheNumber: checkpoints, backups, dumps, followers, repairs and exports have what was ingested above
-// what is older and below what is newer.
+// TestCopiesKeepTheNumber: checkpoints, backups, dumps, followers, repairs and exports have what
+// was ingested above what is older and below what is newer.
 func TestCopiesKeepTheNumber(t *testing.T) {
 	const want = "a=1 b=3 c=2 d=2 e=2 g=1"
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
@@ -449,7 +463,8 @@ func TestCopiesKeepTheNumber(t *testing.T) {
 			must(t, err)
 			for i := range 2 {
 				info, err := folder.Create(ctx, db, nil)
-				must(t, err, folder.Verify(ctx, info.ID, nil), folder.Restore(ctx, info.ID, at(fmt.Sprint("restored", i)), nil))
+				must(t, err, folder.Verify(ctx, info.ID, nil),
+					folder.Restore(ctx, info.ID, at(fmt.Sprint("restored", i)), nil))
 				sees(fmt.Sprint("restored", i), o)
 			}
 			must(t, folder.Close())
@@ -502,8 +517,8 @@ func TestCopiesKeepTheNumber(t *testing.T) {
 // keys is how many keys each write of TestBeside has.
 const keys = 20
 
-// TestBeside ingests and loads beside writers, flushes, compactions, dropped keyspaces and, in the end, Close. Each
-// ingest writes one number to all of its keys, as each batch of the writer does.
+// TestBeside ingests and loads beside writers, flushes, compactions, dropped keyspaces and, in the
+// end, Close. Each ingest writes one number to all of its keys, as each batch of the writer does.
 func TestBeside(t *testing.T) {
 	seed := seed.Of(t)
 	for round := range 3 {
@@ -569,7 +584,8 @@ func TestBeside(t *testing.T) {
 			inner.Go(func() {
 				for n := range 3 {
 					err := ingest(ks, write(t, fmt.Sprintf("s%d-%d", i, n), o, "x=1", "y=2"))
-					if err != nil && !errors.Is(err, lsm.ErrNoKeyspace) && !errors.Is(err, lsm.ErrClosed) {
+					if err != nil && !errors.Is(err, lsm.ErrNoKeyspace) &&
+						!errors.Is(err, lsm.ErrClosed) {
 						t.Error("in a keyspace that is dropped:", err)
 					}
 				}
@@ -604,7 +620,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestBulkLoaderOutlivesDatabase: a load that is given up when its database was closed, and opened again, deletes no file of it.
+// TestBulkLoaderOutlivesDatabase: a load that is given up when its database was closed, and opened
+// again, deletes no file of it.
 func TestBulkLoaderOutlivesDatabase(t *testing.T) {
 	dir, o := filepath.Join(t.TempDir(), "db"), options(lsm.FormatNative)
 	db := open(t, dir, o)
@@ -633,7 +650,8 @@ func TestBulkLoaderOutlivesDatabase(t *testing.T) {
 	must(t, db.Close())
 }
 
-// TestFailedRuns: a load whose runs cannot be written fails with the cause, whichever run it is, and leaves nothing.
+// TestFailedRuns: a load whose runs cannot be written fails with the cause, whichever run it is,
+// and leaves nothing.
 func TestFailedRuns(t *testing.T) {
 	full := errors.New("no more files")
 	for _, from := range []int{1, 2, 150, 197, 198, 199, 200, 201, 202} {
@@ -662,7 +680,9 @@ func TestFailedRuns(t *testing.T) {
 			t.Errorf("from file %d on: %v", from, err)
 		}
 		on.Store(false)
-		must(t, l.Close(), db.BulkLoad(ctx, func(yield func(k, v []byte) bool) { yield([]byte("b"), []byte("2")) }, nil))
+		must(t, l.Close(), db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
+			yield([]byte("b"), []byte("2"))
+		}, nil))
 		is(t, "afterwards", db, "a=1 b=2")
 		must(t, db.Close())
 	}
@@ -694,8 +714,8 @@ func readWhole(t *testing.T, db *lsm.DB, over chan struct{}, closed func(error) 
 	}
 }
 
-// TestDamagedIngestIsRepaired: what Repair saves of a damaged table that was ingested stays newer than what the ingest
-// found.
+// TestDamagedIngestIsRepaired: what Repair saves of a damaged table that was ingested stays newer
+// than what the ingest found.
 func TestDamagedIngestIsRepaired(t *testing.T) {
 	top := t.TempDir()
 	dir, o := filepath.Join(top, "db"), options(lsm.FormatNative)
@@ -719,7 +739,8 @@ func TestDamagedIngestIsRepaired(t *testing.T) {
 		t.Errorf("nothing was dropped: %+v", report)
 	}
 	db = open(t, dir, o)
-	for _, when := range []string{"repaired", "compacted"} { // which goes by sequence numbers, not by levels
+	// which goes by sequence numbers, not by levels
+	for _, when := range []string{"repaired", "compacted"} {
 		newer := 0
 		for i := range n {
 			v, err := db.Get(fmt.Appendf(nil, "k%03d", i), nil)
@@ -736,7 +757,8 @@ func TestDamagedIngestIsRepaired(t *testing.T) {
 	must(t, db.Verify(ctx, nil), db.Close())
 }
 
-// TestExciseGoesDeep: tables that come in place of what a deep level has do not go to level 0, and hide it.
+// TestExciseGoesDeep: tables that come in place of what a deep level has do not go to level 0, and
+// hide it.
 func TestExciseGoesDeep(t *testing.T) {
 	top := t.TempDir()
 	o := options(lsm.FormatNative)
@@ -752,11 +774,14 @@ func TestExciseGoesDeep(t *testing.T) {
 	}, nil))
 	entries := make([]string, 0, n/4)
 	for i := n / 4; i < n/2; i++ { // every second one of the range that is excised
-		entries = append(entries, fmt.Sprintf("k%06d=%s", i/2*2, strings.Repeat(fmt.Sprint("new", i), 30)))
+		entries =
+			append(entries,
+				fmt.Sprintf("k%06d=%s", i/2*2, strings.Repeat(fmt.Sprint("new", i), 30)))
 	}
 	entries = slices.CompactFunc(entries, func(a, b string) bool { return a[:7] == b[:7] })
 	table := write(t, filepath.Join(top, "table"), o, entries...)
-	excise := &lsm.Range{Start: fmt.Appendf(nil, "k%06d", n/4), Limit: fmt.Appendf(nil, "k%06d", n/2)}
+	excise := &lsm.Range{Start: fmt.Appendf(nil, "k%06d", n/4),
+		Limit: fmt.Appendf(nil, "k%06d", n/2)}
 	must(t, db.Ingest(ctx, &lsm.IngestOptions{Excise: excise}, table))
 	if l := db.Metrics().Levels; l[0].Files != 0 {
 		t.Errorf("level 0 has %d tables", l[0].Files)
@@ -777,7 +802,8 @@ func TestExciseGoesDeep(t *testing.T) {
 		}
 		must(t, err)
 		if old != n*3/4 || newer != n/8 {
-			t.Errorf("%s: %d old ones, want %d; %d of the table, want %d", when, old, n*3/4, newer, n/8)
+			t.Errorf("%s: %d old ones, want %d; %d of the table, want %d", when, old, n*3/4, newer,
+				n/8)
 		}
 		must(t, db.CompactRange(nil, nil))
 	}

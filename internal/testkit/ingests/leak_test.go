@@ -17,7 +17,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestFailedLoadFreesMemory: a load that cannot write its runs, or merge 200 of them, gives all of its memory back.
+// TestFailedLoadFreesMemory: a load that cannot write its runs, or merge 200 of them, gives all of
+// its memory back.
 func TestFailedLoadFreesMemory(t *testing.T) {
 	full := errors.New("no more files")
 	for _, from := range []int64{1, 2, 5, 201} {

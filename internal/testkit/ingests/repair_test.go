@@ -10,8 +10,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestRepairKeepsOrder ingests tables, one over the other and over what was written before, and loses the
-// MANIFEST: after a repair the newest value of each key is there.
+// TestRepairKeepsOrder ingests tables, one over the other and over what was written before, and
+// loses the MANIFEST: after a repair the newest value of each key is there.
 func TestRepairKeepsOrder(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := &lsm.Options{FS: fsys, Format: lsm.FormatNative, DisableCompaction: true}

@@ -26,8 +26,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// Op is one operation: put, del, compact or reopen; or, for Loam only, ingest and bulkload, of Entries
-// of the prefix Key.
+// Op is one operation: put, del, compact or reopen; or, for Loam only, ingest and bulkload, of
+// Entries of the prefix Key.
 type Op struct {
 	Name       string
 	Key, Value []byte
@@ -40,7 +40,8 @@ func (o Op) Entries() []Pair {
 	}
 	pairs := make([]Pair, 300)
 	for i := range pairs {
-		pairs[i] = Pair{fmt.Appendf(bytes.Clone(o.Key), "%04d", i), fmt.Appendf(bytes.Clone(o.Value), "%d", i)}
+		pairs[i] = Pair{fmt.Appendf(bytes.Clone(o.Key), "%04d", i),
+			fmt.Appendf(bytes.Clone(o.Value), "%d", i)}
 	}
 	return pairs
 }
@@ -66,7 +67,10 @@ func (s script) Name() string { return s.name }
 func (s script) Play(dir string, ops []Op, kill bool) ([]Pair, error) {
 	var in, out, errs bytes.Buffer
 	for _, op := range ops {
-		fmt.Fprintln(&in, strings.TrimRight(fmt.Sprintf("%s %s %s", op.Name, enhex(op.Key, op.Name != "compact" && op.Name != "reopen"), enhex(op.Value, op.Name == "put" || op.Entries() != nil)), " "))
+		fmt.Fprintln(&in,
+			strings.TrimRight(fmt.Sprintf("%s %s %s", op.Name,
+				enhex(op.Key, op.Name != "compact" && op.Name != "reopen"),
+				enhex(op.Value, op.Name == "put" || op.Entries() != nil)), " "))
 	}
 	fmt.Fprintln(&in, "dump")
 	argv := append(append([]string{}, s.argv...), dir)
@@ -109,7 +113,8 @@ type goLevelDB struct{}
 func (goLevelDB) Name() string { return "goleveldb" }
 
 func (goLevelDB) Play(dir string, ops []Op, kill bool) ([]Pair, error) {
-	o := &opt.Options{WriteBuffer: 64 << 10, CompactionTableSize: 64 << 10, Filter: filter.NewBloomFilter(10)}
+	o := &opt.Options{WriteBuffer: 64 << 10, CompactionTableSize: 64 << 10,
+		Filter: filter.NewBloomFilter(10)}
 	db, err := leveldb.OpenFile(dir, o)
 	if err != nil {
 		return nil, err
@@ -152,9 +157,13 @@ type loam struct {
 // Options are the settings that loam is tested with, beside those of Native.
 var Options = map[string]lsm.Options{
 	"default": {Format: lsm.FormatLevelDB},
-	"small":   {Format: lsm.FormatLevelDB, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, LevelDBFilter: true, BlockSize: 1024, BlockRestartInterval: 3},
-	"plain":   {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10, Compression: lsm.NoCompression, BloomBits: -1, L0Compaction: 2},
-	"levels":  {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10, Compression: lsm.CompressionByLevel(lsm.NoCompression, lsm.SnappyCompression), PrefixLength: 3, L0Compaction: 2, CompactionDirectIO: true},
+	"small": {Format: lsm.FormatLevelDB, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+		LevelDBFilter: true, BlockSize: 1024, BlockRestartInterval: 3},
+	"plain": {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10,
+		Compression: lsm.NoCompression, BloomBits: -1, L0Compaction: 2},
+	"levels": {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10,
+		Compression:  lsm.CompressionByLevel(lsm.NoCompression, lsm.SnappyCompression),
+		PrefixLength: 3, L0Compaction: 2, CompactionDirectIO: true},
 }
 
 // Native is Loam in its own format, which no other peer can go on with.
@@ -164,7 +173,8 @@ const native = "native"
 
 func (l loam) options() lsm.Options {
 	if l.name == native {
-		return lsm.Options{Format: lsm.FormatNative, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: -1}
+		return lsm.Options{Format: lsm.FormatNative, WriteBufferSize: 64 << 10,
+			MaxFileSize: 64 << 10, WALPreallocate: -1}
 	}
 	return Options[l.name]
 }
@@ -176,7 +186,9 @@ func (l loam) Play(dir string, ops []Op, kill bool) ([]Pair, error) {
 		return script{l.Name(), []string{os.Args[0], "loam-peer", l.name}}.Play(dir, ops, true)
 	}
 	var pairs []Pair
-	db, err := l.play(dir, ops, func(k, v []byte) { pairs = append(pairs, Pair{bytes.Clone(k), bytes.Clone(v)}) })
+	db, err := l.play(dir, ops, func(k, v []byte) {
+		pairs = append(pairs, Pair{bytes.Clone(k), bytes.Clone(v)})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -271,10 +283,13 @@ func LoamMain(argv []string, in io.Reader, out io.Writer) error {
 func Peers(python, node string) []Peer {
 	peers := []Peer{goLevelDB{}}
 	if python != "" {
-		peers = append(peers, script{"plyvel", []string{python, filepath.Join("peers", "plyvel_peer.py")}})
+		peers = append(peers,
+			script{"plyvel", []string{python, filepath.Join("peers", "plyvel_peer.py")}})
 	}
 	if node != "" {
-		peers = append(peers, script{"classic-level", []string{node, filepath.Join("peers", "classic_level_peer.js")}})
+		peers = append(peers,
+			script{"classic-level",
+				[]string{node, filepath.Join("peers", "classic_level_peer.js")}})
 	}
 	return peers
 }

@@ -78,7 +78,8 @@ func TestHandOver(t *testing.T) {
 				}
 				ops := history(r, want)
 				if step%2 == 0 { // above all keys that there are: no table overlaps it
-					op := Op{Name: []string{"ingest", "bulkload"}[r.IntN(2)], Key: append(bytes.Repeat([]byte{255}, 9), byte(step)), Value: []byte("in")}
+					op := Op{Name: []string{"ingest", "bulkload"}[r.IntN(2)],
+						Key: append(bytes.Repeat([]byte{255}, 9), byte(step)), Value: []byte("in")}
 					for _, e := range op.Entries() {
 						want.Put(e.Key, e.Value)
 					}
@@ -89,7 +90,8 @@ func TestHandOver(t *testing.T) {
 				if err != nil {
 					t.Fatalf("step %d, %s: %v", step, p.Name(), err)
 				}
-				compare(t, fmt.Sprintf("step %d, %s", step, p.Name()), got, want.Scan(want.Now(), nil, nil))
+				compare(t, fmt.Sprintf("step %d, %s", step, p.Name()), got,
+					want.Scan(want.Now(), nil, nil))
 			}
 		})
 	}
@@ -130,7 +132,8 @@ func compare(t *testing.T, where string, got []Pair, want []model.Pair) {
 	t.Helper()
 	for i, w := range want {
 		if i >= len(got) || string(got[i].Key) != w.Key || string(got[i].Value) != w.Value {
-			t.Fatalf("%s: entry %d of %d: want %q, got %d entries", where, i, len(want), w.Key, len(got))
+			t.Fatalf("%s: entry %d of %d: want %q, got %d entries", where, i, len(want), w.Key,
+				len(got))
 		}
 	}
 	if len(got) != len(want) {

@@ -28,8 +28,8 @@ type consumer struct {
 	has  map[string]string
 }
 
-// KillFed kills writers at random moments, beside a consumer of changes that follows them and goes on where it was: it
-// sees each operation once, and has at the end what the database has.
+// KillFed kills writers at random moments, beside a consumer of changes that follows them and goes
+// on where it was: it sees each operation once, and has at the end what the database has.
 func KillFed(seed int64, rounds int, dir string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -50,7 +50,8 @@ func kindsLedger(seed int64) *book {
 }
 
 func (l *book) options() *lsm.Options {
-	o := &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2, CacheSize: 1 << 20}
+	o := &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2,
+		CacheSize: 1 << 20}
 	l.kinds.Enable(o)
 	return o
 }
@@ -256,7 +257,8 @@ func start(dir string, l *book, limit uint64) (*exec.Cmd, io.Reader, *strings.Bu
 	if l.kinds != nil {
 		kinds = "kinds"
 	}
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d\n%s", childEnv, dir, l.Seed, limit, kinds))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d\n%s", childEnv, dir, l.Seed, limit,
+		kinds))
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
@@ -286,7 +288,8 @@ func (b *bounds) follow(r io.Reader) error {
 		}
 		n := int(binary.LittleEndian.Uint32(buf[:]))
 		if n <= b.lo || n > b.hi || !first && n != b.lo+1 {
-			return fmt.Errorf("batch %d acknowledged, where %d was the last and %d the last begun", n, b.lo, b.hi)
+			return fmt.Errorf("batch %d acknowledged, where %d was the last and %d the last begun",
+				n, b.lo, b.hi)
 		}
 		b.lo, b.hi = n, n+1
 	}
@@ -334,7 +337,8 @@ func killAll(seed int64, rounds int, fresh func() string, ledger func(seed int64
 
 // repeat kills time and again, with a fresh directory every perDirectory rounds. This
 // process looks into it every look rounds, and in the end.
-func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, ledger func(seed int64) *book, kill func(dir string, l *book, b *bounds) error) error {
+func repeat(seed int64, rounds, perDirectory, look int, fresh func() string,
+	ledger func(seed int64) *book, kill func(dir string, l *book, b *bounds) error) error {
 	var dir string
 	var l *book
 	var b bounds
@@ -343,7 +347,8 @@ func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, led
 			dir, l, b = fresh(), ledger(seed+int64(round)), bounds{}
 		}
 		err := kill(dir, l, &b)
-		if err == nil && (round%look == look-1 || round%perDirectory == perDirectory-1 || round == rounds-1) {
+		if err == nil && (round%look == look-1 || round%perDirectory == perDirectory-1 ||
+			round == rounds-1) {
 			err = b.verify(dir, l)
 		}
 		if err != nil {

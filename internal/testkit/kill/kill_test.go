@@ -30,7 +30,8 @@ func directories(t *testing.T) func() string {
 
 func TestKill(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := Kill(testkit.Seed(t), testkit.Scale(30, 300/share, 3000), directories(t)); err != nil {
+		if err := Kill(testkit.Seed(t), testkit.Scale(30, 300/share, 3000),
+			directories(t)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -47,7 +48,8 @@ func TestKillKinds(t *testing.T) {
 // TestKillFed kills writers whose changes are consumed.
 func TestKillFed(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := KillFed(testkit.Seed(t), testkit.Scale(15, 60/share, 1500), filepath.Join(t.TempDir(), "db")); err != nil {
+		if err := KillFed(testkit.Seed(t), testkit.Scale(15, 60/share, 1500),
+			filepath.Join(t.TempDir(), "db")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -85,7 +87,8 @@ func TestKillProgram(t *testing.T) {
 				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
 			}
 			testkit.EachFormat(t, func(t *testing.T, share int) {
-				if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30/share, 300), directories(t), command...); err != nil {
+				if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30/share, 300),
+					directories(t), command...); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -121,7 +124,8 @@ func TestFileSizeLimit(t *testing.T) {
 		t.Skip("no RLIMIT_FSIZE")
 	}
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := Limit(testkit.Seed(t), testkit.Scale(3, 10/share, 200), directories(t)); err != nil {
+		if err := Limit(testkit.Seed(t), testkit.Scale(3, 10/share, 200),
+			directories(t)); err != nil {
 			t.Fatal(err)
 		}
 	})

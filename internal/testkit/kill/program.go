@@ -48,7 +48,8 @@ const serveArg = "kill-serve"
 
 // startProgram starts the command on dir. When it fails, it has also ended.
 func startProgram(command []string, dir string) (*program, error) {
-	p := &program{cmd: exec.Command(command[0], append(command[1:len(command):len(command)], dir)...)}
+	p := &program{cmd: exec.Command(command[0], append(command[1:len(command):len(command)],
+		dir)...)}
 	p.cmd.Stderr = &p.said
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -138,7 +139,8 @@ func killProgram(command []string, dir string, l *book, b *bounds, rng *rand.Ran
 	timer := time.AfterFunc(wait, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
 	if p.last < b.lo || p.last > b.hi {
-		return fmt.Errorf("the program found batch %d; %d was promised, %d the last begun", p.last, b.lo, b.hi)
+		return fmt.Errorf("the program found batch %d; %d was promised, %d the last begun", p.last,
+			b.lo, b.hi)
 	}
 	b.lo = p.last
 	for i := p.last + 1; ; i++ {
@@ -162,7 +164,8 @@ func (p *program) killed() error {
 	_ = p.in.Close()
 	_ = p.cmd.Wait()
 	if p.cmd.ProcessState.ExitCode() >= 0 {
-		return fmt.Errorf("the program ended by itself, with %d: %s", p.cmd.ProcessState.ExitCode(), p.said.String())
+		return fmt.Errorf("the program ended by itself, with %d: %s", p.cmd.ProcessState.ExitCode(),
+			p.said.String())
 	}
 	return nil
 }

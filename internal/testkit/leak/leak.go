@@ -28,7 +28,8 @@ type Usage struct {
 }
 
 func (u Usage) String() string {
-	return fmt.Sprintf("%d descriptors, %d threads, %d goroutines, %d bytes off the heap", u.Descriptors, u.Threads, u.Goroutines, u.OffHeap)
+	return fmt.Sprintf("%d descriptors, %d threads, %d goroutines, %d bytes off the heap",
+		u.Descriptors, u.Threads, u.Goroutines, u.OffHeap)
 }
 
 // Now measures, after what runs in the background has come to an end.
@@ -46,7 +47,8 @@ func Now() Usage {
 }
 
 func usage() Usage {
-	return Usage{entries("/proc/self/fd"), entries("/proc/self/task"), runtime.NumGoroutine(), offheap.InUse()}
+	return Usage{entries("/proc/self/fd"), entries("/proc/self/task"), runtime.NumGoroutine(),
+		offheap.InUse()}
 }
 
 func entries(dir string) int {
@@ -107,10 +109,11 @@ func Openings(dir string, seed int64, n int) (before, after Usage, err error) {
 	return before, after, nil
 }
 
-// more reports whether u is more than before, but for a few threads: the runtime makes one when all it has
-// are in system calls.
+// more reports whether u is more than before, but for a few threads: the runtime makes one when all
+// it has are in system calls.
 func (u Usage) more(before Usage) bool {
-	return u.Descriptors > before.Descriptors || u.Goroutines > before.Goroutines || u.OffHeap > before.OffHeap || u.Threads > before.Threads+4
+	return u.Descriptors > before.Descriptors || u.Goroutines > before.Goroutines ||
+		u.OffHeap > before.OffHeap || u.Threads > before.Threads+4
 }
 
 // Idle opens a database with some data in dir, lets it settle, and counts the
@@ -153,13 +156,14 @@ func Idle(dir string, period time.Duration) (calls int64, cpu time.Duration, err
 func CloseBusy(dir string, entries int) (time.Duration, error) {
 	var once sync.Once
 	begun := make(chan struct{})
-	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 1 << 20, MaxFileSize: 1 << 20, Events: &lsm.EventListener{
-		CompactionBegin: func(c lsm.CompactionInfo) {
-			if c.Reason == "manual" {
-				once.Do(func() { close(begun) })
-			}
-		},
-	}})
+	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 1 << 20, MaxFileSize: 1 << 20,
+		Events: &lsm.EventListener{
+			CompactionBegin: func(c lsm.CompactionInfo) {
+				if c.Reason == "manual" {
+					once.Do(func() { close(begun) })
+				}
+			},
+		}})
 	if err != nil {
 		return 0, err
 	}

@@ -67,7 +67,8 @@ func (w *world) calls(object any, rng *rand.Rand, skip ...string) ([]call, error
 	var out []call
 	for i := range v.NumMethod() {
 		name := owner + "." + v.Type().Method(i).Name
-		if _, ofDB := reflect.TypeFor[*lsm.DB]().MethodByName(v.Type().Method(i).Name); owner == "Follower" && ofDB {
+		if _, ofDB := reflect.TypeFor[*lsm.DB]().MethodByName(v.Type().Method(i).Name); owner ==
+			"Follower" && ofDB {
 			name = "DB." + v.Type().Method(i).Name // which a Follower has, too
 		}
 		if contains(skip, name) {
@@ -88,10 +89,15 @@ func (w *world) calls(object any, rng *rand.Rand, skip ...string) ([]call, error
 			}
 			choices = next
 		}
-		rng.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+		rng.Shuffle(len(choices), func(i, j int) {
+			choices[i], choices[j] = choices[j], choices[i]
+		})
 		for _, args := range choices[:min(len(choices), maxCalls)] {
-			if strings.HasSuffix(name, ".DeleteRange") && (owner == "Batch" || bytes.Compare(args[0].Bytes(), args[1].Bytes()) < 0) {
-				continue // it would delete the keys that are looked for afterwards, and Each refuses the batch
+			if strings.HasSuffix(name, ".DeleteRange") &&
+				(owner == "Batch" || bytes.Compare(args[0].Bytes(), args[1].Bytes()) < 0) {
+				// it would delete the keys that are looked for afterwards, and Each refuses the
+				// batch
+				continue
 			}
 			out = append(out, call{name, fn, args})
 		}
@@ -126,7 +132,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[[][]byte]():
 		return values(nil, [][]byte{nil, w.key(1), []byte("w")}), nil
 	case reflect.TypeFor[string]():
-		return values("", "4096", "block_size", "leveldb.stats", "loam.num-files-at-level0", "loam.num-files-at-level99"), nil
+		return values("", "4096", "block_size", "leveldb.stats", "loam.num-files-at-level0",
+			"loam.num-files-at-level99"), nil
 	case reflect.TypeFor[int]():
 		return values(0, -1, 1, 1<<40), nil
 	case reflect.TypeFor[uint32](): // the number of a keyspace
@@ -147,7 +154,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[*lsm.MultiResult]():
 		return values(nil, new(lsm.MultiResult)), nil
 	case reflect.TypeFor[*lsm.IterOptions]():
-		return values(nil, &lsm.IterOptions{}, &lsm.IterOptions{Prefix: []byte("r"), KeysOnly: true},
+		return values(nil, &lsm.IterOptions{},
+			&lsm.IterOptions{Prefix: []byte("r"), KeysOnly: true},
 			&lsm.IterOptions{Snapshot: w.closedSnap}, &lsm.IterOptions{Snapshot: w.foreignSnap},
 			&lsm.IterOptions{Snapshot: new(lsm.Snapshot)}), nil
 	case reflect.TypeFor[*lsm.Keyspace]():
@@ -157,7 +165,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[*error]():
 		return values(nil, new(error)), nil
 	case reflect.TypeFor[[]lsm.Range]():
-		return values(nil, []lsm.Range{{}, {Start: w.key(1), Limit: w.key(5)}, {Start: w.key(5), Limit: w.key(1)}}), nil
+		return values(nil, []lsm.Range{{}, {Start: w.key(1), Limit: w.key(5)},
+			{Start: w.key(5), Limit: w.key(1)}}), nil
 	case reflect.TypeFor[context.Context]():
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -167,19 +176,26 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[func(read, of uint64)]():
 		return values(nil, func(_, _ uint64) {}), nil
 	case reflect.TypeFor[*lsm.IngestOptions]():
-		return values(nil, &lsm.IngestOptions{Move: true}, &lsm.IngestOptions{Excise: &lsm.Range{Start: []byte("x"), Limit: []byte("y")}}), nil
+		return values(nil, &lsm.IngestOptions{Move: true},
+			&lsm.IngestOptions{Excise: &lsm.Range{Start: []byte("x"), Limit: []byte("y")}}), nil
 	case reflect.TypeFor[*lsm.BulkLoadOptions]():
 		return values(nil, &lsm.BulkLoadOptions{}, &lsm.BulkLoadOptions{Memory: 1}), nil
 	case reflect.TypeFor[[]string]():
 		return values(nil, []string{"/there-is-no-table"}), nil
 	case reflect.TypeFor[iter.Seq2[[]byte, []byte]]():
-		return values(nil, func(yield func(k, v []byte) bool) { _ = yield([]byte("w"), []byte("x")) && yield([]byte("v"), nil) }), nil
+		return values(nil, func(yield func(k, v []byte) bool) {
+			_ = yield([]byte("w"), []byte("x")) && yield([]byte("v"), nil)
+		}), nil
 	case reflect.TypeFor[*lsm.TxnOptions]():
-		return values(nil, &lsm.TxnOptions{}, &lsm.TxnOptions{Isolation: lsm.Serializable, Lock: true}), nil
+		return values(nil, &lsm.TxnOptions{}, &lsm.TxnOptions{Isolation: lsm.Serializable,
+			Lock: true}), nil
 	case reflect.TypeFor[lsm.SavePoint]():
 		return values(lsm.SavePoint{}), nil
 	case reflect.TypeFor[func(tx *lsm.Txn) error]():
-		return values(nil, func(tx *lsm.Txn) error { _, err := tx.Has([]byte("r00")); return err }), nil
+		return values(nil, func(tx *lsm.Txn) error {
+			_, err := tx.Has([]byte("r00"))
+			return err
+		}), nil
 	case reflect.TypeFor[func(key []byte) error]():
 		return values(nil, func([]byte) error { return nil }), nil
 	}
@@ -290,7 +306,8 @@ func nilErrorPointer(c call) bool {
 func judge(c call, o outcome, allowed ...error) string {
 	if nilErrorPointer(c) {
 		if !strings.Contains(o.panicked, "pass &err") {
-			return fmt.Sprintf("%v: must say that a pointer is needed; %q, %v", c, o.panicked, o.err)
+			return fmt.Sprintf("%v: must say that a pointer is needed; %q, %v", c, o.panicked,
+				o.err)
 		}
 		return ""
 	}
@@ -304,7 +321,8 @@ func judge(c call, o outcome, allowed ...error) string {
 		allowed = append(slices.Clone(allowed), fs.ErrNotExist)
 	}
 	if c.name == "DB.Checkpoint" { // "" is no name, the others may be taken
-		allowed = append(slices.Clone(allowed), lsm.ErrInvalidArgument, lsm.ErrExists, lsm.ErrLocked)
+		allowed = append(slices.Clone(allowed), lsm.ErrInvalidArgument, lsm.ErrExists,
+			lsm.ErrLocked)
 	}
 	if strings.Contains(c.name, "Changes") && slices.Contains(allowed, nil) {
 		allowed = append(slices.Clone(allowed), lsm.ErrGap) // no log is kept

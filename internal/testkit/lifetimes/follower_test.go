@@ -16,12 +16,13 @@ import (
 // follow opens a Follower of the world's database, on a disk of its own.
 func (w *world) follow() (*lsm.Follower, *disk, error) {
 	d := diskOver(w.disk)
-	f, err := lsm.OpenFollower("/db", &lsm.Options{FS: d, Cache: w.cache, CacheSize: 1 << 20, MergeOperator: lsm.MergeOperatorNamed("append")})
+	f, err := lsm.OpenFollower("/db", &lsm.Options{FS: d, Cache: w.cache, CacheSize: 1 << 20,
+		MergeOperator: lsm.MergeOperatorNamed("append")})
 	return f, d, err
 }
 
-// TestFollowerCalls calls all methods of a Follower that is open, and of one that was closed, once and twice,
-// before its writer and after it.
+// TestFollowerCalls calls all methods of a Follower that is open, and of one that was closed, once
+// and twice, before its writer and after it.
 func TestFollowerCalls(t *testing.T) {
 	caches(t, func(t *testing.T, shared bool, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -64,7 +65,8 @@ func TestFollowerCalls(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := errors.Join(w.closed(f, rng, "DB.Snapshot"), readings(w.db), w.whole()); err != nil {
+		if err := errors.Join(w.closed(f, rng, "DB.Snapshot"), readings(w.db),
+			w.whole()); err != nil {
 			t.Error(err)
 		}
 		if err := f.Close(); !errors.Is(err, lsm.ErrClosed) {
@@ -73,7 +75,8 @@ func TestFollowerCalls(t *testing.T) {
 		if err := w.db.Close(); err != nil { // its writer is first
 			t.Error(err)
 		}
-		if err := errors.Join(late.CatchUp(context.Background()), readings(late.DB), late.Close(), w.closed(late, rng, "DB.Snapshot"), w.end()); err != nil {
+		if err := errors.Join(late.CatchUp(context.Background()), readings(late.DB), late.Close(),
+			w.closed(late, rng, "DB.Snapshot"), w.end()); err != nil {
 			t.Error(err)
 		}
 	})

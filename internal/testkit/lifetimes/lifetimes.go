@@ -113,14 +113,16 @@ func newWorld(shared bool) (*world, error) {
 		w.cache = lsm.NewCache(1 << 20)
 	}
 	open := func(fs vfs.FS) (*lsm.DB, error) {
-		db, err := lsm.Open("/db", &lsm.Options{FS: fs, Cache: w.cache, CacheSize: 1 << 20, WriteBufferSize: 64 << 10, WALPreallocate: -1,
+		db, err := lsm.Open("/db", &lsm.Options{FS: fs, Cache: w.cache, CacheSize: 1 << 20,
+			WriteBufferSize: 64 << 10, WALPreallocate: -1,
 			MergeOperator: lsm.MergeOperatorNamed("append")})
 		if err != nil {
 			return nil, err
 		}
 		for i := range entries {
 			for _, prefix := range []string{"k", "r"} { // "r" is never changed
-				err = errors.Join(err, db.Put(fmt.Appendf(nil, "%s%02d", prefix, i), fmt.Appendf(nil, "value %d", i), lsm.NoSync))
+				err = errors.Join(err, db.Put(fmt.Appendf(nil, "%s%02d", prefix, i),
+					fmt.Appendf(nil, "value %d", i), lsm.NoSync))
 			}
 			if i == entries/2 {
 				err = errors.Join(err, db.Flush())
@@ -138,7 +140,8 @@ func newWorld(shared bool) (*world, error) {
 		}
 	}
 	w.closedSnap, w.foreignSnap = w.db.Snapshot(), w.others[0].Snapshot()
-	w.space, err = w.db.Keyspace("space", &lsm.KeyspaceOptions{MergeOperator: lsm.MergeOperatorNamed("append")})
+	w.space, err = w.db.Keyspace("space",
+		&lsm.KeyspaceOptions{MergeOperator: lsm.MergeOperatorNamed("append")})
 	if errors.Is(err, lsm.ErrNeedsNative) {
 		w.space, err = w.db.Keyspace("default", nil)
 	}
@@ -174,7 +177,8 @@ func readings(db *lsm.DB, allowed ...error) error {
 	if err == nil {
 		first, _ := r.Value(0)
 		last, _ := r.Value(1)
-		if _, found := r.Value(2); found || string(first) != "value 0" || string(last) != "value 59" {
+		if _, found := r.Value(2); found || string(first) != "value 0" ||
+			string(last) != "value 59" {
 			err = fmt.Errorf("read %q, %q, %v", first, last, found)
 		}
 	}
@@ -223,7 +227,8 @@ func (w *world) end() error {
 	}
 	// The last of what an iterator held is freed in the background.
 	if !hang.Until(func() bool { return offheap.InUse() <= w.before }) {
-		return errors.Join(err, fmt.Errorf("%d bytes off the heap, %d before", offheap.InUse(), w.before))
+		return errors.Join(err, fmt.Errorf("%d bytes off the heap, %d before", offheap.InUse(),
+			w.before))
 	}
 	return err
 }
@@ -305,7 +310,8 @@ func (w *world) closed(object any, rng *rand.Rand, skip ...string) error {
 		}
 		check, known := harmless[c.name]
 		if !known {
-			return fmt.Errorf("%s tells of no failure: say in the table harmless what it answers on a closed object", c.name)
+			return fmt.Errorf("%s tells of no failure: say in the table harmless what it answers "+
+				"on a closed object", c.name)
 		}
 		if err := check(o.results); err != nil {
 			bad = append(bad, fmt.Errorf("%v on a closed object: %w", c, err))
@@ -388,19 +394,23 @@ func AfterClose(shared bool, seed uint64) error {
 	for range 2 { // the database is open, then closed
 		err = errors.Join(err,
 			w.closed(closedIt, rng, "Iterator.Close", "Iterator.Err"),
-			w.closed(closedSnap, rng, "Snapshot.Close"), w.closed(closedFeed, rng, "Changes.Close"), w.whole())
+			w.closed(closedSnap, rng, "Snapshot.Close"), w.closed(closedFeed, rng, "Changes.Close"),
+			w.whole())
 		if e := w.db.Close(); !errors.Is(e, lsm.ErrClosed) {
 			err = errors.Join(err, e)
 		}
 	}
 	for range 2 {
 		err = errors.Join(err,
-			w.closed(w.db, rng, "DB.Snapshot"), w.closed(w.space, rng, "Keyspace.Snapshot", "Keyspace.Close"), w.closed(snap, rng, "Snapshot.Close"),
+			w.closed(w.db, rng, "DB.Snapshot"), w.closed(w.space, rng, "Keyspace.Snapshot",
+				"Keyspace.Close"), w.closed(snap, rng, "Snapshot.Close"),
 			// The skipped ones report the transaction's own end, see TestTxnEnds of lsm.
-			w.closed(tx, rng, "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Txn.SavePoint"),
+			w.closed(tx, rng, "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo",
+				"Txn.SavePoint"),
 			// Key and Value stay what they are until the next move.
 			w.closed(it, rng, "Iterator.Close", "Iterator.Err", "Iterator.Key", "Iterator.Value"),
-			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"), w.closed(feed, rng, "Changes.Close"), w.whole())
+			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"),
+			w.closed(feed, rng, "Changes.Close"), w.whole())
 		late := w.db.Snapshot()
 		err = errors.Join(err, w.closed(late, rng, "Snapshot.Close"), late.Close())
 	}
@@ -413,7 +423,8 @@ func AfterClose(shared bool, seed uint64) error {
 }
 
 // usual are the errors that calls on an open database may end with.
-var usual = []error{nil, lsm.ErrNotFound, lsm.ErrWouldBlock, lsm.ErrBusy, lsm.ErrNeedsNative, lsm.ErrNoKeyspace}
+var usual = []error{nil, lsm.ErrNotFound, lsm.ErrWouldBlock, lsm.ErrBusy, lsm.ErrNeedsNative,
+	lsm.ErrNoKeyspace}
 
 // Open calls everything on an open database: nil arguments, and objects that are
 // closed or another database's.
@@ -433,8 +444,11 @@ func Open(shared bool, seed uint64) error {
 	tx := w.db.Begin(nil)
 	feed, e := w.db.Changes(0, nil)
 	err = errors.Join(err, e)
-	for _, object := range []any{w.db, w.space, snap, tx, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult), feed} {
-		calls, e := w.calls(object, rng, "Changes.Close", "Changes.Next", "DB.Close", "Snapshot.Close", "Snapshot.In", "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Iterator.Close")
+	for _, object := range []any{w.db, w.space, snap, tx, it, batch, new(lsm.Batch), &r, failed,
+		new(lsm.MultiResult), feed} {
+		calls, e := w.calls(object, rng, "Changes.Close", "Changes.Next", "DB.Close",
+			"Snapshot.Close", "Snapshot.In", "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback",
+			"Txn.RollbackTo", "Iterator.Close")
 		err = errors.Join(err, e)
 		for _, c := range calls {
 			o := run(c)
@@ -448,20 +462,24 @@ func Open(shared bool, seed uint64) error {
 			if wrong := judge(c, o, allowed...); wrong != "" {
 				err = errors.Join(err, errors.New(wrong))
 			}
-			if foreign(c, w.foreignSnap) && !errors.Is(o.err, lsm.ErrInvalidArgument) && c.name == "DB.Iter" {
-				err = errors.Join(err, fmt.Errorf("%v with another database's snapshot: %w", c, o.err))
+			if foreign(c, w.foreignSnap) && !errors.Is(o.err, lsm.ErrInvalidArgument) &&
+				c.name == "DB.Iter" {
+				err = errors.Join(err, fmt.Errorf("%v with another database's snapshot: %w", c,
+					o.err))
 			}
 		}
 	}
 	w.db.ResumeCompaction()
-	err = errors.Join(err, it.Close(), it.Close(), snap.Close(), snap.Close(), tx.Rollback(), tx.Rollback())
+	err = errors.Join(err, it.Close(), it.Close(), snap.Close(), snap.Close(), tx.Rollback(),
+		tx.Rollback())
 	return errors.Join(err, readings(w.db), w.end())
 }
 
 // over reports whether the call has a context that is over.
 func over(c call) bool {
 	for _, a := range c.args {
-		if ctx, ok := a.Interface().(interface{ Err() error }); ok && ctx != nil && ctx.Err() != nil {
+		if ctx, ok := a.Interface().(interface{ Err() error }); ok && ctx != nil &&
+			ctx.Err() != nil {
 			return true
 		}
 	}

@@ -24,11 +24,12 @@ func caches(t *testing.T, f func(t *testing.T, shared bool, seed uint64)) {
 	seed := uint64(testkit.Seed(t))
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		for _, shared := range []bool{false, true} {
-			t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared], func(t *testing.T) {
-				for i := range testkit.Scale(1, 2/share, 100) {
-					f(t, shared, seed+uint64(i))
-				}
-			})
+			t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared],
+				func(t *testing.T) {
+					for i := range testkit.Scale(1, 2/share, 100) {
+						f(t, shared, seed+uint64(i))
+					}
+				})
 		}
 	})
 }
@@ -71,8 +72,8 @@ func TestDuringClose(t *testing.T) {
 // subjects are the exported types with methods. "" says that the functions
 // above call them; other types have no lifetime, and the text says why.
 var subjects = map[string]string{
-	"DB": "", "Keyspace": "", "Snapshot": "", "Txn": "", "Iterator": "", "Batch": "", "MultiResult": "",
-	"Cache":       "in functions",
+	"DB": "", "Keyspace": "", "Snapshot": "", "Txn": "", "Iterator": "", "Batch": "",
+	"MultiResult": "", "Cache": "in functions",
 	"Resources":   "in functions",
 	"Follower":    "", // in follower_test.go
 	"Options":     "a value; Set has tests of its own",
@@ -99,10 +100,12 @@ var functions = map[string]func(t *testing.T){
 		closed := lsm.NewCache(1 << 20)
 		closed.Close()
 		closed.Close()
-		for _, o := range []*lsm.Options{{FS: fsys, Cache: closed}, {FS: fsys, Cache: new(lsm.Cache)}, {FS: fsys, Comparer: &lsm.Comparer{}}} {
+		for _, o := range []*lsm.Options{{FS: fsys, Cache: closed},
+			{FS: fsys, Cache: new(lsm.Cache)}, {FS: fsys, Comparer: &lsm.Comparer{}}} {
 			for range 2 {
 				db, err := lsm.Open("/db", o)
-				if db != nil || !errors.Is(err, lsm.ErrClosed) && !errors.Is(err, lsm.ErrInvalidArgument) {
+				if db != nil || !errors.Is(err, lsm.ErrClosed) &&
+					!errors.Is(err, lsm.ErrInvalidArgument) {
 					t.Errorf("open with %+v: %v", o, err)
 				}
 			}
@@ -123,14 +126,18 @@ var functions = map[string]func(t *testing.T){
 		whileOpen(t, func(dir string, o *lsm.Options) error { return lsm.Destroy(dir, o) })
 	},
 	"Repair": func(t *testing.T) {
-		whileOpen(t, func(dir string, o *lsm.Options) error { _, err := lsm.Repair(dir, o); return err })
+		whileOpen(t, func(dir string, o *lsm.Options) error {
+			_, err := lsm.Repair(dir, o)
+			return err
+		})
 	},
 	"Upgrade": func(t *testing.T) { whileOpen(t, lsm.Upgrade) },
 	"Export": func(t *testing.T) {
 		n := 0
 		whileOpen(t, func(dir string, o *lsm.Options) error {
 			n++
-			return lsm.Export(context.Background(), dir, fmt.Sprint(dir, n), lsm.FormatNative, o, nil)
+			return lsm.Export(context.Background(), dir, fmt.Sprint(dir, n), lsm.FormatNative, o,
+				nil)
 		})
 	},
 	"SavePointOf": func(t *testing.T) {
@@ -153,7 +160,8 @@ var functions = map[string]func(t *testing.T){
 	"OpenFollower": func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "db")
 		for _, o := range []*lsm.Options{nil, {}} {
-			if f, err := lsm.OpenFollower(dir, o); f != nil || !errors.Is(err, lsm.ErrDoesNotExist) {
+			if f, err := lsm.OpenFollower(dir, o); f != nil ||
+				!errors.Is(err, lsm.ErrDoesNotExist) {
 				t.Errorf("without a database: %v", err)
 			}
 		}
@@ -167,7 +175,8 @@ var functions = map[string]func(t *testing.T){
 			if err := errors.Join(e1, e2); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(f.Close(), again.CatchUp(context.Background()), again.Close()); err != nil {
+			if err := errors.Join(f.Close(), again.CatchUp(context.Background()),
+				again.Close()); err != nil {
 				t.Error(err)
 			}
 			if err := db.Close(); err != nil && !errors.Is(err, lsm.ErrClosed) {
@@ -176,7 +185,8 @@ var functions = map[string]func(t *testing.T){
 		}
 		closed := lsm.NewCache(1 << 20)
 		closed.Close()
-		if f, err := lsm.OpenFollower(dir, &lsm.Options{Cache: closed}); f != nil || !errors.Is(err, lsm.ErrClosed) {
+		if f, err := lsm.OpenFollower(dir, &lsm.Options{Cache: closed}); f != nil ||
+			!errors.Is(err, lsm.ErrClosed) {
 			t.Errorf("with a closed cache: %v", err)
 		}
 	},
@@ -192,11 +202,13 @@ var functions = map[string]func(t *testing.T){
 		levels := []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}
 		list := lsm.CompressionByLevel(levels...)
 		levels[0] = lsm.Compression(200) // the list is the caller's
-		if err := errors.Join(open(list), open(lsm.CompressionByLevel(lsm.ZstdCompression))); err != nil {
+		if err := errors.Join(open(list), open(lsm.CompressionByLevel(lsm.ZstdCompression))); err !=
+			nil {
 			t.Error(err)
 		}
 		for _, bad := range [][]lsm.Compression{levels, make([]lsm.Compression, 8), {list}} {
-			if err := open(lsm.CompressionByLevel(bad...)); !errors.Is(err, lsm.ErrInvalidArgument) {
+			if err := open(lsm.CompressionByLevel(bad...)); !errors.Is(err,
+				lsm.ErrInvalidArgument) {
 				t.Errorf("%v: %v", bad, err)
 			}
 		}
@@ -208,7 +220,8 @@ var functions = map[string]func(t *testing.T){
 	},
 	"BatchFromBytes": func(t *testing.T) {
 		for _, bytes := range [][]byte{nil, {}, make([]byte, 11), append(make([]byte, 12), 9)} {
-			if b, err := lsm.BatchFromBytes(bytes); b != nil || !errors.Is(err, lsm.ErrInvalidArgument) {
+			if b, err := lsm.BatchFromBytes(bytes); b != nil ||
+				!errors.Is(err, lsm.ErrInvalidArgument) {
 				t.Errorf("%v: %v", bytes, err)
 			}
 		}
@@ -235,7 +248,9 @@ var functions = map[string]func(t *testing.T){
 		new(lsm.Cache).Close()
 	},
 	"NewResources": func(t *testing.T) {
-		for _, o := range []lsm.ResourcesOptions{{}, {Memory: -1, BackgroundJobs: -1, IOBytesPerSecond: -1, OpenFiles: -1}, {Memory: 1, BackgroundJobs: 1, OpenFiles: 1}} {
+		for _, o := range []lsm.ResourcesOptions{{},
+			{Memory: -1, BackgroundJobs: -1, IOBytesPerSecond: -1, OpenFiles: -1},
+			{Memory: 1, BackgroundJobs: 1, OpenFiles: 1}} {
 			r := lsm.NewResources(o)
 			db, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: r})
 			if err != nil {
@@ -243,10 +258,12 @@ var functions = map[string]func(t *testing.T){
 			}
 			r.Close()
 			r.Close()
-			if again, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: r}); again != nil || !errors.Is(err, lsm.ErrClosed) {
+			if again, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: r}); again !=
+				nil || !errors.Is(err, lsm.ErrClosed) {
 				t.Errorf("open with closed resources: %v", err)
 			}
-			if err := errors.Join(db.Put([]byte("k"), nil, lsm.NoSync), db.Flush(), r.Set("background_jobs", "2")); err != nil {
+			if err := errors.Join(db.Put([]byte("k"), nil, lsm.NoSync), db.Flush(),
+				r.Set("background_jobs", "2")); err != nil {
 				t.Error(err)
 			}
 			if found, err := db.Has([]byte("k")); !found || err != nil {
@@ -259,10 +276,12 @@ var functions = map[string]func(t *testing.T){
 			_ = r.Set("memory", "8MiB") // of a cache that may be gone
 		}
 		none := new(lsm.Resources)
-		if _, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: none}); !errors.Is(err, lsm.ErrClosed) {
+		if _, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: none}); !errors.Is(
+			err, lsm.ErrClosed) {
 			t.Errorf("resources that NewResources did not make: %v", err)
 		}
-		if err := none.Set("memory", "1GiB"); !errors.Is(err, lsm.ErrClosed) || none.Metrics() != (lsm.ResourcesMetrics{}) {
+		if err := none.Set("memory", "1GiB"); !errors.Is(err, lsm.ErrClosed) ||
+			none.Metrics() != (lsm.ResourcesMetrics{}) {
 			t.Errorf("they are set: %v", err)
 		}
 		none.Close()
@@ -277,12 +296,14 @@ var functions = map[string]func(t *testing.T){
 	// One filter serves a database after another one's end, and two at once.
 	"PrefixFilter": func(t *testing.T) {
 		f := lsm.PrefixFilter([]byte("a"))
-		for _, o := range []*lsm.Options{{FS: vfs.NewMem(), CompactionFilter: f}, {FS: vfs.NewMem(), CompactionFilter: f}} {
+		for _, o := range []*lsm.Options{{FS: vfs.NewMem(), CompactionFilter: f},
+			{FS: vfs.NewMem(), CompactionFilter: f}} {
 			db, err := lsm.Open("/db", o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(db.Put([]byte("a"), nil, lsm.NoSync), db.CompactRange(nil, nil)); err != nil {
+			if err := errors.Join(db.Put([]byte("a"), nil, lsm.NoSync),
+				db.CompactRange(nil, nil)); err != nil {
 				t.Error(err)
 			}
 			if _, err := db.Get([]byte("a"), nil); !errors.Is(err, lsm.ErrNotFound) {
@@ -297,7 +318,8 @@ var functions = map[string]func(t *testing.T){
 		}
 	},
 	"MergeOperatorNamed": func(t *testing.T) {
-		if o := lsm.MergeOperatorNamed("max"); o == nil || o.Name != "max" || lsm.MergeOperatorNamed("sum") != nil {
+		if o := lsm.MergeOperatorNamed("max"); o == nil || o.Name != "max" ||
+			lsm.MergeOperatorNamed("sum") != nil {
 			t.Error("operators are not found by their names alone")
 		}
 	},
@@ -322,8 +344,9 @@ var functions = map[string]func(t *testing.T){
 				t.Error(err)
 			}
 			for what, err := range map[string]error{
-				"Put": w.Put([]byte("k"), nil), "Delete": w.Delete([]byte("k")), "PutTTL": w.PutTTL([]byte("k"), nil, 1),
-				"DeleteRange": w.DeleteRange([]byte("a"), []byte("b")), "Finish": w.Finish(),
+				"Put": w.Put([]byte("k"), nil), "Delete": w.Delete([]byte("k")),
+				"PutTTL": w.PutTTL([]byte("k"), nil, 1), "DeleteRange": w.DeleteRange([]byte("a"),
+					[]byte("b")), "Finish": w.Finish(),
 			} {
 				if !errors.Is(err, lsm.ErrClosed) {
 					t.Errorf("%s after Close: %v", what, err)
@@ -377,7 +400,8 @@ func whileOpen(t *testing.T, f func(dir string, o *lsm.Options) error) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := f(dir, nil); err != nil && !errors.Is(err, lsm.ErrDoesNotExist) && !errors.Is(err, fs.ErrNotExist) {
+		if err := f(dir, nil); err != nil && !errors.Is(err, lsm.ErrDoesNotExist) &&
+			!errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 	}
@@ -438,7 +462,8 @@ func TestNothingIsForgotten(t *testing.T) {
 func TestUnknownArgument(t *testing.T) {
 	w := &world{}
 	_, err := w.calls(new(novel), rand.New(rand.NewPCG(1, 1)))
-	if err == nil || !strings.Contains(err.Error(), "novel.Method") || !strings.Contains(err.Error(), "complex128") {
+	if err == nil || !strings.Contains(err.Error(), "novel.Method") ||
+		!strings.Contains(err.Error(), "complex128") {
 		t.Errorf("a method with a new kind of argument: %v", err)
 	}
 	err = w.closed(new(mute), rand.New(rand.NewPCG(1, 1)))
@@ -461,7 +486,9 @@ func TestJudge(t *testing.T) {
 	if wrong := judge(boom, run(boom), lsm.ErrClosed); !strings.Contains(wrong, "boom") {
 		t.Errorf("a panic: %q", wrong)
 	}
-	fine := call{"X.Fine", reflect.ValueOf(func() error { return fmt.Errorf("so: %w", lsm.ErrClosed) }), nil}
+	fine := call{"X.Fine", reflect.ValueOf(func() error {
+		return fmt.Errorf("so: %w", lsm.ErrClosed)
+	}), nil}
 	if wrong := judge(fine, run(fine), lsm.ErrClosed); wrong != "" {
 		t.Error(wrong)
 	}

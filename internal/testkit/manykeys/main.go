@@ -1,5 +1,5 @@
-// Manykeys makes a database of very many small entries from ingested tables, and reads it with little
-// memory:
+// Manykeys makes a database of very many small entries from ingested tables, and reads it with
+// little memory:
 //
 //	go run ./internal/testkit/manykeys -dir D -write -keys 1000000000
 //	go run ./internal/testkit/manykeys -dir D -keys 1000000000 -memory 240
@@ -137,7 +137,9 @@ func read() error {
 			fmt.Printf(" p50 %v p99 %v p99.9 %v", at(.5), at(.99), at(.999))
 		}
 		u := res.Metrics()
-		fmt.Printf(" resident %d MiB (%d before, %d at most); blocks %d, tables %d, buffers %d MiB\n", now>>20, before>>20, most>>20, u.CacheBytes>>20, u.TableBytes>>20, u.BufferBytes>>20)
+		fmt.Printf(" resident %d MiB (%d before, %d at most); blocks %d, tables %d, buffers "+
+			"%d MiB\n", now>>20, before>>20, most>>20, u.CacheBytes>>20, u.TableBytes>>20,
+			u.BufferBytes>>20)
 	}
 	fmt.Printf("opened in %v\n", time.Since(begun).Round(10*time.Microsecond))
 	report("open", nil)
@@ -183,14 +185,16 @@ func seek(db *lsm.DB, key []byte, n uint64) error {
 	ok := it.SeekGE(key)
 	for i := uint64(0); i < 10 && n+i < *keys; i++ {
 		if !ok || binary.BigEndian.Uint32(it.Value()) != valueOf(n+i) {
-			return errors.Join(fmt.Errorf("seed %d: a seek of %s: entry %d is not there", *seed, key, i), it.Close())
+			return errors.Join(fmt.Errorf("seed %d: a seek of %s: entry %d is not there", *seed,
+				key, i), it.Close())
 		}
 		ok = it.Next()
 	}
 	return it.Close()
 }
 
-// resident is what the process has in memory now and had at most, in bytes; 0 where the system does not say.
+// resident is what the process has in memory now and had at most, in bytes; 0 where the system does
+// not say.
 func resident() (now, most int64) {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

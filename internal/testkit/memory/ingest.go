@@ -12,8 +12,8 @@ import (
 // ingestName is the workload with tables from outside and bulk loads.
 const ingestName = "ingest"
 
-// ingest adds n batches by tables, or by bulk loads where a batch deletes nothing; where LevelDB's format
-// cannot take them, by writes.
+// ingest adds n batches by tables, or by bulk loads where a batch deletes nothing; where LevelDB's
+// format cannot take them, by writes.
 func (t *trial) ingest(n int) error {
 	for range n {
 		t.last++

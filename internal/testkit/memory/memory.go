@@ -197,7 +197,8 @@ func (t *trial) repair() error {
 // such allocation.
 func (t *trial) run(seed int64) (done bool, err error) {
 	t.fs, t.okay = vfs.NewMem(), map[int]bool{}
-	t.ledger = testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: t.w.maxValue, Sparse: true}, maxBatches)
+	t.ledger = testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: t.w.maxValue, Sparse: true},
+		maxBatches)
 	t.opts = options()
 	if t.w.options != nil {
 		t.w.options(&t.opts)

@@ -24,7 +24,8 @@ func testMemoryFaults(t *testing.T, share int) {
 	}
 }
 
-// TestIngestMemoryFaults fails allocations of tables that are written outside, of their ingests, and of bulk loads.
+// TestIngestMemoryFaults fails allocations of tables that are written outside, of their ingests,
+// and of bulk loads.
 func TestIngestMemoryFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		trials, err := Faults(testkit.Seed(t), []string{ingestName}, testkit.Scale(13, 6*share, 1))

@@ -46,8 +46,8 @@ func TestAddressSpace(t *testing.T) {
 	t.Error("Go's runtime had too little memory each time")
 }
 
-// runtimeEnded is what Go's runtime says when it finds no memory: for itself, or for its heap, whose next
-// 64 MiB of addresses begin anywhere, as the heap's base is random.
+// runtimeEnded is what Go's runtime says when it finds no memory: for itself, or for its heap,
+// whose next 64 MiB of addresses begin anywhere, as the heap's base is random.
 var runtimeEnded = regexp.MustCompile("fatal error: (runtime: cannot allocate|out of) memory")
 
 // mostSpace is what an open database with little in it may add.
@@ -158,7 +158,8 @@ func work(t *testing.T, dir string, room uint64) {
 	}
 	t.Logf("room for %d bytes: %d operations refused", room, refused)
 	for again := range 2 {
-		if err := errors.Join(db.Resume(), db.Put([]byte("after"), nil, lsm.Sync), db.Flush()); err != nil {
+		if err := errors.Join(db.Resume(), db.Put([]byte("after"), nil, lsm.Sync),
+			db.Flush()); err != nil {
 			t.Fatalf("when there is memory again: %v", err)
 		}
 		for i, want := range okay {

@@ -58,9 +58,9 @@ const kindsName = "kinds"
 // sharedName is the workload of a database with lsm.Resources.
 const sharedName = "shared"
 
-// follow opens a follower, at the second try at the latest when the fault comes once, has it catch up with what then
-// writes, and compares the two. Without memory a CatchUp fails with ErrNoMemory, and the state is one that the
-// writer had; the next one goes on.
+// follow opens a follower, at the second try at the latest when the fault comes once, has it catch
+// up with what then writes, and compares the two. Without memory a CatchUp fails with ErrNoMemory,
+// and the state is one that the writer had; the next one goes on.
 func (t *trial) follow(then ...func() error) func() error {
 	return func() (err error) {
 		var f *lsm.Follower
@@ -86,7 +86,8 @@ func (t *trial) follow(then ...func() error) func() error {
 			}
 			may := func(i int) bool { return t.okay[i] }
 			must := func(i int) bool { return t.okay[i] && i <= shown }
-			if err := short("reading a follower", t.ledger.CheckSparse(f.DB, t.last, must, may)); err != nil {
+			if err := short("reading a follower", t.ledger.CheckSparse(f.DB, t.last, must,
+				may)); err != nil {
 				return fmt.Errorf("CatchUp: %v: %w", caught, err)
 			}
 			if err := next(); err != nil {
@@ -114,35 +115,44 @@ var workloads = []workload{
 		return steps(t.open, t.writes(30), t.read, t.writes(10), t.close)
 	}},
 	{"follow", 2000, nil, func(t *trial) error {
-		return steps(t.open, t.writes(5), t.follow(t.writes(20), t.flush, t.writes(20), t.writes(5), t.compact, t.writes(5)), t.read, t.close)
+		return steps(t.open, t.writes(5), t.follow(t.writes(20), t.flush, t.writes(20), t.writes(5),
+			t.compact, t.writes(5)), t.read, t.close)
 	}},
 	{"repair", 1000, nil, func(t *trial) error {
-		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read, t.close)
+		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read,
+			t.close)
 	}},
 	{kindsName, 300, nil, func(t *trial) error {
-		return steps(t.open, t.writes(10), t.flush, t.read, t.writes(10), t.flush, t.compactAll, t.read,
+		return steps(t.open, t.writes(10), t.flush, t.read, t.writes(10), t.flush, t.compactAll,
+			t.read,
 			t.writes(6), t.kill, t.open, t.read, t.writes(4), t.compactAll, t.read, t.close)
 	}},
 	{"order", 300, func(o *lsm.Options) {
 		o.Comparer = &lsm.Comparer{Name: "test.Own", Compare: bytes.Compare}
 	}, func(t *trial) error {
-		return steps(t.open, t.writes(30), t.read, t.writes(10), t.getMany, t.flush, t.read, t.close)
+		return steps(t.open, t.writes(30), t.read, t.writes(10), t.getMany, t.flush, t.read,
+			t.close)
 	}},
 	{"large", 90000, nil, func(t *trial) error { // batches above the write buffer
-		return steps(t.open, t.writes(6), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
+		return steps(t.open, t.writes(6), t.read, t.compact, t.read, t.kill, t.open, t.read,
+			t.close)
 	}},
 	{"changes", 1000, func(o *lsm.Options) { o.WALRetentionBytes = 1 << 40 }, func(t *trial) error {
-		return steps(t.open, t.writes(10), t.feed, t.flush, t.writes(10), t.feed, t.kill, t.open, t.feed, t.writes(5), t.feed, t.close)
+		return steps(t.open, t.writes(10), t.feed, t.flush, t.writes(10), t.feed, t.kill, t.open,
+			t.feed, t.writes(5), t.feed, t.close)
 	}},
 	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
-		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
+		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany,
+			t.compact, t.read, t.close)
 	}},
 	{ingestName, 4000, nil, func(t *trial) error {
-		return steps(t.open, t.ingests(4), t.writes(6), t.ingests(6), t.read, t.flush, t.ingests(4), t.compact, t.read,
+		return steps(t.open, t.ingests(4), t.writes(6), t.ingests(6), t.read, t.flush, t.ingests(4),
+			t.compact, t.read,
 			t.kill, t.open, t.ingests(4), t.read, t.close)
 	}},
 	{sharedName, 2000, nil, func(t *trial) error {
-		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
+		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.read, t.compact, t.read, t.kill,
+			t.open, t.read, t.close)
 	}},
 }
 

@@ -43,7 +43,9 @@ func FuzzHistory(f *testing.F) {
 			}
 			ops[i].value.size %= 4000
 		}
-		for _, s := range []Setup{{Name: "small", seed: 1, Format: testkit.Format(0)}, {Name: "random", seed: int64(len(b)) + 2, Format: testkit.Format(int64(len(b)))}, {Name: "three trees", seed: 1, Keyspaces: true}} {
+		for _, s := range []Setup{{Name: "small", seed: 1, Format: testkit.Format(0)},
+			{Name: "random", seed: int64(len(b)) + 2, Format: testkit.Format(int64(len(b)))},
+			{Name: "three trees", seed: 1, Keyspaces: true}} {
 			if err := run(ops, cmp, s); err != nil {
 				var list string
 				for _, o := range ops {

@@ -10,11 +10,13 @@ import (
 
 // weights is how often each kind comes up before the history's own bias.
 var weights = [numKinds]int{
-	opPut: 300, opDelete: 80, opDeleteRange: 4, opMerge: 80, opBatch: 60, opGet: 120, opHas: 30, opTryGet: 30, opMultiGet: 20,
-	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
-	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
-	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
-	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opIngest: 3, opLoad: 1, opSizes: 2, opSetOption: 2, opDrop: 1, opCheck: 1,
+	opPut: 300, opDelete: 80, opDeleteRange: 4, opMerge: 80, opBatch: 60, opGet: 120, opHas: 30,
+	opTryGet: 30, opMultiGet: 20, opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30,
+	opSnapshotMultiGet: 8, opSnapshotScan: 2, opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15,
+	opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80, opSetBounds: 8, opNextBlock: 12,
+	opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3, opFlush: 1, opCompact: 1, opPause: 1,
+	opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opIngest: 3, opLoad: 1,
+	opSizes: 2, opSetOption: 2, opDrop: 1, opCheck: 1,
 }
 
 // generator draws the operations of one history.

@@ -67,8 +67,10 @@ func (w *world) ingest(o *op) error {
 	slices.Reverse(files)
 	how := &lsm.IngestOptions{Move: o.n&8 == 0}
 	if o.n&48 == 0 && len(points) > 1 && len(ranges) == 0 {
-		how.Excise = &lsm.Range{Start: points[0].key, Limit: append(bytes.Clone(points[len(points)-1].key), 0)}
-		if sp.cmp.Compare(how.Excise.Start, how.Excise.Limit) >= 0 || sp.cmp.Compare(points[len(points)-1].key, how.Excise.Limit) >= 0 {
+		how.Excise = &lsm.Range{Start: points[0].key,
+			Limit: append(bytes.Clone(points[len(points)-1].key), 0)}
+		if sp.cmp.Compare(how.Excise.Start, how.Excise.Limit) >= 0 ||
+			sp.cmp.Compare(points[len(points)-1].key, how.Excise.Limit) >= 0 {
 			how.Excise = nil // in the opposite order
 		}
 	}

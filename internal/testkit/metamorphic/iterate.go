@@ -38,13 +38,15 @@ func (w *world) openIter(o *op) error {
 	if sp.cmp != base.Bytewise {
 		prefix = nil
 	}
-	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit, Prefix: prefix, KeysOnly: o.keysOnly, NoFillCache: o.n&1 == 1}
+	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit, Prefix: prefix, KeysOnly: o.keysOnly,
+		NoFillCache: o.n&1 == 1}
 	seq := sp.model.Now()
 	if o.from >= 0 && w.snaps[o.from].s != nil {
 		opts.Snapshot, seq = w.snaps[o.from].s, w.snaps[o.from].seqs[w.index(o)]
 	}
 	lower, upper := prefixBounds(prefix, o.key, o.limit)
-	i := iterator{it: w.iter(sp, opts), model: sp.model.Cursor(seq, lower, upper), prefix: prefix, keysOnly: o.keysOnly}
+	i := iterator{it: w.iter(sp, opts), model: sp.model.Cursor(seq, lower, upper), prefix: prefix,
+		keysOnly: o.keysOnly}
 	w.iters[o.slot] = i
 	return i.compare(false, false)
 }
@@ -66,7 +68,8 @@ func (i *iterator) compare(ok, want bool) error {
 		value = ""
 	}
 	if string(i.it.Key()) != i.model.Key() || string(i.it.Value()) != value {
-		return fmt.Errorf("at %q=%q; want %q=%q", clip(i.it.Key()), clip(i.it.Value()), clip(i.model.Key()), clip(value))
+		return fmt.Errorf("at %q=%q; want %q=%q", clip(i.it.Key()), clip(i.it.Value()),
+			clip(i.model.Key()), clip(value))
 	}
 	return nil
 }
@@ -123,7 +126,8 @@ func (i *iterator) compareBlock(block []byte, n int, o *op, move func() bool) er
 		valueLen := int(binary.LittleEndian.Uint32(block[used+4:]))
 		start := used + 8
 		if keyLen+valueLen > len(block)-start {
-			return fmt.Errorf("entry %d of %d: %d+%d bytes, %d left", j, n, keyLen, valueLen, len(block)-start)
+			return fmt.Errorf("entry %d of %d: %d+%d bytes, %d left", j, n, keyLen, valueLen,
+				len(block)-start)
 		}
 		used = start + keyLen + valueLen
 		if !i.model.Valid() {
@@ -133,8 +137,10 @@ func (i *iterator) compareBlock(block []byte, n int, o *op, move func() bool) er
 		if i.keysOnly {
 			value = ""
 		}
-		if k, v := block[start:start+keyLen], block[start+keyLen:used]; string(k) != i.model.Key() || string(v) != value {
-			return fmt.Errorf("entry %d of %d is %q=%q; want %q=%q", j, n, clip(k), clip(v), clip(i.model.Key()), clip(value))
+		if k, v := block[start:start+keyLen], block[start+keyLen:used]; string(k) !=
+			i.model.Key() || string(v) != value {
+			return fmt.Errorf("entry %d of %d is %q=%q; want %q=%q", j, n, clip(k), clip(v),
+				clip(i.model.Key()), clip(value))
 		}
 		move()
 	}
@@ -142,7 +148,8 @@ func (i *iterator) compareBlock(block []byte, n int, o *op, move func() bool) er
 		return fmt.Errorf("%d bytes behind %d entries", len(block)-used, n)
 	}
 	if n > o.n || n < o.n && len(block) < o.bytes && i.model.Valid() {
-		return fmt.Errorf("%d entries in %d bytes, asked for %d entries, %d bytes", n, len(block), o.n, o.bytes)
+		return fmt.Errorf("%d entries in %d bytes, asked for %d entries, %d bytes", n, len(block),
+			o.n, o.bytes)
 	}
 	return i.compare(i.it.Valid(), i.model.Valid())
 }

@@ -63,10 +63,11 @@ const (
 )
 
 var kindNames = [numKinds]string{
-	"put", "delete", "delete-range", "merge", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
-	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
-	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
-	"reopen", "open-twice", "checkpoint", "dump", "ingest", "load", "sizes", "set-option", "drop", "check",
+	"put", "delete", "delete-range", "merge", "batch", "get", "has", "tryget", "multiget",
+	"snapshot", "close-snapshot", "snapshot-get", "snapshot-multiget", "snapshot-scan", "iter",
+	"close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev", "set-bounds", "next-block",
+	"prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume", "reopen",
+	"open-twice", "checkpoint", "dump", "ingest", "load", "sizes", "set-option", "drop", "check",
 }
 
 // maxSpaces is how many keyspaces a database has at most.
@@ -132,7 +133,8 @@ func (o op) String() string {
 	case opSnapshotGet, opSeekGE, opSeekLT:
 		fmt.Fprintf(&b, " s%d %q", o.slot, o.key)
 	case opIter:
-		fmt.Fprintf(&b, " s%d [%s,%s) prefix %s snapshot s%d keysonly %v", o.slot, bound(o.key), bound(o.limit), bound(o.prefix), o.from, o.keysOnly)
+		fmt.Fprintf(&b, " s%d [%s,%s) prefix %s snapshot s%d keysonly %v", o.slot, bound(o.key),
+			bound(o.limit), bound(o.prefix), o.from, o.keysOnly)
 	case opNext, opPrev:
 		fmt.Fprintf(&b, " s%d x%d", o.slot, o.n)
 	case opSetBounds:

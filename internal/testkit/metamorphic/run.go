@@ -23,7 +23,9 @@ type Failure struct {
 	Err   error
 }
 
-func (f *Failure) Error() string { return fmt.Sprintf("operation %d, %s: %v", f.Index, f.Op, f.Err) }
+func (f *Failure) Error() string {
+	return fmt.Sprintf("operation %d, %s: %v", f.Index, f.Op, f.Err)
+}
 
 func (f *Failure) Unwrap() error { return f.Err }
 
@@ -298,13 +300,15 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
 	}
 	ranges := slices.ContainsFunc(o.sub, func(s op) bool { return s.kind == opDeleteRange })
-	if o.n != 2 || w.spaces[0].merge != nil || ranges { // a batch of LevelDB's form names no keyspace and has no merges
+	// a batch of LevelDB's form names no keyspace and has no merges
+	if o.n != 2 || w.spaces[0].merge != nil || ranges {
 		return b, nil
 	}
 	wire := bytes.Clone(b.Bytes())
 	binary.LittleEndian.PutUint32(wire[8:], uint32(len(o.sub)+1))
 	if _, err := lsm.BatchFromBytes(wire); err == nil {
-		return nil, fmt.Errorf("a batch of %d operations that says %d is accepted", len(o.sub), len(o.sub)+1)
+		return nil, fmt.Errorf("a batch of %d operations that says %d is accepted", len(o.sub),
+			len(o.sub)+1)
 	}
 	binary.LittleEndian.PutUint32(wire[8:], uint32(len(o.sub)))
 	return lsm.BatchFromBytes(wire)
@@ -313,7 +317,8 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 // openTwice wants the open database to stay locked, also after the attempt.
 func (w *world) openTwice() error {
 	for range 2 {
-		if db, err := lsm.Open(w.dir, &lsm.Options{FS: w.fs, Comparer: w.cmp}); !errors.Is(err, lsm.ErrLocked) {
+		if db, err := lsm.Open(w.dir, &lsm.Options{FS: w.fs, Comparer: w.cmp}); !errors.Is(err,
+			lsm.ErrLocked) {
 			if err == nil {
 				db.Close()
 			}
@@ -467,7 +472,8 @@ func (w *world) multiGet(r reader, m *model.Model, seq base.SeqNum, o *op) error
 	for i, k := range keys {
 		got, ok := w.multi.Value(i)
 		if want, found := m.Get(seq, k); ok != found || string(got) != want {
-			return fmt.Errorf("key %d %q: %q, %v; want %q, %v", i, k, clip(got), ok, clip(want), found)
+			return fmt.Errorf("key %d %q: %q, %v; want %q, %v", i, k, clip(got), ok, clip(want),
+				found)
 		}
 	}
 	return nil
@@ -533,8 +539,10 @@ func compareScan(it *lsm.Iterator, m *model.Model, seq base.SeqNum) error {
 	want := m.Scan(seq, nil, nil)
 	i := 0
 	for ok := it.First(); ok; ok = it.Next() {
-		if i >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {
-			err := fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(it.Key()), clip(it.Value()))
+		if i >= len(want) || string(it.Key()) != want[i].Key ||
+			string(it.Value()) != want[i].Value {
+			err := fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(it.Key()),
+				clip(it.Value()))
 			it.Close()
 			return err
 		}

@@ -94,12 +94,14 @@ func (w *world) checkOptions() error {
 				want = own
 			}
 			if got, err := sp.ks.Option(name); got != want || err != nil {
-				return fmt.Errorf("option %s of keyspace %s is %s, %v; want %s", name, sp.name, got, err, want)
+				return fmt.Errorf("option %s of keyspace %s is %s, %v; want %s", name, sp.name, got,
+					err, want)
 			}
 		}
 		for name, want := range w.options[sp.name] {
 			if got, err := sp.ks.Option(name); got != want || err != nil {
-				return fmt.Errorf("option %s of keyspace %s is %s, %v; want %s", name, sp.name, got, err, want)
+				return fmt.Errorf("option %s of keyspace %s is %s, %v; want %s", name, sp.name, got,
+					err, want)
 			}
 		}
 	}

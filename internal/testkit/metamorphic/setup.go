@@ -60,8 +60,9 @@ func (s Setup) options(n int) *lsm.Options {
 	case 1:
 		return &lsm.Options{
 			Format:          s.Format,
-			WriteBufferSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1, MaxFileSize: 64 << 10, CacheSize: 128 << 10,
-			L0Compaction: 2, MaxOpenFiles: 8, Compression: lsm.NoCompression, MaxMemtables: 2, MaxBackgroundJobs: 1,
+			WriteBufferSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1,
+			MaxFileSize: 64 << 10, CacheSize: 128 << 10, L0Compaction: 2, MaxOpenFiles: 8,
+			Compression: lsm.NoCompression, MaxMemtables: 2, MaxBackgroundJobs: 1,
 		}
 	}
 	rng := rand.New(rand.NewPCG(uint64(s.seed), uint64(n)))
@@ -96,18 +97,20 @@ func (s Setup) options(n int) *lsm.Options {
 func compression(rng *rand.Rand) lsm.Compression {
 	levels := make([]lsm.Compression, 1+rng.IntN(4)/3*rng.IntN(7))
 	for i := range levels {
-		levels[i] = []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}[rng.IntN(3)]
+		levels[i] = []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression,
+			lsm.ZstdCompression}[rng.IntN(3)]
 	}
 	return lsm.CompressionByLevel(levels...)
 }
 
 // rewrite is a compaction filter that changes every other value into itself.
-var rewrite = &lsm.CompactionFilter{Name: "rewrite", Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
-	if len(value)%2 == 0 {
-		return lsm.FilterChange(slices.Clone(value)), nil
-	}
-	return lsm.FilterKeep, nil
-}}
+var rewrite = &lsm.CompactionFilter{Name: "rewrite",
+	Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
+		if len(value)%2 == 0 {
+			return lsm.FilterChange(slices.Clone(value)), nil
+		}
+		return lsm.FilterKeep, nil
+	}}
 
 // place makes the empty directory to run in.
 func (s Setup) place() (fs vfs.FS, dir string, clean func(), err error) {

@@ -103,12 +103,11 @@ func (p *progress) over() bool {
 	return p.done[0] && p.done[1]
 }
 
-// Several runs three histories of n operations side by side, each in a database
-// of its own with its own model, all with one cache or with shared resources. They are closed and opened
-// again often, and some iterators outlive their database. The disk of one is
-// blocked time and again; meanwhile the others have to make a number of
-// operations, openings and closings among them. In the end nothing may be left
-// in memory. stops is how often the disk was blocked.
+// Several runs three histories of n operations side by side, each in a database of its own with its
+// own model, all with one cache or with shared resources. They are closed and opened again often,
+// and some iterators outlive their database. The disk of one is blocked time and again; meanwhile
+// the others have to make a number of operations, openings and closings among them. In the end
+// nothing may be left in memory. stops is how often the disk was blocked.
 func Several(seed int64, n int) (stops int, err error) {
 	before := offheap.InUse()
 	rng := rand.New(rand.NewPCG(uint64(seed), 0x736576))
@@ -120,7 +119,8 @@ func Several(seed int64, n int) (stops int, err error) {
 	} else {
 		shared = lsm.NewResources(lsm.ResourcesOptions{
 			Memory: []int64{0, 8 << 20, 32 << 20}[rng.IntN(3)], BackgroundJobs: 1 + rng.IntN(2),
-			IOBytesPerSecond: []int64{0, 20 << 20}[rng.IntN(2)], OpenFiles: []int{0, 4, 20}[rng.IntN(3)],
+			IOBytesPerSecond: []int64{0, 20 << 20}[rng.IntN(2)],
+			OpenFiles:        []int{0, 4, 20}[rng.IntN(3)],
 		})
 		defer shared.Close()
 	}
@@ -136,14 +136,18 @@ func Several(seed int64, n int) (stops int, err error) {
 				ops[at] = op{kind: opReopen, n: rng.IntN(1 << 20), from: -1}
 			}
 		}
-		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2, cache: cache, resources: shared, step: func() { p.step(i) }, Format: testkit.Format(seed + int64(i)), Keyspaces: i == 1}
+		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2,
+			cache: cache, resources: shared, step: func() {
+				p.step(i)
+			}, Format: testkit.Format(seed + int64(i)), Keyspaces: i == 1}
 		if i == blocked {
 			s.disk = disk
 		}
 		wg.Go(func() {
 			defer p.end(i)
 			if e := run(ops, cmp, s); e != nil {
-				errs[i] = fmt.Errorf("%s, options %+v, comparer %s: %w", s.Name, *s.options(0), cmp.Name, e)
+				errs[i] = fmt.Errorf("%s, options %+v, comparer %s: %w", s.Name, *s.options(0),
+					cmp.Name, e)
 			}
 		})
 	}
@@ -169,7 +173,8 @@ func Several(seed int64, n int) (stops int, err error) {
 		return stops, fmt.Errorf("seed %d, %d operations each: %w", seed, n, err)
 	}
 	if !hang.Until(func() bool { return offheap.InUse() <= before }) {
-		return stops, fmt.Errorf("seed %d: %d bytes off the heap, %d before", seed, offheap.InUse(), before)
+		return stops, fmt.Errorf("seed %d: %d bytes off the heap, %d before", seed, offheap.InUse(),
+			before)
 	}
 	return stops, nil
 }

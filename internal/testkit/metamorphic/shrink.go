@@ -49,12 +49,16 @@ func Run(seed int64, n, setups int, patience time.Duration) error {
 	return nil
 }
 
-func report(seed int64, n int, s Setup, ops []op, cmp *base.Comparer, failure error, patience time.Duration) error {
-	short, last := shrink(ops, failure, patience, func(less []op) error { return run(less, cmp, s) })
+func report(seed int64, n int, s Setup, ops []op, cmp *base.Comparer, failure error,
+	patience time.Duration) error {
+	short, last := shrink(ops, failure, patience, func(less []op) error {
+		return run(less, cmp, s)
+	})
 	var b strings.Builder
 	for _, o := range short[max(0, len(short)-200):] {
 		b.WriteString("\n\t" + o.String())
 	}
-	return fmt.Errorf("seed %d, %d operations, options %q %+v, comparer %s: %w\nshrunk to %d operations: %w%s",
+	return fmt.Errorf("seed %d, %d operations, options %q %+v, comparer %s: %w\nshrunk to %d "+
+		"operations: %w%s",
 		seed, n, s.Name, *s.options(0), cmp.Name, failure, len(short), last, b.String())
 }

@@ -32,7 +32,8 @@ var (
 // spaces returns the keyspaces of a history: the default one, and with Keyspaces one
 // in the opposite order and a bytewise one.
 func (s Setup) spaces(cmp *base.Comparer) []space {
-	list := []space{{name: base.DefaultKeyspaceName, cmp: cmp, model: model.New(cmp), ranges: s.Format == lsm.FormatNative || s.Keyspaces}}
+	list := []space{{name: base.DefaultKeyspaceName, cmp: cmp, model: model.New(cmp),
+		ranges: s.Format == lsm.FormatNative || s.Keyspaces}}
 	if s.Keyspaces || s.Format == lsm.FormatNative {
 		list[0].merge = appends
 	}
@@ -43,8 +44,10 @@ func (s Setup) spaces(cmp *base.Comparer) []space {
 	if cmp == other {
 		other = base.Bytewise
 	}
-	return append(list, space{name: "other", cmp: other, model: model.New(other), ranges: true, merge: noPartial},
-		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise), ranges: true, merge: appends})
+	return append(list, space{name: "other", cmp: other, model: model.New(other), ranges: true,
+		merge: noPartial},
+		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise), ranges: true,
+			merge: appends})
 }
 
 // index counts the keyspace of an operation round and round those there are.
@@ -62,7 +65,8 @@ func (w *world) openSpaces(n int) error {
 			c = nil
 		}
 		var err error
-		if sp.ks, err = w.db.Keyspace(sp.name, &lsm.KeyspaceOptions{Comparer: c, MergeOperator: sp.merge}); err != nil {
+		if sp.ks, err = w.db.Keyspace(sp.name,
+			&lsm.KeyspaceOptions{Comparer: c, MergeOperator: sp.merge}); err != nil {
 			return fmt.Errorf("opening keyspace %s: %w", sp.name, err)
 		}
 	}
@@ -95,7 +99,8 @@ func (w *world) drop(o *op) error {
 	w.batch.In(old.ks).Put([]byte("k"), []byte("v"))
 	_, err := old.ks.Get([]byte("k"), nil)
 	for what, err := range map[string]error{
-		"a batch": w.db.Write(w.batch, lsm.NoSync), "a put": old.ks.Put([]byte("k"), nil, lsm.NoSync), "a read": err,
+		"a batch": w.db.Write(w.batch, lsm.NoSync),
+		"a put":   old.ks.Put([]byte("k"), nil, lsm.NoSync), "a read": err,
 	} {
 		if !errors.Is(err, lsm.ErrNoKeyspace) {
 			return fmt.Errorf("%s of a keyspace that was dropped: %v", what, err)
@@ -115,7 +120,8 @@ func (w *world) drop(o *op) error {
 // scanSnapshot compares a keyspace in a snapshot, and those that were dropped since.
 func (w *world) scanSnapshot(o *op, s snapshot) error {
 	sp := w.space(o)
-	if err := compareScan(w.iter(sp, &lsm.IterOptions{Snapshot: s.s}), sp.model, s.seqs[w.index(o)]); err != nil {
+	if err := compareScan(w.iter(sp, &lsm.IterOptions{Snapshot: s.s}), sp.model,
+		s.seqs[w.index(o)]); err != nil {
 		return err
 	}
 	for i := range s.gone {

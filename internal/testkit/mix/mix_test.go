@@ -63,7 +63,8 @@ func (w write) String() string {
 	if len(v) > 12 {
 		v = fmt.Sprintf("%s..%d", v[:12], len(v))
 	}
-	return fmt.Sprintf("%s %d %d:%d %s", []string{"put", "del", "merge", "delrange"}[w.kind], w.space, w.from, w.to, v)
+	return fmt.Sprintf("%s %d %d:%d %s", []string{"put", "del", "merge", "delrange"}[w.kind],
+		w.space, w.from, w.to, v)
 }
 
 // deadlines are those of the keys of all keyspaces whose values expire.
@@ -155,16 +156,17 @@ type world struct {
 var names = []string{"default", "one", "reverse"}
 
 func concat() *lsm.MergeOperator {
-	return &lsm.MergeOperator{Name: "test.Concat", Full: func(dst, key, existing []byte, operands [][]byte) ([]byte, error) {
-		dst = append(dst, existing...)
-		for i, o := range operands {
-			if i > 0 || existing != nil {
-				dst = append(dst, ',')
+	return &lsm.MergeOperator{Name: "test.Concat",
+		Full: func(dst, key, existing []byte, operands [][]byte) ([]byte, error) {
+			dst = append(dst, existing...)
+			for i, o := range operands {
+				if i > 0 || existing != nil {
+					dst = append(dst, ',')
+				}
+				dst = append(dst, o...)
 			}
-			dst = append(dst, o...)
-		}
-		return dst, nil
-	}}
+			return dst, nil
+		}}
 }
 
 func newWorld(seed uint64, prefix string, n int) *world {
@@ -186,8 +188,12 @@ func newWorld(seed uint64, prefix string, n int) *world {
 	w.due, w.dueThen = deadlines{}, deadlines{}
 	w.now = new(atomic.Int64)
 	w.now.Store(1_000_000)
-	w.opts = lsm.Options{Clock: func() time.Time { return time.Unix(w.now.Load(), 0) }, Format: lsm.FormatNative, WriteBufferSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)], MaxFileSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)],
-		BlockSize: []int{512, 4096}[rng.IntN(2)], L0Compaction: 2 + rng.IntN(4), MergeOperator: lsm.MergeOperatorNamed("append"), CacheSize: 1 << 20}
+	w.opts = lsm.Options{Clock: func() time.Time {
+		return time.Unix(w.now.Load(), 0)
+	}, Format: lsm.FormatNative, WriteBufferSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(
+		3)], MaxFileSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)],
+		BlockSize: []int{512, 4096}[rng.IntN(2)], L0Compaction: 2 + rng.IntN(4),
+		MergeOperator: lsm.MergeOperatorNamed("append"), CacheSize: 1 << 20}
 	if rng.IntN(3) == 0 {
 		w.opts.MaxMergeOperands = 3
 	}
@@ -358,7 +364,8 @@ func (w *world) batch() error {
 }
 
 func check(what string, got []byte, err error, want string) error {
-	if err != nil && !errors.Is(err, lsm.ErrNotFound) || (err != nil) != (want == "") || string(got) != want {
+	if err != nil && !errors.Is(err, lsm.ErrNotFound) || (err != nil) != (want == "") ||
+		string(got) != want {
 		return fmt.Errorf("%s: %.60q, %v; want %.60q", what, got, err, want)
 	}
 	return nil
@@ -407,7 +414,8 @@ func (w *world) reads(what string, r reader, space int, m []string, t *txn) erro
 		for n, j := range at {
 			v, ok := res.Value(n)
 			if ok != (m[j] != "") || string(v) != m[j] {
-				return fmt.Errorf("%s multiget %s: %.60q %v, want %.60q", what, keys[n], v, ok, m[j])
+				return fmt.Errorf("%s multiget %s: %.60q %v, want %.60q", what, keys[n], v, ok,
+					m[j])
 			}
 		}
 	}
@@ -429,7 +437,8 @@ func (w *world) scan(what string, r reader, space int, m []string) error {
 	for ok := it.First(); ; ok = it.Next() {
 		want := next(1)
 		if ok != (want != "") || ok && (string(it.Key()) != want || string(it.Value()) != m[i]) {
-			return fmt.Errorf("%s scan %d: %q=%.80q, want %q=%.80q", what, space, it.Key(), it.Value(), want, m[max(0, min(i, len(m)-1))])
+			return fmt.Errorf("%s scan %d: %q=%.80q, want %q=%.80q", what, space, it.Key(),
+				it.Value(), want, m[max(0, min(i, len(m)-1))])
 		}
 		if !ok {
 			break
@@ -439,7 +448,8 @@ func (w *world) scan(what string, r reader, space int, m []string) error {
 	for ok := it.Last(); ; ok = it.Prev() {
 		want := next(-1)
 		if ok != (want != "") || ok && (string(it.Key()) != want || string(it.Value()) != m[i]) {
-			return fmt.Errorf("%s scan %d back: %q=%.80q, want %q=%.80q", what, space, it.Key(), it.Value(), want, m[max(0, min(i, len(m)-1))])
+			return fmt.Errorf("%s scan %d back: %q=%.80q, want %q=%.80q", what, space, it.Key(),
+				it.Value(), want, m[max(0, min(i, len(m)-1))])
 		}
 		if !ok {
 			break
@@ -504,8 +514,10 @@ func (w *world) move(c *cursor) error {
 			}
 		}
 		w.log("%p %s %d -> %d", c, what, n, c.at)
-		if ok != (c.at >= 0) || ok && (string(c.it.Key()) != w.keys[c.space][c.at] || string(c.it.Value()) != c.values[c.at]) {
-			return fmt.Errorf("cursor %p in %d %s %d: %v %q=%.50q %v; want %d (bounds %d %d)", c, c.space, what, n, ok, c.it.Key(), c.it.Value(), c.it.Err(), c.at, c.lo, c.hi)
+		if ok != (c.at >= 0) || ok && (string(c.it.Key()) != w.keys[c.space][c.at] ||
+			string(c.it.Value()) != c.values[c.at]) {
+			return fmt.Errorf("cursor %p in %d %s %d: %v %q=%.50q %v; want %d (bounds %d %d)", c,
+				c.space, what, n, ok, c.it.Key(), c.it.Value(), c.it.Err(), c.at, c.lo, c.hi)
 		}
 	}
 	return nil

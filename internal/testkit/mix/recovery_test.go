@@ -143,7 +143,8 @@ func (w *world) elsewhere(clean bool) error {
 		}
 	case 1:
 		o.MergeOperators = []*lsm.MergeOperator{concat()} // of "reverse"
-		if err := lsm.Export(context.Background(), dir, "other", lsm.FormatNative, &o, nil); err != nil {
+		if err := lsm.Export(context.Background(), dir, "other", lsm.FormatNative, &o,
+			nil); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 		if err := lsm.Destroy(dir, &o); err != nil {
@@ -196,8 +197,11 @@ func TestRepairAppliesOperandsOnce(t *testing.T) {
 	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
-	err := errors.Join(w.db.Flush(), w.spaces[1].Put([]byte("k"), []byte("v"), lsm.NoSync), w.spaces[1].Flush(),
-		w.spaces[1].Merge([]byte("k"), []byte("w"), lsm.NoSync), w.spaces[1].Merge([]byte("k"), []byte("x"), lsm.NoSync), w.db.Merge([]byte("k"), []byte("y"), lsm.NoSync), w.spaces[1].Flush(),
+	err := errors.Join(w.db.Flush(), w.spaces[1].Put([]byte("k"), []byte("v"), lsm.NoSync),
+		w.spaces[1].Flush(),
+		w.spaces[1].Merge([]byte("k"), []byte("w"), lsm.NoSync),
+		w.spaces[1].Merge([]byte("k"), []byte("x"), lsm.NoSync),
+		w.db.Merge([]byte("k"), []byte("y"), lsm.NoSync), w.spaces[1].Flush(),
 		w.spaces[1].Merge([]byte("k"), []byte("z"), lsm.NoSync))
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ type txn struct {
 }
 
 func (w *world) begin() {
-	t := &txn{begun: w.version, serial: w.rng.IntN(3) == 0, lock: w.rng.IntN(4) == 0 && len(w.txns) == 0}
+	t := &txn{begun: w.version, serial: w.rng.IntN(3) == 0, lock: w.rng.IntN(4) == 0 &&
+		len(w.txns) == 0}
 	o := &lsm.TxnOptions{Lock: t.lock}
 	if t.serial {
 		o.Isolation = lsm.Serializable
@@ -65,7 +66,8 @@ func (w *world) inTxn(n int) error {
 		return w.writeTxn(t, drop)
 	case r < 20:
 		s := w.rng.IntN(3)
-		if len(t.writes) > 0 && t.moves { // a read of an own write leaves the snapshot free to move: a scan does not
+		// a read of an own write leaves the snapshot free to move: a scan does not
+		if len(t.writes) > 0 && t.moves {
 			return w.scanTxn(t, s)
 		}
 		t.moves = false
@@ -206,7 +208,9 @@ func (w *world) commit(t *txn) error {
 		stale = stale || w.written[k[0]][k[1]] > version
 	}
 	// A range without keys is no write, and a transaction without writes always commits.
-	if t.serial && slices.ContainsFunc(t.writes, func(x write) bool { return x.kind != delRange || x.from < x.to }) {
+	if t.serial && slices.ContainsFunc(t.writes, func(x write) bool {
+		return x.kind != delRange || x.from < x.to
+	}) {
 		for _, r := range t.reads {
 			for i := r[1]; i < r[2]; i++ {
 				must = must || w.written[r[0]][i] > t.begun && t.base[r[0]][i] != w.m[r[0]][i]
@@ -227,7 +231,8 @@ func (w *world) commit(t *txn) error {
 		return err
 	}
 	if must {
-		return fmt.Errorf("a commit with a conflict succeeded: writes %v, for update %v, begun %d", t.writes, t.forUpdate, t.begun)
+		return fmt.Errorf("a commit with a conflict succeeded: writes %v, for update %v, begun %d",
+			t.writes, t.forUpdate, t.begun)
 	}
 	if len(t.writes) > 0 {
 		w.wrote(t.writes, sync)

@@ -21,7 +21,8 @@ type Model struct {
 	keys       []*history // ascending
 	bySpelling map[string]*history
 	now        base.SeqNum
-	// Join applies an operand to a value, nil for none, which it may change. New makes it JoinByComma.
+	// Join applies an operand to a value, nil for none, which it may change. New makes it
+	// JoinByComma.
 	Join func(existing, operand []byte) []byte
 }
 
@@ -105,7 +106,9 @@ func (m *Model) history(key []byte) *history {
 
 // search returns the index of the first key at or after key.
 func (m *Model) search(key []byte) int {
-	return sort.Search(len(m.keys), func(i int) bool { return m.cmp.Compare(m.keys[i].key, key) >= 0 })
+	return sort.Search(len(m.keys), func(i int) bool {
+		return m.cmp.Compare(m.keys[i].key, key) >= 0
+	})
 }
 
 // newest returns the newest version up to a sequence number, nil if there is none.
@@ -141,7 +144,8 @@ func (m *Model) live(h *history, at base.SeqNum) *Entry {
 		value = m.Join(value, h.versions[i].Value)
 	}
 	last := &h.versions[n-1]
-	return &Entry{Key: last.Key, Value: value, Trailer: base.MakeTrailer(last.Trailer.Seq(), base.KindSet)}
+	return &Entry{Key: last.Key, Value: value, Trailer: base.MakeTrailer(last.Trailer.Seq(),
+		base.KindSet)}
 }
 
 // Get returns the value that a reader at a sequence number sees.

@@ -52,12 +52,15 @@ func bound(rng *rand.Rand) []byte {
 func sorted(cmp *base.Comparer, state map[string]string, lower, upper []byte) []Pair {
 	var out []Pair
 	for k, v := range state {
-		if lower != nil && cmp.Compare([]byte(k), lower) < 0 || upper != nil && cmp.Compare([]byte(k), upper) >= 0 {
+		if lower != nil && cmp.Compare([]byte(k), lower) < 0 || upper != nil &&
+			cmp.Compare([]byte(k), upper) >= 0 {
 			continue
 		}
 		out = append(out, Pair{k, v})
 	}
-	sort.Slice(out, func(i, j int) bool { return cmp.Compare([]byte(out[i].Key), []byte(out[j].Key)) < 0 })
+	sort.Slice(out, func(i, j int) bool {
+		return cmp.Compare([]byte(out[i].Key), []byte(out[j].Key)) < 0
+	})
 	return out
 }
 
@@ -66,7 +69,9 @@ func checkCursor(t *testing.T, rng *rand.Rand, c *Cursor, cmp *base.Comparer, pa
 	t.Helper()
 	at := -1
 	index := func(k []byte) int {
-		return sort.Search(len(pairs), func(i int) bool { return cmp.Compare([]byte(pairs[i].Key), k) >= 0 })
+		return sort.Search(len(pairs), func(i int) bool {
+			return cmp.Compare([]byte(pairs[i].Key), k) >= 0
+		})
 	}
 	for range 30 {
 		var ok bool
@@ -100,14 +105,16 @@ func checkCursor(t *testing.T, rng *rand.Rand, c *Cursor, cmp *base.Comparer, pa
 // TestVersionsOfOneKey reads the versions of two keys, one of them in two spellings,
 // which come in any order.
 func TestVersionsOfOneKey(t *testing.T) {
-	m := New(Fold, Set("b", 4, "x"), Set("a", 5, "z"), Tombstone("A", 3), Set("A", 1, "y"), Set("a", 2, ""))
+	m := New(Fold, Set("b", 4, "x"), Set("a", 5, "z"), Tombstone("A", 3), Set("A", 1, "y"),
+		Set("a", 2, ""))
 	if got, want := fmt.Sprint(m.Entries()), "[a#5=z A#3- a#2= A#1=y b#4=x]"; got != want {
 		t.Errorf("entries %s, want %s", got, want)
 	}
 	if m.Now() != 5 {
 		t.Errorf("the newest is %d", m.Now())
 	}
-	for at, want := range []string{"[] []", "[A#1=y] [{A y}]", "[a#2=] [{a }]", "[A#3-] []", "[A#3- b#4=x] [{b x}]", "[a#5=z b#4=x] [{a z} {b x}]"} {
+	for at, want := range []string{"[] []", "[A#1=y] [{A y}]", "[a#2=] [{a }]", "[A#3-] []",
+		"[A#3- b#4=x] [{b x}]", "[a#5=z b#4=x] [{a z} {b x}]"} {
 		seq := base.SeqNum(at)
 		if got := fmt.Sprint(m.EntriesAt(seq), m.Scan(seq, nil, nil)); got != want {
 			t.Errorf("at %d: %s, want %s", at, got, want)
@@ -115,7 +122,9 @@ func TestVersionsOfOneKey(t *testing.T) {
 		for _, key := range []string{"a", "A", "b", "c"} {
 			e, found := m.Newest(seq, []byte(key))
 			value, live := m.Get(seq, []byte(key))
-			i := slices.IndexFunc(m.EntriesAt(seq), func(e Entry) bool { return Fold.Compare(e.Key, []byte(key)) == 0 })
+			i := slices.IndexFunc(m.EntriesAt(seq), func(e Entry) bool {
+				return Fold.Compare(e.Key, []byte(key)) == 0
+			})
 			if found != (i >= 0) || found && e.String() != m.EntriesAt(seq)[i].String() {
 				t.Errorf("at %d: newest of %s is %v, %v", at, key, e, found)
 			}
@@ -137,13 +146,15 @@ func TestSortAndSearch(t *testing.T) {
 			t.Errorf("%v is at %d, not %d", e, got, i)
 		}
 	}
-	if got := Search(base.Bytewise, es, []byte("a"), base.MakeTrailer(2, base.KindForSeek)); got != 2 {
+	if got := Search(base.Bytewise, es, []byte("a"), base.MakeTrailer(2, base.KindForSeek)); got !=
+		2 {
 		t.Errorf("what is visible of a at 2 is at %d", got)
 	}
 }
 
 func TestSortUniqueDropsRepetitions(t *testing.T) {
-	es := SortUnique(Fold, []Entry{Set("b", 1, "x"), Set("a", 1, "x"), Set("A", 1, "y"), Set("a", 2, "z"), Set("b", 1, "y")})
+	es := SortUnique(Fold, []Entry{Set("b", 1, "x"), Set("a", 1, "x"), Set("A", 1, "y"),
+		Set("a", 2, "z"), Set("b", 1, "y")})
 	if got, want := fmt.Sprint(es), "[a#2=z a#1=x b#1=x]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -161,7 +172,8 @@ func TestChunkSaysWhatItHolds(t *testing.T) {
 	} {
 		c := Chunk(base.Bytewise, tc.es)
 		if c.Len() != len(tc.es) || c.AllLiveSets != tc.live || len(tc.es) > 0 && c.MaxSeq != 3 {
-			t.Errorf("%v: %d entries, all live %v, newest %d", tc.es, c.Len(), c.AllLiveSets, c.MaxSeq)
+			t.Errorf("%v: %d entries, all live %v, newest %d", tc.es, c.Len(), c.AllLiveSets,
+				c.MaxSeq)
 		}
 		for i, e := range tc.es {
 			if got := (Entry{c.Key(i), c.Value(i), c.Trailers[i]}); got.String() != e.String() {

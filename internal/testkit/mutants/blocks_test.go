@@ -3,25 +3,35 @@ package mutants
 // blocks are bugs of the native format's data block.
 var blocks = []mutant{
 	{"block-ends-unchecked", "a block's ends may lie outside of it", damaged, []edit{
-		{"internal/format/colblk/block.go", "if end-last > room-last {", "if false && end-last > room-last {"}}},
+		{"internal/format/colblk/block.go", "if end-last > room-last {",
+			"if false && end-last > room-last {"}}},
 
-	{"block-lengths-unchecked", "a key's abbreviation may stand for more bytes than it has", damaged, []edit{
-		{"internal/format/colblk/block.go", "l > k || l < k && v.tailLen(i) > 0", "l < k && v.tailLen(i) > 0"}}},
+	{"block-lengths-unchecked", "a key's abbreviation may stand for more bytes than it has",
+		damaged, []edit{
+			{"internal/format/colblk/block.go", "l > k || l < k && v.tailLen(i) > 0",
+				"l < k && v.tailLen(i) > 0"}}},
 
 	{"short-reads-ahead", "a short value at a block's end is read in whole words", damaged, []edit{
 		{"internal/format/colblk/short.go", "if s+n+wideCopy <= readable {", "if true {"}}},
 
-	{"short-overruns", "a literal may be longer than the value", target{"internal/format/colblk", "TestDamagedShort"}, []edit{
-		{"internal/format/colblk/short.go", "if n > len(dst)-d || n > len(src)-s {", "if n > len(src)-s {"}}},
+	{"short-overruns", "a literal may be longer than the value",
+		target{"internal/format/colblk", "TestDamagedShort"}, []edit{
+			{"internal/format/colblk/short.go", "if n > len(dst)-d || n > len(src)-s {",
+				"if n > len(src)-s {"}}},
 
 	{"exact-is-a-prefix", "a key is found whose first bytes are another key", entries, []edit{
-		{"internal/format/colblk/search.go", "if len(key) == v.prefixLen()+v.abbrevLen() && v", "if v"}}},
+		{"internal/format/colblk/search.go", "if len(key) == v.prefixLen()+v.abbrevLen() && v",
+			"if v"}}},
 
-	{"versions-are-distinct", "a block with versions of a key says that it has none", entries, []edit{
-		{"internal/format/colblk/encode.go", "f.repeated = bytes.Equal(keys[from-size:from], keys[from:end])", "f.repeated = bytes.Equal(nil, keys[from:end])"}}},
+	{"versions-are-distinct", "a block with versions of a key says that it has none", entries,
+		[]edit{
+			{"internal/format/colblk/encode.go", "f.repeated = bytes.Equal(keys[from-size:from], " +
+				"keys[from:end])", "f.repeated = bytes.Equal(nil, keys[from:end])"}}},
 
-	{"heap-for-ever", "a heap is kept when the values suit no heap", target{"internal/format/colblk", "TestPackAuto"}, []edit{
-		{"internal/format/colblk/packing.go", "w.auto.left = sampleEvery", "w.auto.left = 1 << 40"}}},
+	{"heap-for-ever", "a heap is kept when the values suit no heap",
+		target{"internal/format/colblk", "TestPackAuto"}, []edit{
+			{"internal/format/colblk/packing.go", "w.auto.left = sampleEvery",
+				"w.auto.left = 1 << 40"}}},
 }
 
 var (

@@ -2,22 +2,32 @@ package mutants
 
 // feeds are mutants of feeds of changes, and of the logs that are kept for them.
 var feeds = []mutant{
-	{"feed-durable-early", "a record counts as durable once a part of its log is", target{"lsm", "TestChangesDurable"}, []edit{
-		{"internal/store/changes.go", "log == synced.Num && end <= synced.End", "log == synced.Num && (end <= synced.End || end > 0)"}}},
+	{"feed-durable-early", "a record counts as durable once a part of its log is",
+		target{"lsm", "TestChangesDurable"}, []edit{
+			{"internal/store/changes.go", "log == synced.Num && end <= synced.End",
+				"log == synced.Num && (end <= synced.End || end > 0)"}}},
 
-	{"feed-reads-cut-record", "a feed shows a record that it read before the log was cut back", target{"lsm", "TestChangesCutBack"}, []edit{
-		{"internal/feature/feed/feed.go", "if c.log.cuts != env.Cuts() {", "if false {"}}},
+	{"feed-reads-cut-record", "a feed shows a record that it read before the log was cut back",
+		target{"lsm", "TestChangesCutBack"}, []edit{
+			{"internal/feature/feed/feed.go", "if c.log.cuts != env.Cuts() {", "if false {"}}},
 
-	{"feed-reads-beside-cut", "a log counts as cut back before it is", target{"lsm", "TestChangesCutBack"}, []edit{
-		{"internal/store/wal/set.go", "\t\tif cut := s.cur.Cut(); cut != nil {", "\t\ts.cuts.Add(1)\n\t\tif cut := s.cur.Cut(); cut != nil {"},
-		{"internal/store/wal/set.go", "\t\ts.cuts.Add(1) // afterwards", "\t\t// afterwards"}}},
+	{"feed-reads-beside-cut", "a log counts as cut back before it is",
+		target{"lsm", "TestChangesCutBack"}, []edit{
+			{"internal/store/wal/set.go", "\t\tif cut := s.cur.Cut(); cut != nil {",
+				"\t\ts.cuts.Add(1)\n\t\tif cut := s.cur.Cut(); cut != nil {"},
+			{"internal/store/wal/set.go", "\t\ts.cuts.Add(1) // afterwards", "\t\t// afterwards"}}},
 
-	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{
-		{"internal/store/follower.go", "env.Cuts = func() uint64 { return uint64(seqs.Visible()) }", "env.Cuts = func() uint64 { return 0 }"}}},
+	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before " +
+		"the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{
+		{"internal/store/follower.go", "env.Cuts = func() uint64 { return uint64(seqs.Visible()) }",
+			"env.Cuts = func() uint64 { return 0 }"}}},
 
-	{"feed-damage-is-a-gap", "a feed calls a damaged record gone", target{"lsm", "TestChangesDamaged"}, []edit{
-		{"internal/feature/feed/feed.go", "err = c.hub.env.judge(c.log, logs)", "err = nil"}}},
+	{"feed-damage-is-a-gap", "a feed calls a damaged record gone",
+		target{"lsm", "TestChangesDamaged"}, []edit{
+			{"internal/feature/feed/feed.go", "err = c.hub.env.judge(c.log, logs)", "err = nil"}}},
 
-	{"feed-untrimmed", "a feed that begins within a batch shows all of it", target{"lsm", "TestChangesModel"}, []edit{
-		{"internal/feature/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {", "if rec.last >= c.log.limit {"}}},
+	{"feed-untrimmed", "a feed that begins within a batch shows all of it",
+		target{"lsm", "TestChangesModel"}, []edit{
+			{"internal/feature/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {",
+				"if rec.last >= c.log.limit {"}}},
 }

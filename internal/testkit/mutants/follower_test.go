@@ -2,68 +2,118 @@ package mutants
 
 // followers are mutants of followers.
 var followers = []mutant{
-	{"follower-skips-record", "a record of a log is passed over now and then", target{"lsm", "TestFollower"}, []edit{
-		{"internal/store/wal/tail.go", "n > 0 && first+base.SeqNum(n)-1 > t.last {", "n > 0 && first%97 != 0 && first+base.SeqNum(n)-1 > t.last {"}}},
+	{"follower-skips-record", "a record of a log is passed over now and then",
+		target{"lsm", "TestFollower"}, []edit{
+			{"internal/store/wal/tail.go", "n > 0 && first+base.SeqNum(n)-1 > t.last {",
+				"n > 0 && first%97 != 0 && first+base.SeqNum(n)-1 > t.last {"}}},
 
-	{"follower-takes-twice", "what a batch has before an unknown keyspace is taken again with it", target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
-		{"internal/feature/follow/logs.go", "\t\tif seq <= l.applied {\n\t\t\tcontinue\n\t\t}\n", ""}}},
+	{"follower-takes-twice", "what a batch has before an unknown keyspace is taken again with it",
+		target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
+			{"internal/feature/follow/logs.go",
+				"\t\tif seq <= l.applied {\n\t\t\tcontinue\n\t\t}\n", ""}}},
 
-	{"follower-one-keyspace", "the entries of a keyspace that is not known yet are taken for the default one's", target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
-		{"internal/feature/follow/logs.go", "!r.Keyspaces && r.First", "(l.known == base.DefaultKeyspace || !r.Keyspaces) && r.First"}}},
+	{"follower-one-keyspace", "the entries of a keyspace that is not known yet are taken for the " +
+		"default one's", target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
+		{"internal/feature/follow/logs.go", "!r.Keyspaces && r.First",
+			"(l.known == base.DefaultKeyspace || !r.Keyspaces) && r.First"}}},
 
-	{"follower-keeps-memtables", "memtables stay whose entries are in tables", target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
-		{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++", "s.tables[n].FirstLog < 0*s.firstLog; n++"}}},
+	{"follower-keeps-memtables", "memtables stay whose entries are in tables",
+		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
+			{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++",
+				"s.tables[n].FirstLog < 0*s.firstLog; n++"}}},
 
-	{"follower-drops-too-much", "a memtable goes whose log is the first one that is needed", target{"lsm", "TestFollower"}, []edit{
-		{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++", "s.tables[n].FirstLog <= s.firstLog; n++"}}},
+	{"follower-drops-too-much", "a memtable goes whose log is the first one that is needed",
+		target{"lsm", "TestFollower"}, []edit{
+			{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++",
+				"s.tables[n].FirstLog <= s.firstLog; n++"}}},
 
-	{"follower-tables-before-logs", "tables are visible before the logs are read that belong to them", target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
-		{"internal/feature/follow/follower.go", "case f.logs.seq >= f.change.State.LastSeq:", "case f.logs.seq > 0 || end:"}}},
+	{"follower-tables-before-logs",
+		"tables are visible before the logs are read that belong to them",
+		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
+			{"internal/feature/follow/follower.go", "case f.logs.seq >= f.change.State.LastSeq:",
+				"case f.logs.seq > 0 || end:"}}},
 
-	{"follower-sees-ahead", "sequence numbers are visible that were not read yet", target{"lsm", "TestFollowerReadsCatchUp"}, []edit{
-		{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())", "tree.Switch(f.o.Seqs, nexts, f.logs.whole()+100)"}}},
+	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
+		target{"lsm", "TestFollowerReadsCatchUp"}, []edit{
+			{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())",
+				"tree.Switch(f.o.Seqs, nexts, f.logs.whole()+100)"}}},
 
-	{"follower-old-snapshots", "snapshots read the tables of a later state", target{"lsm", "TestFollowerSnapshots"}, []edit{
-		{"internal/tree/follow.go", "\t\t\tseqs.pinLocked(old, nil)\n", ""}}},
+	{"follower-old-snapshots", "snapshots read the tables of a later state",
+		target{"lsm", "TestFollowerSnapshots"}, []edit{
+			{"internal/tree/follow.go", "\t\t\tseqs.pinLocked(old, nil)\n", ""}}},
 
-	{"follower-tables-unheld", "tables of the MANIFEST are not opened before they are needed", target{"lsm", "TestFollower"}, []edit{
-		{"internal/feature/follow/follower.go", "\tif err := f.hold(st, c.Added); err != nil {\n\t\treturn err\n\t}\n", ""}}},
+	{"follower-tables-unheld", "tables of the MANIFEST are not opened before they are needed",
+		target{"lsm", "TestFollower"}, []edit{
+			{"internal/feature/follow/follower.go", "\tif err := f.hold(st, c.Added); err != nil " +
+				"{\n\t\treturn err\n\t}\n", ""}}},
 
-	{"follower-old-manifest", "another MANIFEST in force is not noticed", target{"lsm", "TestFollower"}, []edit{
-		{"internal/feature/follow/edits.go", "!t.id.same(now) || cur != t.current || !info.ModTime().Equal(t.modified)", "cur.Format != t.current.Format"}}},
+	{"follower-old-manifest", "another MANIFEST in force is not noticed",
+		target{"lsm", "TestFollower"}, []edit{
+			{"internal/feature/follow/edits.go",
+				"!t.id.same(now) || cur != t.current || !info.ModTime().Equal(t.modified)",
+				"cur.Format != t.current.Format"}}},
 
-	{"follower-other-directory", "a directory in the place of the database is followed", target{"lsm", "TestFollowerOfAReplacedDirectory"}, []edit{
-		{"internal/feature/follow/identity.go", "case now != *i:", "case now != *i && err != nil:"}}},
+	{"follower-other-directory", "a directory in the place of the database is followed",
+		target{"lsm", "TestFollowerOfAReplacedDirectory"}, []edit{
+			{"internal/feature/follow/identity.go", "case now != *i:",
+				"case now != *i && err != nil:"}}},
 
-	{"follower-goes-back", "an older copy of the database is a later state", target{"lsm", "TestFollowerOfAnOlderCopy"}, []edit{
-		{"internal/feature/follow/follower.go", "if next.whole() < f.o.Seqs.Visible() {", "if next.whole() < 0*f.o.Seqs.Visible() {"},
-		{"internal/format/manifest/follow.go", "if st.LogNum < s.logNum.Load() || st.MaxKeyspace < s.maxID {", "if st.MaxKeyspace < s.maxID {"}}},
+	{"follower-goes-back", "an older copy of the database is a later state",
+		target{"lsm", "TestFollowerOfAnOlderCopy"}, []edit{
+			{"internal/feature/follow/follower.go", "if next.whole() < f.o.Seqs.Visible() {",
+				"if next.whole() < 0*f.o.Seqs.Visible() {"},
+			{"internal/format/manifest/follow.go",
+				"if st.LogNum < s.logNum.Load() || st.MaxKeyspace < s.maxID {",
+				"if st.MaxKeyspace < s.maxID {"}}},
 
-	{"follower-reads-stale", "a read does not wait where the state is too old", target{"lsm", "TestFollowerReadsCatchUp"}, []edit{
-		{"internal/tree/demand.go", "\td.stale.Store(!d.ended)\n", "\td.stale.Store(d.ended && !d.ended)\n"}}},
+	{"follower-reads-stale", "a read does not wait where the state is too old",
+		target{"lsm", "TestFollowerReadsCatchUp"}, []edit{
+			{"internal/tree/demand.go", "\td.stale.Store(!d.ended)\n",
+				"\td.stale.Store(d.ended && !d.ended)\n"}}},
 
-	{"follower-stops-short", "a catch-up ends where its first slice does", target{"lsm", "TestFollowerOfAFasterWriter"}, []edit{
-		{"internal/feature/follow/follower.go", "case !end && (f.change != nil || !until.reached(f.logs)):", "case !end && (f.change != nil || until.reached(f.logs) && end):"}}},
+	{"follower-stops-short", "a catch-up ends where its first slice does",
+		target{"lsm", "TestFollowerOfAFasterWriter"}, []edit{
+			{"internal/feature/follow/follower.go",
+				"case !end && (f.change != nil || !until.reached(f.logs)):",
+				"case !end && (f.change != nil || until.reached(f.logs) && end):"}}},
 
-	{"follower-never-ends", "a catch-up goes on as long as the writer writes", target{"lsm", "TestFollowerOfAFasterWriter"}, []edit{
-		{"internal/feature/follow/follower.go", "case !end && (f.change != nil || !until.reached(f.logs)):", "case !end && (f.change != nil || !until.reached(f.logs) || !end):"}}},
+	{"follower-never-ends", "a catch-up goes on as long as the writer writes",
+		target{"lsm", "TestFollowerOfAFasterWriter"}, []edit{
+			{"internal/feature/follow/follower.go",
+				"case !end && (f.change != nil || !until.reached(f.logs)):",
+				"case !end && (f.change != nil || !until.reached(f.logs) || !end):"}}},
 
-	{"follower-no-checksum", "a chunk is whole when its header is", target{"internal/format/record", "TestTailAtEveryByte"}, []edit{
-		{"internal/format/record/tail.go", "return c.intact(t.seed, pos)", "return c.intact(t.seed, pos) || pos > 0"}}},
+	{"follower-no-checksum", "a chunk is whole when its header is",
+		target{"internal/format/record", "TestTailAtEveryByte"}, []edit{
+			{"internal/format/record/tail.go", "return c.intact(t.seed, pos)",
+				"return c.intact(t.seed, pos) || pos > 0"}}},
 
-	{"follower-trusts-the-end", "what the MANIFEST calls durable does not count at the end of the logs", target{"lsm", "TestCatchUpRefusesDamage"}, []edit{
-		{"internal/feature/follow/logs.go", "end && err == nil && l.place.Before(d) {", "false && end && err == nil && l.place.Before(d) {"}}},
+	{"follower-trusts-the-end", "what the MANIFEST calls durable does not count at the end of " +
+		"the logs", target{"lsm", "TestCatchUpRefusesDamage"}, []edit{
+		{"internal/feature/follow/logs.go", "end && err == nil && l.place.Before(d) {",
+			"false && end && err == nil && l.place.Before(d) {"}}},
 
-	{"follower-opens-unjudged", "a follower opens without Open's judgement of the logs", target{"lsm", "TestFollowerRefusesWhatOpenRefuses"}, []edit{
-		{"internal/feature/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)", "\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
+	{"follower-opens-unjudged", "a follower opens without Open's judgement of the logs",
+		target{"lsm", "TestFollowerRefusesWhatOpenRefuses"}, []edit{
+			{"internal/feature/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)",
+				"\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
 
-	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
-		{"internal/feature/follow/judge.go", "case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):", "case err != nil && changed && errors.Is(err, fs.ErrClosed):"}}},
+	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile",
+		target{"lsm", "TestFollowerBesideEachStep"}, []edit{
+			{"internal/feature/follow/judge.go", "case err != nil && (changed || errors.Is(err, " +
+				"fs.ErrNotExist)):",
+				"case err != nil && changed && errors.Is(err, fs.ErrClosed):"}}},
 
-	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
-		{"internal/feature/follow/logs.go", "if r.First > l.whole()+1 {", "if false {"}}},
+	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it",
+		target{"lsm", "TestFollowerBesideEachStep"}, []edit{
+			{"internal/feature/follow/logs.go", "if r.First > l.whole()+1 {", "if false {"}}},
 
-	{"tail-leaves-log-early", "the next log is read before this one is read to its end", target{"internal/store/wal", "TestTailBesideAWriter"}, []edit{
-		{"internal/store/wal/tail.go", "\t\t// What was appended to this log before the next one began.\n\t\tif rec, err := t.whole(); !errors.Is(err, ErrNotYet) {\n\t\t\treturn rec, err\n\t\t}\n\t\tif rec, err := t.examine(next, before); rec != nil || err != nil {\n\t\t\treturn rec, err\n\t\t}\n", ""},
-		{"internal/store/wal/tail.go", "next, before, err := t.successor()", "next, _, err := t.successor()"}}},
+	{"tail-leaves-log-early", "the next log is read before this one is read to its end",
+		target{"internal/store/wal", "TestTailBesideAWriter"}, []edit{
+			{"internal/store/wal/tail.go", "\t\t// What was appended to this log before the next " +
+				"one began.\n\t\tif rec, err := t.whole(); !errors.Is(err, ErrNotYet) " +
+				"{\n\t\t\treturn rec, err\n\t\t}\n\t\tif rec, err := t.examine(next, before); " +
+				"rec != nil || err != nil {\n\t\t\treturn rec, err\n\t\t}\n", ""},
+			{"internal/store/wal/tail.go", "next, before, err := t.successor()",
+				"next, _, err := t.successor()"}}},
 }

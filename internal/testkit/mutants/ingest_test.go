@@ -2,29 +2,47 @@ package mutants
 
 // ingests are mutants of ingests and loads.
 var ingests = []mutant{
-	{"ingest-ignores-sequence", "an ingested table is read with the sequence numbers of its file", target{"lsm", "TestIngest"}, []edit{
-		{"internal/store/files/set.go", "if m.GlobalSeq > 0 {", "if m.GlobalSeq > 1<<55 {"}}},
+	{"ingest-ignores-sequence", "an ingested table is read with the sequence numbers of its file",
+		target{"lsm", "TestIngest"}, []edit{
+			{"internal/store/files/set.go", "if m.GlobalSeq > 0 {", "if m.GlobalSeq > 1<<55 {"}}},
 
-	{"ingest-seen-by-snapshots", "a Get at an older snapshot finds what was ingested", target{"lsm", "TestIngest"}, []edit{
-		{"internal/format/sstable/sequenced.go", "\tif l.Seq < s.seq {\n\t\treturn dst, Hit{}, false, nil\n\t}\n\tvalue, hit, found, err := s.Reader.Get(", "\tvalue, hit, found, err := s.Reader.Get("}}},
+	{"ingest-seen-by-snapshots", "a Get at an older snapshot finds what was ingested",
+		target{"lsm", "TestIngest"}, []edit{
+			{"internal/format/sstable/sequenced.go",
+				"\tif l.Seq < s.seq {\n\t\treturn dst, Hit{}, false, nil\n\t}\n\tvalue, hit, " +
+					"found, err := s.Reader.Get(", "\tvalue, hit, found, err := s.Reader.Get("}}},
 
-	{"ingest-below-memtable", "memtables in the range of a table are not flushed", target{"lsm", "TestIngest"}, []edit{
-		{"internal/feature/ingest/verify.go", "\tif m.Len() == 0 {\n", "\tif m.Len() >= 0 {\n"}}},
+	{"ingest-below-memtable", "memtables in the range of a table are not flushed",
+		target{"lsm", "TestIngest"}, []edit{
+			{"internal/feature/ingest/verify.go", "\tif m.Len() == 0 {\n",
+				"\tif m.Len() >= 0 {\n"}}},
 
-	{"ingest-not-synced", "the file of a table is not synced before the MANIFEST has it", target{"internal/testkit/crash", "TestIngestStates"}, []edit{
-		{"internal/feature/ingest/writer.go", "\tif err := t.w.Sync(); err != nil {\n\t\treturn err\n\t}\n", ""},
-		{"internal/feature/ingest/verify.go", "return true, s.Sync()", "_ = s\n\treturn true, nil"}}},
+	{"ingest-not-synced", "the file of a table is not synced before the MANIFEST has it",
+		target{"internal/testkit/crash", "TestIngestStates"}, []edit{
+			{"internal/feature/ingest/writer.go",
+				"\tif err := t.w.Sync(); err != nil {\n\t\treturn err\n\t}\n", ""},
+			{"internal/feature/ingest/verify.go", "return true, s.Sync()",
+				"_ = s\n\treturn true, nil"}}},
 
-	{"ingest-name-not-synced", "the name of a table is not durable before the MANIFEST has it", target{"internal/testkit/crash", "TestIngestStates"}, []edit{
-		{"internal/feature/ingest/ingest.go", "\t\tif err := j.db.Shared.Files.SyncDir(); err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},
+	{"ingest-name-not-synced", "the name of a table is not durable before the MANIFEST has it",
+		target{"internal/testkit/crash", "TestIngestStates"}, []edit{
+			{"internal/feature/ingest/ingest.go", "\t\tif err := j.db.Shared.Files.SyncDir(); " +
+				"err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},
 
-	{"ingest-before-logs", "a table is durable before the writes that came earlier", target{"lsm", "TestIngestedEntriesStay"}, []edit{
-		{"internal/feature/ingest/ingest.go", "if err := j.db.WAL.Sync(); err != nil {", "if err := error(nil); err != nil {"},
-		{"internal/feature/ingest/ingest.go", "return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)", "return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync&0)"}}},
+	{"ingest-before-logs", "a table is durable before the writes that came earlier",
+		target{"lsm", "TestIngestedEntriesStay"}, []edit{
+			{"internal/feature/ingest/ingest.go", "if err := j.db.WAL.Sync(); err != nil {",
+				"if err := error(nil); err != nil {"},
+			{"internal/feature/ingest/ingest.go",
+				"return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)",
+				"return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync&0)"}}},
 
-	{"load-first-wins", "of entries with one key the first one counts", target{"lsm", "TestBulkLoad"}, []edit{
-		{"internal/feature/ingest/runs.go", "return a.newer > b.newer", "return a.newer < b.newer"}}},
+	{"load-first-wins", "of entries with one key the first one counts",
+		target{"lsm", "TestBulkLoad"}, []edit{
+			{"internal/feature/ingest/runs.go", "return a.newer > b.newer",
+				"return a.newer < b.newer"}}},
 
-	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest", target{"internal/testkit/ingests", "TestRepairKeepsOrder"}, []edit{
-		{"internal/feature/repair/table.go", "f.GlobalSeq = r.maxSeq + 1", "f.GlobalSeq = 1"}}},
+	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest",
+		target{"internal/testkit/ingests", "TestRepairKeepsOrder"}, []edit{
+			{"internal/feature/repair/table.go", "f.GlobalSeq = r.maxSeq + 1", "f.GlobalSeq = 1"}}},
 }

@@ -2,36 +2,53 @@ package mutants
 
 // lifetimes are mutants of what keeps memory, and of what a transaction depends on.
 var lifetimes = []mutant{
-	{"get-without-guard", "a Get searches memtables after its guard has exited", target{"internal/tree", "TestGetKeepsItsState"}, []edit{
-		{"internal/tree/get.go", "\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err", "\th.end()\n\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err"}}},
+	{"get-without-guard", "a Get searches memtables after its guard has exited",
+		target{"internal/tree", "TestGetKeepsItsState"}, []edit{
+			{"internal/tree/get.go", "\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err",
+				"\th.end()\n\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err"}}},
 
-	{"check-without-reference", "the check of a commit gives its read state back before it looks", target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{
-		{"internal/tree/newer.go", "\tdefer s.Unref()\n\tif t.mayHaveIngested(since) {", "\ts.Unref()\n\tif t.mayHaveIngested(since) {"}}},
+	{"check-without-reference", "the check of a commit gives its read state back before it looks",
+		target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{
+			{"internal/tree/newer.go", "\tdefer s.Unref()\n\tif t.mayHaveIngested(since) {",
+				"\ts.Unref()\n\tif t.mayHaveIngested(since) {"}}},
 
-	{"leader-without-reference", "the commit leader gives back a reference that it does not have", target{"internal/tree", "TestRotateSealsOrChangesNothing"}, []edit{
-		{"internal/tree/tree.go", "\t\t\tnext.mem.Ref()\n", ""}}},
+	{"leader-without-reference", "the commit leader gives back a reference that it does not have",
+		target{"internal/tree", "TestRotateSealsOrChangesNothing"}, []edit{
+			{"internal/tree/tree.go", "\t\t\tnext.mem.Ref()\n", ""}}},
 
-	{"pin-given-back-early", "a state that snapshots are pinned to is given back beside guards that have seen it", target{"internal/tree", "TestPinnedStateWaitsForGuards"}, []edit{
-		{"internal/tree/pins.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Unref() {\n\t\t\ts.free()\n\t\t}\n\t})\n", "\tif s.refs.Unref() {\n\t\ts.free()\n\t}\n"}}},
+	{"pin-given-back-early", "a state that snapshots are pinned to is given back beside guards " +
+		"that have seen it", target{"internal/tree", "TestPinnedStateWaitsForGuards"}, []edit{
+		{"internal/tree/pins.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Unref() " +
+			"{\n\t\t\ts.free()\n\t\t}\n\t})\n", "\tif s.refs.Unref() {\n\t\ts.free()\n\t}\n"}}},
 
-	{"lock-of-bytes", "keys that the comparer calls equal have a lock for each spelling", target{"lsm", "TestTxnLocksSpellings"}, []edit{
-		{"internal/feature/locks/locks.go", "if c.EqualIsBytewise {", "if c != nil {"}}},
+	{"lock-of-bytes", "keys that the comparer calls equal have a lock for each spelling",
+		target{"lsm", "TestTxnLocksSpellings"}, []edit{
+			{"internal/feature/locks/locks.go", "if c.EqualIsBytewise {", "if c != nil {"}}},
 
-	{"range-ends-early", "the check of a commit leaves out the last key of a range", target{"lsm", "TestTxnSpellings"}, []edit{
-		{"internal/tree/newer.go", "return c > 0 || c == 0 && !r.inclusive", "return c >= 0"}}},
+	{"range-ends-early", "the check of a commit leaves out the last key of a range",
+		target{"lsm", "TestTxnSpellings"}, []edit{
+			{"internal/tree/newer.go", "return c > 0 || c == 0 && !r.inclusive", "return c >= 0"}}},
 
-	{"written-since-skips", "the second step of a check leaves out the entries of sealed memtables", target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{
-		{"internal/tree/newer.go", "\t\tm := s.memTable(i)\n\t\tfor _, list := range m.RangeDels() {", "\t\tm := s.Mem\n\t\tif i >= 0 {\n\t\t\treturn true\n\t\t}\n\t\tfor _, list := range m.RangeDels() {"}}},
+	{"written-since-skips", "the second step of a check leaves out the entries of sealed memtables",
+		target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{
+			{"internal/tree/newer.go", "\t\tm := s.memTable(i)\n\t\tfor _, list := range " +
+				"m.RangeDels() {", "\t\tm := s.Mem\n\t\tif i >= 0 {\n\t\t\treturn " +
+				"true\n\t\t}\n\t\tfor _, list := range m.RangeDels() {"}}},
 
-	{"range-delete-moves-on", "a lock moves the snapshot behind a range delete", target{"lsm", "TestTxnRangeDeleteKeepsSnapshot"}, []edit{
-		{"internal/feature/txn/txn.go", "\t\ttx.unlocked = true // the commit", "\t\t// the commit"}}},
+	{"range-delete-moves-on", "a lock moves the snapshot behind a range delete",
+		target{"lsm", "TestTxnRangeDeleteKeepsSnapshot"}, []edit{
+			{"internal/feature/txn/txn.go", "\t\ttx.unlocked = true // the commit",
+				"\t\t// the commit"}}},
 
-	{"snapshot-closed-under-read", "a lock closes the snapshot that a GetForUpdate reads at", target{"lsm", "TestTxnGetForUpdateGap"}, []edit{
-		{"internal/feature/txn/txn.go", "case tx.updating > 0:", "case tx.updating < 0:"}}},
+	{"snapshot-closed-under-read", "a lock closes the snapshot that a GetForUpdate reads at",
+		target{"lsm", "TestTxnGetForUpdateGap"}, []edit{
+			{"internal/feature/txn/txn.go", "case tx.updating > 0:", "case tx.updating < 0:"}}},
 
-	{"rollback-unnoticed", "an iterator goes on over writes that were taken back", target{"lsm", "TestTxnIterGap"}, []edit{
-		{"internal/feature/txn/batch.go", "b.lows[i].size < size", "b.lows[i].size < 0"}}},
+	{"rollback-unnoticed", "an iterator goes on over writes that were taken back",
+		target{"lsm", "TestTxnIterGap"}, []edit{
+			{"internal/feature/txn/batch.go", "b.lows[i].size < size", "b.lows[i].size < 0"}}},
 
-	{"rolled-back-keyspace", "a commit depends on a keyspace in which it writes nothing", target{"lsm", "TestTxnRolledBackKeyspace"}, []edit{
-		{"internal/feature/txn/commit.go", "if s.empty() {", "if false {"}}},
+	{"rolled-back-keyspace", "a commit depends on a keyspace in which it writes nothing",
+		target{"lsm", "TestTxnRolledBackKeyspace"}, []edit{
+			{"internal/feature/txn/commit.go", "if s.empty() {", "if false {"}}},
 }

@@ -33,7 +33,8 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=1 (four mutants) or %s=1 (all)", testkit.FullEnv, allEnv)
 	}
 	root, dir := moduleRoot(t), t.TempDir()
-	rows := slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes)
+	rows := slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
+		lifetimes)
 	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(rows))
 	if !all {
 		order = order[:4]
@@ -62,7 +63,8 @@ func TestMutants(t *testing.T) {
 			}
 			for start := time.Now(); time.Since(start) < limit; {
 				if out, failed := run(t, root, binary, m.found); failed {
-					t.Logf("%s: found after %v: %.300s", m.what, time.Since(start).Round(100*time.Millisecond), out)
+					t.Logf("%s: found after %v: %.300s", m.what,
+						time.Since(start).Round(100*time.Millisecond), out)
 					return
 				}
 			}
@@ -75,10 +77,12 @@ func TestMutants(t *testing.T) {
 // packages, all at once if that is possible; of every eighth mutant only in the usual size.
 func TestMutantsApply(t *testing.T) {
 	root := moduleRoot(t)
-	texts := map[string]string{} // by file, with every mutant that is compiled and fits beside the others
+	// by file, with every mutant that is compiled and fits beside the others
+	texts := map[string]string{}
 	names := map[string]bool{}
 	alone := []mutant{}
-	for i, m := range slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes) {
+	for i, m := range slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
+		lifetimes) {
 		if names[m.name] {
 			t.Errorf("two mutants are named %s", m.name)
 		}
@@ -104,7 +108,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 	if out, err := compile(t, root, texts); err != nil {
 		t.Logf("together they do not compile, so one at a time: %v\n%s", err, out)
-		alone = slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes)
+		alone = slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
+			lifetimes)
 	}
 	for _, m := range alone {
 		texts, err := m.apply(root, nil)
@@ -124,7 +129,8 @@ func TestMutantsApply(t *testing.T) {
 // and looks for a test that is not there.
 func TestStaleMutantFires(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a\n\nvar x, y = 1, 1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a\n\nvar x, y = 1, 1\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if (target{"internal/testkit/mutants", "TestNone"}).exists(moduleRoot(t)) {
@@ -132,7 +138,8 @@ func TestStaleMutantFires(t *testing.T) {
 	}
 	for old, want := range map[string]bool{"x, y": true, "x,\n\ty": true, "z": false, "1": false} {
 		m := mutant{edits: []edit{{"a.go", old, "p, q"}}}
-		if texts, err := m.apply(root, nil); err == nil != want || want && texts["a.go"] != "package a\n\nvar p, q = 1, 1\n" {
+		if texts, err := m.apply(root, nil); err == nil != want ||
+			want && texts["a.go"] != "package a\n\nvar p, q = 1, 1\n" {
 			t.Errorf("replacing %q: %q, %v", old, texts, err)
 		}
 	}
@@ -182,7 +189,8 @@ func (e edit) pattern() *regexp.Regexp {
 	for i, w := range words {
 		words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), `\(`, `\(\s*`)
 	}
-	return regexp.MustCompile(regexp.QuoteMeta(lead) + strings.Join(words, `\s+`) + regexp.QuoteMeta(trail))
+	return regexp.MustCompile(regexp.QuoteMeta(lead) + strings.Join(words, `\s+`) +
+		regexp.QuoteMeta(trail))
 }
 
 // mutate writes the changed files below dir and returns them by the path that

@@ -3,129 +3,199 @@ package mutants
 // plugs has mutants of lost data, lifetimes, callbacks and surroundings, in the form of table.
 var plugs = []mutant{
 
-	{"prefix-denied", "a filter of prefixes denies those that a part of it begins with", target{"internal/format/sstable/native", "TestPrefixesInParts"}, []edit{
-		{"internal/format/sstable/native/writer_parts.go", "\t\t\thashes[from] = hashes[at]\n", "\t\t\t_ = at\n"}}},
+	{"prefix-denied", "a filter of prefixes denies those that a part of it begins with",
+		target{"internal/format/sstable/native", "TestPrefixesInParts"}, []edit{
+			{"internal/format/sstable/native/writer_parts.go", "\t\t\thashes[from] = hashes[at]\n",
+				"\t\t\t_ = at\n"}}},
 
-	{"prefix-bounds-too-wide", "an iterator whose bounds reach beyond a prefix is taken for one within it", target{"lsm", "TestPrefixFilters"}, []edit{
-		{"internal/base/prefix/within.go", "return upper[i] == p[i]+1 && len(upper) == i+1", "return true"}}},
+	{"prefix-bounds-too-wide", "an iterator whose bounds reach beyond a prefix is taken for one " +
+		"within it", target{"lsm", "TestPrefixFilters"}, []edit{
+		{"internal/base/prefix/within.go", "return upper[i] == p[i]+1 && len(upper) == i+1",
+			"return true"}}},
 
-	{"prefix-skip-sticks", "a table that was skipped stays so within other bounds", target{"lsm", "TestPrefixFilters"}, []edit{
-		{"internal/tree/iters/level.go", "if _, ok := l.src.(skipped); ok {", "if _, ok := l.src.(skipped); ok && l.lower == nil {"}}},
+	{"prefix-skip-sticks", "a table that was skipped stays so within other bounds",
+		target{"lsm", "TestPrefixFilters"}, []edit{
+			{"internal/tree/iters/level.go", "if _, ok := l.src.(skipped); ok {",
+				"if _, ok := l.src.(skipped); ok && l.lower == nil {"}}},
 
-	{"prefix-of-other-length", "tables are asked for prefixes of the option's length, not their own", target{"internal/format/sstable/native", "TestSuite/Read/Prefixes"}, []edit{
-		{"internal/format/sstable/blocktable/table.go", "return base.Hash(lower[:n]), true", "return base.Hash(lower[:n-1]), true"}}},
+	{"prefix-of-other-length", "tables are asked for prefixes of the option's length, not " +
+		"their own", target{"internal/format/sstable/native", "TestSuite/Read/Prefixes"}, []edit{
+		{"internal/format/sstable/blocktable/table.go", "return base.Hash(lower[:n]), true",
+			"return base.Hash(lower[:n-1]), true"}}},
 
-	{"level-keeps-codec", "values stay packed as they were in a level of another compression", target{"internal/format/colblk", "TestPackedByAnotherCodec"}, []edit{
-		{"internal/format/colblk/writer.go", "codec != base.CodecRaw && codec == w.o.Codec", "codec != base.CodecRaw && codec != base.CodecZstdDict"}}},
+	{"level-keeps-codec", "values stay packed as they were in a level of another compression",
+		target{"internal/format/colblk", "TestPackedByAnotherCodec"}, []edit{
+			{"internal/format/colblk/writer.go", "codec != base.CodecRaw && codec == w.o.Codec",
+				"codec != base.CodecRaw && codec != base.CodecZstdDict"}}},
 
-	{"direct-tail-lost", "what follows the last whole page of a direct write is not written", target{"internal/os/directio", "TestRoundTrip"}, []edit{
-		{"internal/os/directio/writer.go", "if w.err == nil && whole < len(p) {", "if false {"}}},
+	{"direct-tail-lost", "what follows the last whole page of a direct write is not written",
+		target{"internal/os/directio", "TestRoundTrip"}, []edit{
+			{"internal/os/directio/writer.go", "if w.err == nil && whole < len(p) {",
+				"if false {"}}},
 
-	{"direct-error-lost", "a direct write that failed beside the merge is not told of", target{"internal/os/directio", "TestFaults"}, []edit{
-		{"internal/os/directio/writer.go", "\tif _, err := w.write.wait(); w.err == nil {\n\t\tw.err = err\n\t}\n", "\t_, _ = w.write.wait()\n"}}},
+	{"direct-error-lost", "a direct write that failed beside the merge is not told of",
+		target{"internal/os/directio", "TestFaults"}, []edit{
+			{"internal/os/directio/writer.go", "\tif _, err := w.write.wait(); w.err == nil " +
+				"{\n\t\tw.err = err\n\t}\n", "\t_, _ = w.write.wait()\n"}}},
 
-	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds", target{"internal/tree/compact", "TestSurviveScript"}, []edit{
-		{"internal/tree/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn", "false"}}},
+	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds",
+		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
+			{"internal/tree/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn",
+				"false"}}},
 
-	{"inputs-not-counted", "a compaction that did not read all of its inputs succeeds", target{"internal/tree/compact", "TestLostEntriesAreAnError"}, []edit{
-		{"internal/tree/compact/run.go", "if !p.TrivialMove && !p.Drop {", "if false {"}}},
+	{"inputs-not-counted", "a compaction that did not read all of its inputs succeeds",
+		target{"internal/tree/compact", "TestLostEntriesAreAnError"}, []edit{
+			{"internal/tree/compact/run.go", "if !p.TrivialMove && !p.Drop {", "if false {"}}},
 
-	{"output-not-counted", "a table with other entries than were added is installed", target{"internal/tree/compact", "TestLostEntriesAreAnError"}, []edit{
-		{"internal/tree/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {", "if false {"}}},
+	{"output-not-counted", "a table with other entries than were added is installed",
+		target{"internal/tree/compact", "TestLostEntriesAreAnError"}, []edit{
+			{"internal/tree/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {",
+				"if false {"}}},
 
-	{"shortage-tried-again", "a compaction on a full disk tries again and says nothing", target{"internal/tree/compact", "TestShortageIsReported"}, []edit{
-		{"internal/tree/compact/output.go", "errors.Is(base.Classify(err), base.ErrTooManyFiles)", "(base.IsShortage(err) || errors.Is(err, base.ErrTooManyFiles))"}}},
+	{"shortage-tried-again", "a compaction on a full disk tries again and says nothing",
+		target{"internal/tree/compact", "TestShortageIsReported"}, []edit{
+			{"internal/tree/compact/output.go",
+				"errors.Is(base.Classify(err), base.ErrTooManyFiles)",
+				"(base.IsShortage(err) || errors.Is(err, base.ErrTooManyFiles))"}}},
 
-	{"merge-error-ignored", "a merge whose source failed counts as ended", target{"internal/tree/compact", "TestRunFails"}, []edit{
-		{"internal/tree/compact/run.go", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn err\n", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn nil\n"}}},
+	{"merge-error-ignored", "a merge whose source failed counts as ended",
+		target{"internal/tree/compact", "TestRunFails"}, []edit{
+			{"internal/tree/compact/run.go",
+				"\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn err\n",
+				"\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn nil\n"}}},
 
-	{"scan-error-dropped", "a scan that ended early does not say so", target{"lsm", "TestScanError"}, []edit{
-		{"lsm/iterator.go", "defer func() { *err = it.Close() }()", "defer func() { it.Close() }()"}}},
+	{"scan-error-dropped", "a scan that ended early does not say so",
+		target{"lsm", "TestScanError"}, []edit{
+			{"lsm/iterator.go", "defer func() { *err = it.Close() }()",
+				"defer func() { it.Close() }()"}}},
 
 	// Compaction filters.
 
-	{"filter-under-snapshot", "the filter removes what a snapshot sees", target{"internal/tree/compact", "TestSurviveScript"}, []edit{
-		{"internal/tree/compact/collapse.go", "return n == 0 || c.snapshots[n-1] < seq", "return n >= 0"}}},
+	{"filter-under-snapshot", "the filter removes what a snapshot sees",
+		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
+			{"internal/tree/compact/collapse.go", "return n == 0 || c.snapshots[n-1] < seq",
+				"return n >= 0"}}},
 
-	{"filter-resurrects", "what the filter removes leaves no tombstone above older versions", target{"internal/tree/compact", "TestSurviveScript"}, []edit{
-		{"internal/tree/compact/run.go", "if w.collapse.elides(key, t) {", "if t.Kind().IsTombstone() {"}}},
+	{"filter-resurrects", "what the filter removes leaves no tombstone above older versions",
+		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
+			{"internal/tree/compact/run.go", "if w.collapse.elides(key, t) {",
+				"if t.Kind().IsTombstone() {"}}},
 
-	{"ttl-drops-what-hides", "a table that has expired goes although it hides older values", target{"lsm", "TestTTLNothingComesBack"}, []edit{
-		{"internal/tree/picker/expiry.go", "p.hides(gone, level, f) ||", "false &&"}}},
+	{"ttl-drops-what-hides", "a table that has expired goes although it hides older values",
+		target{"lsm", "TestTTLNothingComesBack"}, []edit{
+			{"internal/tree/picker/expiry.go", "p.hides(gone, level, f) ||", "false &&"}}},
 
-	{"ttl-forgets-snapshots", "a compaction drops what a snapshot began before", target{"lsm", "TestTTLSnapshotKeeps"}, []edit{
-		{"internal/tree/compact/expiry.go", "now = min(now, w.env.Clock.Begun[i])", "_ = i"}}},
+	{"ttl-forgets-snapshots", "a compaction drops what a snapshot began before",
+		target{"lsm", "TestTTLSnapshotKeeps"}, []edit{
+			{"internal/tree/compact/expiry.go", "now = min(now, w.env.Clock.Begun[i])", "_ = i"}}},
 
-	{"ttl-clock-not-stored", "the MANIFEST does not say the time", target{"lsm", "TestTTLClockBack"}, []edit{
-		{"internal/format/manifest/apply.go", "full.Clock = s.clockNow()", "full.Clock = 0"}}},
+	{"ttl-clock-not-stored", "the MANIFEST does not say the time",
+		target{"lsm", "TestTTLClockBack"}, []edit{
+			{"internal/format/manifest/apply.go", "full.Clock = s.clockNow()", "full.Clock = 0"}}},
 
-	{"ttl-merge-as-operand", "a merge into a value that expires is an operand", target{"lsm", "TestTTLMerge"}, []edit{
-		{"internal/store/expiry.go", "return k.ttl.Load() > 0 || k.Tree.Expires()", "return false"}}},
+	{"ttl-merge-as-operand", "a merge into a value that expires is an operand",
+		target{"lsm", "TestTTLMerge"}, []edit{
+			{"internal/store/expiry.go", "return k.ttl.Load() > 0 || k.Tree.Expires()",
+				"return false"}}},
 
-	{"filter-shown-hidden", "the filter is asked about older versions", target{"internal/tree/compact", "TestSurviveScript"}, []edit{
-		{"internal/tree/compact/run.go", "w.filter != nil && first && (t.Kind()", "w.filter != nil && (t.Kind()"}}},
+	{"filter-shown-hidden", "the filter is asked about older versions",
+		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
+			{"internal/tree/compact/run.go", "w.filter != nil && first && (t.Kind()",
+				"w.filter != nil && (t.Kind()"}}},
 
-	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did", target{"internal/store/work", "TestFilterLeavesSnapshotsAlone"}, []edit{
-		{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},
+	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did",
+		target{"internal/store/work", "TestFilterLeavesSnapshotsAlone"}, []edit{
+			{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},
 
-	{"filter-skips-bottom", "a manual compaction leaves what the filter has not seen", target{"internal/store/work", "TestFilterSeesTheBottom"}, []edit{
-		{"internal/tree/picker/manual.go", "|| f.Num < m.rewritten", ""}}},
+	{"filter-skips-bottom", "a manual compaction leaves what the filter has not seen",
+		target{"internal/store/work", "TestFilterSeesTheBottom"}, []edit{
+			{"internal/tree/picker/manual.go", "|| f.Num < m.rewritten", ""}}},
 
 	// Lifetimes.
 
-	{"guard-not-awaited", "what a reader may see is freed after one phase of guards", target{"internal/memory/epoch", "TestRetireWaitsForGuard"}, []edit{
-		{"internal/memory/epoch/epoch.go", "\td.phase.Add(1)\n\td.waitForPhase(old)\n", "\td.phase.Add(1)\n"}}},
+	{"guard-not-awaited", "what a reader may see is freed after one phase of guards",
+		target{"internal/memory/epoch", "TestRetireWaitsForGuard"}, []edit{
+			{"internal/memory/epoch/epoch.go", "\td.phase.Add(1)\n\td.waitForPhase(old)\n",
+				"\td.phase.Add(1)\n"}}},
 
-	{"state-revived", "the current read state's reference is given back at once", target{"internal/tree", "TestGuardKeepsState"}, []edit{
-		{"internal/tree/state.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Settle() {\n\t\t\ts.free()\n\t\t}\n\t})\n",
-			"\tif s.refs.Settle() {\n\t\ts.free()\n\t}\n"}}},
+	{"state-revived", "the current read state's reference is given back at once",
+		target{"internal/tree", "TestGuardKeepsState"}, []edit{
+			{"internal/tree/state.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif " +
+				"s.refs.Settle() {\n\t\t\ts.free()\n\t\t}\n\t})\n",
+				"\tif s.refs.Settle() {\n\t\ts.free()\n\t}\n"}}},
 
-	{"deletes-after-leave", "files are deleted after the lock was given back", target{"internal/store/files", "TestLeave"}, []edit{
-		{"internal/store/files/obsolete.go", "\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
+	{"deletes-after-leave", "files are deleted after the lock was given back",
+		target{"internal/store/files", "TestLeave"}, []edit{
+			{"internal/store/files/obsolete.go",
+				"\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
 
 	{"second-close-succeeds", "a second Close does not say that it was one", afterClose, []edit{
-		{"internal/store/open.go", "if db.Health.Closing.Swap(true) {\n\t\treturn base.ErrDatabaseClosed", "if db.Health.Closing.Swap(true) {\n\t\treturn nil"}}},
+		{"internal/store/open.go", "if db.Health.Closing.Swap(true) {\n\t\treturn " +
+			"base.ErrDatabaseClosed", "if db.Health.Closing.Swap(true) {\n\t\treturn nil"}}},
 
-	{"iterator-keeps-state", "a closed iterator keeps its read state", target{"internal/testkit/leak", "TestOpenings"}, []edit{
-		{"internal/tree/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.state.Unref()\n", "\tit.cursor, it.scan = nil, nil\n"}}},
+	{"iterator-keeps-state", "a closed iterator keeps its read state",
+		target{"internal/testkit/leak", "TestOpenings"}, []edit{
+			{"internal/tree/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.state.Unref()\n",
+				"\tit.cursor, it.scan = nil, nil\n"}}},
 
 	// Callbacks.
 
-	{"listener-called-inline", "the engine calls the user's listener itself", target{"lsm", "TestListenerMayClose/WriteStall"}, []edit{
-		{"internal/base/events/events.go", "func (q *Queue) Post(call func()) { q.post(call, limit) }", "func (q *Queue) Post(call func()) { call() }"}}},
+	{"listener-called-inline", "the engine calls the user's listener itself",
+		target{"lsm", "TestListenerMayClose/WriteStall"}, []edit{
+			{"internal/base/events/events.go", "func (q *Queue) Post(call func()) { q.post(call, " +
+				"limit) }", "func (q *Queue) Post(call func()) { call() }"}}},
 
-	{"listener-panic-untold", "a panic in the listener is swallowed", target{"internal/base/events", "TestPanicAndGoexit"}, []edit{
-		{"internal/base/events/events.go", "\t\t\tq.onPanic(v, debug.Stack())\n", "\t\t\t_ = debug.Stack\n"}}},
+	{"listener-panic-untold", "a panic in the listener is swallowed",
+		target{"internal/base/events", "TestPanicAndGoexit"}, []edit{
+			{"internal/base/events/events.go", "\t\t\tq.onPanic(v, debug.Stack())\n",
+				"\t\t\t_ = debug.Stack\n"}}},
 
-	{"events-unbounded", "events wait without a bound while the listener blocks", target{"internal/base/events", "TestBlockedCallBlocksNobody"}, []edit{
-		{"internal/base/events/events.go", "if len(q.calls) >= limit {", "if false {"}}},
+	{"events-unbounded", "events wait without a bound while the listener blocks",
+		target{"internal/base/events", "TestBlockedCallBlocksNobody"}, []edit{
+			{"internal/base/events/events.go", "if len(q.calls) >= limit {", "if false {"}}},
 
-	{"panic-not-final", "after a panic under the commit lead writes go on", target{"internal/store/write", "TestPanicInExclusive"}, []edit{
-		{"internal/store/write/pipeline.go", "*err = p.fail(fmt.Errorf(\"committing: %w\", base.NewPanic(r)))", "*err = fmt.Errorf(\"committing: %w\", base.NewPanic(r))"}}},
+	{"panic-not-final", "after a panic under the commit lead writes go on",
+		target{"internal/store/write", "TestPanicInExclusive"}, []edit{
+			{"internal/store/write/pipeline.go", "*err = p.fail(fmt.Errorf(\"committing: %w\", " +
+				"base.NewPanic(r)))", "*err = fmt.Errorf(\"committing: %w\", base.NewPanic(r))"}}},
 
 	// Surroundings.
 
-	{"path-not-absolute", "a relative path is resolved anew at every call", target{"internal/testkit/surroundings", "TestChangeOfWorkingDirectoryCustomFS"}, []edit{
-		{"internal/os/vfs/dir.go", "if abs, err := filepath.Abs(dir); err == nil {", "if abs, err := filepath.Abs(dir); err == nil && false {"}}},
+	{"path-not-absolute", "a relative path is resolved anew at every call",
+		target{"internal/testkit/surroundings", "TestChangeOfWorkingDirectoryCustomFS"}, []edit{
+			{"internal/os/vfs/dir.go", "if abs, err := filepath.Abs(dir); err == nil {",
+				"if abs, err := filepath.Abs(dir); err == nil && false {"}}},
 
-	{"changes-without-lock", "the directory is changed after another one took its place", target{"internal/testkit/surroundings", "TestDirectoryIsRestored"}, []edit{
-		{"internal/os/vfs/dir_unix.go", "\treturn h.intact()\n", "\treturn nil\n"}}},
+	{"changes-without-lock", "the directory is changed after another one took its place",
+		target{"internal/testkit/surroundings", "TestDirectoryIsRestored"}, []edit{
+			{"internal/os/vfs/dir_unix.go", "\treturn h.intact()\n", "\treturn nil\n"}}},
 
-	{"removed-log-is-synced", "a sync of a log that was removed succeeds", target{"internal/testkit/surroundings", "TestDirectoryIsRemoved"}, []edit{
-		{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {", "err != nil || true {"}}},
+	{"removed-log-is-synced", "a sync of a log that was removed succeeds",
+		target{"internal/testkit/surroundings", "TestDirectoryIsRemoved"}, []edit{
+			{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {",
+				"err != nil || true {"}}},
 
-	{"lock-lost-by-reading", "closing a copy of LOCK gives up the lock", target{"internal/os/vfs", "TestLockAgainstOtherProcesses"}, []edit{
-		{"internal/os/vfs/lock_unix.go", "\t\tif l := held.files[id]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
+	{"lock-lost-by-reading", "closing a copy of LOCK gives up the lock",
+		target{"internal/os/vfs", "TestLockAgainstOtherProcesses"}, []edit{
+			{"internal/os/vfs/lock_unix.go",
+				"\t\tif l := held.files[id]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
 
-	{"forked-child-locks", "a child that was forked keeps a dead process's lock", target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
-		{"internal/os/filelock/locks_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {", "if false {"}}},
+	{"forked-child-locks", "a child that was forked keeps a dead process's lock",
+		target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
+			{"internal/os/filelock/locks_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {",
+				"if false {"}}},
 
-	{"readers-take-no-lock", "a read-only database takes no lock", target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{
-		{"internal/os/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_ = s"}}},
+	{"readers-take-no-lock", "a read-only database takes no lock",
+		target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{
+			{"internal/os/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_ = s"}}},
 
-	{"any-number-is-ours", "a file whose number the database never writes is taken for its own", target{"internal/testkit/surroundings", "TestStrayNames"}, []edit{
-		{"internal/base/filename.go", "len(s) < width || len(s) > width && s[0] == '0'", "len(s) == 0"}}},
+	{"any-number-is-ours", "a file whose number the database never writes is taken for its own",
+		target{"internal/testkit/surroundings", "TestStrayNames"}, []edit{
+			{"internal/base/filename.go", "len(s) < width || len(s) > width && s[0] == '0'",
+				"len(s) == 0"}}},
 
-	{"parents-not-durable", "the names of new directories are not synced", target{"internal/os/vfs", "TestNewDirectoryIsDurable"}, []edit{
-		{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {", "for i := len(holders) - 1; i >= len(holders); i-- {"}}},
+	{"parents-not-durable", "the names of new directories are not synced",
+		target{"internal/os/vfs", "TestNewDirectoryIsDurable"}, []edit{
+			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
+				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 }

@@ -29,10 +29,12 @@ type thing struct {
 	name string
 	of   string // the thing that it belongs to, whose end ends it too; "": none
 	end  func() error
-	// use works as long as this and what it belongs to have not ended, and fails with lsm.ErrClosed then.
+	// use works as long as this and what it belongs to have not ended, and fails with lsm.ErrClosed
+	// then.
 	use   func() error
 	again error // what a second end answers; nil: no error
-	// late is an error that end may answer when what it belongs to has ended before; none is as good where that was not noticed.
+	// late is an error that end may answer when what it belongs to has ended before; none is as
+	// good where that was not noticed.
 	late    error
 	lasting bool // its own end changes nothing
 }
@@ -74,8 +76,12 @@ func ended(err, own error) error {
 
 // newWorld opens databases with memory, each with all that can be open of it.
 func newWorld(formats ...lsm.Format) (*world, error) {
-	w := &world{res: lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 1, OpenFiles: 64}), ended: map[string]bool{}}
-	w.add(thing{name: "resources", end: func() error { w.res.Close(); return nil }, use: func() error {
+	w := &world{res: lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 1,
+		OpenFiles: 64}), ended: map[string]bool{}}
+	w.add(thing{name: "resources", end: func() error {
+		w.res.Close()
+		return nil
+	}, use: func() error {
 		db, err := lsm.Open("/other", &lsm.Options{FS: vfs.NewMem(), Resources: w.res})
 		if err != nil {
 			return err
@@ -94,7 +100,8 @@ func (w *world) add(x thing) { w.things = append(w.things, x) }
 
 func (w *world) addDatabase(name string, format lsm.Format) error {
 	fsys := vfs.NewMem()
-	o := &lsm.Options{FS: fsys, Resources: w.res, Format: format, WriteBufferSize: 64 << 10, WALPreallocate: -1}
+	o := &lsm.Options{FS: fsys, Resources: w.res, Format: format, WriteBufferSize: 64 << 10,
+		WALPreallocate: -1}
 	db, err := lsm.Open("/db", o)
 	if err != nil {
 		return err
@@ -131,10 +138,13 @@ func (w *world) addDatabase(name string, format lsm.Format) error {
 	}
 	if k := spaces["dropped"]; k != nil {
 		w.addIterator(name+" iterator of a keyspace that may be dropped", name, k.Iter(nil))
-		w.add(thing{name: name + " dropped keyspace", of: name, late: lsm.ErrClosed, again: lsm.ErrNoKeyspace, end: func() error { return db.DropKeyspace("dropped") },
+		w.add(thing{name: name + " dropped keyspace", of: name, late: lsm.ErrClosed,
+			again: lsm.ErrNoKeyspace, end: func() error { return db.DropKeyspace("dropped") },
 			use: func() error { return ended(reads(k), lsm.ErrNoKeyspace) }})
 	}
-	w.add(thing{name: name + " keyspace", of: name, end: space.Close, use: func() error { return reads(space) }, lasting: true})
+	w.add(thing{name: name + " keyspace", of: name, end: space.Close, use: func() error {
+		return reads(space)
+	}, lasting: true})
 	w.addReaders(name, db, space)
 	return w.addFollower(name, fsys, db)
 }
@@ -142,9 +152,13 @@ func (w *world) addDatabase(name string, format lsm.Format) error {
 // addReaders adds what reads a state of a database.
 func (w *world) addReaders(name string, db *lsm.DB, space *lsm.Keyspace) {
 	snap := db.Snapshot()
-	w.add(thing{name: name + " snapshot", of: name, end: snap.Close, use: func() error { return reads(snap) }})
+	w.add(thing{name: name + " snapshot", of: name, end: snap.Close, use: func() error {
+		return reads(snap)
+	}})
 	tx := db.Begin(nil)
-	w.add(thing{name: name + " transaction", of: name, end: tx.Rollback, use: func() error { return ended(reads(tx), lsm.ErrTxnDone) }})
+	w.add(thing{name: name + " transaction", of: name, end: tx.Rollback, use: func() error {
+		return ended(reads(tx), lsm.ErrTxnDone)
+	}})
 	w.addIterator(name+" iterator", name, db.Iter(nil))
 	w.addIterator(name+" iterator of a snapshot", name, snap.Iter(nil))
 	w.addIterator(name+" iterator of a transaction", name, tx.Iter(nil))
@@ -156,7 +170,8 @@ func (w *world) addIterator(name, of string, it *lsm.Iterator) {
 	w.add(thing{name: name, of: of, end: it.Close, late: lsm.ErrClosed, use: func() error {
 		n := 0
 		for ok := it.First(); ok; ok = it.Next() {
-			if n < entries && (!bytes.Equal(it.Key(), key(n)) || !bytes.Equal(it.Value(), value(n))) {
+			if n < entries && (!bytes.Equal(it.Key(), key(n)) ||
+				!bytes.Equal(it.Value(), value(n))) {
 				return fmt.Errorf("entry %d is %q", n, it.Key())
 			}
 			n++
@@ -177,16 +192,22 @@ func (w *world) addFollower(name string, fsys vfs.FS, db *lsm.DB) error {
 	if err != nil {
 		return err
 	}
-	w.addFeed(name+" feed", name, feed, func() error { return db.Put([]byte("feed"), nil, lsm.NoSync) })
+	w.addFeed(name+" feed", name, feed, func() error {
+		return db.Put([]byte("feed"), nil, lsm.NoSync)
+	})
 	f, err := lsm.OpenFollower("/db", &lsm.Options{FS: fsys, Resources: w.res})
 	if err != nil {
 		return err
 	}
 	follower := name + " follower"
-	w.add(thing{name: follower, end: f.Close, again: lsm.ErrClosed, use: func() error { return errors.Join(f.CatchUp(context.Background()), reads(f)) }})
+	w.add(thing{name: follower, end: f.Close, again: lsm.ErrClosed, use: func() error {
+		return errors.Join(f.CatchUp(context.Background()), reads(f))
+	}})
 	w.addIterator(follower+"'s iterator", follower, f.Iter(nil))
 	snap := f.Snapshot()
-	w.add(thing{name: follower + "'s snapshot", of: follower, end: snap.Close, use: func() error { return reads(snap) }})
+	w.add(thing{name: follower + "'s snapshot", of: follower, end: snap.Close, use: func() error {
+		return reads(snap)
+	}})
 	theirs, err := f.Changes(uint64(f.Metrics().LastSequence)+1, nil)
 	if err != nil {
 		return err
@@ -218,7 +239,8 @@ func (w *world) check() error {
 		err := x.use()
 		over := w.ended[x.of] || w.ended[x.name] && !x.lasting
 		if over != errors.Is(err, lsm.ErrClosed) || !over && err != nil {
-			errs = append(errs, fmt.Errorf("%s, ended %v, which belongs to %q, ended %v: %w", x.name, w.ended[x.name], x.of, w.ended[x.of], orNone(err)))
+			errs = append(errs, fmt.Errorf("%s, ended %v, which belongs to %q, ended %v: %w",
+				x.name, w.ended[x.name], x.of, w.ended[x.of], orNone(err)))
 		}
 	}
 	return errors.Join(errs...)
@@ -248,8 +270,9 @@ func (w *world) end(x thing, twice bool) error {
 	return nil
 }
 
-// endAll ends everything in an order, and uses what is left, and what is not, at each of the looks; everything
-// is checked at the end. hold keeps the memory, so that what is counted in the end shows.
+// endAll ends everything in an order, and uses what is left, and what is not, at each of the looks;
+// everything is checked at the end. hold keeps the memory, so that what is counted in the end
+// shows.
 func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	release := func() {}
 	if hold {
@@ -279,7 +302,8 @@ func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	}
 	return within(func() error {
 		m := w.res.Metrics()
-		if err := w.res.Set("memory", "16MiB"); errors.Is(err, lsm.ErrClosed) == hold || hold && err != nil {
+		if err := w.res.Set("memory", "16MiB"); errors.Is(err, lsm.ErrClosed) == hold ||
+			hold && err != nil {
 			return fmt.Errorf("memory that is kept: %v; set: %w", hold, orNone(err))
 		}
 		if m.BufferBytes = 0; m != want { // of the whole process
@@ -306,7 +330,8 @@ func (w *world) names(order []int) string {
 
 // tryOrder makes a world, ends all of it in the order that pick gives for the number of objects,
 // and looks for leftovers.
-func tryOrder(pick func(w *world) []int, looks func() bool, hold bool, formats ...lsm.Format) error {
+func tryOrder(pick func(w *world) []int, looks func() bool, hold bool,
+	formats ...lsm.Format) error {
 	before := offheap.InUse()
 	w, err := newWorld(formats...)
 	if err != nil {
@@ -328,10 +353,11 @@ func tryOrder(pick func(w *world) []int, looks func() bool, hold bool, formats .
 	return nil
 }
 
-// TestEveryOrder ends Resources, a database, a snapshot, an iterator, a feed and a follower in every order, what
-// else there is after them.
+// TestEveryOrder ends Resources, a database, a snapshot, an iterator, a feed and a follower in
+// every order, what else there is after them.
 func TestEveryOrder(t *testing.T) {
-	kinds := []string{"resources", "db0", "db0 snapshot", "db0 iterator", "db0 feed", "db0 follower"}
+	kinds := []string{"resources", "db0", "db0 snapshot", "db0 iterator", "db0 feed",
+		"db0 follower"}
 	var orders [][]string
 	permute(kinds, 0, &orders)
 	rng := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 1))
@@ -347,12 +373,16 @@ func TestEveryOrder(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				first = append(first, slices.IndexFunc(w.things, func(x thing) bool { return x.name == name }))
+				first = append(first, slices.IndexFunc(w.things, func(x thing) bool {
+					return x.name == name
+				}))
 			}
 			return append(first, rest...)
 		}
 		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]
-		if err := tryOrder(pick, func() bool { return i%8 < 2 }, rng.IntN(2) == 0, format); err != nil {
+		if err := tryOrder(pick, func() bool {
+			return i%8 < 2
+		}, rng.IntN(2) == 0, format); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -378,7 +408,9 @@ func TestRandomOrders(t *testing.T) {
 	for i := range uint64(testkit.Scale(30, 200, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		pick := func(w *world) []int { return rng.Perm(len(w.things)) }
-		if err := tryOrder(pick, func() bool { return rng.IntN(4) == 0 }, rng.IntN(2) == 0, lsm.FormatNative, lsm.FormatLevelDB); err != nil {
+		if err := tryOrder(pick, func() bool {
+			return rng.IntN(4) == 0
+		}, rng.IntN(2) == 0, lsm.FormatNative, lsm.FormatLevelDB); err != nil {
 			t.Fatalf("round %d: %v", i, err)
 		}
 	}

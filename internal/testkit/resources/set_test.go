@@ -23,19 +23,25 @@ import (
 
 // names are the values of options that are no numbers, and others that are none of theirs.
 var names = map[string]struct{ legal, illegal []string }{
-	"compression":       {[]string{"none", "snappy", "zstd", "none,snappy,zstd", "zstd,none"}, []string{"lz4", "none,", "none,default", "default,none"}},
-	"compaction_filter": {[]string{"none", "prefix:x", "prefix:x,y%00"}, []string{"prefix", "prefix:%x", "suffix:x"}},
-	"leveldb_filter":    {[]string{"true", "false"}, []string{"yes", "2"}},
+	"compression": {[]string{"none", "snappy", "zstd", "none,snappy,zstd", "zstd,none"},
+		[]string{"lz4", "none,", "none,default", "default,none"}},
+	"compaction_filter": {[]string{"none", "prefix:x", "prefix:x,y%00"},
+		[]string{"prefix", "prefix:%x", "suffix:x"}},
+	"leveldb_filter": {[]string{"true", "false"}, []string{"yes", "2"}},
 }
 
-// most bounds what a number is set to here, where its own bound would make memory or time the test's subject.
+// most bounds what a number is set to here, where its own bound would make memory or time the
+// test's subject.
 var most = map[string]int64{
-	"write_buffer_size": 1 << 20, "block_size": 64 << 10, "max_file_size": 16 << 20, "max_memtables": 8, "compaction_rate": 1 << 40,
-	"max_memtable_bytes": 8 << 20, "max_wal_size": 16 << 20, "max_open_files": 200, "l0_compaction": 20, "l0_stop": 60, "cache_size": 1 << 20,
+	"write_buffer_size": 1 << 20, "block_size": 64 << 10, "max_file_size": 16 << 20,
+	"max_memtables": 8, "compaction_rate": 1 << 40, "max_memtable_bytes": 8 << 20,
+	"max_wal_size": 16 << 20, "max_open_files": 200, "l0_compaction": 20, "l0_stop": 60,
+	"cache_size": 1 << 20,
 }
 
 // least are values below which the writers of the test would wait too long.
-var least = map[string]int64{"compaction_rate": 8 << 20, "max_memtable_bytes": 256 << 10, "max_wal_size": 256 << 10, "default_ttl": 100_000,
+var least = map[string]int64{"compaction_rate": 8 << 20, "max_memtable_bytes": 256 << 10,
+	"max_wal_size": 256 << 10, "default_ttl": 100_000,
 	"l0_stop": 21} // above what l0_compaction is set to
 
 // value is a value of an option, and whether it is one. own: the database has a cache of its own.
@@ -67,7 +73,8 @@ func optionValue(d lsm.OptionDoc, rng *rand.Rand) (v string, legal bool) {
 		}
 		return strconv.FormatInt(n, 10), true
 	}
-	wrong := []string{"", "x", "-1", "NaN", "0x10", "1e3x", strconv.FormatInt(d.Max+1, 10), "99999999999999999999", "1 PiB"}
+	wrong := []string{"", "x", "-1", "NaN", "0x10", "1e3x", strconv.FormatInt(d.Max+1, 10),
+		"99999999999999999999", "1 PiB"}
 	if d.Min > 0 {
 		wrong = append(wrong, "0", strconv.FormatInt(d.Min-1, 10))
 	}
@@ -89,7 +96,9 @@ func same(d lsm.OptionDoc, got, set string) bool {
 
 // says reports whether an error's text lists the allowed values in one of these ways.
 func says(err error, ways ...string) bool {
-	return slices.ContainsFunc(ways, func(way string) bool { return strings.Contains(err.Error(), way) })
+	return slices.ContainsFunc(ways, func(way string) bool {
+		return strings.Contains(err.Error(), way)
+	})
 }
 
 // setOptions sets n options of a database, and of a keyspace, and reads their values.
@@ -121,12 +130,16 @@ func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 		if e != nil {
 			return e
 		}
-		switch refused := errors.Is(err, lsm.ErrInvalidArgument) || errors.Is(err, lsm.ErrNeedsNative); {
+		switch refused := errors.Is(err, lsm.ErrInvalidArgument) ||
+			errors.Is(err, lsm.ErrNeedsNative); {
 		case legal && (err != nil || !same(d, after, v)):
 			return fmt.Errorf("%s = %s: %w; it is %s", d.Name, v, orNone(err), after)
 		case !legal && (!refused || after != before):
-			return fmt.Errorf("%s = %q, which is not legal: %w; it was %s, is %s", d.Name, v, orNone(err), before, after)
-		case !legal && !errors.Is(err, lsm.ErrNeedsNative) && (!strings.Contains(err.Error(), d.Name) || !says(err, "want ", "set it for the database", "hexadecimal")):
+			return fmt.Errorf("%s = %q, which is not legal: %w; it was %s, is %s", d.Name, v,
+				orNone(err), before, after)
+		case !legal && !errors.Is(err, lsm.ErrNeedsNative) &&
+			(!strings.Contains(err.Error(), d.Name) ||
+				!says(err, "want ", "set it for the database", "hexadecimal")):
 			return fmt.Errorf("what is allowed is not said: %w", err)
 		}
 	}
@@ -145,12 +158,14 @@ func setResources(res *lsm.Resources, n int, rng *rand.Rand) error {
 	limit := res.Metrics().Memory
 	for range n {
 		yield(rng)
-		kind := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files", "memories"}[rng.IntN(5)]
+		kind := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files",
+			"memories"}[rng.IntN(5)]
 		bad := []string{"", "x", "-1", "1.5", "99999999999999999999"}
 		var legal []string
 		switch kind {
 		case "memory":
-			legal, bad = []string{"8MiB", strconv.FormatInt(8<<20+rng.Int64N(memory-8<<20+1), 10), strconv.Itoa(memory)}, append(bad, "0", "8388607", strconv.Itoa(memory+1))
+			legal, bad = []string{"8MiB", strconv.FormatInt(8<<20+rng.Int64N(memory-8<<20+1), 10),
+				strconv.Itoa(memory)}, append(bad, "0", "8388607", strconv.Itoa(memory+1))
 		case "background_jobs":
 			legal, bad = []string{"1", "2", "17", "65536"}, append(bad, "0", "65537")
 		case "io_bytes_per_second":
@@ -167,7 +182,8 @@ func setResources(res *lsm.Resources, n int, rng *rand.Rand) error {
 		}
 		v := list[rng.IntN(len(list))]
 		err := res.Set(kind, v)
-		if right != (err == nil) || err != nil && (!errors.Is(err, lsm.ErrInvalidArgument) || !says(err, "want ", "did you mean")) {
+		if right != (err == nil) || err != nil && (!errors.Is(err, lsm.ErrInvalidArgument) ||
+			!says(err, "want ", "did you mean")) {
 			return fmt.Errorf("%s = %q, legal %v: %w", kind, v, right, orNone(err))
 		}
 		if m := res.Metrics().Memory; kind == "memory" && right {
@@ -200,7 +216,8 @@ func busyValue(i int, round uint64) []byte {
 	return fmt.Appendf(nil, "%d/%d/%s", i, round, strings.Repeat("abcdefg ", i%375))
 }
 
-// write writes each key in turn, in batches over both keyspaces, until the setting has ended, one round at least.
+// write writes each key in turn, in batches over both keyspaces, until the setting has ended, one
+// round at least.
 func (b *busy) write() error {
 	for round := uint64(0); round == 0 || !b.done.Load(); round++ {
 		batch := lsm.NewBatch()
@@ -221,21 +238,26 @@ func (b *busy) write() error {
 	return nil
 }
 
-// wholeIn checks that a state has all keys of some round, or of one and the one before up to some key.
+// wholeIn checks that a state has all keys of some round, or of one and the one before up to some
+// key.
 func wholeIn(iter func(*lsm.IterOptions) *lsm.Iterator) error {
 	it := iter(nil)
 	n, first, last := 0, uint64(0), uint64(0)
 	for ok := it.First(); ok; ok = it.Next() {
 		var i int
 		var round uint64
-		if _, err := fmt.Sscanf(string(it.Value()), "%d/%d/", &i, &round); err != nil || string(it.Value()) != string(busyValue(i, round)) || string(it.Key()) != string(key(i)) || i != n {
-			return errors.Join(fmt.Errorf("entry %d is %q = %.20q: %v", n, it.Key(), it.Value(), err), it.Close())
+		if _, err := fmt.Sscanf(string(it.Value()), "%d/%d/", &i, &round); err != nil ||
+			string(it.Value()) != string(busyValue(i, round)) ||
+			string(it.Key()) != string(key(i)) || i != n {
+			return errors.Join(fmt.Errorf("entry %d is %q = %.20q: %v", n, it.Key(), it.Value(),
+				err), it.Close())
 		}
 		if n == 0 {
 			first, last = round, round
 		}
 		if round > last || round+1 < first {
-			return errors.Join(fmt.Errorf("entry %d is of round %d behind one of %d, the first is of %d", n, round, last, first), it.Close())
+			return errors.Join(fmt.Errorf("entry %d is of round %d behind one of %d, the first "+
+				"is of %d", n, round, last, first), it.Close())
 		}
 		last = round
 		n++
@@ -337,8 +359,8 @@ func (b *busy) copies(ctx context.Context, n int) error {
 	return nil
 }
 
-// TestSetBeside sets all options and limits that change to random values, legal and illegal, while databases of
-// both formats that share Resources are written, read, compacted, copied and followed.
+// TestSetBeside sets all options and limits that change to random values, legal and illegal, while
+// databases of both formats that share Resources are written, read, compacted, copied and followed.
 func TestSetBeside(t *testing.T) {
 	seed := uint64(testkit.Seed(t))
 	before := leak.Now()
@@ -360,7 +382,8 @@ func setBeside(seed uint64, sets int) error {
 		if i == 2 { // a cache of its own, whose size changes
 			b.res = nil
 		}
-		o := &lsm.Options{FS: b.fsys, Format: format, Resources: b.res, CacheSize: 1 << 20, WriteBufferSize: 64 << 10, WALRetentionBytes: 1 << 40, WALPreallocate: -1}
+		o := &lsm.Options{FS: b.fsys, Format: format, Resources: b.res, CacheSize: 1 << 20,
+			WriteBufferSize: 64 << 10, WALRetentionBytes: 1 << 40, WALPreallocate: -1}
 		var err error
 		if b.db, err = lsm.Open("/db", o); err != nil {
 			return err
@@ -387,14 +410,19 @@ func setBeside(seed uint64, sets int) error {
 			workers.Go(func() { note(fmt.Sprintf("database %d, work %d", i, j), f()) })
 		}
 		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
-		setters.Go(func() { note(fmt.Sprintf("database %d", i), setOptions(b.db, b.space, sets, own)) })
+		setters.Go(func() {
+			note(fmt.Sprintf("database %d", i), setOptions(b.db, b.space, sets, own))
+		})
 	}
 	setters.Go(func() { note("resources", setResources(res, sets, rng)) })
 	err := hang.InTime(func() error { setters.Wait(); return nil })
 	for _, b := range all {
 		b.done.Store(true)
 	}
-	if err = errors.Join(err, hang.InTime(func() error { workers.Wait(); return nil })); err != nil {
+	if err = errors.Join(err, hang.InTime(func() error {
+		workers.Wait()
+		return nil
+	})); err != nil {
 		return err
 	}
 	for i, b := range all {

@@ -8,10 +8,11 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// TestSharesComeBack opens and closes many databases: of two that are open then, the one that has less than its share of
-// the memory seals no memtable while the other one has much more.
+// TestSharesComeBack opens and closes many databases: of two that are open then, the one that has
+// less than its share of the memory seals no memtable while the other one has much more.
 func TestSharesComeBack(t *testing.T) {
-	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 256 << 20}) // memtables: 96 MiB; a quarter of a share of two is 12 MiB
+	// memtables: 96 MiB; a quarter of a share of two is 12 MiB
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 256 << 20})
 	defer res.Close()
 	open := func() *lsm.DB {
 		t.Helper()
@@ -30,7 +31,8 @@ func TestSharesComeBack(t *testing.T) {
 	put := func(db *lsm.DB, bytes int64) {
 		t.Helper()
 		for i := 0; i%64 > 0 || db.Metrics().MemtableBytes < bytes; i++ {
-			if err := db.Put(fmt.Appendf(nil, "key%08d", i), make([]byte, 1000), lsm.NoSync); err != nil {
+			if err := db.Put(fmt.Appendf(nil, "key%08d", i), make([]byte, 1000),
+				lsm.NoSync); err != nil {
 				t.Fatal(err)
 			}
 		}

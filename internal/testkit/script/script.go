@@ -190,7 +190,8 @@ func Run(t *testing.T, path string, do func(c *Command) string) {
 			got += "\n"
 		}
 		if got != s.cmd.Expected && !*rewrite {
-			t.Errorf("%s:%d: %s\nwant:\n%sgot:\n%s", path, s.cmd.Line, s.cmd.Name, s.cmd.Expected, got)
+			t.Errorf("%s:%d: %s\nwant:\n%sgot:\n%s", path, s.cmd.Line, s.cmd.Name, s.cmd.Expected,
+				got)
 		}
 		writeStep(&out, s, got)
 	}
@@ -252,7 +253,8 @@ func Golden(t *testing.T, path, want string) {
 	have, lines := strings.Split(string(b), "\n"), strings.Split(want, "\n")
 	for i := range max(len(have), len(lines)) {
 		if i >= len(have) || i >= len(lines) || have[i] != lines[i] {
-			t.Errorf("%s:%d: %q; want %q. To write it anew: go test -run %s -rewrite", path, i+1, have[min(i, len(have)):min(i+1, len(have))],
+			t.Errorf("%s:%d: %q; want %q. To write it anew: go test -run %s -rewrite", path, i+1,
+				have[min(i, len(have)):min(i+1, len(have))],
 				lines[min(i, len(lines)):min(i+1, len(lines))], t.Name())
 			return
 		}
@@ -264,7 +266,8 @@ func parseScript(src string) (steps []step, rest string, err error) {
 	lines := strings.SplitAfter(src, "\n")
 	for i := 0; ; {
 		var s step
-		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" || strings.HasPrefix(lines[i], "#")) {
+		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" ||
+			strings.HasPrefix(lines[i], "#")) {
 			s.before += lines[i]
 			i++
 		}

@@ -37,7 +37,8 @@ func TestParseScript(t *testing.T) {
 	}
 	var got []string
 	for _, s := range steps {
-		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.args, s.cmd.Input, s.cmd.Expected))
+		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.args,
+			s.cmd.Input, s.cmd.Expected))
 	}
 	want := []string{
 		`2 echo [{a []} {b [1]} {c [x y]}] in="in 1\nin 2" out="out\n"`,
@@ -52,8 +53,10 @@ func TestParseScript(t *testing.T) {
 	}
 	c := &steps[0].cmd
 	c.used = map[string]bool{}
-	if c.Arg("b", "") != "1" || c.Arg("z", "none") != "none" || !c.Has("a") || c.Has("z") || len(c.Lines()) != 2 ||
-		c.Int("b", 0) != 1 || c.Int("z", 7) != 7 || fmt.Sprint(c.List("c")) != "[x y]" || string(c.Bytes("b")) != "1" || c.Bytes("z") != nil || len(c.Args()) != 3 {
+	if c.Arg("b", "") != "1" || c.Arg("z", "none") != "none" || !c.Has("a") || c.Has("z") ||
+		len(c.Lines()) != 2 ||
+		c.Int("b", 0) != 1 || c.Int("z", 7) != 7 || fmt.Sprint(c.List("c")) != "[x y]" ||
+		string(c.Bytes("b")) != "1" || c.Bytes("z") != nil || len(c.Args()) != 3 {
 		t.Error("arguments are not found by name")
 	}
 }

@@ -52,7 +52,8 @@ func TestSharedLines(t *testing.T) {
 		if all := slices.Concat(r.Lines...); len(allowed) > 0 {
 			for _, site := range allowed {
 				if !slices.Contains(all, site) {
-					t.Errorf("%s: %s shares no line any more: strike it from docs/locking.md", name, site)
+					t.Errorf("%s: %s shares no line any more: strike it from docs/locking.md", name,
+						site)
 				}
 			}
 		}
@@ -79,7 +80,8 @@ func TestSharedLinesAreFound(t *testing.T) {
 		switch name {
 		case "internal/tree/get.go":
 			text = strings.Replace(text, "\t\"sync\"\n", "\t\"sync\"\n\t\"sync/atomic\"\n", 1)
-			text = strings.Replace(text, "\th.state, seq, err = t.stateFor(h.guard, snap)\n", "\th.state, seq, err = t.stateFor(h.guard, snap)\n\tplanted.Add(1)\n", 1)
+			text = strings.Replace(text, "\th.state, seq, err = t.stateFor(h.guard, snap)\n",
+				"\th.state, seq, err = t.stateFor(h.guard, snap)\n\tplanted.Add(1)\n", 1)
 			return text + "\nvar planted atomic.Int64\n"
 		case "internal/tree/memtable/source.go":
 			text = strings.Replace(text, "\tif all {\n", "\tif true {\n", 1)
@@ -148,39 +150,44 @@ func count(t *testing.T, root string, change func(name, text string) string) map
 		}
 		replaced[filepath.Join(root, filepath.FromSlash(name))] = file
 	}
-	for from, to := range map[string]string{"note": "note/note.go", "atomic": "atomic/atomic.go", "sync": "sync/sync.go", "main": "main/main.go"} {
+	for from, to := range map[string]string{"note": "note/note.go", "atomic": "atomic/atomic.go",
+		"sync": "sync/sync.go", "main": "main/main.go"} {
 		b, err := os.ReadFile(filepath.Join("testdata", from+".go.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		put(here+"/"+to, string(b))
 	}
-	imports := strings.NewReplacer("\"sync/atomic\"\n", "\""+module+"/"+here+"/atomic\"\n", "\"sync\"\n", "\""+module+"/"+here+"/sync\"\n")
+	imports := strings.NewReplacer("\"sync/atomic\"\n", "\""+module+"/"+here+"/atomic\"\n",
+		"\"sync\"\n", "\""+module+"/"+here+"/sync\"\n")
 	for _, top := range []string{"lsm", "internal"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(file string, d fs.DirEntry, err error) error {
-			name, _ := filepath.Rel(root, file)
-			name = filepath.ToSlash(name)
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && (d.Name() == "testdata" || name == "internal/testkit" || name == "internal/kvbench" || name == "internal/arch"):
-				return fs.SkipDir
-			case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+		err := filepath.WalkDir(filepath.Join(root, top),
+			func(file string, d fs.DirEntry, err error) error {
+				name, _ := filepath.Rel(root, file)
+				name = filepath.ToSlash(name)
+				switch {
+				case err != nil:
+					return err
+				case d.IsDir() && (d.Name() == "testdata" || name == "internal/testkit" ||
+					name == "internal/kvbench" || name == "internal/arch"):
+					return fs.SkipDir
+				case d.IsDir() || !strings.HasSuffix(name, ".go") ||
+					strings.HasSuffix(name, "_test.go"):
+					return nil
+				}
+				b, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				text := string(b)
+				if change != nil {
+					text = change(name, text)
+				}
+				if text = imports.Replace(text); text != string(b) {
+					put(name, text)
+				}
 				return nil
-			}
-			b, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			text := string(b)
-			if change != nil {
-				text = change(name, text)
-			}
-			if text = imports.Replace(text); text != string(b) {
-				put(name, text)
-			}
-			return nil
-		})
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

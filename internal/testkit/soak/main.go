@@ -62,11 +62,17 @@ var tests = map[string]round{
 	},
 	"kill": func(seed int64, dir string) (string, error) {
 		n := 0
-		return "30 kills", kill.Kill(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
+		return "30 kills", kill.Kill(seed, 30, func() string {
+			n++
+			return filepath.Join(dir, fmt.Sprint(n))
+		})
 	},
 	"killkinds": func(seed int64, dir string) (string, error) {
 		n := 0
-		return "30 kills of writers of all kinds", kill.KillKinds(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
+		return "30 kills of writers of all kinds", kill.KillKinds(seed, 30, func() string {
+			n++
+			return filepath.Join(dir, fmt.Sprint(n))
+		})
 	},
 	"powercut": func(seed int64, dir string) (string, error) {
 		self, err := kill.Self()
@@ -106,7 +112,8 @@ var tests = map[string]round{
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)
-		if err == nil && (after.Descriptors > before.Descriptors || after.Goroutines > before.Goroutines || after.OffHeap > before.OffHeap) {
+		if err == nil && (after.Descriptors > before.Descriptors ||
+			after.Goroutines > before.Goroutines || after.OffHeap > before.OffHeap) {
 			err = fmt.Errorf("before: %v; after: %v", before, after)
 		}
 		return fmt.Sprintf("1000 openings; %v", after), err
@@ -132,7 +139,8 @@ func main() {
 	}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	duration := flags.Duration("duration", time.Minute, "how long to go on")
-	seed := flags.Int64("seed", time.Now().UnixNano()&(1<<40-1), "of the first round; each further one adds 1")
+	seed := flags.Int64("seed", time.Now().UnixNano()&(1<<40-1),
+		"of the first round; each further one adds 1")
 	flags.Parse(os.Args[2:])
 	if err := soak(tests[os.Args[1]], *seed, *duration); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -151,12 +159,14 @@ func soak(f round, seed int64, d time.Duration) error {
 		began := time.Now()
 		did, err := f(seed, dir)
 		if err != nil {
-			return fmt.Errorf("round %d, %s=%d, files in %s: %w", n, testkit.SeedEnv, seed, dir, err)
+			return fmt.Errorf("round %d, %s=%d, files in %s: %w", n, testkit.SeedEnv, seed, dir,
+				err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		fmt.Printf("round %d, seed %d: %s in %v\n", n, seed, did, time.Since(began).Round(time.Millisecond))
+		fmt.Printf("round %d, seed %d: %s in %v\n", n, seed, did,
+			time.Since(began).Round(time.Millisecond))
 		if time.Since(start) >= d {
 			return nil
 		}

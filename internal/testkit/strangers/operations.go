@@ -22,16 +22,22 @@ type operation struct {
 }
 
 var operations = []operation{
-	{name: "checkpoint", copies: "copy", run: func(ctx context.Context, w *world) error { return w.db.Checkpoint(ctx, w.at("copy")) }},
+	{name: "checkpoint", copies: "copy", run: func(ctx context.Context, w *world) error {
+		return w.db.Checkpoint(ctx, w.at("copy"))
+	}},
 	{name: "backup", folder: true, run: func(ctx context.Context, w *world) error {
 		_, err := w.folder.Create(ctx, w.db, nil)
 		return err
 	}},
-	{name: "verify", folder: true, run: func(ctx context.Context, w *world) error { return w.folder.Verify(ctx, 1, nil) }},
+	{name: "verify", folder: true, run: func(ctx context.Context, w *world) error {
+		return w.folder.Verify(ctx, 1, nil)
+	}},
 	{name: "restore", folder: true, copies: "copy", run: func(ctx context.Context, w *world) error {
 		return w.folder.Restore(ctx, 1, w.at("copy"), nil)
 	}},
-	{name: "dump", run: func(_ context.Context, w *world) error { return writeDump(w.db, w.at("outside", "another")) }},
+	{name: "dump", run: func(_ context.Context, w *world) error {
+		return writeDump(w.db, w.at("outside", "another"))
+	}},
 	{name: "load", copies: "copy", run: func(ctx context.Context, w *world) error {
 		r, err := os.Open(w.at("outside", "dump"))
 		if err != nil {
@@ -49,7 +55,9 @@ var operations = []operation{
 	{name: "ingest", run: func(ctx context.Context, w *world) error {
 		return w.db.Ingest(ctx, nil, w.at("outside", "table"))
 	}},
-	{name: "table", run: func(_ context.Context, w *world) error { return writeTable(w.at("outside", "another"), w.options()) }},
+	{name: "table", run: func(_ context.Context, w *world) error {
+		return writeTable(w.at("outside", "another"), w.options())
+	}},
 	{name: "bulkload", run: func(ctx context.Context, w *world) error {
 		return w.db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
 			for i := range 300 {
@@ -63,7 +71,9 @@ var operations = []operation{
 		o := w.options()
 		return lsm.Export(ctx, w.at("db"), w.at("copy"), lsm.FormatNative, o, nil)
 	}},
-	{name: "upgrade", closed: true, legacy: true, run: func(_ context.Context, w *world) error { return lsm.Upgrade(w.at("db"), w.options()) }},
+	{name: "upgrade", closed: true, legacy: true, run: func(_ context.Context, w *world) error {
+		return lsm.Upgrade(w.at("db"), w.options())
+	}},
 	{name: "repair", closed: true, run: func(_ context.Context, w *world) error {
 		if err := os.RemoveAll(w.at("db", "CURRENT")); err != nil {
 			return err
@@ -82,7 +92,9 @@ var operations = []operation{
 		}
 		return errors.Join(err, f.Close())
 	}},
-	{name: "compaction", run: func(_ context.Context, w *world) error { return w.db.CompactRange(nil, nil) }},
+	{name: "compaction", run: func(_ context.Context, w *world) error {
+		return w.db.CompactRange(nil, nil)
+	}},
 }
 
 func writeDump(db *lsm.DB, path string) error {

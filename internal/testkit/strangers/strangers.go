@@ -52,7 +52,8 @@ var acts = []act{
 	{again, nil},
 }
 
-// cut takes half of a file away. A file with two names is a table of the database as well, and stays.
+// cut takes half of a file away. A file with two names is a table of the database as well, and
+// stays.
 func cut(path string) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || shared(path) {
@@ -73,7 +74,8 @@ func shared(path string) bool {
 		names, _ := os.ReadDir(filepath.Join(top, "db"))
 		for _, name := range names {
 			other, err := os.Stat(filepath.Join(top, "db", name.Name()))
-			if err == nil && filepath.Join(top, "db", name.Name()) != path && os.SameFile(info, other) {
+			if err == nil && filepath.Join(top, "db", name.Name()) != path &&
+				os.SameFile(info, other) {
 				return true
 			}
 		}
@@ -94,8 +96,8 @@ func replace(path string) {
 	_ = os.WriteFile(path, make([]byte, info.Size()), 0o600)
 }
 
-// pair is a trial: the act is done to the first file of a kind, at the n-th call of the operation at which
-// there is one.
+// pair is a trial: the act is done to the first file of a kind, at the n-th call of the operation
+// at which there is one.
 type pair struct {
 	op   *operation
 	act  act
@@ -142,9 +144,9 @@ func Operations() (names []string) {
 	return names
 }
 
-// Each makes a trial of the named operation for every act on every kind of file in its reach, n times
-// at random calls. Of the acts on the database's own files once is a third of them. It returns the
-// failures, some of them if there are many.
+// Each makes a trial of the named operation for every act on every kind of file in its reach, n
+// times at random calls. Of the acts on the database's own files once is a third of them. It
+// returns the failures, some of them if there are many.
 func (r *Runner) Each(name string, seed int64, n int) error {
 	rng := rand.New(rand.NewPCG(uint64(seed), 27))
 	o := &operations[slices.IndexFunc(operations, func(o operation) bool { return o.name == name })]
@@ -212,7 +214,8 @@ func (r *Runner) begin(o *operation) (*world, error) {
 	if o.legacy {
 		format = lsm.FormatLevelDB
 	}
-	w, err := newWorld(filepath.Join(r.dir, fmt.Sprint("trial", r.trials)), r.templates[format], format)
+	w, err := newWorld(filepath.Join(r.dir, fmt.Sprint("trial", r.trials)), r.templates[format],
+		format)
 	if err == nil && !o.closed {
 		err = w.open()
 	}
@@ -222,18 +225,22 @@ func (r *Runner) begin(o *operation) (*world, error) {
 	return w, err
 }
 
-// counts tells whether a call is one at which a stranger acts. Reads are too many, and change nothing.
+// counts tells whether a call is one at which a stranger acts. Reads are too many, and change
+// nothing.
 func counts(op vfs.Op) bool {
-	return op.Kind != vfs.OpRead && op.Kind != vfs.OpMap && op.Kind != vfs.OpTouch && op.Kind != vfs.OpClose
+	return op.Kind != vfs.OpRead && op.Kind != vfs.OpMap && op.Kind != vfs.OpTouch &&
+		op.Kind != vfs.OpClose
 }
 
-// outside reports whether a call is of a place where the engine calls without a lock that a writer needs.
+// outside reports whether a call is of a place where the engine calls without a lock that a writer
+// needs.
 func (w *world) outside(op vfs.Op) bool {
 	rel, err := filepath.Rel(w.at("db"), op.Name)
 	return err != nil || !filepath.IsLocal(rel)
 }
 
-// reach runs an operation without a stranger, and returns at how many calls there was a file of each kind.
+// reach runs an operation without a stranger, and returns at how many calls there was a file of
+// each kind.
 func (r *Runner) reach(o *operation) (map[string]int, error) {
 	w, err := r.begin(o)
 	if err != nil {
@@ -273,8 +280,8 @@ type stranger struct {
 	left int
 	undo func()
 	did  bool
-	// early: the stranger took a file out of the unfinished copy while others were made, so that the
-	// operation had to notice it.
+	// early: the stranger took a file out of the unfinished copy while others were made, so that
+	// the operation had to notice it.
 	early bool
 	err   error      // of the writes of the database that follow the act
 	twin  chan error // the result of the same operation, if that is the act
@@ -297,8 +304,10 @@ func (s *stranger) hook(op vfs.Op) {
 		return
 	}
 	s.did = true
-	made := op.Kind == vfs.OpCreate || op.Kind == vfs.OpLink || op.Kind == vfs.OpWrite || op.Kind == vfs.OpSync
-	s.early = made && strings.Contains(s.p.kind, ".incomplete/") && (s.p.act.name == "remove" || s.p.act.name == "rename")
+	made := op.Kind == vfs.OpCreate || op.Kind == vfs.OpLink || op.Kind == vfs.OpWrite ||
+		op.Kind == vfs.OpSync
+	s.early = made && strings.Contains(s.p.kind, ".incomplete/") &&
+		(s.p.act.name == "remove" || s.p.act.name == "rename")
 	s.w.watch(nil)
 	if s.p.act.name == again {
 		s.twin = make(chan error, 1)
@@ -354,8 +363,9 @@ func typed(err error) error {
 		return fmt.Errorf("a panic: %w", err)
 	}
 	for _, known := range []error{
-		lsm.ErrDirectoryChanged, lsm.ErrLocked, lsm.ErrExists, lsm.ErrDoesNotExist, lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrReadOnly,
-		lsm.ErrInvalidArgument, lsm.ErrNeedsNative, io.ErrUnexpectedEOF, fs.ErrNotExist, fs.ErrExist,
+		lsm.ErrDirectoryChanged, lsm.ErrLocked, lsm.ErrExists, lsm.ErrDoesNotExist,
+		lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrReadOnly, lsm.ErrInvalidArgument,
+		lsm.ErrNeedsNative, io.ErrUnexpectedEOF, fs.ErrNotExist, fs.ErrExist,
 	} {
 		if errors.Is(err, known) {
 			return nil
@@ -393,7 +403,8 @@ func (s *stranger) checkUnharmed(failed error) error {
 		return err
 	}
 	if err := w.write(); !errors.Is(err, lsm.ErrDirectoryChanged) {
-		return fmt.Errorf("the database, without LOCK, after the operation (%v): %w", failed, errors.Join(errors.New("a flush succeeds"), err))
+		return fmt.Errorf("the database, without LOCK, after the operation (%v): %w", failed,
+			errors.Join(errors.New("a flush succeeds"), err))
 	}
 	_ = w.close() // fails, as the flush does
 	if err := w.open(); err != nil {
@@ -411,11 +422,12 @@ func (s *stranger) checkContents(failed error) error {
 	if maps.Equal(got, with) || failed != nil && maps.Equal(got, s.w.want) {
 		return nil
 	}
-	return fmt.Errorf("it has %d entries, of %d, or %d with those of the operation", len(got), len(s.w.want), len(with))
+	return fmt.Errorf("it has %d entries, of %d, or %d with those of the operation", len(got),
+		len(s.w.want), len(with))
 }
 
-// checkCopy checks a copy that the operation says to have made. A stranger in it may have damaged it
-// afterwards, which its opening then tells.
+// checkCopy checks a copy that the operation says to have made. A stranger in it may have damaged
+// it afterwards, which its opening then tells.
 func (s *stranger) checkCopy(failed error) error {
 	if s.p.op.copies == "" || failed != nil {
 		return nil
@@ -443,7 +455,8 @@ func (s *stranger) checkCopy(failed error) error {
 	return nil
 }
 
-// checkOwn checks a database of which a file was attacked: what opens has nothing that was never written.
+// checkOwn checks a database of which a file was attacked: what opens has nothing that was never
+// written.
 func (s *stranger) checkOwn() error {
 	w := s.w
 	_ = w.close()

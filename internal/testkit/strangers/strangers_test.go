@@ -7,8 +7,8 @@ import (
 	"github.com/loamdb/loam/internal/testkit"
 )
 
-// TestStrangers: whatever another program does beside a long operation, the database is unharmed as long
-// as its own directory is, and nothing hangs or panics.
+// TestStrangers: whatever another program does beside a long operation, the database is unharmed as
+// long as its own directory is, and nothing hangs or panics.
 func TestStrangers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows removes and renames no file that is open")

@@ -15,7 +15,8 @@ import (
 	"github.com/loamdb/loam/lsm/backup"
 )
 
-// world is the directory of one trial: the database in db, and beside it what an operation reads and writes.
+// world is the directory of one trial: the database in db, and beside it what an operation reads
+// and writes.
 type world struct {
 	top    string
 	format lsm.Format
@@ -60,7 +61,8 @@ func (w *world) at(names ...string) string {
 }
 
 func (w *world) options() *lsm.Options {
-	return &lsm.Options{FS: w.fs, Format: w.format, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: -1}
+	return &lsm.Options{FS: w.fs, Format: w.format, WriteBufferSize: 64 << 10,
+		MaxFileSize: 64 << 10, WALPreallocate: -1}
 }
 
 // watch has every call of the file system call hook, until it is nil.

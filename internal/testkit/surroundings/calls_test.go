@@ -80,7 +80,8 @@ func TestNoDescriptorAtEachOpen(t *testing.T) {
 		cases := 0
 		for at := int64(0); ; at += step {
 			dir := filepath.Join(t.TempDir(), "db")
-			fail := &fstest.FailAt{At: at, Match: opens, Forever: forever, Outcome: vfs.Outcome{Err: syscall.EMFILE}}
+			fail := &fstest.FailAt{At: at, Match: opens, Forever: forever,
+				Outcome: vfs.Outcome{Err: syscall.EMFILE}}
 			var healed atomic.Bool
 			fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
 				if healed.Load() {
@@ -173,13 +174,15 @@ func TestSlowDisk(t *testing.T) {
 // does not step. A file's time, too, comes from that wall. Values expire by the
 // wall, which tree.Clock alone reads, and which never goes back there.
 func TestNoWallClock(t *testing.T) {
-	wall := regexp.MustCompile(`\.Unix(Nano|Milli|Micro)?\(\)|\btime\.(Date|Parse)\(|\.(Year|YearDay|Weekday|Hour|UTC|Local)\(\)|\.Round\(0\)|\.ModTime\(\)|info\.ModTime|\btime\.Unix`)
+	wall := regexp.MustCompile(
+		`\.Unix(Nano|Milli|Micro)?\(\)|\btime\.(Date|Parse)\(|\.(Year|YearDay|Weekday|Hour|UTC|Local)\(\)|\.Round\(0\)|\.ModTime\(\)|info\.ModTime|\btime\.Unix`)
 	allowed := map[string]int{ // lines of a file
 		"internal/os/vfs/dir_unix.go": 1, // fills in a fs.FileInfo
 		"internal/tree/clock.go":      1, // values expire by the wall
 		// When a backup or a dump was made, for people who choose one: nothing compares it.
-		"internal/feature/backup/create.go":  1,
-		"internal/feature/backup/catalog.go": 2, // one of them is an identity, compared for equality only
+		"internal/feature/backup/create.go": 1,
+		// one of them is an identity, compared for equality only
+		"internal/feature/backup/catalog.go": 2,
 		"internal/feature/transfer/dump.go":  1,
 		"lsm/dump/dump.go":                   1,
 		"internal/feature/feed/change.go":    1, // hands out a deadline that a value has
@@ -187,45 +190,50 @@ func TestNoWallClock(t *testing.T) {
 		"internal/feature/follow/edits.go": 2,
 		"internal/store/wal/tail.go":       1,
 		// How long ago an earlier opening wrote a log, which no other clock tells. It is asked once
-		// for each log; a step that Open meets makes logs leave sooner or later than WALRetentionTime says.
+		// for each log; a step that Open meets makes logs leave sooner or later than
+		// WALRetentionTime says.
 		"internal/store/wal/retain.go": 2,
 	}
 	root := filepath.Join("..", "..", "..")
 	files := 0
 	for _, dir := range []string{"lsm", "internal"} {
-		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			name, _ := filepath.Rel(root, path)
-			name = filepath.ToSlash(name)
-			if d.IsDir() {
-				switch name {
-				case "internal/testkit", "internal/kvbench", "internal/workload", "internal/arch":
-					return filepath.SkipDir
+		must(t, filepath.WalkDir(filepath.Join(root, dir),
+			func(path string, d os.DirEntry, err error) error {
+				if err != nil {
+					return err
 				}
-				return nil
-			}
-			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-				return nil
-			}
-			files++
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			var found []string
-			for i, line := range strings.Split(string(b), "\n") {
-				if wall.MatchString(line) {
-					found = append(found, fmt.Sprintf("%s:%d: %s", name, i+1, strings.TrimSpace(line)))
+				name, _ := filepath.Rel(root, path)
+				name = filepath.ToSlash(name)
+				if d.IsDir() {
+					switch name {
+					case "internal/testkit", "internal/kvbench", "internal/workload",
+						"internal/arch":
+						return filepath.SkipDir
+					}
+					return nil
 				}
-			}
-			if len(found) != allowed[name] {
-				t.Errorf("%d lines, of which %d are known:\n%s", len(found), allowed[name], strings.Join(found, "\n"))
-			}
-			delete(allowed, name)
-			return nil
-		}))
+				if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+					return nil
+				}
+				files++
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				var found []string
+				for i, line := range strings.Split(string(b), "\n") {
+					if wall.MatchString(line) {
+						found = append(found,
+							fmt.Sprintf("%s:%d: %s", name, i+1, strings.TrimSpace(line)))
+					}
+				}
+				if len(found) != allowed[name] {
+					t.Errorf("%d lines, of which %d are known:\n%s", len(found), allowed[name],
+						strings.Join(found, "\n"))
+				}
+				delete(allowed, name)
+				return nil
+			}))
 	}
 	if files < 50 || len(allowed) > 0 {
 		t.Errorf("only %d files were read, and none of %v", files, allowed)

@@ -210,7 +210,8 @@ func (p *place) resize(name string, n int64) {
 	}
 	e := &manifest.Edit{}
 	e.Delete(f.Level, num)
-	e.Add(f.Level, &manifest.FileMeta{Num: num, Size: uint64(n), Smallest: f.Meta.Smallest, Largest: f.Meta.Largest})
+	e.Add(f.Level, &manifest.FileMeta{Num: num, Size: uint64(n), Smallest: f.Meta.Smallest,
+		Largest: f.Meta.Largest})
 	p.append(e.Encode(nil, base.LevelDB))
 }
 
@@ -280,7 +281,8 @@ func edit(rec ...[]byte) func(p *place) {
 var makers = []maker{
 	{name: "current: empty", make: currents("")},
 	{name: "native: files beside", make: func(p *place) {
-		for i, name := range []string{"000900.loam", "000901.wal", "000902.manifest", "000903.loamtmp", "CURRENT.new"} {
+		for i, name := range []string{"000900.loam", "000901.wal", "000902.manifest",
+			"000903.loamtmp", "CURRENT.new"} {
 			p.write(name, bytes.Repeat([]byte{byte(i)}, 5000))
 		}
 	}},
@@ -303,7 +305,10 @@ var makers = []maker{
 	{name: "current: device", make: func(p *place) { p.link("CURRENT", "/dev/zero") }},
 
 	{name: "manifest: empty", make: func(p *place) { p.write(p.manifest(), nil) }},
-	{name: "manifest: all a hole", make: func(p *place) { p.write(p.manifest(), nil); p.grow(p.manifest(), 5<<30) }},
+	{name: "manifest: all a hole", make: func(p *place) {
+		p.write(p.manifest(), nil)
+		p.grow(p.manifest(), 5<<30)
+	}},
 	{name: "manifest: ends with a hole", make: func(p *place) { p.grow(p.manifest(), 5<<30) }},
 	{name: "manifest: hole, then a record", make: func(p *place) {
 		name := p.manifest()
@@ -332,9 +337,11 @@ var makers = []maker{
 	{name: "manifest: table of 2^48 bytes", make: func(p *place) { p.resize(p.table(), 1<<48) }},
 	{name: "manifest: table number 2^63", make: edit(newFile(1, 1<<63, 100, "a", "b"))},
 	{name: "manifest: table number 2^62-1", make: edit(newFile(1, 1<<62-1, 100, "a", "b"))},
-	{name: "manifest: table twice", make: edit(newFile(5, 900, 100, "a", "b"), newFile(5, 900, 100, "a", "b"))},
+	{name: "manifest: table twice", make: edit(newFile(5, 900, 100, "a", "b"),
+		newFile(5, 900, 100, "a", "b"))},
 	{name: "manifest: smallest after largest", make: edit(newFile(5, 900, 100, "b", "a"))},
-	{name: "manifest: tables overlap", make: edit(newFile(5, 900, 100, "a", "m"), newFile(5, 901, 100, "c", "z"))},
+	{name: "manifest: tables overlap", make: edit(newFile(5, 900, 100, "a", "m"),
+		newFile(5, 901, 100, "c", "z"))},
 	{name: "manifest: deletes what is not there", make: edit(uv(6, 3, 12345))},
 	{name: "manifest: key of 2^32-1 bytes", make: edit(uv(5, 1, math.MaxUint32))},
 	{name: "manifest: key too short", make: edit(uv(5, 1, 3), []byte("abc"))},
@@ -402,7 +409,8 @@ var makers = []maker{
 				must(p.t, err)
 				t.off = int64(h.End())
 			}
-			must(p.t, index.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet), []byte(handle(h))))
+			must(p.t, index.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet),
+				[]byte(handle(h))))
 		}
 		b, err := index.Finish()
 		must(p.t, err)
@@ -415,23 +423,35 @@ var makers = []maker{
 		p.grow(p.table(), 5<<30)
 		p.resize(p.table(), st.Size()+5<<30)
 	}},
-	{name: "table: zstd bomb", make: func(p *place) { p.withBlock(zstdOf(make([]byte, 60<<20)), block.Zstd) }},
-	{name: "table: zstd bomb over the cap", make: func(p *place) { p.withBlock(zstdOf(make([]byte, 300<<20)), block.Zstd) }},
-	{name: "table: zstd bomb of one value", make: func(p *place) { p.withBlock(zstdOf(p.rows("key000001", strings.Repeat("v", 3<<20))), block.Zstd) }, foreign: true},
+	{name: "table: zstd bomb", make: func(p *place) {
+		p.withBlock(zstdOf(make([]byte, 60<<20)), block.Zstd)
+	}},
+	{name: "table: zstd bomb over the cap", make: func(p *place) {
+		p.withBlock(zstdOf(make([]byte, 300<<20)), block.Zstd)
+	}},
+	{name: "table: zstd bomb of one value", make: func(p *place) {
+		p.withBlock(zstdOf(p.rows("key000001", strings.Repeat("v", 3<<20))), block.Zstd)
+	}, foreign: true},
 	{name: "table: zstd bomb as index", make: func(p *place) {
 		t := p.newTable(p.table())
 		metaindex := t.add(p.rows(), block.None)
 		t.finish(metaindex, t.add(zstdOf(make([]byte, 60<<20)), block.Zstd))
 	}},
 	{name: "table: zstd window of 2 GiB", make: func(p *place) {
-		p.withBlock(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x80, 0xa8, 0, 0, 0, 1}, make([]byte, 50)...), block.Zstd)
+		p.withBlock(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x80, 0xa8, 0, 0, 0, 1},
+			make([]byte, 50)...), block.Zstd)
 	}},
-	{name: "table: snappy claims 4 GiB", make: func(p *place) { p.withBlock(append(uv(1<<32-1), make([]byte, 100)...), block.Snappy) }},
-	{name: "table: snappy claims 60 MiB", make: func(p *place) { p.withBlock(append(uv(60<<20), make([]byte, 100)...), block.Snappy) }},
+	{name: "table: snappy claims 4 GiB", make: func(p *place) {
+		p.withBlock(append(uv(1<<32-1), make([]byte, 100)...), block.Snappy)
+	}},
+	{name: "table: snappy claims 60 MiB", make: func(p *place) {
+		p.withBlock(append(uv(60<<20), make([]byte, 100)...), block.Snappy)
+	}},
 	{name: "table: unknown codec", make: func(p *place) { p.withBlock(p.rows("a", "b"), 77) }},
 	{name: "table: keys expand", make: func(p *place) {
 		long := bytes.Repeat([]byte("x"), 64<<10)
-		b := slices.Concat([]byte{0}, uv(uint64(len(long)+8)), []byte{0}, long, []byte{1, 255, 255, 255, 255, 255, 255, 255})
+		b := slices.Concat([]byte{0}, uv(uint64(len(long)+8)), []byte{0}, long,
+			[]byte{1, 255, 255, 255, 255, 255, 255, 255})
 		for range 1 << 20 {
 			b = append(binary.AppendUvarint(b, uint64(len(long)+8)), 0, 0)
 			if len(b) > 3<<20 {
@@ -461,24 +481,30 @@ var makers = []maker{
 	{name: "table: index leads to itself", make: func(p *place) {
 		t := p.newTable(p.table())
 		metaindex := t.add(p.rows(), block.None)
-		t.finish(metaindex, t.add(p.rows("key999999", handle(block.Handle{Offset: uint64(t.off), Size: 40})), block.None))
+		t.finish(metaindex,
+			t.add(p.rows("key999999", handle(block.Handle{Offset: uint64(t.off), Size: 40})),
+				block.None))
 	}},
 	{name: "table: index past the end", make: func(p *place) {
 		t := p.newTable(p.table())
 		metaindex := t.add(p.rows(), block.None)
-		t.finish(metaindex, t.add(p.rows("key999999", handle(block.Handle{Offset: 1 << 60, Size: 1 << 60})), block.None))
+		t.finish(metaindex,
+			t.add(p.rows("key999999", handle(block.Handle{Offset: 1 << 60, Size: 1 << 60})),
+				block.None))
 	}},
 	{name: "table: footer leads outside", make: func(p *place) {
 		t := p.newTable(p.table())
 		t.add(p.rows(), block.None)
-		t.finish(block.Handle{Offset: 1 << 61, Size: 1 << 61}, block.Handle{Offset: 1, Size: 1<<62 - 1})
+		t.finish(block.Handle{Offset: 1 << 61, Size: 1 << 61},
+			block.Handle{Offset: 1, Size: 1<<62 - 1})
 	}},
 	{name: "table: 200,000 blocks of nothing", make: func(p *place) {
 		t := p.newTable(p.table())
 		index := block.RowBuilder{Interval: 16}
 		h := t.add(p.rows("a", "b"), block.None)
 		for i := range 200_000 {
-			must(p.t, index.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet), []byte(handle(block.Handle{Offset: h.Offset + uint64(i), Size: 1}))))
+			must(p.t, index.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet),
+				[]byte(handle(block.Handle{Offset: h.Offset + uint64(i), Size: 1}))))
 		}
 		b, err := index.Finish()
 		must(p.t, err)
@@ -487,7 +513,8 @@ var makers = []maker{
 	{name: "table: properties of another", make: func(p *place) {
 		t := p.newTable(p.table())
 		h := t.add(p.rows("key000000", "value of key000000"), block.None)
-		props := t.add(uv(1, math.MaxUint64, 2, math.MaxUint64, 3, math.MaxUint64, 4, math.MaxUint64), block.None)
+		props := t.add(uv(1, math.MaxUint64, 2, math.MaxUint64, 3, math.MaxUint64, 4,
+			math.MaxUint64), block.None)
 		metaindex := t.add(p.meta("loam.props.v1", handle(props)), block.None)
 		t.finish(metaindex, t.add(p.rows("key999999", handle(h)), block.None))
 	}, foreign: true},
@@ -505,7 +532,10 @@ var makers = []maker{
 	{name: "table: device", make: func(p *place) { p.link(p.table(), "/dev/zero") }},
 	{name: "table: link", make: func(p *place) { p.link(p.table(), p.victim) }},
 
-	{name: "log: all a hole", make: func(p *place) { p.write(p.log(), nil); p.grow(p.log(), 5<<30) }},
+	{name: "log: all a hole", make: func(p *place) {
+		p.write(p.log(), nil)
+		p.grow(p.log(), 5<<30)
+	}},
 	{name: "log: ends with a hole", make: func(p *place) { p.grow(p.log(), 5<<30) }},
 	{name: "log: hole, then garbage", make: func(p *place) {
 		name := p.log()
@@ -516,17 +546,25 @@ var makers = []maker{
 		must(p.t, err)
 		must(p.t, f.Close())
 	}},
-	{name: "log: batch of 2^32-1", make: func(p *place) { p.write(p.log(), p.records(batch(5000, math.MaxUint32, nil))) }},
-	{name: "log: sequence 2^64-1", make: func(p *place) { p.write(p.log(), p.records(batch(math.MaxUint64, 1, []byte{0, 1, 'a'}))) }},
-	{name: "log: sequence 2^56-1", make: func(p *place) { p.write(p.log(), p.records(batch(1<<56-1, 1, []byte{0, 1, 'a'}))) }},
+	{name: "log: batch of 2^32-1", make: func(p *place) {
+		p.write(p.log(), p.records(batch(5000, math.MaxUint32, nil)))
+	}},
+	{name: "log: sequence 2^64-1", make: func(p *place) {
+		p.write(p.log(), p.records(batch(math.MaxUint64, 1, []byte{0, 1, 'a'})))
+	}},
+	{name: "log: sequence 2^56-1", make: func(p *place) {
+		p.write(p.log(), p.records(batch(1<<56-1, 1, []byte{0, 1, 'a'})))
+	}},
 	{name: "log: sequence goes back", make: func(p *place) {
-		p.write(p.log(), p.records(batch(9000, 1, []byte{0, 1, 'a'}), batch(1, 1, []byte{0, 1, 'a'})))
+		p.write(p.log(), p.records(batch(9000, 1, []byte{0, 1, 'a'}),
+			batch(1, 1, []byte{0, 1, 'a'})))
 	}},
 	{name: "log: key of 2^32-1 bytes", make: func(p *place) {
 		p.write(p.log(), p.records(batch(5000, 1, append([]byte{1}, uv(math.MaxUint32)...))))
 	}},
 	{name: "log: a million deletions", make: func(p *place) {
-		p.write(p.log(), p.records(batch(5000, 1_000_000, bytes.Repeat([]byte{0, 1, 'z'}, 1_000_000))))
+		p.write(p.log(),
+			p.records(batch(5000, 1_000_000, bytes.Repeat([]byte{0, 1, 'z'}, 1_000_000))))
 	}},
 	{name: "log: record without end", make: func(p *place) {
 		rec := p.records(make([]byte, 8<<20))
@@ -534,39 +572,58 @@ var makers = []maker{
 	}},
 	{name: "log: 500 logs", make: func(p *place) {
 		for i := range 500 {
-			p.write(base.LevelDB.FileName(base.FileLog, uint64(1000+i)), p.records(batch(uint64(10_000+i), 1, []byte{0, 1, 'z'})))
+			p.write(base.LevelDB.FileName(base.FileLog, uint64(1000+i)),
+				p.records(batch(uint64(10_000+i), 1, []byte{0, 1, 'z'})))
 		}
 	}},
-	{name: "log: garbage", make: func(p *place) { p.write(p.log(), bytes.Repeat([]byte("garbage"), 10_000)) }},
+	{name: "log: garbage", make: func(p *place) {
+		p.write(p.log(), bytes.Repeat([]byte("garbage"), 10_000))
+	}},
 	{name: "log: fifo", make: func(p *place) { p.fifo(p.log()) }},
 	{name: "log: directory", make: func(p *place) { p.mkdir(p.log()) }},
 	{name: "log: device", make: func(p *place) { p.link(p.log(), "/dev/zero") }},
 
 	{name: "lock: link", make: func(p *place) { p.link("LOCK", p.victim) }},
-	{name: "lock: link to nothing", make: func(p *place) { p.link("LOCK", filepath.Join(filepath.Dir(p.victim), "made")) }},
+	{name: "lock: link to nothing", make: func(p *place) {
+		p.link("LOCK", filepath.Join(filepath.Dir(p.victim), "made"))
+	}},
 	{name: "lock: fifo", make: func(p *place) { p.fifo("LOCK") }},
 	{name: "lock: directory", make: func(p *place) { p.mkdir("LOCK") }},
-	{name: "lost: link", make: func(p *place) { p.link("lost", filepath.Dir(p.victim)); p.write(p.table(), nil) }},
-	{name: "lost: file", make: func(p *place) { p.write("lost", []byte("x")); p.write(p.table(), nil) }},
+	{name: "lost: link", make: func(p *place) {
+		p.link("lost", filepath.Dir(p.victim))
+		p.write(p.table(), nil)
+	}},
+	{name: "lost: file", make: func(p *place) {
+		p.write("lost", []byte("x"))
+		p.write(p.table(), nil)
+	}},
 	{name: "next names are links", make: func(p *place) {
 		for n := range uint64(60) {
-			for _, kind := range []base.FileType{base.FileLog, base.FileTable, base.FileTemp, base.FileManifest} {
+			for _, kind := range []base.FileType{base.FileLog, base.FileTable, base.FileTemp,
+				base.FileManifest} {
 				if name := base.LevelDB.FileName(kind, n); !exists(p.path(name)) {
 					p.link(name, p.victim)
 				}
 			}
 		}
 	}},
-	{name: "set aside: directory", make: func(p *place) { p.mkdir(p.log() + ".lost"); p.write(p.log(), bytes.Repeat([]byte("garbage"), 10_000)) }},
+	{name: "set aside: directory", make: func(p *place) {
+		p.mkdir(p.log() + ".lost")
+		p.write(p.log(), bytes.Repeat([]byte("garbage"), 10_000))
+	}},
 	{name: "options: fifo", make: func(p *place) { p.fifo("OPTIONS-000007") }},
-	{name: "LOG: link", make: func(p *place) { p.link("LOG", p.victim); p.link("LOG.old", p.victim) }},
+	{name: "LOG: link", make: func(p *place) {
+		p.link("LOG", p.victim)
+		p.link("LOG.old", p.victim)
+	}},
 	{name: "names: 20,000", make: func(p *place) {
 		for i := range 20_000 {
 			p.write(base.LevelDB.FileName(base.FileTable, uint64(5000+i)), nil)
 		}
 	}},
 	{name: "names: bytes", make: func(p *place) {
-		for i, name := range []string{"\n", "\xff\xfe", "000009.ldb\n", "MANIFEST-000009\x01", strings.Repeat("9", 250)} {
+		for i, name := range []string{"\n", "\xff\xfe", "000009.ldb\n", "MANIFEST-000009\x01",
+			strings.Repeat("9", 250)} {
 			p.write(name, fmt.Append(nil, i))
 		}
 	}},
@@ -605,7 +662,8 @@ func value(i int) []byte { return append([]byte("value of "), key(i)...) }
 // typed reports whether an error says what kind it is.
 func typed(err error) bool {
 	return err == nil || slices.ContainsFunc([]error{
-		base.ErrCorruption, base.ErrNotADatabase, base.ErrNewerFormat, base.ErrComparerMismatch, base.ErrInvalidArgument, base.ErrDoesNotExist,
-		base.ErrLocked, base.ErrTooLarge, base.ErrNoMemory, base.ErrReadOnly, base.ErrNoSpace, vfs.ErrNotRegular, os.ErrExist,
+		base.ErrCorruption, base.ErrNotADatabase, base.ErrNewerFormat, base.ErrComparerMismatch,
+		base.ErrInvalidArgument, base.ErrDoesNotExist, base.ErrLocked, base.ErrTooLarge,
+		base.ErrNoMemory, base.ErrReadOnly, base.ErrNoSpace, vfs.ErrNotRegular, os.ErrExist,
 	}, func(target error) bool { return errors.Is(err, target) })
 }

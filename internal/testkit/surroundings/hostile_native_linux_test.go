@@ -25,14 +25,21 @@ func anyFile() (list []maker) {
 		"current":  func(*place) string { return filepath.Join("CURRENT", "manifest") },
 	} {
 		add := func(name string, change func(p *place, name string)) {
-			list = append(list, maker{name: kind + ": " + name, make: func(p *place) { change(p, file(p)) }})
+			list = append(list, maker{name: kind + ": " + name, make: func(p *place) {
+				change(p, file(p))
+			}})
 		}
 		add("empty", func(p *place, name string) { p.write(name, nil) })
 		add("missing", func(p *place, name string) { must(p.t, os.Remove(p.path(name))) })
-		add("garbage", func(p *place, name string) { p.write(name, bytes.Repeat([]byte("garbage"), 10_000)) })
+		add("garbage", func(p *place, name string) {
+			p.write(name, bytes.Repeat([]byte("garbage"), 10_000))
+		})
 		add("zeros", func(p *place, name string) { p.write(name, make([]byte, 100_000)) })
 		add("half", func(p *place, name string) { b := p.read(name); p.write(name, b[:len(b)/2]) })
-		add("twice", func(p *place, name string) { b := p.read(name); p.write(name, append(b, b...)) })
+		add("twice", func(p *place, name string) {
+			b := p.read(name)
+			p.write(name, append(b, b...))
+		})
 		add("all a hole", func(p *place, name string) { p.write(name, nil); p.grow(name, sparse) })
 		add("ends with a hole", func(p *place, name string) { p.grow(name, sparse) })
 		add("a hole, then its end", func(p *place, name string) {
@@ -58,7 +65,8 @@ func newerVersion(p *place) {
 	edits := p.edits()
 	must(p.t, first.Decode(edits[0], base.Native))
 	first.FormatVersion += 7
-	p.write(p.manifest(), p.records(append([][]byte{first.Encode(nil, base.Native)}, edits[1:]...)...))
+	p.write(p.manifest(),
+		p.records(append([][]byte{first.Encode(nil, base.Native)}, edits[1:]...)...))
 }
 
 // newerTable makes the last bytes of a table those of a later version.
@@ -98,7 +106,9 @@ var nativeMakers = append(anyFile(),
 			return name
 		})
 	}},
-	maker{name: "levelDB: CURRENT too", foreign: true, make: func(p *place) { p.levelDB(func(name string) string { return name }) }},
+	maker{name: "levelDB: CURRENT too", foreign: true, make: func(p *place) {
+		p.levelDB(func(name string) string { return name })
+	}},
 	maker{name: "levelDB: a table by the name of ours", make: func(p *place) {
 		p.levelDB(func(name string) string {
 			if filepath.Ext(name) == ".ldb" {
@@ -115,10 +125,18 @@ var nativeMakers = append(anyFile(),
 			return ""
 		})
 	}},
-	maker{name: "current: that of LevelDB", make: func(p *place) { p.write("CURRENT", []byte("MANIFEST-000004\n")) }},
-	maker{name: "current: link to a directory", make: func(p *place) { p.link("CURRENT", filepath.Dir(p.victim)) }},
-	maker{name: "current: no directory", make: func(p *place) { must(p.t, os.RemoveAll(p.path("CURRENT"))) }},
-	maker{name: "current: under its new name", make: func(p *place) { must(p.t, os.Rename(p.path("CURRENT"), p.path("CURRENT.new"))) }},
+	maker{name: "current: that of LevelDB", make: func(p *place) {
+		p.write("CURRENT", []byte("MANIFEST-000004\n"))
+	}},
+	maker{name: "current: link to a directory", make: func(p *place) {
+		p.link("CURRENT", filepath.Dir(p.victim))
+	}},
+	maker{name: "current: no directory", make: func(p *place) {
+		must(p.t, os.RemoveAll(p.path("CURRENT")))
+	}},
+	maker{name: "current: under its new name", make: func(p *place) {
+		must(p.t, os.Rename(p.path("CURRENT"), p.path("CURRENT.new")))
+	}},
 	maker{name: "current: under both names", make: func(p *place) {
 		p.mkdir("CURRENT.new")
 		p.write(filepath.Join("CURRENT.new", "manifest"), []byte("000777.manifest 00000000\n"))
@@ -128,7 +146,9 @@ var nativeMakers = append(anyFile(),
 			p.write(filepath.Join("CURRENT", fmt.Sprint(i)), []byte("x"))
 		}
 	}},
-	maker{name: "current: another temporary file", make: func(p *place) { p.link(filepath.Join("CURRENT", "manifest.new"), p.victim) }},
+	maker{name: "current: another temporary file", make: func(p *place) {
+		p.link(filepath.Join("CURRENT", "manifest.new"), p.victim)
+	}},
 	maker{name: "log: 500 logs", make: func(p *place) {
 		for i := range 500 {
 			p.write(base.Native.FileName(base.FileLog, uint64(1000+i)), p.read(p.log()))
@@ -136,7 +156,8 @@ var nativeMakers = append(anyFile(),
 	}},
 	maker{name: "next names are links", make: func(p *place) {
 		for n := range uint64(60) {
-			for _, kind := range []base.FileType{base.FileLog, base.FileTable, base.FileTemp, base.FileManifest} {
+			for _, kind := range []base.FileType{base.FileLog, base.FileTable, base.FileTemp,
+				base.FileManifest} {
 				if name := base.Native.FileName(kind, n); !exists(p.path(name)) {
 					p.link(name, p.victim)
 				}

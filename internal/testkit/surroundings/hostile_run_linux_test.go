@@ -147,7 +147,8 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 			t.Parallel()
 			outside := filepath.Join(root, fmt.Sprintf("outside%d", i))
 			must(t, os.Mkdir(outside, 0o700))
-			p := &place{t: t, format: format, dir: filepath.Join(root, fmt.Sprint(i)), victim: filepath.Join(outside, "victim"), st: st}
+			p := &place{t: t, format: format, dir: filepath.Join(root, fmt.Sprint(i)),
+				victim: filepath.Join(outside, "victim"), st: st}
 			p.st.Files = maps.Clone(st.Files)
 			copyDir(t, sound, p.dir)
 			must(t, os.WriteFile(p.victim, []byte("precious"), 0o600))
@@ -171,7 +172,8 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 			}
 			if testing.Verbose() {
 				u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-				t.Logf("%d MiB, %v", u.Maxrss>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+				t.Logf("%d MiB, %v", u.Maxrss>>10,
+					cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 			}
 			same(t, outside, map[string]string{"victim": "precious"})
 			must(t, os.RemoveAll(p.dir))

@@ -19,7 +19,8 @@ type kindsLife struct {
 
 func newKindsLife(t *testing.T) *kindsLife {
 	seed := testkit.Seed(t)
-	return &kindsLife{t: t, ledger: testkit.Ledger{Seed: seed, MaxValue: 2000}, kinds: testkit.Kinds{Seed: seed}}
+	return &kindsLife{t: t, ledger: testkit.Ledger{Seed: seed, MaxValue: 2000},
+		kinds: testkit.Kinds{Seed: seed}}
 }
 
 func (k *kindsLife) open(dir string) *lsm.DB {
@@ -104,7 +105,9 @@ func TestDirectoryIsRemovedUnderKinds(t *testing.T) {
 			_, err := db.PutIfAbsent([]byte("absent"), []byte("v"), lsm.Sync)
 			return err
 		},
-		"delete range": func(db *lsm.DB) error { return db.DeleteRange([]byte("a"), []byte("z"), lsm.Sync) },
+		"delete range": func(db *lsm.DB) error {
+			return db.DeleteRange([]byte("a"), []byte("z"), lsm.Sync)
+		},
 		"merge": func(db *lsm.DB) error {
 			brief, err := db.Keyspace("brief", nil)
 			must(t, err)
@@ -115,7 +118,8 @@ func TestDirectoryIsRemovedUnderKinds(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
 			k := newKindsLife(t)
 			db := k.open(dir)
-			_, err := db.Keyspace("brief", &lsm.KeyspaceOptions{MergeOperator: lsm.MergeOperatorNamed("append")})
+			_, err := db.Keyspace("brief",
+				&lsm.KeyspaceOptions{MergeOperator: lsm.MergeOperatorNamed("append")})
 			must(t, err)
 			k.write(db, 5)
 			removeAll(t, dir)

@@ -334,7 +334,8 @@ func TestIrregularStrays(t *testing.T) {
 	must(t, db.Close())
 	outside := filepath.Join(t.TempDir(), "outside")
 	must(t, os.WriteFile(outside, []byte("precious"), 0o600))
-	names := []string{"%06d.log", "%06d.ldb", "%06d.sst", "%06d.dbtmp", "MANIFEST-%06d", "5%018d.log"}
+	names := []string{"%06d.log", "%06d.ldb", "%06d.sst", "%06d.dbtmp", "MANIFEST-%06d",
+		"5%018d.log"}
 	if isNative(t, dir) {
 		names = append(names, "%06d.wal", "%06d.loam", "%06d.manifest", "5%018d.wal")
 	}

@@ -200,7 +200,8 @@ func TestOneDirectoryManyNames(t *testing.T) {
 	link := filepath.Join(root, "link")
 	must(t, os.Symlink(dir, link))
 	t.Chdir(root)
-	for _, name := range []string{dir, "real", "./real", "real/", "link", link, link + "/.", "real/../real", dir + "//"} {
+	for _, name := range []string{dir, "real", "./real", "real/", "link", link, link + "/.",
+		"real/../real", dir + "//"} {
 		if again, err := lsm.Open(name, nil); !errors.Is(err, lsm.ErrLocked) {
 			t.Errorf("%s: %v", name, err)
 			if err == nil {
@@ -348,13 +349,16 @@ func TestDirectoryIsRestored(t *testing.T) {
 			must(t, err)
 			for _, e := range names { // rsync --delete, too
 				if _, err := os.Stat(filepath.Join(copied, e.Name())); err != nil {
-					if err := os.Remove(filepath.Join(dir, e.Name())); !errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+					// deleted meanwhile
+					if err := os.Remove(filepath.Join(dir, e.Name())); !errors.Is(err,
+						fs.ErrNotExist) {
 						must(t, err)
 					}
 				}
 			}
 			must(t, filepath.WalkDir(copied, func(path string, e fs.DirEntry, err error) error {
-				if err != nil || e.IsDir() || keepLock && e.Name() == "LOCK" { // same size and time: rsync leaves it
+				// same size and time: rsync leaves it
+				if err != nil || e.IsDir() || keepLock && e.Name() == "LOCK" {
 					return err
 				}
 				name, err := filepath.Rel(copied, path)
@@ -442,9 +446,10 @@ func strays(native bool) map[string]string {
 	}
 	garbage := strings.Repeat("not a database file\n", 100)
 	for i, number := range []string{
-		"5000000000000000000", "4611686018427387904", "9223372036854775807", "18446744073709551615", "18446744073709551616",
-		"2305843009213693951", "1000000000000", "99999999999999999999999999999999999999",
-		"1", "2", "02", "00003", "0000002", "0000000000004", "00000a", "+00001", "-00001", " 00001", "000001 ", "0x0001",
+		"5000000000000000000", "4611686018427387904", "9223372036854775807", "18446744073709551615",
+		"18446744073709551616", "2305843009213693951", "1000000000000",
+		"99999999999999999999999999999999999999", "1", "2", "02", "00003", "0000002",
+		"0000000000004", "00000a", "+00001", "-00001", " 00001", "000001 ", "0x0001",
 	} {
 		for j, suffix := range suffixes {
 			text := garbage
@@ -455,7 +460,8 @@ func strays(native bool) map[string]string {
 		}
 		out["MANIFEST-"+number] = garbage
 	}
-	for _, name := range []string{"MANIFEST", "MANIFEST-", "CURRENT.bak", "current", "LOCK2", ".log", ".ldb", "notes.txt", "000001", "log", "OPTIONS", "000001.log~", "ünïcödé.ldb"} {
+	for _, name := range []string{"MANIFEST", "MANIFEST-", "CURRENT.bak", "current", "LOCK2",
+		".log", ".ldb", "notes.txt", "000001", "log", "OPTIONS", "000001.log~", "ünïcödé.ldb"} {
 		out[name] = garbage
 	}
 	return out
@@ -499,7 +505,8 @@ func TestStrayNames(t *testing.T) {
 	want(t, ro, 2000)
 	must(t, ro.Close())
 	for name := range listing(t, dir) {
-		if _, ok := files[name]; !ok && len(name) > len("MANIFEST-000000") && filepath.Dir(name) != "CURRENT" {
+		if _, ok := files[name]; !ok && len(name) > len("MANIFEST-000000") &&
+			filepath.Dir(name) != "CURRENT" {
 			t.Errorf("a file of the database has the number of a stray: %s", name)
 		}
 	}

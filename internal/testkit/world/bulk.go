@@ -87,7 +87,8 @@ func (w *World) ingest() error {
 		o.Excise = &lsm.Range{Start: w.key(s, from), Limit: w.key(s, to)}
 		ranges = append(ranges, op{kind: delRange, life: s.life, from: from, to: to})
 	}
-	w.log("ingest %d tables into %s: %v %v, excise %v", len(names), s.name, ranges, ops, o.Excise != nil)
+	w.log("ingest %d tables into %s: %v %v, excise %v", len(names), s.name, ranges, ops,
+		o.Excise != nil)
 	err := w.store(s).Ingest(context.Background(), o, names...)
 	if errors.Is(err, lsm.ErrNeedsNative) && !w.native() {
 		return nil // overlaps a table, or there is a snapshot

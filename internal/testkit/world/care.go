@@ -33,13 +33,15 @@ func (w *World) compact() error {
 	case 0:
 		return w.store(s).CompactRange(nil, nil)
 	case 1:
-		return w.store(s).CompactRangeContext(context.Background(), w.bound(s, from), w.bound(s, to))
+		return w.store(s).CompactRangeContext(context.Background(), w.bound(s, from),
+			w.bound(s, to))
 	}
 	return w.store(s).CompactRange(w.bound(s, from), w.bound(s, to))
 }
 
 func (w *World) set() error {
-	name, value := choose(w.rng, "write_buffer_size", "block_size", "l0_compaction", "compression", "bloom_bits"), ""
+	name, value := choose(w.rng, "write_buffer_size", "block_size", "l0_compaction", "compression",
+		"bloom_bits"), ""
 	switch name {
 	case "write_buffer_size":
 		value = choose(w.rng, "65536", "1048576")

@@ -288,7 +288,8 @@ func (w *World) readFeed() error {
 			}
 		}
 		if change.Len() != n || change.Next() != change.Seq+uint64(n) {
-			return fmt.Errorf("a change of %d operations has %d, its next one is %d from %d", n, change.Len(), change.Next(), change.Seq)
+			return fmt.Errorf("a change of %d operations has %d, its next one is %d from %d", n,
+				change.Len(), change.Next(), change.Seq)
 		}
 	}
 	for life := range w.m {
@@ -307,7 +308,8 @@ func (w *World) openFeed(from uint64, m state) error {
 	if err != nil {
 		return err
 	}
-	w.feed = &feed{c: c, m: m, spaces: map[uint32]*space{0: w.spaces[0]}, lives: map[uint32]int{0: defaultLife}}
+	w.feed = &feed{c: c, m: m, spaces: map[uint32]*space{0: w.spaces[0]},
+		lives: map[uint32]int{0: defaultLife}}
 	for _, s := range w.living() {
 		if s.ks != nil {
 			w.feed.spaces[s.ks.ID()], w.feed.lives[s.ks.ID()] = s, s.life

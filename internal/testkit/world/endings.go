@@ -16,8 +16,12 @@ var endings = []step{
 	{"close and open", 40, false, func(w *World) error { return w.reopen(false, nil) }},
 	{"kill and open", 16, false, func(w *World) error { return w.reopen(true, nil) }},
 	{"power cut", 16, false, (*World).powerCut},
-	{"repair", 6, false, func(w *World) error { return w.reopen(w.rng.IntN(2) == 0, (*World).repair) }},
-	{"repair a copy without its MANIFEST", 6, false, func(w *World) error { return w.reopen(false, (*World).lost) }},
+	{"repair", 6, false, func(w *World) error {
+		return w.reopen(w.rng.IntN(2) == 0, (*World).repair)
+	}},
+	{"repair a copy without its MANIFEST", 6, false, func(w *World) error {
+		return w.reopen(false, (*World).lost)
+	}},
 	{"export", 6, false, func(w *World) error { return w.reopen(false, (*World).export) }},
 	{"upgrade", 2, false, func(w *World) error { return w.reopen(false, (*World).upgrade) }},
 }
@@ -110,7 +114,8 @@ func (w *World) powerCut() error {
 			m.apply(o, w.since[i].now)
 		}
 	}
-	return fmt.Errorf("a power cut left the state of no prefix of %d commits; the durable one: %s; all of it: %s",
+	return fmt.Errorf("a power cut left the state of no prefix of %d commits; the durable one: "+
+		"%s; all of it: %s",
 		len(w.since), differ(got, w.durable, w.now), differ(got, w.m, w.now))
 }
 
@@ -191,7 +196,8 @@ func (w *World) lost() error {
 		return err
 	}
 	for _, n := range list {
-		if strings.HasSuffix(n, ".manifest") || strings.HasPrefix(n, "MANIFEST-") || n == "CURRENT" && w.rng.IntN(2) == 0 {
+		if strings.HasSuffix(n, ".manifest") || strings.HasPrefix(n, "MANIFEST-") ||
+			n == "CURRENT" && w.rng.IntN(2) == 0 {
 			info, err := fs.Stat(join(w.dir, n))
 			if err != nil || info.IsDir() {
 				continue
@@ -258,6 +264,7 @@ func (w *World) upgrade() error {
 // format are given up.
 func (w *World) becomeNative() error {
 	w.opts.Format = lsm.FormatNative
-	w.format, w.opts.MergeOperator, w.opts.MergeOperators = lsm.FormatNative, w.spaces[0].merge, []*lsm.MergeOperator{concat}
+	w.format, w.opts.MergeOperator, w.opts.MergeOperators =
+		lsm.FormatNative, w.spaces[0].merge, []*lsm.MergeOperator{concat}
 	return w.removeFolder()
 }

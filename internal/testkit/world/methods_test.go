@@ -16,38 +16,57 @@ import (
 
 // objects are the types of lsm and lsm/backup that have methods of a database's life.
 var objects = []reflect.Type{
-	reflect.TypeFor[*lsm.DB](), reflect.TypeFor[*lsm.Keyspace](), reflect.TypeFor[*lsm.Snapshot](), reflect.TypeFor[*lsm.Iterator](),
-	reflect.TypeFor[*lsm.Batch](), reflect.TypeFor[lsm.BatchIn](), reflect.TypeFor[*lsm.Txn](), reflect.TypeFor[*lsm.Changes](),
-	reflect.TypeFor[lsm.Change](), reflect.TypeFor[*lsm.TableWriter](), reflect.TypeFor[*lsm.BulkLoader](), reflect.TypeFor[*lsm.Follower](),
-	reflect.TypeFor[*lsm.MultiResult](), reflect.TypeFor[lsm.SavePoint](), reflect.TypeFor[*backup.Folder](),
+	reflect.TypeFor[*lsm.DB](), reflect.TypeFor[*lsm.Keyspace](), reflect.TypeFor[*lsm.Snapshot](),
+	reflect.TypeFor[*lsm.Iterator](), reflect.TypeFor[*lsm.Batch](), reflect.TypeFor[lsm.BatchIn](),
+	reflect.TypeFor[*lsm.Txn](), reflect.TypeFor[*lsm.Changes](), reflect.TypeFor[lsm.Change](),
+	reflect.TypeFor[*lsm.TableWriter](), reflect.TypeFor[*lsm.BulkLoader](),
+	reflect.TypeFor[*lsm.Follower](), reflect.TypeFor[*lsm.MultiResult](),
+	reflect.TypeFor[lsm.SavePoint](), reflect.TypeFor[*backup.Folder](),
 }
 
 // rows says which step calls a method. DB, Keyspace and Follower share most of them: a step that
 // calls one of a store calls it of both.
 var rows = map[string]string{
-	"write":                              "Put PutTTL Delete DeleteRange Merge",
-	"batch":                              "NewBatch Write WriteBytes Batch.Append Batch.Bytes Batch.Clear Batch.Count Batch.Size Batch.In BatchIn.Put BatchIn.PutTTL BatchIn.Delete BatchIn.DeleteRange BatchIn.Merge Batch.Put Batch.PutTTL Batch.Delete Batch.DeleteRange Batch.Merge lsm.NewBatch lsm.BatchFromBytes",
-	"compare and swap":                   "CompareAndSwap PutIfAbsent",
-	"read":                               "Get GetNoFill TryGet Has TTL MultiGet MultiResult.Len MultiResult.Value",
-	"scan":                               "All Backward Prefix",
-	"open a snapshot":                    "Snapshot Snapshot.Close",
-	"read a snapshot":                    "Snapshot.In Snapshot.Get Snapshot.GetNoFill Snapshot.TryGet Snapshot.Has Snapshot.MultiGet Snapshot.TTL Snapshot.All Snapshot.Backward Snapshot.Prefix",
-	"open an iterator":                   "Iter Snapshot.Iter Iterator.Close",
-	"move an iterator":                   "Iterator.First Iterator.Last Iterator.Next Iterator.Prev Iterator.SeekGE Iterator.SeekLT Iterator.SetBounds Iterator.Valid Iterator.Key Iterator.Value Iterator.Err Iterator.NextBlock Iterator.PrevBlock",
-	"feed":                               "Changes Changes.TryNext Changes.Position Changes.Close Change.Len Change.Next Change.Operations",
-	"follow":                             "Follower.CatchUp Follower.Lag lsm.OpenFollower",
-	"begin":                              "Begin",
-	"write in a transaction":             "Txn.In Txn.Put Txn.Delete Txn.Merge Txn.DeleteRange Txn.PutTTL",
-	"read in a transaction":              "Txn.Get Txn.GetForUpdate Txn.GetNoFill Txn.TryGet Txn.Has Txn.MultiGet Txn.All Txn.Backward Txn.Prefix Txn.Iter",
-	"savepoint":                          "Txn.SavePoint Txn.RollbackTo SavePoint.Number lsm.SavePointOf",
-	"end a transaction":                  "Txn.Commit Txn.Rollback Txn.Close",
-	"update":                             "Update UpdateWith View",
-	"create keyspace":                    "DB.Keyspace DB.Keyspaces Keyspace.Name Keyspace.ID Keyspace.Comparer Keyspace.Close",
-	"drop keyspace":                      "DB.DropKeyspace",
-	"ingest":                             "Ingest TableWriter.Put TableWriter.PutTTL TableWriter.Delete TableWriter.DeleteRange TableWriter.EstimatedSize TableWriter.Finish TableWriter.Close lsm.NewTableWriter",
-	"bulk load":                          "BulkLoad BulkLoader BulkLoader.Put BulkLoader.Finish BulkLoader.Close",
-	"checkpoint":                         "DB.Checkpoint lsm.Destroy",
-	"back up":                            "backup.Open Folder.Create Folder.Verify Folder.Delete Folder.List Folder.Keep Folder.Close",
+	"write": "Put PutTTL Delete DeleteRange Merge",
+	"batch": "NewBatch Write WriteBytes Batch.Append Batch.Bytes " +
+		"Batch.Clear Batch.Count Batch.Size Batch.In BatchIn.Put BatchIn.PutTTL BatchIn.Delete " +
+		"BatchIn.DeleteRange BatchIn.Merge Batch.Put Batch.PutTTL Batch.Delete Batch.DeleteRange " +
+		"Batch.Merge lsm.NewBatch lsm.BatchFromBytes",
+	"compare and swap": "CompareAndSwap PutIfAbsent",
+	"read": "Get GetNoFill TryGet Has TTL MultiGet MultiResult.Len " +
+		"MultiResult.Value",
+	"scan":            "All Backward Prefix",
+	"open a snapshot": "Snapshot Snapshot.Close",
+	"read a snapshot": "Snapshot.In Snapshot.Get Snapshot.GetNoFill " +
+		"Snapshot.TryGet Snapshot.Has Snapshot.MultiGet Snapshot.TTL Snapshot.All " +
+		"Snapshot.Backward Snapshot.Prefix",
+	"open an iterator": "Iter Snapshot.Iter Iterator.Close",
+	"move an iterator": "Iterator.First Iterator.Last Iterator.Next " +
+		"Iterator.Prev Iterator.SeekGE Iterator.SeekLT Iterator.SetBounds Iterator.Valid " +
+		"Iterator.Key Iterator.Value Iterator.Err Iterator.NextBlock Iterator.PrevBlock",
+	"feed": "Changes Changes.TryNext Changes.Position " +
+		"Changes.Close Change.Len Change.Next Change.Operations",
+	"follow": "Follower.CatchUp Follower.Lag lsm.OpenFollower",
+	"begin":  "Begin",
+	"write in a transaction": "Txn.In Txn.Put Txn.Delete Txn.Merge Txn.DeleteRange " +
+		"Txn.PutTTL",
+	"read in a transaction": "Txn.Get Txn.GetForUpdate Txn.GetNoFill Txn.TryGet " +
+		"Txn.Has Txn.MultiGet Txn.All Txn.Backward Txn.Prefix Txn.Iter",
+	"savepoint": "Txn.SavePoint Txn.RollbackTo SavePoint.Number " +
+		"lsm.SavePointOf",
+	"end a transaction": "Txn.Commit Txn.Rollback Txn.Close",
+	"update":            "Update UpdateWith View",
+	"create keyspace": "DB.Keyspace DB.Keyspaces Keyspace.Name Keyspace.ID " +
+		"Keyspace.Comparer Keyspace.Close",
+	"drop keyspace": "DB.DropKeyspace",
+	"ingest": "Ingest TableWriter.Put TableWriter.PutTTL " +
+		"TableWriter.Delete TableWriter.DeleteRange TableWriter.EstimatedSize TableWriter.Finish " +
+		"TableWriter.Close lsm.NewTableWriter",
+	"bulk load": "BulkLoad BulkLoader BulkLoader.Put BulkLoader.Finish " +
+		"BulkLoader.Close",
+	"checkpoint": "DB.Checkpoint lsm.Destroy",
+	"back up": "backup.Open Folder.Create Folder.Verify Folder.Delete " +
+		"Folder.List Folder.Keep Folder.Close",
 	"restore":                            "Folder.Restore",
 	"dump":                               "dump.Write dump.Verify dump.Load dump.CheckPath",
 	"close and open":                     "lsm.Open DB.Close DB.RecoveryReport",
@@ -90,7 +109,9 @@ func TestEveryMethodHasRow(t *testing.T) {
 		}
 	}
 	for _, s := range steps {
-		if _, ok := rows[s.name]; !ok && !slices.Contains([]string{"time", "kill and open", "power cut", "open a killed copy read-only"}, s.name) {
+		if _, ok := rows[s.name]; !ok &&
+			!slices.Contains([]string{"time", "kill and open", "power cut",
+				"open a killed copy read-only"}, s.name) {
 			t.Errorf("step %q has no row", s.name)
 		}
 	}
@@ -128,7 +149,9 @@ func TestEveryMethodHasRow(t *testing.T) {
 // exportedFunctions are the exported functions of the package in a directory.
 func exportedFunctions(t *testing.T, dir string) []string {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0)
+	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(i fs.FileInfo) bool {
+		return !strings.HasSuffix(i.Name(), "_test.go")
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func (o op) String() string {
 	if len(v) > 12 {
 		v = fmt.Sprintf("%s..%d", v[:12], len(v))
 	}
-	s := fmt.Sprintf("%s %d.%d", []string{"put", "del", "merge", "delrange"}[o.kind], o.life, o.from)
+	s := fmt.Sprintf("%s %d.%d", []string{"put", "del", "merge", "delrange"}[o.kind], o.life,
+		o.from)
 	if o.kind == delRange {
 		s += fmt.Sprintf(":%d", o.to)
 	}

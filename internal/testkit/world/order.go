@@ -52,17 +52,18 @@ var folded = &lsm.Comparer{Name: "world.Folded", Compare: func(a, b []byte) int 
 
 // versioned orders keys by what is before the last '@', and those with equal prefixes by what
 // follows it: none first, then the greatest version first.
-var versioned = &lsm.Comparer{Name: "world.Versioned", EqualIsBytewise: true, Compare: func(a, b []byte) int {
-	ap, av := cutVersion(a)
-	bp, bv := cutVersion(b)
-	if c := bytes.Compare(ap, bp); c != 0 {
-		return c
-	}
-	if len(av) == 0 || len(bv) == 0 {
-		return len(av) - len(bv)
-	}
-	return bytes.Compare(bv, av)
-}}
+var versioned = &lsm.Comparer{Name: "world.Versioned", EqualIsBytewise: true,
+	Compare: func(a, b []byte) int {
+		ap, av := cutVersion(a)
+		bp, bv := cutVersion(b)
+		if c := bytes.Compare(ap, bp); c != 0 {
+			return c
+		}
+		if len(av) == 0 || len(bv) == 0 {
+			return len(av) - len(bv)
+		}
+		return bytes.Compare(bv, av)
+	}}
 
 // cutVersion splits a key before its last '@'.
 func cutVersion(key []byte) (prefix, version []byte) {
@@ -74,7 +75,9 @@ func cutVersion(key []byte) (prefix, version []byte) {
 
 var orders = []*order{
 	{cmp: lsm.BytewiseComparer, draw: plainKey, spell: same, top: "\xff\xff\xff", bytes: true},
-	{cmp: lsm.ReverseBytewiseComparer, draw: func(rng *rand.Rand) string { return "r" + plainKey(rng) }, spell: same, top: ""},
+	{cmp: lsm.ReverseBytewiseComparer, draw: func(rng *rand.Rand) string {
+		return "r" + plainKey(rng)
+	}, spell: same, top: ""},
 	{cmp: folded, top: "~", draw: func(rng *rand.Rand) string {
 		return fmt.Sprintf("%c%c%02d", 'a'+rng.IntN(3), 'a'+rng.IntN(3), rng.IntN(9))
 	}, spell: func(rng *rand.Rand, key string) []byte {
@@ -107,13 +110,14 @@ func (o *order) keys(rng *rand.Rand, n int) []string {
 }
 
 // concat is an operator of the tests' own, without Partial.
-var concat = &lsm.MergeOperator{Name: "world.Concat", Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-	dst = append(dst, existing...)
-	for i, o := range operands {
-		if i > 0 || existing != nil {
-			dst = append(dst, ',')
+var concat = &lsm.MergeOperator{Name: "world.Concat",
+	Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
+		dst = append(dst, existing...)
+		for i, o := range operands {
+			if i > 0 || existing != nil {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, o...)
 		}
-		dst = append(dst, o...)
-	}
-	return dst, nil
-}}
+		return dst, nil
+	}}

@@ -49,7 +49,8 @@ var reads = []step{
 }
 
 func same2(got []byte, err error, want value) error {
-	if err != nil && !absent(err) || (err == nil) != want.ok || err == nil && string(got) != want.v {
+	if err != nil && !absent(err) || (err == nil) != want.ok || err == nil &&
+		string(got) != want.v {
 		return fmt.Errorf("%.60q, %w; want %v", got, err, want)
 	}
 	return nil
@@ -111,7 +112,8 @@ func sameTTL(r ttlReader, key []byte, v value, now, present int64) error {
 	return nil
 }
 
-func (w *World) multiGet(r reader, s *space, values []value, now int64, note func(from, to int)) error {
+func (w *World) multiGet(r reader, s *space, values []value, now int64,
+	note func(from, to int)) error {
 	var keys [][]byte
 	var at []int
 	for range w.rng.IntN(30) {
@@ -162,7 +164,8 @@ func (w *World) scan(r reader, s *space, values []value, now int64, note func(fr
 		return fmt.Errorf("%s from %q to %q: %w", s.name, lower, upper, errors.Join(e, err))
 	}
 	slices.Reverse(want)
-	if e := w.walk("backward", r.Backward(lower, upper, &err), s, values, want); e != nil || err != nil {
+	if e := w.walk("backward", r.Backward(lower, upper, &err), s, values, want); e != nil ||
+		err != nil {
 		return fmt.Errorf("%s from %q to %q: %w", s.name, lower, upper, errors.Join(e, err))
 	}
 	if s.order.bytes {
@@ -185,7 +188,8 @@ func (w *World) scan(r reader, s *space, values []value, now int64, note func(fr
 }
 
 // walk compares the entries of a sequence with those of the keys want.
-func (w *World) walk(what string, entries iter.Seq2[[]byte, []byte], s *space, values []value, want []int) error {
+func (w *World) walk(what string, entries iter.Seq2[[]byte, []byte], s *space, values []value,
+	want []int) error {
 	n := 0
 	for k, v := range entries {
 		i, err := s.find(k)
@@ -193,12 +197,14 @@ func (w *World) walk(what string, entries iter.Seq2[[]byte, []byte], s *space, v
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		if n >= len(want) || i != want[n] || string(v) != values[i].v {
-			return fmt.Errorf("%s: entry %d is %q = %.60q, key %d; want %v of which %v", what, n, k, v, i, want, values[i])
+			return fmt.Errorf("%s: entry %d is %q = %.60q, key %d; want %v of which %v", what, n, k,
+				v, i, want, values[i])
 		}
 		n++
 	}
 	if n < len(want) {
-		return fmt.Errorf("%s: %d entries of %d, key %q is missing: %v", what, n, len(want), s.keys[want[n]], values[want[n]])
+		return fmt.Errorf("%s: %d entries of %d, key %q is missing: %v", what, n, len(want),
+			s.keys[want[n]], values[want[n]])
 	}
 	return nil
 }
@@ -234,7 +240,8 @@ func (w *World) compare(what string, db *lsm.DB, m state) error {
 	for _, s := range w.living() {
 		var r reader = db
 		if s.life != defaultLife {
-			k, err := db.Keyspace(s.name, &lsm.KeyspaceOptions{ErrorIfMissing: true, MergeOperator: s.merge})
+			k, err := db.Keyspace(s.name, &lsm.KeyspaceOptions{ErrorIfMissing: true,
+				MergeOperator: s.merge})
 			if err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
@@ -333,7 +340,8 @@ func (w *World) openCursor() error {
 	if len(w.snaps) > 0 && w.rng.IntN(3) == 0 {
 		sn := choose(w.rng, w.snaps...)
 		life := w.lifeOf(sn)
-		w.cursors = append(w.cursors, w.newCursor(sn.s.In(sn.handles[life]), sn.spaces[life], sn.m[life], sn.now))
+		w.cursors = append(w.cursors, w.newCursor(sn.s.In(sn.handles[life]), sn.spaces[life],
+			sn.m[life], sn.now))
 	} else {
 		s := w.space()
 		w.cursors = append(w.cursors, w.newCursor(w.store(s), s, w.m[s.life], w.now))
@@ -407,7 +415,8 @@ func (w *World) move(c *cursor) error {
 		}
 		w.log("%p %s %d: at %d", c, what, n, c.at)
 		if err := c.check(ok); err != nil {
-			return fmt.Errorf("%s: iterator %p of %s, bounds %d:%d: %w", what, c, c.s.name, c.lo, c.hi, err)
+			return fmt.Errorf("%s: iterator %p of %s, bounds %d:%d: %w", what, c, c.s.name, c.lo,
+				c.hi, err)
 		}
 	}
 	return nil
@@ -422,7 +431,8 @@ func (c *cursor) check(ok bool) error {
 	}
 	i, err := c.s.find(c.it.Key())
 	if err != nil || i != c.at || string(c.it.Value()) != c.values[i].v {
-		return fmt.Errorf("%q = %.60q, %w; want key %d, %v", c.it.Key(), c.it.Value(), err, c.at, c.values[c.at])
+		return fmt.Errorf("%q = %.60q, %w; want key %d, %v", c.it.Key(), c.it.Value(), err, c.at,
+			c.values[c.at])
 	}
 	return nil
 }

@@ -112,7 +112,8 @@ func (w *World) writeTxn() error {
 // expiringTxn commits a value that expires in a transaction at once: its time begins with the
 // commit.
 func (w *World) expiringTxn(t *txn, tx *lsm.Txn, s *space, x op) error {
-	if len(t.ops) > 0 || len(t.reads)+len(t.locked)+len(t.near)+len(t.undone) > 0 || w.newerThan(t, []op{x}) || w.clock.Load() != w.now {
+	if len(t.ops) > 0 || len(t.reads)+len(t.locked)+len(t.near)+len(t.undone) > 0 ||
+		w.newerThan(t, []op{x}) || w.clock.Load() != w.now {
 		return nil
 	}
 	w.log("%p %v, committed", t, x)
@@ -268,7 +269,8 @@ func (w *World) endTxn() error {
 			return fmt.Errorf("commit: %w; want a conflict", err)
 		}
 		return nil
-	case errors.Is(err, lsm.ErrConflict) && (w.newerThan(t, t.undone) || t.serial && w.newerIn(t, t.near)):
+	case errors.Is(err, lsm.ErrConflict) && (w.newerThan(t, t.undone) || t.serial &&
+		w.newerIn(t, t.near)):
 		return nil
 	case err != nil:
 		return err

@@ -32,7 +32,9 @@ type space struct {
 
 // find is the index of a key as a database spells it.
 func (s *space) find(key []byte) (int, error) {
-	i, ok := slices.BinarySearchFunc(s.keys, key, func(a string, b []byte) int { return s.order.cmp.Compare([]byte(a), b) })
+	i, ok := slices.BinarySearchFunc(s.keys, key, func(a string, b []byte) int {
+		return s.order.cmp.Compare([]byte(a), b)
+	})
 	if !ok {
 		return 0, fmt.Errorf("%s has key %q, which was never written", s.name, key)
 	}
@@ -81,7 +83,8 @@ type Settings struct {
 // newWorld draws options and keyspaces.
 func newWorld(seed uint64, o Settings) *World {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &World{rng: rng, fs: vfs.NewMem(), dir: "db", format: o.Format, clock: new(atomic.Int64), now: 1_000_000,
+	w := &World{rng: rng, fs: vfs.NewMem(), dir: "db", format: o.Format, clock: new(atomic.Int64),
+		now:   1_000_000,
 		lives: defaultLife, m: state{}, durable: state{}, written: map[int][]int{}}
 	w.clock.Store(w.now)
 	for i, name := range []string{"default", "one", "two", "mortal"} {
@@ -99,17 +102,24 @@ func newWorld(seed uint64, o Settings) *World {
 		w.spaces = append(w.spaces, s)
 	}
 	w.opts = lsm.Options{
-		Format: o.Format, Comparer: w.spaces[0].order.cmp, Comparers: []*lsm.Comparer{folded, versioned},
-		Clock:           func() time.Time { return time.Unix(w.clock.Load(), 0) },
-		WriteBufferSize: choose(rng, int64(64<<10), 128<<10, 1<<20), MaxFileSize: choose(rng, int64(64<<10), 1<<20),
-		BlockSize: choose(rng, 256, 1024, 4096), L0Compaction: 1 + rng.IntN(5), CacheSize: choose(rng, int64(-1), 64<<10, 1<<20),
-		BloomBits: choose(rng, -1, 5, 10), Compression: choose(rng, lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression),
-		MaxWALSize: choose(rng, int64(0), 64<<10), MaxMergeOperands: choose(rng, 2, 5, 1000), MaxOpenFiles: choose(rng, 4, 1000),
-		WALRetentionBytes: choose(rng, int64(0), 1<<30), BlockRestartInterval: choose(rng, 1, 3, 16), WALPreallocate: choose(rng, int64(-1), 4096, 0),
-		LevelDBFilter: rng.IntN(4) == 0, MaxSubcompactions: choose(rng, 1, 3), DisableCompaction: rng.IntN(8) == 0,
+		Format: o.Format, Comparer: w.spaces[0].order.cmp,
+		Comparers: []*lsm.Comparer{folded, versioned}, Clock: func() time.Time {
+			return time.Unix(w.clock.Load(), 0)
+		},
+		WriteBufferSize: choose(rng, int64(64<<10), 128<<10, 1<<20),
+		MaxFileSize:     choose(rng, int64(64<<10), 1<<20),
+		BlockSize:       choose(rng, 256, 1024, 4096), L0Compaction: 1 + rng.IntN(5),
+		CacheSize: choose(rng, int64(-1), 64<<10, 1<<20), BloomBits: choose(rng, -1, 5, 10),
+		Compression: choose(rng, lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression),
+		MaxWALSize:  choose(rng, int64(0), 64<<10), MaxMergeOperands: choose(rng, 2, 5, 1000),
+		MaxOpenFiles: choose(rng, 4, 1000), WALRetentionBytes: choose(rng, int64(0), 1<<30),
+		BlockRestartInterval: choose(rng, 1, 3, 16), WALPreallocate: choose(rng, int64(-1), 4096,
+			0), LevelDBFilter: rng.IntN(4) == 0, MaxSubcompactions: choose(rng, 1, 3),
+		DisableCompaction: rng.IntN(8) == 0,
 	}
 	if o.Format == lsm.FormatNative {
-		w.opts.MergeOperator, w.opts.MergeOperators = w.spaces[0].merge, []*lsm.MergeOperator{concat}
+		w.opts.MergeOperator, w.opts.MergeOperators =
+			w.spaces[0].merge, []*lsm.MergeOperator{concat}
 	}
 	if w.spaces[0].order.bytes && rng.IntN(4) == 0 {
 		w.opts.PrefixLength = 1 + rng.IntN(3)
@@ -138,7 +148,9 @@ func (w *World) begin(s *space) {
 	w.written[s.life] = make([]int, len(s.keys))
 }
 
-func (w *World) log(format string, a ...any) { w.trace = append(w.trace, fmt.Sprintf(format, a...)) }
+func (w *World) log(format string, a ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, a...))
+}
 
 // name returns a path that was not used before.
 func (w *World) name(what string) string {
@@ -155,7 +167,8 @@ func (w *World) options(fs lsm.FS) *lsm.Options {
 
 // keyspaceOptions are those of an opening of a keyspace.
 func (s *space) keyspaceOptions() *lsm.KeyspaceOptions {
-	return &lsm.KeyspaceOptions{Comparer: s.order.cmp, MergeOperator: s.merge, DefaultTTL: time.Duration(s.ttl) * time.Second}
+	return &lsm.KeyspaceOptions{Comparer: s.order.cmp, MergeOperator: s.merge,
+		DefaultTTL: time.Duration(s.ttl) * time.Second}
 }
 
 // open opens the world's database and its keyspaces.
@@ -278,7 +291,8 @@ var (
 )
 
 func init() {
-	for _, list := range [][]step{writes, reads, transactions, spaces, bulk, copies, endings, care} {
+	for _, list := range [][]step{writes, reads, transactions, spaces, bulk, copies, endings,
+		care} {
 		steps = append(steps, list...)
 	}
 	firstCare = len(steps) - len(care)
@@ -368,7 +382,8 @@ func Run(seed int64, o Settings, n int) error {
 	first := f.err
 	h.steps = h.steps[:min(len(h.steps), f.at+1)]
 	h, f = shrink(h, f)
-	return fmt.Errorf("%w\n%s\nafter %d of %d steps, shrunk to %d:\n%s", first, f.err, f.at+1, n, len(h.steps), strings.Join(f.trace, "\n"))
+	return fmt.Errorf("%w\n%s\nafter %d of %d steps, shrunk to %d:\n%s", first, f.err, f.at+1, n,
+		len(h.steps), strings.Join(f.trace, "\n"))
 }
 
 // shrinkRuns bounds the runs of a shrinking.

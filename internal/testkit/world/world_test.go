@@ -18,7 +18,8 @@ func TestHistories(t *testing.T) {
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
 			for i := range int64(runs) {
-				if err := Run(first+i, Settings{Format: format, Keys: 4 + int(i%4)*12}, 250); err != nil {
+				if err := Run(first+i, Settings{Format: format, Keys: 4 + int(i%4)*12},
+					250); err != nil {
 					t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
 				}
 			}

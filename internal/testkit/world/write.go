@@ -155,7 +155,8 @@ func (w *World) batch() error {
 		x := w.draw(s)
 		ops = append(ops, x)
 		switch {
-		case s.life == defaultLife && home.life != defaultLife && w.rng.IntN(2) == 0, s.life == defaultLife && w.native() && w.rng.IntN(4) == 0:
+		case s.life == defaultLife && home.life != defaultLife && w.rng.IntN(2) == 0,
+			s.life == defaultLife && w.native() && w.rng.IntN(4) == 0:
 			w.add(b.In(nil), s, x)
 		case s != home, s.ks != nil && w.rng.IntN(4) == 0:
 			w.add(b.In(s.ks), s, x)
@@ -174,7 +175,8 @@ func (w *World) batch() error {
 		b = whole
 	}
 	if b.Count() != len(ops) || b.Size() != len(b.Bytes()) {
-		return fmt.Errorf("a batch of %d operations has %d, and %d bytes of %d", len(ops), b.Count(), b.Size(), len(b.Bytes()))
+		return fmt.Errorf("a batch of %d operations has %d, and %d bytes of %d", len(ops),
+			b.Count(), b.Size(), len(b.Bytes()))
 	}
 	mode, sync := w.mode()
 	w.log("to %s: %v sync %v", home.name, ops, sync)
@@ -249,8 +251,10 @@ func (w *World) create() error {
 	s := choose(w.rng, w.spaces...)
 	if s.life != 0 {
 		k, err := w.db.Keyspace(s.name, nil)
-		if err == nil && (k.Name() != s.name || k.Comparer().Name != s.order.cmp.Name || k.ID() != s.ks.ID()) {
-			err = fmt.Errorf("keyspace %q, order %q, number %d", k.Name(), k.Comparer().Name, k.ID())
+		if err == nil && (k.Name() != s.name || k.Comparer().Name != s.order.cmp.Name ||
+			k.ID() != s.ks.ID()) {
+			err = fmt.Errorf("keyspace %q, order %q, number %d", k.Name(), k.Comparer().Name,
+				k.ID())
 		}
 		return err
 	}

@@ -82,7 +82,8 @@ func entriesOf(num uint64, reads []inputRead) (n uint64, known bool, err error) 
 		case !r.known:
 			return 0, false, nil
 		case r.From > to:
-			return 0, false, countError("table %06d: blocks %d to %d were not read", num, to, r.From-1)
+			return 0, false, countError("table %06d: blocks %d to %d were not read", num, to,
+				r.From-1)
 		}
 		to = max(to, r.To)
 	}
@@ -91,7 +92,8 @@ func entriesOf(num uint64, reads []inputRead) (n uint64, known bool, err error) 
 	}
 	whole := first.From == 0 && first.To == first.Blocks
 	if whole && first.Total != 0 && first.Entries != first.Total {
-		return 0, false, base.Corruptf("table", "%06d has %d entries, its properties say %d", num, first.Entries, first.Total)
+		return 0, false, base.Corruptf("table", "%06d has %d entries, its properties say %d", num,
+			first.Entries, first.Total)
 	}
 	if first.Total != 0 {
 		return first.Total, true, nil

@@ -8,9 +8,10 @@ import (
 // deeper tells, for user keys that come in ascending order, whether any file of
 // some levels can hold the key. Where none can, a deletion has nothing to hide.
 type deeper struct {
-	cmp    *base.Comparer
-	levels [][]*manifest.FileMeta // sorted, without overlap; what lies before the last key is cut off
-	mixed  []*manifest.FileMeta   // of level 0, in any order
+	cmp *base.Comparer
+	// sorted, without overlap; what lies before the last key is cut off
+	levels [][]*manifest.FileMeta
+	mixed  []*manifest.FileMeta // of level 0, in any order
 }
 
 // newDeeper looks at the levels from first on, without the files that are inputs.

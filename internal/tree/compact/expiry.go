@@ -12,7 +12,8 @@ type Clock struct {
 }
 
 // expiring unpacks an entry that expires, or makes a tombstone of one that has expired.
-func (w *work) expiring(t base.Trailer, codec base.Codec, value []byte) (base.Trailer, []byte, error) {
+func (w *work) expiring(t base.Trailer, codec base.Codec,
+	value []byte) (base.Trailer, []byte, error) {
 	value, err := w.unpack(codec, value)
 	if err != nil {
 		return t, nil, err

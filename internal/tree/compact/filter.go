@@ -26,7 +26,8 @@ const maxFilterValue = math.MaxUint32 - 2<<20
 // filtered asks the filter about an entry and returns what it becomes: itself, the same
 // with another value, or a tombstone in its place, so that no older version of the key
 // comes back.
-func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []byte) (base.Trailer, base.Codec, []byte, error) {
+func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
+	value []byte) (base.Trailer, base.Codec, []byte, error) {
 	f := w.filter
 	plain, deadline := value, []byte(nil)
 	if t.Kind() == base.KindSetExpiring {
@@ -34,7 +35,8 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []by
 	}
 	if codec != base.CodecRaw {
 		var err error
-		if f.value, err = colblk.AppendUnpacked(f.value[:0], value, codec, nil, f.env.MaxUnpacked); err != nil {
+		if f.value, err = colblk.AppendUnpacked(f.value[:0], value, codec, nil,
+			f.env.MaxUnpacked); err != nil {
 			return t, codec, value, err
 		}
 		plain = f.value
@@ -50,7 +52,8 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []by
 	}
 	if changed, ok := d.Changes(); ok {
 		if uint64(len(changed)) > maxFilterValue {
-			return t, codec, value, fmt.Errorf("%w: %s gives a value of %d bytes", base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
+			return t, codec, value, fmt.Errorf("%w: %s gives a value of %d bytes",
+				base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
 		}
 		w.res.FilterChanged++
 		if deadline != nil {

@@ -35,7 +35,8 @@ const (
 
 // fold takes an entry of which collapse said keep and first, while operands wait or if it is
 // one. done is false if the entry is still to be written or dropped.
-func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, keep, first bool) (done bool, err error) {
+func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, keep,
+	first bool) (done bool, err error) {
 	f := &w.folding
 	if f.n > 0 && (first || w.collapse.stripe(t.Seq()) != f.stripe) {
 		if err := w.endFold(first && f.bottom); err != nil {
@@ -49,7 +50,8 @@ func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, 
 	case !isOperand || !keep:
 		return false, nil
 	case f.n == 0:
-		f.stripe, f.first, f.bottom = w.collapse.stripe(t.Seq()), first, !w.collapse.deeper.mayHold(key)
+		f.stripe, f.first, f.bottom = w.collapse.stripe(t.Seq()), first, !w.collapse.deeper.mayHold(
+			key)
 		f.key = append(f.key[:0], key...)
 	}
 	if value, err = w.unpack(codec, value); err != nil {
@@ -102,7 +104,8 @@ func (w *work) writeFull(existing []byte) (bool, error) {
 	f.n = 0
 	newest := f.ops.Newest()
 	f.ops.Reset()
-	return true, w.out.add(f.key, w.collapse.settled(base.MakeTrailer(newest.Seq(), base.KindSet)), base.CodecRaw, value, f.first)
+	return true, w.out.add(f.key, w.collapse.settled(base.MakeTrailer(newest.Seq(), base.KindSet)),
+		base.CodecRaw, value, f.first)
 }
 
 func (w *work) foldFailed(err error) {

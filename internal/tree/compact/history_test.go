@@ -42,9 +42,11 @@ type store struct {
 func newStore(t testing.TB, seed uint64) *store {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cmp := []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}[rng.IntN(3)]
-	s := &store{t: t, rng: rng, cmp: cmp, model: model.New(cmp), ts: newTables(t, cmp), pending: map[*picker.Plan]*manifest.Edit{}, reasons: map[string]int{}}
-	s.cfg = picker.Config{Comparer: cmp, FileSize: []uint64{40, 200, 2000}[rng.IntN(3)], WriteBuffer: 400,
-		L0Trigger: 1 + rng.IntN(4), MaxSubcompactions: 1 + rng.IntN(3)}
+	s := &store{t: t, rng: rng, cmp: cmp, model: model.New(cmp), ts: newTables(t, cmp),
+		pending: map[*picker.Plan]*manifest.Edit{}, reasons: map[string]int{}}
+	s.cfg = picker.Config{Comparer: cmp, FileSize: []uint64{40, 200, 2000}[rng.IntN(3)],
+		WriteBuffer: 400,
+		L0Trigger:   1 + rng.IntN(4), MaxSubcompactions: 1 + rng.IntN(3)}
 	s.keys = []int{5, 60, 1000}[rng.IntN(3)]
 	if s.long = seed%20 == 7; s.long {
 		s.keys, s.cfg.WriteBuffer, s.cfg.FileSize, s.cfg.L0Trigger = 1000, 40, 40, 2
@@ -95,7 +97,8 @@ func (s *store) entry() model.Entry {
 		return model.Tombstone(string(s.key()), s.seq)
 	}
 	if s.rng.IntN(10) < s.merges {
-		return model.Entry{Key: s.key(), Value: fmt.Appendf(nil, "+%d", s.seq), Trailer: base.MakeTrailer(s.seq, base.KindMerge)}
+		return model.Entry{Key: s.key(), Value: fmt.Appendf(nil, "+%d", s.seq),
+			Trailer: base.MakeTrailer(s.seq, base.KindMerge)}
 	}
 	return model.Set(string(s.key()), s.seq, fmt.Sprintf("v%d", s.seq))
 }
@@ -157,7 +160,8 @@ func (s *store) flush() {
 	if level > 0 {
 		s.inProgress = append(s.inProgress, plan)
 	}
-	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), nil, s.v, level, 0, s.ts.env(), s.snapshots())
+	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), nil, s.v, level, 0,
+		s.ts.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -172,7 +176,9 @@ func (s *store) flush() {
 func (s *store) snapshots() []base.SeqNum { return slices.Clone(s.snaps) }
 
 func (s *store) done(plan *picker.Plan) {
-	s.inProgress = slices.DeleteFunc(slices.Clone(s.inProgress), func(p *picker.Plan) bool { return p == plan })
+	s.inProgress = slices.DeleteFunc(slices.Clone(s.inProgress), func(p *picker.Plan) bool {
+		return p == plan
+	})
 	delete(s.pending, plan)
 }
 
@@ -213,7 +219,8 @@ func (s *store) run(plan *picker.Plan) {
 				s.t.Fatal(err)
 			}
 			if r.EntriesIn != r.EntriesOut+r.Dropped {
-				s.t.Fatalf("%d entries in, %d out, %d dropped", r.EntriesIn, r.EntriesOut, r.Dropped)
+				s.t.Fatalf("%d entries in, %d out, %d dropped", r.EntriesIn, r.EntriesOut,
+					r.Dropped)
 			}
 			results = append(results, r)
 		}
@@ -259,7 +266,8 @@ func (s *store) check(seq base.SeqNum) {
 	i := 0
 	for ok := c.First(); ok; ok = c.Next() {
 		if i >= len(want) || string(c.Key()) != want[i].Key || string(c.Value()) != want[i].Value {
-			s.t.Fatalf("at %d: read %q=%q, want %v\n%v", seq, c.Key(), c.Value(), want[min(i, len(want)):min(i+1, len(want))], s.v)
+			s.t.Fatalf("at %d: read %q=%q, want %v\n%v", seq, c.Key(), c.Value(),
+				want[min(i, len(want)):min(i+1, len(want))], s.v)
 		}
 		i++
 	}
@@ -281,7 +289,8 @@ func (s *store) check(seq base.SeqNum) {
 			inFile := map[string]base.SeqNum{}
 			for _, e := range s.ts.data[f.Num] {
 				if limit, ok := newest[id(e.Key)]; ok && e.Trailer.Seq() > limit {
-					s.t.Fatalf("level %d table %d: %v is newer than #%d above it", l, f.Num, e, limit)
+					s.t.Fatalf("level %d table %d: %v is newer than #%d above it", l, f.Num, e,
+						limit)
 				}
 				inFile[id(e.Key)] = e.Trailer.Seq() // ends with the oldest
 			}
@@ -315,7 +324,8 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	t.Log(reasons)
-	for _, r := range []string{"level 0 is full", "level 0 is full, no level is free", "too much space",
+	for _, r := range []string{"level 0 is full", "level 0 is full, no level is free",
+		"too much space",
 		"to a free level", "overlaps nothing", "full of deletions", "manual"} {
 		if reasons[r] == 0 {
 			t.Errorf("no plan was made because of %q", r)

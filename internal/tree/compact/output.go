@@ -64,7 +64,8 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 // finished are given up first. Any other shortage is the caller's to report.
 func (o *output) begin() error {
 	num, w, err := o.env.NewWriter()
-	if (o.round != nil || len(o.unsynced) > 0) && errors.Is(base.Classify(err), base.ErrTooManyFiles) {
+	if (o.round != nil || len(o.unsynced) > 0) &&
+		errors.Is(base.Classify(err), base.ErrTooManyFiles) {
 		if err := o.sync(); err != nil {
 			return err
 		}
@@ -173,7 +174,8 @@ func (o *output) finish(border []byte) error {
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest,
+	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size,
+		Smallest: meta.Smallest, Largest: meta.Largest,
 		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
 	f.Sample.Store(meta.Sample)
 	o.older = false
@@ -211,8 +213,9 @@ func (o *output) abandon() {
 // it has a version that a newer one hides.
 func FactsOf(meta sstable.Meta, entries uint64, older bool) manifest.Facts {
 	f := manifest.Facts{
-		Leftovers: older || meta.Deletes > 0 || meta.RangeDels > 0, Entries: entries, Deletes: meta.Deletes, RangeDels: meta.RangeDels,
-		Kinds: meta.Kinds, MinExpiry: meta.MinExpiry, MaxExpiry: meta.MaxExpiry,
+		Leftovers: older || meta.Deletes > 0 || meta.RangeDels > 0, Entries: entries,
+		Deletes: meta.Deletes, RangeDels: meta.RangeDels, Kinds: meta.Kinds,
+		MinExpiry: meta.MinExpiry, MaxExpiry: meta.MaxExpiry,
 	}
 	if meta.Format == base.Native.String() {
 		f.Format, f.Checksum, f.HasChecksum = base.Native, meta.Checksum, true

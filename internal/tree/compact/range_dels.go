@@ -103,7 +103,8 @@ func (o *output) addRangeDels(border []byte) error {
 	}
 	for _, f := range o.dels.Clip(o.cut, border).Fragments() {
 		for _, s := range f.Seqs {
-			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw, f.Limit); err != nil {
+			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw,
+				f.Limit); err != nil {
 				return err
 			}
 		}
@@ -117,7 +118,8 @@ func (o *output) addRangeDels(border []byte) error {
 func (o *output) checkBorder(prev, f *manifest.FileMeta) error {
 	c := o.env.Comparer.Cmp(prev.Largest.User, f.Smallest.User)
 	if c > 0 || c == 0 && !prev.OpenEnd() {
-		return fmt.Errorf("compact: table %d begins at or before the end of table %d", f.Num, prev.Num)
+		return fmt.Errorf("compact: table %d begins at or before the end of table %d", f.Num,
+			prev.Num)
 	}
 	return nil
 }

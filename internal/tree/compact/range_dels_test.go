@@ -24,16 +24,20 @@ func TestRangeDelsAreCut(t *testing.T) {
 		var es []model.Entry
 		for i := range 200 {
 			if rng.IntN(3) > 0 {
-				es = append(es, model.Entry{Key: key(i), Value: make([]byte, 2000), Trailer: base.MakeTrailer(base.SeqNum(200+i), base.KindSet)})
+				es = append(es, model.Entry{Key: key(i), Value: make([]byte, 2000),
+					Trailer: base.MakeTrailer(base.SeqNum(200+i), base.KindSet)})
 			}
 		}
 		var dels []rangedel.Tombstone
 		for i := range rng.IntN(8) {
 			from := rng.IntN(200)
-			dels = append(dels, rangedel.Tombstone{Start: key(from), Limit: key(from + rng.IntN(100)), Seq: base.SeqNum(100 + i)})
+			dels = append(dels,
+				rangedel.Tombstone{Start: key(from), Limit: key(from + rng.IntN(100)),
+					Seq: base.SeqNum(100 + i)})
 		}
 		list := rangedel.NewestOf(base.Bytewise, dels)
-		below := []model.Entry{{Key: key(0), Trailer: base.MakeTrailer(1, base.KindSet)}, {Key: key(400), Trailer: base.MakeTrailer(2, base.KindSet)}}
+		below := []model.Entry{{Key: key(0), Trailer: base.MakeTrailer(1, base.KindSet)},
+			{Key: key(400), Trailer: base.MakeTrailer(2, base.KindSet)}}
 		var levels [manifest.NumLevels][]*manifest.FileMeta
 		levels[0] = []*manifest.FileMeta{ts.putWith(es, list)}
 		levels[5] = []*manifest.FileMeta{ts.put(below)} // no tombstone may go
@@ -54,14 +58,18 @@ func TestRangeDelsAreCut(t *testing.T) {
 				added[3] = append(added[3], a.Meta)
 				part := ts.dels[a.Meta.Num]
 				lists = append(lists, part)
-				if start, limit := part.Ends(); start != nil && (base.Bytewise.Cmp(start, a.Meta.Smallest.User) < 0 || base.Bytewise.Cmp(limit, a.Meta.Largest.User) > 0) {
-					t.Errorf("round %d: %v has tombstones from %q to %q", round, a.Meta, start, limit)
+				if start, limit := part.Ends(); start != nil &&
+					(base.Bytewise.Cmp(start, a.Meta.Smallest.User) < 0 ||
+						base.Bytewise.Cmp(limit, a.Meta.Largest.User) > 0) {
+					t.Errorf("round %d: %v has tombstones from %q to %q", round, a.Meta, start,
+						limit)
 				}
 			}
 		}
 		versionOf(t, added) // fails where tables overlap
 		got, want := rangedel.Merge(base.Bytewise, lists...), list
-		if g, w := fmt.Sprintf("%q", got.Fragments()), fmt.Sprintf("%q", want.Fragments()); g != w || tables < 3 {
+		if g, w := fmt.Sprintf("%q", got.Fragments()), fmt.Sprintf("%q",
+			want.Fragments()); g != w || tables < 3 {
 			t.Errorf("round %d: %d tables with %s, want %s", round, tables, g, w)
 		}
 	}
@@ -75,11 +83,13 @@ func TestFoldStopsAtCoveredKeys(t *testing.T) {
 		return model.Entry{Key: key, Value: []byte(value), Trailer: base.MakeTrailer(seq, kind)}
 	}
 	ts := newTables(t, base.Bytewise)
-	list := rangedel.NewestOf(base.Bytewise, []rangedel.Tombstone{{Start: b, Limit: []byte("c"), Seq: 20}})
+	list := rangedel.NewestOf(base.Bytewise,
+		[]rangedel.Tombstone{{Start: b, Limit: []byte("c"), Seq: 20}})
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	levels[0] = []*manifest.FileMeta{
 		ts.putWith([]model.Entry{entry(b, "covered", 15, base.KindSet)}, list),
-		ts.put([]model.Entry{entry(a, "operand", 3, base.KindMerge), entry(b, "old", 2, base.KindSet)}),
+		ts.put([]model.Entry{entry(a, "operand", 3, base.KindMerge),
+			entry(b, "old", 2, base.KindSet)}),
 	}
 	v := versionOf(t, levels)
 	env := ts.env()

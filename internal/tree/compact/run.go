@@ -58,10 +58,12 @@ type Result struct {
 	// EntriesIn = EntriesOut + Dropped when the run succeeded.
 	EntriesIn, EntriesOut, Dropped uint64
 	BytesWritten                   uint64 // sizes of the tables
-	Expired                        uint64 // entries that became tombstones, which are among EntriesOut or Dropped
-	Folded                         uint64 // operands that became values, or were joined; Dropped counts all but one of each
-	FoldFailures                   uint64 // folds that the merge operator failed
-	FoldErr                        error  // why the first of them failed
+	// entries that became tombstones, which are among EntriesOut or Dropped
+	Expired uint64
+	// operands that became values, or were joined; Dropped counts all but one of each
+	Folded       uint64
+	FoldFailures uint64 // folds that the merge operator failed
+	FoldErr      error  // why the first of them failed
 	// FilterRemoved and FilterChanged are the entries that Env.Filter removed, as tombstones
 	// that are among EntriesOut or Dropped, and those that it gave another value. If there
 	// are any, snapshots newer than Snapshots, those given to Run, must not see the result.
@@ -89,9 +91,10 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	}
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
-		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.Version, p.OutputLevel+1)},
-		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
-		folding:  folding{op: env.Merge},
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
+			deeper: newDeeper(env.Comparer, p.Version, p.OutputLevel+1)},
+		out:     output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
+		folding: folding{op: env.Merge},
 	}
 	w.takeRangeDels(dels, p.Version, p.OutputLevel+1)
 	if env.SettleSeqs && p.IsDeepest(env.Comparer) {
@@ -125,13 +128,15 @@ func Edit(p *picker.Plan, results ...Result) (*manifest.Edit, error) {
 // picker.FlushLevel chose, as one run of tables of fileSize bytes (0: one table). v is a version
 // that has all older data, that is: older memtables are in it. Result.Added is
 // empty when nothing survives.
-func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int,
+	fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
-		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
-		out:      output{env: env, level: level, fileSize: fileSize},
-		folding:  folding{op: env.Merge},
-		exactly:  &entries,
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
+			deeper: newDeeper(env.Comparer, v, 0)},
+		out:     output{env: env, level: level, fileSize: fileSize},
+		folding: folding{op: env.Merge},
+		exactly: &entries,
 	}
 	w.takeRangeDels(dels, v, 0)
 	return w.run()
@@ -285,7 +290,9 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 		} else {
 			passed = i
 		}
-		if w.filter != nil && first && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) && w.collapse.aboveSnapshots(t.Seq()) {
+		if w.filter != nil && first &&
+			(t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) &&
+			w.collapse.aboveSnapshots(t.Seq()) {
 			var err error
 			if t, codec, value, err = w.filtered(key, t, codec, value); err != nil {
 				return err

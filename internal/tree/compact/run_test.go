@@ -103,19 +103,23 @@ func TestSurviveScript(t *testing.T) {
 			es := entries(input)
 			env := ts.env()
 			env.Filter = scriptFilter // which is not for flushes
-			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), []*rangedel.List{dels}, v, c.Int("level", 0), 0, env, snapshots)
+			r, err = Flush(newTableSource(t, base.Bytewise, es, 4),
+				uint64(c.Int("memtable", len(es))), []*rangedel.List{dels}, v, c.Int("level", 0), 0,
+				env, snapshots)
 		default:
 			return c.Unknown()
 		}
 		if ts.open != 0 || uint64(len(r.Added)+len(r.Abandoned)) != ts.next-before {
-			t.Errorf("line %d: %d writers are open; %d tables were made, %d added, %d abandoned", c.Line, ts.open, ts.next-before, len(r.Added), len(r.Abandoned))
+			t.Errorf("line %d: %d writers are open; %d tables were made, %d added, %d abandoned",
+				c.Line, ts.open, ts.next-before, len(r.Added), len(r.Abandoned))
 		}
 		if err != nil {
 			return "error: " + err.Error()
 		}
 		var b strings.Builder
 		for _, a := range r.Added {
-			fmt.Fprintf(&b, "L%d %s%s\n", a.Level, model.Format(ts.data[a.Meta.Num]), formatRangeDels(ts.dels[a.Meta.Num]))
+			fmt.Fprintf(&b, "L%d %s%s\n", a.Level, model.Format(ts.data[a.Meta.Num]),
+				formatRangeDels(ts.dels[a.Meta.Num]))
 		}
 		fmt.Fprintf(&b, "dropped %d", r.Dropped)
 		if r.FilterRemoved+r.FilterChanged > 0 {
@@ -126,19 +130,20 @@ func TestSurviveScript(t *testing.T) {
 }
 
 // scriptFilter goes by the first byte of a value.
-var scriptFilter = &base.CompactionFilter{Name: "test.First", Filter: func(level int, key, value []byte) (base.FilterDecision, error) {
-	switch {
-	case level != 4:
-		return base.FilterKeep, fmt.Errorf("asked for level %d", level)
-	case bytes.HasPrefix(value, []byte("r")):
-		return base.FilterRemove, nil
-	case bytes.HasPrefix(value, []byte("c")):
-		return base.FilterChange(append(bytes.Clone(value), '!')), nil
-	case bytes.HasPrefix(value, []byte("f")):
-		return base.FilterKeep, errors.New("no decision")
-	}
-	return base.FilterKeep, nil
-}}
+var scriptFilter = &base.CompactionFilter{Name: "test.First",
+	Filter: func(level int, key, value []byte) (base.FilterDecision, error) {
+		switch {
+		case level != 4:
+			return base.FilterKeep, fmt.Errorf("asked for level %d", level)
+		case bytes.HasPrefix(value, []byte("r")):
+			return base.FilterRemove, nil
+		case bytes.HasPrefix(value, []byte("c")):
+			return base.FilterChange(append(bytes.Clone(value), '!')), nil
+		case bytes.HasPrefix(value, []byte("f")):
+			return base.FilterKeep, errors.New("no decision")
+		}
+		return base.FilterKeep, nil
+	}}
 
 // TestFilterSeesPackedValues merges packed values with a filter: it is shown them as they
 // are, those that it keeps stay packed, and those that it changes are not.
@@ -191,8 +196,10 @@ func TestPackedValuesPass(t *testing.T) {
 func bigPlan(t testing.TB, ts *tables, n int, pieces int) *picker.Plan {
 	var a, b []model.Entry
 	for i := range n {
-		a = append(a, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i), Value: make([]byte, 50), Trailer: base.MakeTrailer(2, base.KindSet)})
-		b = append(b, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i+min(i%3, 1)), Value: make([]byte, 50), Trailer: base.MakeTrailer(1, base.KindSet)})
+		a = append(a, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i), Value: make([]byte, 50),
+			Trailer: base.MakeTrailer(2, base.KindSet)})
+		b = append(b, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i+min(i%3, 1)),
+			Value: make([]byte, 50), Trailer: base.MakeTrailer(1, base.KindSet)})
 	}
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	levels[0] = append(levels[0], ts.put(a))
@@ -238,7 +245,8 @@ func TestPiecesCoverEverythingOnce(t *testing.T) {
 		}
 		versionOf(t, levels)
 		if in != 2000 || n != 2000-334 || len(e.Deleted) != plan.NumFiles() {
-			t.Errorf("%d pieces: %d entries in, %d out, %d tables deleted", pieces, in, n, len(e.Deleted))
+			t.Errorf("%d pieces: %d entries in, %d out, %d tables deleted", pieces, in, n,
+				len(e.Deleted))
 		}
 	}
 }
@@ -260,7 +268,9 @@ func TestRunFails(t *testing.T) {
 			}
 		}, errAdd},
 		{"first add", func(ts *tables, _ *Env, _ *picker.Plan) { ts.failAdd = 1 }, errAdd},
-		{"add in the third table", func(ts *tables, _ *Env, _ *picker.Plan) { ts.failAdd = 700 }, errAdd},
+		{"add in the third table", func(ts *tables, _ *Env, _ *picker.Plan) {
+			ts.failAdd = 700
+		}, errAdd},
 		{"stop", func(_ *tables, env *Env, _ *picker.Plan) {
 			n := 0
 			env.Stop = func() error {
@@ -280,7 +290,9 @@ func TestRunFails(t *testing.T) {
 			}
 		}, errOpen},
 		{"open in level 0", func(_ *tables, env *Env, _ *picker.Plan) {
-			env.Open = func(*manifest.FileMeta, sstable.ReadFlags) (base.Source, error) { return nil, errOpen }
+			env.Open = func(*manifest.FileMeta, sstable.ReadFlags) (base.Source, error) {
+				return nil, errOpen
+			}
 		}, errOpen},
 		{"read", func(ts *tables, env *Env, plan *picker.Plan) {
 			inner := env.Open
@@ -310,7 +322,8 @@ func TestRunFails(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		if len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
-			t.Errorf("%s: %d tables, %d abandoned of %d, %d writers open", tc.name, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
+			t.Errorf("%s: %d tables, %d abandoned of %d, %d writers open", tc.name, len(r.Added),
+				len(r.Abandoned), ts.next-before, ts.open)
 		}
 	}
 }
@@ -323,8 +336,10 @@ func TestSyncFails(t *testing.T) {
 		before := ts.next
 		ts.failSync = n
 		r, err := Run(plan, 0, ts.env(), nil)
-		if !errors.Is(err, errSync) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
-			t.Errorf("sync %d: %v; %d tables, %d abandoned of %d, %d writers open", n, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
+		if !errors.Is(err, errSync) || len(r.Added) != 0 ||
+			uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
+			t.Errorf("sync %d: %v; %d tables, %d abandoned of %d, %d writers open", n, err,
+				len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
 		}
 	}
 }
@@ -350,8 +365,10 @@ func TestAllAreSyncedInTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made := int(ts.next - before); made <= 4*syncRound || len(r.Added) != made || len(ts.synced) != made || ts.open != 0 {
-			t.Errorf("%d tables made, %d added, %d synced, %d writers open", made, len(r.Added), len(ts.synced), ts.open)
+		if made := int(ts.next - before); made <= 4*syncRound || len(r.Added) != made ||
+			len(ts.synced) != made || ts.open != 0 {
+			t.Errorf("%d tables made, %d added, %d synced, %d writers open", made, len(r.Added),
+				len(ts.synced), ts.open)
 		}
 		// A round that is synced, another one that waits, and the table being written.
 		if most > min(limit, 2*syncRound+1) {
@@ -377,8 +394,10 @@ func TestShortageIsReported(t *testing.T) {
 			return inner()
 		}
 		r, err := Run(plan, 0, env, nil)
-		if !failed || !errors.Is(err, shortage) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
-			t.Errorf("%v, failed %v: %v; %d tables, %d abandoned of %d, %d writers open", shortage, failed, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
+		if !failed || !errors.Is(err, shortage) || len(r.Added) != 0 ||
+			uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
+			t.Errorf("%v, failed %v: %v; %d tables, %d abandoned of %d, %d writers open", shortage,
+				failed, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
 		}
 		if len(ts.synced) != 0 {
 			t.Errorf("%v: %d tables were synced", shortage, len(ts.synced))
@@ -431,7 +450,8 @@ func (s *gapSource) Next(e *base.Chunk) (bool, error) {
 	ok, err := s.tableSource.Next(e)
 	if ok && next == s.gap {
 		if ok, err = s.tableSource.Next(e); ok {
-			_, err = s.SeekGE(bytes.Clone(e.Key(0)), e.Trailers[0], e) // what is covered begins here
+			// what is covered begins here
+			_, err = s.SeekGE(bytes.Clone(e.Key(0)), e.Trailers[0], e)
 		}
 	}
 	return ok, err
@@ -465,17 +485,27 @@ func TestLostEntriesAreAnError(t *testing.T) {
 	}{
 		{name: "nothing lost", pieces: 1},
 		{name: "nothing lost by three", pieces: 3},
-		{name: "a chunk left out", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
-		{name: "a chunk left out by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
-		{name: "an early end", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
-		{name: "an early end by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
+		{name: "a chunk left out", pieces: 1, source: func(s *tableSource) base.Source {
+			return &gapSource{s, 3, 0}
+		}},
+		{name: "a chunk left out by three", pieces: 3, source: func(s *tableSource) base.Source {
+			return &gapSource{s, 3, 0}
+		}},
+		{name: "an early end", pieces: 1, source: func(s *tableSource) base.Source {
+			return &gapSource{s, 0, 5}
+		}},
+		{name: "an early end by three", pieces: 3, source: func(s *tableSource) base.Source {
+			return &gapSource{s, 0, 5}
+		}},
 		{name: "entries in a chunk", pieces: 1, source: func(s *tableSource) base.Source {
 			return lessOne(t, s)
 		}},
 		{name: "entries in a chunk by three", pieces: 3, source: func(s *tableSource) base.Source {
 			return lessOne(t, s)
 		}},
-		{name: "the writer", pieces: 1, writer: func(w sstable.Writer) sstable.Writer { return lyingWriter{w} }},
+		{name: "the writer", pieces: 1, writer: func(w sstable.Writer) sstable.Writer {
+			return lyingWriter{w}
+		}},
 	} {
 		ts := newTables(t, base.Bytewise)
 		plan := bigPlan(t, ts, 1000, tc.pieces)
@@ -561,12 +591,14 @@ func BenchmarkRun(b *testing.B) {
 			for i := range n {
 				x = x*6364136223846793005 + 1442695040888963407
 				j := int(x>>33) % k
-				parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7), Value: value, Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+				parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7),
+					Value: value, Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 			}
 			var levels [manifest.NumLevels][]*manifest.FileMeta
 			sources := map[uint64][]base.Chunk{}
 			for j, es := range parts {
-				f := &manifest.FileMeta{Num: uint64(j + 1), Size: 1 << 20, Smallest: es[0].Internal(), Largest: es[len(es)-1].Internal()}
+				f := &manifest.FileMeta{Num: uint64(j + 1), Size: 1 << 20,
+					Smallest: es[0].Internal(), Largest: es[len(es)-1].Internal()}
 				levels[0] = append(levels[0], f)
 				for chunk := range slices.Chunk(es, 34) {
 					sources[f.Num] = append(sources[f.Num], model.Chunk(base.Bytewise, chunk))

@@ -82,7 +82,8 @@ func (ts *tables) opened() int {
 var errAdd, errSync = errors.New("disk full"), errors.New("sync failed")
 
 func newTables(t testing.TB, cmp *base.Comparer) *tables {
-	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{}, dels: map[uint64]*rangedel.List{}, chunk: 3, synced: map[uint64]bool{}}
+	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{},
+		dels: map[uint64]*rangedel.List{}, chunk: 3, synced: map[uint64]bool{}}
 }
 
 func (ts *tables) source(num uint64) base.Source {
@@ -102,7 +103,9 @@ func (ts *tables) env() *Env {
 			}
 			return ts.source(m.Num), nil
 		},
-		RangeDels: func(m *manifest.FileMeta) (*rangedel.List, error) { return ts.dels[m.Num], nil },
+		RangeDels: func(m *manifest.FileMeta) (*rangedel.List, error) {
+			return ts.dels[m.Num], nil
+		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			ts.mu.Lock()
 			defer ts.mu.Unlock()
@@ -131,18 +134,22 @@ func (ts *tables) meta(num uint64) *manifest.FileMeta {
 	for _, e := range es {
 		size += uint64(len(e.Key) + len(e.Value) + base.TrailerLen)
 	}
-	m := &manifest.FileMeta{Num: num, Size: size, Facts: manifest.Facts{Entries: uint64(len(es)), RangeDels: uint64(ts.dels[num].Count())}}
+	m := &manifest.FileMeta{Num: num, Size: size, Facts: manifest.Facts{Entries: uint64(len(es)),
+		RangeDels: uint64(ts.dels[num].Count())}}
 	if len(es) > 0 {
 		m.Smallest, m.Largest = es[0].Internal(), es[len(es)-1].Internal()
 	}
 	if frags := ts.dels[num].Fragments(); len(frags) > 0 {
 		start, limit := ts.dels[num].Ends()
-		first := base.InternalKey{User: start, Trailer: base.MakeTrailer(frags[0].Seqs[0], base.KindRangeDelete)}
+		first := base.InternalKey{User: start, Trailer: base.MakeTrailer(frags[0].Seqs[0],
+			base.KindRangeDelete)}
 		end := base.InternalKey{User: limit, Trailer: base.RangeDelEnd}
-		if len(es) == 0 || ts.cmp.CompareInternal(first.User, first.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0 {
+		if len(es) == 0 || ts.cmp.CompareInternal(first.User, first.Trailer, m.Smallest.User,
+			m.Smallest.Trailer) < 0 {
 			m.Smallest = first
 		}
-		if len(es) == 0 || ts.cmp.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User, end.Trailer) < 0 {
+		if len(es) == 0 || ts.cmp.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User,
+			end.Trailer) < 0 {
 			m.Largest = end
 		}
 	}
@@ -196,7 +203,8 @@ func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []
 	if t.Kind() == base.KindRangeDelete {
 		return w.addRangeDel(key, t, value)
 	}
-	if n := len(w.es); n > 0 && w.ts.cmp.CompareInternal(w.es[n-1].Key, w.es[n-1].Trailer, key, t) >= 0 {
+	if n := len(w.es); n > 0 && w.ts.cmp.CompareInternal(w.es[n-1].Key, w.es[n-1].Trailer, key,
+		t) >= 0 {
 		return fmt.Errorf("out of order: %q#%d after %v", key, t.Seq(), w.es[n-1])
 	}
 	if w.ts.added != nil {
@@ -210,10 +218,12 @@ func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []
 }
 
 func (w *tableWriter) addRangeDel(key []byte, t base.Trailer, limit []byte) error {
-	if n := len(w.dels); n > 0 && bytes.Equal(w.dels[n-1].Start, key) && bytes.Equal(w.dels[n-1].Limit, limit) {
+	if n := len(w.dels); n > 0 && bytes.Equal(w.dels[n-1].Start, key) &&
+		bytes.Equal(w.dels[n-1].Limit, limit) {
 		w.dels[n-1].Seqs = append(w.dels[n-1].Seqs, t.Seq())
 	} else {
-		w.dels = append(w.dels, rangedel.Fragment{Start: bytes.Clone(key), Limit: bytes.Clone(limit), Seqs: []base.SeqNum{t.Seq()}})
+		w.dels = append(w.dels, rangedel.Fragment{Start: bytes.Clone(key),
+			Limit: bytes.Clone(limit), Seqs: []base.SeqNum{t.Seq()}})
 	}
 	return nil
 }
@@ -227,7 +237,8 @@ func (w *tableWriter) Finish() (sstable.Meta, error) {
 	}
 	w.ts.data[w.num], w.ts.dels[w.num] = w.es, dels
 	m := w.ts.meta(w.num)
-	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es)), RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
+	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es)),
+		RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
 }
 func (w *tableWriter) Sync() error {
 	w.ts.mu.Lock()

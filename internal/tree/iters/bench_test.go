@@ -20,7 +20,8 @@ func benchSources(k, n, chunk int) []base.Source {
 		if i%chunk == 0 {
 			j = rng.IntN(k)
 		}
-		parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7), Value: value, Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+		parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7), Value: value,
+			Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 	}
 	var out []base.Source
 	for _, es := range parts {
@@ -69,9 +70,11 @@ func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, erro
 	return lowerBound(base.Bytewise, e, 0, e.Len(), key), nil
 }
 func (s *memSource) SeekLT([]byte, base.Trailer, *base.Chunk) (int, error) { panic("unused") }
-func (s *memSource) Next(e *base.Chunk) (bool, error)                      { return s.take(s.cur+1, e), nil }
-func (s *memSource) Prev(e *base.Chunk) (bool, error)                      { return s.take(s.cur-1, e), nil }
-func (s *memSource) Close()                                                {}
+func (s *memSource) Next(e *base.Chunk) (bool, error) {
+	return s.take(s.cur+1, e), nil
+}
+func (s *memSource) Prev(e *base.Chunk) (bool, error) { return s.take(s.cur-1, e), nil }
+func (s *memSource) Close()                           {}
 
 var sink int
 

@@ -45,7 +45,8 @@ type coverRun struct {
 }
 
 func newCovers(cmp *base.Comparer, o *Options) *covers {
-	d := &covers{cmp: cmp, seq: o.Seq, open: o.OpenRangeDels, runs: make([]coverRun, len(o.RangeDels))}
+	d := &covers{cmp: cmp, seq: o.Seq, open: o.OpenRangeDels,
+		runs: make([]coverRun, len(o.RangeDels))}
 	for i := range o.RangeDels {
 		d.runs[i].RangeDels = o.RangeDels[i]
 	}
@@ -53,7 +54,8 @@ func newCovers(cmp *base.Comparer, o *Options) *covers {
 }
 
 func within(cmp *base.Comparer, s *rangedel.Span, key []byte) bool {
-	return (s.Limit == nil || cmp.Cmp(key, s.Limit) < 0) && (s.Start == nil || cmp.Cmp(s.Start, key) <= 0)
+	return (s.Limit == nil || cmp.Cmp(key, s.Limit) < 0) &&
+		(s.Start == nil || cmp.Cmp(s.Start, key) <= 0)
 }
 
 // at makes the span with key the present one.
@@ -394,7 +396,8 @@ func (c *Cursor) clipBack(e *base.Chunk, lo, i int) int {
 func (m *Merge) jump(in *input, key []byte) {
 	e := &in.e
 	switch {
-	case key == nil || !m.back && m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 || m.back && m.lower != nil && m.cmp.Cmp(key, m.lower) <= 0:
+	case key == nil || !m.back && m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 || m.back &&
+		m.lower != nil && m.cmp.Cmp(key, m.lower) <= 0:
 		in.live = false
 		m.peekAt = -1
 		m.ord = m.ord[:copy(m.ord, m.ord[1:])]

@@ -58,14 +58,16 @@ type FoldCounter interface{ CountFold(operands int, err error) }
 
 // Options says what a cursor shows.
 type Options struct {
-	Seq          base.SeqNum       // entries that are newer are not visible
-	Now          uint64            // when the reader began, in seconds since 1970; 0: nothing had expired
-	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
-	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
-	Folds        FoldCounter       // is told of each use of Merge; nil: nobody asks
-	Own          bool              // all entries of the first source are visible, whatever Seq is
-	Single       bool              // spans have one entry, so that Step and StepBack never move
-	RangeDels    []RangeDels
+	Seq base.SeqNum // entries that are newer are not visible
+	// when the reader began, in seconds since 1970; 0: nothing had expired
+	Now          uint64
+	Lower, Upper []byte // bounds [Lower, Upper); nil: none. They are retained
+	// makes values of operands; nil: moves to keys that have some fail
+	Merge     *mergeop.Operator
+	Folds     FoldCounter // is told of each use of Merge; nil: nobody asks
+	Own       bool        // all entries of the first source are visible, whatever Seq is
+	Single    bool        // spans have one entry, so that Step and StepBack never move
+	RangeDels []RangeDels
 	// OpenRangeDels returns those of a table.
 	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
 }
@@ -107,8 +109,8 @@ func (c *Cursor) Key() []byte {
 	return c.part(column(c.keyOff, c.at), column(c.valOff, c.at))
 }
 
-// part is the bytes of the chunk's data from one offset to another. Of an empty part the address is that
-// of the data: behind the last byte another object may begin.
+// part is the bytes of the chunk's data from one offset to another. Of an empty part the address is
+// that of the data: behind the last byte another object may begin.
 func (c *Cursor) part(from, end uint32) []byte {
 	n := end - from
 	if n == 0 {
@@ -123,8 +125,10 @@ func column(p unsafe.Pointer, i int) uint32 { return *(*uint32)(unsafe.Add(p, 4*
 // setSpan makes entries [lo, hi) of e the span, and entry at the present one.
 func (c *Cursor) setSpan(e *base.Chunk, at, lo, hi int) {
 	c.e, c.at, c.lo, c.hi = e, at, lo, hi
-	c.data, c.keyOff = unsafe.Pointer(unsafe.SliceData(e.Data)), unsafe.Pointer(unsafe.SliceData(e.KeyOff))
-	c.valOff, c.valEnd = unsafe.Pointer(unsafe.SliceData(e.ValOff)), unsafe.Pointer(unsafe.SliceData(e.ValEnd))
+	c.data, c.keyOff = unsafe.Pointer(unsafe.SliceData(e.Data)), unsafe.Pointer(
+		unsafe.SliceData(e.KeyOff))
+	c.valOff, c.valEnd = unsafe.Pointer(unsafe.SliceData(e.ValOff)), unsafe.Pointer(
+		unsafe.SliceData(e.ValEnd))
 }
 
 // Value is the present value, valid until the next move. nil when not Valid.

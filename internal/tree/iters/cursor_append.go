@@ -18,7 +18,8 @@ func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]
 	return c.appendSpan(dst, entries, limit, values, -1, c.lo-1)
 }
 
-func (c *Cursor) appendSpan(dst []byte, entries, limit int, values bool, step, stop int) ([]byte, int) {
+func (c *Cursor) appendSpan(dst []byte, entries, limit int, values bool, step,
+	stop int) ([]byte, int) {
 	e, i, n := c.e, c.at, 0
 	for {
 		from, mid := e.KeyOff[i], e.ValOff[i]

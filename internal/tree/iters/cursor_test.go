@@ -58,7 +58,8 @@ func newHistory(t testing.TB, seed uint64) *history {
 				kind = base.KindMerge
 			}
 			seq++
-			e := model.Entry{Key: key, Value: fmt.Appendf(nil, "v%d", seq), Trailer: base.MakeTrailer(seq, kind)}
+			e := model.Entry{Key: key, Value: fmt.Appendf(nil, "v%d", seq),
+				Trailer: base.MakeTrailer(seq, kind)}
 			if kind == base.KindDelete || rng.IntN(10) == 0 {
 				e.Value = nil
 			}
@@ -158,12 +159,15 @@ func TestCursorAgainstModel(t *testing.T) {
 		if seed%2 == 0 {
 			c = NewCursor(h.cmp, h.sources, h.seq, h.lower, h.upper)
 		} else {
-			c.Reset(h.cmp, h.sources, Options{Seq: h.seq, Lower: h.lower, Upper: h.upper, Merge: appendOperator})
+			c.Reset(h.cmp, h.sources, Options{Seq: h.seq, Lower: h.lower, Upper: h.upper,
+				Merge: appendOperator})
 		}
 		for range 120 {
 			got, want := h.op(c)
 			if bad := h.check(c, got, want); bad != "" {
-				t.Fatalf("seed %d (%s, %d sources, %d entries): %s\nbounds %q %q seq %d\n%v", seed, h.cmp.Name, len(h.sources), len(h.model.Entries()), bad, h.lower, h.upper, h.seq, h.log)
+				t.Fatalf("seed %d (%s, %d sources, %d entries): %s\nbounds %q %q seq %d\n%v", seed,
+					h.cmp.Name, len(h.sources), len(h.model.Entries()), bad, h.lower, h.upper,
+					h.seq, h.log)
 			}
 		}
 		if err := c.Err(); err != nil {
@@ -200,7 +204,8 @@ func TestCursorAfterErrors(t *testing.T) {
 				if !errors.Is(c.Err(), model.ErrInjected) {
 					t.Fatalf("seed %d: %v", seed, c.Err())
 				}
-				if got || c.Valid() || c.Next() || c.Prev() || !errors.Is(c.Err(), model.ErrInjected) {
+				if got || c.Valid() || c.Next() || c.Prev() ||
+					!errors.Is(c.Err(), model.ErrInjected) {
 					t.Fatalf("seed %d: valid after an error", seed)
 				}
 				failures++

@@ -23,7 +23,8 @@ type level struct {
 // NewLevel makes a source of files that ascend without overlap in internal
 // order. A table is opened when a move first needs it and closed when a move
 // leaves it. files is retained. After Close it must not be touched.
-func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error)) base.Source {
+func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta,
+	open func(*manifest.FileMeta) (base.Source, error)) base.Source {
 	l := levels.Get().(*level)
 	*l = level{cmp: cmp, files: files, open: open, cur: -1, prefetched: -1}
 	return l
@@ -32,7 +33,9 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifes
 // NewFilteredLevel is NewLevel without the tables that skip rules out: tables without a user key in
 // [lower, upper), the bounds of the level. A nil upper is no
 // bound.
-func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error), skip func(f *manifest.FileMeta, lower, upper []byte) bool) base.Source {
+func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta,
+	open func(*manifest.FileMeta) (base.Source, error),
+	skip func(f *manifest.FileMeta, lower, upper []byte) bool) base.Source {
 	l := NewLevel(cmp, files, open).(*level)
 	l.skip = skip
 	return l
@@ -76,7 +79,8 @@ func (l *level) enter(n int) (bool, error) {
 		return false, nil
 	}
 	f := l.files[n]
-	if l.upper != nil && l.cmp.Cmp(f.Smallest.User, l.upper) >= 0 || l.lower != nil && l.cmp.Cmp(f.Largest.User, l.lower) < 0 {
+	if l.upper != nil && l.cmp.Cmp(f.Smallest.User, l.upper) >= 0 || l.lower != nil &&
+		l.cmp.Cmp(f.Largest.User, l.lower) < 0 {
 		return false, nil
 	}
 	if l.src != nil && l.cur == n {

@@ -10,7 +10,8 @@ import (
 )
 
 // levelOf cuts sorted entries into files at random places, within user keys too.
-func levelOf(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand, maxChunk int) base.Source {
+func levelOf(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand,
+	maxChunk int) base.Source {
 	var files []*manifest.FileMeta
 	parts := map[*manifest.FileMeta][]model.Entry{}
 	for len(es) > 0 {
@@ -36,7 +37,8 @@ func levelOf(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand,
 		return rng.IntN(2) == 0
 	}
 	l = NewFilteredLevel(cmp, files, func(f *manifest.FileMeta) (base.Source, error) {
-		if l.upper != nil && cmp.Compare(f.Smallest.User, l.upper) >= 0 || l.lower != nil && cmp.Compare(f.Largest.User, l.lower) < 0 {
+		if l.upper != nil && cmp.Compare(f.Smallest.User, l.upper) >= 0 || l.lower != nil &&
+			cmp.Compare(f.Largest.User, l.lower) < 0 {
 			t.Errorf("opened a file outside of the bounds")
 		}
 		if open++; open > 1 {

@@ -29,7 +29,9 @@ func writeOrder(name string) []int {
 		}
 	}
 	if name != "sequential" {
-		rand.New(rand.NewSource(1)).Shuffle(writes, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		rand.New(rand.NewSource(1)).Shuffle(writes, func(i, j int) {
+			order[i], order[j] = order[j], order[i]
+		})
 	}
 	return order
 }
@@ -40,7 +42,8 @@ func benchKeys(name string) [][]byte {
 	rng := rand.New(rand.NewSource(4))
 	for i := range keys {
 		if strings.HasSuffix(name, "uuid") {
-			keys[i] = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, rng.Uint64()), rng.Uint64())
+			keys[i] = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil,
+				rng.Uint64()), rng.Uint64())
 		} else {
 			keys[i] = fmt.Appendf(nil, "%016d", i)
 		}
@@ -50,12 +53,14 @@ func benchKeys(name string) [][]byte {
 
 // fillTable writes in the given order. beside, unless nil, is called every
 // 10,000 writes.
-func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable.MemTable)) *memtable.MemTable {
+func fillTable(b *testing.B, keys [][]byte, order []int,
+	beside func(m *memtable.MemTable)) *memtable.MemTable {
 	m := memtable.New(memtable.Options{Comparer: base.Bytewise, Size: 64 << 20})
 	value := make([]byte, 100)
 	var batch []byte
 	for i, k := range order {
-		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, keys[k], value)
+		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet,
+			keys[k], value)
 		if m.Room(int64(len(batch)), 1) != nil {
 			b.Fatal("no room")
 		}
@@ -140,7 +145,8 @@ func BenchmarkMemtable(b *testing.B) {
 						bench.f(m)
 					}
 					m.Unref()
-					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(bench.per), "ns/key")
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/
+						float64(bench.per), "ns/key")
 					b.ReportMetric(0, "ns/op")
 				})
 			}
@@ -166,7 +172,8 @@ func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
 		write := func(m *memtable.MemTable, from, to int) time.Duration {
 			start := time.Now()
 			for i, k := range order[from:to] {
-				batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, keys[k], value)
+				batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace,
+					base.KindSet, keys[k], value)
 				if err := m.Apply(batch, base.SeqNum(from+i+1)); err != nil {
 					b.Error(err)
 				}
@@ -205,8 +212,8 @@ func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
 				m.Unref()
 			}
 			for unit, sum := range map[string]float64{
-				"quiet-ns": quiet, "quiet-p99-ns": quietTail, "beside-ns": beside, "beside-p99-ns": besideTail,
-				"put-ns": put, "put-alone-ns": alone,
+				"quiet-ns": quiet, "quiet-p99-ns": quietTail, "beside-ns": beside,
+				"beside-p99-ns": besideTail, "put-ns": put, "put-alone-ns": alone,
 			} {
 				b.ReportMetric(sum/float64(b.N), unit)
 			}

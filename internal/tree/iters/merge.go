@@ -77,7 +77,8 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 	return m
 }
 
-func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
+func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower,
+	upper []byte) {
 	m.cmp, m.seq, m.err, m.single = cmp, seq, nil, false
 	m.first, m.prefixIsPointOnly = true, false
 	m.abbrevs.None = !cmp.HasAbbrev()

@@ -63,7 +63,8 @@ func (s *cursorScript) run(c *script.Command) string {
 		for _, open := range s.sources {
 			sources = append(sources, open())
 		}
-		s.c = iters.NewCursor(s.cmp, sources, base.SeqNum(c.Int("at", int(base.MaxSeqNum))), c.Bytes("lower"), c.Bytes("upper"))
+		s.c = iters.NewCursor(s.cmp, sources, base.SeqNum(c.Int("at", int(base.MaxSeqNum))),
+			c.Bytes("lower"), c.Bytes("upper"))
 		return s.walk(c)
 	case "walk":
 		return s.walk(c)
@@ -112,7 +113,8 @@ func (s *cursorScript) level(c *script.Command) {
 		if err != nil || len(es) == 0 {
 			c.Fail("file %q: %v", line, err)
 		}
-		files = append(files, &manifest.FileMeta{Num: uint64(i), Smallest: es[0].Internal(), Largest: es[len(es)-1].Internal()})
+		files = append(files, &manifest.FileMeta{Num: uint64(i), Smallest: es[0].Internal(),
+			Largest: es[len(es)-1].Internal()})
 		data = append(data, s.source(c, line))
 	}
 	s.sources = append(s.sources, func() base.Source {

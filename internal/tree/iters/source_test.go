@@ -12,7 +12,8 @@ import (
 
 // newTestSource returns a source of sorted entries in random chunks, some of which
 // do not say AllLiveSets although they could.
-func newTestSource(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand, maxChunk int) *model.Source {
+func newTestSource(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand,
+	maxChunk int) *model.Source {
 	s := model.NewSource(t, cmp, es, model.RandomChunks(rng, len(es), maxChunk))
 	s.Adjust = func(c *base.Chunk) {
 		if rng.IntN(8) == 0 {

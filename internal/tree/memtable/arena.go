@@ -50,8 +50,8 @@ const (
 	// is half full, so that few slots are ever moved.
 	growArena  = 8 << 20
 	slotGrowth = 8
-	// Where all memory is allocated at once, the index still begins with one of firstSlots parts of the
-	// slots: while there are few entries, Gets of other keys stay within the processor's cache.
+	// Where all memory is allocated at once, the index still begins with one of firstSlots parts of
+	// the slots: while there are few entries, Gets of other keys stay within the processor's cache.
 	firstSlots = 64
 	// A key further from its home slot than maxProbe makes the index grow or the
 	// memtable count as full. With a good hash that is as unlikely as a full index.
@@ -190,7 +190,8 @@ func (s *space) begin(bytes uint64, whole bool) (err error) {
 		size = s.planned.arena
 	}
 	if s.filled {
-		if s.arena, s.spareIndex = s.spare.Take(s.planned.arena, int(s.planned.nslots*8)); s.arena != nil {
+		if s.arena, s.spareIndex = s.spare.Take(s.planned.arena,
+			int(s.planned.nslots*8)); s.arena != nil {
 			s.recycled = true
 			return nil
 		}
@@ -206,8 +207,8 @@ func (s *space) newIndex(nslots uint64) ([]byte, error) {
 		return index, nil
 	}
 	index, err := arena.Alloc(int(nslots * 8))
-	// Without huge pages each page of an index costs two faults, the first one for the read that finds
-	// a slot empty; the second one interrupts the other processors.
+	// Without huge pages each page of an index costs two faults, the first one for the read that
+	// finds a slot empty; the second one interrupts the other processors.
 	if err == nil && len(index) >= hugeFrom && s.index != nil {
 		offheap.AdviseHuge(index)
 	}
@@ -269,7 +270,8 @@ func (m *memory) entry(off uint32) entry {
 		k += linksLen
 	}
 	v := k + binary.LittleEndian.Uint32(h[8:])
-	return entry{trailer: base.Trailer(t &^ linked), key: k, value: v, end: v + binary.LittleEndian.Uint32(h[12:])}
+	return entry{trailer: base.Trailer(t &^ linked), key: k, value: v,
+		end: v + binary.LittleEndian.Uint32(h[12:])}
 }
 
 func (e *entry) valueOf(m *memory) []byte {
@@ -286,5 +288,6 @@ func (m *memory) key(off uint32) []byte {
 	if h[0]&linked != 0 {
 		k = maxHeader
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(m.base, int(off)+k)), int(binary.LittleEndian.Uint32(h[8:])))
+	return unsafe.Slice((*byte)(unsafe.Add(m.base, int(off)+k)),
+		int(binary.LittleEndian.Uint32(h[8:])))
 }

@@ -17,7 +17,8 @@ func benchKeys(random bool) [][]byte {
 	rng := rand.New(rand.NewSource(1))
 	for i := range keys {
 		if random {
-			keys[i] = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rng.Uint64()), rng.Uint64())
+			keys[i] = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil,
+				rng.Uint64()), rng.Uint64())
 		} else {
 			keys[i] = fmt.Appendf(nil, "%016d", i)
 		}
@@ -29,7 +30,8 @@ func fill(keys [][]byte, value []byte, ordered bool) *MemTable {
 	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Ordered: ordered})
 	batch := batchrepr.Init(nil)
 	for i, k := range keys {
-		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, k, value)
+		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, k,
+			value)
 		if m.Room(int64(len(batch)), 1) != nil {
 			panic("no room")
 		}
@@ -114,7 +116,9 @@ func BenchmarkSeal(b *testing.B) {
 	for _, name := range []string{"random", "sequential", "decimal", "live"} {
 		keys := benchKeys(name == "random" || name == "live")
 		if name == "decimal" {
-			rand.New(rand.NewSource(3)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			rand.New(rand.NewSource(3)).Shuffle(len(keys), func(i, j int) {
+				keys[i], keys[j] = keys[j], keys[i]
+			})
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

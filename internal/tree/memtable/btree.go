@@ -98,7 +98,8 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 	}
 	ab := p.Abbrev(c, key)
 	lo := min(prefix.SearchArray(&x.ab, ab), n)
-	if lo == n || x.ab[lo] != ab || t == base.MaxTrailer && len(key) == int(x.keyLen) && x.exact(c) {
+	if lo == n || x.ab[lo] != ab || t == base.MaxTrailer && len(key) == int(x.keyLen) &&
+		x.exact(c) {
 		return lo
 	}
 	hi := prefix.TiesEnd(x.ab[:n], lo)
@@ -116,7 +117,8 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 
 // place is lower without abbreviations, to insert. It reports whether the entries before and at the
 // index have the user key; -1: they were not compared.
-func (x *node) place(c *base.Comparer, mem *memory, key []byte, t base.Trailer) (at, before, here int) {
+func (x *node) place(c *base.Comparer, mem *memory, key []byte,
+	t base.Trailer) (at, before, here int) {
 	before, here = -1, -1
 	lo, hi := 0, int(x.n)
 	mid := hi - 1 // keys often ascend
@@ -360,7 +362,8 @@ func (x *node) putLeaf(at int, c *base.Comparer, mem *memory, off uint32, same u
 // split inserts into leaf x, which is full. The right half of x moves into a new leaf,
 // or nothing does when the tree grows at its right end, as it does when keys ascend:
 // leaves then stay full. It returns where the entry is now. REQUIRES: shape is odd.
-func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32, same uint64) (*node, int) {
+func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32,
+	same uint64) (*node, int) {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	mid := fanout / 2
 	if at == fanout && x.next == 0 {

@@ -39,7 +39,8 @@ type merger struct {
 }
 
 func newMerger(m *MemTable, arrays []*sortedArray) *merger {
-	g := &merger{cmp: m.cmp, mem: m.mem.Load(), rising: !m.disorder.Load(), prefix: arrays[0].prefix, keyLen: arrays[0].keyLen}
+	g := &merger{cmp: m.cmp, mem: m.mem.Load(), rising: !m.disorder.Load(),
+		prefix: arrays[0].prefix, keyLen: arrays[0].keyLen}
 	for _, r := range arrays[1:] {
 		g.prefix = g.prefix.With(r.prefix)
 		if r.keyLen != g.keyLen {

@@ -77,10 +77,9 @@ type Hint MemTable
 // Hint returns one that may be kept when the MemTable goes.
 func (m *MemTable) Hint() *Hint { return (*Hint)(m) }
 
-// PrefetchWrite starts loading into the processor's cache the slot of the index that a write of key will
-// look at. It does not wait, and touches no memory that may be freed: the processor ignores a
-// prefetch of
-// an address that is not mapped.
+// PrefetchWrite starts loading into the processor's cache the slot of the index that a write of key
+// will look at. It does not wait, and touches no memory that may be freed: the processor ignores a
+// prefetch of an address that is not mapped.
 func (m *Hint) PrefetchWrite(key []byte) {
 	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
 		offheap.Prefetch(unsafe.Pointer(mem.slot(mem.home(hashKey(key)))), 8)

@@ -101,14 +101,16 @@ func TestCrowdedIndex(t *testing.T) {
 		if n > 10*maxProbe {
 			t.Fatal("still room")
 		}
-		m.insert(m.mem.Load(), base.MakeTrailer(base.SeqNum(n+1), base.KindSet), binary.LittleEndian.AppendUint32(nil, uint32(n)), nil, 7<<56|uint64(n))
+		m.insert(m.mem.Load(), base.MakeTrailer(base.SeqNum(n+1), base.KindSet),
+			binary.LittleEndian.AppendUint32(nil, uint32(n)), nil, 7<<56|uint64(n))
 		m.publish()
 	}
 	if n < maxProbe {
 		t.Errorf("full with %d entries", n)
 	}
 	for i := range n {
-		if _, _, found := m.Get(base.HashedLookup(binary.LittleEndian.AppendUint32(nil, uint32(i)), 7<<56, base.MaxSeqNum)); !found {
+		if _, _, found := m.Get(base.HashedLookup(binary.LittleEndian.AppendUint32(nil, uint32(i)),
+			7<<56, base.MaxSeqNum)); !found {
 			t.Fatalf("entry %d is gone", i)
 		}
 	}

@@ -155,7 +155,8 @@ func (o *lazyOrder) complete() error {
 		return nil
 	}
 	if !o.mu.TryLock() {
-		if !o.m.cmp.HasAbbrev() { // the comparer is the user's: the goroutine may be in it, and have the lock
+		// the comparer is the user's: the goroutine may be in it, and have the lock
+		if !o.m.cmp.HasAbbrev() {
 			if err := base.NotWithin(); err != nil {
 				return err
 			}
@@ -273,7 +274,8 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	var wg sync.WaitGroup
 	sort := func(i int) {
 		errs[i] = catchPanic(func() (err error) {
-			arrays[i], err = sortRange(o.m.cmp, o.m.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held, sealing)
+			arrays[i], err = sortRange(o.m.cmp, o.m.mem.Load(), cuts[i], cuts[i+1], int(share),
+				&o.held, sealing)
 			return err
 		})
 	}
@@ -356,10 +358,12 @@ func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, foun
 }
 
 // getUnordered looks at every entry, for when order could not be made.
-func (m *MemTable) getUnordered(mem *memory, l base.Lookup) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getUnordered(mem *memory,
+	l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
 		e := mem.entry(uint32(at))
-		if e.trailer.Seq() <= l.Seq && (!found || e.trailer > t) && m.cmp.Cmp(mem.key(uint32(at)), l.Key()) == 0 {
+		if e.trailer.Seq() <= l.Seq && (!found || e.trailer > t) &&
+			m.cmp.Cmp(mem.key(uint32(at)), l.Key()) == 0 {
 			value, t, found = e.valueOf(mem), e.trailer, true
 		}
 		at = uint64(e.end)

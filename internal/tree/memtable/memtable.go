@@ -88,7 +88,8 @@ const applyGroup = 16
 // New makes an empty memtable with one reference. It allocates memory as entries are
 // written; where EntrySize is known, the first entry reserves addresses for all.
 func New(o Options) *MemTable {
-	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account}}
+	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart,
+		whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account}}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
@@ -130,7 +131,8 @@ func (m *MemTable) Room(n int64, entries int) error {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
 	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
-	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded && m.mem.Load().nslots == m.planned.nslots {
+	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded &&
+		m.mem.Load().nslots == m.planned.nslots {
 		if m.Len() != 0 {
 			return ErrFull
 		}
@@ -172,13 +174,14 @@ func (m *MemTable) replan(n int64, entries int) error {
 
 func (m *MemTable) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
-	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded
+	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) &&
+		m.n+int64(entries) <= m.maxEntries && !m.crowded
 }
 
-// Apply adds the entries of a batch (batchrepr, validated), which are all of the
-// table's keyspace; entry i gets sequence seq + i. It fails only where Room does; a caller that has asked Room
-// knows that it does not. Readers see the entries one by one; the sequence they
-// read at keeps a batch whole.
+// Apply adds the entries of a batch (batchrepr, validated), which are all of the table's keyspace;
+// entry i gets sequence seq + i. It fails only where Room does; a caller that has asked Room knows
+// that it does not. Readers see the entries one by one; the sequence they read at keeps a batch
+// whole.
 func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	n := int(batchrepr.Count(batch))
 	if err := m.Room(int64(len(batch)), n); err != nil {
@@ -216,7 +219,8 @@ func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 		for i := range group {
 			p := &group[i]
 			if p.kind == base.KindRangeDelete {
-				m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: p.key, Limit: p.value, Seq: seq})
+				m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: p.key, Limit: p.value,
+					Seq: seq})
 			} else {
 				m.insert(mem, base.MakeTrailer(seq, p.kind), p.key, p.value, p.hash)
 			}
@@ -250,7 +254,8 @@ func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error
 
 func (m *MemTable) insertOne(mem *memory, t base.Trailer, key, value []byte) {
 	if t.Kind() == base.KindRangeDelete {
-		m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: key, Limit: value, Seq: t.Seq()})
+		m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: key, Limit: value,
+			Seq: t.Seq()})
 		return
 	}
 	m.insert(mem, t, key, value, m.hashOf(key))
@@ -378,8 +383,8 @@ func (m *MemTable) Versions(l base.Lookup, f func(value []byte, t base.Trailer) 
 // call, for Since.
 func (m *MemTable) Written() uint64 { return m.end.Load() }
 
-// Since calls f with the key of each entry from a place on, 0 for all, in the order of their writes,
-// until f returns false. The keys alias the arena.
+// Since calls f with the key of each entry from a place on, 0 for all, in the order of their
+// writes, until f returns false. The keys alias the arena.
 func (m *MemTable) Since(place uint64, f func(key []byte) bool) {
 	end := m.end.Load() // before mem: an empty memtable's memory may be replaced
 	mem := m.mem.Load()

@@ -60,7 +60,8 @@ func TestDisorder(t *testing.T) {
 	for _, s := range rng.Perm(3000) {
 		k, v := key(), fmt.Sprint(s)
 		m.Add(base.SeqNum(s), base.KindSet, []byte(k), []byte(v))
-		o.Add(model.Entry{Key: []byte(k), Value: []byte(v), Trailer: base.MakeTrailer(base.SeqNum(s), base.KindSet)})
+		o.Add(model.Entry{Key: []byte(k), Value: []byte(v),
+			Trailer: base.MakeTrailer(base.SeqNum(s), base.KindSet)})
 	}
 	checkGets(t, o, m, key, rng, 3000, 3000)
 	checkSources(t, o, m, key, rng, 3000)
@@ -74,7 +75,8 @@ func TestRoom(t *testing.T) {
 		rng := rand.New(rand.NewSource(1))
 		for {
 			rng.Read(key)
-			b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, key, make([]byte, valueLen))
+			b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, key,
+				make([]byte, valueLen))
 			if m.Room(int64(len(b)), 1) != nil {
 				if err := m.Apply(b, 1); !errors.Is(err, ErrFull) {
 					t.Fatalf("Apply without room: %v", err)
@@ -115,7 +117,8 @@ func TestLargeBatch(t *testing.T) {
 		value := make([]byte, 3<<20/n)
 		b := batchrepr.Init(nil)
 		for i := range n {
-			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "%d", i), value)
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet,
+				fmt.Appendf(nil, "%d", i), value)
 		}
 		if m.Room(int64(len(b)), n) != nil {
 			t.Fatalf("a fresh table has no room for %d entries", n)
@@ -128,7 +131,8 @@ func TestLargeBatch(t *testing.T) {
 		}
 		for i := range n {
 			k := fmt.Appendf(nil, "%d", i)
-			if v, _, ok := m.Get(MakeLookup(m.cmp, k, base.MaxSeqNum)); !ok || len(v) != len(value) {
+			if v, _, ok := m.Get(MakeLookup(m.cmp, k, base.MaxSeqNum)); !ok ||
+				len(v) != len(value) {
 				t.Fatalf("key %d: %d bytes, %v", i, len(v), ok)
 			}
 		}
@@ -161,7 +165,8 @@ func TestRoomAsPlanned(t *testing.T) {
 	for _, n := range []int{1, 100, 20000} {
 		b := batchrepr.Init(nil)
 		for i := range n {
-			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindDelete, fmt.Append(nil, i), nil)
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindDelete, fmt.Append(nil, i),
+				nil)
 		}
 		size := int64(len(b)) + int64(n)*maxHeader + arenaStart
 		m := New(Options{Comparer: base.Bytewise, Size: size, EntrySize: maxEntryGuess})
@@ -225,12 +230,14 @@ func TestComparerPanics(t *testing.T) {
 		m.Seal()
 		src := m.NewSource()
 		var e base.Chunk
-		if i, err := src.First(&e); err == nil || !strings.Contains(err.Error(), "comparer gave up") || i >= 0 {
+		if i, err := src.First(&e); err == nil ||
+			!strings.Contains(err.Error(), "comparer gave up") || i >= 0 {
 			t.Errorf("after %d compares: %v", allow, err)
 		}
 		src.Close()
 		left.Store(1 << 60)
-		if _, tr, ok := m.Get(MakeLookup(m.cmp, []byte("5"), base.MaxSeqNum)); !ok || tr.Seq() == 0 {
+		if _, tr, ok := m.Get(MakeLookup(m.cmp, []byte("5"), base.MaxSeqNum)); !ok ||
+			tr.Seq() == 0 {
 			t.Error("Get needs the order that could not be made")
 		}
 		m.Unref()
@@ -316,7 +323,8 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		var e base.Chunk
 		for range 50 {
 			k := name(int(rng.Int63n(seen)))
-			if i, err := src.SeekGE(k, base.MaxTrailer, &e); err != nil || i < 0 || !bytes.Equal(e.Key(i), k) {
+			if i, err := src.SeekGE(k, base.MaxTrailer, &e); err != nil || i < 0 ||
+				!bytes.Equal(e.Key(i), k) {
 				t.Error("key not found by seek")
 			}
 			if i, err := src.SeekLT(k, 0, &e); err != nil || i < 0 || !bytes.Equal(e.Key(i), k) {
@@ -331,7 +339,8 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		b := batchrepr.Init(nil)
 		n := min(1+i%50, total-i)
 		for j := range n {
-			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, name(i+j), fmt.Append(nil, i+j))
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, name(i+j),
+				fmt.Append(nil, i+j))
 		}
 		if m.Room(int64(len(b)), n) != nil {
 			t.Fatal("no room")
@@ -379,7 +388,8 @@ func readersBesideInserts(t *testing.T, seed int64) {
 	defer wg.Wait()
 	defer stop.Store(true)
 	// walk checks that from entry i of e on come entries at, at+step and so on.
-	walk := func(e *base.Chunk, i int, err error, at, step int, move func(*base.Chunk) (bool, error)) bool {
+	walk := func(e *base.Chunk, i int, err error, at, step int,
+		move func(*base.Chunk) (bool, error)) bool {
 		for range some {
 			if err != nil || i < 0 || i >= e.Len() || string(e.Key(i)) != string(name(at)) {
 				t.Errorf("looking for entry %d: nothing, or another one", at)
@@ -421,15 +431,16 @@ func readersBesideInserts(t *testing.T, seed int64) {
 	}
 	rng := rand.New(rand.NewSource(seed))
 	for i := range 10 * old {
-		m.Add(base.SeqNum(old+i+1), base.KindSet, fmt.Appendf(nil, "%06d%d", rng.Intn(old), rng.Intn(20)), nil)
+		m.Add(base.SeqNum(old+i+1), base.KindSet, fmt.Appendf(nil, "%06d%d", rng.Intn(old),
+			rng.Intn(20)), nil)
 		if i%7 == 0 {
 			m.NewSource().Close()
 		}
 	}
 }
 
-// TestUnrefDuringWork frees tables while the background works on them. The bubble fails if a goroutine
-// is left.
+// TestUnrefDuringWork frees tables while the background works on them. The bubble fails if a
+// goroutine is left.
 func TestUnrefDuringWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := offheap.InUse()
@@ -495,7 +506,8 @@ func TestTies(t *testing.T) {
 				k = long + "same"
 			}
 			m.Add(base.SeqNum(i+1), base.KindSet, []byte(k), nil)
-			o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+			o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(i+1),
+				base.KindSet)})
 		}
 		m.Seal()
 		es := o.Entries()
@@ -511,7 +523,8 @@ func TestTies(t *testing.T) {
 // TestOverwrites has many versions of keys in several arrays, with keys of one
 // length that abbreviations tell apart or do not, in order and not.
 func TestOverwrites(t *testing.T) {
-	formats := []string{"shared-prefix-%06[1]d", "%06[1]d-shared-suffix", "%[1]d", "%02[2]d------%[3]d"}
+	formats := []string{"shared-prefix-%06[1]d", "%06[1]d-shared-suffix", "%[1]d",
+		"%02[2]d------%[3]d"}
 	comparers := []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}
 	if testing.Short() { // one goroutine only
 		formats, comparers = formats[:2], comparers[:2]
@@ -539,7 +552,8 @@ func TestOverwrites(t *testing.T) {
 					if err := m.Add(base.SeqNum(s), kind, []byte(k), nil); err != nil {
 						t.Fatal(err)
 					}
-					o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(s), kind)})
+					o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(s),
+						kind)})
 					if i%3100 == 3000 {
 						m.NewSource().Close()
 					}
@@ -562,7 +576,8 @@ func TestBackground(t *testing.T) {
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
 	for i := range 200000 {
-		if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, rng.Int()), nil); err != nil {
+		if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, rng.Int()),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -587,7 +602,8 @@ func TestBesideWrites(t *testing.T) {
 		"ascending":  func(i int) []byte { return fmt.Appendf(nil, "key%08d", i) },
 		"descending": func(i int) []byte { return fmt.Appendf(nil, "key%08d", total-i) },
 		"long": func(int) []byte {
-			return fmt.Appendf(nil, "%s/%d/%08d", strings.Repeat("shared ", 8), rng.Intn(3), rng.Intn(1<<30))
+			return fmt.Appendf(nil, "%s/%d/%08d", strings.Repeat("shared ", 8), rng.Intn(3),
+				rng.Intn(1<<30))
 		},
 	}
 	for name, key := range keys {
@@ -605,7 +621,8 @@ func TestBesideWrites(t *testing.T) {
 			}
 			checkTree(t, m)
 			if m.order.sorted != int64(n) {
-				t.Errorf("%s: %d of %d entries, written %d at a time", name, m.order.sorted, n, each)
+				t.Errorf("%s: %d of %d entries, written %d at a time", name, m.order.sorted, n,
+					each)
 			}
 			if leaves := int(m.order.leaves.n); leaves > 2*n/fanout+2 {
 				t.Errorf("%s: %d leaves for %d entries", name, leaves, n)
@@ -651,7 +668,8 @@ func TestAllocs(t *testing.T) {
 	for i := range 3000 {
 		keys = append(keys, fmt.Appendf(nil, "%016d", i))
 	}
-	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, keys[0], keys[1])
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, keys[0],
+		keys[1])
 	i := 0
 	gates := []struct {
 		name string

@@ -30,8 +30,10 @@ func checkNode(t *testing.T, m *MemTable, x *node, leaf bool, before []byte) {
 			continue
 		}
 		key := mem.key(x.offs[i])
-		if !bytes.HasPrefix(key, prefix) || x.ab[i] != m.cmp.Abbrev(key, len(prefix)) || x.keyLen >= 0 && len(key) != int(x.keyLen) {
-			t.Fatalf("entry %d, %q: prefix %q, abbreviation %x, key length %d", i, key, prefix, x.ab[i], x.keyLen)
+		if !bytes.HasPrefix(key, prefix) || x.ab[i] != m.cmp.Abbrev(key, len(prefix)) ||
+			x.keyLen >= 0 && len(key) != int(x.keyLen) {
+			t.Fatalf("entry %d, %q: prefix %q, abbreviation %x, key length %d", i, key, prefix,
+				x.ab[i], x.keyLen)
 		}
 		if i > 0 {
 			before = mem.key(x.offs[i-1])
@@ -41,7 +43,8 @@ func checkNode(t *testing.T, m *MemTable, x *node, leaf bool, before []byte) {
 		}
 		same := before != nil && m.cmp.Cmp(before, key) == 0
 		if leaf && same != (x.same>>i&1 != 0) {
-			t.Fatalf("entry %d, %q, has the key of the one before: %v, as it says: %v", i, key, same, !same)
+			t.Fatalf("entry %d, %q, has the key of the one before: %v, as it says: %v", i, key,
+				same, !same)
 		}
 	}
 	if leaf && x.same>>(x.n-1)>>1 != 0 {
@@ -88,13 +91,15 @@ func checkTree(t *testing.T, m *MemTable) {
 	}
 	down(o.root, o.height, 0)
 	if o.leaves.at(leaf).next != 0 || o.last.Load() != leaf || seen != o.sorted {
-		t.Fatalf("%d entries, %d in the leaves; the last one is %d, %d is thought to be", o.sorted, seen, leaf, o.last.Load())
+		t.Fatalf("%d entries, %d in the leaves; the last one is %d, %d is thought to be", o.sorted,
+			seen, leaf, o.last.Load())
 	}
 }
 
 // checkSources compares m with the model at full length, all versions and as of a few
 // sequences.
-func checkSources(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum) {
+func checkSources(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand,
+	last base.SeqNum) {
 	t.Helper()
 	src := m.NewSource()
 	full(t, m.cmp, o.Entries(), src)
@@ -158,7 +163,8 @@ func checkChunk(t *testing.T, cmp *base.Comparer, s []model.Entry, e *base.Chunk
 }
 
 // walk moves a source of the entries s about.
-func walk(t *testing.T, cmp *base.Comparer, s []model.Entry, src base.Source, key func() string, rng *rand.Rand, steps int) {
+func walk(t *testing.T, cmp *base.Comparer, s []model.Entry, src base.Source, key func() string,
+	rng *rand.Rand, steps int) {
 	t.Helper()
 	var e base.Chunk
 	for range steps {
@@ -276,9 +282,11 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 				kind, v = base.KindDelete, ""
 				b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte(k), nil)
 			} else {
-				b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(k), []byte(v))
+				b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(k),
+					[]byte(v))
 			}
-			o.Add(model.Entry{Key: []byte(k), Value: []byte(v), Trailer: base.MakeTrailer(seq+base.SeqNum(i), kind)})
+			o.Add(model.Entry{Key: []byte(k), Value: []byte(v),
+				Trailer: base.MakeTrailer(seq+base.SeqNum(i), kind)})
 		}
 		written += n
 		if m.Room(int64(len(b)), n) != nil {
@@ -310,8 +318,10 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	full(t, c, all, sealed)
 	walk(t, c, all, sealed, key, rng, 100)
 	checkGets(t, o, m, key, rng, seq, 2000)
-	if m.Len() != written || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() || m.EntrySize() <= headerLen {
-		t.Errorf("len %d bytes %d usage %d entry %d", m.Len(), m.Bytes(), m.MemoryUsage(), m.EntrySize())
+	if m.Len() != written || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() ||
+		m.EntrySize() <= headerLen {
+		t.Errorf("len %d bytes %d usage %d entry %d", m.Len(), m.Bytes(), m.MemoryUsage(),
+			m.EntrySize())
 	}
 	src.Close()
 	m.Unref()
@@ -322,7 +332,8 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	}
 }
 
-func checkGets(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
+func checkGets(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand,
+	last base.SeqNum, n int) {
 	t.Helper()
 	for range n {
 		k, seq := key(), base.SeqNum(rng.Int63n(int64(last)+1))
@@ -333,8 +344,10 @@ func checkGets(t *testing.T, o *model.Model, m *MemTable, key func() string, rng
 		m.Prefetch(l)
 		v, tr, found := m.Get(l)
 		want, ok := o.Newest(seq, []byte(k))
-		if found != ok || tr != want.Trailer || !bytes.Equal(v, want.Value) || found && (v == nil) != (tr.Kind() == base.KindDelete) {
-			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.Value, want.Trailer, ok)
+		if found != ok || tr != want.Trailer || !bytes.Equal(v, want.Value) || found &&
+			(v == nil) != (tr.Kind() == base.KindDelete) {
+			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.Value,
+				want.Trailer, ok)
 		}
 	}
 }

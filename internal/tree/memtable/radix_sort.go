@@ -27,10 +27,11 @@ type sorter struct {
 	yield  bool // see sortRange
 }
 
-// sortRange sorts the entries in [from, to) of the arena, at most n. yield says that no
-// caller waits: then it lets other goroutines run every radix.YieldEvery entries. Beside a writer that
+// sortRange sorts the entries in [from, to) of the arena, at most n. yield says that no caller
+// waits: then it lets other goroutines run every radix.YieldEvery entries. Beside a writer that
 // uses its full time slice, every yield costs 10 ms.
-func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*sortedArray, error) {
+func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64,
+	yield bool) (*sortedArray, error) {
 	r, err := newSortedArray(n, held)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,8 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 			r.free()
 		}
 	}()
-	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], rising: true, yield: yield}
+	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], rising: true,
+		yield: yield}
 	if !s.collect(from, to) {
 		if err := s.sort(); err != nil {
 			return nil, err
@@ -188,7 +190,9 @@ func (s *sorter) newestFirst(a []radix.Pair, same []byte) {
 	if s.rising {
 		return
 	}
-	byTrailer := func(x, y radix.Pair) int { return cmp.Compare(s.mem.trailer(y.Off), s.mem.trailer(x.Off)) }
+	byTrailer := func(x, y radix.Pair) int {
+		return cmp.Compare(s.mem.trailer(y.Off), s.mem.trailer(x.Off))
+	}
 	if !slices.IsSortedFunc(a, byTrailer) {
 		slices.SortFunc(a, byTrailer)
 	}

@@ -50,7 +50,8 @@ func TestRangeDelsBesideReaders(t *testing.T) {
 	}
 	wg.Wait()
 	for i := range covered {
-		if got := m.CoveredAt(MakeLookup(base.Bytewise, key(i), base.MaxSeqNum)); uint64(got) != covered[i].Load() {
+		if got := m.CoveredAt(MakeLookup(base.Bytewise, key(i), base.MaxSeqNum)); uint64(got) !=
+			covered[i].Load() {
 			t.Fatalf("key %d is covered by %d, want %d", i, got, covered[i].Load())
 		}
 	}
@@ -66,12 +67,14 @@ func TestNestedRangeDels(t *testing.T) {
 	defer m.Unref()
 	n := 0
 	for ; !m.WantsFlush() && n < 1<<14; n++ {
-		start, limit := binary.BigEndian.AppendUint32(nil, uint32(n)), binary.BigEndian.AppendUint32(nil, uint32(1<<20-n))
+		start, limit := binary.BigEndian.AppendUint32(nil,
+			uint32(n)), binary.BigEndian.AppendUint32(nil, uint32(1<<20-n))
 		if err := m.Add(base.SeqNum(n+1), base.KindRangeDelete, start, limit); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !m.WantsFlush() || m.MemoryUsage() > 64<<20 {
-		t.Errorf("after %d nested tombstones it wants a flush: %v, with %d bytes", n, m.WantsFlush(), m.MemoryUsage())
+		t.Errorf("after %d nested tombstones it wants a flush: %v, with %d bytes", n,
+			m.WantsFlush(), m.MemoryUsage())
 	}
 }

@@ -30,7 +30,8 @@ func TestCallersThread(t *testing.T) {
 	defer m.Unref()
 	add := func(from, to int) {
 		for i := from; i < to; i++ {
-			if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%04d", rng.IntN(n)), nil); err != nil {
+			if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%04d", rng.IntN(n)),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -42,7 +43,8 @@ func TestCallersThread(t *testing.T) {
 		}
 	}
 	if asks == 0 || compared > 14*n || m.order.on.Load() || m.order.working.Load() {
-		t.Fatalf("%d comparisons, %d asked for an end; in the background: %v", compared, asks, m.order.on.Load())
+		t.Fatalf("%d comparisons, %d asked for an end; in the background: %v", compared, asks,
+			m.order.on.Load())
 	}
 	checkTree(t, m)
 
@@ -56,7 +58,8 @@ func TestCallersThread(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, base.ErrInterrupted) || m.order.sorted == before || compared > every+serialEntries*20 {
+		if !errors.Is(err, base.ErrInterrupted) || m.order.sorted == before ||
+			compared > every+serialEntries*20 {
 			t.Fatalf("%v after %d comparisons, %d entries in order", err, compared, m.order.sorted)
 		}
 		ends, before = ends+1, m.order.sorted
@@ -79,7 +82,8 @@ func TestCallersThread(t *testing.T) {
 		m.Get(base.MakeLookup(&c, []byte("0000"), base.MaxSeqNum))
 	}()
 	every = 100 * n
-	if _, _, found := m.Get(base.MakeLookup(&c, []byte("none"), base.MaxSeqNum)); found || m.order.sorted != 3*n {
+	if _, _, found := m.Get(base.MakeLookup(&c, []byte("none"), base.MaxSeqNum)); found ||
+		m.order.sorted != 3*n {
 		t.Errorf("found %v, %d entries in order", found, m.order.sorted)
 	}
 }
@@ -88,12 +92,16 @@ func TestCallersThread(t *testing.T) {
 func TestAscendingComparisons(t *testing.T) {
 	const n = 5000
 	compared := 0
-	c := base.Comparer{Name: "serial", Compare: func(a, b []byte) int { compared++; return bytes.Compare(a, b) }}
+	c := base.Comparer{Name: "serial", Compare: func(a, b []byte) int {
+		compared++
+		return bytes.Compare(a, b)
+	}}
 	c.OnCallersThread(func() bool { return false })
 	m := New(Options{Comparer: &c, Size: 1 << 20})
 	defer m.Unref()
 	for i := range n {
-		if err := errors.Join(m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%04d", i), nil), m.Order()); err != nil {
+		if err := errors.Join(m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%04d", i),
+			nil), m.Order()); err != nil {
 			t.Fatal(err)
 		}
 	}

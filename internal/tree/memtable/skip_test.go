@@ -18,7 +18,8 @@ func TestSkip(t *testing.T) {
 		seq, keys := base.SeqNum(0), 1+rng.IntN(4000)
 		put := func() {
 			seq++
-			if err := m.Add(seq, base.KindSet, binary.BigEndian.AppendUint32(nil, uint32(rng.IntN(keys))), nil); err != nil {
+			if err := m.Add(seq, base.KindSet,
+				binary.BigEndian.AppendUint32(nil, uint32(rng.IntN(keys))), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,7 +57,8 @@ func TestSkip(t *testing.T) {
 				}
 				for ; all[at] != tr.Seq(); at++ {
 					if limit == nil || sameKeys[all[at]] >= string(limit) || all[at] >= hidden {
-						t.Fatalf("seed %d: entry %d of key %x is missing", seed, all[at], sameKeys[all[at]])
+						t.Fatalf("seed %d: entry %d of key %x is missing", seed, all[at],
+							sameKeys[all[at]])
 					}
 					left++
 				}
@@ -76,7 +78,8 @@ func TestSkip(t *testing.T) {
 		}
 		for ; at < len(all); at++ {
 			if limit == nil || sameKeys[all[at]] >= string(limit) || all[at] >= hidden {
-				t.Fatalf("seed %d: entry %d of key %x is missing at the end", seed, all[at], sameKeys[all[at]])
+				t.Fatalf("seed %d: entry %d of key %x is missing at the end", seed, all[at],
+					sameKeys[all[at]])
 			}
 		}
 		src.Close()

@@ -260,9 +260,9 @@ func (s *source) allBack() (n int) {
 	return n
 }
 
-// Of a chunk of so many entries all keys and values are going to be read, one after the other: they lie all
-// over the arena, so they are loaded into the processor's cache side by side: as much of each as entries have
-// on average, up to maxPrefetch bytes.
+// Of a chunk of so many entries all keys and values are going to be read, one after the other: they
+// lie all over the arena, so they are loaded into the processor's cache side by side: as much of
+// each as entries have on average, up to maxPrefetch bytes.
 const (
 	scanned     = 16
 	maxPrefetch = 512

@@ -27,7 +27,9 @@ func (s *source) visible(i, j int) int {
 	if s.mem.trailer(s.leafCopy.offs[i]).Seq() <= s.seq {
 		return i
 	}
-	return i + 1 + sort.Search(j-i-1, func(k int) bool { return s.mem.trailer(s.leafCopy.offs[i+1+k]).Seq() <= s.seq })
+	return i + 1 + sort.Search(j-i-1, func(k int) bool {
+		return s.mem.trailer(s.leafCopy.offs[i+1+k]).Seq() <= s.seq
+	})
 }
 
 func (s *source) visibleAhead() (n int) {

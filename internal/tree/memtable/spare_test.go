@@ -15,7 +15,8 @@ const spareSize = 1 << 20
 
 // spareTable makes a memtable that takes what s has.
 func spareTable(s *arena.Spare, entrySize int) *MemTable {
-	return New(Options{Comparer: base.Bytewise, Size: spareSize, EntrySize: entrySize, Filled: true, Spare: s})
+	return New(Options{Comparer: base.Bytewise, Size: spareSize, EntrySize: entrySize, Filled: true,
+		Spare: s})
 }
 
 // fillSpare writes entries of a generation until the memtable is full, and returns their number.
@@ -80,7 +81,8 @@ func TestSpare(t *testing.T) {
 	for generation, valueLen := range []int{100, 100, 101, 10, 10, 300, 300, 90, 90, 100} {
 		m := spareTable(s, entrySize)
 		if m.MemoryUsage() != 0 || s.Bytes() == 0 != (generation == 0) {
-			t.Fatalf("generation %d begins with %d bytes, %d are kept", generation, m.MemoryUsage(), s.Bytes())
+			t.Fatalf("generation %d begins with %d bytes, %d are kept", generation, m.MemoryUsage(),
+				s.Bytes())
 		}
 		n := fillSpare(t, m, generation, valueLen)
 		if arenas[m.arena] {
@@ -193,8 +195,8 @@ func TestSpareKeepsOne(t *testing.T) {
 	}
 }
 
-// TestFewSlotsFirst writes a few entries into a memtable that has the memory of another one: they are
-// found in an index that the processor's cache has room for, as many are in all of its slots.
+// TestFewSlotsFirst writes a few entries into a memtable that has the memory of another one: they
+// are found in an index that the processor's cache has room for, as many are in all of its slots.
 func TestFewSlotsFirst(t *testing.T) {
 	needsSpare(t)
 	s := NewSpare(spareSize)
@@ -223,8 +225,8 @@ func TestFewSlotsFirst(t *testing.T) {
 	}
 }
 
-// TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept nor
-// taken.
+// TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept
+// nor taken.
 func TestSpareFollowsTheSize(t *testing.T) {
 	needsSpare(t)
 	s := NewSpare(spareSize)
@@ -242,7 +244,8 @@ func TestSpareFollowsTheSize(t *testing.T) {
 	if n := s.Bytes(); n != 0 {
 		t.Fatalf("%d bytes of the former size are kept", n)
 	}
-	small := New(Options{Comparer: base.Bytewise, Size: spareSize / 4, EntrySize: 100, Filled: true, Spare: s})
+	small := New(Options{Comparer: base.Bytewise, Size: spareSize / 4, EntrySize: 100, Filled: true,
+		Spare: s})
 	n := fillSpare(t, small, 1, 100)
 	wantFilled(t, small, 1, 100, n)
 	small.Unref()

@@ -73,7 +73,8 @@ func olderThan(files []*manifest.FileMeta, f *manifest.FileMeta) []*manifest.Fil
 
 // dropUnder adds those of the files of a level to the plan that the tombstones of list, from a
 // table of level above, cover whole.
-func (p *picker) dropUnder(plan *Plan, list *rangedel.List, above, level int, files []*manifest.FileMeta) {
+func (p *picker) dropUnder(plan *Plan, list *rangedel.List, above, level int,
+	files []*manifest.FileMeta) {
 	for _, f := range files {
 		if list.Covers(f.Smallest.User, f.Largest.User, f.OpenEnd()) {
 			p.drop(plan, above, level, f)
@@ -96,7 +97,8 @@ func (p *picker) dropEmpty(plan *Plan, level int, f *manifest.FileMeta) {
 			}
 		}
 	}
-	if p.v.HasWithin(p.Comparer, first, r.lo, r.hi) || p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) {
+	if p.v.HasWithin(p.Comparer, first, r.lo, r.hi) ||
+		p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) {
 		return
 	}
 	p.drop(plan, level, level, f)
@@ -109,7 +111,8 @@ func (p *picker) drop(plan *Plan, above, level int, f *manifest.FileMeta) {
 			return
 		}
 	}
-	if p.inProgress.meets(p.Comparer, above, level, closed(f.Smallest.User), closed(f.Largest.User)) {
+	if p.inProgress.meets(p.Comparer, above, level, closed(f.Smallest.User),
+		closed(f.Largest.User)) {
 		return
 	}
 	plan.Inputs[level] = append(plan.Inputs[level], f)
@@ -124,7 +127,8 @@ func (p *picker) settles(level int, f *manifest.FileMeta) bool {
 	}
 	under := uint64(0)
 	for l := level + 1; l <= lastLevel; l++ {
-		under += size(p.v.Levels[l].Overlaps(p.Comparer, closed(f.Smallest.User), closed(f.Largest.User)))
+		under += size(p.v.Levels[l].Overlaps(p.Comparer, closed(f.Smallest.User),
+			closed(f.Largest.User)))
 	}
 	return f.Size+under <= settleFiles*p.FileSize
 }

@@ -20,8 +20,10 @@ func (p *picker) expired() *Plan {
 	plan := p.dropPlan("everything in them has expired")
 	gone := map[*manifest.FileMeta]bool{}
 	for level := lastLevel; level >= 0; level-- {
-		for _, f := range slices.Backward(p.v.Levels[level].Expiring) { // in level 0 the oldest one first
-			if !p.allExpired(f) || p.hides(gone, level, f) || p.inProgress.meets(p.Comparer, 0, lastLevel, f.Smallest.User, f.Largest.User) {
+		// in level 0 the oldest one first
+		for _, f := range slices.Backward(p.v.Levels[level].Expiring) {
+			if !p.allExpired(f) || p.hides(gone, level, f) ||
+				p.inProgress.meets(p.Comparer, 0, lastLevel, f.Smallest.User, f.Largest.User) {
 				continue
 			}
 			gone[f] = true

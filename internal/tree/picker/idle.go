@@ -15,7 +15,8 @@ const (
 	idleRate     = 256 << 20 // bytes a second
 	idleShare    = 4         // the largest run is so many times larger than the others
 	idlePatience = 64
-	idleSlice    = 64 << 20 // bytes of a plan, or more where files are large: what is lost when a writer comes
+	// bytes of a plan, or more where files are large: what is lost when a writer comes
+	idleSlice = 64 << 20
 )
 
 // IdleAfter is how long nobody must have written before PickIdle merges. ok is false

@@ -8,25 +8,29 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 )
 
-// ErrRenumber is what IngestLevels fails with where a table needs a larger number: older data lie in a
-// table of level 0 that was begun after it.
+// ErrRenumber is what IngestLevels fails with where a table needs a larger number: older data lie
+// in a table of level 0 that was begun after it.
 var ErrRenumber = errors.New("a table of level 0 that is older has a larger number")
 
 // IngestMode says where tables may go.
 type IngestMode struct {
-	// Plain: the entries have sequence number 0. Nothing may overlap them, and no snapshot may be open.
+	// Plain: the entries have sequence number 0. Nothing may overlap them, and no snapshot may be
+	// open.
 	Plain bool
-	// Excise: the first table has a range tombstone over the range of all others, which are newer and
-	// stay above it.
+	// Excise: the first table has a range tombstone over the range of all others, which are newer
+	// and stay above it.
 	Excise bool
 }
 
-// IngestLevels chooses the levels of tables that were written outside of the tree, are newer than all that is in it, and
-// are in the order of their keys: the bottom one where nothing overlaps a table (FlushLevel), else the deepest level
-// above the older data that has a run, or which the tables, having more than a write buffer together, become the run
-// of. Tables above a tombstone that go to level 0 have larger numbers. Until the tables are installed, the plans must
-// be in InProgress.
-func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, tables []*manifest.FileMeta, writeBuffer uint64, mode IngestMode) (levels []int, plans []*Plan, err error) {
+// IngestLevels chooses the levels of tables that were written outside of the tree, are newer than
+// all that is in it, and are in the order of their keys: the bottom one where nothing overlaps a
+// table (FlushLevel), else the deepest level above the older data that has a run, or which the
+// tables, having more than a write buffer together, become the run of. Tables above a tombstone
+// that go to level 0 have larger numbers. Until the tables are installed, the plans must be in
+// InProgress.
+func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer,
+	tables []*manifest.FileMeta, writeBuffer uint64, mode IngestMode) (levels []int, plans []*Plan,
+	err error) {
 	var bytes uint64
 	for _, m := range tables {
 		bytes += m.Size
@@ -69,9 +73,10 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 	return levels, plans, nil
 }
 
-// above is the deepest level that takes a table above the older data that it overlaps, and above limit; 0 if
-// there is none.
-func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit int, large bool) (level int) {
+// above is the deepest level that takes a table above the older data that it overlaps, and above
+// limit; 0 if there is none.
+func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit int,
+	large bool) (level int) {
 	for l := range limit {
 		if len(v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User)) > 0 {
 			return level

@@ -11,7 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
-// TestIngestScript runs testdata/ingest. Its commands are those of TestPickScript to describe a tree, and
+// TestIngestScript runs testdata/ingest. Its commands are those of TestPickScript to describe a
+// tree, and
 //
 //	ingest buffer=64 plain excise   where the tables of the input go: "9 a-m 64", a number, keys and MiB; with
 //	                                start, their plans are then in flight
@@ -28,7 +29,8 @@ func TestIngestScript(t *testing.T) {
 			}
 			return ""
 		case "flush":
-			inProgress = append(inProgress, picker.FlushPlan(c.Int("level", 6), c.Bytes("from"), c.Bytes("to")))
+			inProgress = append(inProgress, picker.FlushPlan(c.Int("level", 6), c.Bytes("from"),
+				c.Bytes("to")))
 			return ""
 		case "ingest":
 		default:
@@ -42,10 +44,12 @@ func TestIngestScript(t *testing.T) {
 				return err.Error()
 			}
 			smallest, largest, _ := strings.Cut(keys, "-")
-			tables = append(tables, &manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20, Smallest: parseKey(smallest), Largest: parseKey(largest)})
+			tables = append(tables, &manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20,
+				Smallest: parseKey(smallest), Largest: parseKey(largest)})
 		}
 		mode := picker.IngestMode{Plain: c.Has("plain"), Excise: c.Has("excise")}
-		levels, plans, err := picker.IngestLevels(v, inProgress, base.Bytewise, tables, uint64(c.Int("buffer", 64))<<20, mode)
+		levels, plans, err := picker.IngestLevels(v, inProgress, base.Bytewise, tables,
+			uint64(c.Int("buffer", 64))<<20, mode)
 		if err != nil {
 			return err.Error()
 		}

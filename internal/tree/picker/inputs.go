@@ -41,7 +41,8 @@ func rangeOf(f *manifest.FileMeta) keyRange {
 // would be compacted together.
 func (p *picker) overlaps(level int, r keyRange) []*manifest.FileMeta {
 	files := p.v.Levels[level].Overlaps(p.Comparer, r.lo, r.hi)
-	for n := len(files); r.openEnd && n > 0 && p.Comparer.Cmp(files[n-1].Smallest.User, r.hi) == 0; n-- {
+	for n := len(files); r.openEnd && n > 0 && p.Comparer.Cmp(files[n-1].Smallest.User,
+		r.hi) == 0; n-- {
 		files = files[:n-1]
 	}
 	return files
@@ -84,7 +85,8 @@ func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason strin
 //
 // Within a level, files that share a user key go together: LevelDB splits a
 // key's entries over two files, and the older ones must not stay above.
-func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
+func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string,
+	within *keyRange) *Plan {
 	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.outputSize(from, to), Version: p.v}
 	plan.Inputs[from] = files
 	all := span(p.Comparer, files)
@@ -109,7 +111,8 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 	for _, in := range plan.Inputs {
 		plan.InputBytes += size(in)
 	}
-	plan.MaxPieces = int(max(min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*plan.FileSize)), 1))
+	plan.MaxPieces = int(max(min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*plan.FileSize)),
+		1))
 	return plan
 }
 
@@ -152,13 +155,16 @@ func hull(cmp *base.Comparer, a, b keyRange) keyRange {
 }
 
 func overlap(cmp *base.Comparer, a, b *manifest.FileMeta) bool {
-	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 && cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
+	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 &&
+		cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
 }
 
 // disjoint reports whether no two of the files share a user key's range.
 func disjoint(cmp *base.Comparer, files []*manifest.FileMeta) bool {
 	sorted := slices.Clone(files)
-	slices.SortFunc(sorted, func(a, b *manifest.FileMeta) int { return cmp.Cmp(a.Smallest.User, b.Smallest.User) })
+	slices.SortFunc(sorted, func(a, b *manifest.FileMeta) int {
+		return cmp.Cmp(a.Smallest.User, b.Smallest.User)
+	})
 	for i := 1; i < len(sorted); i++ {
 		if overlap(cmp, sorted[i-1], sorted[i]) {
 			return false

@@ -40,10 +40,12 @@ type estimate struct {
 type share struct{ live, all int }
 
 func newEstimate(v *manifest.Version) *estimate {
-	e := &estimate{samples: map[*manifest.FileMeta]*base.KeySample{}, share: map[*manifest.FileMeta]share{}}
+	e := &estimate{samples: map[*manifest.FileMeta]*base.KeySample{},
+		share: map[*manifest.FileMeta]share{}}
 	perShift := map[uint8]int{}
 	for l := range v.Levels {
-		if size := v.Levels[l].Size; l > 0 && size > 0 && (e.bottom == 0 || size >= v.Levels[e.bottom].Size) {
+		if size := v.Levels[l].Size; l > 0 && size > 0 &&
+			(e.bottom == 0 || size >= v.Levels[e.bottom].Size) {
 			e.bottom = l
 		}
 		for _, f := range v.Levels[l].Files {
@@ -132,7 +134,8 @@ func (e *estimate) live(v *manifest.Version) uint64 {
 }
 
 // sampled are those of the files that have a sample.
-func (e *estimate) sampled(files []*manifest.FileMeta) iter.Seq2[*manifest.FileMeta, *base.KeySample] {
+func (e *estimate) sampled(files []*manifest.FileMeta) iter.Seq2[*manifest.FileMeta,
+	*base.KeySample] {
 	return func(yield func(*manifest.FileMeta, *base.KeySample) bool) {
 		for _, f := range files {
 			if s := e.samples[f]; s != nil && !yield(f, s) {

@@ -18,10 +18,12 @@ func TestLive(t *testing.T) {
 		f := &manifest.FileMeta{Num: num, Size: uint64(to-from) * 64}
 		f.Sample.Store(new(base.KeySample))
 		for i := from; i < to; i++ {
-			f.Sample.Load().Add(base.Hash(binary.BigEndian.AppendUint64(nil, uint64(i))), tombstones)
+			f.Sample.Load().Add(base.Hash(binary.BigEndian.AppendUint64(nil, uint64(i))),
+				tombstones)
 		}
 		key := func(i int) base.InternalKey {
-			return base.InternalKey{User: binary.BigEndian.AppendUint64(nil, uint64(i)), Trailer: base.MakeTrailer(base.SeqNum(num), base.KindSet)}
+			return base.InternalKey{User: binary.BigEndian.AppendUint64(nil, uint64(i)),
+				Trailer: base.MakeTrailer(base.SeqNum(num), base.KindSet)}
 		}
 		f.Smallest, f.Largest = key(from), key(to-1)
 		return f
@@ -39,13 +41,17 @@ func TestLive(t *testing.T) {
 	}{
 		{"empty", levels{}, 0},
 		{"nothing known", levels{0: {unsampled(0, many)}, 6: {unsampled(0, many)}}, 0},
-		{"all distinct", levels{0: {table(0, many, false)}, 3: {table(many, 2*many, false)}, 6: {table(2*many, 4*many, false)}}, 4},
-		{"all hidden", levels{0: {table(0, many, false)}, 3: {table(0, many, false)}, 6: {table(0, many, false)}}, 1},
+		{"all distinct", levels{0: {table(0, many, false)}, 3: {table(many, 2*many, false)},
+			6: {table(2*many, 4*many, false)}}, 4},
+		{"all hidden", levels{0: {table(0, many, false)}, 3: {table(0, many, false)},
+			6: {table(0, many, false)}}, 1},
 		{"half hidden", levels{4: {table(0, many, false)}, 6: {table(many/2, 2*many, false)}}, 2},
 		{"deleted", levels{4: {table(0, many, true)}, 6: {table(0, 2*many, false)}}, 1},
-		{"level 0 from the newest", levels{0: {table(0, many, false), table(0, many, true)}, 6: {table(0, many, false)}}, 0},
+		{"level 0 from the newest", levels{0: {table(0, many, false), table(0, many, true)},
+			6: {table(0, many, false)}}, 0},
 		{"bottom not known", levels{4: {table(0, many, false)}, 6: {unsampled(0, 4*many)}}, 4},
-		{"half of the bottom not known", levels{4: {table(4*many, 5*many, false)}, 6: {unsampled(0, 2*many), table(2*many, 4*many, false)}}, 4.5},
+		{"half of the bottom not known", levels{4: {table(4*many, 5*many, false)},
+			6: {unsampled(0, 2*many), table(2*many, 4*many, false)}}, 4.5},
 		{"only the bottom known", levels{4: {unsampled(0, many)}, 6: {table(0, 4*many, false)}}, 4},
 	} {
 		v, err := manifest.NewVersion(base.Bytewise, tc.levels)
@@ -69,8 +75,10 @@ func TestLiveOfMany(t *testing.T) {
 			x = x*6364136223846793005 + 1442695040888963407
 			f.Sample.Load().Add(base.Hash(binary.BigEndian.AppendUint64(nil, x))>>11, false)
 		}
-		f.Smallest = base.InternalKey{User: []byte{byte(i), 0}, Trailer: base.MakeTrailer(1, base.KindSet)}
-		f.Largest = base.InternalKey{User: []byte{byte(i), 1}, Trailer: base.MakeTrailer(1, base.KindSet)}
+		f.Smallest = base.InternalKey{User: []byte{byte(i), 0},
+			Trailer: base.MakeTrailer(1, base.KindSet)}
+		f.Largest = base.InternalKey{User: []byte{byte(i), 1},
+			Trailer: base.MakeTrailer(1, base.KindSet)}
 		levels[5+i%2] = append(levels[5+i%2], f)
 	}
 	v, err := manifest.NewVersion(base.Bytewise, levels)

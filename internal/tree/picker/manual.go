@@ -36,7 +36,8 @@ type Manual struct {
 
 // NewManual begins a manual compaction; nil is no bound.
 func NewManual(start, limit []byte) *Manual {
-	return &Manual{left: keyRange{lo: start, hi: limit}, all: keyRange{lo: start, hi: limit}, files: manualFiles}
+	return &Manual{left: keyRange{lo: start, hi: limit}, all: keyRange{lo: start, hi: limit},
+		files: manualFiles}
 }
 
 // RewriteBelow makes the compaction rewrite all tables with numbers below num, those too
@@ -45,14 +46,16 @@ func (m *Manual) RewriteBelow(num uint64) { m.rewritten = num }
 
 // Next plans the next step. Without one, done says whether the end is reached:
 // otherwise a plan in flight is in the way. After the step comes Done or Stopped.
-func (m *Manual) Next(v *manifest.Version, inProgress InProgress, c Config) (plan *Plan, done bool) {
+func (m *Manual) Next(v *manifest.Version, inProgress InProgress,
+	c Config) (plan *Plan, done bool) {
 	p := newPicker(v, inProgress, c)
 	p.leaveWorker()
 	m.step, m.next, m.whole = nil, nil, false
 	if m.ended {
 		return nil, true
 	}
-	if whole := PickRange(v, inProgress, c, m.all.lo, m.all.hi); whole != nil && !m.past && whole.InputBytes <= m.files*p.FileSize {
+	if whole := PickRange(v, inProgress, c, m.all.lo, m.all.hi); whole != nil && !m.past &&
+		whole.InputBytes <= m.files*p.FileSize {
 		m.step, m.whole = whole, true
 		return whole, false
 	}
@@ -118,12 +121,15 @@ func (m *Manual) needed(p *picker) (files []*manifest.FileMeta, to int) {
 			if m.past && p.Comparer.Cmp(f.Largest.User, m.left.lo) <= 0 {
 				continue
 			}
-			if l < to || f.Leftovers || f.Num < m.rewritten || f.MinExpiry > 0 && f.MinExpiry <= p.Expired {
+			if l < to || f.Leftovers || f.Num < m.rewritten || f.MinExpiry > 0 &&
+				f.MinExpiry <= p.Expired {
 				files = append(files, f)
 			}
 		}
 	}
-	slices.SortStableFunc(files, func(a, b *manifest.FileMeta) int { return p.Comparer.Cmp(a.Largest.User, b.Largest.User) })
+	slices.SortStableFunc(files, func(a, b *manifest.FileMeta) int {
+		return p.Comparer.Cmp(a.Largest.User, b.Largest.User)
+	})
 	return files, to
 }
 
@@ -143,7 +149,8 @@ func (m *Manual) slice(p *picker, files []*manifest.FileMeta, to int) {
 		for len(p.v.Levels[from].Overlaps(p.Comparer, r.lo, r.hi)) == 0 {
 			from++
 		}
-		plan := p.planWithin(from, p.v.Levels[from].Overlaps(p.Comparer, r.lo, r.hi), to, "manual", &r)
+		plan := p.planWithin(from, p.v.Levels[from].Overlaps(p.Comparer, r.lo, r.hi), to, "manual",
+			&r)
 		if plan == nil || m.step != nil && plan.InputBytes > m.files*p.FileSize {
 			return
 		}

@@ -121,7 +121,8 @@ func Pick(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	if p.spaceFirst() {
 		first, second = second, first
 	}
-	for _, decide := range []func() *Plan{p.covered, p.expired, first, second, p.makeRoom, p.dense} {
+	for _, decide := range []func() *Plan{p.covered, p.expired, first, second, p.makeRoom,
+		p.dense} {
 		if plan := decide(); plan != nil {
 			return plan
 		}
@@ -145,7 +146,8 @@ func bottomLevel(v *manifest.Version) int {
 // (A level in between could take it too, but would then be taken by very little.)
 // Until the flush is installed, FlushPlan of the level, when it is not 0, must be
 // in InProgress.
-func FlushLevel(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, smallest, largest []byte) int {
+func FlushLevel(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, smallest,
+	largest []byte) int {
 	smallest, largest = closed(smallest), closed(largest)
 	if inProgress.meets(cmp, 0, lastLevel, smallest, largest) {
 		return 0
@@ -215,7 +217,8 @@ func (p *picker) levelZero() *Plan {
 		for to > 1 && !p.fits(p.runs[0]+sum(over[1:to+1])) {
 			to--
 		}
-		if to == 1 && !p.fits(p.runs[0]+over[1]) && over[1] > 2*p.batch() && len(files) < p.L0Stop*3/4 {
+		if to == 1 && !p.fits(p.runs[0]+over[1]) && over[1] > 2*p.batch() &&
+			len(files) < p.L0Stop*3/4 {
 			return nil // space sees to it
 		}
 		reason = "level 0 is full, no level is free"
@@ -386,7 +389,8 @@ func (p *picker) crowd(first, limit int) (from, to int, ok bool) {
 		for t := f + 1; t <= limit; t++ {
 			total += p.runs[t]
 			freed++
-			if cost := float64(total) / float64(worth(freed)); p.runs[t] > 0 && (!ok || cost <= best) {
+			if cost := float64(total) / float64(worth(freed)); p.runs[t] > 0 &&
+				(!ok || cost <= best) {
 				from, to, best, ok = f, t, cost, true
 			}
 		}
@@ -401,7 +405,8 @@ func (p *picker) crowd(first, limit int) (from, to int, ok bool) {
 // makeRoom frees levels before level 0 needs them.
 func (p *picker) makeRoom() *Plan {
 	first, limit := 2, p.limit()
-	if above := p.busyDownTo(); limit < 2 && above < p.bottom && p.runs[1] > quickBatches*p.batch() {
+	if above := p.busyDownTo(); limit < 2 && above < p.bottom &&
+		p.runs[1] > quickBatches*p.batch() {
 		first, limit = above+1, p.bottom
 	}
 	if limit < 2 || len(p.v.Levels[0].Files) <= p.L0Trigger/2 {
@@ -506,7 +511,8 @@ func (p *picker) bestSlice(from, to int, reason string) *Plan {
 			continue
 		}
 		bottom := size(plan.Inputs[to])
-		if cost := float64(bottom) / float64(plan.InputBytes-bottom); best == nil || cost < bestCost {
+		if cost := float64(bottom) / float64(plan.InputBytes-bottom); best == nil ||
+			cost < bestCost {
 			best, bestCost = plan, cost
 		}
 	}
@@ -549,7 +555,8 @@ func (p *picker) moveToBottom(level int) *Plan {
 			continue
 		}
 		// A user key split over two files: the older part must not stay above.
-		if plan := p.plan(level, files[i:n], p.bottom, "overlaps nothing"); plan != nil && plan.NumFiles() == n-i {
+		if plan := p.plan(level, files[i:n], p.bottom, "overlaps nothing"); plan != nil &&
+			plan.NumFiles() == n-i {
 			plan.TrivialMove = true
 			plan.MaxPieces = 1
 			return plan
@@ -571,14 +578,16 @@ func (p *picker) free(level int, f *manifest.FileMeta) bool {
 
 // touches reports whether a level has keys in the range of a file.
 func (p *picker) touches(level int, f *manifest.FileMeta) bool {
-	return len(p.v.Levels[level].Overlaps(p.Comparer, closed(f.Smallest.User), closed(f.Largest.User))) > 0
+	return len(p.v.Levels[level].Overlaps(p.Comparer, closed(f.Smallest.User),
+		closed(f.Largest.User))) > 0
 }
 
 // above is the deepest level down to which level 1 and those below it have no
 // keys in the range; it is 1 when level 1 has some.
 func (p *picker) above(r keyRange) int {
 	l := 1
-	for l < p.bottom && len(p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi)) == 0 && len(p.v.Levels[l+1].Overlaps(p.Comparer, r.lo, r.hi)) == 0 {
+	for l < p.bottom && len(p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi)) == 0 &&
+		len(p.v.Levels[l+1].Overlaps(p.Comparer, r.lo, r.hi)) == 0 {
 		l++
 	}
 	return l

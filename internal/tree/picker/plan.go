@@ -137,7 +137,8 @@ func (p *Plan) firstLevel() int {
 // largest] in levels from to to.
 func (b InProgress) meets(cmp *base.Comparer, from, to int, smallest, largest []byte) bool {
 	for _, p := range b {
-		if p.firstLevel() <= to && p.OutputLevel >= from && cmp.Cmp(p.Smallest, largest) <= 0 && cmp.Cmp(p.Largest, smallest) >= 0 {
+		if p.firstLevel() <= to && p.OutputLevel >= from && cmp.Cmp(p.Smallest, largest) <= 0 &&
+			cmp.Cmp(p.Largest, smallest) >= 0 {
 			return true
 		}
 	}

@@ -20,7 +20,8 @@ func (p *Plan) RunsSought() uint64 {
 // there been one run. What has been paid so may be spent on merging, so that
 // neither costs much more than it has to. It is for when Pick finds nothing to do,
 // and nil when too little is paid for two runs or a plan is in flight.
-func PickReadTriggered(v *manifest.Version, inProgress InProgress, c Config, runsSought uint64) *Plan {
+func PickReadTriggered(v *manifest.Version, inProgress InProgress, c Config,
+	runsSought uint64) *Plan {
 	p := newPicker(v, inProgress, c)
 	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1) // the readers need the other processors
 	budget := runsSought * runSoughtWorth

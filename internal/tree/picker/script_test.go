@@ -75,7 +75,8 @@ func TestPickScript(t *testing.T) {
 }
 
 func config(c *script.Command) picker.Config {
-	cfg := picker.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4), L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
+	cfg := picker.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4),
+		L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
 		WriteBuffer: uint64(c.Int("buffer", 64)) << 20, MaxSubcompactions: c.Int("pieces", 1)}
 	cfg.Live, cfg.Fast = uint64(c.Int("live", 0))<<20, c.Has("fast")
 	cfg.MaxSpace, _ = strconv.ParseFloat(c.Arg("space", "0"), 64)
@@ -93,7 +94,8 @@ func parseKey(s string) base.InternalKey {
 	if ok {
 		n, _ = strconv.Atoi(seq)
 	}
-	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(n), base.KindSet)}
+	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(n),
+		base.KindSet)}
 }
 
 func parseVersion(lines []string) (*manifest.Version, error) {
@@ -105,8 +107,9 @@ func parseVersion(lines []string) (*manifest.Version, error) {
 			return nil, fmt.Errorf("%s: %v", line, err)
 		}
 		smallest, largest, _ := strings.Cut(keys, "-")
-		levels[level] = append(levels[level], &manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20,
-			Smallest: parseKey(smallest), Largest: parseKey(largest)})
+		levels[level] = append(levels[level],
+			&manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20,
+				Smallest: parseKey(smallest), Largest: parseKey(largest)})
 	}
 	return manifest.NewVersion(base.Bytewise, levels)
 }
@@ -141,7 +144,8 @@ func describe(p *picker.Plan) string {
 		}
 		b.WriteString(", ")
 	}
-	fmt.Fprintf(&b, "to L%d: %s (%s-%s, %d MiB)", p.OutputLevel, p.Reason, p.Smallest, p.Largest, p.InputBytes>>20)
+	fmt.Fprintf(&b, "to L%d: %s (%s-%s, %d MiB)", p.OutputLevel, p.Reason, p.Smallest, p.Largest,
+		p.InputBytes>>20)
 	for _, k := range p.Subranges {
 		fmt.Fprintf(&b, " | %s", k)
 	}
@@ -160,7 +164,8 @@ func BenchmarkPick(b *testing.B) {
 				lo, hi = 0, 999_999
 			}
 			levels[l] = append(levels[l], &manifest.FileMeta{Num: num, Size: 2 << 20,
-				Smallest: base.InternalKey{User: fmt.Appendf(nil, "%08d", lo)}, Largest: base.InternalKey{User: fmt.Appendf(nil, "%08d", hi)}})
+				Smallest: base.InternalKey{User: fmt.Appendf(nil, "%08d", lo)},
+				Largest:  base.InternalKey{User: fmt.Appendf(nil, "%08d", hi)}})
 		}
 	}
 	v, err := manifest.NewVersion(base.Bytewise, levels)
@@ -168,7 +173,8 @@ func BenchmarkPick(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if picker.Pick(v, nil, picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2}) == nil {
+		if picker.Pick(v, nil, picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20,
+			MaxSubcompactions: 2}) == nil {
 			b.Fatal("nothing to do")
 		}
 	}

@@ -33,7 +33,8 @@ const (
 	onRewrite // it takes a minute
 )
 
-var shapeLoads = []shapeLoad{{"100 million", 100e6, always}, {"1 billion", 1e9, notShort}, {"10 billion", 10e9, onRewrite}}
+var shapeLoads = []shapeLoad{{"100 million", 100e6, always}, {"1 billion", 1e9, notShort},
+	{"10 billion", 10e9, onRewrite}}
 
 // shapeRow is what one shape makes of one load.
 type shapeRow struct {
@@ -48,7 +49,8 @@ type shapeRow struct {
 const shapeBuffer = 64 << 20
 
 func loamShape(t testing.TB, n float64) shapeRow {
-	s := newSim(t, picker.Config{FileSize: 64 << 20, WriteBuffer: shapeBuffer, MaxSubcompactions: 2})
+	s := newSim(t, picker.Config{FileSize: 64 << 20, WriteBuffer: shapeBuffer,
+		MaxSubcompactions: 2})
 	s.universe, s.known = n, true
 	s.fill(n)
 	row := shapeRow{shape: "Loam", fill: 1 + s.rewritten/s.flushed}
@@ -188,7 +190,9 @@ func tiered(m *shapeModel) {
 
 func shapeRows(t testing.TB, n float64) []shapeRow {
 	const entry = 65
-	simulate := func(compact func(*shapeModel)) *shapeModel { return &shapeModel{universe: n, compact: compact} }
+	simulate := func(compact func(*shapeModel)) *shapeModel {
+		return &shapeModel{universe: n, compact: compact}
+	}
 	return []shapeRow{
 		loamShape(t, n),
 		simulate(leveled(true, 256<<20/entry, 64<<20/entry)).row("leveled, RocksDB"),
@@ -203,7 +207,8 @@ const shapePage, shapePlot = "../../../docs/shape.md", "../../../docs/shape.svg"
 func shapeTable(l shapeLoad, rows []shapeRow) string {
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %.2f |\n", l.name, r.shape, r.fill, r.overwrite, r.runs, r.peak, r.quiet)
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %.2f |\n", l.name, r.shape, r.fill,
+			r.overwrite, r.runs, r.peak, r.quiet)
 	}
 	return b.String()
 }
@@ -228,7 +233,8 @@ func TestShapePage(t *testing.T) {
 		table += lines
 		t.Logf("\n%s", lines)
 		if !rewrite && !bytes.Contains(page, []byte(lines)) {
-			t.Errorf("%s has not these rows; go test ./internal/tree/picker -run ShapePage -rewrite makes it anew:\n%s", shapePage, lines)
+			t.Errorf("%s has not these rows; go test ./internal/tree/picker -run ShapePage "+
+				"-rewrite makes it anew:\n%s", shapePage, lines)
 		}
 	}
 	if rewrite {
@@ -258,11 +264,14 @@ func readShapes(t *testing.T, page []byte) map[string][]shapeRow {
 	all := map[string][]shapeRow{}
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 9 || !slices.ContainsFunc(shapeLoads, func(l shapeLoad) bool { return l.name == strings.TrimSpace(cells[1]) }) {
+		if len(cells) != 9 || !slices.ContainsFunc(shapeLoads, func(l shapeLoad) bool {
+			return l.name == strings.TrimSpace(cells[1])
+		}) {
 			continue
 		}
 		r := shapeRow{shape: strings.TrimSpace(cells[2])}
-		if _, err := fmt.Sscan(strings.Join(cells[3:8], " "), &r.fill, &r.overwrite, &r.runs, &r.peak, &r.quiet); err != nil {
+		if _, err := fmt.Sscan(strings.Join(cells[3:8], " "), &r.fill, &r.overwrite, &r.runs,
+			&r.peak, &r.quiet); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		load := strings.TrimSpace(cells[1])
@@ -290,7 +299,8 @@ func drawShapes(all map[string][]shapeRow) []byte {
 		{"peak space / live bytes", func(r shapeRow) float64 { return r.peak }},
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"11\">\n", width*len(figures), height+60)
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "+
+		"font-family=\"sans-serif\" font-size=\"11\">\n", width*len(figures), height+60)
 	fmt.Fprintf(&b, "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n")
 	for i, f := range figures {
 		x := func(load int) float64 {
@@ -303,26 +313,35 @@ func drawShapes(all map[string][]shapeRow) []byte {
 			}
 		}
 		y := func(v float64) float64 { return top + side*(1-v/largest) }
-		fmt.Fprintf(&b, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">%s</text>\n", i*width+left, f.name)
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">%s</text>\n", i*width+left,
+			f.name)
 		for _, v := range []float64{0, largest / 2, largest} {
-			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text><path d=\"M%d %.1fH%.1f\" stroke=\"#ddd\"/>\n", i*width+left-6, y(v)+4, v, i*width+left, y(v), x(len(shapeLoads)-1))
+			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text><path "+
+				"d=\"M%d %.1fH%.1f\" stroke=\"#ddd\"/>\n", i*width+left-6, y(v)+4, v, i*width+left,
+				y(v), x(len(shapeLoads)-1))
 		}
 		for n, l := range shapeLoads {
-			fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x(n), top+side+18, l.name)
+			fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x(n),
+				top+side+18, l.name)
 		}
 		for s, colour := range colours {
 			path := ""
 			for n, l := range shapeLoads {
 				v := f.of(all[l.name][s])
-				path += fmt.Sprintf("%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[n == 0], x(n), y(v))
-				fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x(n), y(v), colour)
+				path += fmt.Sprintf("%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[n == 0],
+					x(n), y(v))
+				fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x(n),
+					y(v), colour)
 			}
-			fmt.Fprintf(&b, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path, colour)
+			fmt.Fprintf(&b, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n",
+				path, colour)
 		}
 	}
 	for s, colour := range colours {
 		at := left + s*width
-		fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"4\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n", at, height+40, colour, at+20, height+46, all[shapeLoads[0].name][s].shape)
+		fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"4\" fill=\"%s\"/><text "+
+			"x=\"%d\" y=\"%d\">%s</text>\n", at, height+40, colour, at+20, height+46,
+			all[shapeLoads[0].name][s].shape)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

@@ -42,9 +42,10 @@ type sim struct {
 	maxSpace                    float64 // entries on disk / live keys
 	reasons                     map[string]float64
 
-	known   bool    // decisions are told of the live bytes
-	idle    bool    // nobody writes
-	peak    float64 // entries on disk, outputs of merges included / live keys; once all keys are written
+	known bool // decisions are told of the live bytes
+	idle  bool // nobody writes
+	// entries on disk, outputs of merges included / live keys; once all keys are written
+	peak    float64
 	delayed float64 // seconds
 }
 
@@ -61,8 +62,8 @@ func newSim(t testing.TB, cfg picker.Config) *sim {
 	}
 	flush := float64(cfg.WriteBuffer) / 150
 	return &sim{t: t, cfg: cfg, v: v, entries: map[uint64]float64{}, entryBytes: 65,
-		flushEntries: flush, flushSeconds: flush * 1.6e-6, secondsPerKey: 0.3e-6, workers: 2, stop: 40,
-		reasons: map[string]float64{}}
+		flushEntries: flush, flushSeconds: flush * 1.6e-6, secondsPerKey: 0.3e-6, workers: 2,
+		stop: 40, reasons: map[string]float64{}}
 }
 
 func simKey(x float64) []byte { return fmt.Appendf(nil, "%016d", int64(x)) }
@@ -309,20 +310,27 @@ func (s *sim) shape() string {
 }
 
 func (s *sim) report(name string, quiet float64) string {
-	return fmt.Sprintf("%s: rewrites per entry %.2f, runs avg %.1f max %d, L0 max %d, space max %.2f peak %.2f, delayed %.0f s, %d flushes %d jobs %d moves (most files %d), stalled %.0f s of %.0f s, quiet after %.1f s, %s",
-		name, s.rewritten/s.flushed, s.sumRuns/float64(s.flushes), s.maxRuns, s.maxL0, s.maxSpace, s.peak, s.delayed, s.flushes, s.jobs, s.moves, s.maxJobFiles, s.stalled, s.clock, quiet, s.shape())
+	return fmt.Sprintf("%s: rewrites per entry %.2f, runs avg %.1f max %d, L0 max %d, space max "+
+		"%.2f peak %.2f, delayed %.0f s, %d flushes %d jobs %d moves (most files %d), stalled "+
+		"%.0f s of %.0f s, quiet after %.1f s, %s",
+		name, s.rewritten/s.flushed, s.sumRuns/float64(s.flushes), s.maxRuns, s.maxL0, s.maxSpace,
+		s.peak, s.delayed, s.flushes, s.jobs, s.moves, s.maxJobFiles, s.stalled, s.clock, quiet,
+		s.shape())
 }
 
 func TestSimulateFillRandom(t *testing.T) {
-	big := picker.Config{FileSize: 64 << 20, WriteBuffer: 64 << 20, L0Trigger: 4, MaxSubcompactions: 2}
-	small := picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, L0Trigger: 4, MaxSubcompactions: 2}
+	big := picker.Config{FileSize: 64 << 20, WriteBuffer: 64 << 20, L0Trigger: 4,
+		MaxSubcompactions: 2}
+	small := picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, L0Trigger: 4,
+		MaxSubcompactions: 2}
 	for _, tc := range []struct {
 		name     string
 		cfg      picker.Config
 		universe float64
 		draws    float64
-		most     float64 // rewrites per entry; with all keys new, while the live bytes are not known
-		known    float64 // rewrites per entry when they are
+		// rewrites per entry; with all keys new, while the live bytes are not known
+		most  float64
+		known float64 // rewrites per entry when they are
 	}{
 		{"64 MB, 10M", big, 10e6, 10e6, 1.8, 1},
 		{"64 MB, 100M", big, 100e6, 100e6, 2.6, 2.3},
@@ -349,7 +357,8 @@ func TestSimulateFillRandom(t *testing.T) {
 				t.Errorf("%s: %.2f rewrites per entry", tc.name, got)
 			}
 			if s.maxSpace > space || s.stalled > s.clock/100 || s.delayed > s.clock/20 {
-				t.Errorf("%s: space %.2f, stalled %.0f s, delayed %.0f s", tc.name, s.maxSpace, s.stalled, s.delayed)
+				t.Errorf("%s: space %.2f, stalled %.0f s, delayed %.0f s", tc.name, s.maxSpace,
+					s.stalled, s.delayed)
 			}
 		}
 	}
@@ -371,7 +380,8 @@ func TestSimulateOverwrite(t *testing.T) {
 		{"4 MB, 1M", 4 * mib, 2 * mib, 1e6, 20e6},
 		{"1 MB, 1M", 1 * mib, 64 * mib, 1e6, 6e6},
 	} {
-		s := newSim(t, picker.Config{FileSize: tc.fileSize, WriteBuffer: tc.buffer, MaxSubcompactions: 2})
+		s := newSim(t, picker.Config{FileSize: tc.fileSize, WriteBuffer: tc.buffer,
+			MaxSubcompactions: 2})
 		s.universe, s.known = tc.universe, true
 		s.fill(tc.draws)
 		t.Log(s.report(tc.name, s.quiet()), s.reasons)
@@ -384,10 +394,12 @@ func TestSimulateOverwrite(t *testing.T) {
 		space, rewritten := s.rest()
 		t.Logf("quiet %.2f, one run for %.2f of the tree", space, rewritten/all)
 		if space > picker.DefaultMaxSpace+slack {
-			t.Errorf("%s: %.2f when quiet, bound %.2f", tc.name, space, picker.DefaultMaxSpace+slack)
+			t.Errorf("%s: %.2f when quiet, bound %.2f", tc.name, space,
+				picker.DefaultMaxSpace+slack)
 		}
 		if rewritten > 1.4*all || s.numRuns() != 1 {
-			t.Errorf("%s: %.0f of %.0f entries rewritten for %d run(s)", tc.name, rewritten, all, s.numRuns())
+			t.Errorf("%s: %.0f of %.0f entries rewritten for %d run(s)", tc.name, rewritten, all,
+				s.numRuns())
 		}
 		if moves := s.moves; s.jobs > 0 {
 			s.rest()
@@ -413,7 +425,8 @@ func TestSimulateFillSeq(t *testing.T) {
 
 // TestSimulateLevelDB starts with a database as LevelDB leaves it.
 func TestSimulateLevelDB(t *testing.T) {
-	for _, sizes := range [][]float64{{10, 100, 1000}, {10, 100, 600, 0, 0}, {10, 100, 1000, 3000}, {9, 95, 1000, 10000, 40000, 9000}} {
+	for _, sizes := range [][]float64{{10, 100, 1000}, {10, 100, 600, 0, 0}, {10, 100, 1000, 3000},
+		{9, 95, 1000, 10000, 40000, 9000}} {
 		s := newSim(t, picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2})
 		total := 0.0
 		for _, mib := range sizes {
@@ -426,7 +439,8 @@ func TestSimulateLevelDB(t *testing.T) {
 			files := int(mib) / 2
 			w := s.universe / float64(max(files, 1))
 			for i := range files {
-				e.Add(l+1, s.newFile(math.Floor(float64(i)*w), math.Floor(float64(i+1)*w)-1, (2<<20)/s.entryBytes))
+				e.Add(l+1, s.newFile(math.Floor(float64(i)*w), math.Floor(float64(i+1)*w)-1,
+					(2<<20)/s.entryBytes))
 			}
 		}
 		s.install(e)
@@ -437,7 +451,8 @@ func TestSimulateLevelDB(t *testing.T) {
 		t.Log(s.report(fmt.Sprint(sizes), s.quiet()), s.reasons)
 		// With all levels taken, freeing some costs one merge of the upper ones.
 		if got := s.rewritten - 5*s.flushed; got > total/3 {
-			t.Errorf("%v: %.0f of %.0f entries rewritten for %.0f new ones", sizes, s.rewritten, total, s.flushed)
+			t.Errorf("%v: %.0f of %.0f entries rewritten for %.0f new ones", sizes, s.rewritten,
+				total, s.flushed)
 		}
 	}
 }

@@ -98,7 +98,8 @@ func (p *picker) spaceFirst() bool {
 	return p.spacePressure() > p.zeroPressure()
 }
 
-// zeroPressure is how far level 0 is towards the number of files at which its merge goes before space.
+// zeroPressure is how far level 0 is towards the number of files at which its merge goes before
+// space.
 func (p *picker) zeroPressure() float64 {
 	return float64(len(p.v.Levels[0].Files)) / float64(min(p.L0Stop, crowdedZero))
 }

@@ -11,7 +11,8 @@ type BackerUp interface {
 	// Backup makes a durable backup in the folder dir, which is made if it does not exist, of
 	// everything that no earlier backup there has.
 	Backup(dir string) error
-	// RestoreBackup makes to, which does not exist, a durable database as the newest backup in the folder dir has it.
+	// RestoreBackup makes to, which does not exist, a durable database as the newest backup in the
+	// folder dir has it.
 	RestoreBackup(dir, to string) error
 }
 
@@ -60,11 +61,11 @@ type Changes interface {
 	Close() error
 }
 
-// Followed is implemented by drivers of engines that read a database beside its writer, which may be
-// another process.
+// Followed is implemented by drivers of engines that read a database beside its writer, which may
+// be another process.
 type Followed interface {
-	// OpenFollower opens the database in dir for reading. own is a directory, which need not exist, for
-	// files of the follower.
+	// OpenFollower opens the database in dir for reading. own is a directory, which need not exist,
+	// for files of the follower.
 	OpenFollower(dir, own string, c Config) (Follower, error)
 }
 
@@ -79,8 +80,8 @@ type Follower interface {
 
 // Sharing is implemented by drivers of engines whose databases can share memory.
 type Sharing interface {
-	// OpenShared opens a database in each directory; memory is how many bytes they have for caches, memtables
-	// and what else the engine counts, all together. It fails with errors.ErrUnsupported where
-	// the engine's build cannot do it.
+	// OpenShared opens a database in each directory; memory is how many bytes they have for caches,
+	// memtables and what else the engine counts, all together. It fails with errors.ErrUnsupported
+	// where the engine's build cannot do it.
 	OpenShared(dirs []string, memory int64, c Config) ([]Store, error)
 }

@@ -1,7 +1,7 @@
 // Maker makes the directories of other engines beside it: go run . ..
 //
-// Each has some keys in tables and some in logs, and is closed. Blocks of zeros at the ends of files are
-// cut off, but for 4 KiB. RocksDB, LMDB and SQLite are made by engines.sh.
+// Each has some keys in tables and some in logs, and is closed. Blocks of zeros at the ends of
+// files are cut off, but for 4 KiB. RocksDB, LMDB and SQLite are made by engines.sh.
 package main
 
 import (
@@ -20,9 +20,13 @@ import (
 
 func main() {
 	for name, fill := range map[string]func(dir string) error{
-		"pebble-1-oldest": func(dir string) error { return fillPebble1(dir, pebble1.FormatMostCompatible) },
+		"pebble-1-oldest": func(dir string) error {
+			return fillPebble1(dir, pebble1.FormatMostCompatible)
+		},
 		"pebble-1-newest": func(dir string) error { return fillPebble1(dir, pebble1.FormatNewest) },
-		"pebble-2-oldest": func(dir string) error { return fillPebble2(dir, pebble.FormatMinSupported) },
+		"pebble-2-oldest": func(dir string) error {
+			return fillPebble2(dir, pebble.FormatMinSupported)
+		},
 		"pebble-2-newest": func(dir string) error { return fillPebble2(dir, pebble.FormatNewest) },
 		"badger-3":        fillBadger3,
 		"badger-4":        fillBadger4,
@@ -50,7 +54,8 @@ func each(put func(key, value []byte) error, flush func() error) error {
 				return err
 			}
 		}
-		if err := put(fmt.Appendf(nil, "key %04d", i), fmt.Appendf(nil, "value %d", i)); err != nil {
+		if err := put(fmt.Appendf(nil, "key %04d", i),
+			fmt.Appendf(nil, "value %d", i)); err != nil {
 			return err
 		}
 	}
@@ -80,9 +85,13 @@ func fillPebble2(dir string, v pebble.FormatMajorVersion) error {
 }
 
 func fillBadger3(dir string) error {
-	db, err := badger3.Open(badger3.DefaultOptions(dir).WithMemTableSize(1 << 20).WithValueThreshold(1 << 10))
+	db, err :=
+		badger3.Open(badger3.DefaultOptions(dir).WithMemTableSize(1 << 20).WithValueThreshold(
+			1 << 10))
 	if err == nil {
-		err = each(func(k, v []byte) error { return db.Update(func(tx *badger3.Txn) error { return tx.Set(k, v) }) }, none)
+		err = each(func(k, v []byte) error {
+			return db.Update(func(tx *badger3.Txn) error { return tx.Set(k, v) })
+		}, none)
 	}
 	if err == nil {
 		err = db.Close() // writes a table
@@ -91,9 +100,12 @@ func fillBadger3(dir string) error {
 }
 
 func fillBadger4(dir string) error {
-	db, err := badger.Open(badger.DefaultOptions(dir).WithMemTableSize(1 << 20).WithValueThreshold(1 << 10))
+	db, err := badger.Open(badger.DefaultOptions(dir).WithMemTableSize(1 << 20).WithValueThreshold(
+		1 << 10))
 	if err == nil {
-		err = each(func(k, v []byte) error { return db.Update(func(tx *badger.Txn) error { return tx.Set(k, v) }) }, none)
+		err = each(func(k, v []byte) error {
+			return db.Update(func(tx *badger.Txn) error { return tx.Set(k, v) })
+		}, none)
 	}
 	if err == nil {
 		err = db.Close()

@@ -112,7 +112,8 @@ func maven() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command(program, "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy",
+	cmd := exec.Command(program, "-q", "-B",
+		"org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy",
 		"-Dartifact=org.rocksdb:rocksdbjni:"+version, "-DoutputDirectory="+dir)
 	cmd.Dir = dir
 	if err := cmd.Run(); err != nil {

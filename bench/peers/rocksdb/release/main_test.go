@@ -33,9 +33,12 @@ func TestPreferOwnSymbols(t *testing.T) {
 		}
 	}
 	lib := filepath.Join(dir, "libown.so")
-	build("-shared", "-fPIC", "-o", lib, write("own.c", "int inner(void) { return 1; }\nint outer(void) { return inner(); }\n"))
+	build("-shared", "-fPIC", "-o", lib,
+		write("own.c", "int inner(void) { return 1; }\nint outer(void) { return inner(); }\n"))
 	program := filepath.Join(dir, "program")
-	build("-rdynamic", "-o", program, write("main.c", "int outer(void);\nint inner(void) { return 2; }\nint main(void) { return outer(); }\n"),
+	build("-rdynamic", "-o", program,
+		write("main.c", "int outer(void);\nint inner(void) { return 2; }\nint main(void) { "+
+			"return outer(); }\n"),
 		lib, "-Wl,-rpath,"+dir)
 	code := func() int {
 		err := exec.Command(program).Run()
@@ -86,7 +89,8 @@ func TestArchive(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := extract(b.Bytes(), "librocksdbjni-linux64.so"); string(got) != "library" || err != nil {
+	if got, err := extract(b.Bytes(), "librocksdbjni-linux64.so"); string(got) != "library" ||
+		err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 	if _, err := extract(b.Bytes(), "librocksdbjni-win64.dll"); err == nil {
@@ -95,7 +99,8 @@ func TestArchive(t *testing.T) {
 	if err := verify(b.Bytes(), sum); err == nil || !strings.Contains(err.Error(), sum) {
 		t.Errorf("took another archive for the release: %v", err)
 	}
-	if err := verify([]byte("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); err != nil {
+	if err := verify([]byte("abc"),
+		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); err != nil {
 		t.Error(err)
 	}
 	if err := preferOwnSymbols([]byte("library")); err == nil {

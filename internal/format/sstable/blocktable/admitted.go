@@ -12,7 +12,8 @@ import (
 // more each. Where the filter has admitted most keys lately, which is so in the run that most
 // keys are in, the index is searched while the filter's line is on its way; elsewhere that
 // search would be for nothing.
-func (t *Table) GetFiltered(f *filter.Table, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) GetFiltered(f *filter.Table, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	var p sstable.Position
 	ok, searched := true, t.admitted.most()
 	if searched {
@@ -38,9 +39,9 @@ func (t *Table) GetFiltered(f *filter.Table, l base.Lookup, flags sstable.ReadFl
 // admittedSample is the mask of the bits of a hash that are 0 where the filter's answer is noted.
 const admittedSample = 15
 
-// admitted tells whether a filter admits most keys that are looked up. Its score goes up and down with
-// the answers between 0 and sure, so that one kind of answer alone writes nothing that
-// other processors read.
+// admitted tells whether a filter admits most keys that are looked up. Its score goes up and down
+// with the answers between 0 and sure, so that one kind of answer alone writes nothing that other
+// processors read.
 type admitted struct{ score atomic.Int32 }
 
 const sure = 8

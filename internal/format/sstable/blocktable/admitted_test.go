@@ -25,7 +25,8 @@ func TestAdmitted(t *testing.T) {
 			}
 		}
 		if a.most() != step.most {
-			t.Errorf("round %d: after %d admitted for %d denied, most are: %v", round, step.admits, step.denies, a.most())
+			t.Errorf("round %d: after %d admitted for %d denied, most are: %v", round, step.admits,
+				step.denies, a.most())
 		}
 		if s := a.score.Load(); s < 0 || s > sure {
 			t.Errorf("round %d: score %d", round, s)

@@ -36,7 +36,8 @@ func (t *Table) fills(flags sstable.ReadFlags) bool {
 
 // viewOf makes the view of data block i, open in s: in the cache, or in s where the
 // frame is not Valid.
-func (t *Table) viewOf(i int, flags sstable.ReadFlags, s *Scratch) (cache.Frame, block.View, error) {
+func (t *Table) viewOf(i int, flags sstable.ReadFlags,
+	s *Scratch) (cache.Frame, block.View, error) {
 	if !t.fills(flags) {
 		v, err := t.privateView(i, s) // one search pays for no columns
 		return cache.Frame{}, v, err

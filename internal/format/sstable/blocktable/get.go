@@ -42,7 +42,8 @@ func (t *Table) Prefetch(p sstable.Position) {
 }
 
 // GetAt is Get within one data block.
-func (t *Table) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	if p >= sstable.Position(t.Index.Len()) {
 		if p&partFlag != 0 {
 			return t.getAtPart(p, l, flags, dst)
@@ -91,7 +92,8 @@ func (t *Table) Pin(p sstable.Position, l base.Lookup) (sstable.Pinned, bool) {
 }
 
 // GetPinned is GetAt in the data block p that Pin returned.
-func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup, dst []byte) (value []byte, hit sstable.Hit, found bool) {
+func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup,
+	dst []byte) (value []byte, hit sstable.Hit, found bool) {
 	v := block.OpenView(f.Bytes())
 	at := v.Get(t.cmp, l)
 	if found = at >= 0; found {
@@ -105,7 +107,8 @@ func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup, d
 
 // getCold is GetAt of a block that is not cached. The block becomes a View in the
 // cache if the cache wants it; else it is searched as it is.
-func (t *Table) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	s := t.pool.Get()
 	defer t.pool.Put(s)
 	i := int(p)
@@ -138,7 +141,8 @@ func (t *Table) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFla
 
 // getInView is GetAt in v, the View of block p, which was read for it. It releases f,
 // the frame of v, if f is Valid.
-func (t *Table) getInView(p sstable.Position, f cache.Frame, v *block.View, l base.Lookup, dst []byte) (value []byte, hit sstable.Hit, found bool) {
+func (t *Table) getInView(p sstable.Position, f cache.Frame, v *block.View, l base.Lookup,
+	dst []byte) (value []byte, hit sstable.Hit, found bool) {
 	at := v.Get(t.cmp, l)
 	if found = at >= 0; found {
 		dst, hit = take(p, v, at, dst)
@@ -152,7 +156,8 @@ func (t *Table) getInView(p sstable.Position, f cache.Frame, v *block.View, l ba
 }
 
 // getInPlace is GetAt in block p, open in s, without a View.
-func (t *Table) getInPlace(p sstable.Position, l base.Lookup, s *Scratch, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) getInPlace(p sstable.Position, l base.Lookup, s *Scratch,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	value, trailer, found, ends, err := s.Block.Search(t, l, s, dst)
 	if err == nil {
 		err = s.place.checkBounds(t.cmp, int(p), &ends)
@@ -169,7 +174,8 @@ func (t *Table) getInPlace(p sstable.Position, l base.Lookup, s *Scratch, dst []
 }
 
 // GetNext is Get for the newest entry of the key that is older than prev.
-func (t *Table) GetNext(prev sstable.Hit, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) GetNext(prev sstable.Hit, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	if prev.Trailer == 0 || prev.Position >= sstable.Position(t.Index.Len()) {
 		return dst, sstable.Hit{}, false, nil
 	}
@@ -222,7 +228,8 @@ func (t *Table) handle(i int) (Handle, bool) {
 
 // anyBlock returns data block i, out of the cache or the file. The view lies in the
 // frame, or in s where the frame is not Valid.
-func (t *Table) anyBlock(i int, flags sstable.ReadFlags, s *Scratch) (cache.Frame, block.View, error) {
+func (t *Table) anyBlock(i int, flags sstable.ReadFlags,
+	s *Scratch) (cache.Frame, block.View, error) {
 	memoryOnly := flags&sstable.MemoryOnly != 0
 	if t.Slots != nil {
 		// A miss of the cache is counted once.

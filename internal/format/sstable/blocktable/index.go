@@ -57,11 +57,15 @@ func checkHandles(v *block.View, end, limit, trailer uint64, packed bool) (uint6
 		case b.Size == 0:
 			return 0, base.Corruptf("table index", "block %d is empty", i)
 		case b.Offset < end:
-			return 0, base.Corruptf("table index", "block %d at %d overlaps the one before", i, b.Offset)
+			return 0, base.Corruptf("table index", "block %d at %d overlaps the one before", i,
+				b.Offset)
 		case packed && b.Offset > end:
-			return 0, base.Corruptf("table index", "block %d at %d does not follow the one before", i, b.Offset)
+			return 0, base.Corruptf("table index", "block %d at %d does not follow the one before",
+				i, b.Offset)
 		case b.Offset+b.Size+trailer > limit:
-			return 0, base.Corruptf("table index", "block %d at %d, length %d, lies outside the data", i, b.Offset, b.Size)
+			return 0,
+				base.Corruptf("table index", "block %d at %d, length %d, lies outside the data", i,
+					b.Offset, b.Size)
 		}
 		end = b.Offset + b.Size + trailer
 	}
@@ -86,8 +90,8 @@ func (x *Index) handleIn(v *block.View, i int) Handle {
 	return Handle{h.Offset, h.Size + x.trailer}
 }
 
-// beginsKey reports whether no block before block i, which is e, has the user key of e's entry 0. It may
-// deny that.
+// beginsKey reports whether no block before block i, which is e, has the user key of e's entry 0.
+// It may deny that.
 func (x *Index) beginsKey(cmp *base.Comparer, i int, e *base.Chunk) bool {
 	return i > 0 && x.parts == nil && e.Len() > 0 && cmp.Cmp(x.View.Key(i-1), e.Key(0)) < 0
 }

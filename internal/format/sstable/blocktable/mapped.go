@@ -17,7 +17,8 @@ func (t *Table) Map(footer []byte) {
 
 // getMapped is GetAt in the mapped file: no system call, no copy but the value, and no View
 // unless the cache wants one. After any error the block is to be read.
-func (t *Table) getMapped(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) getMapped(p sstable.Position, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	i := int(p)
 	h, ok := t.handle(i)
 	if !ok {
@@ -51,7 +52,8 @@ func (t *Table) getMapped(p sstable.Position, l base.Lookup, flags sstable.ReadF
 
 // admitMapped is getMapped of a block that goes into the cache. Its View is made of a copy,
 // which does not change meanwhile, and is checked like one that was read.
-func (t *Table) admitMapped(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, s *Scratch, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) admitMapped(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, s *Scratch,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	i := int(p)
 	if err := t.locate(i, flags, s); err != nil {
 		return dst, sstable.Hit{}, false, err

@@ -132,22 +132,26 @@ func (t *Table) readPart(p int, fill bool, s *Scratch) (f cache.Frame, v block.V
 func (x *Index) checkPart(cmp *base.Comparer, p int, v *block.View) error {
 	want := &x.parts[p]
 	last := v.Len() - 1
-	if v.Len() != want.Blocks || cmp.CompareInternal(v.Key(last), v.Trailer(last), x.View.Key(p), x.View.Trailer(p)) != 0 {
+	if v.Len() != want.Blocks || cmp.CompareInternal(v.Key(last), v.Trailer(last), x.View.Key(p),
+		x.View.Trailer(p)) != 0 {
 		return base.Corruptf("table index", "part %d is not what the index says", p)
 	}
-	if p > 0 && cmp.CompareInternal(v.Key(0), v.Trailer(0), x.View.Key(p-1), x.View.Trailer(p-1)) <= 0 {
+	if p > 0 && cmp.CompareInternal(v.Key(0), v.Trailer(0), x.View.Key(p-1), x.View.Trailer(p-1)) <=
+		0 {
 		return base.Corruptf("table index", "part %d does not begin after the part before", p)
 	}
 	end, err := checkHandles(v, want.from, want.DataEnd, x.trailer, true)
 	if err == nil && end != want.DataEnd {
-		err = base.Corruptf("table index", "the blocks of part %d end at %d, not at %d", p, end, want.DataEnd)
+		err = base.Corruptf("table index", "the blocks of part %d end at %d, not at %d", p, end,
+			want.DataEnd)
 	}
 	return err
 }
 
 // seek returns the only data block that can hold the first entry at or after (key,
 // trailer), Index.Len() when the table ends before it.
-func (t *Table) seek(key []byte, trailer base.Trailer, flags sstable.ReadFlags, s *Scratch) (int, error) {
+func (t *Table) seek(key []byte, trailer base.Trailer, flags sstable.ReadFlags,
+	s *Scratch) (int, error) {
 	x := &t.Index
 	if x.parts == nil {
 		return x.SeekGE(t.cmp, key, trailer), nil
@@ -178,9 +182,11 @@ type place struct {
 func (t *Table) locate(i int, flags sstable.ReadFlags, s *Scratch) error {
 	x := &t.Index
 	if x.parts == nil {
-		s.place = place{Handle: x.Handle(i), upper: base.InternalKey{User: x.View.Key(i), Trailer: x.View.Trailer(i)}}
+		s.place = place{Handle: x.Handle(i), upper: base.InternalKey{User: x.View.Key(i),
+			Trailer: x.View.Trailer(i)}}
 		if i > 0 {
-			s.place.lower = base.InternalKey{User: x.View.Key(i - 1), Trailer: x.View.Trailer(i - 1)}
+			s.place.lower = base.InternalKey{User: x.View.Key(i - 1),
+				Trailer: x.View.Trailer(i - 1)}
 		}
 		return nil
 	}
@@ -207,7 +213,8 @@ func (t *Table) locate(i int, flags sstable.ReadFlags, s *Scratch) error {
 	}
 	n := copy(b, upper)
 	copy(b[n:], lower)
-	s.place = place{Handle: x.handleIn(&v, j), upper: base.InternalKey{User: b[:n], Trailer: v.Trailer(j)},
+	s.place = place{Handle: x.handleIn(&v, j),
+		upper: base.InternalKey{User: b[:n], Trailer: v.Trailer(j)},
 		lower: base.InternalKey{User: b[n:], Trailer: lowerTrailer}}
 	return nil
 }
@@ -234,7 +241,8 @@ func (t *Table) findPart(l base.Lookup) (sstable.Position, bool) {
 }
 
 // getAtPart is GetAt of a part.
-func (t *Table) getAtPart(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (t *Table) getAtPart(p sstable.Position, l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	part := p &^ (partFlag | filterFlag)
 	if part >= sstable.Position(len(t.Index.parts)) {
 		return dst, sstable.Hit{}, false, nil
@@ -258,7 +266,8 @@ func (t *Table) getAtPart(p sstable.Position, l base.Lookup, flags sstable.ReadF
 // prefetchPart hints that the part will be looked at.
 func (t *Table) prefetchPart(p sstable.Position) {
 	x := &t.Index
-	if i := int(p &^ (partFlag | filterFlag)); i < len(x.parts) && (x.slots == nil || !x.slots.Touch(i)) {
+	if i := int(p &^ (partFlag | filterFlag)); i < len(x.parts) &&
+		(x.slots == nil || !x.slots.Touch(i)) {
 		h := x.parts[i].Handle
 		t.Src.Prefetch(int64(h.Offset), int64(h.Length))
 	}

@@ -18,7 +18,8 @@ type Block interface {
 	Open(t *Table, off uint64, stored []byte, s *Scratch) (size int, err error)
 	// Search looks l up, appends the value to dst and says which keys the block begins
 	// and ends with. It may use s.View. REQUIRES: t.InPlace.
-	Search(t *Table, l base.Lookup, s *Scratch, dst []byte) (value []byte, trailer base.Trailer, found bool, ends Ends, err error)
+	Search(t *Table, l base.Lookup, s *Scratch, dst []byte) (value []byte, trailer base.Trailer,
+		found bool, ends Ends, err error)
 	// ViewSize is the memory that BuildView needs.
 	ViewSize(t *Table, cols block.Columns) (int, error)
 	// BuildView builds the View in dst. It may use s.Raw.
@@ -42,7 +43,8 @@ type PartBlock interface {
 	// Part makes e the first entries at or after (key, trailer), which begin at entry lo; none
 	// where lo is Len. They lie in s.Few. It says which keys the block begins and ends with
 	// where s was not Verified; those may lie in s.View.
-	Part(t *Table, key []byte, trailer base.Trailer, s *Scratch, e *base.Chunk) (lo int, ends Ends, err error)
+	Part(t *Table, key []byte, trailer base.Trailer, s *Scratch, e *base.Chunk) (lo int, ends Ends,
+		err error)
 }
 
 // Scratch is the memory that decoding a stored block takes: the bytes of the file, the

@@ -8,9 +8,11 @@ import (
 // seekPart is SeekGE in block i where that costs less than unpacking the block: if it is in no
 // cache, and the cache, which is full, does not want it. e then has a few entries, none if all of
 // the block is before the key. found is false where the block is to be loaded.
-func (s *source) seekPart(i int, key []byte, t base.Trailer, e *base.Chunk) (found bool, err error) {
+func (s *source) seekPart(i int, key []byte, t base.Trailer,
+	e *base.Chunk) (found bool, err error) {
 	// A caller that seeks in one block again will probably do so once more.
-	if s.chunks || s.memory || !s.t.InPlace || i == s.at || uint(i) >= uint(s.t.Index.Len()) || s.cached && s.t.Slots.Has(i) {
+	if s.chunks || s.memory || !s.t.InPlace || i == s.at || uint(i) >= uint(s.t.Index.Len()) ||
+		s.cached && s.t.Slots.Has(i) {
 		return false, nil
 	}
 	b, ok := s.scratch().Block.(PartBlock)
@@ -37,7 +39,8 @@ func (s *source) seekPart(i int, key []byte, t base.Trailer, e *base.Chunk) (fou
 }
 
 // partMapped is seekPart in the mapped file. After any error the block is to be read.
-func (s *source) partMapped(i int, b PartBlock, key []byte, t base.Trailer, e *base.Chunk) (at int, found bool, err error) {
+func (s *source) partMapped(i int, b PartBlock, key []byte, t base.Trailer,
+	e *base.Chunk) (at int, found bool, err error) {
 	h, ok := s.t.handle(i)
 	if !ok {
 		return 0, false, base.ErrWouldBlock
@@ -60,7 +63,8 @@ func (s *source) partMapped(i int, b PartBlock, key []byte, t base.Trailer, e *b
 }
 
 // partRead is seekPart of a block that is read.
-func (s *source) partRead(i int, b PartBlock, key []byte, t base.Trailer, e *base.Chunk) (at int, found bool, err error) {
+func (s *source) partRead(i int, b PartBlock, key []byte, t base.Trailer,
+	e *base.Chunk) (at int, found bool, err error) {
 	if err := s.t.bad.find(i); err != nil {
 		return 0, false, err
 	}
@@ -101,9 +105,11 @@ func (s *source) rest(lo, hi int, e *base.Chunk) (bool, error) {
 		return ok, err
 	}
 	if hi > e.Len() { // the block was another one when it was searched
-		return false, s.fail(e, base.Corruptf("table block", "%d entries instead of %d", e.Len(), hi))
+		return false,
+			s.fail(e, base.Corruptf("table block", "%d entries instead of %d", e.Len(), hi))
 	}
-	e.KeyOff, e.ValOff, e.ValEnd, e.Trailers = e.KeyOff[lo:hi], e.ValOff[lo:hi], e.ValEnd[lo:hi], e.Trailers[lo:hi]
+	e.KeyOff, e.ValOff, e.ValEnd, e.Trailers =
+		e.KeyOff[lo:hi], e.ValOff[lo:hi], e.ValEnd[lo:hi], e.Trailers[lo:hi]
 	if e.Codecs != nil {
 		e.Codecs = e.Codecs[lo:hi]
 	}

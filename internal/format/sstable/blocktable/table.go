@@ -91,11 +91,14 @@ func (t *Table) Init(src vfs.ReadFile, env Env, pool *Pool, footer int64) error 
 	pool.tables.Add(1)
 	size := src.Size()
 	if size < footer {
-		return base.LocateCorruption(base.Corruptf("table footer", "file of %d bytes is too short", size), env.Name, 0, size)
+		return base.LocateCorruption(base.Corruptf("table footer", "file of %d bytes is too short",
+			size), env.Name, 0, size)
 	}
 	stored := vfs.Stored(src, size)
 	if (size-env.MaxDecoded)/sparseFactor > stored {
-		return base.LocateCorruption(base.Corruptf("table file", "its %d bytes are a hole but for %d at most; if that is right, raise max_decoded_block", size, stored), env.Name, 0, size)
+		return base.LocateCorruption(base.Corruptf("table file",
+			"its %d bytes are a hole but for %d at most; if that is right, raise max_decoded_block",
+			size, stored), env.Name, 0, size)
 	}
 	t.maxRead = uint64(max(env.MaxDecoded, stored))
 	return nil
@@ -123,7 +126,8 @@ func (t *Table) Read(buf *block.Buffer, off, n uint64) ([]byte, error) {
 
 func (t *Table) readFrom(src vfs.ReadFile, buf *block.Buffer, off, n uint64) ([]byte, error) {
 	if n > t.maxRead {
-		err := base.Corruptf("table", "a block of %d bytes in a file with %d on disk; if that is right, raise max_decoded_block", n, vfs.Stored(t.Src, t.Src.Size()))
+		err := base.Corruptf("table", "a block of %d bytes in a file with %d on disk; if that is "+
+			"right, raise max_decoded_block", n, vfs.Stored(t.Src, t.Src.Size()))
 		return nil, base.LocateCorruption(err, t.Env.Name, int64(off), int64(n))
 	}
 	b, err := buf.Resize(int(n))

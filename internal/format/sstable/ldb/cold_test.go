@@ -28,7 +28,8 @@ func coldValue(i int) []byte {
 // coldTable has n entries of 100 bytes, one in ten a tombstone.
 func coldTable(t *testing.T, n int) []byte {
 	out := new(memory)
-	w := NewWriter(out, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16, Compression: sstable.Snappy})
+	w := NewWriter(out, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096,
+		RestartInterval: 16, Compression: sstable.Snappy})
 	defer w.Close()
 	var key []byte
 	for i := range n {
@@ -83,7 +84,8 @@ func TestGetWithFullCache(t *testing.T) {
 			t.Fatalf("after entry %d: %q %v %v", i, v, found, err)
 		}
 		// A version that is older than all is not there.
-		if _, _, found, err := r.Get(base.MakeLookup(base.Bytewise, key[:16], base.SeqNum(i)), 0, dst); found || err != nil {
+		if _, _, found, err := r.Get(base.MakeLookup(base.Bytewise, key[:16], base.SeqNum(i)), 0,
+			dst); found || err != nil {
 			t.Fatalf("entry %d at an older sequence number: %v %v", i, found, err)
 		}
 	}
@@ -104,7 +106,8 @@ func TestGetWithFullCache(t *testing.T) {
 	lookup := func() {
 		// Blocks 17 apart: each comes again after the ghosts have forgotten it.
 		block = (block + 17) % r.Props().Blocks
-		v, hit, found, err := r.GetAt(sstable.Position(block), base.MakeLookup(base.Bytewise, r.Index.View.Key(block), base.MaxSeqNum), 0, dst)
+		v, hit, found, err := r.GetAt(sstable.Position(block),
+			base.MakeLookup(base.Bytewise, r.Index.View.Key(block), base.MaxSeqNum), 0, dst)
 		if err != nil || found && hit.Trailer.Kind() == base.KindSet && len(v) != 100 {
 			t.Fatal(found, err)
 		}
@@ -113,7 +116,8 @@ func TestGetWithFullCache(t *testing.T) {
 		t.Errorf("%v allocations per Get", a)
 	}
 	after := c.Stats()
-	if gets := after.Hits + after.Misses - before.Hits - before.Misses; after.Inserts-before.Inserts > gets/4 {
+	if gets := after.Hits +
+		after.Misses - before.Hits - before.Misses; after.Inserts-before.Inserts > gets/4 {
 		t.Errorf("%d Gets put %d blocks into the cache", gets, after.Inserts-before.Inserts)
 	}
 
@@ -123,7 +127,9 @@ func TestGetWithFullCache(t *testing.T) {
 			continue
 		}
 		for range 2 {
-			if _, _, _, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, dst); err != nil {
+			if _, _, _, err := r.GetAt(sstable.Position(b),
+				base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, dst); err !=
+				nil {
 				t.Fatal(err)
 			}
 		}
@@ -146,9 +152,11 @@ func damageCold(t *testing.T, r *Reader, file []byte, rng *rand.Rand) {
 		h := r.Index.Handle(b)
 		at := h.Offset + rng.Uint64N(h.Length)
 		file[at] ^= 1 << rng.IntN(8)
-		_, _, found, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, nil)
+		_, _, found, err := r.GetAt(sstable.Position(b),
+			base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, nil)
 		var corruption *base.Corruption
-		if found || !errors.As(err, &corruption) || corruption.File != "000007.ldb" || corruption.Offset != int64(h.Offset) {
+		if found || !errors.As(err, &corruption) || corruption.File != "000007.ldb" ||
+			corruption.Offset != int64(h.Offset) {
 			t.Fatalf("damage at %d in the block at %d: %v, %v", at, h.Offset, found, err)
 		}
 	}

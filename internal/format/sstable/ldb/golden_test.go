@@ -21,10 +21,13 @@ var golden = []struct {
 	name string
 	o    sstable.WriterOptions
 }{
-	{"snappy-filter", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 16, BloomBits: 10, LevelDBFilter: true, Compression: sstable.Snappy}},
-	{"raw-filter", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 3, BloomBits: 7, LevelDBFilter: true}},
+	{"snappy-filter", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 16, BloomBits: 10,
+		LevelDBFilter: true, Compression: sstable.Snappy}},
+	{"raw-filter", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 3, BloomBits: 7,
+		LevelDBFilter: true}},
 	{"raw-plain", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 16}},
-	{"reverse", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 16, Comparer: base.ReverseBytewise}},
+	{"reverse", sstable.WriterOptions{BlockSize: 1024, RestartInterval: 16,
+		Comparer: base.ReverseBytewise}},
 }
 
 func openGolden(t testing.TB, path string, c *base.Comparer) *Reader {
@@ -65,7 +68,8 @@ func TestGolden(t *testing.T) {
 			src := theirs.NewSource(sstable.Private)
 			err = base.Scan(src, func(e *base.Chunk) error {
 				for i := range e.Len() {
-					if err := w.Add(e.Key(i), e.Trailers[i], base.CodecRaw, e.Value(i)); err != nil {
+					if err := w.Add(e.Key(i), e.Trailers[i], base.CodecRaw,
+						e.Value(i)); err != nil {
 						return err
 					}
 				}
@@ -76,7 +80,8 @@ func TestGolden(t *testing.T) {
 			if err := errors.Join(err, err2, w.Close()); err != nil {
 				t.Fatal(err)
 			}
-			compareTables(t, theirs, openGolden(t, path, o.Comparer), o.Compression == sstable.NoCompression)
+			compareTables(t, theirs, openGolden(t, path, o.Comparer),
+				o.Compression == sstable.NoCompression)
 		})
 	}
 }
@@ -103,7 +108,8 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 		for i := range e.Len() {
 			k := e.Key(i)
 			got, hit, ok, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil)
-			if err != nil || !ok || !r.MayContain(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum)) {
+			if err != nil || !ok ||
+				!r.MayContain(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum)) {
 				t.Fatalf("%q: found %v, %v", k, ok, err)
 			}
 			want, live := present[string(k)]
@@ -149,8 +155,10 @@ func compareTables(t *testing.T, theirs, ours *Reader, whole bool) {
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("block %d differs (%v)", i, err)
 		}
-		if !bytes.Equal(theirs.Index.View.Key(i), ours.Index.View.Key(i)) || theirs.Index.View.Trailer(i) != ours.Index.View.Trailer(i) {
-			t.Fatalf("block %d has key %q in the index, LevelDB has %q", i, ours.Index.View.Key(i), theirs.Index.View.Key(i))
+		if !bytes.Equal(theirs.Index.View.Key(i), ours.Index.View.Key(i)) ||
+			theirs.Index.View.Trailer(i) != ours.Index.View.Trailer(i) {
+			t.Fatalf("block %d has key %q in the index, LevelDB has %q", i, ours.Index.View.Key(i),
+				theirs.Index.View.Key(i))
 		}
 	}
 	if !whole {

@@ -88,7 +88,8 @@ func getAll(b []byte, env Env, keys ...string) error {
 	}
 	defer r.Close()
 	for _, k := range keys {
-		if _, _, _, err := r.Get(base.MakeLookup(env.Comparer, []byte(k), base.MaxSeqNum), 0, nil); err != nil {
+		if _, _, _, err := r.Get(base.MakeLookup(env.Comparer, []byte(k), base.MaxSeqNum), 0,
+			nil); err != nil {
 			return err
 		}
 	}
@@ -104,23 +105,34 @@ func TestHostileIndex(t *testing.T) {
 		name, reason string
 		index        [][]byte
 	}{
-		{"good", "", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("d", 1), handleBytes(end, len1)}},
-		{"good with shorter separators", "", [][]byte{ikey("c", 7), handleBytes(0, len1), ikey("e", 9), handleBytes(end, len1)}},
-		{"one block twice", "overlaps", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("d", 1), handleBytes(0, len1)}},
-		{"blocks in the wrong order", "overlaps", [][]byte{ikey("b", 1), handleBytes(end, len1), ikey("d", 1), handleBytes(0, len1)}},
-		{"keys descend", "do not ascend", [][]byte{ikey("d", 1), handleBytes(0, len1), ikey("b", 1), handleBytes(end, len1)}},
-		{"keys equal", "do not ascend", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("b", 1), handleBytes(end, len1)}},
+		{"good", "", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("d", 1),
+			handleBytes(end, len1)}},
+		{"good with shorter separators", "", [][]byte{ikey("c", 7), handleBytes(0, len1),
+			ikey("e", 9), handleBytes(end, len1)}},
+		{"one block twice", "overlaps", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("d", 1),
+			handleBytes(0, len1)}},
+		{"blocks in the wrong order", "overlaps", [][]byte{ikey("b", 1), handleBytes(end, len1),
+			ikey("d", 1), handleBytes(0, len1)}},
+		{"keys descend", "do not ascend", [][]byte{ikey("d", 1), handleBytes(0, len1), ikey("b", 1),
+			handleBytes(end, len1)}},
+		{"keys equal", "do not ascend", [][]byte{ikey("b", 1), handleBytes(0, len1), ikey("b", 1),
+			handleBytes(end, len1)}},
 		{"outside the file", "outside the data", [][]byte{ikey("b", 1), handleBytes(1<<40, len1)}},
-		{"past the last offset", "malformed handle", [][]byte{ikey("b", 1), handleBytes(1<<63, len1)}},
+		{"past the last offset", "malformed handle",
+			[][]byte{ikey("b", 1), handleBytes(1<<63, len1)}},
 		{"size wraps", "malformed handle", [][]byte{ikey("b", 1), handleBytes(0, 1<<64-1)}},
 		{"the index itself", "outside the data", [][]byte{ikey("b", 1), handleBytes(2*end, 8)}},
 		{"empty block", "is empty", [][]byte{ikey("b", 1), handleBytes(0, 0)}},
 		{"no handle", "malformed handle", [][]byte{ikey("b", 1), nil}},
-		{"more than a handle", "malformed handle", [][]byte{ikey("b", 1), append(handleBytes(0, len1), 1)}},
+		{"more than a handle", "malformed handle",
+			[][]byte{ikey("b", 1), append(handleBytes(0, len1), 1)}},
 		{"short key", "too short", [][]byte{[]byte("short"), handleBytes(0, len1)}},
-		{"unknown kind", "unknown kind", [][]byte{base.AppendInternalKey(nil, []byte("b"), 9), handleBytes(0, len1)}},
-		{"key before the block's last", "after the block's key", [][]byte{ikey("a", 1), handleBytes(0, len1)}},
-		{"key after the next block's first", "does not lie after", [][]byte{ikey("d", 1), handleBytes(0, len1), ikey("e", 1), handleBytes(end, len1)}},
+		{"unknown kind", "unknown kind", [][]byte{base.AppendInternalKey(nil, []byte("b"), 9),
+			handleBytes(0, len1)}},
+		{"key before the block's last", "after the block's key",
+			[][]byte{ikey("a", 1), handleBytes(0, len1)}},
+		{"key after the next block's first", "does not lie after",
+			[][]byte{ikey("d", 1), handleBytes(0, len1), ikey("e", 1), handleBytes(end, len1)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var a assembler
@@ -129,7 +141,9 @@ func TestHostileIndex(t *testing.T) {
 			meta := a.add(rows(t), block.None)
 			index := a.add(rows(t, tc.index...), block.None)
 			table, env := a.finish(meta, index), Env{Name: "x.ldb", Comparer: base.Bytewise}
-			if err := getAll(table, env, "a", "b", "c", "d", "e"); (err == nil) != (tc.reason == "") || err != nil && !strings.Contains(err.Error(), tc.reason) {
+			if err := getAll(table, env, "a", "b", "c", "d",
+				"e"); (err == nil) != (tc.reason == "") || err != nil &&
+				!strings.Contains(err.Error(), tc.reason) {
 				t.Errorf("Gets say %v, want %q", err, tc.reason)
 			}
 			n, err := drain(table, env)
@@ -185,7 +199,9 @@ func TestHostileMeta(t *testing.T) {
 		index := a.add(rows(t, ikey("b", 1), handleBytes(0, uint64(len(data)))), block.None)
 		return a.finish(meta, index)
 	}
-	outside := func(h block.Handle) block.Handle { return block.Handle{Offset: h.Offset, Size: 1 << 40} }
+	outside := func(h block.Handle) block.Handle {
+		return block.Handle{Offset: h.Offset, Size: 1 << 40}
+	}
 	for name, b := range map[string][]byte{
 		"filter":           build(filterKey, []byte("not a filter at all"), nil),
 		"LevelDB's filter": build(levelDBFilterKey, []byte{0xff, 0xff, 0xff, 0xff, 11}, nil),
@@ -193,12 +209,14 @@ func TestHostileMeta(t *testing.T) {
 		"filter outside":   build(filterKey, nil, outside),
 		"bits":             build(propsKey, []byte{5, 200}, nil),
 	} {
-		if _, err := drain(b, Env{Name: "x.ldb", Comparer: base.Bytewise}); !errors.Is(err, base.ErrCorruption) {
+		if _, err := drain(b, Env{Name: "x.ldb", Comparer: base.Bytewise}); !errors.Is(err,
+			base.ErrCorruption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// Unknown parts are not checked.
-	if n, err := drain(build("zzz.unknown", nil, outside), Env{Name: "x.ldb", Comparer: base.Bytewise}); n != 1 || err != nil {
+	if n, err := drain(build("zzz.unknown", nil, outside),
+		Env{Name: "x.ldb", Comparer: base.Bytewise}); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 }
@@ -228,7 +246,8 @@ func TestMinecraftCodecs(t *testing.T) {
 		if n, err := drain(b, Env{Name: "x.ldb", Comparer: base.Bytewise}); n != 1 || err != nil {
 			t.Errorf("codec %d: %d entries, %v", codec, n, err)
 		}
-		if _, err := drain(b, Env{Name: "x.ldb", Comparer: base.Bytewise, MaxDecoded: 1000}); !errors.Is(err, base.ErrCorruption) {
+		if _, err := drain(b, Env{Name: "x.ldb", Comparer: base.Bytewise,
+			MaxDecoded: 1000}); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("codec %d with a cap: %v", codec, err)
 		}
 	}
@@ -265,7 +284,8 @@ func TestBombs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0, nil); !errors.Is(err, base.ErrCorruption) {
+		if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0,
+			nil); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%s: Get: %v", name, err)
 		}
 		r.Close()

@@ -90,7 +90,8 @@ func appendProps(dst []byte, p *sstable.Props) []byte {
 		dst = binary.AppendUvarint(dst, f.value)
 	}
 	if p.PrefixLength > 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagPrefixLength), uint64(p.PrefixLength))
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagPrefixLength),
+			uint64(p.PrefixLength))
 	}
 	return dst
 }

@@ -47,7 +47,8 @@ func noiseTable(t *testing.T, c *base.Comparer, n int) []byte {
 		for j := range value {
 			value[j] = byte(rng.Uint32())
 		}
-		if err := w.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet), 0, value); err != nil {
+		if err := w.Add(fmt.Appendf(nil, "key%06d", i), base.MakeTrailer(1, base.KindSet), 0,
+			value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +108,8 @@ func TestReadPattern(t *testing.T) {
 					t.Errorf("a read of %d bytes", n)
 				}
 			}
-			if got := len(f.reads); got < tc.minReads || got > tc.maxReads || total > len(b)+len(f.reads)*5100 {
+			if got := len(f.reads); got < tc.minReads || got > tc.maxReads ||
+				total > len(b)+len(f.reads)*5100 {
 				t.Errorf("%d reads of %d bytes in all, for %d", got, total, len(b))
 			}
 			if (f.ahead > 0) != tc.wantAhead {
@@ -125,9 +127,11 @@ func TestUnruly(t *testing.T) {
 		"before": func(dst, a, b []byte) []byte { return append(dst, 'a') },
 		"empty":  func(dst, a, b []byte) []byte { return dst },
 	} {
-		c := &base.Comparer{Name: "unruly", Compare: bytes.Compare, EqualIsBytewise: true, Separator: short,
+		c := &base.Comparer{Name: "unruly", Compare: bytes.Compare, EqualIsBytewise: true,
+			Separator: short,
 			Successor: func(dst, a []byte) []byte { return short(dst, a, a) }}
-		if n, err := drain(noiseTable(t, c, 30), Env{Name: "x", Comparer: c}); n != 30 || err != nil {
+		if n, err := drain(noiseTable(t, c, 30), Env{Name: "x", Comparer: c}); n != 30 ||
+			err != nil {
 			t.Errorf("%s: %d entries, %v", name, n, err)
 		}
 	}

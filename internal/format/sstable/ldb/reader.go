@@ -58,7 +58,8 @@ func (r *Reader) open(size int64, footer *[FooterLen]byte, s *blocktable.Scratch
 	copy(footer[:], b)
 	metaindex, index, err := parseFooter(b)
 	if err == nil && (metaindex.End() > end || index.End() > end) {
-		err = base.Corruptf("table footer", "index or metaindex lies outside the file of %d bytes", size)
+		err = base.Corruptf("table footer", "index or metaindex lies outside the file of %d bytes",
+			size)
 	}
 	if err != nil {
 		return r.Locate(err, end, FooterLen)
@@ -81,7 +82,8 @@ func (r *Reader) openIndex(h block.Handle, limit uint64, s *blocktable.Scratch) 
 	if err != nil {
 		return err
 	}
-	if r.Index.View, err = block.BuildView(mem, raw, shape, r.Env.Comparer, block.Abbreviations); err != nil {
+	if r.Index.View, err = block.BuildView(mem, raw, shape, r.Env.Comparer,
+		block.Abbreviations); err != nil {
 		return blocktable.Final(err)
 	}
 	r.DataEnd, err = r.Index.Check(limit, block.TrailerLen, false)
@@ -226,7 +228,8 @@ func open(stored []byte, verified bool) ([]byte, block.Codec, error) {
 }
 
 // unpack checks and decompresses a block into s.Raw. limit is what its view may take.
-func unpack(stored []byte, s *blocktable.Scratch, maxRaw, maxDecoded int64) (raw []byte, limit int64, err error) {
+func unpack(stored []byte, s *blocktable.Scratch, maxRaw,
+	maxDecoded int64) (raw []byte, limit int64, err error) {
 	p, codec, err := open(stored, s.Verified)
 	if err != nil {
 		return nil, 0, err
@@ -264,7 +267,8 @@ func (r *Reader) Close() error {
 
 // Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
-func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	if r.hasFilter {
 		return r.GetFiltered(&r.filter, l, flags, dst)
 	}

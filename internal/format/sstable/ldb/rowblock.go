@@ -17,14 +17,16 @@ type rowBlock struct {
 var pool = blocktable.Pool{New: func() blocktable.Block { return new(rowBlock) }}
 
 // Open checks and decompresses a data block.
-func (b *rowBlock) Open(t *blocktable.Table, _ uint64, stored []byte, s *blocktable.Scratch) (size int, err error) {
+func (b *rowBlock) Open(t *blocktable.Table, _ uint64, stored []byte,
+	s *blocktable.Scratch) (size int, err error) {
 	*b = rowBlock{}
 	b.raw, b.limit, err = unpack(stored, s, t.MaxRaw, t.Env.MaxDecoded)
 	return len(b.raw), err
 }
 
 // Search looks l up in the rows, with all the checks that a View takes.
-func (b *rowBlock) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scratch, dst []byte) (value []byte, trailer base.Trailer, found bool, ends blocktable.Ends, err error) {
+func (b *rowBlock) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scratch,
+	dst []byte) (value []byte, trailer base.Trailer, found bool, ends blocktable.Ends, err error) {
 	got, err := block.SearchRows(b.raw, b.limit, t.Env.Comparer, l, &s.View)
 	if err != nil {
 		return dst, 0, false, ends, err
@@ -32,7 +34,8 @@ func (b *rowBlock) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scra
 	if got.Found && got.Trailer.Kind().HasValue() {
 		dst = append(dst, got.Value...)
 	}
-	return dst, got.Trailer, got.Found, blocktable.Ends{Count: got.Count, First: got.First, Last: got.Last,
+	return dst, got.Trailer, got.Found, blocktable.Ends{Count: got.Count, First: got.First,
+		Last:         got.Last,
 		FirstTrailer: got.FirstTrailer, LastTrailer: got.LastTrailer}, nil
 }
 
@@ -49,6 +52,7 @@ func (b *rowBlock) ViewSize(_ *blocktable.Table, cols block.Columns) (int, error
 }
 
 // BuildView decodes the rows.
-func (b *rowBlock) BuildView(t *blocktable.Table, _ *blocktable.Scratch, dst []byte, cols block.Columns) (block.View, error) {
+func (b *rowBlock) BuildView(t *blocktable.Table, _ *blocktable.Scratch, dst []byte,
+	cols block.Columns) (block.View, error) {
 	return block.BuildView(dst, b.raw, b.shape, t.Env.Comparer, cols)
 }

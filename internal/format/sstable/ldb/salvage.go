@@ -95,7 +95,8 @@ func (s *salvage) readIndex() ([]indexEntry, error) {
 		k, ok := base.DecodeInternalKey(key)
 		h, n := block.DecodeHandle(value)
 		if !ok || n == 0 || h.Offset < last || h.End() > end {
-			s.lost(int64(index.Offset), int64(index.Size), base.Corruptf("table index", "an entry leads nowhere"))
+			s.lost(int64(index.Offset), int64(index.Size),
+				base.Corruptf("table index", "an entry leads nowhere"))
 			return nil
 		}
 		last = h.End()
@@ -114,7 +115,8 @@ func locate(err error, h block.Handle) error {
 	if !errors.As(err, &c) {
 		return err
 	}
-	return &base.Corruption{Offset: int64(h.Offset), Length: int64(h.Size + block.TrailerLen), Kind: c.Kind, Reason: c.Reason}
+	return &base.Corruption{Offset: int64(h.Offset), Length: int64(h.Size + block.TrailerLen),
+		Kind: c.Kind, Reason: c.Reason}
 }
 
 // byIndex takes the blocks that the index names.
@@ -184,7 +186,8 @@ func (s *salvage) take(rows []byte) error {
 			return base.Corruptf("table block", "a key is not an internal key")
 		}
 		if left -= int64(len(key) + len(value)); left < 0 {
-			return base.Corruptf("table block", "its keys expand to more than %d bytes", s.env.MaxDecoded)
+			return base.Corruptf("table block", "its keys expand to more than %d bytes",
+				s.env.MaxDecoded)
 		}
 		if s.any && s.env.Comparer.CompareInternal(s.last, s.trailer, k.User, k.Trailer) >= 0 {
 			skipped++

@@ -54,14 +54,18 @@ func TestSparseTable(t *testing.T) {
 		"index": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle, block.Handle) {
 			return a.add(rows(t), block.None), huge
 		}, "on disk"},
-		"metaindex": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle, block.Handle) {
+		"metaindex": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle,
+			block.Handle) {
 			return huge, a.add(rows(t), block.None)
 		}, "on disk"},
-		"data block": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle, block.Handle) {
-			return a.add(rows(t), block.None), a.add(rows(t, ikey("y", 1), block.AppendHandle(nil, huge)), block.None)
+		"data block": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle,
+			block.Handle) {
+			return a.add(rows(t), block.None),
+				a.add(rows(t, ikey("y", 1), block.AppendHandle(nil, huge)), block.None)
 		}, "on disk"},
 		"filter": {hole / 30, func(a *assembler, huge block.Handle) (block.Handle, block.Handle) {
-			return a.add(rows(t, []byte(filterKey), block.AppendHandle(nil, huge)), block.None), a.add(rows(t), block.None)
+			return a.add(rows(t, []byte(filterKey), block.AppendHandle(nil, huge)), block.None),
+				a.add(rows(t), block.None)
 		}, "on disk"},
 		"all": {4 << 10, func(a *assembler, huge block.Handle) (block.Handle, block.Handle) {
 			return a.add(rows(t), block.None), a.add(rows(t), block.None)
@@ -128,7 +132,8 @@ func TestBadBlockIsRemembered(t *testing.T) {
 		}
 		before := f.reads.Load()
 		for range 10 {
-			if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0, nil); !errors.Is(err, base.ErrCorruption) {
+			if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0,
+				nil); !errors.Is(err, base.ErrCorruption) {
 				t.Error(err)
 			}
 			src := r.NewSource(sstable.Private)
@@ -156,7 +161,8 @@ func TestBlockLargerThanTable(t *testing.T) {
 	for name, plain := range map[string][]byte{"right": data, "bomb": make([]byte, 8<<20)} {
 		var a assembler
 		h := a.add(enc.EncodeAll(plain, nil), block.Zstd)
-		props := a.add(appendProps(nil, &sstable.Props{Entries: 1, RawKeys: 9, RawValues: 1000}), block.None)
+		props := a.add(appendProps(nil, &sstable.Props{Entries: 1, RawKeys: 9, RawValues: 1000}),
+			block.None)
 		meta := a.add(rows(t, []byte(propsKey), block.AppendHandle(nil, props)), block.None)
 		index := a.add(rows(t, ikey("y", 1), block.AppendHandle(nil, h)), block.None)
 		n, err := drain(a.finish(meta, index), Env{Name: "x.ldb", Comparer: base.Bytewise})

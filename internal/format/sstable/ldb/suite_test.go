@@ -10,16 +10,20 @@ import (
 )
 
 var format = sstabletest.Format{
-	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer { return ldb.NewWriter(f, o) },
+	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
+		return ldb.NewWriter(f, o)
+	},
 	Open: func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
-		r, err := ldb.Open(f, ldb.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded})
+		r, err := ldb.Open(f, ldb.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer,
+			MaxDecoded: e.MaxDecoded})
 		if err != nil {
 			return nil, err // not a nil *ldb.Reader in an interface
 		}
 		return r, nil
 	},
 	Salvage: func(f vfs.ReadFile, e sstabletest.Env, out sstable.Salvage) error {
-		return ldb.Salvage(f, ldb.Env{Name: e.Name, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded}, out)
+		return ldb.Salvage(f, ldb.Env{Name: e.Name, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded},
+			out)
 	},
 }
 

@@ -74,7 +74,8 @@ func blockLen(b []byte, steps *int64) int {
 	for i := 0; i+block.TrailerLen <= len(b); i++ {
 		// b[i] is the codec, when the block's contents end here.
 		with := castagnoli[byte(crc)^b[i]] ^ crc>>8
-		if i > 0 && b[i] <= byte(block.Deflate) && base.UnmaskCRC(binary.LittleEndian.Uint32(b[i+1:])) == ^with {
+		if i > 0 && b[i] <= byte(block.Deflate) &&
+			base.UnmaskCRC(binary.LittleEndian.Uint32(b[i+1:])) == ^with {
 			*steps -= int64(i)
 			return i + block.TrailerLen
 		}
@@ -113,7 +114,8 @@ func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (bloc
 	case dataBlock:
 		err = s.take(rows)
 	case unclearBlock:
-		err = base.Corruptf("table", "a block that may be data or the index, all before it being unreadable")
+		err = base.Corruptf("table", "a block that may be data or the index, all before it being "+
+			"unreadable")
 	}
 	return role, damaged(err)
 }

@@ -115,7 +115,8 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		return w.err
 	}
 	if codec != base.CodecRaw || !t.Kind().InLevelDB() || w.finished {
-		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument, t.Kind(), codec)
+		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument,
+			t.Kind(), codec)
 	}
 	sameKey := false
 	if w.meta.Entries > 0 {
@@ -308,7 +309,8 @@ func (w *Writer) Finish() (sstable.Meta, error) {
 		w.addIndex(w.successor(last))
 	}
 	if w.err == nil && w.index.Count() != w.meta.Blocks {
-		w.fail(fmt.Errorf("the index of a table of %d blocks has %d", w.meta.Blocks, w.index.Count()))
+		w.fail(fmt.Errorf("the index of a table of %d blocks has %d", w.meta.Blocks,
+			w.index.Count()))
 	}
 	raw, err := w.index.Finish()
 	if w.fail(err) {

@@ -34,7 +34,8 @@ func TestGetFiltered(t *testing.T) {
 		if !present {
 			key += fmt.Sprint("-", rng.IntN(1000)) // between two keys of the table
 		}
-		value, _, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte(key), base.MaxSeqNum), 0, []byte("dst"))
+		value, _, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte(key), base.MaxSeqNum),
+			0, []byte("dst"))
 		if err != nil || found != present {
 			t.Fatalf("seed %d: Get(%q) found %v, %v", seed, key, found, err)
 		}

@@ -32,7 +32,8 @@ func dictOf(t *blocktable.Table) *colblk.Dict {
 }
 
 // Open checks the frame and the structure of the block.
-func (c *columns) Open(t *blocktable.Table, off uint64, stored []byte, s *blocktable.Scratch) (size int, err error) {
+func (c *columns) Open(t *blocktable.Table, off uint64, stored []byte,
+	s *blocktable.Scratch) (size int, err error) {
 	c.known = false
 	if c.verified = s.Verified && !c.part; c.verified {
 		return c.reopen(t, stored)
@@ -65,7 +66,8 @@ func (c *columns) reopen(t *blocktable.Table, stored []byte) (size int, err erro
 }
 
 // Search looks l up in the columns.
-func (c *columns) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scratch, dst []byte) (value []byte, trailer base.Trailer, found bool, ends blocktable.Ends, err error) {
+func (c *columns) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scratch,
+	dst []byte) (value []byte, trailer base.Trailer, found bool, ends blocktable.Ends, err error) {
 	if !c.verified {
 		if ends, err = c.endKeys(&s.View); err != nil {
 			return dst, 0, false, ends, err
@@ -113,7 +115,8 @@ func (c *columns) ViewSize(_ *blocktable.Table, cols block.Columns) (int, error)
 }
 
 // BuildView expands the columns.
-func (c *columns) BuildView(t *blocktable.Table, s *blocktable.Scratch, dst []byte, cols block.Columns) (block.View, error) {
+func (c *columns) BuildView(t *blocktable.Table, s *blocktable.Scratch, dst []byte,
+	cols block.Columns) (block.View, error) {
 	if err := c.CheckOrder(t.Env.Comparer); err != nil {
 		return block.View{}, err
 	}
@@ -144,7 +147,8 @@ func checkOrder(v *block.View, cmp *base.Comparer) error {
 }
 
 // Part hands out the first entries at or after (key, trailer).
-func (c *columns) Part(t *blocktable.Table, key []byte, trailer base.Trailer, s *blocktable.Scratch, e *base.Chunk) (lo int, ends blocktable.Ends, err error) {
+func (c *columns) Part(t *blocktable.Table, key []byte, trailer base.Trailer, s *blocktable.Scratch,
+	e *base.Chunk) (lo int, ends blocktable.Ends, err error) {
 	if !c.verified {
 		if ends, err = c.endKeys(&s.View); err != nil {
 			return 0, ends, err

@@ -16,8 +16,11 @@ import (
 // recordEntry is a small document that looks like others and not like itself.
 func recordEntry(i int) entry {
 	rng := rand.New(rand.NewPCG(3, uint64(i)))
-	return set(fmt.Sprintf("%08d", i), base.SeqNum(i+1), fmt.Appendf(nil, `{"id":%d,"owner":"user%04d","city":"Rotterdam","visits":%d,"premium":%v,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
-		rng.Uint32(), rng.IntN(10000), rng.IntN(50), rng.IntN(2) == 0, 1+rng.IntN(12), 1+rng.IntN(28)))
+	return set(fmt.Sprintf("%08d", i), base.SeqNum(i+1),
+		fmt.Appendf(nil,
+			`{"id":%d,"owner":"user%04d","city":"Rotterdam","visits":%d,"premium":%v,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
+			rng.Uint32(), rng.IntN(10000), rng.IntN(50), rng.IntN(2) == 0, 1+rng.IntN(12),
+			1+rng.IntN(28)))
 }
 
 func recordEntries(n int) (es []entry) {
@@ -58,7 +61,8 @@ func TestDictionary(t *testing.T) {
 			}
 			for i := range records {
 				e := recordEntry(i)
-				value, _, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte(e.key), base.MaxSeqNum), 0, nil)
+				value, _, found, err :=
+					r.Get(base.MakeLookup(base.Bytewise, []byte(e.key), base.MaxSeqNum), 0, nil)
 				if err != nil || !found || !bytes.Equal(value, e.value) {
 					t.Fatalf("%s is %q, %v, %v", e.key, value, found, err)
 				}
@@ -67,7 +71,8 @@ func TestDictionary(t *testing.T) {
 			src := r.NewSource(0)
 			if err := base.Scan(src, func(e *base.Chunk) error {
 				for i := range e.Len() {
-					if want := recordEntry(n); string(e.Key(i)) != want.key || !bytes.Equal(e.Value(i), want.value) {
+					if want := recordEntry(n); string(e.Key(i)) != want.key ||
+						!bytes.Equal(e.Value(i), want.value) {
 						t.Fatalf("entry %d is %q %q", n, e.Key(i), e.Value(i))
 					}
 					n++
@@ -104,8 +109,8 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// TestDamagedDictionary: the table is not opened; a salvage loses the blocks that need the dictionary,
-// says so, and hands out no wrong value.
+// TestDamagedDictionary: the table is not opened; a salvage loses the blocks that need the
+// dictionary, says so, and hands out no wrong value.
 func TestDamagedDictionary(t *testing.T) {
 	b, _ := write(t, options(), records, recordEntry)
 	b[dictFrame(t, b)+headerLen+100] ^= 1

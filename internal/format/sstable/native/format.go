@@ -95,7 +95,8 @@ func frameContents(b []byte) ([]byte, error) {
 	}
 	n, room := uint64(binary.LittleEndian.Uint32(b[frameLength:])), uint64(len(b)-headerLen)
 	if n > room || room-n > maxPadding {
-		return nil, base.Corruptf("table block", "says that it has %d bytes, the index says %d", n, room)
+		return nil, base.Corruptf("table block", "says that it has %d bytes, the index says %d", n,
+			room)
 	}
 	end := headerLen + int(n)
 	return b[headerLen:end:end], nil
@@ -109,7 +110,8 @@ func openFrame(b []byte, kind byte, fileNum, off uint64) ([]byte, error) {
 		return nil, err
 	}
 	if string(b[frameMarker:frameKind]) != marker || b[frameKind] != kind {
-		return nil, base.Corruptf("table block", "begins with %q, not with %q", b[frameMarker:frameLength], marker+string(rune(kind)))
+		return nil, base.Corruptf("table block", "begins with %q, not with %q",
+			b[frameMarker:frameLength], marker+string(rune(kind)))
 	}
 	end := headerLen + len(contents)
 	want := binary.LittleEndian.Uint32(b)
@@ -173,26 +175,32 @@ func parseFooter(b []byte, size uint64) (f footer, err error) {
 	if m := binary.LittleEndian.Uint64(b[footMagic:]); m != Magic {
 		return f, base.Corruptf("table footer", "magic is %#x", m)
 	}
-	v, complement := binary.LittleEndian.Uint16(b[footVersion:]), binary.LittleEndian.Uint16(b[footVersion+2:])
+	v, complement := binary.LittleEndian.Uint16(b[footVersion:]), binary.LittleEndian.Uint16(
+		b[footVersion+2:])
 	if v > version && complement == ^v {
-		return f, fmt.Errorf("%w: a table has version %d of the native format, this Loam reads up to %d", base.ErrNewerFormat, v, version)
+		return f,
+			fmt.Errorf("%w: a table has version %d of the native format, this Loam reads up to %d",
+				base.ErrNewerFormat, v, version)
 	}
 	if got, want := footerChecksum(b), binary.LittleEndian.Uint32(b[footChecksum:]); got != want {
 		return f, base.Corruptf("table footer", "checksum is %08x, contents have %08x", want, got)
 	}
 	if v != version || complement != ^v {
-		return f, base.Corruptf("table footer", "version %d with %#x for a complement", v, complement)
+		return f, base.Corruptf("table footer", "version %d with %#x for a complement", v,
+			complement)
 	}
 	f.props = binary.LittleEndian.Uint64(b)
 	f.fileNum = binary.LittleEndian.Uint64(b[8:])
 	f.size = binary.LittleEndian.Uint64(b[16:])
 	switch {
 	case f.size != size:
-		return f, base.Corruptf("table footer", "the table has %d bytes, its file has %d", f.size, size)
+		return f, base.Corruptf("table footer", "the table has %d bytes, its file has %d", f.size,
+			size)
 	case binary.LittleEndian.Uint64(b[24:]) != 0:
 		return f, base.Corruptf("table footer", "reserved bytes are not zero")
 	case f.props > size-FooterLen-headerLen:
-		return f, base.Corruptf("table footer", "the properties at %d lie outside of the file", f.props)
+		return f, base.Corruptf("table footer", "the properties at %d lie outside of the file",
+			f.props)
 	}
 	return f, nil
 }

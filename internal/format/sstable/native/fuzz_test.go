@@ -35,7 +35,8 @@ func FuzzTable(f *testing.F) {
 // fuzzTables are small tables with all that a table can have.
 func fuzzTables(t testing.TB) (tables [][]byte) {
 	for _, maxIndex := range []int{1 << 20, 0} {
-		for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy, sstable.Zstd} {
+		for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy,
+			sstable.Zstd} {
 			o := options()
 			o.BlockSize, o.Compression = 300, z
 			out := new(memory)
@@ -46,7 +47,8 @@ func fuzzTables(t testing.TB) (tables [][]byte) {
 					t.Fatal(err)
 				}
 			}
-			if err := w.Add([]byte("x"), base.MakeTrailer(1, base.KindRangeDelete), base.CodecRaw, []byte("y")); err != nil {
+			if err := w.Add([]byte("x"), base.MakeTrailer(1, base.KindRangeDelete), base.CodecRaw,
+				[]byte("y")); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Finish(); err != nil {
@@ -98,7 +100,8 @@ func fuzzOne(t *testing.T, b, key []byte, c *base.Comparer) bool {
 	env := blocktable.Env{Name: "f.loam", Comparer: c, MaxDecoded: fuzzMemory}
 	check := func(err error) {
 		t.Helper()
-		if err != nil && !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNewerFormat) {
+		if err != nil && !errors.Is(err, base.ErrCorruption) &&
+			!errors.Is(err, base.ErrNewerFormat) {
 			t.Fatal(err)
 		}
 		if n := offheap.InUse() - before; n > 8*fuzzMemory {
@@ -130,7 +133,8 @@ func fuzzOne(t *testing.T, b, key []byte, c *base.Comparer) bool {
 	for ; found && err == nil; _, hit, found, err = r.GetNext(hit, l, 0, nil) {
 	}
 	check(err)
-	if dels := r.RangeDels(); dels.Newest(key, base.MaxSeqNum) != dels.SpanAt(key, base.MaxSeqNum).Seq {
+	if dels := r.RangeDels(); dels.Newest(key, base.MaxSeqNum) != dels.SpanAt(key,
+		base.MaxSeqNum).Seq {
 		t.Errorf("two answers for %q", key)
 	}
 	r.OffsetOf(key, base.MaxTrailer)
@@ -150,7 +154,8 @@ func reseal(b []byte) []byte {
 	fileNum := binary.LittleEndian.Uint64(end[8:])
 	for off := 0; off+headerLen <= len(b)-FooterLen; {
 		n := uint64(binary.LittleEndian.Uint32(b[off+frameLength:]))
-		if string(b[off+frameMarker:off+frameKind]) != marker || n > uint64(len(b)-FooterLen-off-headerLen) {
+		if string(b[off+frameMarker:off+frameKind]) != marker ||
+			n > uint64(len(b)-FooterLen-off-headerLen) {
 			off++
 			continue
 		}

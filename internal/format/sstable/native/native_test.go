@@ -43,13 +43,15 @@ func set(key string, seq base.SeqNum, value []byte) entry {
 }
 
 func options() sstable.WriterOptions {
-	return sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, Compression: sstable.Snappy, BloomBits: 10, FileNum: 7}
+	return sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096,
+		Compression: sstable.Snappy, BloomBits: 10, FileNum: 7}
 }
 
 var testEnv = blocktable.Env{Name: "000007.loam", Comparer: base.Bytewise, FileNum: 7}
 
 // write makes a table of n entries.
-func write(t testing.TB, o sstable.WriterOptions, n int, at func(i int) entry) ([]byte, sstable.Meta) {
+func write(t testing.TB, o sstable.WriterOptions, n int,
+	at func(i int) entry) ([]byte, sstable.Meta) {
 	t.Helper()
 	f := new(memory)
 	w := NewWriter(f, o)
@@ -100,7 +102,8 @@ func TestSwappedTable(t *testing.T) {
 	env := testEnv
 	env.FileNum = 8
 	_, err := Open(fileOf(b), env)
-	if !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "this is table 000007, not 000008") {
+	if !errors.Is(err, base.ErrCorruption) ||
+		!strings.Contains(err.Error(), "this is table 000007, not 000008") {
 		t.Errorf("opened as another table: %v", err)
 	}
 	env.FileNum = 0
@@ -132,7 +135,8 @@ func scan(r *Reader, f func(*base.Chunk)) error {
 func TestWrongLength(t *testing.T) {
 	b, _ := write(t, options(), 100, benchEntry)
 	twice := append(bytes.Clone(b), b...)
-	for name, b := range map[string][]byte{"one byte more": append(bytes.Clone(b), 0), "twice": twice, "one byte less": b[1:], "cut": b[:len(b)-1]} {
+	for name, b := range map[string][]byte{"one byte more": append(bytes.Clone(b), 0),
+		"twice": twice, "one byte less": b[1:], "cut": b[:len(b)-1]} {
 		if _, err := Open(fileOf(b), testEnv); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -165,7 +169,9 @@ func TestVersions(t *testing.T) {
 	b, meta := write(t, options(), 100, benchEntry)
 	same := func(p []byte) []byte { return p }
 	with := func(tag uint64) func(p []byte) []byte {
-		return func(p []byte) []byte { return base.AppendBytes(binary.AppendUvarint(p, tag), []byte("later")) }
+		return func(p []byte) []byte {
+			return base.AppendBytes(binary.AppendUvarint(p, tag), []byte("later"))
+		}
 	}
 	const later = 100<<3 | typeBytes<<1
 	for _, tc := range []struct {
@@ -174,13 +180,16 @@ func TestVersions(t *testing.T) {
 		refusal string
 	}{
 		{"as it is", remake(t, b, same, version), ""},
-		{"newer", remake(t, b, same, version+1), "version 2 of the native format, this Loam reads up to 1"},
+		{"newer", remake(t, b, same, version+1), "version 2 of the native format, this Loam " +
+			"reads up to 1"},
 		{"field", remake(t, b, with(later), version), ""},
-		{"field that is needed", remake(t, b, with(later|needed), version), "field 100 of a table's properties is not known"},
+		{"field that is needed", remake(t, b, with(later|needed), version),
+			"field 100 of a table's properties is not known"},
 	} {
 		r, err := Open(fileOf(tc.b), testEnv)
 		if tc.refusal != "" {
-			if !errors.Is(err, base.ErrNewerFormat) || errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), tc.refusal) || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, base.ErrNewerFormat) || errors.Is(err, base.ErrCorruption) ||
+				!strings.Contains(err.Error(), tc.refusal) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v", tc.name, err)
 			}
 			continue
@@ -197,12 +206,14 @@ func TestVersions(t *testing.T) {
 	// A version that does not match its complement is damage.
 	damaged := bytes.Clone(b)
 	damaged[len(b)-FooterLen+footVersion]++
-	if _, err := Open(fileOf(damaged), testEnv); !errors.Is(err, base.ErrCorruption) || errors.Is(err, base.ErrNewerFormat) {
+	if _, err := Open(fileOf(damaged), testEnv); !errors.Is(err, base.ErrCorruption) ||
+		errors.Is(err, base.ErrNewerFormat) {
 		t.Errorf("damaged version: %v", err)
 	}
 	other := testEnv
 	other.Comparer = base.ReverseBytewise
-	if _, err := Open(fileOf(b), other); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "ordered by") {
+	if _, err := Open(fileOf(b), other); !errors.Is(err, base.ErrCorruption) ||
+		!strings.Contains(err.Error(), "ordered by") {
 		t.Errorf("another comparer: %v", err)
 	}
 }
@@ -248,10 +259,13 @@ func TestPlacement(t *testing.T) {
 				straddles++
 			}
 		}
-		t.Logf("%s: %d blocks, %d straddle, %d long, %.2f %% padding, %.1f bytes an entry", tc.name, meta.Blocks, straddles, long,
+		t.Logf("%s: %d blocks, %d straddle, %d long, %.2f %% padding, %.1f bytes an entry", tc.name,
+			meta.Blocks, straddles, long,
 			100*float64(padding)/float64(len(b)), float64(len(b))/20000)
-		if float64(straddles) > tc.straddles*float64(meta.Blocks) || padding > uint64(len(b))/maxPadded+credit {
-			t.Errorf("%s: %d of %d blocks straddle, %d of %d bytes are padding", tc.name, straddles, meta.Blocks, padding, len(b))
+		if float64(straddles) > tc.straddles*float64(meta.Blocks) ||
+			padding > uint64(len(b))/maxPadded+credit {
+			t.Errorf("%s: %d of %d blocks straddle, %d of %d bytes are padding", tc.name, straddles,
+				meta.Blocks, padding, len(b))
 		}
 	}
 }
@@ -301,10 +315,12 @@ func TestFilterInParts(t *testing.T) {
 		}
 	}
 	if parts := len(r.parted.handles); blocked < parts || blocked > 100 || searched > 60 {
-		t.Errorf("of 2000 absent keys %d were not known from memory and %d were searched in blocks; %d parts", blocked, searched, parts)
+		t.Errorf("of 2000 absent keys %d were not known from memory and %d were searched in "+
+			"blocks; %d parts", blocked, searched, parts)
 	}
 	for i := range n {
-		if _, _, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte(benchEntry(2*i).key), base.MaxSeqNum), 0, nil); !found || err != nil {
+		if _, _, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte(benchEntry(2*i).key),
+			base.MaxSeqNum), 0, nil); !found || err != nil {
 			t.Fatal(i, found, err)
 		}
 	}
@@ -350,8 +366,12 @@ func TestPaddingIsChecked(t *testing.T) {
 		for at := h.Offset + n; at < h.End(); at++ {
 			checked++
 			b[at] ^= 1 << (at % 8)
-			_, _, _, err := r.Get(base.MakeLookup(base.Bytewise, bytes.Clone(r.Index.View.Key(i)), base.MaxSeqNum), 0, nil)
-			if scanned := scan(r, func(*base.Chunk) {}); !errors.Is(scanned, base.ErrCorruption) || !errors.Is(err, base.ErrCorruption) && r.MayContain(base.MakeLookup(base.Bytewise, r.Index.View.Key(i), base.MaxSeqNum)) {
+			_, _, _, err := r.Get(base.MakeLookup(base.Bytewise, bytes.Clone(r.Index.View.Key(i)),
+				base.MaxSeqNum), 0, nil)
+			if scanned := scan(r, func(*base.Chunk) {}); !errors.Is(scanned, base.ErrCorruption) ||
+				!errors.Is(err, base.ErrCorruption) &&
+					r.MayContain(base.MakeLookup(base.Bytewise, r.Index.View.Key(i),
+						base.MaxSeqNum)) {
 				t.Fatalf("byte %d, padding of block %d: %v, %v", at, i, scanned, err)
 			}
 			b[at] ^= 1 << (at % 8)
@@ -371,7 +391,8 @@ func fill(rng *rand.Rand, b []byte) {
 // Values that are alike from entry to entry are packed as heaps; others one by one. A copy
 // of packed values is the same table.
 func TestPacking(t *testing.T) {
-	words := strings.Fields("the quick brown fox jumps over a lazy dog and runs away from all other animals of the forest")
+	words := strings.Fields("the quick brown fox jumps over a lazy dog and runs away from all " +
+		"other animals of the forest")
 	for _, tc := range []struct {
 		name  string
 		value func(i int) []byte
@@ -379,13 +400,16 @@ func TestPacking(t *testing.T) {
 	}{
 		{"db_bench", func(i int) []byte { return benchEntry(i).value }, false},
 		{"records", func(i int) []byte {
-			return fmt.Appendf(nil, `{"name":%q,"animal":%q,"visits":%d}`, words[i%len(words)], words[i*7%len(words)], i)
+			return fmt.Appendf(nil, `{"name":%q,"animal":%q,"visits":%d}`, words[i%len(words)],
+				words[i*7%len(words)], i)
 		}, true},
 	} {
 		for _, z := range []sstable.Compression{sstable.Snappy, sstable.Zstd} {
 			o := options()
 			o.Compression = z
-			b, meta := write(t, o, 20000, func(i int) entry { return set(fmt.Sprintf("%08d", i), 5, tc.value(i)) })
+			b, meta := write(t, o, 20000, func(i int) entry {
+				return set(fmt.Sprintf("%08d", i), 5, tc.value(i))
+			})
 			r := open(t, b)
 			heaps := 0 // blocks without packed values
 			if err := scan(r, func(e *base.Chunk) {
@@ -419,7 +443,8 @@ func TestPacking(t *testing.T) {
 				t.Errorf("%s: %d entries, %d packed: %v", tc.name, n, packed, err)
 			}
 			if _, err := w.Finish(); err != nil || !bytes.Equal(b, f.Bytes()) {
-				t.Errorf("%s, %d: the copy has %d bytes, the table %d: %v", tc.name, z, f.Len(), len(b), err)
+				t.Errorf("%s, %d: the copy has %d bytes, the table %d: %v", tc.name, z, f.Len(),
+					len(b), err)
 			}
 			w.Close()
 		}
@@ -444,25 +469,30 @@ func TestKinds(t *testing.T) {
 	r := open(t, b)
 	p := r.Props()
 	p.Sample = meta.Sample // see TestSampleIsStored
-	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 || p.MinSeq != 3 || p.MaxSeq != 9 || p.MinExpiry != 77 || p.MaxExpiry != 77 {
+	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 ||
+		p.MinSeq != 3 || p.MaxSeq != 9 || p.MinExpiry != 77 || p.MaxExpiry != 77 {
 		t.Errorf("properties %+v, the writer says %+v", p, meta.Props)
 	}
-	if want := uint64(1<<base.KindMerge | 1<<base.KindSet | 1<<base.KindRangeDelete | 1<<base.KindValueHandle | 1<<base.KindSetExpiring | 1<<base.KindDelete); p.Kinds != want {
+	if want := uint64(1<<base.KindMerge | 1<<base.KindSet | 1<<base.KindRangeDelete |
+		1<<base.KindValueHandle | 1<<base.KindSetExpiring | 1<<base.KindDelete); p.Kinds != want {
 		t.Errorf("kinds %#x, want %#x", p.Kinds, want)
 	}
-	if string(meta.Smallest.User) != "a" || string(meta.Largest.User) != "zz" || meta.Largest.Trailer != base.RangeDelEnd {
+	if string(meta.Smallest.User) != "a" || string(meta.Largest.User) != "zz" ||
+		meta.Largest.Trailer != base.RangeDelEnd {
 		t.Errorf("bounds %q %q", meta.Smallest.User, meta.Largest.User)
 	}
 	var got []string
 	each := func(e *base.Chunk) {
 		for i := range e.Len() {
-			got = append(got, fmt.Sprintf("%s#%d,%d:%s", e.Key(i), e.Trailers[i].Seq(), e.Trailers[i].Kind(), e.Value(i)))
+			got = append(got, fmt.Sprintf("%s#%d,%d:%s", e.Key(i), e.Trailers[i].Seq(),
+				e.Trailers[i].Kind(), e.Value(i)))
 		}
 	}
 	if err := scan(r, each); err != nil {
 		t.Fatal(err)
 	}
-	if want := "a#9,2:+1 a#8,1:1 b#6,17:handle c#6,48:soonM\x00\x00\x00\x00 d#4,0:"; strings.Join(got, " ") != want {
+	if want := "a#9,2:+1 a#8,1:1 b#6,17:handle c#6,48:soonM\x00\x00\x00\x00 d#4,0:"; strings.Join(
+		got, " ") != want {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 	got = nil
@@ -472,13 +502,15 @@ func TestKinds(t *testing.T) {
 	if want := "b-c[7] c-zz[5 3]"; strings.Join(got, " ") != want {
 		t.Errorf("range tombstones %q, want %q", got, want)
 	}
-	if v, hit, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte("a"), base.MaxSeqNum), 0, nil); !found || err != nil || string(v) != "+1" || hit.Trailer.Kind() != base.KindMerge {
+	if v, hit, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte("a"), base.MaxSeqNum), 0,
+		nil); !found || err != nil || string(v) != "+1" || hit.Trailer.Kind() != base.KindMerge {
 		t.Errorf("a is %q %v %v %v", v, hit.Trailer.Kind(), found, err)
 	}
 	salvaged(t, b, entries)
 	w := NewWriter(new(memory), o)
 	defer w.Close()
-	if err := w.Add([]byte("b"), base.MakeTrailer(1, base.KindRangeDelete), base.CodecRaw, []byte("b")); !errors.Is(err, base.ErrInvalidArgument) {
+	if err := w.Add([]byte("b"), base.MakeTrailer(1, base.KindRangeDelete), base.CodecRaw,
+		[]byte("b")); !errors.Is(err, base.ErrInvalidArgument) {
 		t.Errorf("an empty range: %v", err)
 	}
 	for _, second := range []entry{
@@ -488,11 +520,14 @@ func TestKinds(t *testing.T) {
 		{"bb", base.MakeTrailer(1, base.KindRangeDelete), []byte("d")},
 	} {
 		w := NewWriter(new(memory), o)
-		if err := w.Add([]byte("b"), base.MakeTrailer(2, base.KindRangeDelete), base.CodecRaw, []byte("d")); err != nil {
+		if err := w.Add([]byte("b"), base.MakeTrailer(2, base.KindRangeDelete), base.CodecRaw,
+			[]byte("d")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Add([]byte(second.key), second.t, base.CodecRaw, second.value); !errors.Is(err, base.ErrInvalidArgument) {
-			t.Errorf("a tombstone from %s to %s behind that from b to d: %v", second.key, second.value, err)
+		if err := w.Add([]byte(second.key), second.t, base.CodecRaw, second.value); !errors.Is(err,
+			base.ErrInvalidArgument) {
+			t.Errorf("a tombstone from %s to %s behind that from b to d: %v", second.key,
+				second.value, err)
 		}
 		w.Close()
 	}
@@ -505,7 +540,8 @@ func salvaged(t *testing.T, b []byte, entries []entry) {
 	err := Salvage(fileOf(b), testEnv, sstable.Salvage{
 		Add: func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
 			value, err := colblk.AppendUnpacked(nil, value, codec, nil, 1<<20)
-			if e := entries[n]; err != nil || e.key != string(key) || e.t != tr || !bytes.Equal(e.value, value) {
+			if e := entries[n]; err != nil || e.key != string(key) || e.t != tr ||
+				!bytes.Equal(e.value, value) {
 				t.Errorf("entry %d is %q %v %q", n, key, tr, value)
 			}
 			n++
@@ -546,7 +582,8 @@ func TestSalvageOfTableInTable(t *testing.T) {
 func TestSampleIsStored(t *testing.T) {
 	b, meta := write(t, options(), 50000, benchEntry)
 	got := open(t, b).Props().Sample
-	if meta.Sample.Len() < 10 || got == nil || !bytes.Equal(got.AppendTo(nil), meta.Sample.AppendTo(nil)) {
+	if meta.Sample.Len() < 10 || got == nil ||
+		!bytes.Equal(got.AppendTo(nil), meta.Sample.AppendTo(nil)) {
 		t.Errorf("%v is stored as %v", meta.Sample, got)
 	}
 	for _, bad := range [][]byte{{}, {11, 0}, {10}, {60}, make([]byte, 1<<13)} {

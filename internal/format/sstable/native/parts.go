@@ -19,7 +19,8 @@ import (
 //	end      varint: offset of the end of the last of them
 //	handle   of the part of the filter, absent without a filter
 
-func appendPart(dst []byte, index block.Handle, blocks int, end uint64, filter block.Handle) []byte {
+func appendPart(dst []byte, index block.Handle, blocks int, end uint64,
+	filter block.Handle) []byte {
 	dst = block.AppendHandle(dst, index)
 	dst = binary.AppendUvarint(dst, uint64(blocks))
 	dst = binary.AppendUvarint(dst, end)
@@ -58,7 +59,8 @@ func decodePart(b []byte) (p blocktable.Part, filter block.Handle, ok bool) {
 // maxPartBlocks is above the blocks of all parts that there are.
 const maxPartBlocks = 1 << 24
 
-func (r *Reader) openIndexOfParts(_ *properties, h block.Handle, s *blocktable.Scratch) (err error) {
+func (r *Reader) openIndexOfParts(_ *properties, h block.Handle,
+	s *blocktable.Scratch) (err error) {
 	r.Index.View, err = r.readColumns(h, kindParts, s, r.Index.Alloc)
 	if err == nil && r.Index.View.Len() == 0 {
 		err = base.Corruptf("table index", "no parts")
@@ -78,8 +80,10 @@ func (r *Reader) setParts(p *properties) error {
 		switch {
 		case !ok || (filter.Size > 0) != (p.filter.Size > 0):
 			return blocktable.Final(base.Corruptf("table index", "malformed part %d", i))
-		case part.Offset != index || part.DataEnd <= end || filter.Size > 0 && filter.Offset != filters:
-			return blocktable.Final(base.Corruptf("table index", "part %d does not follow the one before", i))
+		case part.Offset != index || part.DataEnd <= end || filter.Size > 0 &&
+			filter.Offset != filters:
+			return blocktable.Final(base.Corruptf("table index",
+				"part %d does not follow the one before", i))
 		}
 		parts[i] = part
 		index, end = part.End(), part.DataEnd
@@ -108,7 +112,8 @@ func (r *Reader) makePart(p *properties, h block.Handle, s *blocktable.Scratch) 
 	}
 	x := &r.Index
 	n := x.View.Len()
-	if err := w.Add(x.View.Key(n-1), x.View.Trailer(n-1), base.CodecRaw, appendPart(nil, h, n, r.DataEnd, p.filter)); err != nil {
+	if err := w.Add(x.View.Key(n-1), x.View.Trailer(n-1), base.CodecRaw,
+		appendPart(nil, h, n, r.DataEnd, p.filter)); err != nil {
 		return err
 	}
 	b, err := w.Finish(make([]byte, 0, w.Bound()), 1)
@@ -126,7 +131,8 @@ func (r *Reader) makePart(p *properties, h block.Handle, s *blocktable.Scratch) 
 func (r *Reader) checkFilterParts(h block.Handle) error {
 	last := r.parted.handles[len(r.parted.handles)-1]
 	if last.Offset+last.Size != h.Offset+h.Size {
-		return blocktable.Final(base.Corruptf("table filter", "its parts end at %d", last.Offset+last.Size))
+		return blocktable.Final(base.Corruptf("table filter", "its parts end at %d",
+			last.Offset+last.Size))
 	}
 	return nil
 }
@@ -150,7 +156,8 @@ func (f *filterParts) Admits(p int, l base.Lookup, flags sstable.ReadFlags) (boo
 	if flags&sstable.MemoryOnly != 0 {
 		return false, base.ErrWouldBlock
 	}
-	if f.slots != nil && (flags&(sstable.NoFill|sstable.Private) != 0 || !f.slots.Admit(p, int(f.handles[p].Size))) {
+	if f.slots != nil && (flags&(sstable.NoFill|sstable.Private) != 0 ||
+		!f.slots.Admit(p, int(f.handles[p].Size))) {
 		return true, nil
 	}
 	return f.read(p, l, flags)

@@ -134,7 +134,8 @@ func parseProps(b []byte) (p properties, err error) {
 			return p, err
 		}
 		if !known && tag&needed != 0 {
-			return p, fmt.Errorf("%w: field %d of a table's properties is not known", base.ErrNewerFormat, tag>>3)
+			return p, fmt.Errorf("%w: field %d of a table's properties is not known",
+				base.ErrNewerFormat, tag>>3)
 		}
 		b = rest
 	}

@@ -23,7 +23,8 @@ func (r *Reader) openRangeDels(p *properties, h block.Handle, s *blocktable.Scra
 	}
 	list, err := rangeDelsOf(&v, r.Env.Comparer)
 	if err == nil && p.RangeDels != uint64(v.Len()) {
-		err = base.Corruptf("table range tombstones", "there are %d, the properties say %d", v.Len(), p.RangeDels)
+		err = base.Corruptf("table range tombstones", "there are %d, the properties say %d",
+			v.Len(), p.RangeDels)
 	}
 	r.rangeDels = list
 	return blocktable.Final(err)
@@ -37,15 +38,18 @@ func rangeDelsOf(v *block.View, cmp *base.Comparer) (*rangedel.List, error) {
 		if t.Kind() != base.KindRangeDelete {
 			return nil, base.Corruptf("table range tombstones", "entry %d is a %v", i, t.Kind())
 		}
-		if n := len(frags); n > 0 && cmp.Cmp(frags[n-1].Start, key) == 0 && cmp.Cmp(frags[n-1].Limit, limit) == 0 {
+		if n := len(frags); n > 0 && cmp.Cmp(frags[n-1].Start, key) == 0 &&
+			cmp.Cmp(frags[n-1].Limit, limit) == 0 {
 			frags[n-1].Seqs = append(frags[n-1].Seqs, t.Seq())
 			continue
 		}
-		frags = append(frags, rangedel.Fragment{Start: clone(key), Limit: clone(limit), Seqs: []base.SeqNum{t.Seq()}})
+		frags = append(frags, rangedel.Fragment{Start: clone(key), Limit: clone(limit),
+			Seqs: []base.SeqNum{t.Seq()}})
 	}
 	list, ok := rangedel.New(cmp, frags)
 	if !ok {
-		return nil, base.Corruptf("table range tombstones", "they are no fragments in ascending order")
+		return nil,
+			base.Corruptf("table range tombstones", "they are no fragments in ascending order")
 	}
 	return list, nil
 }

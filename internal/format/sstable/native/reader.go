@@ -64,7 +64,8 @@ func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch)
 		return err
 	}
 	if p.Comparer != r.Env.Comparer.Name {
-		err := base.Corruptf("table properties", "keys are ordered by %q, not by %q", p.Comparer, r.Env.Comparer.Name)
+		err := base.Corruptf("table properties", "keys are ordered by %q, not by %q", p.Comparer,
+			r.Env.Comparer.Name)
 		return r.Locate(blocktable.Final(err), at, size-FooterLen-at)
 	}
 	p.Size = size
@@ -88,7 +89,8 @@ func ReadProps(src vfs.ReadFile, env blocktable.Env) (sstable.Props, error) {
 }
 
 // readProps reads the footer and the properties, which are at an offset.
-func (r *Reader) readProps(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) (p properties, at uint64, err error) {
+func (r *Reader) readProps(size uint64, last *[FooterLen]byte,
+	s *blocktable.Scratch) (p properties, at uint64, err error) {
 	n := min(size, tailLen)
 	tail, err := r.Read(&s.File, size-n, n)
 	if err != nil {
@@ -97,7 +99,8 @@ func (r *Reader) readProps(size uint64, last *[FooterLen]byte, s *blocktable.Scr
 	copy(last[:], tail[n-FooterLen:])
 	f, err := parseFooter(last[:], size)
 	if err == nil && r.Env.FileNum != 0 && f.fileNum != 0 && f.fileNum != r.Env.FileNum {
-		err = base.Corruptf("table footer", "this is table %06d, not %06d", f.fileNum, r.Env.FileNum)
+		err = base.Corruptf("table footer", "this is table %06d, not %06d", f.fileNum,
+			r.Env.FileNum)
 	}
 	if err != nil {
 		return p, 0, r.Locate(err, size-FooterLen, FooterLen)
@@ -136,14 +139,16 @@ func (r *Reader) openParts(p *properties, end uint64, s *blocktable.Scratch) err
 	for _, part := range []struct {
 		handle block.Handle
 		open   func(p *properties, h block.Handle, s *blocktable.Scratch) error
-	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels, r.openRangeDels}, {p.filter, r.openFilter}, {p.dict, r.openDict}} {
+	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels,
+		r.openRangeDels}, {p.filter, r.openFilter}, {p.dict, r.openDict}} {
 		h := part.handle
 		if h.Size == 0 {
 			continue
 		}
 		err := error(nil)
 		if h.Offset > at || h.Size != at-h.Offset {
-			err = base.Corruptf("table properties", "a part at %d of %d bytes does not end at %d", h.Offset, h.Size, at)
+			err = base.Corruptf("table properties", "a part at %d of %d bytes does not end at %d",
+				h.Offset, h.Size, at)
 		} else {
 			err = part.open(p, h, s)
 		}
@@ -153,13 +158,15 @@ func (r *Reader) openParts(p *properties, end uint64, s *blocktable.Scratch) err
 		at = h.Offset
 	}
 	if r.DataEnd != at {
-		return r.Locate(base.Corruptf("table properties", "the data ends at %d, the next part begins at %d", r.DataEnd, at), at, end-at)
+		return r.Locate(base.Corruptf("table properties",
+			"the data ends at %d, the next part begins at %d", r.DataEnd, at), at, end-at)
 	}
 	return nil
 }
 
 // readColumns reads a frame of columns into a View in memory of alloc.
-func (r *Reader) readColumns(h block.Handle, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+func (r *Reader) readColumns(h block.Handle, kind byte, s *blocktable.Scratch,
+	alloc func(int) ([]byte, error)) (v block.View, err error) {
 	stored, err := r.Read(&s.File, h.Offset, h.Size)
 	if err != nil {
 		return v, err
@@ -168,7 +175,8 @@ func (r *Reader) readColumns(h block.Handle, kind byte, s *blocktable.Scratch, a
 }
 
 // openColumns makes a View of a frame of columns in memory of alloc.
-func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable.Scratch,
+	alloc func(int) ([]byte, error)) (v block.View, err error) {
 	b, err := openWhole(stored, kind, r.Number, off)
 	if err != nil {
 		return v, err
@@ -177,7 +185,8 @@ func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable
 }
 
 // viewOf makes a View of columns in memory of alloc.
-func (r *Reader) viewOf(b []byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+func (r *Reader) viewOf(b []byte, s *blocktable.Scratch,
+	alloc func(int) ([]byte, error)) (v block.View, err error) {
 	c, err := colblk.Open(b, r.Env.Comparer)
 	if err != nil {
 		return v, blocktable.Final(err)
@@ -268,7 +277,8 @@ func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
 
 // Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
-func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags,
+	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	if r.hasFilter {
 		if r.parted == nil {
 			return r.GetFiltered(&r.filter, l, flags, dst)

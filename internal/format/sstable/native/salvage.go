@@ -203,7 +203,8 @@ func (s *salvage) frameAt(off uint64, tries *int64) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	f := found{off: off, end: off + headerLen + uint64(binary.LittleEndian.Uint32(b[frameLength:])), kind: b[frameKind]}
+	f := found{off: off, end: off + headerLen + uint64(binary.LittleEndian.Uint32(b[frameLength:])),
+		kind: b[frameKind]}
 	if f.end > s.size || f.end-off > max(s.stored, uint64(s.env.MaxDecoded)) {
 		return found{}, nil
 	}
@@ -260,7 +261,9 @@ func (s *salvage) takeAll(frames []found) error {
 	}
 	s.lostZeros()
 	if !complete {
-		s.lost(before.end, s.size-before.end, base.Corruptf("table", "no block can be made out, and the end is missing"), bytes.Clone(s.last), nil)
+		s.lost(before.end, s.size-before.end,
+			base.Corruptf("table", "no block can be made out, and the end is missing"),
+			bytes.Clone(s.last), nil)
 	}
 	return nil
 }
@@ -293,43 +296,52 @@ func (s *salvage) gap(before, f found) error {
 		}
 	}
 	if may {
-		s.zeros = append(s.zeros, sstable.Lost{Offset: int64(end), Length: int64(f.off - end), Smallest: bytes.Clone(s.last), Largest: largest})
+		s.zeros = append(s.zeros, sstable.Lost{Offset: int64(end), Length: int64(f.off - end),
+			Smallest: bytes.Clone(s.last), Largest: largest})
 		return nil
 	}
-	s.lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.last), largest)
+	s.lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.last),
+		largest)
 	return nil
 }
 
-// mayPad reports whether zeros between two frames are padding, and not blocks that were
-// overwritten with zeros: the index tells. known is false where it is lost, too: then zeros pass for padding up to a
-// page's end of at most half the block before them, as the writer pads less than half of a usual block.
+// mayPad reports whether zeros between two frames are padding, and not blocks that were overwritten
+// with zeros: the index tells. known is false where it is lost, too: then zeros pass for padding up
+// to a page's end of at most half the block before them, as the writer pads less than half of a
+// usual block.
 func (s *salvage) mayPad(before, f found) (may, known bool) {
 	n := f.off - before.end
 	if before.kind != kindData || n > maxPadding || f.off%pageLen != 0 {
 		return false, true
 	}
-	i, ok := slices.BinarySearchFunc(s.blocks, before.off, func(h block.Handle, off uint64) int { return cmp.Compare(h.Offset, off) })
+	i, ok := slices.BinarySearchFunc(s.blocks, before.off, func(h block.Handle, off uint64) int {
+		return cmp.Compare(h.Offset, off)
+	})
 	if ok {
 		return s.blocks[i].Offset+s.blocks[i].Size == f.off, true
 	}
 	return 2*n <= before.end-before.off, false
 }
 
-// lostZeros reports zeros that passed for padding if entries are missing. Which of them were blocks is
-// not known, nor whether all missing entries were in such blocks where other parts are lost, too.
+// lostZeros reports zeros that passed for padding if entries are missing. Which of them were blocks
+// is not known, nor whether all missing entries were in such blocks where other parts are lost,
+// too.
 func (s *salvage) lostZeros() {
 	if len(s.zeros) == 0 || s.seen >= s.entries {
 		return
 	}
 	first, last := s.zeros[0], s.zeros[len(s.zeros)-1]
-	s.lost(uint64(first.Offset), uint64(last.Offset+last.Length-first.Offset), base.Corruptf("table",
-		"%d of %d entries are missing, and %d stretches of zeros here may have been blocks: the index is lost, too", s.entries-s.seen, s.entries, len(s.zeros)),
+	s.lost(uint64(first.Offset), uint64(last.Offset+last.Length-first.Offset),
+		base.Corruptf("table",
+			"%d of %d entries are missing, and %d stretches of zeros here may have been blocks: "+
+				"the index is lost, too", s.entries-s.seen, s.entries, len(s.zeros)),
 		first.Smallest, last.Largest)
 }
 
 // lost reports a part of the file.
 func (s *salvage) lost(off, n uint64, c *base.Corruption, smallest, largest []byte) {
-	s.out.Lost(sstable.Lost{Offset: int64(off), Length: int64(n), Reason: c.Kind + ": " + c.Reason, Smallest: smallest, Largest: largest})
+	s.out.Lost(sstable.Lost{Offset: int64(off), Length: int64(n), Reason: c.Kind + ": " + c.Reason,
+		Smallest: smallest, Largest: largest})
 }
 
 // damaged reports the frame f if err is damage; other errors end the salvage.
@@ -474,7 +486,9 @@ func (s *salvage) take(f found) error {
 		}
 	}
 	if skipped > 0 {
-		return s.damaged(f, base.Corruptf("table block", "%d entries are of no kind that is known, or do not come after the one before", skipped))
+		return s.damaged(f,
+			base.Corruptf("table block", "%d entries are of no kind that is known, or do not "+
+				"come after the one before", skipped))
 	}
 	return nil
 }

@@ -10,12 +10,14 @@ import (
 )
 
 // TestSalvageOfZeroedBlock: a block that was overwritten with zeros, at a page's end or not, is
-// reported and not taken for padding, while what the writer padded is not reported. So it is without the index.
+// reported and not taken for padding, while what the writer padded is not reported. So it is
+// without the index.
 func TestSalvageOfZeroedBlock(t *testing.T) {
 	o := options()
 	o.Compression, o.BlockSize = sstable.NoCompression, 900
 	whole, _ := write(t, o, 2000, func(i int) entry {
-		return set(fmt.Sprintf("key%06d", i), base.SeqNum(i+1), bytes.Repeat([]byte{'v'}, 40+i*7%90))
+		return set(fmt.Sprintf("key%06d", i), base.SeqNum(i+1),
+			bytes.Repeat([]byte{'v'}, 40+i*7%90))
 	})
 	s := newSalvage(fileOf(whole), testEnv)
 	frames, err := s.find()
@@ -53,7 +55,8 @@ func TestSalvageOfZeroedBlock(t *testing.T) {
 				},
 			})
 			if err != nil || !reported {
-				t.Errorf("block [%d, %d), before %d, zeroed, index %v: not reported (%v)", f.off, f.end, next, index, err)
+				t.Errorf("block [%d, %d), before %d, zeroed, index %v: not reported (%v)", f.off,
+					f.end, next, index, err)
 			}
 		}
 	}
@@ -115,10 +118,12 @@ func TestSalvageOfShortZeroedBlock(t *testing.T) {
 		taken, lost := salvaged(f)
 		reported := false
 		for _, l := range lost {
-			reported = reported || uint64(l.Offset) <= f.off && f.end <= uint64(l.Offset+l.Length) && bytes.Compare(l.Smallest, l.Largest) < 0
+			reported = reported || uint64(l.Offset) <= f.off &&
+				f.end <= uint64(l.Offset+l.Length) && bytes.Compare(l.Smallest, l.Largest) < 0
 		}
 		if taken == intact || !reported || len(lost) > len(known)+1 {
-			t.Errorf("block [%d, %d) zeroed: %d entries of %d, reported is %v, in %d losses beside %d", f.off, f.end, taken, intact, reported, len(lost), len(known))
+			t.Errorf("block [%d, %d) zeroed: %d entries of %d, reported is %v, in %d losses "+
+				"beside %d", f.off, f.end, taken, intact, reported, len(lost), len(known))
 		}
 	}
 	if short < 5 {

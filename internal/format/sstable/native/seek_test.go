@@ -13,7 +13,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// versions is a table's entry i: keys have up to five versions, which may go over into the next block.
+// versions is a table's entry i: keys have up to five versions, which may go over into the next
+// block.
 func versions(i int) entry {
 	e := recordEntry(i)
 	e.key = fmt.Sprintf("%06d", i/5*2)
@@ -24,12 +25,13 @@ func versions(i int) entry {
 	return e
 }
 
-// TestSeekAndWalk seeks and walks from there in both directions, in tables that are mapped or
-// not, with no cache, with one that is full, and with one that takes all. A seek hands out a part of a
+// TestSeekAndWalk seeks and walks from there in both directions, in tables that are mapped or not,
+// with no cache, with one that is full, and with one that takes all. A seek hands out a part of a
 // block, from which the walk goes on.
 func TestSeekAndWalk(t *testing.T) {
 	const n = 3000
-	for name, at := range map[string]func(i int) entry{"records": recordEntry, "versions": versions, "db_bench": benchEntry} {
+	for name, at := range map[string]func(i int) entry{"records": recordEntry, "versions": versions,
+		"db_bench": benchEntry} {
 		b, _ := write(t, options(), n, at)
 		path := filepath.Join(t.TempDir(), "000007.loam")
 		w, err := vfs.Default.Create(path)
@@ -70,7 +72,8 @@ func walk(t *testing.T, r *Reader, n int, at func(i int) entry) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	parts := 0
 	for round := range 300 {
-		src := r.NewSource([]sstable.ReadFlags{0, sstable.Scan, sstable.Scan | sstable.NoFill}[round%3])
+		src := r.NewSource([]sstable.ReadFlags{0, sstable.Scan, sstable.Scan |
+			sstable.NoFill}[round%3])
 		var e base.Chunk
 		for range 1 + rng.IntN(3) {
 			want := rng.IntN(n)
@@ -84,8 +87,11 @@ func walk(t *testing.T, r *Reader, n int, at func(i int) entry) {
 			}
 			for range rng.IntN(3) * 60 {
 				x := at(want)
-				if string(e.Key(i)) != x.key || e.Trailers[i] != x.t || !bytes.Equal(e.Value(i), x.value) || e.MaxSeq < x.t.Seq() || e.AllLiveSets && x.t.Kind() != base.KindSet {
-					t.Fatalf("seed %d: entry %d is %q %v %q", seed, want, e.Key(i), e.Trailers[i], e.Value(i))
+				if string(e.Key(i)) != x.key || e.Trailers[i] != x.t ||
+					!bytes.Equal(e.Value(i), x.value) || e.MaxSeq < x.t.Seq() || e.AllLiveSets &&
+					x.t.Kind() != base.KindSet {
+					t.Fatalf("seed %d: entry %d is %q %v %q", seed, want, e.Key(i), e.Trailers[i],
+						e.Value(i))
 				}
 				ok := true
 				if rng.IntN(8) > 2 {
@@ -118,7 +124,9 @@ func walk(t *testing.T, r *Reader, n int, at func(i int) entry) {
 
 // TestSeekAfterTheEnd: a key behind the last one, and one between blocks.
 func TestSeekAfterTheEnd(t *testing.T) {
-	b, _ := write(t, options(), 500, func(i int) entry { return set(fmt.Sprintf("%08d", 10*i), 1, benchEntry(i).value) })
+	b, _ := write(t, options(), 500, func(i int) entry {
+		return set(fmt.Sprintf("%08d", 10*i), 1, benchEntry(i).value)
+	})
 	r := open(t, b)
 	src := r.NewSource(0)
 	defer src.Close()

@@ -11,11 +11,14 @@ import (
 )
 
 func env(e sstabletest.Env) blocktable.Env {
-	return blocktable.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded}
+	return blocktable.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer,
+		MaxDecoded: e.MaxDecoded}
 }
 
 var format = sstabletest.Format{
-	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer { return native.NewWriter(f, o) },
+	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
+		return native.NewWriter(f, o)
+	},
 	Open: func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
 		r, err := native.Open(f, env(e))
 		if err != nil {

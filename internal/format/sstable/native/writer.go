@@ -132,7 +132,9 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 
 // Packing is how the values of a table are packed.
 func Packing(o *sstable.WriterOptions) colblk.Options {
-	p := colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto, Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true, MaxUnpacked: math.MaxInt64}
+	p := colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto,
+		Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true,
+		MaxUnpacked: math.MaxInt64}
 	if o.Compression == sstable.NoCompression {
 		p.Packing = colblk.PackNone
 	}
@@ -155,8 +157,10 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if key == nil {
 		key = []byte{} // nil is no key, see cut
 	}
-	if w.finished || !t.Kind().InNative() || codec == base.CodecZstdDict || codec > base.CodecShort {
-		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument, t.Kind(), codec)
+	if w.finished || !t.Kind().InNative() || codec == base.CodecZstdDict ||
+		codec > base.CodecShort {
+		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument,
+			t.Kind(), codec)
 	}
 	if w.meta.Kinds == 0 {
 		w.meta.MinSeq = t.Seq()
@@ -218,7 +222,8 @@ func (w *Writer) countExpiry(codec base.Codec, value []byte) (err error) {
 }
 
 // addEntry adds an entry to the data block.
-func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []byte, sameKey bool) error {
+func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []byte,
+	sameKey bool) error {
 	if w.open.full {
 		if err := w.cut(w.data.Len(), key); err != nil {
 			return err
@@ -287,12 +292,15 @@ func (w *Writer) filterHash(hash uint64) error {
 func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
 	cmp := w.o.Comparer
 	if codec != base.CodecRaw || cmp.Cmp(key, value) >= 0 {
-		return fmt.Errorf("%w: a range tombstone from %q to %q", base.ErrInvalidArgument, key, value)
+		return fmt.Errorf("%w: a range tombstone from %q to %q", base.ErrInvalidArgument, key,
+			value)
 	}
 	if last := &w.lastDel; last.limit != nil {
-		same := cmp.Cmp(last.start.User, key) == 0 && cmp.Cmp(last.limit, value) == 0 && last.start.Trailer > t
+		same := cmp.Cmp(last.start.User, key) == 0 && cmp.Cmp(last.limit, value) == 0 &&
+			last.start.Trailer > t
 		if !same && cmp.Cmp(last.limit, key) > 0 {
-			return fmt.Errorf("%w: range tombstones of a table are fragments, and ascend", base.ErrInvalidArgument)
+			return fmt.Errorf("%w: range tombstones of a table are fragments, and ascend",
+				base.ErrInvalidArgument)
 		}
 	}
 	if err := w.dels.Add(key, t, codec, value); err != nil {
@@ -390,12 +398,15 @@ func (w *Writer) boundRangeDels() {
 	if w.meta.RangeDels == 0 {
 		return
 	}
-	first, end := w.firstDel, base.InternalKey{User: bytes.Clone(w.lastDel.limit), Trailer: base.RangeDelEnd}
+	first, end := w.firstDel, base.InternalKey{User: bytes.Clone(w.lastDel.limit),
+		Trailer: base.RangeDelEnd}
 	m, c := &w.meta, w.o.Comparer
-	if m.Entries == 0 || c.CompareInternal(first.User, first.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0 {
+	if m.Entries == 0 || c.CompareInternal(first.User, first.Trailer, m.Smallest.User,
+		m.Smallest.Trailer) < 0 {
 		m.Smallest = first
 	}
-	if m.Entries == 0 || c.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User, end.Trailer) < 0 {
+	if m.Entries == 0 || c.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User,
+		end.Trailer) < 0 {
 		m.Largest = end
 	}
 }

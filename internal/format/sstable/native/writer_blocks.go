@@ -91,7 +91,8 @@ func (w *Writer) pad(n int) error {
 // by the measure of the block before, it does not look.
 func (w *Writer) overflows() bool {
 	limit := w.open.limit
-	if limit == 0 || float64(w.data.Len())*w.columns+float64(w.data.ValueBytes()) < 0.96*float64(limit) {
+	if limit == 0 || float64(w.data.Len())*w.columns+float64(w.data.ValueBytes()) < 0.96*float64(
+		limit) {
 		return false
 	}
 	return !w.data.Fits(limit - headerLen)

@@ -123,10 +123,12 @@ func (w *Writer) writeIndex(p *partition) (block.Handle, error) {
 			// nothing of blocks.
 			before := w.blocks.separator(i - 1)
 			if w.o.Comparer.CompareInternal(before.User, before.Trailer, k.User, k.Trailer) >= 0 {
-				return block.Handle{}, fmt.Errorf("%w: blocks of a table must ascend", base.ErrInvalidArgument)
+				return block.Handle{}, fmt.Errorf("%w: blocks of a table must ascend",
+					base.ErrInvalidArgument)
 			}
 		}
-		if err := w.index.Add(k.User, k.Trailer, base.CodecRaw, block.AppendHandle(buf[:0], w.blocks.handles[i])); err != nil {
+		if err := w.index.Add(k.User, k.Trailer, base.CodecRaw,
+			block.AppendHandle(buf[:0], w.blocks.handles[i])); err != nil {
 			return block.Handle{}, err
 		}
 	}

@@ -72,7 +72,8 @@ func (discard) Sync() error                 { return nil }
 func (discard) Close() error                { return nil }
 
 func (f *bench) writer(w vfs.WriteFile) sstable.Writer {
-	return f.New(w, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16, Compression: sstable.Snappy, BloomBits: 10, Spare: f.spare})
+	return f.New(w, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096,
+		RestartInterval: 16, Compression: sstable.Snappy, BloomBits: 10, Spare: f.spare})
 }
 
 func (f *bench) table(b *testing.B, file vfs.WriteFile) (size uint64) {
@@ -81,7 +82,8 @@ func (f *bench) table(b *testing.B, file vfs.WriteFile) (size uint64) {
 	var key []byte
 	for i := range benchEntries {
 		key = benchKey(key, i)
-		if err := w.Add(key, base.MakeTrailer(base.SeqNum(i+1), base.KindSet), 0, benchValue(i)); err != nil {
+		if err := w.Add(key, base.MakeTrailer(base.SeqNum(i+1), base.KindSet), 0,
+			benchValue(i)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -229,7 +231,8 @@ func (f *bench) get(b *testing.B) {
 				key[15] += byte(bc.odd)
 				var found bool
 				var err error
-				if dst, _, found, err = r.Get(base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), 0, dst[:0]); err != nil || found != (bc.odd == 0) {
+				if dst, _, found, err = r.Get(base.MakeLookup(base.Bytewise, key, base.MaxSeqNum),
+					0, dst[:0]); err != nil || found != (bc.odd == 0) {
 					b.Fatal(found, err)
 				}
 			}
@@ -265,7 +268,8 @@ func (f *bench) getAt(b *testing.B) {
 		i := rng.IntN(30)
 		key = benchKey(key, i)
 		var found bool
-		if dst, _, found, _ = r.GetAt(at[i], base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), 0, dst[:0]); !found {
+		if dst, _, found, _ = r.GetAt(at[i], base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), 0,
+			dst[:0]); !found {
 			b.Fatal("missing")
 		}
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // flagSets are the ways to read.
-var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Private, sstable.Scan | sstable.NoFill, sstable.Private | sstable.Scan}
+var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Private, sstable.Scan |
+	sstable.NoFill, sstable.Private | sstable.Scan}
 
 func (s *suite) contents(t *testing.T) {
 	rounds := seed.Scale(24, 40, 120)
@@ -48,9 +49,11 @@ func (s *suite) contents(t *testing.T) {
 	}
 }
 
-func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta sstable.Meta, p sstable.Props) {
+func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta sstable.Meta,
+	p sstable.Props) {
 	t.Helper()
-	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks, Format: meta.Format,
+	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks,
+		Format:  meta.Format,
 		Outside: meta.Format == "native" && o.FileNum == 0}
 	for _, e := range es {
 		if e.Trailer.Kind() == base.KindDelete {
@@ -65,9 +68,11 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	}
 	content(es, &want, meta.Props.Kinds != 0)
 	if meta.Comparer != "" { // the format records it
-		want.Keyspace, want.KeyspaceName, want.Comparer = o.Keyspace, o.KeyspaceName, o.Comparer.Name
+		want.Keyspace, want.KeyspaceName, want.Comparer =
+			o.Keyspace, o.KeyspaceName, o.Comparer.Name
 	}
-	meta.Props.Sample, p.Sample = nil, nil // pointers: the format's own tests compare what they point at
+	// pointers: the format's own tests compare what they point at
+	meta.Props.Sample, p.Sample = nil, nil
 	if meta.Props != want {
 		t.Errorf("writer says %+v, want %+v", meta.Props, want)
 	}
@@ -75,8 +80,11 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 		t.Errorf("reader says %+v, want %+v", p, want)
 	}
 	if n := len(es); n > 0 {
-		first, last := model.Entry{Key: meta.Smallest.User, Trailer: meta.Smallest.Trailer}, model.Entry{Key: meta.Largest.User, Trailer: meta.Largest.Trailer}
-		if o.Comparer.CompareInternal(first.Key, first.Trailer, es[0].Key, es[0].Trailer) != 0 || o.Comparer.CompareInternal(last.Key, last.Trailer, es[n-1].Key, es[n-1].Trailer) != 0 {
+		first, last := model.Entry{Key: meta.Smallest.User,
+			Trailer: meta.Smallest.Trailer}, model.Entry{Key: meta.Largest.User,
+			Trailer: meta.Largest.Trailer}
+		if o.Comparer.CompareInternal(first.Key, first.Trailer, es[0].Key, es[0].Trailer) != 0 ||
+			o.Comparer.CompareInternal(last.Key, last.Trailer, es[n-1].Key, es[n-1].Trailer) != 0 {
 			t.Errorf("bounds are %v .. %v", first, last)
 		}
 	}
@@ -99,7 +107,8 @@ func content(es []model.Entry, p *sstable.Props, recorded bool) {
 
 // same reports whether entry i of e is want. Its value may be packed.
 func same(e *base.Chunk, i int, want model.Entry) bool {
-	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && isValue(e.Codec(i), e.Value(i), want.Value)
+	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer &&
+		isValue(e.Codec(i), e.Value(i), want.Value)
 }
 
 func isValue(codec base.Codec, value, want []byte) bool {
@@ -112,7 +121,8 @@ func isValue(codec base.Codec, value, want []byte) bool {
 	return bytes.Equal(value, want)
 }
 
-func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
+func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags,
+	es []model.Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
 	var e base.Chunk
@@ -153,7 +163,8 @@ func checkStretch(t *testing.T, c *base.Comparer, e *base.Chunk) {
 	t.Helper()
 	plain, maxSeq := true, base.SeqNum(0)
 	for i := range e.Len() {
-		plain = plain && e.Trailers[i].Kind() == base.KindSet && (i == 0 || c.Cmp(e.Key(i), e.Key(i-1)) != 0)
+		plain = plain && e.Trailers[i].Kind() == base.KindSet &&
+			(i == 0 || c.Cmp(e.Key(i), e.Key(i-1)) != 0)
 		maxSeq = max(maxSeq, e.Trailers[i].Seq())
 	}
 	if e.MaxSeq < maxSeq || e.AllLiveSets && !plain {
@@ -173,7 +184,8 @@ func probe(rng *rand.Rand, es []model.Entry) ([]byte, base.SeqNum) {
 	return key, base.SeqNum(rng.IntN(1100))
 }
 
-func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
+func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
+	flags sstable.ReadFlags, es []model.Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
 	var e base.Chunk
@@ -193,12 +205,14 @@ func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader
 		for step := range 12 {
 			if want < 0 || want >= len(es) {
 				if i >= 0 && i < e.Len() || err != nil {
-					t.Fatalf("flags %d, %q@%d, step %d: an entry past the end (%v)", flags, key, seq, step, err)
+					t.Fatalf("flags %d, %q@%d, step %d: an entry past the end (%v)", flags, key,
+						seq, step, err)
 				}
 				break
 			}
 			if i < 0 || i >= e.Len() || !same(&e, i, es[want]) {
-				t.Fatalf("flags %d, %q@%d, step %d: want entry %v (%v)", flags, key, seq, step, es[want], err)
+				t.Fatalf("flags %d, %q@%d, step %d: want entry %v (%v)", flags, key, seq, step,
+					es[want], err)
 			}
 			if rng.IntN(3) == 0 {
 				want, i = want-1, i-1
@@ -231,7 +245,8 @@ func newest(c *base.Comparer, es []model.Entry, key []byte, seq base.SeqNum) (mo
 	return model.Entry{}, false
 }
 
-func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
+func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
+	flags sstable.ReadFlags, es []model.Entry) {
 	t.Helper()
 	for range 100 {
 		key, seq := probe(rng, es)
@@ -243,7 +258,8 @@ func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
 	}
 }
 
-func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want model.Entry, ok bool) {
+func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte,
+	seq base.SeqNum, want model.Entry, ok bool) {
 	t.Helper()
 	l := base.MakeLookup(c, key, seq)
 	got, hit, found, err := r.Get(l, flags, []byte("dst:"))
@@ -255,7 +271,8 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 		value += string(want.Value)
 	}
 	if string(got) != value || found && hit.Trailer != want.Trailer {
-		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, hit.Trailer.Seq(), want)
+		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, hit.Trailer.Seq(),
+			want)
 	}
 	if ok && !r.MayContain(l) {
 		t.Fatalf("the filter denies %q", key)
@@ -267,7 +284,8 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 	if b, pinned := r.Pin(p, l); pinned {
 		again, pinnedHit, pinnedFound := r.GetPinned(b, p, l, []byte("dst:"))
 		if pinnedFound != found || string(again) != string(got) || pinnedHit != hit && found {
-			t.Fatalf("flags %d: GetPinned %q@%d is %q, %v, found %v; Get said %q, %v, %v", flags, key, seq, again, pinnedHit, pinnedFound, got, hit, found)
+			t.Fatalf("flags %d: GetPinned %q@%d is %q, %v, found %v; Get said %q, %v, %v", flags,
+				key, seq, again, pinnedHit, pinnedFound, got, hit, found)
 		}
 	}
 }
@@ -373,7 +391,8 @@ func (s *suite) copies(t *testing.T) {
 func (s *suite) shapes(t *testing.T) {
 	noise := noise(3 << 20)
 	set := func(key string, seq base.SeqNum, value []byte) model.Entry {
-		return model.Entry{Key: []byte(key), Trailer: base.MakeTrailer(seq, base.KindSet), Value: value}
+		return model.Entry{Key: []byte(key), Trailer: base.MakeTrailer(seq, base.KindSet),
+			Value: value}
 	}
 	var versions, ff []model.Entry
 	for i := range 2000 {
@@ -382,12 +401,14 @@ func (s *suite) shapes(t *testing.T) {
 	}
 	versions = append(versions, set("kez", 1, nil), set("a", 1, nil))
 	for name, es := range map[string][]model.Entry{
-		"empty":            nil,
-		"one":              {set("k", 1, []byte("v"))},
-		"empty key":        {set("", 1, nil), set("", 0, []byte("older"))},
-		"max sequence":     {set("k", base.MaxSeqNum, []byte("v"))},
-		"large value":      {set("a", 1, nil), set("b", 1, noise), set("c", 1, nil), set("d", 1, make([]byte, 3<<20))},
-		"large keys":       {set(string(noise[:1<<20]), 3, nil), set(string(noise[:1<<20]), 2, nil), set(string(noise[:1<<20+1]), 2, nil)},
+		"empty":        nil,
+		"one":          {set("k", 1, []byte("v"))},
+		"empty key":    {set("", 1, nil), set("", 0, []byte("older"))},
+		"max sequence": {set("k", base.MaxSeqNum, []byte("v"))},
+		"large value": {set("a", 1, nil), set("b", 1, noise), set("c", 1, nil),
+			set("d", 1, make([]byte, 3<<20))},
+		"large keys": {set(string(noise[:1<<20]), 3, nil), set(string(noise[:1<<20]), 2, nil),
+			set(string(noise[:1<<20+1]), 2, nil)},
 		"many versions":    versions,
 		"keys of 0xff":     ff,
 		"only deletions":   {model.Tombstone("a", 3), model.Tombstone("b", 2)},
@@ -396,7 +417,8 @@ func (s *suite) shapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := base.Bytewise
 			es := model.SortUnique(c, es)
-			for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy, sstable.Zstd} {
+			for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy,
+				sstable.Zstd} {
 				o := usual(c)
 				o.Compression = z
 				o.LevelDBFilter = z == sstable.Snappy
@@ -407,9 +429,11 @@ func (s *suite) shapes(t *testing.T) {
 					for _, flags := range flagSets {
 						checkScan(t, c, r, flags, es)
 						for _, e := range es {
-							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), firstOf(c, es, e), true)
+							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), firstOf(c, es, e),
+								true)
 						}
-						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, model.Entry{}, false)
+						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, model.Entry{},
+							false)
 					}
 					r.Close()
 				})
@@ -445,11 +469,14 @@ func (s *suite) staged(t *testing.T) {
 				}
 				r.Prefetch(at)
 				v, hit, found, err := r.GetAt(at, l, 0, nil)
-				if err != nil || found != ok || found && (hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value)) {
-					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, hit.Trailer, found, err, want, ok)
+				if err != nil || found != ok || found &&
+					(hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value)) {
+					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, hit.Trailer,
+						found, err, want, ok)
 				}
 			}
-			if _, _, found, err := r.GetAt(sstable.Position(r.Props().Blocks), base.Lookup{}, 0, nil); found || err != nil {
+			if _, _, found, err := r.GetAt(sstable.Position(r.Props().Blocks), base.Lookup{}, 0,
+				nil); found || err != nil {
 				t.Error("a block that is not there", found, err)
 			}
 			r.Close()
@@ -467,7 +494,8 @@ func (s *suite) memoryOnly(t *testing.T) {
 		r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
 		defer r.Close()
 		get := func(flags sstable.ReadFlags) error {
-			_, _, found, err := r.Get(base.MakeLookup(base.Bytewise, es[0].Key, base.MaxSeqNum), flags, nil)
+			_, _, found, err := r.Get(base.MakeLookup(base.Bytewise, es[0].Key, base.MaxSeqNum),
+				flags, nil)
 			if err == nil && !found {
 				t.Error("not found")
 			}
@@ -479,12 +507,14 @@ func (s *suite) memoryOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkScan(t, c, r, flags, es)
-			if err := get(sstable.MemoryOnly); !errors.Is(err, base.ErrWouldBlock) && (s.mapped == nil || err != nil) {
+			if err := get(sstable.MemoryOnly); !errors.Is(err, base.ErrWouldBlock) &&
+				(s.mapped == nil || err != nil) {
 				t.Fatalf("after a read with flags %d: %v", flags, err)
 			}
 		}
 		src := r.NewSource(sstable.MemoryOnly)
-		if i, err := src.First(&e); s.mapped == nil && (i >= 0 || !errors.Is(err, base.ErrWouldBlock)) {
+		if i, err := src.First(&e); s.mapped == nil &&
+			(i >= 0 || !errors.Is(err, base.ErrWouldBlock)) {
 			t.Error("a source read blocks", err)
 		}
 		if err := get(0); err != nil {
@@ -515,13 +545,16 @@ func (s *suite) warm(t *testing.T) {
 		if r.Cached() != 0 || blocks < 100 {
 			t.Fatalf("%d of %d blocks cached at first", r.Cached(), blocks)
 		}
-		if _, err := r.Warm(1<<30, func() error { return errInjected }); !errors.Is(err, errInjected) || r.Cached() != 0 {
+		if _, err := r.Warm(1<<30, func() error {
+			return errInjected
+		}); !errors.Is(err, errInjected) || r.Cached() != 0 {
 			t.Errorf("told to stop: %v, and %d blocks", err, r.Cached())
 		}
 		const room = 64 << 10
 		used, err := r.Warm(room, never)
 		if err != nil || used < room || used > 2*room || r.Cached() == 0 || r.Cached() == blocks {
-			t.Errorf("room of %d: used %d for %d of %d blocks, %v", room, used, r.Cached(), blocks, err)
+			t.Errorf("room of %d: used %d for %d of %d blocks, %v", room, used, r.Cached(), blocks,
+				err)
 		}
 		all, err := r.Warm(1<<30, never)
 		if err != nil || r.Cached() != blocks || all <= used {

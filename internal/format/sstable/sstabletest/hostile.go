@@ -23,7 +23,9 @@ func (s *suite) writerRefuses(t *testing.T) {
 		t     base.Trailer
 		codec base.Codec
 	}
-	set := func(key string, seq base.SeqNum) add { return add{key, base.MakeTrailer(seq, base.KindSet), 0} }
+	set := func(key string, seq base.SeqNum) add {
+		return add{key, base.MakeTrailer(seq, base.KindSet), 0}
+	}
 	for name, adds := range map[string][]add{
 		"keys that descend":   {set("b", 1), set("a", 1)},
 		"the same entry":      {set("a", 1), set("a", 1)},
@@ -76,7 +78,8 @@ func (s *suite) writeFailures(t *testing.T) {
 			err = w.Sync()
 		}
 		if err != nil {
-			if again := w.Add([]byte{200}, base.MakeTrailer(1, base.KindSet), 0, nil); again == nil {
+			if again := w.Add([]byte{200}, base.MakeTrailer(1, base.KindSet), 0,
+				nil); again == nil {
 				t.Error("a write after a failure succeeds")
 			}
 			if _, again := w.Finish(); again == nil {
@@ -109,7 +112,9 @@ func (s *suite) readFailures(t *testing.T) {
 	es := Random(rand.New(rand.NewPCG(2, 2)), c, 60)
 	b, _ := s.write(t, usual(c), es)
 	failEachRead(t, b, func(f *memFile) (err error) {
-		withCache(1<<20, func(ca *cache.Cache) { err = s.readAll(t, f, Env{Name: "t", Cache: ca, Comparer: c}, es) })
+		withCache(1<<20, func(ca *cache.Cache) {
+			err = s.readAll(t, f, Env{Name: "t", Cache: ca, Comparer: c}, es)
+		})
 		return err
 	})
 }
@@ -148,7 +153,8 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) err
 		}
 	}
 	for _, want := range es {
-		v, hit, found, err := r.Get(base.MakeLookup(env.Comparer, want.Key, want.Trailer.Seq()), sstable.NoFill, nil)
+		v, hit, found, err := r.Get(base.MakeLookup(env.Comparer, want.Key, want.Trailer.Seq()),
+			sstable.NoFill, nil)
 		if err != nil {
 			return err
 		}
@@ -157,7 +163,8 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) err
 			t.Fatalf("Get %v: found %v %d %q", want, found, hit.Trailer, v)
 		}
 		l := base.MakeLookup(env.Comparer, want.Key, base.MaxSeqNum)
-		if _, err := walkVersions(t, r, l, sstable.NoFill, versions(env.Comparer, es, want.Key, base.MaxSeqNum)); err != nil {
+		if _, err := walkVersions(t, r, l, sstable.NoFill,
+			versions(env.Comparer, es, want.Key, base.MaxSeqNum)); err != nil {
 			return err
 		}
 	}
@@ -219,7 +226,8 @@ func (s *suite) flips(t *testing.T) {
 			for _, m := range masks {
 				d := bytes.Clone(b)
 				d[i] ^= m
-				err := s.readAll(t, &memFile{b: d}, Env{Name: "000007.ldb", Cache: ca, Comparer: base.Bytewise}, es)
+				err := s.readAll(t, &memFile{b: d},
+					Env{Name: "000007.ldb", Cache: ca, Comparer: base.Bytewise}, es)
 				if err == nil {
 					silent++
 					t.Errorf("byte %d of %d changed by %#x and nobody noticed", i, len(b), m)
@@ -237,7 +245,8 @@ func (s *suite) flips(t *testing.T) {
 func (s *suite) truncations(t *testing.T) {
 	b, es := s.small(t)
 	for n := range b {
-		err := s.readAll(t, &memFile{b: b[:n]}, Env{Name: "000007.ldb", Comparer: base.Bytewise}, es)
+		err := s.readAll(t, &memFile{b: b[:n]}, Env{Name: "000007.ldb", Comparer: base.Bytewise},
+			es)
 		if err == nil {
 			t.Fatalf("cut to %d of %d bytes and nobody noticed", n, len(b))
 		}
@@ -295,9 +304,12 @@ func (s *suite) concurrent(t *testing.T) {
 					for range 500 {
 						key, seq := probe(rng, es)
 						want, ok := newest(c, es, key, seq)
-						v, hit, found, err := r.Get(base.MakeLookup(base.Bytewise, key, seq), 0, nil)
-						if err != nil || found != ok || found && (hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value)) {
-							t.Errorf("Get %q@%d is %q %d %v %v, want %v %v", key, seq, v, hit.Trailer, found, err, want, ok)
+						v, hit, found, err := r.Get(base.MakeLookup(base.Bytewise, key, seq), 0,
+							nil)
+						if err != nil || found != ok || found &&
+							(hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value)) {
+							t.Errorf("Get %q@%d is %q %d %v %v, want %v %v", key, seq, v,
+								hit.Trailer, found, err, want, ok)
 							return
 						}
 					}

@@ -24,10 +24,12 @@ func (s *suite) noMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := s.New(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 256, BloomBits: 10, LevelDBFilter: true})
+		w := s.New(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 256, BloomBits: 10,
+			LevelDBFilter: true})
 		defer w.Close()
 		for i := range n {
-			if err := w.Add(key(i), base.MakeTrailer(1, base.KindSet), base.CodecRaw, make([]byte, 100)); err != nil {
+			if err := w.Add(key(i), base.MakeTrailer(1, base.KindSet), base.CodecRaw,
+				make([]byte, 100)); err != nil {
 				return err
 			}
 		}
@@ -46,7 +48,8 @@ func (s *suite) noMemory(t *testing.T) {
 		}
 		defer r.Close()
 		for i := range n {
-			v, _, found, err := r.Get(base.MakeLookup(base.Bytewise, key(i), base.MaxSeqNum), 0, nil)
+			v, _, found, err := r.Get(base.MakeLookup(base.Bytewise, key(i), base.MaxSeqNum), 0,
+				nil)
 			if err != nil {
 				return err
 			}

@@ -35,15 +35,18 @@ func (s *suite) prefixes(t *testing.T) {
 					want = n * min(o.BloomBits, 1)
 				}
 				if got := r.Props().PrefixLength; got != want || meta.PrefixLength != want {
-					t.Fatalf("round %d, %s: PrefixLength is %d in the file, %d in Meta, want %d", round, c.Name, got, meta.PrefixLength, want)
+					t.Fatalf("round %d, %s: PrefixLength is %d in the file, %d in Meta, want %d",
+						round, c.Name, got, meta.PrefixLength, want)
 				}
 				for range 100 {
 					lower, upper := probeRange(rng, es, n)
 					got, here := r.MayContainRange(lower, upper), holds(c, es, lower, upper)
 					if here && !got {
-						t.Fatalf("round %d, %s: [%q, %q) is denied, with prefixes of %d bytes", round, c.Name, lower, upper, n)
+						t.Fatalf("round %d, %s: [%q, %q) is denied, with prefixes of %d bytes",
+							round, c.Name, lower, upper, n)
 					}
-					if want > 0 && len(lower) >= n && !holds(c, es, lower[:n], after(lower[:n])) && bytes.HasPrefix(upper, lower[:n]) {
+					if want > 0 && len(lower) >= n && !holds(c, es, lower[:n], after(lower[:n])) &&
+						bytes.HasPrefix(upper, lower[:n]) {
 						absent++
 						if !got {
 							denied++
@@ -96,7 +99,8 @@ func holds(c *base.Comparer, es []model.Entry, lower, upper []byte) bool {
 
 // Parts asks tables whose filters are cut into parts: prefixes and keys go on from one part to
 // the next.
-func Parts(t *testing.T, create func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer, open func(f vfs.ReadFile, e Env) (sstable.Reader, error)) {
+func Parts(t *testing.T, create func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer,
+	open func(f vfs.ReadFile, e Env) (sstable.Reader, error)) {
 	s := &suite{Format: Format{New: create, Open: open}}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -121,10 +125,12 @@ func Parts(t *testing.T, create func(f vfs.WriteFile, o sstable.WriterOptions) s
 				defer r.Close()
 				for g := range 2 * groups {
 					for n := range 20 {
-						lower, upper := fmt.Appendf(nil, "g%02d", g), after(fmt.Appendf(nil, "g%02d", g))
+						lower, upper := fmt.Appendf(nil, "g%02d",
+							g), after(fmt.Appendf(nil, "g%02d", g))
 						if n > 0 {
 							at := rng.IntN(300)
-							lower, upper = fmt.Appendf(nil, "g%02d-%03d", g, at), fmt.Appendf(nil, "g%02d-%03d", g, at+rng.IntN(100))
+							lower, upper = fmt.Appendf(nil, "g%02d-%03d", g, at), fmt.Appendf(nil,
+								"g%02d-%03d", g, at+rng.IntN(100))
 						}
 						got := r.MayContainRange(lower, upper)
 						if holds(base.Bytewise, es, lower, upper) && !got {

@@ -40,7 +40,8 @@ func (s *suite) salvage(t *testing.T) {
 		env := Env{Name: "000007.ldb", Comparer: c}
 		got, lost, err := s.salvaged(&memFile{b: whole}, env)
 		if err != nil || len(got) != len(es) || len(lost) != 0 {
-			t.Fatalf("round %d: %d of %d entries of a whole table, lost %v: %v", round, len(got), len(es), lost, err)
+			t.Fatalf("round %d: %d of %d entries of a whole table, lost %v: %v", round, len(got),
+				len(es), lost, err)
 		}
 		r := s.open(t, whole, env)
 		some := 0
@@ -61,13 +62,16 @@ func (s *suite) salvage(t *testing.T) {
 						return
 					}
 				}
-				t.Fatalf("round %d: %v, of the block at %d, is missing, and lost is only %+v", round, e, off, lost)
+				t.Fatalf("round %d: %v, of the block at %d, is missing, and lost is only %+v",
+					round, e, off, lost)
 			}
 			for _, e := range got {
-				for ; next < len(es) && c.CompareInternal(es[next].Key, es[next].Trailer, e.Key, e.Trailer) < 0; next++ {
+				for ; next < len(es) && c.CompareInternal(es[next].Key, es[next].Trailer, e.Key,
+					e.Trailer) < 0; next++ {
 					missing(es[next])
 				}
-				if next == len(es) || es[next].String() != e.String() || string(es[next].Value) != string(e.Value) {
+				if next == len(es) || es[next].String() != e.String() ||
+					string(es[next].Value) != string(e.Value) {
 					t.Fatalf("round %d: %v is not an entry of the table, or out of order", round, e)
 				}
 				next++
@@ -86,7 +90,8 @@ func (s *suite) salvage(t *testing.T) {
 			t.Error(err)
 		}
 		if len(es) > 100 && some == 0 {
-			t.Errorf("round %d: nothing was readable of 8 damaged tables of %d entries", round, len(es))
+			t.Errorf("round %d: nothing was readable of 8 damaged tables of %d entries", round,
+				len(es))
 		}
 	}
 	s.salvageFailures(t)

@@ -136,11 +136,13 @@ func Random(rng *rand.Rand, c *base.Comparer, n int) []model.Entry {
 		}
 		key := append([]byte(prefix), tail...)
 		for range 1 + rng.IntN(3)*rng.IntN(3) {
-			e := model.Entry{Key: key, Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(1000)), base.KindSet)}
+			e := model.Entry{Key: key, Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(1000)),
+				base.KindSet)}
 			if rng.IntN(5) == 0 {
 				e.Trailer = base.MakeTrailer(e.Trailer.Seq(), base.KindDelete)
 			} else {
-				e.Value = bytes.Repeat([]byte{byte(rng.Uint32()), byte(rng.Uint32()), 'v'}, rng.IntN(40))
+				e.Value = bytes.Repeat([]byte{byte(rng.Uint32()), byte(rng.Uint32()), 'v'},
+					rng.IntN(40))
 			}
 			es = append(es, e)
 		}
@@ -163,11 +165,13 @@ func RandomOptions(rng *rand.Rand, c *base.Comparer) sstable.WriterOptions {
 }
 
 func usual(c *base.Comparer) sstable.WriterOptions {
-	return sstable.WriterOptions{Comparer: c, BlockSize: 256, RestartInterval: 4, Compression: sstable.Snappy, BloomBits: 10}
+	return sstable.WriterOptions{Comparer: c, BlockSize: 256, RestartInterval: 4,
+		Compression: sstable.Snappy, BloomBits: 10}
 }
 
 // write makes a table and returns its bytes.
-func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []model.Entry) ([]byte, sstable.Meta) {
+func (s *suite) write(t testing.TB, o sstable.WriterOptions,
+	es []model.Entry) ([]byte, sstable.Meta) {
 	t.Helper()
 	f := new(memFile)
 	w := s.New(f, o)

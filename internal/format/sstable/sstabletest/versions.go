@@ -27,7 +27,8 @@ func versions(c *base.Comparer, es []model.Entry, key []byte, seq base.SeqNum) (
 // walkVersions compares every version of a key with the expected one. With MemoryOnly, entries
 // that are not in memory are read again without it; it reports how
 // often. It returns the first error.
-func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.ReadFlags, want []model.Entry) (blocked int, err error) {
+func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.ReadFlags,
+	want []model.Entry) (blocked int, err error) {
 	t.Helper()
 	const before = "dst:"
 	get := r.Get
@@ -35,10 +36,12 @@ func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.R
 		got, hit, found, err := get(l, flags, []byte(before))
 		if errors.Is(err, base.ErrWouldBlock) && flags&sstable.MemoryOnly != 0 {
 			if blocked++; found || string(got) != before {
-				t.Fatalf("%q@%d: version %d is found %v, %q beside %v", l.Key(), l.Seq, i, found, got, err)
+				t.Fatalf("%q@%d: version %d is found %v, %q beside %v", l.Key(), l.Seq, i, found,
+					got, err)
 			}
 			if i == 0 {
-				got, hit, found, err = r.GetAt(hit.Position, l, flags&^sstable.MemoryOnly, []byte(before))
+				got, hit, found, err = r.GetAt(hit.Position, l, flags&^sstable.MemoryOnly,
+					[]byte(before))
 			} else {
 				got, hit, found, err = get(l, flags&^sstable.MemoryOnly, []byte(before))
 			}
@@ -47,7 +50,8 @@ func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.R
 			return blocked, err
 		}
 		if found != (i < len(want)) {
-			t.Fatalf("flags %d, %q@%d: version %d of %d is found %v", flags, l.Key(), l.Seq, i, len(want), found)
+			t.Fatalf("flags %d, %q@%d: version %d of %d is found %v", flags, l.Key(), l.Seq, i,
+				len(want), found)
 		}
 		if !found {
 			if string(got) != before {
@@ -60,9 +64,11 @@ func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.R
 			value = append(value, want[i].Value...)
 		}
 		if hit.Trailer != want[i].Trailer || !bytes.Equal(got, value) {
-			t.Fatalf("flags %d, %q@%d: version %d is %q@%d, want %v", flags, l.Key(), l.Seq, i, got, hit.Trailer.Seq(), want[i])
+			t.Fatalf("flags %d, %q@%d: version %d is %q@%d, want %v", flags, l.Key(), l.Seq, i, got,
+				hit.Trailer.Seq(), want[i])
 		}
-		get = func(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
+		get = func(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool,
+			error) {
 			return r.GetNext(hit, l, flags, dst)
 		}
 	}
@@ -75,7 +81,8 @@ func manyVersions(rng *rand.Rand, c *base.Comparer) []model.Entry {
 	for k := range 1 + rng.IntN(12) {
 		for range 1 + rng.IntN(150) {
 			// Fold takes both cases for one key.
-			e := model.Entry{Key: fmt.Appendf(nil, "%cey%02d", "kK"[rng.IntN(2)], k), Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(400)), base.KindSet)}
+			e := model.Entry{Key: fmt.Appendf(nil, "%cey%02d", "kK"[rng.IntN(2)], k),
+				Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(400)), base.KindSet)}
 			if rng.IntN(4) == 0 {
 				e.Trailer = base.MakeTrailer(e.Trailer.Seq(), base.KindDelete)
 			} else {
@@ -109,7 +116,8 @@ func (s *suite) olderVersions(t *testing.T) {
 					key, seq = []byte("key"), base.MaxSeqNum
 				}
 				want := versions(c, es, key, seq)
-				for _, flags := range append([]sstable.ReadFlags{sstable.MemoryOnly}, flagSets[rng.IntN(len(flagSets))]) {
+				for _, flags := range append([]sstable.ReadFlags{sstable.MemoryOnly},
+					flagSets[rng.IntN(len(flagSets))]) {
 					n, err := walkVersions(t, r, base.MakeLookup(c, key, seq), flags, want)
 					if err != nil {
 						t.Fatal(err)

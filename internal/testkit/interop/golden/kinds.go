@@ -65,7 +65,8 @@ func writeKinds(folder string) error {
 			}
 			expected = h.expected()
 		}
-		if err := os.WriteFile(filepath.Join(folder, "expected"), []byte(expected), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "expected"), []byte(expected),
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -81,8 +82,10 @@ type played struct {
 
 func (p *played) open(dir string) (err error) {
 	p.db, err = lsm.Open(dir, &lsm.Options{
-		Format: lsm.FormatNative, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: -1,
-		Clock: func() time.Time { return written.Add(time.Duration(later.Load())) },
+		Format: lsm.FormatNative, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+		WALPreallocate: -1, Clock: func() time.Time {
+			return written.Add(time.Duration(later.Load()))
+		},
 	})
 	if err != nil {
 		return err
@@ -125,12 +128,14 @@ func (p *played) compare() error {
 		n := 0
 		for key, value := range k.All(nil, nil, &err) {
 			if want, there := p.model[i][string(key)]; !there || want != string(value) {
-				return fmt.Errorf("keyspace %s: %q has %q, the model %q", k.Name(), key, value, want)
+				return fmt.Errorf("keyspace %s: %q has %q, the model %q", k.Name(), key, value,
+					want)
 			}
 			n++
 		}
 		if err != nil || n != len(p.model[i]) {
-			return fmt.Errorf("keyspace %s: %d pairs, the model has %d: %v", k.Name(), n, len(p.model[i]), err)
+			return fmt.Errorf("keyspace %s: %d pairs, the model has %d: %v", k.Name(), n,
+				len(p.model[i]), err)
 		}
 	}
 	return nil
@@ -218,7 +223,8 @@ func merge(r *rand.Rand, k *lsm.Keyspace, model map[string]string, key string) e
 	sum := make([]byte, 8)
 	copy(sum, model[key])
 	operand := binary.LittleEndian.AppendUint64(nil, r.Uint64())
-	binary.LittleEndian.PutUint64(sum, binary.LittleEndian.Uint64(sum)+binary.LittleEndian.Uint64(operand))
+	binary.LittleEndian.PutUint64(sum,
+		binary.LittleEndian.Uint64(sum)+binary.LittleEndian.Uint64(operand))
 	model[key] = string(sum)
 	return k.Merge([]byte(key), operand, lsm.NoSync)
 }
@@ -231,7 +237,9 @@ func (p *played) expected() string {
 		for key := range p.model[i] {
 			keys = append(keys, key)
 		}
-		slices.SortFunc(keys, func(a, b string) int { return k.Comparer().Compare([]byte(a), []byte(b)) })
+		slices.SortFunc(keys, func(a, b string) int {
+			return k.Comparer().Compare([]byte(a), []byte(b))
+		})
 		h := sha256.New()
 		var buf []byte
 		for _, key := range keys {

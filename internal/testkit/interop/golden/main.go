@@ -4,10 +4,10 @@
 //
 //	LOAM_PYTHON=venv/bin/python go run ./golden ../../../testdata
 //
-// or, for Loam's format alone, go run ./golden ../../../testdata native. The folders
-// native-N... have what Loam wrote when version N of the format, or what their names say of
-// it, was new: each is made once, and stays readable. One that is there is left alone. native-1-holes
-// has a log without markers where sequence numbers are in no log, as no version writes it any more.
+// or, for Loam's format alone, go run ./golden ../../../testdata native. The folders native-N...
+// have what Loam wrote when version N of the format, or what their names say of it, was new: each
+// is made once, and stays readable. One that is there is left alone. native-1-holes has a log
+// without markers where sequence numbers are in no log, as no version writes it any more.
 //
 // For every peer it writes a folder with two databases, one closed and one
 // whose process was killed, and a file "expected" with the number of pairs and
@@ -27,7 +27,8 @@ import (
 )
 
 // names are the folders, by peer.
-var names = map[string]string{"goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
+var names = map[string]string{"goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22",
+	"classic-level": "leveldb-1.20"}
 
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "loam-peer" { // the one that is killed
@@ -48,7 +49,8 @@ func main() {
 	if python == "" {
 		python = "python3"
 	}
-	for name, ops := range map[string][]interop.Op{"native-1": history(), "native-1-dictionary": records()} {
+	for name, ops := range map[string][]interop.Op{"native-1": history(),
+		"native-1-dictionary": records()} {
 		folder := filepath.Join(os.Args[1], name)
 		if exists(folder) {
 			continue
@@ -105,7 +107,8 @@ func write(p interop.Peer, folder string, ops []interop.Op, kill bool) error {
 		buf = appendPair(buf[:0], pair.Key, pair.Value)
 		h.Write(buf)
 	}
-	return os.WriteFile(filepath.Join(folder, "expected"), fmt.Appendf(nil, "%d %x\n", len(pairs), h.Sum(nil)), 0o644)
+	return os.WriteFile(filepath.Join(folder, "expected"),
+		fmt.Appendf(nil, "%d %x\n", len(pairs), h.Sum(nil)), 0o644)
 }
 
 // appendPair appends what of an entry goes into a digest.
@@ -153,7 +156,9 @@ func records() (ops []interop.Op) {
 			ops = append(ops, interop.Op{Name: "compact"})
 		}
 		ops = append(ops, interop.Op{Name: "put", Key: fmt.Appendf(nil, "record%05d", r.IntN(5000)),
-			Value: fmt.Appendf(nil, `{"id":%d,"city":%q,"owner":"user%04d","visits":%d,"premium":%v}`, r.Uint32(), cities[r.IntN(5)], r.IntN(10000), r.IntN(50), r.IntN(2) == 0)})
+			Value: fmt.Appendf(nil,
+				`{"id":%d,"city":%q,"owner":"user%04d","visits":%d,"premium":%v}`, r.Uint32(),
+				cities[r.IntN(5)], r.IntN(10000), r.IntN(50), r.IntN(2) == 0)})
 	}
 	return ops
 }

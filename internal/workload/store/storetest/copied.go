@@ -91,7 +91,8 @@ func dumps(t *testing.T, d store.Driver) {
 	holds(t, d, to, want)
 }
 
-// ingests: tables bring entries which replace those that are there, and their keys may be used again.
+// ingests: tables bring entries which replace those that are there, and their keys may be used
+// again.
 func ingests(t *testing.T, d store.Driver) {
 	open := opener(t, d, store.Needs{})
 	db := open()
@@ -207,7 +208,8 @@ func followers(t *testing.T, d store.Driver) {
 	db, err := d.Open(dir, store.Config{})
 	check(t, err)
 	check(t, db.Put([]byte("k0000"), []byte("first"), false))
-	f, err := followed.OpenFollower(dir, filepath.Join(t.TempDir(), "own"), store.Config{MustExist: true})
+	f, err := followed.OpenFollower(dir, filepath.Join(t.TempDir(), "own"),
+		store.Config{MustExist: true})
 	check(t, err)
 	shows := func(key, want string) {
 		t.Helper()

@@ -157,8 +157,8 @@ func (c *modelChanges) Next(limit int) (batches, operations, bytes int64, err er
 
 func (c *modelChanges) Close() error { return nil }
 
-// modelFollower reads the model's own tables: it is in the same process, and shows what there was at the
-// last catch-up.
+// modelFollower reads the model's own tables: it is in the same process, and shows what there was
+// at the last catch-up.
 type modelFollower struct {
 	modelReader
 	of *Table

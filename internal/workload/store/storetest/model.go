@@ -36,7 +36,8 @@ type Table struct {
 	m      map[string]string
 	sorted []string       // nil: to be made
 	writes map[string]int // of each key, for transactions
-	log    [][2]int64     // operations and bytes of each batch, if the database was opened for changes
+	// operations and bytes of each batch, if the database was opened for changes
+	log    [][2]int64
 	Config store.Config
 	Opens  int
 	Syncs  int
@@ -88,7 +89,8 @@ func (*Model) Durability() store.Durability { return store.InProcess }
 
 func (*Model) Options() []store.Option {
 	var all []store.Option
-	for _, n := range []string{"write_buffer_size", "cache_size", "block_size", "max_file_size", "max_open_files", "compression", "bloom_bits"} {
+	for _, n := range []string{"write_buffer_size", "cache_size", "block_size", "max_file_size",
+		"max_open_files", "compression", "bloom_bits"} {
 		all = append(all, store.Option{Name: n, Doc: "of no effect", Default: "0"})
 	}
 	return all

@@ -51,7 +51,8 @@ func rangeDeletes(t *testing.T, d store.Driver) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for i := range 40 {
 		from := rnd.IntN(2000)
-		start, limit := fmt.Appendf(nil, "k%04d", from), fmt.Appendf(nil, "k%04d", from+rnd.IntN(60))
+		start, limit := fmt.Appendf(nil, "k%04d", from), fmt.Appendf(nil, "k%04d",
+			from+rnd.IntN(60))
 		check(t, del.DeleteRange(start, limit, i%20 == 0))
 		for k := range want.m {
 			if k >= string(start) && k < string(limit) {
@@ -131,7 +132,8 @@ func transactions(t *testing.T, d store.Driver, needs store.Needs) {
 	key, value := []byte("k0001"), []byte("lost")
 	check(t, tx.Put(key, value))
 	clear(value)
-	if v, found, err := tx.GetForUpdate(key, []byte("own ")); string(v) != "own lost" || !found || err != nil {
+	if v, found, err := tx.GetForUpdate(key, []byte("own ")); string(v) != "own lost" || !found ||
+		err != nil {
 		t.Errorf("own write: %q %v %v", v, found, err)
 	}
 	check(t, tx.Rollback())
@@ -157,7 +159,8 @@ func transactions(t *testing.T, d store.Driver, needs store.Needs) {
 			for range times {
 				a := rnd.IntN(2)
 				for {
-					if last, err = increment(s, last, fmt.Appendf(nil, "k000%d", 5+a), fmt.Appendf(nil, "k000%d", 6-a)); err == nil {
+					if last, err = increment(s, last, fmt.Appendf(nil, "k000%d", 5+a),
+						fmt.Appendf(nil, "k000%d", 6-a)); err == nil {
 						break
 					}
 					if !errors.Is(err, store.ErrConflict) {

@@ -13,7 +13,8 @@ import (
 // Run checks that a driver does what the benchmark takes for granted.
 func Run(t *testing.T, d store.Driver) {
 	if d.Name() == "" || d.Title() == "" || d.Version() == "" || d.Durability() == "" {
-		t.Errorf("driver without a name: %q %q %q %q", d.Name(), d.Title(), d.Version(), d.Durability())
+		t.Errorf("driver without a name: %q %q %q %q", d.Name(), d.Title(), d.Version(),
+			d.Durability())
 	}
 	dir := filepath.Join(t.TempDir(), "db")
 	if _, err := d.Open(dir, store.Config{MustExist: true}); err == nil {
@@ -160,7 +161,8 @@ func walk(t *testing.T, db store.Reader, want *Table) {
 		if got != want || it.Valid() != want {
 			t.Fatalf("%s = %v, Valid %v, want %v (%v)", what, got, it.Valid(), want, it.Err())
 		}
-		if want && (!bytes.Equal(it.Key(), model.Key()) || !bytes.Equal(it.Value(), model.Value())) {
+		if want && (!bytes.Equal(it.Key(), model.Key()) ||
+			!bytes.Equal(it.Value(), model.Value())) {
 			t.Fatalf("%s at %q, want %q", what, it.Key(), model.Key())
 		}
 	}
