@@ -56,7 +56,7 @@ func comparer(name string, fn, arg C.uintptr_t, flags C.uint) *lsm.Comparer {
 		},
 	}
 	if flags&C.LOAM_COMPARATOR_CALLERS_THREAD != 0 {
-		c.OnCallersThread(func() bool { return C.loamgo_interrupted() != 0 })
+		c.Interrupted = func() bool { return C.loamgo_interrupted() != 0 }
 	}
 	return c
 }

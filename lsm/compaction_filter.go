@@ -1,50 +1,90 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/options"
 )
 
-// ErrCompactionFilter: the compaction filter failed, so a compaction did. Nothing is
-// lost; compactions pause, and are tried again after a while, at once after Resume.
-var ErrCompactionFilter = base.ErrCompactionFilter
-
-// CompactionFilter decides in compactions what becomes of entries. Its fields:
+// CompactionFilter decides in compactions what becomes of entries.
 //
-//   - Name is for messages.
-//   - Filter is asked about the newest version of each key that a compaction meets, if no
-//     snapshot sees it. level is the level that the entry goes to. key and value are valid
-//     during the call and must not be changed.
-//
-// Filter may be called by several goroutines at once. Compactions and Close wait for it, so
-// of the database's calls it may make reads; where others would wait for it, they fail with
-// ErrInUse. When it fails, by an error or a panic, the compaction fails
-// with ErrCompactionFilter and the cause (Metrics.BackgroundError, and for CompactRange its
-// error): see there.
-//
-// It is asked when an entry is rewritten, which may be soon, late or, at the bottom of the
-// tree, never: reads must do with entries that it would remove. CompactRange asks it about
-// everything in its range. It is not asked about deletions, or by flushes.
-type CompactionFilter = base.CompactionFilter
+// Compactions and Close wait for Filter, so of the database's calls it may make reads; those that
+// would wait for it fail with ErrInUse.
+type CompactionFilter struct {
+	// Name is for messages. It is required.
+	Name string
+	// Filter is asked about the newest version of each key that a compaction meets, if no
+	// snapshot sees it. level is the level that the entry goes to. key and value are valid during
+	// the call and must not be changed. It is called by several goroutines at once.
+	//
+	// Where it fails, by an error or a panic, the compaction fails with ErrCompactionFilter and
+	// the cause, see Metrics.BackgroundError and CompactRange.
+	//
+	// It is asked when an entry is rewritten, which may be soon, late or, at the bottom of the
+	// tree, never: reads must do with entries that it would remove. CompactRange asks it about
+	// everything in its range. It is not asked about deletions, or by flushes. It is required.
+	Filter func(level int, key, value []byte) (FilterDecision, error)
+}
 
 // FilterDecision is what becomes of an entry: FilterKeep, FilterRemove or what FilterChange
 // returns. The zero FilterDecision is FilterKeep.
-type FilterDecision = base.FilterDecision
+type FilterDecision struct{ is base.FilterDecision }
+
+// Removes reports whether the decision is FilterRemove.
+func (d FilterDecision) Removes() bool { return d.is.Removes() }
+
+// Changes returns the value of a FilterChange; ok is false for another decision.
+func (d FilterDecision) Changes() (value []byte, ok bool) { return d.is.Changes() }
 
 var (
 	// FilterKeep leaves the entry as it is.
-	FilterKeep = base.FilterKeep
+	FilterKeep = FilterDecision{base.FilterKeep}
 	// FilterRemove removes the key, as Delete does.
-	FilterRemove = base.FilterRemove
+	FilterRemove = FilterDecision{base.FilterRemove}
 )
 
-// FilterChange gives the entry another value, which must not be changed afterwards.
-func FilterChange(value []byte) FilterDecision { return base.FilterChange(value) }
+// FilterChange gives the entry another value. value is not copied and must not be changed
+// afterwards.
+func FilterChange(value []byte) FilterDecision { return FilterDecision{base.FilterChange(value)} }
 
 // PrefixFilter returns a compaction filter that removes the keys that begin with one of the
-// prefixes. By its name in the options table it is "prefix:" and the prefixes.
-func PrefixFilter(prefixes ...[]byte) *CompactionFilter { return base.PrefixFilter(prefixes...) }
+// prefixes, which are copied. By its name in the options table it is "prefix:" and the prefixes.
+func PrefixFilter(prefixes ...[]byte) *CompactionFilter {
+	own := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		own[i] = string(p)
+	}
+	return &CompactionFilter{
+		Name: prefixFilterName + joinPrefixes(own),
+		Filter: func(_ int, key, _ []byte) (FilterDecision, error) {
+			for _, p := range own {
+				if len(key) >= len(p) && string(key[:len(p)]) == p {
+					return FilterRemove, nil
+				}
+			}
+			return FilterKeep, nil
+		},
+	}
+}
+
+// inside is the filter as the engine asks it; nil for nil.
+func (f *CompactionFilter) inside() *base.CompactionFilter {
+	if f == nil {
+		return nil
+	}
+	filter := f.Filter
+	return &base.CompactionFilter{
+		Name: f.Name,
+		Filter: func(level int, key, value []byte) (base.FilterDecision, error) {
+			d, err := filter(level, key, value)
+			return d.is, err
+		},
+	}
+}
 
 // checkFilter refuses a filter that cannot be asked.
 func checkFilter(f *CompactionFilter) error {
@@ -52,4 +92,85 @@ func checkFilter(f *CompactionFilter) error {
 		return fmt.Errorf("%w: a CompactionFilter needs Name and Filter", ErrInvalidArgument)
 	}
 	return nil
+}
+
+const (
+	noFilterName     = "none"
+	prefixFilterName = "prefix:"
+)
+
+// filterField is an option that takes a compaction filter by its name: "prefix:" and a list of
+// prefixes, separated by commas, in which %xx is the byte with that hexadecimal number, or none.
+func filterField(f **CompactionFilter) options.Named {
+	return options.Named{
+		Default: noFilterName,
+		Name: func() string {
+			if *f == nil {
+				return noFilterName
+			}
+			return (*f).Name
+		},
+		Set: func(name string) error {
+			if name == noFilterName {
+				*f = nil
+				return nil
+			}
+			list, ok := strings.CutPrefix(name, prefixFilterName)
+			if !ok {
+				return errors.New(`want none or "prefix:" and prefixes separated by commas`)
+			}
+			prefixes, err := splitPrefixes(list)
+			if err != nil {
+				return err
+			}
+			*f = PrefixFilter(prefixes...)
+			return nil
+		},
+	}
+}
+
+// joinPrefixes is what splitPrefixes reads.
+func joinPrefixes(prefixes []string) string {
+	var b strings.Builder
+	for i, p := range prefixes {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		for _, c := range []byte(p) {
+			if c <= ' ' || c >= 0x7f || c == ',' || c == '%' {
+				fmt.Fprintf(&b, "%%%02x", c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+	}
+	return b.String()
+}
+
+// splitPrefixes reads prefixes that are separated by commas. %xx is the byte with that
+// hexadecimal number.
+func splitPrefixes(text string) (prefixes [][]byte, err error) {
+	for _, part := range strings.Split(text, ",") {
+		p := make([]byte, 0, len(part))
+		for i := 0; i < len(part); i++ {
+			if part[i] != '%' {
+				p = append(p, part[i])
+				continue
+			}
+			if i+2 >= len(part) {
+				return nil, errors.New("behind % come two hexadecimal digits")
+			}
+			n, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
+			if err != nil {
+				return nil, errors.New("behind % come two hexadecimal digits")
+			}
+			p = append(p, byte(n))
+			i += 2
+		}
+		if len(p) == 0 {
+			return nil, errors.New("an empty prefix would remove every key")
+		}
+		prefixes = append(prefixes, p)
+	}
+	return prefixes, nil
 }

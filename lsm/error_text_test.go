@@ -160,7 +160,7 @@ func TestErrorTextsOfMisuse(t *testing.T) {
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := base.Comparer{Name: "other", Compare: func(a, b []byte) int {
+	other := Comparer{Name: "other", Compare: func(a, b []byte) int {
 		return strings.Compare(string(a), string(b))
 	}}
 	open := func(dir string, o Options) error {

@@ -8,6 +8,69 @@ import (
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
+// TableInfo names a table in an event.
+type TableInfo struct {
+	Number uint64 // of its file
+	Level  int    // where it was, of an input; where it is, of an output
+	Size   uint64 // bytes
+}
+
+// FlushInfo describes a flush of one memtable.
+type FlushInfo struct {
+	Bytes    int64         // of the memtable's entries
+	Output   []TableInfo   // tables written
+	Duration time.Duration // of the flush
+	Err      error         // why it failed, or nil; a failed flush is tried again
+}
+
+// CompactionInfo describes a compaction. At its begin Output, Duration and Err are
+// not set.
+type CompactionInfo struct {
+	Reason      string        // why it was picked, in words
+	Inputs      []TableInfo   // tables merged or moved
+	OutputLevel int           // the level of the outputs
+	Output      []TableInfo   // tables written or moved
+	TrivialMove bool          // the inputs change their level without being rewritten
+	Duration    time.Duration // of the compaction
+	Err         error         // why it failed or was given up, or nil
+}
+
+// StallInfo describes a write that had to wait.
+type StallInfo struct {
+	// Cause is "memtables" (as many as there may be wait for their flush: the write is
+	// delayed, or waits when the current one is full, too), "level0"
+	// (Options.L0Stop is reached) or "debt" (level 0 fills up, or the tables take much
+	// more space than what is live in them).
+	Cause    string
+	Duration time.Duration // of the wait
+}
+
+// EventListener takes events of background work. Fields may be nil. Calls
+// come one at a time, in the order of the events, on a goroutine that does nothing
+// else and exists only while there is something to tell; Options.Logger is called
+// by it, too. So a call may use the database as it likes, Close included, and if
+// it blocks, only later calls wait: up to 1,024 of them, further ones are dropped
+// (Metrics.EventsDropped). ReadOnly is never dropped. Close waits up to a second
+// for the calls to end; none begins after Close has returned. A panic in one of
+// them makes the database read-only.
+type EventListener struct {
+	// FlushBegin reports that a flush begins.
+	FlushBegin func()
+	// FlushEnd reports that a flush ended, well or with an error.
+	FlushEnd func(FlushInfo)
+	// CompactionBegin reports that a compaction begins.
+	CompactionBegin func(CompactionInfo)
+	// CompactionEnd reports that a compaction ended, well or with an error.
+	CompactionEnd func(CompactionInfo)
+	// WriteStall reports a wait of a writer, when it has ended.
+	WriteStall func(StallInfo)
+	// BackgroundError reports a failed flush or compaction, which is tried again, and a
+	// merge operator that failed in one, whose operands stay as they are.
+	BackgroundError func(error)
+	// ReadOnly reports the failure that made the database read-only.
+	ReadOnly func(cause error)
+}
+
 // notifier tells the user's listener what happens. No method waits for it: events
 // delivers the calls, in order.
 type notifier struct {

@@ -16,31 +16,136 @@ import (
 	"github.com/loamdb/loam/internal/base/options"
 )
 
-const modulePath = "github.com/loamdb/loam/"
+// publicPackages are the folders of the packages that programs import.
+var publicPackages = []string{".", "backup", "crashfs", "dump"}
 
-// TestEveryNameIsDocumented: every exported name of the package, every exported field
-// and method of its types, those of other packages that it renames included, has a
-// comment.
+// TestEveryNameIsDocumented: every exported name of the public packages, every exported field
+// and method of their types, has a comment.
 func TestEveryNameIsDocumented(t *testing.T) {
-	p := parsePackage(t, ".")
-	for _, name := range slices.Sorted(maps.Keys(p.undocumented("", nil))) {
-		t.Errorf("%s has no comment", name)
-	}
-	if n := len(p.aliases); n != 3 {
-		t.Errorf("types of %d other packages are renamed, want those of base, mergeop and repair",
-			n)
-	}
-	for dir, types := range p.aliases {
-		behind := parsePackage(t, filepath.Join("..", dir))
-		for _, name := range slices.Sorted(maps.Keys(behind.undocumented("", types))) {
+	for _, dir := range publicPackages {
+		for _, name := range slices.Sorted(maps.Keys(parsePackage(t, dir).undocumented())) {
 			t.Errorf("%s: %s has no comment", dir, name)
 		}
-		for name := range types {
-			if !behind.types[name] {
-				t.Errorf("%s has no type %s", dir, name)
+	}
+}
+
+// TestPublicTypesAreDeclared: the public packages declare the types that they export, and name no
+// type of an internal package in a signature, so that go doc shows fields and methods. An alias of
+// an interface whose methods are written out is one that go doc shows.
+func TestPublicTypesAreDeclared(t *testing.T) {
+	for _, dir := range publicPackages {
+		for _, f := range parsePackage(t, dir).files {
+			for _, fault := range undeclared(f) {
+				t.Errorf("%s: %s", dir, fault)
 			}
 		}
 	}
+}
+
+// TestUndeclaredTypesAreSeen plants types of internal packages.
+func TestUndeclaredTypesAreSeen(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "a.go", `package a
+
+import (
+	"io"
+
+	"github.com/loamdb/loam/internal/base"
+	own "github.com/loamdb/loam/internal/store"
+)
+
+type Alias = base.Comparer
+type Reader = io.Reader
+type Literal = interface{ Close() error }
+type T struct {
+	A []*base.Comparer
+	b base.Comparer
+	io.Closer
+	own.DB
+}
+type I interface{ Get() own.DB }
+
+func F(of map[string]base.Key) {}
+func (t *T) M() (own.DB, error) {}
+func (t *T) m() own.DB {}
+
+var V own.DB
+var W = base.Bytewise
+`, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := undeclared(f)
+	slices.Sort(got)
+	want := []string{
+		"Alias is an alias", "Alias names base.Comparer", "F names base.Key", "I names own.DB",
+		"Reader is an alias", "T names base.Comparer", "T names own.DB", "T.M names own.DB",
+		"V names own.DB",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// undeclared says which exported declarations of a file are aliases of types that are declared
+// elsewhere, and which name types of internal packages.
+func undeclared(f *ast.File) (faults []string) {
+	internal := map[string]bool{}
+	for _, im := range f.Imports {
+		path := strings.Trim(im.Path.Value, `"`)
+		name := path[strings.LastIndex(path, "/")+1:]
+		if im.Name != nil {
+			name = im.Name.Name
+		}
+		internal[name] = strings.Contains(path, "/internal/")
+	}
+	names := func(what string, in ast.Node) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field: // of a struct: what is not exported is not shown
+				return len(n.Names) == 0 || slices.ContainsFunc(n.Names, func(id *ast.Ident) bool {
+					return id.IsExported() || !strings.HasPrefix(what, "struct ")
+				})
+			case *ast.SelectorExpr:
+				if of, ok := n.X.(*ast.Ident); ok && internal[of.Name] {
+					faults = append(faults,
+						strings.TrimPrefix(what, "struct ")+" names "+of.Name+"."+n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, decl := range f.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			of := receiver(decl)
+			if decl.Name.IsExported() && (of == "" || isShown(of)) {
+				names(strings.TrimPrefix(of+"."+decl.Name.Name, "."), decl.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					what := spec.Name.Name
+					if !spec.Name.IsExported() {
+						continue
+					}
+					if _, literal := spec.Type.(*ast.InterfaceType); spec.Assign.IsValid() &&
+						!literal {
+						faults = append(faults, what+" is an alias")
+					}
+					if _, ok := spec.Type.(*ast.StructType); ok {
+						what = "struct " + what
+					}
+					names(what, spec.Type)
+				case *ast.ValueSpec:
+					if spec.Names[0].IsExported() && spec.Type != nil {
+						names(spec.Names[0].Name, spec.Type)
+					}
+				}
+			}
+		}
+	}
+	return faults
 }
 
 // TestUndocumentedNamesAreSeen plants names without a comment.
@@ -82,7 +187,7 @@ func f() {}
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := slices.Sorted(maps.Keys((&docs{files: []*ast.File{f}}).undocumented("", nil)))
+	got := slices.Sorted(maps.Keys((&docs{files: []*ast.File{f}}).undocumented()))
 	if want := []string{"F", "I", "I.N", "T.C", "T.M", "V"}; !slices.Equal(got, want) {
 		t.Errorf("without a comment: %q, want %q", got, want)
 	}
@@ -111,6 +216,9 @@ func TestOptionsSayTheirDefault(t *testing.T) {
 		}
 		if c, ok := field.(options.Choices); ok {
 			field = c.Value
+		}
+		if _, ok := field.(options.Named); ok {
+			continue
 		}
 		at := reflect.ValueOf(field)
 		for i := range o.NumField() {
@@ -142,11 +250,7 @@ func sizeText(n int64) string {
 }
 
 // docs is a package as its documentation is read.
-type docs struct {
-	files   []*ast.File
-	types   map[string]bool
-	aliases map[string]map[string]bool // directory of another package -> types
-}
+type docs struct{ files []*ast.File }
 
 // parsePackage reads the package in dir, without its tests.
 func parsePackage(t *testing.T, dir string) *docs {
@@ -155,7 +259,7 @@ func parsePackage(t *testing.T, dir string) *docs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &docs{types: map[string]bool{}, aliases: map[string]map[string]bool{}}
+	d := &docs{}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
@@ -166,64 +270,33 @@ func parsePackage(t *testing.T, dir string) *docs {
 			t.Fatal(err)
 		}
 		d.files = append(d.files, f)
-		d.findTypes(f)
 	}
 	return d
 }
 
-// findTypes notes the types of a file, and of which other types they are new names.
-func (d *docs) findTypes(f *ast.File) {
-	imports := map[string]string{}
-	for _, im := range f.Imports {
-		path := strings.Trim(im.Path.Value, `"`)
-		imports[path[strings.LastIndex(path, "/")+1:]] = path
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.TypeSpec)
-		if !ok {
-			return true
-		}
-		d.types[spec.Name.Name] = true
-		if of, ok := spec.Type.(*ast.SelectorExpr); ok && spec.Assign.IsValid() &&
-			spec.Name.IsExported() {
-			dir := strings.TrimPrefix(imports[of.X.(*ast.Ident).Name], modulePath)
-			if d.aliases[dir] == nil {
-				d.aliases[dir] = map[string]bool{}
-			}
-			d.aliases[dir][of.Sel.Name] = true
-		}
-		return true
-	})
-}
-
-// undocumented is the exported names without a comment, with prefix before them. If only is not
-// nil, just those of the types in it.
-func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool {
+// undocumented is the exported names without a comment.
+func (d *docs) undocumented() map[string]bool {
 	bad := map[string]bool{}
 	note := func(name string, comments ...*ast.CommentGroup) {
 		last := name[strings.LastIndex(name, ".")+1:]
-		if ast.IsExported(last) && !slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool {
-			return c.Text() != ""
-		}) {
-			bad[prefix+name] = true
+		commented := func(c *ast.CommentGroup) bool { return c.Text() != "" }
+		if ast.IsExported(last) && !slices.ContainsFunc(comments, commented) {
+			bad[name] = true
 		}
 	}
 	for _, f := range d.files {
 		for _, decl := range f.Decls {
 			switch decl := decl.(type) {
 			case *ast.FuncDecl:
-				of := receiver(decl)
-				switch {
-				case of == "" && only == nil:
+				switch of := receiver(decl); {
+				case of == "":
 					note(decl.Name.Name, decl.Doc)
-				// those two are embedded
-				case of != "" && (ast.IsExported(of) || of == "keyspace" || of == "reader") &&
-					(only == nil || only[of]):
+				case isShown(of):
 					note(of+"."+decl.Name.Name, decl.Doc)
 				}
 			case *ast.GenDecl:
 				for _, spec := range decl.Specs {
-					undocumentedIn(spec, decl, only, note)
+					undocumentedIn(spec, decl, note)
 				}
 			}
 		}
@@ -231,9 +304,14 @@ func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool
 	return bad
 }
 
+// isShown reports whether go doc shows the methods of a type: it is exported, or embedded in
+// exported types.
+func isShown(name string) bool {
+	return ast.IsExported(name) || name == "keyspace" || name == "reader"
+}
+
 // undocumentedIn notes the names of one declaration of a type, variable or constant.
-func undocumentedIn(spec ast.Spec, decl *ast.GenDecl, only map[string]bool,
-	note func(string, ...*ast.CommentGroup)) {
+func undocumentedIn(spec ast.Spec, decl *ast.GenDecl, note func(string, ...*ast.CommentGroup)) {
 	var whole *ast.CommentGroup // stands for the declaration, if that has one name
 	if !decl.Lparen.IsValid() {
 		whole = decl.Doc
@@ -241,13 +319,11 @@ func undocumentedIn(spec ast.Spec, decl *ast.GenDecl, only map[string]bool,
 	switch spec := spec.(type) {
 	case *ast.ValueSpec:
 		for _, name := range spec.Names {
-			if only == nil {
-				note(name.Name, whole, spec.Doc, spec.Comment)
-			}
+			note(name.Name, whole, spec.Doc, spec.Comment)
 		}
 	case *ast.TypeSpec:
 		name := spec.Name.Name
-		if !spec.Name.IsExported() || only != nil && !only[name] {
+		if !spec.Name.IsExported() {
 			return
 		}
 		note(name, whole, spec.Doc, spec.Comment)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/ingest"
 )
 
@@ -75,7 +76,8 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := ingest.NewTableWriter(opts.FS, path, opts.tables(opts.Comparer), opts.Clock)
+	w, err := ingest.NewTableWriter(opts.FS, path, opts.tables((*base.Comparer)(opts.Comparer)),
+		opts.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("table writer: %w", err)
 	}

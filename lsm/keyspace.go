@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/store"
 )
@@ -72,12 +73,12 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
 	}
-	k, err := db.engine.Keyspace(name, o.Comparer, !o.ErrorIfMissing)
+	k, err := db.engine.Keyspace(name, (*base.Comparer)(o.Comparer), !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
 	}
 	if o.MergeOperator != nil {
-		if err := k.SetMergeOperator(o.MergeOperator); err != nil {
+		if err := k.SetMergeOperator((*mergeop.Operator)(o.MergeOperator)); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +131,7 @@ func (k *Keyspace) Name() string { return k.space.Tree.Name() }
 func (k *Keyspace) ID() uint32 { return uint32(k.space.Tree.ID()) }
 
 // Comparer is the order of the keyspace's keys.
-func (k *Keyspace) Comparer() *Comparer { return k.space.Tree.Comparer() }
+func (k *Keyspace) Comparer() *Comparer { return (*Comparer)(k.space.Tree.Comparer()) }
 
 // Close does nothing, and returns nil: the database owns its keyspaces. It makes a
 // Keyspace a Store.

@@ -22,7 +22,7 @@ func killedSpaces(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
 	db := openSpaces(t, mem, func(o *Options) { o.DisableCompaction = true })
-	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.ReverseBytewise})
+	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: ReverseBytewiseComparer})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 
 func TestKeyspaceComparers(t *testing.T) {
 	fsys := vfs.NewMem()
-	own := *base.ReverseBytewise
+	own := *ReverseBytewiseComparer
 	own.Name = "test.down"
 	db := openSpaces(t, fsys, func(o *Options) { o.Comparers = []*Comparer{&own} })
 	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: &own})
@@ -160,7 +160,7 @@ func TestKeyspaceComparers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.Bytewise}); !errors.Is(err,
+	if _, err := db.Keyspace("down", &KeyspaceOptions{Comparer: BytewiseComparer}); !errors.Is(err,
 		ErrComparerMismatch) {
 		t.Errorf("another comparer: %v", err)
 	}

@@ -1,6 +1,74 @@
 package lsm
 
-import "github.com/loamdb/loam/internal/store"
+import (
+	"errors"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/store"
+)
+
+// MergeOperator makes a value of operands, see DB.Merge. Its functions must be pure and safe for
+// concurrent use, and must not keep or change their arguments. A panic in them counts as an
+// error.
+//
+// No lock is held while they run, but in the background flushes and compactions wait for them:
+// they may read other keys, and calls that would wait for them fail with ErrInUse.
+type MergeOperator struct {
+	// Name is stored: a keyspace that has operands opens only with their operator. It is
+	// required.
+	Name string
+	// Full returns the value of key: existing, nil if there is none, with the operands applied in
+	// their order, oldest first. It may append the value to dst, which is empty, to save an
+	// allocation. Where it returns an error, reads of the key fail with ErrMergeFailed, and the
+	// operands stay. It is required.
+	Full func(dst, key, existing []byte, operands [][]byte) (value []byte, err error)
+	// Partial returns one operand that does what left does and right after it, whatever the
+	// existing value is; with ok false the two stay two operands. It must be associative. It may
+	// append the operand to dst, which is empty. The default, nil, joins none.
+	Partial func(dst, key, left, right []byte) (operand []byte, ok bool)
+}
+
+// MergeOperatorNamed finds one of the operators that are known by name, which Options.Set takes:
+// uint64add, int64add, max, min, append, append:DELIMITER and json_merge. It returns nil for
+// another name.
+func MergeOperatorNamed(name string) *MergeOperator {
+	op, _ := mergeop.Named(name)
+	return (*MergeOperator)(op)
+}
+
+// usable reports why op cannot be an operator.
+func (op *MergeOperator) usable() error { return (*mergeop.Operator)(op).Usable() }
+
+// mergeOperatorField is an option that takes a merge operator by its name.
+func mergeOperatorField(op **MergeOperator) options.Named {
+	const none = "none"
+	return options.Named{
+		Default: none,
+		Name: func() string {
+			if *op == nil {
+				return none
+			}
+			return (*op).Name
+		},
+		Set: func(name string) error {
+			found, names := mergeop.Named(name)
+			if found == nil && name != none {
+				return errors.New("want none or one of " + strings.Join(names, ", ") +
+					", or set Options.MergeOperator")
+			}
+			*op = (*MergeOperator)(found)
+			return nil
+		},
+		Check: func() error {
+			if *op == nil {
+				return nil
+			}
+			return (*op).usable()
+		},
+	}
+}
 
 // Merge adds an operand to key: from then on the key's value is what the merge operator makes
 // of its value before and the operand. It costs what a Put costs, as nothing is read; reads,

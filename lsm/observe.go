@@ -78,10 +78,10 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 // Metrics is a snapshot of the database's counters, which begin with 0 at Open, and
 // of its state.
 type Metrics struct {
-	Levels  [manifest.NumLevels]LevelMetrics // by level
-	Flush   WorkMetrics                      // flushes of memtables
-	Compact WorkMetrics                      // compactions, manual ones included
-	Filter  FilterMetrics                    // of the compaction filter
+	Levels  [7]LevelMetrics // by level; flushes write to level 0
+	Flush   WorkMetrics     // flushes of memtables
+	Compact WorkMetrics     // compactions, manual ones included
+	Filter  FilterMetrics   // of the compaction filter
 
 	// writes that waited, by cause: "memtables", "level0", "debt"
 	Stalls           map[string]StallMetrics
@@ -130,6 +130,9 @@ type Metrics struct {
 	BackgroundError error
 	EventsDropped   uint64 // calls of the listener and records of the logger that a slow one missed
 }
+
+// The levels of Metrics are those of trees.
+var _ = [len(Metrics{}.Levels)]struct{}([manifest.NumLevels]struct{}{})
 
 // Metrics returns the counters; on a closed database, zeros, and ErrClosed in
 // ReadOnly. Of a keyspace, memtables, tables and debt are its own; what is counted of

@@ -7,6 +7,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/events"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/base/options"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/cache"
@@ -244,15 +245,15 @@ var optionTable = options.Table[Options]{
 			return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames}
 		}},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores",
-		Field: func(o *Options) any { return &o.Comparer }},
+		Field: func(o *Options) any { return comparerField(&o.Comparer) }},
 	{Name: "compaction_filter", Dynamic: options.Part,
 		Doc: "entries that compactions remove: prefix: and the beginnings of their keys, " +
 			"separated by commas, %xx being a byte; or none", Field: func(o *Options) any {
-			return &o.CompactionFilter
+			return filterField(&o.CompactionFilter)
 		}},
 	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database " +
 		"stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge",
-		Field: func(o *Options) any { return &o.MergeOperator }},
+		Field: func(o *Options) any { return mergeOperatorField(&o.MergeOperator) }},
 	{Name: "default_ttl", Dynamic: options.Part, Doc: "how long values live that are put without " +
 		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds",
 		Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
@@ -412,19 +413,16 @@ func (o *Options) resolve() (*Options, error) {
 	if r.Comparer == nil {
 		r.Comparer = BytewiseComparer
 	}
-	if r.Comparer.Name == "" || r.Comparer.Compare == nil {
-		return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
-	}
-	for _, c := range r.Comparers {
-		if c == nil || c.Name == "" || c.Compare == nil {
-			return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
+	for _, c := range append([]*Comparer{r.Comparer}, r.Comparers...) {
+		if err := c.usable(); err != nil {
+			return nil, err
 		}
 	}
 	for _, op := range r.MergeOperators {
 		if op == nil {
 			op = &MergeOperator{} // which is not usable
 		}
-		if err := op.Usable(); err != nil {
+		if err := op.usable(); err != nil {
 			return nil, err
 		}
 	}
@@ -480,13 +478,14 @@ func (o *Options) engine() store.Options {
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
 		ErrorIfExists: o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
 			o.follow, Upgrade: o.upgrade,
-		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator,
-		Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter,
-		Logger: o.Logger, Listener: func(q *events.Queue) store.Listener {
+		Comparer: (*base.Comparer)(o.Comparer), Comparers: o.comparerOf,
+		Merge: (*mergeop.Operator)(o.MergeOperator), Merges: o.mergeOperatorOf,
+		MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter.inside(), Logger: o.Logger,
+		Listener: func(q *events.Queue) store.Listener {
 			return &notifier{events: q, listener: o.Events}
-		}, Cache: o.cache, Tables: o.tables(
-			nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
-		Mmap: o.Mmap != MmapOff &&
+		},
+		Cache: o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock,
+		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff &&
 			!(o.Mmap == MmapAuto && o.Resources.inside().Bounded()),
 		WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
 		Jobs:      work.Options{Paused: o.DisableCompaction, Limits: o.limits()},
@@ -523,7 +522,7 @@ func (o *Options) cache() (*cache.Cache, error) {
 }
 
 // tables returns what table writers need to know. o is resolved.
-func (o *Options) tables(c *Comparer) sstable.WriterOptions {
+func (o *Options) tables(c *base.Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
 		MaxWhole: o.Resources.inside().MaxWhole(), Format: o.Format.dir(), Comparer: c,
 		BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
@@ -534,23 +533,24 @@ func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 }
 
 // mergeOperatorOf finds the merge operator of a name, or nil.
-func (o *Options) mergeOperatorOf(name string) *MergeOperator {
+func (o *Options) mergeOperatorOf(name string) *mergeop.Operator {
 	for _, op := range append([]*MergeOperator{o.MergeOperator}, o.MergeOperators...) {
 		if op != nil && op.Name == name {
-			return op
+			return (*mergeop.Operator)(op)
 		}
 	}
-	return MergeOperatorNamed(name)
+	op, _ := mergeop.Named(name)
+	return op
 }
 
 // comparerOf finds the comparer of a keyspace by its name, or nil. o is resolved.
-func (o *Options) comparerOf(name string) *Comparer {
+func (o *Options) comparerOf(name string) *base.Comparer {
 	if o.Comparer.Name == name {
-		return o.Comparer
+		return (*base.Comparer)(o.Comparer)
 	}
 	for _, c := range o.Comparers {
 		if c.Name == name {
-			return c
+			return (*base.Comparer)(c)
 		}
 	}
 	c, _ := base.ComparerNamed(name)

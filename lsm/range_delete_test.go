@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -108,7 +107,7 @@ func TestDeleteRangeRefuses(t *testing.T) {
 	if err := db.DeleteRange(rangeKey(3), rangeKey(3), NoSync); err != nil {
 		t.Error(err)
 	}
-	ks, err := db.Keyspace("reverse", &KeyspaceOptions{Comparer: base.ReverseBytewise})
+	ks, err := db.Keyspace("reverse", &KeyspaceOptions{Comparer: ReverseBytewiseComparer})
 	if err != nil {
 		t.Fatal(err)
 	}

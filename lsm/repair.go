@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/repair"
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -11,15 +12,57 @@ import (
 	"github.com/loamdb/loam/internal/store/files"
 )
 
-// RepairReport is what Repair did. Its fields are Dropped (what could not be read, each
-// with File, Offset, Length, Reason, and Smallest and Largest, the keys between which
-// the lost entries lie), Rewritten (tables whose readable entries are in new tables, each
-// with File and Reason), SetAside (names of the originals within "lost"), LevelsLost (the
-// levels of the tables were not known), Tables, Logs and Entries (how many tables the
-// database has, logs became tables, and entries are in the tables that were written or
-// read), and Manifest (name of the new MANIFEST, "" when nothing was changed, as Changed
-// reports).
-type RepairReport = repair.Report
+// RepairReport is what Repair did. It is empty when there was nothing to do.
+type RepairReport struct {
+	Dropped    []RepairDrop    // what could not be read, in the order in which it was found
+	Rewritten  []RepairRewrite // tables whose readable entries are in new tables now
+	SetAside   []string        // names of the originals within the folder "lost"
+	LevelsLost bool            // the levels of the tables were unknown or unreliable
+	Tables     int             // tables in the database now
+	Logs       int             // logs turned into tables
+	Entries    uint64          // entries of the tables that were written or read
+	Manifest   string          // name of the new MANIFEST; "" when nothing was changed
+}
+
+// Changed reports whether the repair changed anything.
+func (r *RepairReport) Changed() bool { return r.Manifest != "" }
+
+// RepairDrop is a part of a file that could not be read and is not in the database any more.
+type RepairDrop struct {
+	File   string // name within the directory
+	Offset int64  // bytes from the start of the file
+	Length int64  // bytes; 0 when unknown
+	Reason string // in words, lower case
+	// Smallest and Largest are the keys between which the lost entries lie; nil where unknown.
+	Smallest, Largest []byte
+}
+
+// String names file, place and reason.
+func (d RepairDrop) String() string { return repair.Drop(d).String() }
+
+// RepairRewrite is a table that was replaced.
+type RepairRewrite struct {
+	File   string // name of the original
+	Reason string // why, in words, lower case
+}
+
+// repairReport is the report of package repair; nil for nil.
+func repairReport(r *repair.Report) *RepairReport {
+	if r == nil {
+		return nil
+	}
+	to := &RepairReport{
+		SetAside: r.SetAside, LevelsLost: r.LevelsLost, Tables: r.Tables, Logs: r.Logs,
+		Entries: r.Entries, Manifest: r.Manifest,
+	}
+	for _, d := range r.Dropped {
+		to.Dropped = append(to.Dropped, RepairDrop(d))
+	}
+	for _, t := range r.Rewritten {
+		to.Rewritten = append(to.Rewritten, RepairRewrite(t))
+	}
+	return to
+}
 
 // Repair brings a damaged database in dir back to a state that opens, with
 // everything that can still be read and nothing else: it works in place, keeps the replaced
@@ -32,20 +75,20 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	var report *RepairReport
+	order := (*base.Comparer)(opts.Comparer)
+	var report *repair.Report
 	err = inDir(opts, dir, func(d *vfs.Dir) (err error) {
 		report, err = repair.Run(repair.Options{
-			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: opts.Comparer,
-			Comparers: opts.comparerOf, Tables: opts.tables(opts.Comparer),
-			FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize,
-			MaxDecoded: opts.MaxDecodedBlock,
+			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: order, Comparers: opts.comparerOf,
+			Tables: opts.tables(order), FileSize: uint64(opts.MaxFileSize),
+			WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
 		})
 		return err
 	})
 	if err != nil {
-		return report, fmt.Errorf("repairing %s: %w", dir, err)
+		return repairReport(report), fmt.Errorf("repairing %s: %w", dir, err)
 	}
-	return report, nil
+	return repairReport(report), nil
 }
 
 // inDir opens and locks the directory of a database that is not open, and calls do. A

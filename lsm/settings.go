@@ -94,5 +94,5 @@ func (o *Options) tuning() store.Tuning {
 func (o *Options) keyspaceTuning(k *store.Keyspace) store.KeyspaceTuning {
 	ttl, _ := store.Seconds(o.DefaultTTL)
 	return store.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize,
-		TTL: ttl, Filter: o.CompactionFilter}
+		TTL: ttl, Filter: o.CompactionFilter.inside()}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
-	"strings"
 )
 
 // ErrCompactionFilter marks the failure of a compaction filter.
@@ -94,92 +93,4 @@ func quoteKey(key []byte) string {
 		return strconv.Quote(string(key[:most])) + "..."
 	}
 	return strconv.Quote(string(key))
-}
-
-// PrefixFilter removes the entries whose keys begin with one of the prefixes.
-func PrefixFilter(prefixes ...[]byte) *CompactionFilter {
-	own := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		own[i] = string(p)
-	}
-	return &CompactionFilter{
-		Name: prefixFilterName + joinPrefixes(own),
-		Filter: func(_ int, key, _ []byte) (FilterDecision, error) {
-			for _, p := range own {
-				if len(key) >= len(p) && string(key[:len(p)]) == p {
-					return FilterRemove, nil
-				}
-			}
-			return FilterKeep, nil
-		},
-	}
-}
-
-// NoCompactionFilter is what CompactionFilterNamed makes no filter of.
-const NoCompactionFilter = "none"
-
-const prefixFilterName = "prefix:"
-
-// joinPrefixes is what splitPrefixes reads.
-func joinPrefixes(prefixes []string) string {
-	var b strings.Builder
-	for i, p := range prefixes {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		for _, c := range []byte(p) {
-			if c <= ' ' || c >= 0x7f || c == ',' || c == '%' {
-				fmt.Fprintf(&b, "%%%02x", c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
-	}
-	return b.String()
-}
-
-// splitPrefixes reads prefixes that are separated by commas. %xx is the byte with that
-// hexadecimal number.
-func splitPrefixes(text string) (prefixes [][]byte, err error) {
-	for _, part := range strings.Split(text, ",") {
-		p := make([]byte, 0, len(part))
-		for i := 0; i < len(part); i++ {
-			if part[i] != '%' {
-				p = append(p, part[i])
-				continue
-			}
-			if i+2 >= len(part) {
-				return nil, errors.New("behind % come two hexadecimal digits")
-			}
-			n, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
-			if err != nil {
-				return nil, errors.New("behind % come two hexadecimal digits")
-			}
-			p = append(p, byte(n))
-			i += 2
-		}
-		if len(p) == 0 {
-			return nil, errors.New("an empty prefix would remove every key")
-		}
-		prefixes = append(prefixes, p)
-	}
-	return prefixes, nil
-}
-
-// CompactionFilterNamed makes the filter of a name: "prefix:" and a list of prefixes,
-// separated by commas, in which %xx is the byte with that hexadecimal number. NoCompactionFilter
-// is no filter, nil.
-func CompactionFilterNamed(name string) (*CompactionFilter, error) {
-	if name == NoCompactionFilter {
-		return nil, nil
-	}
-	list, ok := strings.CutPrefix(name, prefixFilterName)
-	if !ok {
-		return nil, errors.New(`want none or "prefix:" and prefixes separated by commas`)
-	}
-	prefixes, err := splitPrefixes(list)
-	if err != nil {
-		return nil, err
-	}
-	return PrefixFilter(prefixes...), nil
 }

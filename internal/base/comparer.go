@@ -22,23 +22,20 @@ type Comparer struct {
 	// EqualIsBytewise says that Compare(a, b) == 0 only if a and b are the same
 	// bytes. When false, hash indexes and filters are not used.
 	EqualIsBytewise bool
-
-	interrupted func() bool // see OnCallersThread
+	// Interrupted reports whether a comparison of the calling goroutine since the last call asked
+	// for an early end. It is not nil where Compare takes a lock that the program holds while it
+	// runs, such as that of an interpreter: goroutines that compare side by side, or beside the
+	// program, wait for each other most of the time. So the goroutines of calls compare as far as
+	// possible: a write orders what it wrote, a load sorts where it adds.
+	Interrupted func() bool
 }
 
-// OnCallersThread says that Compare takes a lock that the program holds while it runs, such as
-// that of an interpreter: goroutines that compare side by side, or beside the program, wait for
-// each other most of the time. So the goroutines of calls compare as far as possible: a write
-// orders what it wrote, a load sorts where it adds. interrupted reports whether a comparison of
-// the calling goroutine since the last question asked for an early end.
-func (c *Comparer) OnCallersThread(interrupted func() bool) { c.interrupted = interrupted }
+// Serial reports whether comparisons wait for each other, see Interrupted.
+func (c *Comparer) Serial() bool { return c.Interrupted != nil }
 
-// Serial reports whether OnCallersThread was called.
-func (c *Comparer) Serial() bool { return c.interrupted != nil }
-
-// Interrupted returns ErrInterrupted if a comparison of this goroutine asked for an early end.
-func (c *Comparer) Interrupted() error {
-	if c.interrupted != nil && c.interrupted() {
+// CheckInterrupted returns ErrInterrupted if a comparison of this goroutine asked for an early end.
+func (c *Comparer) CheckInterrupted() error {
+	if c.Interrupted != nil && c.Interrupted() {
 		return ErrInterrupted
 	}
 	return nil

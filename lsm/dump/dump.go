@@ -47,11 +47,11 @@ type Info struct {
 
 // Keyspace describes a keyspace of a dump.
 type Keyspace struct {
-	Name          string
+	Name          string // unique in the database
 	Comparer      string // name of the order of its keys
 	MergeOperator string // name; empty: it has none. Values in a dump are merged
 	Expires       bool   // values may expire
-	Entries       uint64
+	Entries       uint64 // keys, each with one value
 }
 
 // Options configures Write. A nil *Options and zero fields mean what they say.

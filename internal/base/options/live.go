@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
 // Scope says which part of what the options configure an option belongs to, and so whether it
@@ -172,18 +171,8 @@ func (row *Row[O]) text(o *O) string {
 		return strconv.FormatFloat(*p, 'g', -1, 64)
 	case *time.Duration:
 		return strconv.FormatFloat(p.Seconds(), 'f', -1, 64)
-	case **base.Comparer:
-		return (*p).Name
-	case **mergeop.Operator:
-		if *p != nil {
-			return (*p).Name
-		}
-		return "none"
-	case **base.CompactionFilter:
-		if *p != nil {
-			return (*p).Name
-		}
-		return base.NoCompactionFilter
+	case Named:
+		return p.Name()
 	}
 	return ""
 }

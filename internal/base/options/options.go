@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
 // Row describes one option, which is a field of O.
@@ -25,9 +24,8 @@ type Row[O any] struct {
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
 	Dynamic         Scope   // whether it changes while what it configures is open
-	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices,
-	// **base.Comparer, **base.CompactionFilter or **mergeop.Operator. A field that is zero has its
-	// default, after Resolve.
+	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices
+	// or Named. A field that is zero has its default, after Resolve.
 	Field func(*O) any
 }
 
@@ -53,6 +51,15 @@ const (
 	choiceBits = 2
 	maxChoices = 7
 )
+
+// Named is a field that takes an object by its name.
+type Named struct {
+	// the name of no object, or of the one that no object stands for
+	Default string
+	Name    func() string           // of the object in the field
+	Set     func(name string) error // an error says which names there are
+	Check   func() error            // reports why the object cannot be used; nil: no reason
+}
 
 // set sets the names in a list.
 func (c Choices) set(list string) bool {
@@ -113,12 +120,8 @@ func (t Table[O]) Docs() []Doc {
 			d.Default, d.Min, d.Max = p.Names[row.Default], 0, 0
 		case Choices:
 			d.Default = p.Names[row.Default]
-		case **base.Comparer:
-			d.Default = base.Bytewise.Name
-		case **mergeop.Operator:
-			d.Default = "none"
-		case **base.CompactionFilter:
-			d.Default = base.NoCompactionFilter
+		case Named:
+			d.Default = p.Default
 		case *float64:
 			d.Default = strconv.FormatFloat(row.Fraction, 'g', -1, 64)
 		default:
@@ -136,8 +139,8 @@ func (row *Row[O]) defaultValue() int64 {
 	return row.Default
 }
 
-// Set sets an option of o from text: switches take true and false, numbers an optional KiB, MiB or
-// GiB, choices, comparers and merge operators a name. It fails with base.ErrInvalidArgument; for an
+// Set sets an option of o from text: switches take true and false, numbers an optional KiB,
+// MiB or GiB, choices and objects a name. It fails with base.ErrInvalidArgument; for an
 // unknown name the error says the nearest one.
 func (t Table[O]) Set(o *O, name, value string) error {
 	row, err := t.find(name)
@@ -182,25 +185,10 @@ func (row *Row[O]) set(o *O, value string) error {
 			return bad("want " + Choice{Names: p.Names}.wanted() +
 				fmt.Sprintf(", or up to %d of them with commas between", maxChoices))
 		}
-	case **base.Comparer:
-		c, names := base.ComparerNamed(value)
-		if c == nil {
-			return bad("want one of " + strings.Join(names, ", ") + ", or set Options.Comparer")
-		}
-		*p = c
-	case **mergeop.Operator:
-		op, names := mergeop.Named(value)
-		if op == nil && value != "none" {
-			return bad("want none or one of " + strings.Join(names, ", ") +
-				", or set Options.MergeOperator")
-		}
-		*p = op
-	case **base.CompactionFilter:
-		f, err := base.CompactionFilterNamed(value)
-		if err != nil {
+	case Named:
+		if err := p.Set(value); err != nil {
 			return bad(err.Error())
 		}
-		*p = f
 	case *int:
 		v, err := row.number(value, bad)
 		if err != nil {
@@ -296,11 +284,12 @@ func (t Table[O]) Resolve(o *O) error {
 					base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
 			}
 			continue
-		case **mergeop.Operator:
-			if *p != nil {
-				if err := (*p).Usable(); err != nil {
-					return err
-				}
+		case Named:
+			if p.Check == nil {
+				continue
+			}
+			if err := p.Check(); err != nil {
+				return err
 			}
 			continue
 		default:

@@ -2,12 +2,12 @@ package options
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
 type settings struct {
@@ -17,8 +17,7 @@ type settings struct {
 	ratio float64
 	color uint8
 	coats uint16
-	order *base.Comparer
-	merge *mergeop.Operator
+	shape string
 }
 
 var table = Table[settings]{
@@ -35,21 +34,40 @@ var table = Table[settings]{
 	{Name: "coats", Doc: "choices", Default: 2, Field: func(s *settings) any {
 		return Choices{&s.coats, []string{"default", "red", "blue", "none"}}
 	}},
-	{Name: "order", Doc: "a comparer", Field: func(s *settings) any { return &s.order }},
-	{Name: "merge", Doc: "a merge operator", Field: func(s *settings) any { return &s.merge }},
+	{Name: "shape", Doc: "an object", Field: func(s *settings) any { return shapeField(&s.shape) }},
+}
+
+// shapeField is an option whose objects are strings; "broken" cannot be used.
+func shapeField(shape *string) Named {
+	return Named{
+		Default: "round",
+		Name:    func() string { return *shape },
+		Set: func(name string) error {
+			if name != "round" && name != "broken" {
+				return errors.New("want round or broken")
+			}
+			*shape = name
+			return nil
+		},
+		Check: func() error {
+			if *shape == "broken" {
+				return fmt.Errorf("%w: a shape is not broken", base.ErrInvalidArgument)
+			}
+			return nil
+		},
+	}
 }
 
 func TestSet(t *testing.T) {
 	var s settings
 	for _, c := range []struct{ name, value, want string }{
 		{"on", "false", ""}, {"size", "4 KiB", ""}, {"jobs", "3", ""}, {"ratio", "2.5", ""},
-		{"color", "RED", ""}, {"coats", "red, NONE,blue", ""}, {"order", "idb_cmp1", ""},
+		{"color", "RED", ""}, {"coats", "red, NONE,blue", ""}, {"shape", "round", ""},
 		{"on", "maybe", "true or false"}, {"size", "1G", "0 to 1048576"}, {"jobs", "0", "1 to 256"},
-		{"ratio", "NaN", "1 to 10"}, {"merge", "append:; ", ""}, {"merge", "sum", "uint64add"},
-		{"merge", "appends", "append:DELIMITER"}, {"color", "green", "red or blue"},
+		{"ratio", "NaN", "1 to 10"}, {"color", "green", "red or blue"},
 		{"coats", "red,", "red, blue or none, or up to 7"}, {"coats", "red,default", "up to 7"},
 		{"coats", "red,red,red,red,red,red,red,red", "up to 7"},
-		{"order", "mine", base.Bytewise.Name}, {"siz", "1", `"size"`},
+		{"shape", "flat", "want round or broken"}, {"siz", "1", `"size"`},
 	} {
 		err := table.Set(&s, c.name, c.value)
 		if (err == nil) != (c.want == "") || err != nil &&
@@ -58,7 +76,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	if want := (settings{off: true, size: 4 << 10, jobs: 3, ratio: 2.5, color: 1, coats: 1 | 3<<2 |
-		2<<4, order: base.IndexedDB, merge: s.merge}); s != want || s.merge.Name != "append:; " {
+		2<<4, shape: "round"}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	if err := table.Set(&s, "size", "0"); err != nil || s.size != -1 {
@@ -75,7 +93,7 @@ func TestResolve(t *testing.T) {
 	for name, s := range map[string]settings{
 		"size": {size: -2}, "jobs": {jobs: 257}, "ratio": {ratio: math.NaN()}, "color": {color: 3},
 		"coats": {coats: 0b1101_0001}, "option coats": {coats: 1 << 14}, "coats =": {coats: 0b1100},
-		"MergeOperator": {merge: &mergeop.Operator{Name: "no Full"}},
+		"shape": {shape: "broken"},
 	} {
 		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) ||
 			!strings.Contains(err.Error(), name) {
@@ -86,7 +104,7 @@ func TestResolve(t *testing.T) {
 
 func TestDocs(t *testing.T) {
 	want := map[string]string{"on": "true", "size": "64", "ratio": "1.5", "color": "blue",
-		"coats": "blue", "merge": "none", "order": base.Bytewise.Name}
+		"coats": "blue", "shape": "round"}
 	for _, d := range table.Docs() {
 		if w := want[d.Name]; w != "" && d.Default != w {
 			t.Errorf("%s: default %s, want %s", d.Name, d.Default, w)

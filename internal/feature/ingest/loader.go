@@ -198,7 +198,7 @@ func (l *BulkLoader) until(stop func() error) func() error {
 		if l.givenUp.Load() {
 			return errGivenUp
 		}
-		return errors.Join(stop(), l.k.Comparer().Interrupted())
+		return errors.Join(stop(), l.k.Comparer().CheckInterrupted())
 	}
 }
 

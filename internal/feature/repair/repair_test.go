@@ -370,7 +370,7 @@ func (b *builder) checkRepaired(m *vfs.Mem, before map[string]string, rep *Repor
 	}
 	snapshot := tree(t, m, dir)
 	again, err := Run(repairOptions(m))
-	if err != nil || again.Changed() ||
+	if err != nil || again.Manifest != "" ||
 		len(again.Dropped)+len(again.SetAside)+len(again.Rewritten) > 0 {
 		t.Errorf("second repair: %+v, %v", again, err)
 	}
@@ -389,7 +389,7 @@ func TestHealthyIsLeftAlone(t *testing.T) {
 		b := build(t, seed)
 		before := tree(t, b.m, dir)
 		rep, err := Run(repairOptions(b.m))
-		if err != nil || rep.Changed() || len(rep.Dropped) > 0 {
+		if err != nil || rep.Manifest != "" || len(rep.Dropped) > 0 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		after := tree(t, b.m, dir)
@@ -454,7 +454,7 @@ func TestLostNames(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", tc.name, err)
 			}
-			if len(rep.Dropped) == 0 || !rep.Changed() {
+			if len(rep.Dropped) == 0 || rep.Manifest == "" {
 				t.Errorf("%s: %+v", tc.name, rep)
 			}
 			t.Run(tc.name, func(t *testing.T) {
@@ -504,7 +504,7 @@ func TestDamagedTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !rep.Changed() {
+			if rep.Manifest == "" {
 				t.Fatalf("damage not seen: %+v", rep)
 			}
 			if rep.LevelsLost {
@@ -585,7 +585,7 @@ func TestDamagedManifest(t *testing.T) {
 			before := tree(t, m, dir)
 			rep, err := Run(repairOptions(m))
 			check(t, err)
-			if !rep.Changed() {
+			if rep.Manifest == "" {
 				// Cut where an edit ends: an older state, and nothing speaks against it.
 				continue
 			}
@@ -667,7 +667,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		check(t, err)
 		got := dump(t, b.m)
 		if _, ok := got["gone"]; ok || got["kept"].value != "new" || got["fresh"].value != "x" ||
-			rep.LevelsLost || !rep.Changed() {
+			rep.LevelsLost || rep.Manifest == "" {
 			t.Errorf("%s: %v\n%+v", damage, got, rep)
 		}
 	}
@@ -691,7 +691,7 @@ func TestDamagedLogs(t *testing.T) {
 		before := tree(t, m, dir)
 		rep, err := Run(repairOptions(m))
 		check(t, err)
-		if !rep.Changed() {
+		if rep.Manifest == "" {
 			if i%4 != 0 {
 				t.Errorf("flip at %d not seen", i)
 			}
@@ -810,7 +810,7 @@ func TestCrashes(t *testing.T) {
 				t.Errorf("call %d: %v", at, err)
 				continue
 			}
-			if !rep.Changed() {
+			if rep.Manifest == "" {
 				continue // complete but for the moving
 			}
 			b.checkRepaired(c, before, rep, verdict{})

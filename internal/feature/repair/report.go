@@ -48,9 +48,6 @@ type Report struct {
 	Manifest   string // name of the new MANIFEST; "" when nothing was changed
 }
 
-// Changed reports whether the repair changed anything.
-func (r *Report) Changed() bool { return r.Manifest != "" }
-
 // Drop is a part of a file that could not be read and is not in the database any more.
 type Drop struct {
 	File   string // name within the directory

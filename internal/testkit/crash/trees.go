@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
@@ -53,9 +52,9 @@ func (t *trees) make(db *lsm.DB) error {
 		return nil
 	}
 	for _, name := range []string{sameSpace, seldomSpace, againSpace} {
-		c := base.Bytewise
+		c := lsm.BytewiseComparer
 		if name == sameSpace {
-			c = base.ReverseBytewise
+			c = lsm.ReverseBytewiseComparer
 		}
 		if _, err := db.Keyspace(name, &lsm.KeyspaceOptions{Comparer: c}); err != nil {
 			return fmt.Errorf("keyspace %s: %w", name, err)

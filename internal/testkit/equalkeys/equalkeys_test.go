@@ -66,7 +66,7 @@ func history(t *testing.T, number uint64) {
 		names: [2]string{"default", "other"}}
 	for i := range r.orders {
 		r.orders[i] = orders[rng.IntN(len(orders))]
-		r.want[i] = &space{Model: model.New(r.orders[i].cmp)}
+		r.want[i] = &space{Model: model.New((*base.Comparer)(r.orders[i].cmp))}
 	}
 	r.o = &lsm.Options{
 		FS: r.fs, Comparer: r.orders[0].cmp, Comparers: []*lsm.Comparer{r.orders[1].cmp},

@@ -59,7 +59,7 @@ func TestPanicClosesFiles(t *testing.T) {
 		left.Store(1 << 40)
 		o := options(lsm.FormatNative)
 		o.FS = vfs.NewFault(vfs.NewMem(), files.count)
-		o.Comparer = &base.Comparer{Name: "panics", Compare: func(a, b []byte) int {
+		o.Comparer = &lsm.Comparer{Name: "panics", Compare: func(a, b []byte) int {
 			if left.Add(-1) < 0 {
 				panic("out of order")
 			}

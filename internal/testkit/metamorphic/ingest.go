@@ -128,7 +128,7 @@ func (w *world) tableEntries(sp *space, o *op) (points, ranges []op) {
 
 func (w *world) writeTable(sp *space, name string, points, ranges []op) error {
 	o := w.setup.options(len(points))
-	o.FS, o.Comparer, o.Format = w.fs, sp.cmp, lsm.FormatLevelDB
+	o.FS, o.Comparer, o.Format = w.fs, (*lsm.Comparer)(sp.cmp), lsm.FormatLevelDB
 	if w.native() {
 		o.Format = lsm.FormatNative
 	}

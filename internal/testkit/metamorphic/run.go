@@ -93,7 +93,8 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 
 func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
-	o.FS, o.Comparer, o.Cache, o.Resources = w.fs, w.cmp, w.setup.cache, w.setup.resources
+	o.FS, o.Comparer, o.Cache, o.Resources =
+		w.fs, (*lsm.Comparer)(w.cmp), w.setup.cache, w.setup.resources
 	w.options = newSettings()
 	if n%2 == 0 { // else the stored one is taken
 		o.MergeOperator = w.spaces[0].merge
@@ -317,7 +318,8 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 // openTwice wants the open database to stay locked, also after the attempt.
 func (w *world) openTwice() error {
 	for range 2 {
-		if db, err := lsm.Open(w.dir, &lsm.Options{FS: w.fs, Comparer: w.cmp}); !errors.Is(err,
+		if db, err := lsm.Open(w.dir,
+			&lsm.Options{FS: w.fs, Comparer: (*lsm.Comparer)(w.cmp)}); !errors.Is(err,
 			lsm.ErrLocked) {
 			if err == nil {
 				db.Close()

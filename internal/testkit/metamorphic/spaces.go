@@ -60,7 +60,7 @@ func (w *world) space(o *op) *space { return &w.spaces[w.index(o)] }
 func (w *world) openSpaces(n int) error {
 	for i := range w.spaces[1:] {
 		sp := &w.spaces[i+1]
-		c := sp.cmp
+		c := (*lsm.Comparer)(sp.cmp)
 		if n>>i&1 == 1 && slices.Contains(w.db.Keyspaces(), sp.name) {
 			c = nil
 		}

@@ -468,7 +468,7 @@ var table = []mutant{
 
 	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose,
 		[]edit{
-			{"lsm/extend.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
+			{"lsm/cache.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
 
 	{"cache-revived", "a cache is referenced after the last reference was given back",
 		target{"internal/memory/cache", "TestRefAfterTheLast"}, []edit{

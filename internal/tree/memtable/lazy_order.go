@@ -174,12 +174,12 @@ func (o *lazyOrder) complete() error {
 // addSerially adds the entries before end, unless a comparison asks for an early end: then the
 // next call goes on from there. REQUIRES: mu is held.
 func (o *lazyOrder) addSerially(end uint64) error {
-	_ = o.m.cmp.Interrupted() // of an earlier call
+	_ = o.m.cmp.CheckInterrupted() // of an earlier call
 	for o.covered.Load() < end {
 		if err := o.add(serialEntries, false); err != nil {
 			return err
 		}
-		if err := o.m.cmp.Interrupted(); err != nil {
+		if err := o.m.cmp.CheckInterrupted(); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func TestCallersThread(t *testing.T) {
 		}
 		return bytes.Compare(a, b)
 	}}
-	c.OnCallersThread(func() bool { was := ask; ask = false; return was })
+	c.Interrupted = func() bool { was := ask; ask = false; return was }
 	rng := rand.New(rand.NewPCG(1, 2))
 	m := New(Options{Comparer: &c, Size: 1 << 20, Ordered: true})
 	defer m.Unref()
@@ -96,7 +96,7 @@ func TestAscendingComparisons(t *testing.T) {
 		compared++
 		return bytes.Compare(a, b)
 	}}
-	c.OnCallersThread(func() bool { return false })
+	c.Interrupted = func() bool { return false }
 	m := New(Options{Comparer: &c, Size: 1 << 20})
 	defer m.Unref()
 	for i := range n {

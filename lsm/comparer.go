@@ -1,0 +1,68 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/options"
+)
+
+// Comparer orders the keys of a database or a keyspace. Its functions must be pure and safe
+// for concurrent use, and must not keep or change their arguments.
+type Comparer struct {
+	// Name is stored: a database opens only with the comparer that it was created with. It is
+	// required.
+	Name string
+	// Compare returns a value below, equal to or above 0 for a below, equal to or above b. It is
+	// required.
+	Compare func(a, b []byte) int
+	// Separator appends to dst a short key k with a <= k < b, for a < b. nil: a itself.
+	Separator func(dst, a, b []byte) []byte
+	// Successor appends to dst a short key k >= a. nil: a itself.
+	Successor func(dst, a []byte) []byte
+	// EqualIsBytewise says that keys which compare as equal are the same bytes. The default is
+	// false: then there are no filters and no hash index.
+	EqualIsBytewise bool
+	// Interrupted is set where Compare takes a lock that the whole program shares, such as an
+	// interpreter's: then the goroutines that call the database compare as much as possible, and
+	// background goroutines little. It reports whether a comparison of the calling goroutine,
+	// since the last call of Interrupted, asked for an early end. The default, nil, lets every
+	// goroutine compare.
+	Interrupted func() bool
+}
+
+// BytewiseComparer is the default order, LevelDB's.
+var BytewiseComparer = (*Comparer)(base.Bytewise)
+
+// ReverseBytewiseComparer orders keys by descending bytes.
+var ReverseBytewiseComparer = (*Comparer)(base.ReverseBytewise)
+
+// IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
+var IndexedDBComparer = (*Comparer)(base.IndexedDB)
+
+// usable reports why c cannot be a comparer.
+func (c *Comparer) usable() error {
+	if c == nil || c.Name == "" || c.Compare == nil {
+		return fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
+	}
+	return nil
+}
+
+// comparerField is an option that takes a comparer by its name.
+func comparerField(c **Comparer) options.Named {
+	return options.Named{
+		Default: BytewiseComparer.Name,
+		Name:    func() string { return (*c).Name },
+		Set: func(name string) error {
+			found, names := base.ComparerNamed(name)
+			if found == nil {
+				return errors.New("want one of " + strings.Join(names, ", ") +
+					", or set Options.Comparer")
+			}
+			*c = (*Comparer)(found)
+			return nil
+		},
+	}
+}
