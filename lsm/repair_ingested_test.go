@@ -34,13 +34,7 @@ func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
 		must(t, ks.Ingest(ctx, nil, name))
 	}
 	must(t, db.Close())
-	names, err := m.List("db")
-	must(t, err)
-	for _, n := range names {
-		if strings.HasSuffix(n, ".manifest") {
-			must(t, m.Remove(filepath.Join("db", n)))
-		}
-	}
+	removeManifests(t, m)
 	_, err = Repair("db", o)
 	must(t, err)
 	db, err = Open("db", o)
@@ -70,5 +64,55 @@ func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
 	slices.Sort(ingested)
 	if !slices.Equal(ingested, []string{"written other", "written same"}) {
 		t.Errorf("ingested tables have %q", ingested)
+	}
+}
+
+// TestRepairOrdersIngested: without a MANIFEST an ingested value wins over an older one that the
+// ingest flushed, also where the numbers of files get another digit between the two.
+func TestRepairOrdersIngested(t *testing.T) {
+	for name, numbers := range map[string]uint64{"flushed": 0, "another digit": 999_996} {
+		t.Run(name, func(t *testing.T) {
+			m := vfs.NewMem()
+			o := &Options{FS: m}
+			db, err := Open("db", o)
+			must(t, err)
+			for db.engine.Manifest.NewFileNum() < numbers {
+			}
+			for range 5 {
+				must(t, db.Put([]byte("k"), []byte("old"), NoSync))
+			}
+			if numbers > 0 {
+				must(t, db.Flush())
+			}
+			w, err := NewTableWriter("new", o)
+			must(t, err)
+			must(t, w.Put([]byte("k"), []byte("new")))
+			must(t, w.Finish())
+			must(t, db.Ingest(context.Background(), nil, "new"))
+			must(t, db.Close())
+			removeManifests(t, m)
+			_, err = Repair("db", o)
+			must(t, err)
+			db, err = Open("db", o)
+			must(t, err)
+			defer db.Close()
+			got, err := db.Get([]byte("k"), nil)
+			must(t, err)
+			if string(got) != "new" {
+				t.Errorf("the repaired database has %q", got)
+			}
+		})
+	}
+}
+
+// removeManifests removes the MANIFESTs of db.
+func removeManifests(t *testing.T, m *vfs.Mem) {
+	t.Helper()
+	names, err := m.List("db")
+	must(t, err)
+	for _, n := range names {
+		if strings.HasSuffix(n, ".manifest") {
+			must(t, m.Remove(filepath.Join("db", n)))
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,11 +49,8 @@ func (r *repair) checkTables() ([]*table, error) {
 		return nil, err
 	}
 	var all []*table
-	for _, name := range r.names {
-		num, ok := r.isTable(name)
-		if !ok {
-			continue
-		}
+	for _, name := range r.tableNames() {
+		num, _ := r.isTable(name)
 		f, live := r.live[num]
 		if k.from != "" && !live && (k.levels || k.dead[num]) {
 			r.aside[name] = true
@@ -103,6 +101,21 @@ func (r *repair) checkTables() ([]*table, error) {
 	}
 	r.reportMissing(found)
 	return r.dropTwins(all), nil
+}
+
+// tableNames lists the tables in the order of their numbers, of which an ingested table gets its
+// place among the others, see checkTable.
+func (r *repair) tableNames() []string {
+	names := slices.DeleteFunc(slices.Clone(r.names), func(name string) bool {
+		_, ok := r.isTable(name)
+		return !ok
+	})
+	slices.SortStableFunc(names, func(a, b string) int {
+		x, _ := r.isTable(a)
+		y, _ := r.isTable(b)
+		return cmp.Compare(x, y)
+	})
+	return names
 }
 
 // reportMissing records the live tables that were not found.

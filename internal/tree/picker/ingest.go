@@ -8,9 +8,10 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 )
 
-// ErrRenumber is what IngestLevels fails with where a table needs a larger number: older data lie
-// in a table of level 0 that was begun after it.
-var ErrRenumber = errors.New("a table of level 0 that is older has a larger number")
+// ErrRenumber is what IngestLevels fails with where a table needs a larger number: an older table
+// that it overlaps has one. Level 0 is read in the order of numbers, and a repair without a
+// MANIFEST has nothing else that orders an ingested table.
+var ErrRenumber = errors.New("an older table that overlaps has a larger number")
 
 // IngestMode says where tables may go.
 type IngestMode struct {
@@ -52,8 +53,8 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 		if mode.Excise && i == 0 {
 			limit = l
 		}
-		if l == 0 {
-			for _, f := range v.Levels[0].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
+		for level := range v.Levels {
+			for _, f := range v.Levels[level].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
 				if f.Num > m.Num {
 					return nil, nil, fmt.Errorf("%w: %d, %d", ErrRenumber, f.Num, m.Num)
 				}
