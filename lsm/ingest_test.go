@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -382,6 +384,56 @@ func TestIngestRangeAtKey(t *testing.T) {
 			db = mustOpen(t, filepath.Join(top, "db"), nil)
 			check("repaired")
 			mustClose(t, db)
+		}
+	}
+}
+
+// namesFS keeps the names of files that are opened or linked.
+type namesFS struct {
+	FS
+	mu    sync.Mutex
+	names []string
+}
+
+func (f *namesFS) note(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = append(f.names, name)
+}
+
+func (f *namesFS) Open(name string) (ReadFile, error) {
+	f.note(name)
+	return f.FS.Open(name)
+}
+
+func (f *namesFS) Remove(name string) error {
+	f.note(name)
+	return f.FS.Remove(name)
+}
+
+// TestIngestRelativePath: a file system of the caller's own gets absolute names of the tables, also
+// where the caller names them from the working directory.
+func TestIngestRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fsys := &namesFS{FS: OSFS()}
+	o := &Options{FS: fsys, Format: FormatNative}
+	db := mustOpen(t, "db", o)
+	writeTable(t, "one", o, "b", "new")
+	if err := db.Ingest(context.Background(), &IngestOptions{Move: true}, "one",
+		"./one"); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("one table under two names: %v", err)
+	}
+	if err := db.Ingest(context.Background(), &IngestOptions{Move: true}, "one"); err != nil {
+		t.Fatal(err)
+	}
+	wantIs(t, db, "b", "new")
+	if _, err := os.Stat("one"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the table was not moved: %v", err)
+	}
+	mustClose(t, db)
+	for _, name := range fsys.names {
+		if !filepath.IsAbs(name) {
+			t.Errorf("the file system was asked for %q", name)
 		}
 	}
 }

@@ -70,6 +70,10 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 			fmt.Errorf("%w: compression, filter bits or prefixes of keyspace %q are out of range",
 				ErrInvalidArgument, name)
 	}
+	if o.BloomBits < 0 && o.PrefixLength > 0 {
+		return nil, fmt.Errorf("%w: prefixes of keyspace %q without filters to hold them",
+			ErrInvalidArgument, name)
+	}
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
 	}

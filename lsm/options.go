@@ -142,7 +142,8 @@ type Options struct {
 	BloomBits int
 	// PrefixLength makes filters hold the first PrefixLength bytes of keys, too: an iterator
 	// whose bounds or Prefix are within one such prefix passes over tables that have none of
-	// it. It takes the order of BytewiseComparer. The default, 0, is none.
+	// it. It takes the order of BytewiseComparer, and filters: beside BloomBits below 0 it is
+	// ErrInvalidArgument. The default, 0, is none.
 	PrefixLength int
 	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's
 	// own. The default, false, saves their bytes; LevelDB opens the tables all the
@@ -399,9 +400,20 @@ func OptionDocs() []OptionDoc {
 // an unknown name the error says the nearest one.
 func (o *Options) Set(name, value string) error { return optionTable.Set(o, name, value) }
 
-// resolve returns a copy with every default filled in, or says which field is
-// out of range.
+// resolve returns a copy with every default filled in, or says which field is out of range, or
+// of no use beside another one.
 func (o *Options) resolve() (*Options, error) {
+	r, err := o.complete()
+	if err == nil && r.PrefixLength > 0 && r.BloomBits < 0 {
+		return nil, fmt.Errorf("%w: prefix_length is %d, and there are no filters to hold the "+
+			"prefixes: set bloom_bits, or prefix_length to 0", ErrInvalidArgument, r.PrefixLength)
+	}
+	return r, err
+}
+
+// complete is resolve of options that are changed one by one, or inherited by a keyspace: filters
+// may be off while prefixes are asked for.
+func (o *Options) complete() (*Options, error) {
 	r := &Options{}
 	if o != nil {
 		*r = *o

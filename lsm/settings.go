@@ -58,7 +58,7 @@ func setOption(db *store.DB, part uint32, name, value string) error {
 // initLive keeps the options of a database that was opened, as they were given.
 func initLive(db *store.DB, given *Options) {
 	l := &liveOptions{
-		Table: optionTable, Complete: (*Options).resolve,
+		Table: optionTable, Complete: (*Options).complete,
 		Inherit: func(o *Options, part uint32) {
 			if part != 0 {
 				o.DefaultTTL, o.CompactionFilter = 0, nil // of the default keyspace alone

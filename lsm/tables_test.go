@@ -134,6 +134,31 @@ func TestCompressionOfKeyspaces(t *testing.T) {
 	}
 }
 
+// TestPrefixesNeedFilters: options that ask for prefixes in filters, and for no filters, are
+// refused. Where the one is the database's and the other a keyspace's, or was set later, there
+// are no filters.
+func TestPrefixesNeedFilters(t *testing.T) {
+	o := &Options{FS: vfs.NewMem(), PrefixLength: 3, BloomBits: -1}
+	if _, err := Open("db", o); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := NewTableWriter("table", o); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("NewTableWriter: %v", err)
+	}
+	o.BloomBits = 0
+	db := mustOpen(t, "db", o)
+	both := &KeyspaceOptions{PrefixLength: 3, BloomBits: -1}
+	if _, err := db.Keyspace("both", both); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("Keyspace: %v", err)
+	}
+	if _, err := db.Keyspace("plain", &KeyspaceOptions{BloomBits: -1}); err != nil {
+		t.Error(err)
+	}
+	if err := db.SetOption("bloom_bits", "0"); err != nil {
+		t.Error(err)
+	}
+}
+
 // prefixKeys are keys of groups of which most are absent, some too short for a prefix.
 func prefixKeys(rng *rand.Rand, n int) (keys []string) {
 	for range n {

@@ -89,13 +89,22 @@ func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) e
 
 // take links, or copies, all files into the directory and verifies them there.
 func (j *job) take(paths []string) error {
+	paths = slices.Clone(paths)
 	for i, path := range paths {
-		if err := j.checkPath(path); err != nil {
+		if path == "" {
+			return fmt.Errorf("%w: a table needs the name of a file", base.ErrInvalidArgument)
+		}
+		path, err := vfs.Absolute(j.fs, path) // at once: the working directory may change
+		if err != nil {
 			return err
+		}
+		if _, err := fileid.Outside(j.fs, path, j.db.Dir, "the database"); err != nil {
+			return err // a file of the database itself
 		}
 		if slices.Contains(paths[:i], path) {
 			return fmt.Errorf("%w: %s is named twice", base.ErrInvalidArgument, path)
 		}
+		paths[i] = path
 		j.tables = append(j.tables, &table{path: path})
 	}
 	var next sync.Mutex
@@ -126,15 +135,6 @@ func (j *job) take(paths []string) error {
 		}
 	}
 	return nil
-}
-
-// checkPath refuses the files of the database itself.
-func (j *job) checkPath(path string) error {
-	if path == "" {
-		return fmt.Errorf("%w: a table needs the name of a file", base.ErrInvalidArgument)
-	}
-	_, err := fileid.Outside(j.fs, path, j.db.Dir, "the database")
-	return err
 }
 
 func (j *job) takeOne(t *table) (err error) {

@@ -135,11 +135,11 @@ func Absolute(fsys FS, dir string) (string, error) {
 		return "", fmt.Errorf("%w: the name is empty", base.ErrInvalidArgument)
 	}
 	for {
-		f, ok := fsys.(*Fault)
+		f, ok := fsys.(interface{ Below() FS })
 		if !ok {
 			break
 		}
-		fsys = f.inner
+		fsys = f.Below()
 	}
 	if _, ok := fsys.(*Mem); ok {
 		return dir, nil

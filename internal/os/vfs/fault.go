@@ -90,6 +90,9 @@ func NewFault(inner FS, hook func(op Op) Outcome) *Fault {
 	return &Fault{inner: inner, hook: hook}
 }
 
+// Below is the file system whose calls fail, see Absolute.
+func (f *Fault) Below() FS { return f.inner }
+
 // ask runs the hook. pass says whether to make the call.
 func (f *Fault) ask(kind OpKind, name string, n int64) (out Outcome, pass bool) {
 	out = f.hook(Op{Kind: kind, Name: name, N: n})

@@ -6,6 +6,9 @@ import "github.com/loamdb/loam/internal/os/vfs"
 // left, by closing idle ones of tables.
 type RoomyFS struct{ vfs.FS }
 
+// Below is the file system whose calls it repeats, see vfs.Absolute.
+func (f RoomyFS) Below() vfs.FS { return f.FS }
+
 // Create makes a new file.
 func (f RoomyFS) Create(name string) (w vfs.WriteFile, err error) {
 	err = MakeRoom(func() error { w, err = f.FS.Create(name); return err })

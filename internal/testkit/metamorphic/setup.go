@@ -70,7 +70,7 @@ func (s Setup) options(n int) *lsm.Options {
 	if n > 0 {
 		format = lsm.Format(rng.IntN(3))
 	}
-	return &lsm.Options{
+	o := &lsm.Options{
 		Format:               format,
 		WriteBufferSize:      64 << 10 << rng.IntN(5),
 		MaxMemtables:         2 + rng.IntN(3),
@@ -91,6 +91,10 @@ func (s Setup) options(n int) *lsm.Options {
 		PrefixLength:         []int{0, 1, 2, 4}[rng.IntN(4)],
 		CompactionDirectIO:   rng.IntN(3) == 0,
 	}
+	if o.BloomBits < 0 {
+		o.PrefixLength = 0
+	}
+	return o
 }
 
 // compression is one for all levels, or a list.

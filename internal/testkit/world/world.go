@@ -121,7 +121,7 @@ func newWorld(seed uint64, o Settings) *World {
 		w.opts.MergeOperator, w.opts.MergeOperators =
 			w.spaces[0].merge, []*lsm.MergeOperator{concat}
 	}
-	if w.spaces[0].order.bytes && rng.IntN(4) == 0 {
+	if w.spaces[0].order.bytes && rng.IntN(4) == 0 && w.opts.BloomBits > 0 {
 		w.opts.PrefixLength = 1 + rng.IntN(3)
 	}
 	w.spaces[0].life = defaultLife
