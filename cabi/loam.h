@@ -618,7 +618,8 @@ LOAM_API loam_status loam_txn_savepoint(loam_txn *txn, uint64_t *savepoint, char
 LOAM_API loam_status loam_txn_rollback_to(loam_txn *txn, uint64_t savepoint, char **err);
 /* Writes all or, after a failure, nothing. Either ends the transaction. options: optional. */
 LOAM_API loam_status loam_txn_commit(loam_txn *txn, const loam_write_options *options, char **err);
-/* Ends the transaction without a trace; one that has ended stays as it is. */
+/* Ends the transaction without a trace; one that has ended stays as it is. A call of another thread
+ * that waits for a lock of the transaction's ends with LOAM_ERR_TXN_DONE, here and below. */
 LOAM_API loam_status loam_txn_rollback(loam_txn *txn, char **err);
 /* Gives up the handle; a transaction that has not ended is rolled back. */
 LOAM_API loam_status loam_txn_close(loam_txn *txn);

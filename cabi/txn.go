@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"math"
 	"time"
 	"unsafe"
 
@@ -19,6 +20,9 @@ type transaction struct {
 	*lsm.Txn
 	db *database
 }
+
+// longestMS is the most milliseconds that a time.Duration holds.
+const longestMS = math.MaxInt64 / int64(time.Millisecond)
 
 // close ends a transaction whose handle is gone.
 func (t *transaction) close() error {
@@ -37,7 +41,7 @@ func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *
 		}
 		o := lsm.TxnOptions{
 			Lock: flags&C.LOAM_TXN_LOCK != 0, ReadOnly: flags&C.LOAM_TXN_READ_ONLY != 0,
-			LockTimeout: time.Duration(max(timeout, -1)) * time.Millisecond,
+			LockTimeout: time.Duration(min(max(int64(timeout), -1), longestMS)) * time.Millisecond,
 		}
 		if flags&C.LOAM_TXN_SERIALIZABLE != 0 {
 			o.Isolation = lsm.Serializable

@@ -322,8 +322,9 @@ func (tx *Txn) Commit(mode WriteMode) error {
 	return tx.txn.Commit(write.Mode(mode & (Sync | NoStall)))
 }
 
-// Rollback ends the transaction without a trace. After its end it does nothing, so that it
-// may be deferred. The error is always nil.
+// Rollback ends the transaction without a trace. A call of another goroutine that waits for a lock
+// of it ends with ErrTxnDone. After the transaction's end Rollback does nothing, so that it may be
+// deferred. The error is always nil.
 func (tx *Txn) Rollback() error {
 	tx.txn.Rollback()
 	return nil

@@ -28,7 +28,7 @@
   X(txn_begin) X(txn_get) X(txn_get_for_update) X(txn_put) X(txn_delete)       \
   X(txn_has) X(txn_merge) X(txn_delete_range)                                  \
   X(txn_iter_create) X(txn_savepoint) X(txn_rollback_to) X(txn_commit)         \
-  X(txn_close) X(compare_and_swap) X(txn_put_ttl) X(ttl)                       \
+  X(txn_rollback) X(txn_close) X(compare_and_swap) X(txn_put_ttl) X(ttl)                       \
   X(catch_up_start) X(lag) X(batch_create_from)                                \
   X(changes_open) X(changes_next) X(changes_position) X(changes_keyspace)      \
   X(changes_close)                                                             \

@@ -151,6 +151,9 @@ static void read_for_update_run(work *w) {
   w->status = loam.txn_get_for_update(x->t->txn, x->db, x->args->data, x->args->len, &x->result, &x->result_len, &w->error);
 }
 
+/* The environment ends, and with it a wait for a lock. */
+static void transaction_stop(work *w) { loam.txn_rollback(((transaction_work *)w)->t->txn, NULL); }
+
 static napi_value read_finish(napi_env env, work *w) {
   transaction_work *x = (transaction_work *)w;
   napi_value undefined = NULL;
@@ -167,6 +170,7 @@ napi_value js_transactionGet(napi_env env, napi_callback_info info) {
   transaction_work *x = transaction_call(env, argv, &db, update ? read_for_update_run : read_run);
   if (x == NULL) return NULL;
   x->w.finish = read_finish;
+  x->w.end = transaction_stop;
   x->flags = arg_u32(env, argv[3]);
   if (!bytes_args(env, argv + 2, x->args, 1)) return work_fail(&x->w);
   return update && x->t->lock ? work_wait(env, &x->w, db) : work_queue(env, &x->w, db, "loamdb.transaction");
@@ -233,6 +237,7 @@ napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
   transaction_work *x = transaction_call(env, argv, &db, write_run);
   if (x == NULL) return NULL;
   x->flags = arg_u32(env, argv[2]);
+  x->w.end = transaction_stop;
   napi_get_value_double(env, argv[5], &x->ttl);
   if (!bytes_args(env, argv + 3, x->args, 2)) return work_fail(&x->w);
   return x->t->lock ? work_wait(env, &x->w, db) : write_now(env, x);

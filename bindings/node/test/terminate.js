@@ -60,10 +60,13 @@ async function end (some, turns) {
     // What waited in the worker meets its end.
     db.putSync(`main${id}`, 'sync')
     await db.put(`main${id}`, 'async')
+    // Its transactions that waited for 'held' have given their locks back.
+    await db.transaction(async (tx) => {
+      for (const key of ['own1', 'own2', 'own3']) await tx.put(key, 'free')
+    }, { lock: true, lockTimeout: 1, retries: 0 })
   } finally {
     await release()
   }
-  // Locks of the worker's transactions are given back.
   await db.transaction(async (tx) => {
     for (const key of ['own1', 'own2', 'own3', 'held']) await tx.put(key, 'main')
   }, { lock: true, lockTimeout: Infinity })

@@ -299,3 +299,32 @@ def test_the_loop_turns_while_a_compaction_runs(path):
             await compaction
 
     asyncio.run(main())
+
+
+def test_aio_cancel_ends_a_lock_wait(path):
+    """A task that is cancelled while its transaction waits for a lock ends at once, though the wait
+    has no end of its own, and gives back the locks that it has."""
+
+    async def main() -> None:
+        async with loamdb.aio.open(path) as db:
+            async with db.transaction(lock=True) as holder:
+                await holder.put(b"held", b"1")
+                has_own = asyncio.Event()
+
+                async def wait() -> None:
+                    async with db.transaction(lock=True, lock_timeout=-1) as tx:
+                        await tx.put(b"own", b"2")
+                        has_own.set()
+                        await tx.put(b"held", b"2")
+
+                task = asyncio.create_task(wait())
+                await has_own.wait()
+                while (await db.metrics())["txn"]["lock_waits"] == 0:
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await holder.put(b"own", b"1")
+            assert await db.get(b"own") == await db.get(b"held") == b"1"
+
+    asyncio.run(main())

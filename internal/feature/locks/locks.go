@@ -28,6 +28,7 @@ import (
 var (
 	ErrDeadlock = errors.New("deadlock")
 	ErrTimeout  = errors.New("lock wait timed out")
+	ErrStopped  = errors.New("lock wait stopped")
 )
 
 // Deadlock names the owners that wait for each other. errors.Is(d, ErrDeadlock) holds.
@@ -103,6 +104,9 @@ type waiter struct {
 type Owner struct {
 	// Name is how errors call the owner. Constant.
 	Name string
+	// Stop, closed by any goroutine, ends a wait of the owner with ErrStopped. Constant; nil:
+	// nothing stops it.
+	Stop <-chan struct{}
 
 	held  *lock
 	waits *lock // guarded by Table.graph; stale once the lock is the owner's
@@ -146,9 +150,9 @@ func (t *Table) shardOf(id base.KeyspaceID, c *base.Comparer, key []byte) *shard
 	return s.(*shard)
 }
 
-// Acquire returns when o holds the lock of a key, which it may hold already; waited says
-// whether it was another's. c is the keyspace's comparer, the same in all calls. It fails with a
-// *Deadlock, with ErrTimeout after the given time (negative: it waits for ever), or with
+// Acquire returns when o holds the lock of a key, which it may hold already; waited says whether it
+// was another's. c is the keyspace's comparer, the same in all calls. It fails with a *Deadlock,
+// with ErrTimeout after the given time (negative: it waits for ever), with ErrStopped, or with
 // base.ErrClosed.
 func (t *Table) Acquire(o *Owner, id base.KeyspaceID, c *base.Comparer, user []byte,
 	timeout time.Duration) (waited bool, err error) {
@@ -183,6 +187,10 @@ func (t *Table) Acquire(o *Owner, id base.KeyspaceID, c *base.Comparer, user []b
 	case <-t.closed:
 		if s.giveUp(l, w) {
 			err = base.ErrClosed
+		}
+	case <-o.Stop:
+		if s.giveUp(l, w) {
+			err = ErrStopped
 		}
 	}
 	t.graph.Lock()

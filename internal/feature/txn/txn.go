@@ -74,6 +74,9 @@ type Txn struct {
 	m *Manager
 	o Options
 
+	stop     chan struct{} // closed by Rollback: a wait for a lock ends; nil without Options.Lock
+	stopping sync.Once
+
 	mu      sync.Mutex // guards the rest; held while waiting for a lock or the commit
 	over    error      // why there are no more calls, or nil
 	begin   tree.Snapshot
@@ -105,6 +108,9 @@ var serials atomic.Uint64
 // Begin makes tx, a zero Txn, one that reads the present state.
 func (m *Manager) Begin(tx *Txn, o Options) {
 	tx.m, tx.o = m, o
+	if o.Lock {
+		tx.stop = make(chan struct{})
+	}
 	tx.snap = &tx.begin
 	tx.spaces = tx.space[:0]
 	m.env.Seqs.Present()
@@ -257,13 +263,16 @@ func (tx *Txn) depend(k Keyspace, key []byte) error {
 // no locks. The first snapshot stays open, so that their writes can be told.
 func (tx *Txn) lock(k Keyspace, key []byte) error {
 	if tx.owner == nil {
-		tx.owner = &locks.Owner{Name: tx.o.Name}
+		tx.owner = &locks.Owner{Name: tx.o.Name, Stop: tx.stop}
 		if tx.o.Name == "" {
 			tx.owner.Name = "transaction " + strconv.FormatUint(tx.m.lastID.Add(1), 10)
 		}
 	}
 	if _, err := tx.m.lockTable().Acquire(tx.owner, k.ID(), k.Comparer(), key,
 		tx.o.LockTimeout); err != nil {
+		if errors.Is(err, locks.ErrStopped) {
+			return ErrDone
+		}
 		return err
 	}
 	if !tx.unlocked {
@@ -332,8 +341,12 @@ func (tx *Txn) RollbackTo(serial uint64) (err error) {
 		"older one took back", base.ErrInvalidArgument)
 }
 
-// Rollback ends the transaction without a trace. After its end it does nothing.
+// Rollback ends the transaction without a trace, and a wait of another call for a lock, which has
+// tx.mu. After the end it does nothing.
 func (tx *Txn) Rollback() {
+	if tx.stop != nil {
+		tx.stopping.Do(func() { close(tx.stop) })
+	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	tx.end()

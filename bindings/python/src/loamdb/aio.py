@@ -477,6 +477,8 @@ class Transaction(_Reads):
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:
+            if self._own is not None and kind is not None:  # its thread may wait for a lock: that ends
+                await self._db._run(self._sync.rollback)
             await self._run(self._sync.__exit__, kind, None, None)
         finally:
             self._shut()

@@ -222,7 +222,8 @@ class Transaction(_db._Mapping):
         self._call("loam_txn_commit", options)
 
     def rollback(self) -> None:
-        """Ends the transaction without a trace; one that has ended stays as it is."""
+        """Ends the transaction without a trace; one that has ended stays as it is. A call of another thread that waits
+        for a lock raises TransactionDoneError."""
         self._root._ended = True
         self._call("loam_txn_rollback")
 
