@@ -8,8 +8,8 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/feed"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
 // ErrGap: what a feed of changes was to go on with is in no log any more; see DB.Changes.
@@ -149,7 +149,7 @@ type ChangesMetrics struct {
 	LogBytes int64 // of these
 }
 
-func changesMetrics(db *store.DB) ChangesMetrics {
+func changesMetrics(db *joined.Database) ChangesMetrics {
 	logs, bytes := db.WAL.Retained()
 	return ChangesMetrics{Feeds: db.Feeds.Open(), Logs: logs, LogBytes: bytes}
 }

@@ -36,7 +36,7 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: Checkpoint needs a context", ErrInvalidArgument)
 	}
-	if err := db.engine.Checkpoint(ctx, dir); err != nil {
+	if err := db.engine.Copies.Checkpoint(ctx, db.engine, dir); err != nil {
 		return fmt.Errorf("checkpoint in %s: %w", dir, err)
 	}
 	return nil

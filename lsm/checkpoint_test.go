@@ -53,7 +53,7 @@ func eachFormat(t *testing.T, fsys vfs.FS, dir string, test func(t *testing.T, d
 				mustFlush(t, db)
 				putKeys(t, db, 4000)
 				test(t, db)
-				if !db.engine.Health.Closing.Load() {
+				if !db.engine.Health().Closing.Load() {
 					mustClose(t, db)
 				}
 			})

@@ -97,10 +97,10 @@ func (c *conformer) dump(dir string) error {
 	}
 	to := mustOpen(c.t, dir, &o)
 	var b bytes.Buffer
-	_, err := transfer.Dump(context.Background(), c.db.engine, &b,
+	_, err := transfer.Dump(context.Background(), c.db.engine.DB, &b,
 		transfer.DumpOptions{Codec: block.Snappy, BlockBytes: 100})
 	if err == nil {
-		_, err = transfer.Load(context.Background(), to.engine, &b,
+		_, err = transfer.Load(context.Background(), to.engine.DB, &b,
 			transfer.LoadOptions{SyncBytes: 100})
 	}
 	mustClose(c.t, c.db)
@@ -608,7 +608,7 @@ func (c *conformer) backUp(dir string) error {
 		return err
 	}
 	r := backup.NewRun(context.Background(), 0, nil)
-	info, err := c.db.engine.Backup(f, r)
+	info, err := c.db.engine.Copies.Backup(c.db.engine, f, r)
 	if err == nil {
 		err = f.Verify(info.ID, r)
 	}

@@ -3,16 +3,25 @@ package lsm
 import (
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
 // DB is an open database. All methods are safe for concurrent use.
 type DB struct {
 	keyspace // the default one
-	engine   *store.DB
+	inside   // leads to engine
+	engine   *joined.Database
+	live     liveOptions
 }
 
+// inside is embedded for the packages beside this one.
+type inside = joined.Inside[joined.Database]
+
 // keyspace has the methods of a keyspace: those of reader at present, and writes.
-type keyspace struct{ reader }
+type keyspace struct {
+	reader
+	root *DB
+}
 
 // reader has the reads of a keyspace, at present or at a snapshot.
 type reader struct {
@@ -37,15 +46,14 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := store.Open(dir, opts.engine())
+	e, err := joined.Open(dir, opts.engine(), opts.follow, opts.FollowInterval)
 	if err != nil {
 		return nil, err
 	}
-	initLive(e, o)
-	if e.Follower != nil && opts.FollowInterval > 0 {
-		e.Follower.Run(opts.FollowInterval)
-	}
-	return &DB{keyspace: keyspace{reader{space: e.Default}}, engine: e}, nil
+	db := &DB{engine: e, inside: joined.Of(e)}
+	db.keyspace = keyspace{reader{space: e.Default}, db}
+	db.initLive(o)
+	return db, nil
 }
 
 // Close waits up to a second until full memtables are in tables, which the next

@@ -149,9 +149,9 @@ func TestPanicInListenerIsTold(t *testing.T) {
 				db := mustOpen(t, "db", o)
 				mustPut(t, db, 1)
 				if strings.HasPrefix(from, "log") {
-					db.engine.Health.JobFailed("flush", syscall.ENOSPC)
+					db.engine.Health().JobFailed("flush", syscall.ENOSPC)
 				}
-				for i := 0; db.engine.Health.Writable() == nil; i++ {
+				for i := 0; db.engine.Health().Writable() == nil; i++ {
 					stall(t, db, fsys)
 				}
 				event := <-told
@@ -189,7 +189,7 @@ func TestBlockedListenerStopsNobody(t *testing.T) {
 			})
 			hang.Within(t, from, func() {
 				db := mustOpen(t, "db", o)
-				db.engine.Health.JobFailed("flush", syscall.ENOSPC)
+				db.engine.Health().JobFailed("flush", syscall.ENOSPC)
 				for i := range 5 {
 					if err := stall(t, db, fsys); err != nil {
 						t.Fatal(err)

@@ -86,10 +86,10 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 			return nil, err
 		}
 	}
-	if err := k.DB.Live.(*liveOptions).Change(uint32(k.ID()), o.own()); err != nil {
+	if err := db.live.Change(uint32(k.ID()), o.own()); err != nil {
 		return nil, err
 	}
-	return &Keyspace{keyspace{reader{space: k}}}, nil
+	return &Keyspace{keyspace{reader{space: k}, db}}, nil
 }
 
 // own are the options that a keyspace gets of its own.
@@ -182,5 +182,5 @@ func (s *Snapshot) In(k *Keyspace) *Snapshot {
 	if k != nil {
 		space = k.space
 	}
-	return &Snapshot{reader: reader{space, s.at}, root: s.root}
+	return &Snapshot{reader: reader{space, s.at}, moment: s.moment, root: s.root}
 }

@@ -457,8 +457,8 @@ func TestKeyspacesUnderWay(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	if db.engine.Health.Failed() != nil {
-		t.Error(db.engine.Health.Failed())
+	if db.engine.Health().Failed() != nil {
+		t.Error(db.engine.Health().Failed())
 	}
 }
 

@@ -138,7 +138,7 @@ var _ = [len(Metrics{}.Levels)]struct{}([manifest.NumLevels]struct{}{})
 // ReadOnly. Of a keyspace, memtables, tables and debt are its own; what is counted of
 // flushes, compactions, stalls, log and cache is the whole database's.
 func (k *keyspace) Metrics() Metrics {
-	db, t := k.space.DB, k.space.At(nil)
+	db, t := k.root.engine, k.space.At(nil)
 	state := t.Acquire()
 	if state == nil {
 		return Metrics{ReadOnly: t.Gone()}
@@ -150,11 +150,11 @@ func (k *keyspace) Metrics() Metrics {
 		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
 		OperandsFolded: db.Shared.Folds.Operands.Load(),
 		MergeFailures:  db.Shared.Folds.Failures.Load(),
-		EventsDropped:  db.Health.EventsDropped(), DiskBytes: state.Version.Size(),
+		EventsDropped:  db.Health().EventsDropped(), DiskBytes: state.Version.Size(),
 		Txn: TxnMetrics(db.Txns.Stats()),
 	}
-	if db.Opts.ReadOnly || db.Health.Failed() != nil {
-		m.ReadOnly = db.Health.Writable()
+	if db.Opts.ReadOnly || db.Health().Failed() != nil {
+		m.ReadOnly = db.Health().Writable()
 	}
 	status := db.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
@@ -167,7 +167,7 @@ func (k *keyspace) Metrics() Metrics {
 	c := db.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits),
 		Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
-	checkpoints, backups := db.CopyStats()
+	checkpoints, backups := db.Copies.Stats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	m.Changes = changesMetrics(db)
 	m.Ingests = IngestMetrics(db.IngestStats())
@@ -226,7 +226,7 @@ func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) 
 		return nil, t.Gone()
 	}
 	defer v.Unref()
-	defer k.space.DB.Health.CatchPanic(&err)
+	defer k.root.engine.Health().CatchPanic(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
 		if sizes[i], err = v.DiskSize(r.Start, r.Limit); err != nil {

@@ -485,8 +485,7 @@ func (o *Options) complete() (*Options, error) {
 func (o *Options) engine() store.Options {
 	ttl, _ := store.Seconds(o.DefaultTTL)
 	return store.Options{
-		Follow: o.follow,
-		TTL:    ttl, Wall: o.Clock,
+		TTL: ttl, Wall: o.Clock,
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
 		ErrorIfExists: o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
 			o.follow, Upgrade: o.upgrade,

@@ -6,8 +6,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/options"
 	"github.com/loamdb/loam/internal/base/preview"
-	"github.com/loamdb/loam/internal/store"
-	"github.com/loamdb/loam/internal/tree"
 )
 
 func init() {
@@ -21,8 +19,6 @@ func init() {
 		}
 		return c.Unref, nil
 	}
-	store.Of = func(db any) *store.DB { return db.(*DB).engine }
-	store.SnapshotOf = func(s any) *tree.Snapshot { return s.(*Snapshot).at }
 }
 
 // setDefaultFormat changes the row of the options table.

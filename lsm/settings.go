@@ -15,7 +15,7 @@ type liveOptions = options.Live[Options]
 // compactions that begin later, and until Close: nothing is stored. It fails with
 // ErrInvalidArgument, and ErrClosed; then nothing has changed.
 func (db *DB) SetOption(name, value string) error {
-	return setOption(db.engine, options.Root, name, value)
+	return db.setOption(options.Root, name, value)
 }
 
 // SetOption is DB.SetOption for this keyspace alone, of options that keyspaces have of their own.
@@ -23,14 +23,14 @@ func (k *Keyspace) SetOption(name, value string) error {
 	if err := k.space.Gone(); err != nil {
 		return err
 	}
-	return setOption(k.space.DB, k.ID(), name, value)
+	return k.root.setOption(k.ID(), name, value)
 }
 
 // Option is the value of an option that is in force, as SetOption takes it. What has no name, as a
 // Comparer of the caller's own, is named as it names itself. It fails with ErrInvalidArgument for
 // an unknown name, and ErrClosed.
 func (db *DB) Option(name string) (string, error) {
-	return option(db.engine, options.Root, name)
+	return db.option(options.Root, name)
 }
 
 // Option is DB.Option of this keyspace.
@@ -38,26 +38,26 @@ func (k *Keyspace) Option(name string) (string, error) {
 	if err := k.space.Gone(); err != nil {
 		return "", err
 	}
-	return option(k.space.DB, k.ID(), name)
+	return k.root.option(k.ID(), name)
 }
 
-func option(db *store.DB, part uint32, name string) (string, error) {
-	if db.Health.Closing.Load() {
+func (db *DB) option(part uint32, name string) (string, error) {
+	if db.engine.Health().Closing.Load() {
 		return "", base.ErrDatabaseClosed
 	}
-	return db.Live.(*liveOptions).Get(part, name)
+	return db.live.Get(part, name)
 }
 
-func setOption(db *store.DB, part uint32, name, value string) error {
-	if db.Health.Closing.Load() {
+func (db *DB) setOption(part uint32, name, value string) error {
+	if db.engine.Health().Closing.Load() {
 		return base.ErrDatabaseClosed
 	}
-	return db.Live.(*liveOptions).Set(part, name, value)
+	return db.live.Set(part, name, value)
 }
 
 // initLive keeps the options of a database that was opened, as they were given.
-func initLive(db *store.DB, given *Options) {
-	l := &liveOptions{
+func (db *DB) initLive(given *Options) {
+	db.live = liveOptions{
 		Table: optionTable, Complete: (*Options).complete,
 		Inherit: func(o *Options, part uint32) {
 			if part != 0 {
@@ -69,16 +69,15 @@ func initLive(db *store.DB, given *Options) {
 				return of(uint32(k.ID())).keyspaceTuning(k)
 			}
 			if part != options.Root {
-				return db.TuneKeyspace(base.KeyspaceID(part), tuning)
+				return db.engine.TuneKeyspace(base.KeyspaceID(part), tuning)
 			}
-			return db.Tune(of(part).tuning(), tuning)
+			return db.engine.Tune(of(part).tuning(), tuning)
 		},
 	}
 	if given == nil {
 		given = &Options{}
 	}
-	l.Init(*given)
-	db.Live = l
+	db.live.Init(*given)
 }
 
 // tuning is what changes for the whole database. o is resolved.

@@ -3,6 +3,7 @@ package lsm
 import (
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
 // Snapshot is a fixed state of the database to read from. It keeps overwritten
@@ -10,15 +11,19 @@ import (
 // are safe for concurrent use. An iterator of a snapshot ignores IterOptions.Snapshot.
 type Snapshot struct {
 	reader
-	root *store.DB
-	own  tree.Snapshot // unless it was made by In
+	moment // leads to at
+	root   *store.DB
+	own    tree.Snapshot // unless it was made by In
 }
+
+// moment is embedded for the packages beside this one.
+type moment = joined.Snapshot
 
 // Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it
 // when done. After Close of the snapshot or of the database its reads fail with ErrClosed.
 func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{space: k.space}, root: k.space.DB}
-	s.at = &s.own
+	s.at, s.moment = &s.own, joined.Of(&s.own)
 	k.space.DB.Shared.Seqs.Present()
 	k.space.DB.Shared.Seqs.Open(s.at)
 	return s

@@ -338,7 +338,8 @@ func (tx *Txn) Close() error { return tx.Rollback() }
 // it. It fails as Put does.
 func (k *keyspace) CompareAndSwap(key, old, value []byte,
 	mode WriteMode) (swapped bool, err error) {
-	return k.space.DB.Txns.CompareAndSwap(k.space, key, old, value, write.Mode(mode&(Sync|NoStall)))
+	return k.root.engine.Txns.CompareAndSwap(k.space, key, old, value,
+		write.Mode(mode&(Sync|NoStall)))
 }
 
 // PutIfAbsent sets key to value if it has no value now, and reports whether it did. It fails

@@ -30,7 +30,7 @@ func verifyFormats(t *testing.T, test func(t *testing.T, fsys *vfs.Mem, db *DB))
 			}
 			mustFlush(t, db)
 			test(t, fsys, db)
-			if !db.engine.Health.Closing.Load() {
+			if !db.engine.Health().Closing.Load() {
 				mustClose(t, db)
 			}
 		})

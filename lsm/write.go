@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/write"
 )
@@ -29,7 +29,7 @@ const (
 func (m WriteMode) commit() write.Mode { return write.Mode(m & (Sync | NoStall)) }
 
 // maxBatchSize bounds the encoded size of a batch in bytes, and so of a key or value.
-const maxBatchSize = txn.MaxBatch
+const maxBatchSize = batchrepr.MaxLen
 
 // Put sets key to value. Both are copied.
 //

@@ -23,15 +23,8 @@ const features = "internal/feature"
 var upward = map[[2]string]string{
 	{"internal/tree", "internal/store/files"}: "a read opens the tables that " +
 		"it needs",
-	{"internal/store", "internal/feature/txn"}: "a write of values that expire, " +
-		"and a swap, are transactions of their own",
-	{"internal/store", "internal/feature/follow"}: "an opening may be that of a " +
-		"follower",
-	{"internal/store", "internal/feature/feed"}:   "commits wake the feeds that wait",
-	{"internal/store", "internal/feature/backup"}: "Close ends the copies under way",
 	{"internal/feature/txn", "internal/feature/locks"}: "key locks are for " +
 		"transactions alone",
-	{"internal/feature/ingest", "internal/feature/txn"}: "an excise counts as a write of a range",
 	{"internal/feature/transfer", "internal/feature/backup"}: "an export is staged as a " +
 		"checkpoint is",
 }

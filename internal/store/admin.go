@@ -25,7 +25,7 @@ func (k *Keyspace) Flush() error {
 // CompactRange compacts a range of a keyspace; see lsm.DB.CompactRange.
 func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err error) {
 	db, t := k.DB, k.Tree
-	defer db.Health.CatchPanic(&err)
+	defer db.health.CatchPanic(&err)
 	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
 	}
@@ -47,13 +47,13 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 
 // Verify reads the tables of all keyspaces; see lsm.DB.Verify.
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
-	defer db.Health.CatchPanic(&err)
+	defer db.health.CatchPanic(&err)
 	return tree.Verify(ctx, db.spaces.all(db.Default.Tree), progress)
 }
 
 // Resume tries failed background work again at once; see lsm.DB.Resume.
 func (db *DB) Resume() error {
-	if err := db.Health.Writable(); err != nil {
+	if err := db.health.Writable(); err != nil {
 		return err
 	}
 	db.Jobs.Retry()

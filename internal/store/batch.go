@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/store/write"
 )
@@ -32,7 +31,7 @@ func (b *Batch) plain() bool { return b.Home != nil && b.Home.ID() == base.Defau
 // TooLarge is the error for contents that no batch holds: n bytes of it.
 func TooLarge(what string, n int) error {
 	return fmt.Errorf("%w: a %s of %d bytes; a batch holds at most %d", base.ErrTooLarge, what, n,
-		int64(txn.MaxBatch))
+		int64(batchrepr.MaxLen))
 }
 
 // fits reports whether n more bytes of keys and values fit. If not, Commit will fail with
@@ -41,7 +40,7 @@ func (b *Batch) fits(n int) bool {
 	if b.Repr == nil {
 		b.Repr = batchrepr.Init(nil)
 	}
-	if n > txn.MaxBatch-len(b.Repr)-32 {
+	if n > batchrepr.MaxLen-len(b.Repr)-32 {
 		if b.Err == nil {
 			b.Err = TooLarge("batch", len(b.Repr)+n)
 		}
@@ -169,7 +168,7 @@ func (b *Batch) Bytes() []byte {
 // lsm.DB.WriteBytes. It keeps repr.
 func (k *Keyspace) BatchOf(repr []byte) (Batch, error) {
 	has, err := k.validate(repr)
-	if err == nil && len(repr) > txn.MaxBatch {
+	if err == nil && len(repr) > batchrepr.MaxLen {
 		err = TooLarge("batch", len(repr))
 	}
 	return Batch{Repr: repr, has: has}, err
@@ -182,7 +181,7 @@ func PlainBatch(repr []byte) (Batch, error) {
 	if err != nil {
 		return Batch{}, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
 	}
-	if len(repr) > txn.MaxBatch {
+	if len(repr) > batchrepr.MaxLen {
 		return Batch{}, TooLarge("batch", len(repr))
 	}
 	return Batch{Repr: repr, has: has}, nil
@@ -226,7 +225,7 @@ func (k *Keyspace) Commit(b *Batch, mode write.Mode) error {
 	if b.Err != nil {
 		return b.Err
 	}
-	if err := k.DB.Health.Writable(); err != nil {
+	if err := k.DB.health.Writable(); err != nil {
 		return err
 	}
 	if err := k.DB.checkKeyspaces(b.spaces); err != nil {

@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/feature/feed"
-	"github.com/loamdb/loam/internal/feature/follow"
-	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/cache"
 	"github.com/loamdb/loam/internal/store/wal"
@@ -28,7 +25,7 @@ type DB struct {
 	Dir      string  // its absolute path
 	Opts     Options // FS and Format are those of the directory
 	dirLock  io.Closer
-	Health   Health
+	health   Health
 	Recovery Recovery
 
 	Cache    *cache.Cache
@@ -36,28 +33,20 @@ type DB struct {
 	WAL      *wal.Set        // used by the commit leader
 	Pipeline *write.Pipeline // orders writes
 	Shared   tree.Shared     // what all trees need: table files, guards, sequence numbers
-	Txns     txn.Manager     // transactions
+	txns     Txns            // transactions
 	Default  *Keyspace
 	spaces   keyspaces       // the others
 	serial   serialTrees     // those that writers order
 	Jobs     *work.Scheduler // flushes and compactions
-	Feeds    feed.Hub        // feeds of changes
+	feeds    Feeds           // of changes
 
-	Follower *follow.Follower // nil: the database follows no other process
-	edits    *follow.Edits    // the Follower's, from before it is open
+	follower Follower // nil: the database follows no other process
 
-	copies      copies      // checkpoints and backups under way
+	copies      copies      // copies and other long work under way
 	Loading     atomic.Bool // a dump is being loaded
-	Live        any         // options that change, of package lsm
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 }
-
-// Of returns the engine of a *lsm.DB, for the public packages above lsm, which sets it.
-var Of func(db any) *DB
-
-// SnapshotOf returns the snapshot of a *lsm.Snapshot, likewise; nil: it is not one of a database.
-var SnapshotOf func(snap any) *tree.Snapshot
 
 // freeFiles frees table files and cache when their last holder has gone: the closed
 // database, or an iterator that outlived it. It frees memory and descriptors only,
@@ -70,7 +59,7 @@ func (db *DB) freeFiles() {
 			return
 		}
 		if err := db.Shared.Files.Close(); err != nil {
-			db.Health.Warn("closing table files", err)
+			db.health.Warn("closing table files", err)
 		}
 		db.Cache.Unref()
 	})
@@ -79,9 +68,9 @@ func (db *DB) freeFiles() {
 // retiredPanic makes the database read-only after a panic in a retired function.
 func (db *DB) retiredPanic(v any, stack []byte) {
 	if db.Default == nil || db.Default.Tree.Closed() { // closed, or not open yet
-		db.Health.logger.Error("freeing what a database held", "dir", db.Dir, "err",
+		db.health.logger.Error("freeing what a database held", "dir", db.Dir, "err",
 			&base.Panic{Value: v, Stack: stack})
 		return
 	}
-	db.Health.panickedAt(v, stack)
+	db.health.panickedAt(v, stack)
 }

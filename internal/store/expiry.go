@@ -8,7 +8,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
-	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/store/write"
 	"github.com/loamdb/loam/internal/tree"
@@ -62,7 +61,7 @@ const maxKept = 1 << 20
 
 // PutTTL puts a value that lives for so many seconds.
 func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (err error) {
-	defer k.DB.Health.CatchPanic(&err)
+	defer k.DB.health.CatchPanic(&err)
 	if !k.DB.Native() {
 		return base.NeedsNative("a time to live")
 	}
@@ -90,12 +89,12 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 //
 // The batch gets the sequence number.
 func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
-	defer k.DB.Health.CatchPanic(&err)
+	defer k.DB.health.CatchPanic(&err)
 	if err := k.Writable(); err != nil {
 		return err
 	}
 	repr := b.Bytes()
-	if n := len(repr) + 5*b.Count(); n > txn.MaxBatch {
+	if n := len(repr) + 5*b.Count(); n > batchrepr.MaxLen {
 		return TooLarge("batch", n)
 	}
 	buf := values.Get().(*[]byte)
@@ -104,11 +103,10 @@ func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
 		r.out, _ = batchrepr.AppendDraft(r.out, repr, k.ID(), batchrepr.AppendEntry)
 		err = k.DB.commit(r.out, &b.merged, mode)
 	} else if _, reads := r.survey(repr); reads {
-		r.written = txn.NewBatch()
-		empty := r.written.Mark()
-		err = k.DB.Txns.WriteIf(mode, func(v txn.Values) ([]byte, error) {
+		r.written = k.DB.txns.NewDraft()
+		err = k.DB.txns.WriteIf(mode, func(v Values) ([]byte, error) {
 			r.values = v
-			r.written.RollBack(empty)
+			r.written.Reset()
 			err := r.resolve(repr)
 			return r.written.Bytes(), err
 		})
@@ -159,9 +157,9 @@ func (m *mergeBlind) Holds(base.SeqNum) error {
 // in one of them.
 func (db *DB) commit(repr []byte, merged *mergedBlind, mode write.Mode) error {
 	if len(*merged) == 0 {
-		return db.Pipeline.Commit(repr, mode)
+		return db.Commit(repr, mode, nil)
 	}
-	return db.Pipeline.CommitIf(repr, mode, merged)
+	return db.Commit(repr, mode, merged)
 }
 
 // resolution makes the batch that write writes.
@@ -171,17 +169,18 @@ type resolution struct {
 	out     []byte // the batch, unless merges read
 	scratch []byte
 
-	values  txn.Values // that merges change; nil: none is to be read
-	written *txn.Batch // the batch if merges read, which finds the last operation on a key
+	values  Values // that merges change; nil: none is to be read
+	written Draft  // the batch if merges read
 }
 
-// resolve makes the batch to commit of that of a transaction; see txn.Env.
-func (db *DB) resolve(repr []byte, v txn.Values) ([]byte, error) {
+// Resolve makes the batch to commit of that of a transaction: times to live become deadlines, and
+// merges values where they meet one that expires.
+func (db *DB) Resolve(repr []byte, v Values) ([]byte, error) {
 	r := resolution{db: db, home: db.Default}
 	if expires, reads := r.survey(repr); !expires && !reads {
 		return repr, nil
 	}
-	r.values, r.written = v, txn.NewBatch()
+	r.values, r.written = v, db.txns.NewDraft()
 	err := r.resolve(repr)
 	return r.written.Bytes(), err
 }
@@ -257,16 +256,16 @@ func (r *resolution) add(k *Keyspace, id base.KeyspaceID, kind base.Kind, key, v
 	if r.written != nil {
 		size = r.written.Size()
 	}
-	if size += len(key) + len(value) + 32; size > txn.MaxBatch {
+	if size += len(key) + len(value) + 32; size > batchrepr.MaxLen {
 		return TooLarge("batch", size)
 	}
 	switch {
 	case r.written == nil:
 		r.out = batchrepr.AppendEntry(r.out, id, kind, key, value)
 	case k == nil:
-		r.written.Space(id, base.Bytewise, true).Add(kind, key, value)
+		r.written.AddIn(id, base.Bytewise, kind, key, value)
 	default:
-		r.written.Space(id, k.Comparer(), true).Add(kind, key, value)
+		r.written.AddIn(id, k.Comparer(), kind, key, value)
 	}
 	return nil
 }
@@ -320,13 +319,12 @@ func (r *resolution) merge(k *Keyspace, key, operand []byte) error {
 func (r *resolution) present(k *Keyspace, key []byte) (
 	kind base.Kind, value []byte, deadline uint64, err error,
 ) {
-	if s := r.written.Space(k.ID(), nil, false); s != nil {
-		if value, kind, found := s.Newest(key); found && kind == base.KindSetExpiring {
-			value, deadline, _ := base.CutDeadline(value)
-			return kind, value, deadline, nil
-		} else if found {
-			return kind, nil, 0, nil
-		}
+	if value, kind, found := r.written.NewestIn(k.ID(), key); found &&
+		kind == base.KindSetExpiring {
+		value, deadline, _ := base.CutDeadline(value)
+		return kind, value, deadline, nil
+	} else if found {
+		return kind, nil, 0, nil
 	}
 	deadline, err = r.values.Deadline(k, key)
 	switch {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/events"
-	"github.com/loamdb/loam/internal/feature/feed"
 	"github.com/loamdb/loam/internal/store/work"
 	"github.com/loamdb/loam/internal/store/write"
 )
@@ -61,11 +60,11 @@ func (h *Health) MergeFailed(err error) {
 type workers struct {
 	pipeline *write.Pipeline
 	jobs     *work.Scheduler
-	feeds    *feed.Hub
+	feeds    Feeds
 }
 
 // connect names what a failure stops. A failure that came before stops it now.
-func (h *Health) connect(p *write.Pipeline, s *work.Scheduler, f *feed.Hub) {
+func (h *Health) connect(p *write.Pipeline, s *work.Scheduler, f Feeds) {
 	h.workers.Store(&workers{p, s, f})
 	if err := h.Failed(); err != nil {
 		p.Poison(err)
@@ -125,6 +124,9 @@ func (h *Health) Writable() error {
 	}
 	return nil
 }
+
+// Fail is fail: a failure that heals is returned as it is.
+func (h *Health) Fail(err error) error { return h.fail(err) }
 
 // panicked makes the database read-only after a panic, of the engine or of what the
 // user plugged in.

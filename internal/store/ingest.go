@@ -1,33 +1,5 @@
 package store
 
-import (
-	"context"
-	"errors"
-
-	"github.com/loamdb/loam/internal/base"
-)
-
-// Long runs f, work that Close ends and waits for: stop, which f asks again and again, then gives
-// base.ErrClosed, or ctx's error when ctx is done.
-func (db *DB) Long(ctx context.Context, f func(stop func() error) error) (err error) {
-	if err := db.copies.begin(); err != nil {
-		return err
-	}
-	defer db.copies.ended.Done()
-	defer db.Health.CatchPanic(&err)
-	err = f(func() error {
-		if db.copies.closed.Load() {
-			return base.ErrDatabaseClosed
-		}
-		return ctx.Err()
-	})
-	var p *base.Panic
-	if errors.As(err, &p) { // that was recovered on another goroutine
-		err = db.Health.fail(err)
-	}
-	return err
-}
-
 // KeepKeyspaces runs f while no keyspace is created or dropped, and no checkpoint takes its state.
 func (db *DB) KeepKeyspaces(f func() error) error {
 	db.spaces.mu.Lock()

@@ -170,7 +170,7 @@ func (db *DB) orderWritten() {
 	for _, t := range *list {
 		var p *base.Panic
 		if err := t.Order(); errors.As(err, &p) {
-			_ = db.Health.fail(err)
+			_ = db.health.fail(err)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
 	}
-	if db.Health.Closing.Load() {
+	if db.health.Closing.Load() {
 		return nil, base.ErrDatabaseClosed
 	}
 	db.Shared.Seqs.Present()
@@ -235,7 +235,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	if !create {
 		return nil, fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
-	if err := db.Health.Writable(); err != nil {
+	if err := db.health.Writable(); err != nil {
 		return nil, err
 	}
 	if c == nil {
@@ -275,7 +275,7 @@ func (db *DB) DropKeyspace(name string) error {
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := db.Health.Writable(); err != nil {
+	if err := db.health.Writable(); err != nil {
 		return err
 	}
 	if name == base.DefaultKeyspaceName {
@@ -340,10 +340,10 @@ func (db *DB) KeyspaceNames() (names []string) {
 // were created. It calls then while none is created or dropped.
 func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
 	db.Shared.Seqs.Present()
-	if db.Follower == nil {
+	if db.follower == nil {
 		return db.allKeyspaces(then)
 	}
-	db.Follower.Still(func() { all, err = db.allKeyspaces(then) })
+	db.follower.Still(func() { all, err = db.allKeyspaces(then) })
 	return all, err
 }
 
@@ -351,7 +351,7 @@ func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if db.Health.Closing.Load() {
+	if db.health.Closing.Load() {
 		return nil, base.ErrDatabaseClosed
 	}
 	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
@@ -398,10 +398,10 @@ func (db *DB) checkKeyspaces(named []*Keyspace) error {
 
 // Writable returns why the keyspace takes no writes, or nil.
 func (k *Keyspace) Writable() error {
-	if gone := k.gone.Load(); gone != nil && !k.DB.Health.Closing.Load() {
+	if gone := k.gone.Load(); gone != nil && !k.DB.health.Closing.Load() {
 		return gone.Gone()
 	}
-	return k.DB.Health.Writable()
+	return k.DB.health.Writable()
 }
 
 // makeRoomAll makes room in each tree that the group writes to. Commit leader only.

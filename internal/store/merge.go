@@ -120,7 +120,7 @@ func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
 		if has {
 			return foreignOperands(stored, op)
 		}
-		if err := db.Health.Writable(); err != nil {
+		if err := db.health.Writable(); err != nil {
 			return err
 		}
 		if err := db.Manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
@@ -139,14 +139,14 @@ func (db *DB) longChains(t *tree.Tree) {
 	if s == nil {
 		return
 	}
-	flush := s.Mem.HasOperands() && db.Health.Writable() == nil
+	flush := s.Mem.HasOperands() && db.health.Writable() == nil
 	s.Unref()
 	if flush && db.folding.CompareAndSwap(false, true) {
 		go func() {
 			defer db.folding.Store(false)
 			if err := Protect((&Keyspace{DB: db, Tree: t}).Flush); err != nil &&
-				db.Health.Writable() == nil {
-				db.Health.Warn("flushing long chains of operands", err)
+				db.health.Writable() == nil {
+				db.health.Warn("flushing long chains of operands", err)
 			}
 		}()
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/events"
 	"github.com/loamdb/loam/internal/base/mergeop"
-	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/format/record"
@@ -37,9 +36,13 @@ type Options struct {
 	NoCreateDirs   bool // creates the directory, not its parents
 	ReadOnly       bool
 	Upgrade        bool // a database in LevelDB's format becomes a native one
-	// Follow opens a directory that another process may be writing, see follower.go. ReadOnly is
-	// set too.
-	Follow bool
+	// Follow, unless nil, reads a directory that another process may be writing, see follower.go.
+	// ReadOnly is set too.
+	Follow Follower
+	// Feeds are told of commits; nil: there are none.
+	Feeds Feeds
+	// Txns are the transactions; nil: there are none, and no values that expire.
+	Txns Txns
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
@@ -83,7 +86,7 @@ type Listener interface {
 // Open opens the database in dir, or creates it; see lsm.Open. A failed Open gives
 // back what it took and leaves the directory as it was.
 func Open(dir string, o Options) (*DB, error) {
-	if o.Follow {
+	if o.Follow != nil {
 		o.path = o.FS
 	}
 	_, o.sideBySide = o.FS.(vfs.OS)
@@ -100,11 +103,15 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	o.FS = files.RoomyFS{FS: place.FS}
-	db := &DB{Dir: place.Path, Opts: o, dirLock: place}
-	db.Health.init(db.Dir, &o)
+	db := &DB{Dir: place.Path, Opts: o, dirLock: place, follower: o.Follow, feeds: o.Feeds,
+		txns: o.Txns}
+	if o.Feeds == nil {
+		db.feeds = noFeeds{}
+	}
+	db.health.init(db.Dir, &o)
 	db.Shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
-		Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.fail,
 	}
 	if !o.Resources.Bounded() {
 		db.Shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
@@ -139,7 +146,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return err
 	}
 	db.assemble()
-	if db.Opts.Follow {
+	if db.follower != nil {
 		return db.openFollower()
 	}
 	if !db.Opts.ReadOnly {
@@ -180,18 +187,13 @@ func (db *DB) connect(last base.SeqNum) {
 		Room: func(_ [][]byte, bytes int64, entries int, mode write.Mode) error {
 			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
 		},
-		Failed: func(err error) { db.Health.fail(err) },
+		Failed: func(err error) { db.health.fail(err) },
 	}
 	if db.Native() {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
 	db.Pipeline = write.New(env, last)
-	db.Feeds.Init(db.feedEnv())
-	db.Health.connect(db.Pipeline, db.Jobs, &db.Feeds)
-	db.Txns.Init(txn.Env{
-		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot,
-		Resolve: db.resolve, Fail: db.Health.fail,
-	})
+	db.health.connect(db.Pipeline, db.Jobs, db.feeds)
 }
 
 // openDir opens and locks the directory, and creates it if the options say so.
@@ -206,7 +208,8 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	}
 	err = files.MakeRoom(func() error {
 		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing,
-			NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow, Check: owner.Check})
+			NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow != nil,
+			Check: owner.Check})
 		return err
 	})
 	return d, err
@@ -232,7 +235,7 @@ func (db *DB) loadManifest() error {
 		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide,
 		Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
 	}
-	if db.Opts.Follow {
+	if db.follower != nil {
 		return db.loadFollowed(o)
 	}
 	set, err := manifest.Load(o, db.Opts.ReadOnly)
@@ -268,7 +271,7 @@ func (db *DB) openCache() (err error) {
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache,
 		Comparer: db.Opts.Comparer, Reads: db.Shared.Reads, MaxDecoded: db.Opts.MaxDecoded,
 		MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap, OnError: func(err error) {
-			db.Health.Warn("table file", err)
+			db.health.Warn("table file", err)
 		},
 		Group: db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
 	})
@@ -277,12 +280,12 @@ func (db *DB) openCache() (err error) {
 
 // assemble makes the log set, the trees and the scheduler. Neither does anything yet.
 func (db *DB) assemble() {
-	o, h := db.Opts, &db.Health
+	o, h := db.Opts, &db.health
 	db.WAL = wal.New(wal.Options{
 		FS: o.FS, Dir: db.Dir, Format: o.Format, Preallocate: o.WALPreallocate,
 		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
 		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
-		Retention: o.WALRetention, Obsoleted: db.Feeds.Obsoleted,
+		Retention: o.WALRetention, Obsoleted: db.feeds.Obsoleted,
 	})
 	for _, k := range db.Manifest.Keyspaces() {
 		if k.ID == base.DefaultKeyspace {
@@ -327,19 +330,19 @@ func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
-	db.Health.Closing.Store(true)
+	db.health.Closing.Store(true)
 	if db.Default != nil {
 		db.Jobs.Close()
 		_ = Protect(func() error { return db.WAL.Close(false) })
 		db.Default.Tree.Close()
 		db.spaces.close()
 	}
-	if db.edits != nil {
-		_ = Protect(db.edits.Close)
+	if db.follower != nil {
+		_ = Protect(func() error { db.follower.Close(); return nil })
 	}
 	_ = Protect(func() error { return found.Restore(db.Recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
-	db.Health.queue.Close(eventPatience)
+	db.health.queue.Close(eventPatience)
 }
 
 // releaseFor bounds how long release waits for reads that are under way.
@@ -372,16 +375,18 @@ func (db *DB) Close() error {
 	if err := base.NotWithin(); err != nil {
 		return err
 	}
-	if db.Health.Closing.Swap(true) {
+	if db.health.Closing.Swap(true) {
 		return base.ErrDatabaseClosed
 	}
-	db.Txns.Close()
-	if db.Follower != nil {
-		db.Follower.Close()
+	if db.txns != nil {
+		db.txns.Close()
+	}
+	if db.follower != nil {
+		db.follower.Close()
 	}
 	db.Jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
-	db.Feeds.Close()
+	db.feeds.Close()
 	closing := func() error {
 		db.Default.Tree.Close()
 		db.spaces.close()
@@ -393,11 +398,11 @@ func (db *DB) Close() error {
 		_ = closing() // Exclusive failed by a panic before closing ended
 	}
 	db.Jobs.Close()
-	err := Protect(func() error { return db.WAL.Close(db.Health.Failed() == nil) })
+	err := Protect(func() error { return db.WAL.Close(db.health.Failed() == nil) })
 	// a panic alone
 	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())
-	db.Health.queue.Close(eventPatience)
+	db.health.queue.Close(eventPatience)
 	return err
 }
 

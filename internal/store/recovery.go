@@ -61,7 +61,7 @@ func (r *replay) logs() error {
 	}
 	db.Recovery = Recovery{r.Report, r.Last}
 	if len(r.Report.Dropped) > 0 {
-		db.Health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped",
+		db.health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped",
 			r.Report.Dropped)
 	}
 	return nil
@@ -228,7 +228,7 @@ func (r *replay) finish() error {
 		return err
 	}
 	if err := db.Manifest.RenameTables(); err != nil {
-		db.Health.Warn("tables keep the names of LevelDB until the next opening", err)
+		db.health.Warn("tables keep the names of LevelDB until the next opening", err)
 	}
 	r.adopt(db.WAL.Num())
 	var obsolete []string
@@ -236,7 +236,7 @@ func (r *replay) finish() error {
 		obsolete = append(obsolete, name)
 	})
 	if err != nil {
-		db.Health.Warn("files of an earlier run stay until the next opening", err)
+		db.health.Warn("files of an earlier run stay until the next opening", err)
 	}
 	obsolete = db.WAL.KeepObsolete(obsolete)
 	for _, name := range obsolete {

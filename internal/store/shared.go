@@ -169,7 +169,7 @@ func (db *DB) joinResources() error {
 	j := &db.Opts.Jobs
 	j.Pool, j.Rate = r.pool, r.rate
 	if r.memory != nil {
-		j.Account = r.memory.Open(func() { db.Health.relieve() })
+		j.Account = r.memory.Open(func() { db.health.relieve() })
 	}
 	return nil
 }

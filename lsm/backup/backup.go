@@ -22,7 +22,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/backup"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -119,7 +118,8 @@ func (f *Folder) Create(ctx context.Context, db *lsm.DB, o *RunOptions) (info In
 		return info, fmt.Errorf("%w: Create needs a database", lsm.ErrInvalidArgument)
 	}
 	err = f.run(ctx, "backup", o, func(r *backup.Run) error {
-		made, err := store.Of(db).Backup(f.f, r)
+		in := db.Inside()
+		made, err := in.Copies.Backup(in, f.f, r)
 		info = Info(made)
 		return err
 	})

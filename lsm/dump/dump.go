@@ -81,10 +81,10 @@ func CheckPath(db *lsm.DB, path string) error {
 		return fmt.Errorf("%w: the check of a path needs a database and a path",
 			lsm.ErrInvalidArgument)
 	}
-	e := store.Of(db)
+	place := db.Inside().Place()
 	err := store.Protect(func() error {
-		return e.WhileOpen(func() error {
-			_, err := fileid.Outside(e.Opts.FS, path, e.Dir, "the database")
+		return db.Inside().WhileOpen(func(func() error) error {
+			_, err := fileid.Outside(place.FS, path, place.Dir, "the database")
 			return err
 		})
 	})
@@ -136,7 +136,7 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		in.Codec = block.Zstd
 	}
 	if o.Snapshot != nil {
-		if in.Snapshot = store.SnapshotOf(o.Snapshot); in.Snapshot == nil {
+		if in.Snapshot = o.Snapshot.Inside(); in.Snapshot == nil {
 			return nil, fmt.Errorf("%w: the snapshot is not one of a database",
 				lsm.ErrInvalidArgument)
 		}
@@ -145,7 +145,7 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		return nil, err
 	}
 	return result("dump", func() (transfer.Summary, error) {
-		return transfer.Dump(ctx, store.Of(db), w, in)
+		return transfer.Dump(ctx, db.Inside().DB, w, in)
 	})
 }
 
@@ -183,7 +183,7 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
 		Progress: told(o.Progress)}
 	return result("loading a dump", func() (transfer.Summary, error) {
-		return transfer.Load(ctx, store.Of(db), r, in)
+		return transfer.Load(ctx, db.Inside().DB, r, in)
 	})
 }
 

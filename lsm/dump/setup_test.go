@@ -15,7 +15,6 @@ import (
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -197,7 +196,7 @@ func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, nam
 func written(t testing.TB, db *lsm.DB, blockBytes int, codec block.Codec) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := transfer.Dump(ctx, store.Of(db), &b,
+	s, err := transfer.Dump(ctx, db.Inside().DB, &b,
 		transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
 	must(t, err)
 	if int64(b.Len()) != s.Size {

@@ -45,8 +45,8 @@ type Hub struct {
 	closed  bool
 }
 
-// Init makes it, a zero Hub, that of a database.
-func (h *Hub) Init(env Env) { h.env, h.feeds = env, map[*Changes]struct{}{} }
+// Init makes it, a zero Hub, that of a database. What store.Feeds asks for may be called before.
+func (h *Hub) Init(env Env) { h.env = env }
 
 // Waiting reports whether a feed waits for a commit. The committer asks after it has made its
 // write visible; a feed reads the visible sequence number after it counts as waiting.
@@ -126,6 +126,9 @@ func (h *Hub) add(c *Changes) error {
 	defer h.mu.Unlock()
 	if h.closed {
 		return base.ErrDatabaseClosed
+	}
+	if h.feeds == nil {
+		h.feeds = map[*Changes]struct{}{}
 	}
 	h.feeds[c] = struct{}{}
 	return nil

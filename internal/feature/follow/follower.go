@@ -30,41 +30,26 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/files"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// Options is what a Follower needs of its database. All fields are required.
-type Options struct {
-	FS   vfs.FS // the directory is held through it
-	Path vfs.FS // looks the directory up by its name
-	Dir  string
-
+// options is what a Follower needs of its database.
+type options struct {
+	FS    vfs.FS // the directory is held through it
+	Dir   string
+	Files *files.Set
+	Seqs  *tree.Sequences
 	Edits *Edits
-	// Manifest, of LoadFollowed, does not change but by the Follower.
-	Manifest *manifest.Set
-	Files    *files.Set
-	Seqs     *tree.Sequences
-
-	// Tree is the tree, not started, of a keyspace that Manifest has.
-	Tree func(base.KeyspaceID) *tree.Tree
-	// Make makes the tree of a keyspace that the writer has created; add makes it known
-	// when it has been started.
-	Make func(manifest.Keyspace) (t *tree.Tree, add func())
-	// Drop takes away a keyspace that the writer has dropped.
-	Drop func(base.KeyspaceID)
-	// Merge names the merge operator of a keyspace.
-	Merge func(t *tree.Tree, name string)
-	// Moved is called after each catch-up, and when a part of one has become visible.
-	Moved func()
-	// Warn takes failures of catch-ups in the background.
-	Warn func(what string, err error)
+	Warn  func(what string, err error)
+	store.Followed
 }
 
 // Follower keeps a database up to date. It is safe for concurrent use.
 type Follower struct {
-	o    Options
+	o    options
 	id   identity      // of the directory
 	busy chan struct{} // holds one element, which CatchUp takes
 
@@ -78,8 +63,8 @@ type Follower struct {
 	severed wal.Place                  // see judge
 	closed  bool
 
-	// Report is what Open of the directory reports. It does not change.
-	Report wal.Report
+	report wal.Report // of the first state
+	opened bool       // Open has succeeded
 
 	at    atomic.Pointer[standing] // of the visible state
 	begun time.Time                // of Open
@@ -100,19 +85,40 @@ type standing struct {
 	durable record.LogEnd
 }
 
-// Open reads the present state, and starts the trees.
-func Open(o Options) (*Follower, error) {
-	f := &Follower{o: o, busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{},
-		created: map[base.KeyspaceID]func(){}}
-	if err := f.id.find(o.Path, o.Dir); err != nil {
-		return nil, err
+// New returns a Follower, for store.Options.
+func New() *Follower {
+	return &Follower{
+		busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{},
+		created: map[base.KeyspaceID]func(){},
+	}
+}
+
+// Begin is for store.Follower.
+func (f *Follower) Begin(fsys vfs.FS, dir string) (*manifest.State, base.Format, error) {
+	f.o.Edits = NewEdits(fsys, dir)
+	if _, err := f.o.Edits.Poll(); err != nil {
+		return nil, 0, err
+	}
+	return f.o.Edits.State(), f.o.Edits.Format(), nil
+}
+
+// Open is for store.Follower: it reads the present state, and starts the trees.
+func (f *Follower) Open(db store.Followed) (wal.Report, error) {
+	place := db.Host.Place()
+	f.o = options{
+		FS: place.FS, Dir: place.Dir, Files: db.Host.Files(), Seqs: db.Host.Sequences(),
+		Edits: f.o.Edits, Warn: db.Host.Health().Warn, Followed: db,
+	}
+	if err := f.id.find(db.Path, place.Dir); err != nil {
+		return wal.Report{}, err
 	}
 	f.begun = time.Now()
 	if err := f.first(); err != nil {
-		return nil, err
+		return wal.Report{}, err
 	}
 	f.busy <- struct{}{}
-	return f, nil
+	f.opened = true
+	return f.report, nil
 }
 
 // patience is for what vanishes because of a newer edit that cannot be read yet.
@@ -513,6 +519,12 @@ func (f *Follower) note() {
 
 // Close ends the catch-ups, and gives back what they hold. The trees are closed by their database.
 func (f *Follower) Close() {
+	if !f.opened {
+		if f.o.Edits != nil {
+			_ = f.o.Edits.Close() // the failure of the opening is the one to report
+		}
+		return
+	}
 	f.o.Seqs.Demand.End()
 	if f.stop != nil {
 		f.stop()

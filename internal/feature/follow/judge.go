@@ -34,7 +34,7 @@ import (
 //
 // Records that are missing without being known as durable are no damage to Open, which drops and
 // reports what follows them. A power cut leaves such logs, and no follower survives it. So
-// OpenFollower ends where Open ends, and reports the same (Follower.Report); while a follower runs,
+// OpenFollower ends where Open ends, and reports the same (Follower.report); while a follower runs,
 // the same is an error.
 
 // gapPlace is where a gap was met.
@@ -63,7 +63,7 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	case !hole && l.place.Before(at):
 		return false, stale{g.error} // the writer has written more meanwhile
 	case f.logs == nil:
-		f.Report, f.severed = report, l.place
+		f.report, f.severed = report, l.place
 	case l.place != f.severed:
 		return false, g.error
 	}
@@ -74,7 +74,7 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 // judgeFirst judges the logs of the first state, which was read to the end of the logs.
 func (f *Follower) judgeFirst(l *logs) error {
 	report, _, err := f.judge(l, nil)
-	if f.Report = report; err != nil {
+	if f.report = report; err != nil {
 		return err
 	}
 	return f.o.Edits.checkTorn()

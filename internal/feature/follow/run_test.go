@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -14,11 +15,13 @@ import (
 func TestOneRenewPerCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		demand, catchUps := tree.NewDemand(), 0
-		f := &Follower{busy: make(chan struct{}, 1), o: Options{
-			Path: vfs.NewMem(), Dir: "missing", // every catch-up fails
-			Seqs:  &tree.Sequences{Demand: demand},
-			Moved: func() { catchUps++; demand.Expire() },
-			Warn:  func(string, error) {},
+		f := &Follower{busy: make(chan struct{}, 1), o: options{
+			Dir:  "missing", // every catch-up fails
+			Seqs: &tree.Sequences{Demand: demand},
+			Warn: func(string, error) {},
+			Followed: store.Followed{
+				Path: vfs.NewMem(), Moved: func() { catchUps++; demand.Expire() },
+			},
 		}}
 		f.busy <- struct{}{}
 		demand.Expire()

@@ -59,7 +59,7 @@ func newJob(k *store.Keyspace, stop func() error) *job {
 
 // Ingest takes tables into a keyspace; see lsm.DB.Ingest.
 func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) error {
-	return k.DB.Long(ctx, func(stop func() error) (err error) {
+	return store.Long(ctx, k.DB, func(stop func() error) (err error) {
 		j := newJob(k, stop)
 		defer func() { note(k.DB, &j.stats, err) }()
 		defer j.cleanUp()
@@ -495,7 +495,8 @@ func (j *job) cleanUp() {
 func (j *job) removeSources() {
 	for _, t := range j.tables {
 		if err := j.fs.Remove(t.path); err != nil {
-			j.db.Health.Warn("a table that was ingested cannot be removed where it came from", err)
+			j.db.Health().Warn("a table that was ingested cannot be removed where it came from",
+				err)
 		}
 	}
 }

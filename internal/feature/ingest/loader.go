@@ -14,7 +14,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/prefix"
-	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/colblk"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/store"
@@ -82,11 +82,11 @@ func (l *BulkLoader) Put(key, value []byte) error {
 }
 
 func (l *BulkLoader) putSlow(key, value []byte) (err error) {
-	defer l.k.DB.Health.CatchPanic(&err)
+	defer l.k.DB.Health().CatchPanic(&err)
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if len(key) > txn.MaxBatch/2 || len(value) > txn.MaxBatch-len(key)-64 {
+	if len(key) > batchrepr.MaxLen/2 || len(value) > batchrepr.MaxLen-len(key)-64 {
 		return fmt.Errorf("%w: a key and value of %d bytes", base.ErrTooLarge, len(key)+len(value))
 	}
 	if l.cur != nil {
@@ -177,7 +177,7 @@ func (l *BulkLoader) spill() error {
 	l.mu.Unlock()
 	write := func() error {
 		defer l.give(c)
-		return l.fail(l.k.DB.Long(context.Background(), func(stop func() error) error {
+		return l.fail(store.Long(context.Background(), l.k.DB, func(stop func() error) error {
 			r, err := l.write(c, l.until(stop))
 			l.mu.Lock()
 			l.runs[at] = r
@@ -255,7 +255,7 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
 
 // joinRuns merges all runs into one. None is being written.
 func (l *BulkLoader) joinRuns() error {
-	return l.k.DB.Long(context.Background(), func(stop func() error) error {
+	return store.Long(context.Background(), l.k.DB, func(stop func() error) error {
 		old := l.runs
 		var streams []*stream
 		defer func() { closeAll(streams) }()
@@ -345,7 +345,7 @@ func (l *BulkLoader) Finish(ctx context.Context) error {
 		return errors.Join(err, l.Close())
 	}
 	defer l.Close()
-	return l.k.DB.Long(ctx, func(stop func() error) (err error) {
+	return store.Long(ctx, l.k.DB, func(stop func() error) (err error) {
 		j := newJob(l.k, stop)
 		defer func() {
 			j.stats.Runs = l.stats.Runs

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -131,7 +131,7 @@ func (t *TableWriter) add(key []byte, kind base.Kind, value []byte) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	if len(key) > txn.MaxBatch/2 || len(value) > txn.MaxBatch-len(key)-64 {
+	if len(key) > batchrepr.MaxLen/2 || len(value) > batchrepr.MaxLen-len(key)-64 {
 		return fmt.Errorf("%w: a key and value of %d bytes", base.ErrTooLarge, len(key)+len(value))
 	}
 	return t.protect(func() error {

@@ -47,7 +47,7 @@ func (x *export) run() (err error) {
 	if err != nil {
 		return err
 	}
-	stage, err := backup.NewStage(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health.Warn)
+	stage, err := backup.NewStage(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health().Warn)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type LoadOptions struct {
 
 // Load writes a dump into a database; see package lsm/dump.
 func Load(ctx context.Context, db *store.DB, r io.Reader, o LoadOptions) (s Summary, err error) {
-	if err := db.Health.Writable(); err != nil {
+	if err := db.Health().Writable(); err != nil {
 		return s, err
 	}
 	if db.Loading.Swap(true) {
@@ -193,7 +193,7 @@ func (l *loader) interrupted(err error) error {
 
 // sync makes what was loaded durable.
 func (l *loader) sync() error {
-	if err := l.db.Health.Writable(); err != nil {
+	if err := l.db.Health().Writable(); err != nil {
 		return err
 	}
 	return l.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)

@@ -76,7 +76,7 @@ const maxMarker = maxPayload
 
 // readMarker reads the marker of a database. found is false where there is none.
 func readMarker(db *store.DB) (m marker, found bool, err error) {
-	err = db.WhileOpen(func() error {
+	err = db.WhileOpen(func(func() error) error {
 		f, err := current.OpenRegular(db.Opts.FS, db.Dir, markerName)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -107,7 +107,7 @@ func readMarker(db *store.DB) (m marker, found bool, err error) {
 
 // writeMarker replaces the marker of a database. It is durable then.
 func writeMarker(db *store.DB, m *marker) error {
-	return db.WhileOpen(func() error {
+	return db.WhileOpen(func(func() error) error {
 		temp := filepath.Join(db.Dir, markerTemp)
 		if err := remove(db, temp); err != nil {
 			return err
@@ -124,7 +124,7 @@ func writeMarker(db *store.DB, m *marker) error {
 
 // removeMarker removes the marker of a database, durably.
 func removeMarker(db *store.DB) error {
-	return db.WhileOpen(func() error {
+	return db.WhileOpen(func(func() error) error {
 		if err := remove(db, filepath.Join(db.Dir, markerName)); err != nil {
 			return err
 		}

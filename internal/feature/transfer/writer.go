@@ -78,7 +78,7 @@ func (w *Writer) commit() (err error) {
 	if batchrepr.Count(w.repr) == 0 {
 		return nil
 	}
-	defer w.db.Health.CatchPanic(&err)
+	defer w.db.Health().CatchPanic(&err)
 	for _, k := range w.spaces[w.first : w.last+1] {
 		if err := k.Writable(); err != nil {
 			return err

@@ -83,7 +83,7 @@ func (tx *Txn) commit(mode write.Mode) error {
 	repr := tx.batch.Bytes()
 	if tx.resolve {
 		var err error
-		if repr, err = tx.m.env.Resolve(repr, snapshotValues{tx}); err != nil {
+		if repr, err = tx.m.db.Resolve(repr, snapshotValues{tx}); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (tx *Txn) commit(mode write.Mode) error {
 			return err
 		}
 		c.wait = try >= maxTries
-		if err := tx.m.env.Commit(repr, mode, c); !errors.Is(err, errAgain) {
+		if err := tx.m.db.Commit(repr, mode, c); !errors.Is(err, errAgain) {
 			if err == nil {
 				tx.batch.eachRange(func(id base.KeyspaceID, start, limit []byte) {
 					tx.keyspace(id).RangeDeleted(start, limit)
@@ -162,7 +162,7 @@ func (c *check) first() error {
 		}
 		c.places = append(c.places, p)
 	}
-	c.seen = c.tx.m.env.Seqs.Visible()
+	c.seen = c.tx.m.db.Sequences().Visible()
 	if c.seen != c.tx.begin.Seq() {
 		if err := c.keys(0, 0); err != nil {
 			return err

@@ -4,42 +4,56 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/write"
 )
-
-// Values is how the values are read that merges change where values expire. The commit checks
-// that they have not changed since.
-type Values interface {
-	// Deadline is when the value of a key expires; see tree.Tree.Deadline.
-	Deadline(k Keyspace, key []byte) (uint64, error)
-	// Value is a copy of the value of a key.
-	Value(k Keyspace, key []byte) ([]byte, error)
-}
 
 // snapshotValues are those that a transaction has changed: its commit checks their keys.
 type snapshotValues struct{ tx *Txn }
 
-func (v snapshotValues) Deadline(k Keyspace, key []byte) (uint64, error) {
+func (v snapshotValues) Deadline(k *store.Keyspace, key []byte) (uint64, error) {
 	return k.At(v.tx.snap).Deadline(key, v.tx.snap)
 }
 
-func (v snapshotValues) Value(k Keyspace, key []byte) ([]byte, error) {
+func (v snapshotValues) Value(k *store.Keyspace, key []byte) ([]byte, error) {
 	return k.At(v.tx.snap).Get(key, nil, v.tx.snap, 0)
 }
 
 // notedValues are noted for the check of the commit when they are read.
 type notedValues struct{ snapshotValues }
 
-func (v notedValues) Deadline(k Keyspace, key []byte) (uint64, error) {
+func (v notedValues) Deadline(k *store.Keyspace, key []byte) (uint64, error) {
 	if r := v.tx.beginUpdate(k, key, nil); r.err != nil {
 		return 0, r.err
 	}
 	return v.snapshotValues.Deadline(k, key)
 }
 
-// WriteIf commits the batch that build makes from its reads: both are repeated until nothing
-// that was read has changed in between.
-func (m *Manager) WriteIf(mode write.Mode, build func(Values) ([]byte, error)) error {
+// NewDraft is for store.Txns.
+func (m *Manager) NewDraft() store.Draft { return NewBatch() }
+
+// AddIn is for store.Draft.
+func (b *Batch) AddIn(id base.KeyspaceID, c *base.Comparer, kind base.Kind, key, value []byte) {
+	b.Space(id, c, true).Add(kind, key, value)
+}
+
+// NewestIn is for store.Draft.
+func (b *Batch) NewestIn(id base.KeyspaceID,
+	key []byte) (value []byte, kind base.Kind, found bool) {
+	if s := b.Space(id, nil, false); s != nil {
+		return s.Newest(key)
+	}
+	return nil, 0, false
+}
+
+// Reset is for store.Draft.
+func (b *Batch) Reset() { b.RollBack(Mark{size: batchrepr.HeaderLen}) }
+
+// WriteIf is for store.Txns.
+func (m *Manager) WriteIf(
+	mode write.Mode, build func(store.Values) ([]byte, error),
+) error {
 	for {
 		if err := m.tryToWrite(mode, build); !errors.Is(err, ErrConflict) {
 			return err
@@ -47,7 +61,9 @@ func (m *Manager) WriteIf(mode write.Mode, build func(Values) ([]byte, error)) e
 	}
 }
 
-func (m *Manager) tryToWrite(mode write.Mode, build func(Values) ([]byte, error)) error {
+func (m *Manager) tryToWrite(
+	mode write.Mode, build func(store.Values) ([]byte, error),
+) error {
 	var tx Txn
 	m.Begin(&tx, Options{})
 	defer tx.Rollback()

@@ -9,26 +9,13 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/locks"
 	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/write"
-	"github.com/loamdb/loam/internal/tree"
 )
-
-// Env is what transactions need of a database.
-type Env struct {
-	Seqs *tree.Sequences
-	// Commit is write.Pipeline.CommitIf.
-	Commit        func(batch []byte, mode write.Mode, c write.Condition) error
-	CloseSnapshot func(*tree.Snapshot)
-	// Resolve makes the batch to commit of a transaction's: times to live become deadlines, and
-	// merges values where they meet one that expires.
-	Resolve func(repr []byte, v Values) ([]byte, error)
-	// Fail makes the database read-only.
-	Fail func(error) error
-}
 
 // Manager begins the transactions of a database. It is safe for concurrent use.
 type Manager struct {
-	env Env
+	db store.Host
 
 	begun, committed epoch.Tally
 	conflicts        atomic.Int64
@@ -42,9 +29,9 @@ type Manager struct {
 // tallyStep is how many transactions are counted in a stripe before the total changes.
 const tallyStep = 64
 
-// Init makes the Manager ready.
-func (m *Manager) Init(e Env) {
-	m.env = e
+// Init makes the Manager, a zero one, that of a database. Close may be called before.
+func (m *Manager) Init(db store.Host) {
+	m.db = db
 	m.begun.Init(tallyStep)
 	m.committed.Init(tallyStep)
 }

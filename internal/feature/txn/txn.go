@@ -3,7 +3,6 @@ package txn
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -113,8 +112,8 @@ func (m *Manager) Begin(tx *Txn, o Options) {
 	}
 	tx.snap = &tx.begin
 	tx.spaces = tx.space[:0]
-	m.env.Seqs.Present()
-	m.env.Seqs.Open(&tx.begin)
+	m.db.Sequences().Present()
+	m.db.Sequences().Open(&tx.begin)
 	m.begun.Add(1)
 }
 
@@ -129,7 +128,7 @@ func (tx *Txn) Fail(err error) {
 // the transaction.
 func (tx *Txn) catch(err *error) {
 	if r := recover(); r != nil {
-		*err = tx.m.env.Fail(base.NewPanic(r))
+		*err = tx.m.db.Health().Fail(base.NewPanic(r))
 		tx.over = *err
 	}
 }
@@ -178,10 +177,6 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 	}
 }
 
-// MaxBatch bounds the encoded size of a batch, in bytes: a memtable addresses its
-// entries with 32 bits.
-const MaxBatch = min(math.MaxUint32-1<<20, math.MaxInt)
-
 // Write adds a write of any kind. A range delete takes no locks.
 func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) error {
 	if kind == base.KindSet && k.TTL() > 0 {
@@ -198,9 +193,9 @@ func (tx *Txn) write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 	if tx.batch != nil {
 		size = tx.batch.Size()
 	}
-	if room := MaxBatch - size - 32; len(key) > room || len(value) > room-len(key) {
+	if room := batchrepr.MaxLen - size - 32; len(key) > room || len(value) > room-len(key) {
 		return fmt.Errorf("%w: the transaction's writes with this one; a batch holds at most "+
-			"%d bytes", base.ErrTooLarge, int64(MaxBatch))
+			"%d bytes", base.ErrTooLarge, int64(batchrepr.MaxLen))
 	}
 	if err := tx.mayWrite(k); err != nil {
 		return err
@@ -276,7 +271,7 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 		return err
 	}
 	if !tx.unlocked {
-		if seqs := tx.m.env.Seqs; tx.snap.Seq() != seqs.Visible() || seqs.Clock.InUse() {
+		if seqs := tx.m.db.Sequences(); tx.snap.Seq() != seqs.Visible() || seqs.Clock.InUse() {
 			later := new(tree.Snapshot)
 			seqs.Open(later)
 			switch {
@@ -284,7 +279,7 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 			case tx.updating > 0:
 				tx.left = append(tx.left, tx.snap)
 			default:
-				tx.m.env.CloseSnapshot(tx.snap)
+				tx.m.db.CloseSnapshot(tx.snap)
 			}
 			tx.snap = later
 		}
@@ -361,12 +356,12 @@ func (tx *Txn) end() {
 		tx.over = ErrDone
 	}
 	for _, s := range tx.left {
-		tx.m.env.CloseSnapshot(s)
+		tx.m.db.CloseSnapshot(s)
 	}
 	if tx.snap != &tx.begin {
-		tx.m.env.CloseSnapshot(tx.snap)
+		tx.m.db.CloseSnapshot(tx.snap)
 	}
-	tx.m.env.CloseSnapshot(&tx.begin)
+	tx.m.db.CloseSnapshot(&tx.begin)
 	tx.snap, tx.left = nil, nil
 	if tx.owner != nil {
 		tx.m.lockTable().ReleaseAll(tx.owner)

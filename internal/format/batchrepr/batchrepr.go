@@ -24,6 +24,9 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
+// MaxLen bounds the length of a batch in bytes: a memtable addresses its entries with 32 bits.
+const MaxLen = min(math.MaxUint32-1<<20, math.MaxInt)
+
 // HeaderLen is the length of sequence and count.
 const HeaderLen = 12
 

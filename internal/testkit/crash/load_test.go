@@ -17,7 +17,6 @@ import (
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/lsm"
@@ -76,7 +75,7 @@ func makeDump(t *testing.T, rng *rand.Rand, n int) *dumped {
 		}
 	}
 	var w bytes.Buffer
-	if _, err := transfer.Dump(context.Background(), store.Of(db), &w,
+	if _, err := transfer.Dump(context.Background(), db.Inside().DB, &w,
 		transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func (d *dumped) open(fsys vfs.FS) (*lsm.DB, error) {
 }
 
 func (d *dumped) load(db *lsm.DB) error {
-	_, err := transfer.Load(context.Background(), store.Of(db), bytes.NewReader(d.bytes),
+	_, err := transfer.Load(context.Background(), db.Inside().DB, bytes.NewReader(d.bytes),
 		transfer.LoadOptions{SyncBytes: loadStep})
 	return err
 }

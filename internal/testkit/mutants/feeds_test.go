@@ -4,7 +4,7 @@ package mutants
 var feeds = []mutant{
 	{"feed-durable-early", "a record counts as durable once a part of its log is",
 		target{"lsm", "TestChangesDurable"}, []edit{
-			{"internal/store/changes.go", "log == synced.Num && end <= synced.End",
+			{"internal/store/host.go", "log == synced.Num && end <= synced.End",
 				"log == synced.Num && (end <= synced.End || end > 0)"}}},
 
 	{"feed-reads-cut-record", "a feed shows a record that it read before the log was cut back",
@@ -19,7 +19,8 @@ var feeds = []mutant{
 
 	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before " +
 		"the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{
-		{"internal/store/follower.go", "env.Cuts = func() uint64 { return uint64(seqs.Visible()) }",
+		{"internal/feature/feed/database.go",
+			"env.Cuts = func() uint64 { return uint64(seqs.Visible()) }",
 			"env.Cuts = func() uint64 { return 0 }"}}},
 
 	{"feed-damage-is-a-gap", "a feed calls a damaged record gone",

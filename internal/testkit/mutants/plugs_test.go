@@ -130,8 +130,8 @@ var plugs = []mutant{
 				"\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
 
 	{"second-close-succeeds", "a second Close does not say that it was one", afterClose, []edit{
-		{"internal/store/open.go", "if db.Health.Closing.Swap(true) {\n\t\treturn " +
-			"base.ErrDatabaseClosed", "if db.Health.Closing.Swap(true) {\n\t\treturn nil"}}},
+		{"internal/store/open.go", "if db.health.Closing.Swap(true) {\n\t\treturn " +
+			"base.ErrDatabaseClosed", "if db.health.Closing.Swap(true) {\n\t\treturn nil"}}},
 
 	{"iterator-keeps-state", "a closed iterator keeps its read state",
 		target{"internal/testkit/leak", "TestOpenings"}, []edit{
