@@ -1,7 +1,7 @@
 package record
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,17 +43,15 @@ func (b *blocks) load(off int64) error {
 	return nil
 }
 
+// zeros is a block of padding. allZero compares with it, as bytes.Equal is vectorized.
+var zeros [blockSize]byte
+
 func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b) != 0 {
+	for len(b) > len(zeros) {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
 			return false
 		}
-		b = b[8:]
+		b = b[len(zeros):]
 	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	return bytes.Equal(b, zeros[:len(b)])
 }

@@ -16,8 +16,6 @@ const (
 	keepBuf = 2 * flushAt
 )
 
-var zeros [chainHeaderLen]byte
-
 // Writer appends records to a log, in LevelDB's framing unless Begin is called. The
 // first error of the log ends its use, unless Cut removes what a failed Append left in
 // the file.
@@ -154,7 +152,7 @@ func (f *framer) chunk(w *Writer, dst []byte, typ byte, n int, pos int64) []byte
 	if w.header == headerLen {
 		dst = append(dst, zeros[:headerLen]...)
 	} else {
-		dst = append(dst, zeros[:]...)
+		dst = append(dst, zeros[:chainHeaderLen]...)
 		crc = w.chain.header(dst[head:], typ, n, pos, w.durable.Load())
 	}
 	for need := n; need > 0; {
