@@ -3,6 +3,8 @@
 package arena
 
 import (
+	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/memory/offheap"
@@ -25,7 +27,45 @@ func NewExtent(n, limit int) (*Extent, error) {
 	if err := refused(); err != nil {
 		return nil, err
 	}
-	return &Extent{heap(limit), n}, nil
+	mem := freed.take(limit)
+	if mem == nil {
+		mem = heap(limit)
+	}
+	return &Extent{mem, n}, nil
+}
+
+// freed has zeroed memory of extents for the next ones: large allocations are what the race
+// detector is slowest at.
+var freed freeList
+
+type freeList struct {
+	mu  sync.Mutex
+	mem [][]byte // the oldest first
+}
+
+// maxFreed is how many extents a freeList keeps.
+const maxFreed = 8
+
+// take returns n bytes, or nil.
+func (l *freeList) take(n int) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.mem, func(b []byte) bool { return len(b) == n })
+	if i < 0 {
+		return nil
+	}
+	b := l.mem[i]
+	l.mem = slices.Delete(l.mem, i, i+1)
+	return b
+}
+
+func (l *freeList) give(b []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.mem) == maxFreed {
+		l.mem = slices.Delete(l.mem, 0, 1)
+	}
+	l.mem = append(l.mem, b)
 }
 
 // refused reports whether memory off the heap is refused: it allocates a byte of it.
@@ -39,7 +79,15 @@ func (e *Extent) Len() int          { return e.n }
 func (e *Extent) Whole() []byte     { return e.mem }
 func (e *Extent) AdviseHuge()       {}
 func (e *Extent) ReleaseFrom(n int) {}
-func (e *Extent) Free()             {}
+
+// Free makes the memory that of another extent: a later use of it is a data race.
+func (e *Extent) Free() {
+	if e != nil {
+		clear(e.mem[:e.n])
+		freed.give(e.mem)
+		*e = Extent{}
+	}
+}
 
 func (e *Extent) Grow(n int) error {
 	if err := refused(); err != nil {
