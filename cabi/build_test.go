@@ -81,7 +81,9 @@ func buildLibrary(asan bool) (string, error) {
 	args := append(strings.Fields(leveldbFlags+" "+sanitize), "-I.", "-Ileveldb", "-o",
 		filepath.Join(dir, "libleveldb.so.1"),
 		"leveldb/leveldb.c", "leveldb/library.c", "leveldb/options.c",
-		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1,-z,nodelete,-rpath,$ORIGIN", "-pthread", "-ldl")
+		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1",
+		"-Wl,-z,nodelete,-rpath,$ORIGIN",
+		"-pthread", "-ldl")
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		return dir, &buildError{err, out}
 	}

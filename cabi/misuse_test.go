@@ -103,9 +103,11 @@ const (
 	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
 )
 
-var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup|changes|table_writer|bulk_load)) \*$`)
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|` +
+	`job|txn|backup|changes|table_writer|bulk_load)) \*$`)
 
-var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn|ingest|bulk_load)_options \*$`)
+var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn|ingest|bulk_load)` +
+	`_options \*$`)
 
 // good is an argument nothing is wrong with.
 func (p prototype) good(q parameter) string {
@@ -341,7 +343,8 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
 			switch m := regexp.MustCompile(
-				`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes) \*\*$`).FindStringSubmatch(q.typ); {
+				`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes)` +
+					` \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
 			case m != nil:

@@ -187,26 +187,30 @@ func TestBatchKeyspace(t *testing.T) {
 	}
 	for _, expire = range []bool{false, true} { // from the first value that expires on, merges read
 		for _, c := range cases {
-			want := c.place
-			if want == "" {
-				want = storeName(c.to)
-			}
-			for _, k := range spaces {
-				fillOld(t, k, expire)
-			}
-			if c.bytes && c.plain() {
-				continue
-			}
-			if err := c.write(); err != nil {
-				t.Fatal(err)
-			}
-			for name, k := range spaces {
-				if got := wrote(t, k); got != (name == want) {
-					t.Errorf("%s, written to %s, bytes %v, values that expire %v: written "+
-						"in %s: %v",
-						c.name, storeName(c.to), c.bytes, expire, name, got)
-				}
-			}
+			c.check(t, spaces, expire)
+		}
+	}
+}
+
+// check writes the batch of c, and looks that it is in the keyspace of its place alone.
+func (c batchCase) check(t *testing.T, spaces map[string]*Keyspace, expire bool) {
+	want := c.place
+	if want == "" {
+		want = storeName(c.to)
+	}
+	for _, k := range spaces {
+		fillOld(t, k, expire)
+	}
+	if c.bytes && c.plain() {
+		return
+	}
+	if err := c.write(); err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range spaces {
+		if got := wrote(t, k); got != (name == want) {
+			t.Errorf("%s, written to %s, bytes %v, values that expire %v: written in %s: %v",
+				c.name, storeName(c.to), c.bytes, expire, name, got)
 		}
 	}
 }

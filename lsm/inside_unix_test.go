@@ -74,6 +74,40 @@ func TestNothingInside(t *testing.T) {
 			t.Errorf("Restore in %s: %v", inside, err)
 		}
 	}
+	testDumpsInside(t, db, at)
+	for i, outside := range []string{at("db"), at("a", "deep", "db2"), at("to-other", "x"),
+		at("a", "deep", "up", "y"), at("to-deep", "z")} {
+		if err := db.Checkpoint(ctx, outside); err != nil {
+			t.Errorf("Checkpoint in %s: %v", outside, err)
+		}
+		if err := folder.Restore(ctx, info.ID, at("other", string(rune('0'+i))), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	do(folder.Close(), db.Close())
+	for _, inside := range []string{at("to-db", "x"), at("to-mine", "x"),
+		at("a", "deep", "db", "x")} {
+		if err := lsm.Export(ctx, at("a", "deep", "db"), inside, lsm.FormatNative, nil,
+			nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("Export to %s: %v", inside, err)
+		}
+	}
+	names, err := os.ReadDir(at("a", "deep", "db", "mine"))
+	if do(err); len(names) > 0 {
+		t.Errorf("%v is left in the database", names)
+	}
+}
+
+// testDumpsInside writes dumps into files inside of the database's directory, which is refused,
+// and outside of it.
+func testDumpsInside(t *testing.T, db *lsm.DB, at func(...string) string) {
+	ctx := context.Background()
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, inside := range []string{at("to-deep", "db", "x"), at("a", "deep", "db", "x"),
 		at("to-mine", "x"), at("a", "deep", "up", "to-db", "x")} {
 		if err := dump.CheckPath(db, inside); !errors.Is(err, lsm.ErrInvalidArgument) {
@@ -102,25 +136,4 @@ func TestNothingInside(t *testing.T) {
 		do(f.Close())
 	}
 	do(os.Remove(at("to-db", "dump3")))
-	for i, outside := range []string{at("db"), at("a", "deep", "db2"), at("to-other", "x"),
-		at("a", "deep", "up", "y"), at("to-deep", "z")} {
-		if err := db.Checkpoint(ctx, outside); err != nil {
-			t.Errorf("Checkpoint in %s: %v", outside, err)
-		}
-		if err := folder.Restore(ctx, info.ID, at("other", string(rune('0'+i))), nil); err != nil {
-			t.Error(err)
-		}
-	}
-	do(folder.Close(), db.Close())
-	for _, inside := range []string{at("to-db", "x"), at("to-mine", "x"),
-		at("a", "deep", "db", "x")} {
-		if err := lsm.Export(ctx, at("a", "deep", "db"), inside, lsm.FormatNative, nil,
-			nil); !errors.Is(err, lsm.ErrInvalidArgument) {
-			t.Errorf("Export to %s: %v", inside, err)
-		}
-	}
-	names, err := os.ReadDir(at("a", "deep", "db", "mine"))
-	if do(err); len(names) > 0 {
-		t.Errorf("%v is left in the database", names)
-	}
 }

@@ -27,7 +27,8 @@ var hermitage = []struct{ name, script, snapshot, serializable, lock string }{
 		`a put 1 11; b put 2 22; a get 2; b get 1; a commit; b commit`,
 		"20 10 ok ok", "20 10 ok conflict", "20 10 ok ok"},
 	{"OTV observed transaction vanishes",
-		`a put 1 11; a put 2 19; b put 1 12; a commit; c get 1; b put 2 18; c get 2; b commit; c get 2; c get 1; c commit`,
+		`a put 1 11; a put 2 19; b put 1 12; a commit; c get 1; b put 2 18; c get 2; b commit; ` +
+			`c get 2; c get 1; c commit`,
 		"ok 11 19 conflict 19 11 ok", "ok 11 19 conflict 19 11 ok",
 		"waits ok 11 ok 19 ok 19 11 ok"},
 	{"PMP predicate-many-preceders", `a scan 30; b put 3 30; b commit; a scan 30; a commit`,
@@ -52,7 +53,8 @@ var hermitage = []struct{ name, script, snapshot, serializable, lock string }{
 		`a get 1; a get 2; b get 1; b get 2; a put 1 11; b put 2 21; a commit; b commit`,
 		"10 20 10 20 ok ok", "10 20 10 20 ok conflict", "10 20 10 20 ok ok"},
 	{"G2-item with reads for update",
-		`a update 1; a update 2; b update 1; a put 1 11; a commit; b update 2; b put 2 21; b commit`,
+		`a update 1; a update 2; b update 1; a put 1 11; a commit; b update 2; b put 2 21; b ` +
+			`commit`,
 		"10 20 10 ok 20 conflict", "10 20 10 ok 20 conflict", "10 20 waits ok 11 20 ok"},
 	{"G2 anti-dependency cycles",
 		`a scan 30; b scan 30; a put 3 30; b put 4 30; a commit; b commit`,

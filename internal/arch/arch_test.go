@@ -57,7 +57,8 @@ var rules = []struct {
 	{"every file compiled", ruleCompiled, map[string]map[string]string{
 		"lsm/a_plan9.go: no supported": {"lsm/a_plan9.go": "package lsm\n"},
 		"lsm/b.go: no supported":       {"lsm/b.go": "//go:build ignore\n\npackage lsm\n"},
-		"lsm/c.go: no supported":       {"lsm/c.go": "//go:build linux && windows\n\npackage lsm\n"},
+		"lsm/c.go: no supported": {"lsm/c.go": "//go:build linux && windows\n" +
+			"\npackage lsm\n"},
 	}, map[string]string{
 		"lsm/a.go":         "//go:build invariants\n\npackage lsm\n",
 		"lsm/b.go":         "//go:build !linux\n\npackage lsm\n",
@@ -110,8 +111,10 @@ var rules = []struct {
 	}, map[string]string{"lsm/a.go": "package lsm\n\n// a/home/b and https://x.org/work/y\nvar d " +
 		"= \"/usr/share\"\n"}},
 	{"errors", ruleErrors, map[string]map[string]string{
-		"lsm/a.go:4: type assertion or switch on error err":   {"lsm/a.go": "package lsm\n\nfunc f(err error) {\n\tswitch err.(type) {\n\t}\n}\n"},
-		"lsm/a.go:4: type assertion or switch on error r.err": {"lsm/a.go": "package lsm\n\nfunc f() {\n\t_, _ = r.err.(*E)\n}\n"},
+		"lsm/a.go:4: type assertion or switch on error err": {"lsm/a.go": "package lsm\n\n" +
+			"func f(err error) {\n\tswitch err.(type) {\n\t}\n}\n"},
+		"lsm/a.go:4: type assertion or switch on error r.err": {"lsm/a.go": "package lsm\n\n" +
+			"func f() {\n\t_, _ = r.err.(*E)\n}\n"},
 	}, map[string]string{"lsm/a.go": "package lsm\n\nfunc f(v any) {\n\tswitch v.(type) " +
 		"{\n\t}\n}\n"}},
 	{"markers", ruleMarkers, map[string]map[string]string{
@@ -197,7 +200,8 @@ var floorOffenders = map[string]map[string]string{
 		module+"/internal/format/sstable/ldb"),
 	"only internal/store/files imports table formats (2)": imports("internal/tree/compact/a.go",
 		module+"/internal/format/sstable/native"),
-	"only internal/store/files imports table formats (3)": imports("internal/format/sstable/native/a.go", module+"/internal/format/sstable/ldb"),
+	"only internal/store/files imports table formats (3)": imports(
+		"internal/format/sstable/native/a.go", module+"/internal/format/sstable/ldb"),
 	"only internal/store/files imports table formats (4)": imports("internal/testkit/a.go",
 		module+"/internal/format/sstable/ldb"),
 	"only internal/store/files imports table formats (5)": imports("lsm/a.go",
@@ -261,7 +265,8 @@ func numbered(format string, n int) []string {
 
 func dbOffenders() map[string]map[string]string {
 	return map[string]map[string]string{
-		"DB fields: 15":      {"lsm/db.go": fields("DB", append(numbered("f%d int", 13), "a, b bool")...)},
+		"DB fields: 15": {"lsm/db.go": fields("DB",
+			append(numbered("f%d int", 13), "a, b bool")...)},
 		"DB mutexes: 3":      {"lsm/db.go": fields("DB", "a, b sync.Mutex", "sync.RWMutex")},
 		"Options fields: 61": {"lsm/o.go": fields("Options", numbered("F%d int", 61)...)},
 		"DB exported methods: 41": {"lsm/db.go": "package lsm\n" +

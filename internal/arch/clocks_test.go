@@ -20,7 +20,9 @@ const (
 	inBubble = "it is called in a bubble"
 	atRandom = "a process is killed, or the power cut, at a random moment"
 	noEvent  = "what is freed in the background tells nobody"
-	other    = "another process tells nobody"
+	other    = "another process, the kernel or a full disk tells nobody"
+	hangs    = "the limit of package hang ends a child"
+	isTime   = "the test measures, reports or spends time, which decides nothing"
 )
 
 // allowedClocks may use clocks: "path func" -> why. The list only shrinks.
@@ -36,25 +38,25 @@ var allowedClocks = map[string]string{
 	"internal/testkit/memory/memory.go given":                                     noEvent,
 	"internal/testkit/metamorphic/several.go Several":                             noEvent,
 	"internal/testkit/resources/ends_test.go within":                              noEvent,
-	"internal/testkit/crash/full.go recovers":                                     "a disk that was full is a real one",
+	"internal/testkit/crash/full.go recovers":                                     other,
 	"internal/testkit/kill/changes.go follow":                                     other,
 	"internal/testkit/surroundings/lock_linux_test.go TestForkedChildKeepsNoLock": other,
 	"internal/testkit/kill/kill.go killOne":                                       atRandom,
 	"internal/testkit/kill/program.go killProgram":                                atRandom,
 	"internal/testkit/kill/powercut_linux.go cuts":                                atRandom,
-	"internal/testkit/kill/powercut_linux.go copyTo":                              "the kernel does not tell when it has written",
-	"internal/testkit/kill/kill.go limitOne":                                      "the limit of package hang ends a child",
-	"internal/testkit/surroundings/hostile_run_linux_test.go testHostile":         "the limit of package hang ends a child",
-	"cabi/build_test.go execute":                                                  "the limit of package hang ends a child",
-	"internal/testkit/metamorphic/several.go wait":                                "the limit of package hang",
-	"internal/testkit/metamorphic/shrink.go shrink":                               "how long a failure is shrunk decides nothing",
-	"internal/testkit/mutants/mutants_test.go TestMutants":                        "how long a test of a mutant is repeated",
-	"internal/testkit/mutants/mutants_test.go run":                                "how long a test of a mutant may take",
-	"internal/os/vfs/blocked_linux_test.go TestBlockedAppendsLetTheWorldStop":     "the file system is frozen for a time, and the world must stop meanwhile",
-	"internal/kvbench/follower/follower_test.go TestProcess":                      "lags are times",
-	"internal/kvbench/follower/follower_test.go TestWatch":                        "lags are times",
-	"internal/kvbench/interrupt_unix_test.go interruptedChild":                    "a child that runs until it is interrupted",
-	"lsm/backup/backup_test.go testBackups":                                       "a backup states its time",
+	"internal/testkit/kill/powercut_linux.go copyTo":                              other,
+	"internal/testkit/kill/kill.go limitOne":                                      hangs,
+	"internal/testkit/surroundings/hostile_run_linux_test.go testHostile":         hangs,
+	"cabi/build_test.go execute":                                                  hangs,
+	"internal/testkit/metamorphic/several.go wait":                                hangs,
+	"internal/testkit/metamorphic/shrink.go shrink":                               isTime,
+	"internal/testkit/mutants/mutants_test.go TestMutants":                        isTime,
+	"internal/testkit/mutants/mutants_test.go run":                                isTime,
+	"internal/os/vfs/blocked_linux_test.go TestBlockedAppendsLetTheWorldStop":     isTime,
+	"internal/kvbench/follower/follower_test.go TestProcess":                      isTime,
+	"internal/kvbench/follower/follower_test.go TestWatch":                        isTime,
+	"internal/kvbench/interrupt_unix_test.go interruptedChild":                    hangs,
+	"lsm/backup/backup_test.go testBackups":                                       isTime,
 }
 
 func ruleClocks(t *tree) []string { return goByClock(t, allowedClocks) }

@@ -1,6 +1,8 @@
 package kvbench
 
 import (
+	"github.com/loamdb/loam/internal/kvbench/arg"
+
 	"errors"
 	"fmt"
 	"math"
@@ -164,7 +166,7 @@ var aliases = map[string]string{"open_files": "max_open_files"}
 
 func countFlag(low int64, set func(*command, int64)) func(*command, string) error {
 	return func(c *command, v string) error {
-		n, err := parseCount(v)
+		n, err := arg.Count(v)
 		if err != nil {
 			return err
 		}
@@ -178,7 +180,7 @@ func countFlag(low int64, set func(*command, int64)) func(*command, string) erro
 
 func sizeFlag(low, high int64, set func(*command, int64)) func(*command, string) error {
 	return func(c *command, v string) error {
-		n, err := parseSize(v)
+		n, err := arg.Size(v)
 		if err != nil {
 			return err
 		}
@@ -192,7 +194,7 @@ func sizeFlag(low, high int64, set func(*command, int64)) func(*command, string)
 
 func boolFlag(set func(*command, bool)) func(*command, string) error {
 	return func(c *command, v string) error {
-		on, ok := parseBool(v)
+		on, ok := arg.Bool(v)
 		if !ok {
 			return errors.New("want 1 or 0")
 		}
@@ -228,7 +230,7 @@ func (c *command) setBenchmarks(v string) error {
 		}
 		if _, ok := workload.Find(name); !ok {
 			return fmt.Errorf("no benchmark %q; did you mean %q?", name,
-				nearest(name, benchmarkNames()))
+				arg.Nearest(name, benchmarkNames()))
 		}
 		c.benchmarks = append(c.benchmarks, name)
 	}
@@ -296,13 +298,13 @@ func parse(args []string, drivers []store.Driver) (*command, store.Driver, error
 	c := defaults()
 	var words, rest []string // rest: pairs that may be engine options
 	for len(args) > 0 {
-		arg := args[0]
+		word := args[0]
 		args = args[1:]
-		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			words = append(words, arg)
+		if !strings.HasPrefix(word, "-") || word == "-" {
+			words = append(words, word)
 			continue
 		}
-		name, value, has := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		name, value, has := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-"), "=")
 		name = strings.ReplaceAll(name, "-", "_")
 		f := findFlag(name)
 		switch {
@@ -310,7 +312,7 @@ func parse(args []string, drivers []store.Driver) (*command, store.Driver, error
 		case f != nil && f.arg == "":
 			value = "1"
 			if len(args) > 0 {
-				if _, ok := parseBool(args[0]); ok {
+				if _, ok := arg.Bool(args[0]); ok {
 					value, args = args[0], args[1:]
 				}
 			}
@@ -391,7 +393,7 @@ func (c *command) choose(drivers []store.Driver) error {
 					"which make peers builds with "+
 					"those that are installed", e)
 			}
-			return usage("no engine %q; did you mean %q?", e, nearest(e, names))
+			return usage("no engine %q; did you mean %q?", e, arg.Nearest(e, names))
 		}
 		c.drivers = append(c.drivers, drivers[i])
 		if c.format != bothFormats {
@@ -422,12 +424,12 @@ func chooseExperiment(word string) (chosen, error) {
 				name)
 		}
 		return e, usage("no experiment %q; did you mean %q?", name,
-			nearest(name, experimentNames()))
+			arg.Nearest(name, experimentNames()))
 	}
 	if !has {
 		return e, nil
 	}
-	n, err := parseCount(num)
+	n, err := arg.Count(num)
 	if err == nil && n < 1 {
 		err = errors.New("want 1 or more")
 	}
@@ -491,7 +493,7 @@ func (c *command) setOption(name, value string) error {
 	for alias := range aliases {
 		names = append(names, alias)
 	}
-	return usage("unknown flag --%s; did you mean --%s?", name, nearest(name, names))
+	return usage("unknown flag --%s; did you mean --%s?", name, arg.Nearest(name, names))
 }
 
 func hasOption(d store.Driver, name string) bool {
@@ -555,85 +557,4 @@ func knownOption(name string, drivers []store.Driver) bool {
 		}
 	}
 	return false
-}
-
-func parseBool(s string) (on, ok bool) {
-	switch strings.ToLower(s) {
-	case "1", "true", "yes", "on":
-		return true, true
-	case "0", "false", "no", "off":
-		return false, true
-	}
-	return false, false
-}
-
-// parseCount reads a number with an optional k, M or G for powers of 1000.
-func parseCount(s string) (int64, error) {
-	return parseNumber(s, map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9},
-		"a number such as 1000000 or 10M")
-}
-
-// parseSize reads bytes with an optional KiB, MiB or GiB; K, KB and so on mean
-// the same powers of 1024.
-func parseSize(s string) (int64, error) {
-	return parseNumber(s, map[string]float64{
-		"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30,
-		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
-	}, "a size such as 4096 or 64MiB")
-}
-
-func parseNumber(s string, units map[string]float64, want string) (int64, error) {
-	digits := strings.TrimRight(s, "kKmMgGiIbB")
-	unit := 1.0
-	if suffix := strings.ToLower(s[len(digits):]); suffix != "" {
-		u, ok := units[suffix]
-		if !ok {
-			return 0, errors.New("want " + want)
-		}
-		unit = u
-	}
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && unit == 1 {
-		return n, nil
-	}
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil || math.IsNaN(f) || math.Abs(f*unit) >= 1<<62 {
-		return 0, errors.New("want " + want)
-	}
-	return int64(f * unit), nil
-}
-
-// nearest returns the candidate with the smallest edit distance.
-func nearest(word string, candidates []string) string {
-	best, distance := "", math.MaxInt
-	for _, c := range candidates {
-		if d := editDistance(word, c); d < distance {
-			best, distance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance counts insertions, deletions, replacements and swaps of
-// neighbours.
-func editDistance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	var before, last, row [65]int
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

@@ -62,18 +62,20 @@ func TestUsage(t *testing.T) {
 			"--write_buffer_size?",
 		"--openfiles=3": "unknown flag --openfiles; did you mean " +
 			"--open_files?",
-		"-nmu=3":                          "unknown flag --nmu; did you mean --num?",
-		"--benchmarks=fillseq,raedrandom": `--benchmarks=fillseq,raedrandom: no benchmark "raedrandom"; did you mean "readrandom"?`,
-		"--benchmarks=,":                  "--benchmarks=,: want at least one benchmark",
-		"levledb":                         `no experiment "levledb"; did you mean "leveldb"?`,
-		"readrandom":                      `no experiment "readrandom"; a single benchmark is run by --benchmarks=readrandom`,
-		"bloom=x":                         "bloom=x: want a number such as 1000000 or 10M",
-		"bloom=0":                         "bloom=0: want 1 or more",
-		"blom=5":                          `no experiment "blom"; did you mean "bloom"?`,
-		"--num=ten":                       "--num=ten: want a number such as 1000000 or 10M",
-		"--num=0":                         "--num=0: want 1 or more",
-		"--num":                           "--num needs a value",
-		"--cache_size":                    "--cache_size needs a value",
+		"-nmu=3": "unknown flag --nmu; did you mean --num?",
+		"--benchmarks=fillseq,raedrandom": "--benchmarks=fillseq,raedrandom: " +
+			`no benchmark "raedrandom"; did you mean "readrandom"?`,
+		"--benchmarks=,": "--benchmarks=,: want at least one benchmark",
+		"levledb":        `no experiment "levledb"; did you mean "leveldb"?`,
+		"readrandom": `no experiment "readrandom"; ` +
+			`a single benchmark is run by --benchmarks=readrandom`,
+		"bloom=x":      "bloom=x: want a number such as 1000000 or 10M",
+		"bloom=0":      "bloom=0: want 1 or more",
+		"blom=5":       `no experiment "blom"; did you mean "bloom"?`,
+		"--num=ten":    "--num=ten: want a number such as 1000000 or 10M",
+		"--num=0":      "--num=0: want 1 or more",
+		"--num":        "--num needs a value",
+		"--cache_size": "--cache_size needs a value",
 		"--value_size=1x": "--value_size=1x: want a size such as 4096 " +
 			"or 64MiB",
 		"--value_size=4GiB": "--value_size=4GiB: want 0 to 1073741824",
@@ -134,41 +136,6 @@ func TestFlagForms(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq",
-		0}, {strings.Repeat("x", 500), "x", 63}} {
-		if got := editDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("%q %q: %d", tt.a, tt.b, got)
-		}
-		if got := editDistance(tt.b, tt.a); got != tt.want {
-			t.Errorf("%q %q: %d", tt.b, tt.a, got)
-		}
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for s, want := range map[string]int64{"0": 0, "-5": -5, "10k": 10000, "1.5M": 1500000,
-		"2G": 2e9, "1e3": 1000, "9007199254740993": 9007199254740993} {
-		if n, err := parseCount(s); n != want || err != nil {
-			t.Errorf("%s: %d %v", s, n, err)
-		}
-	}
-	for s, want := range map[string]int64{"4096": 4096, "4K": 4096, "64MiB": 64 << 20,
-		"1gb": 1 << 30, "0.5MiB": 1 << 19} {
-		if n, err := parseSize(s); n != want || err != nil {
-			t.Errorf("%s: %d %v", s, n, err)
-		}
-	}
-	for _, s := range []string{"", "k", "1kk", "NaN", "1e30", "Inf", "0x"} {
-		if n, err := parseCount(s); err == nil {
-			t.Errorf("%q is taken for %d", s, n)
-		}
-	}
-}
-
 var timing = regexp.MustCompile(`[0-9]+\.[0-9]{3} micros/op;( +[0-9.]+ MB/s)?`)
 
 // TestDefault runs LevelDB's eighteen steps and holds the output to its form.
@@ -220,7 +187,9 @@ func TestExperiments(t *testing.T) {
 		}
 	}
 	head := regexp.MustCompile(
-		`\nmicros/op +LevelDB's defaults  times  spread  Model's defaults  times  spread  published +found\n-+\nfillseq +[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
+		`\nmicros/op +LevelDB's defaults  times  spread  ` +
+			`Model's defaults  times  spread  published +found\n-+\nfillseq +` +
+			`[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
 	if !head.MatchString(out) {
 		t.Errorf("no table in\n%s", out)
 	}

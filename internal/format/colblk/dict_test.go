@@ -33,7 +33,8 @@ func record(rng *rand.Rand) []byte {
 		"Judy"}
 	name := names[rng.IntN(len(names))]
 	return fmt.Appendf(nil,
-		`{"id":%d,"name":"%s %s","email":"%s%d@example.com","active":%v,"balance":%d.%02d,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
+		`{"id":%d,"name":"%s %s","email":"%s%d@example.com","active":%v,"balance":%d.%02d,`+
+			`"created_at":"2024-%02d-%02dT10:00:00Z"}`,
 		rng.Uint32(), name, names[rng.IntN(len(names))], name, rng.IntN(1000), rng.IntN(2) == 0,
 		rng.IntN(10000), rng.IntN(100), 1+rng.IntN(12), 1+rng.IntN(28))
 }

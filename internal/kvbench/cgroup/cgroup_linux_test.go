@@ -31,9 +31,12 @@ func TestPlaces(t *testing.T) {
 	const own = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/user.slice/me\n"
 	for mounts, want := range map[string]string{
 		"": "",
-		"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n":                                                 "/sys/fs/cgroup/user.slice/me /sys/fs/cgroup/user.slice /sys/fs/cgroup",
-		"cgroup /c/cpu cgroup rw,cpuset 0 0\ncgroup /c/memory cgroup rw,relatime,memory 0 0\n":    "/c/memory/a/b",
-		"cgroup /m cgroup rw,memory 0 0\nnone /u cgroup2 rw 0 0\n/dev/sda / ext4 rw,memory 0 0\n": "/u/user.slice/me /u/user.slice /u /m/a/b",
+		"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n": "/sys/fs/cgroup/user.slice/me " +
+			"/sys/fs/cgroup/user.slice /sys/fs/cgroup",
+		"cgroup /c/cpu cgroup rw,cpuset 0 0\n" +
+			"cgroup /c/memory cgroup rw,relatime,memory 0 0\n": "/c/memory/a/b",
+		"cgroup /m cgroup rw,memory 0 0\nnone /u cgroup2 rw 0 0\n" +
+			"/dev/sda / ext4 rw,memory 0 0\n": "/u/user.slice/me /u/user.slice /u /m/a/b",
 	} {
 		var got []string
 		for _, p := range placesIn(mounts, own) {

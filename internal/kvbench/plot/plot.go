@@ -329,7 +329,9 @@ func Strips(title string, high float64, series []Series) string {
 			if l.Y[j] > 0.005 {
 				a, b := x.at(from), x.at(min(l.X[j], high))
 				fmt.Fprintf(&s,
-					`<rect class="s%d" fill-opacity="%.2f" x="%.1f" y="%.1f" width="%.1f" height="8"/>`, colour(l.Colour), min(0.15+0.85*l.Y[j], 1), a, y+12, max(b-a, 0.6))
+					`<rect class="s%d" fill-opacity="%.2f" x="%.1f" y="%.1f" width="%.1f" `+
+						`height="8"/>`, colour(l.Colour), min(0.15+0.85*l.Y[j], 1), a, y+12,
+					max(b-a, 0.6))
 			}
 			from = l.X[j]
 		}

@@ -189,12 +189,7 @@ func TestCrashEntries(t *testing.T) {
 		writeFile(t, m, "tmp", "2")
 		must(t, m.Rename("tmp", "CURRENT"))
 	}
-	tests := []struct {
-		name  string
-		do    func(m *Mem)
-		crash CrashOptions
-		want  string
-	}{
+	testCrashCases(t, []crashCase{
 		{"create lost", func(m *Mem) { writeFile(t, m, "a", "1") }, DropAll(), ""},
 		{"create kept", func(m *Mem) { writeFile(t, m, "a", "1") }, KeepAll(), "a=1x1"},
 		{"create synced", func(m *Mem) {
@@ -238,6 +233,12 @@ func TestCrashEntries(t *testing.T) {
 			m.SyncDir("d")
 			m.SyncDir("/")
 		}, DropAll(), "d{a=1x1}"},
+	})
+}
+
+// TestCrashLinks: links and moves between directories, each lost and kept.
+func TestCrashLinks(t *testing.T) {
+	testCrashCases(t, []crashCase{
 		{"link lost", func(m *Mem) { withLink(t, m) }, DropAll(), "a=1x1 d{}"},
 		{"link kept", func(m *Mem) { withLink(t, m) }, KeepAll(), "a=1x1 d{b=1x1}"},
 		{"link synced", func(m *Mem) {
@@ -291,7 +292,18 @@ func TestCrashEntries(t *testing.T) {
 			moved(t, m)
 			m.SyncDir("e")
 		}, DropAll(), "d{} e{a=1x1}"},
-	}
+	})
+}
+
+// crashCase does something to a file system; a crash leaves what is wanted.
+type crashCase struct {
+	name  string
+	do    func(m *Mem)
+	crash CrashOptions
+	want  string
+}
+
+func testCrashCases(t *testing.T, tests []crashCase) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := NewMem()

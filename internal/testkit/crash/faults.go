@@ -307,7 +307,9 @@ func callers() (names []string) {
 func aheadOfTime(function string) bool {
 	switch function {
 	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete",
-		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch", "store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
+		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
+		"store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
+		"backup.(*Stage).discard":
 		return true
 	}
 	return false

@@ -132,7 +132,8 @@ func (x *explorer) failed() error {
 func changes(k vfs.OpKind) bool {
 	switch k {
 	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend, vfs.OpSync, vfs.OpSyncDir,
-		vfs.OpRename, vfs.OpLink, vfs.OpReuseLog, vfs.OpRemove, vfs.OpMkdir, vfs.OpLock, vfs.OpClose:
+		vfs.OpRename, vfs.OpLink, vfs.OpReuseLog, vfs.OpRemove, vfs.OpMkdir, vfs.OpLock,
+		vfs.OpClose:
 		return true
 	}
 	return false

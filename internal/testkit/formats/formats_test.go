@@ -32,7 +32,9 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")
 
 // example is one pair of fences of a page: ```FORMAT and ```hex.
-var example = regexp.MustCompile("(?s)```(log|chain|batch|manifest|table|native|block|dump)\n(.*?)```\n(.*?)```hex\n(.*?)```")
+var example = regexp.MustCompile(
+	"(?s)```(log|chain|batch|manifest|table|native|block|dump)\n" +
+		"(.*?)```\n(.*?)```hex\n(.*?)```")
 
 // codec turns scripts into bytes and back.
 type codec struct {

@@ -49,7 +49,8 @@ var copies = []mutant{
 		target{"lsm", "TestCheckpointAgain"}, []edit{
 			{"internal/feature/backup/stage.go",
 				"\t\tif slices.Contains(names, marker) {\n\t\t\treturn true, err",
-				"\t\tif slices.Contains(names, marker) && names == nil {\n\t\t\treturn true, err"}}},
+				"\t\tif slices.Contains(names, marker) && names == nil {\n" +
+					"\t\t\treturn true, err"}}},
 
 	{"copy-of-two-times", "logs became obsolete that the MANIFEST of a checkpoint needs",
 		target{"lsm", "TestCheckpointBesideWrites"}, []edit{

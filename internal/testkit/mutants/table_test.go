@@ -59,7 +59,8 @@ var table = []mutant{
 	{"range-tombstone-backward", "iterators look at no range tombstones on their way back",
 		target{"lsm", "TestDeleteRange"}, []edit{
 			{"internal/tree/iters/cursor.go",
-				"if c.dels != nil && c.hides(in, i) {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tc.hide = false", "c.hide = false"}}},
+				"if c.dels != nil && c.hides(in, i) {\n\t\t\t\tcontinue\n\t\t\t}\n" +
+					"\t\t\tc.hide = false", "c.hide = false"}}},
 
 	{"range-tombstone-not-jumped", "iterators step through what range tombstones cover",
 		target{"lsm", "TestDeleteRangeIsJumped"}, []edit{
@@ -464,7 +465,8 @@ var table = []mutant{
 		afterClose, []edit{
 			{"internal/tree/tree.go", "\tif err == nil {\n\t\ts.ref()\n\t}\n\tg.Exit()\n",
 				"\tif err == nil {\n\t\ts.ref()\n\t} else " +
-					"{\n\t\tt.shared.Holders.n.Add(1)\n\t\tt.shared.Holders.Release()\n\t}\n\tg.Exit()\n"}}},
+					"{\n\t\tt.shared.Holders.n.Add(1)\n" +
+					"\t\tt.shared.Holders.Release()\n\t}\n\tg.Exit()\n"}}},
 
 	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose,
 		[]edit{

@@ -1,6 +1,9 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|damage|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world|strangers -duration 1h -seed 1
+//	go run ./internal/testkit/soak SUITE -duration 1h -seed 1
+//
+// SUITE is meta, crash, repair, fault, corrupt, damage, kill, killkinds, powercut, full, bank,
+// history, several, lifetimes, leak, callbacks, world or strangers.
 //
 // Every round has a seed of its own, which a failure names.
 package main

@@ -256,6 +256,29 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// checkScan reads all entries of m, which has at least seen, in order and each with its value.
+func checkScan(t *testing.T, m *MemTable, seen int64) {
+	src := m.NewSource()
+	defer src.Close()
+	n, last, lastT := int64(0), []byte(nil), base.Trailer(0)
+	err := base.Scan(src, func(e *base.Chunk) error {
+		for i := range e.Len() {
+			if n > 0 && m.cmp.CompareInternal(last, lastT, e.Key(i), e.Trailers[i]) >= 0 {
+				t.Error("out of order")
+			}
+			last, lastT = append(last[:0], e.Key(i)...), e.Trailers[i]
+			if string(e.Value(i)) != fmt.Sprint(lastT.Seq()-1) {
+				t.Error("value of another entry")
+			}
+			n++
+		}
+		return nil
+	})
+	if n < seen || err != nil {
+		t.Errorf("%d entries, at least %d expected, %v", n, seen, err)
+	}
+}
+
 // concurrent is run in a bubble, which fails if a goroutine is left.
 func concurrent(t *testing.T, c *base.Comparer) {
 	total := 20000
@@ -296,27 +319,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 			t.Errorf("Get(%s, %d) = %q, %v; want %d", k, seq, v, ok, want)
 		}
 	}
-	scan := func(rng *rand.Rand, seen int64) {
-		src := m.NewSource()
-		defer src.Close()
-		n, last, lastT := int64(0), []byte(nil), base.Trailer(0)
-		err := base.Scan(src, func(e *base.Chunk) error {
-			for i := range e.Len() {
-				if n > 0 && c.CompareInternal(last, lastT, e.Key(i), e.Trailers[i]) >= 0 {
-					t.Error("out of order")
-				}
-				last, lastT = append(last[:0], e.Key(i)...), e.Trailers[i]
-				if string(e.Value(i)) != fmt.Sprint(lastT.Seq()-1) {
-					t.Error("value of another entry")
-				}
-				n++
-			}
-			return nil
-		})
-		if n < seen || err != nil {
-			t.Errorf("%d entries, at least %d expected, %v", n, seen, err)
-		}
-	}
+	scan := func(_ *rand.Rand, seen int64) { checkScan(t, m, seen) }
 	seek := func(rng *rand.Rand, seen int64) {
 		src := m.NewSource()
 		defer src.Close()

@@ -14,8 +14,8 @@ import (
 // TestIngestScript runs testdata/ingest. Its commands are those of TestPickScript to describe a
 // tree, and
 //
-//	ingest buffer=64 plain excise   where the tables of the input go: "9 a-m 64", a number, keys and MiB; with
-//	                                start, their plans are then in flight
+//	ingest buffer=64 plain excise   where the tables of the input go: "9 a-m 64", a number,
+//	                                keys and MiB; with start, their plans are then in flight
 func TestIngestScript(t *testing.T) {
 	var v *manifest.Version
 	var inProgress picker.InProgress

@@ -270,7 +270,8 @@ func TestBombs(t *testing.T) {
 	for name, stored := range map[string]struct {
 		p []byte
 		c block.Codec
-	}{"rows": {bomb, block.None}, "packed rows": {snappy.Encode(nil, bomb), block.Snappy}, "claim": {claim, block.Snappy}} {
+	}{"rows": {bomb, block.None}, "packed rows": {snappy.Encode(nil, bomb), block.Snappy},
+		"claim": {claim, block.Snappy}} {
 		var a assembler
 		h := a.add(stored.p, stored.c)
 		meta := a.add(rows(t), block.None)

@@ -18,7 +18,8 @@ func recordEntry(i int) entry {
 	rng := rand.New(rand.NewPCG(3, uint64(i)))
 	return set(fmt.Sprintf("%08d", i), base.SeqNum(i+1),
 		fmt.Appendf(nil,
-			`{"id":%d,"owner":"user%04d","city":"Rotterdam","visits":%d,"premium":%v,"created_at":"2024-%02d-%02dT10:00:00Z"}`,
+			`{"id":%d,"owner":"user%04d","city":"Rotterdam","visits":%d,"premium":%v,`+
+				`"created_at":"2024-%02d-%02dT10:00:00Z"}`,
 			rng.Uint32(), rng.IntN(10000), rng.IntN(50), rng.IntN(2) == 0, 1+rng.IntN(12),
 			1+rng.IntN(28)))
 }
