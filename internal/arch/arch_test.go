@@ -117,6 +117,12 @@ var rules = []struct {
 			"func f() {\n\t_, _ = r.err.(*E)\n}\n"},
 	}, map[string]string{"lsm/a.go": "package lsm\n\nfunc f(v any) {\n\tswitch v.(type) " +
 		"{\n\t}\n}\n"}},
+	{"columns", ruleColumns, map[string]map[string]string{
+		"lsm/a.go:3: 101 columns": {"lsm/a.go": "package lsm\n\n\t// " +
+			strings.Repeat("x", 94) + "\n"},
+		"docs/a.md:1: 103 columns": {"docs/a.md": "a word " + strings.Repeat("x", 96) + "\n"},
+	}, map[string]string{"lsm/a.go": "package lsm\n\n// " + strings.Repeat("x", 97) + "\n",
+		"docs/a.md": "| " + strings.Repeat("x", 200) + " |\n"}},
 	{"markers", ruleMarkers, map[string]map[string]string{
 		"lsm/a.go:3: TO" + "DO": {"lsm/a.go": "package lsm\n\n// TO" + "DO: finish\n"},
 		"lsm/a.go:4: FIX" + "ME": {"lsm/a.go": "package lsm\n\nfunc f() {\n\t/* FIX" +
@@ -171,7 +177,8 @@ func TestTree(t *testing.T) {
 		name  string
 		check func(*tree) []string
 	}{
-		{"floors", ruleFloors}, {"file size", ruleFileSize}, {"package size", rulePackageSize},
+		{"floors", ruleFloors}, {"file size", ruleFileSize},
+		{"columns", ruleColumns}, {"package size", rulePackageSize},
 		{"function size", ruleFunctionSize}, {"DB and Options", ruleDB},
 		{"every file compiled", ruleCompiled}, {"names", ruleNames},
 		{"package comment", rulePackageDoc}, {"exits", ruleExits}, {"machine paths", rulePaths},

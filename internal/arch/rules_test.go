@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // Caps on size, in lines or members.
@@ -56,6 +57,30 @@ func ruleFileSize(t *tree) []string {
 			bad = append(bad, fmt.Sprintf("%s: %d lines, cap %d", f.path, n, capFile))
 		}
 	})
+	return bad
+}
+
+// capColumns is how wide a line is at most; a tab counts four.
+const capColumns = 100
+
+// ruleColumns finds long lines of code, and of pages outside of tables, commands and addresses.
+func ruleColumns(t *tree) []string {
+	var bad []string
+	for _, f := range t.files {
+		page := strings.HasSuffix(f.path, ".md")
+		if !page && !strings.HasSuffix(f.path, ".go") || strings.Contains(f.path, "testdata/") {
+			continue
+		}
+		for i, line := range strings.Split(f.src, "\n") {
+			n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			text := strings.TrimSpace(line)
+			if n <= capColumns || page && (strings.HasPrefix(text, "|") ||
+				strings.HasPrefix(line, "    ") || !strings.Contains(text, " ")) {
+				continue
+			}
+			bad = append(bad, fmt.Sprintf("%s:%d: %d columns, cap %d", f.path, i+1, n, capColumns))
+		}
+	}
 	return bad
 }
 

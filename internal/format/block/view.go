@@ -16,7 +16,7 @@ import (
 //
 //	header        viewHeader bytes
 //	fingerprints  u8[n], padded to 8      one byte of each key's hash
-//	abbreviations u64[n]                  eight bytes of each key after a common prefix: abbreviate
+//	abbreviations u64[n]                  eight bytes of each key after a common prefix
 //	trailers      u64[n]
 //	key offsets   u32[n+1]                into data; the last is data's length
 //	value offsets u32[n]

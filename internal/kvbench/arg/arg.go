@@ -1,5 +1,5 @@
-// Package arg reads arguments of a command line: words for yes and no, numbers with units, and names
-// that are nearly right.
+// Package arg reads arguments of a command line: words for yes and no, numbers with units, and
+// names that are nearly right.
 package arg
 
 import (

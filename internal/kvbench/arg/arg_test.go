@@ -9,7 +9,8 @@ func TestEditDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq", 0},
+	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq",
+		0},
 		{strings.Repeat("x", 500), "x", 63}} {
 		if got := editDistance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q %q: %d", tt.a, tt.b, got)
