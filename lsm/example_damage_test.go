@@ -58,7 +58,7 @@ func ExampleDB_Verify() {
 	// Output: true
 }
 
-// A repair keeps what can be read, and says what it lost.
+// A repair keeps the readable entries and reports the range of the lost ones.
 func ExampleRepair() {
 	dir, done := folder()
 	defer done()
