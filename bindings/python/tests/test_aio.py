@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import loamdb
@@ -179,3 +181,25 @@ def test_a_database_that_is_left_is_closed_at_once(path):
     for _ in range(50):
         asyncio.run(main())
         loamdb.open(path).close()
+
+
+def test_an_abandoned_feed_does_not_hold_up_the_exit(path):
+    """A task that waits for changes is left behind with its event loop: the process ends."""
+    program = """if True:
+        import asyncio, sys, loamdb.aio
+        async def main():
+            db = await loamdb.aio.open(sys.argv[1])
+            async def follow(begun):
+                async for change in db.changes():
+                    begun.set()
+            begun = asyncio.Event()
+            kept = asyncio.ensure_future(follow(begun))
+            await db.put(b"k", b"v")
+            await begun.wait()
+            await asyncio.sleep(0)
+            return kept
+        kept = asyncio.new_event_loop().run_until_complete(main())
+        print("left")
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "left\n" and done.returncode == 0, done.stderr

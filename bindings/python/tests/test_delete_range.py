@@ -52,3 +52,25 @@ def test_clear(db):
     db.clear()
     assert not list(db.keys())
     db.clear(sync=True)
+
+
+class Raced(loamdb.DB):
+    """Another writer comes behind the first iterator that is made."""
+
+    raced = False
+
+    def keys(self, **bounds):
+        keys = super().keys(**bounds)
+        if not self.raced:
+            self.raced = True
+            self.delete(b"k1")
+            self.delete(b"k2")
+            self.put(b"a", b"new")
+        return keys
+
+
+def test_clear_deletes_what_one_state_has(tmp_path):
+    with Raced(tmp_path / "raced") as db:
+        db.update({b"k1": b"1", b"k2": b"2"})
+        db.clear()
+        assert dict(db.items()) == {b"a": b"new"}

@@ -34,6 +34,10 @@ T = TypeVar("T")
 # How many entries an iterator fetches at a time: few at first, as many programs stop early.
 FIRST_FETCH, MOST_FETCH = 64, 4096
 
+# Seconds that a thread waits for a change at a time: Python waits for its threads at its end, also
+# where nobody has closed the feed.
+WAIT = 0.5
+
 _BLOCKS = object()
 
 
@@ -559,7 +563,9 @@ class Changes:
             try:
                 while True:
                     change = feed.next(0)
-                    yield change if change is not None else await loop.run_in_executor(executor, feed.__next__)
+                    while change is None:
+                        change = await loop.run_in_executor(executor, feed.next, WAIT)
+                    yield change
             finally:
                 feed.close()
 

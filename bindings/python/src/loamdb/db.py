@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
-from itertools import islice
 from types import TracebackType
 from typing import NamedTuple
 
@@ -89,6 +88,14 @@ class _Ranges:
 
     def __reversed__(self) -> Iterator[bytes]:
         return self.keys(reverse=True)
+
+    def _ends(self, **bounds: Any) -> tuple[bytes, bytes] | None:
+        """The first and the last key of a range, both in one state; None if there are no keys."""
+        with self.keys(**bounds, fill_cache=False) as keys:
+            for first in keys:
+                keys.seek_to_stop()
+                return first, keys.prev()
+        return None
 
     def count(self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None) -> int:
         """The number of keys in a range, by a scan over it."""
@@ -180,13 +187,10 @@ class _Mapping(_Ranges):
     def _clear_range(self: Any, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, sync: bool) -> bool:
         """clear by a range delete, where the format has these: from the first key of the range
         to the last one, and that key itself, so that the range may be open."""
-        ends: list[bytes] = []
-        for reverse in (False, True):
-            with self.keys(prefix=prefix, start=start, stop=stop, reverse=reverse, fill_cache=False) as keys:
-                ends.extend(islice(keys, 1))
+        ends = self._ends(prefix=prefix, start=start, stop=stop)
         try:
             with self.batch(sync=sync) as batch:
-                if len(ends) == 2:
+                if ends is not None:
                     batch.delete_range(*ends)
                     batch.delete(ends[1])
         except NeedsNativeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from datetime import timedelta
-from itertools import islice
 
 from . import _fast, _ttl, db as _db
 from ._handles import data, pointer
@@ -186,18 +185,15 @@ class Transaction(_db._Mapping):
     ) -> None:
         """Removes all keys of a range, those that the transaction sees; without bounds, all. In
         the native format it is one range delete."""
-        bounds: dict[str, Any] = {"prefix": prefix, "start": start, "stop": stop, "fill_cache": False}
-        ends: list[bytes] = []
-        for reverse in (False, True):
-            with self.keys(reverse=reverse, **bounds) as keys:
-                ends.extend(islice(keys, 1))
-        if not ends:
+        bounds: dict[str, Any] = {"prefix": prefix, "start": start, "stop": stop}
+        ends = self._ends(**bounds)
+        if ends is None:
             return
         try:
             self.delete_range(*ends)
             self.delete(ends[1])
         except NeedsNativeError:
-            with self.keys(**bounds) as keys:
+            with self.keys(**bounds, fill_cache=False) as keys:
                 for key in keys:
                     self.delete(key)
 
