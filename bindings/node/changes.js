@@ -61,7 +61,8 @@ class Changes {
   #feed
   #ready = [] // fetched, in reverse
   #names = new Map([[0, 'default']])
-  #waiting // the fetch that waits, which all calls of next share
+  #fetching // the fetch under way: all calls share it, as blocks that come beside each other may change places
+  #waits = false // it waits
   #signal
   #abort = () => { this.close() }
   #closed = false
@@ -101,13 +102,20 @@ class Changes {
       fetched.push(new Change(block.subarray(at + 4, end), this.#nameOf))
       at = end
     }
-    // Behind what another fetch may have brought meanwhile.
-    this.#ready = fetched.reverse().concat(this.#ready)
+    this.#ready = fetched.reverse()
   }
 
-  // The next change that is there, or undefined.
+  #fetchOnce (wait) {
+    if (this.#fetching === undefined) {
+      this.#waits = wait
+      this.#fetching = this.#fetch(wait).finally(() => { this.#fetching = undefined })
+    }
+    return this.#fetching
+  }
+
+  // The next change that is there, or undefined; also while a call of next() waits for one.
   async poll () {
-    if (this.#ready.length === 0) await this.#fetch(false)
+    if (this.#ready.length === 0 && !(this.#fetching !== undefined && this.#waits)) await this.#fetchOnce(false)
     return this.#ready.pop()
   }
 
@@ -115,8 +123,7 @@ class Changes {
   async next () {
     while (this.#ready.length === 0 && !this.#closed) {
       try {
-        this.#waiting ??= this.#fetch(true).finally(() => { this.#waiting = undefined })
-        await this.#waiting
+        await this.#fetchOnce(true)
       } catch (error) {
         if (!this.#closed) throw error
       }

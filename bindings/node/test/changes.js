@@ -115,3 +115,53 @@ test('calls for a feed beside each other', async function (t) {
   t.same(keys(await feed.next()), ['put d'])
   await db.close()
 })
+
+// Answers of the native side wait for release(), in the order that it is given.
+function held () {
+  const binding = require('../binding')
+  const answers = []
+  const changesNext = (...args) => {
+    const answer = native.changesNext(...args)
+    return new Promise((resolve, reject) => answers.push({ answer, release: () => answer.then(resolve, reject) }))
+  }
+  const { native } = binding
+  const file = require.resolve('../changes')
+  delete require.cache[file]
+  binding.native = Object.create(native, { changesNext: { value: changesNext } })
+  const restore = () => {
+    delete require.cache[file]
+    binding.native = native
+  }
+  return { answers, restore }
+}
+
+test('changes keep their order when calls come beside each other', async function (t) {
+  const db = new Loam(temporary())
+  await db.open()
+  const { answers, restore } = held()
+  try {
+    for (const [first, from] of [['next', 1], ['poll', 4]]) {
+      const feed = db.changes({ from })
+      answers.length = 0
+      await db.put('one', first)
+      await db.put('two', first)
+      const one = feed[first]()
+      await answers[0].answer
+      await db.put('three', first)
+      const other = feed.poll()
+      if (answers.length > 1) await answers[1].answer
+      for (const { release } of [...answers].reverse()) release()
+      const seen = [await one, await other].filter((change) => change !== undefined)
+      while (seen.length < 3) {
+        const next = feed.next()
+        answers.at(-1).release()
+        seen.push(await next)
+      }
+      t.same(seen.map(keys), [['put one'], ['put two'], ['put three']])
+      await feed.close()
+    }
+  } finally {
+    restore()
+    await db.close()
+  }
+})
