@@ -67,3 +67,42 @@ func TestFailedFollowerClosesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestOpenFollowerWhileALogIsClosed closes the writer, and so cuts what its log has allocated ahead,
+// at each call of OpenFollower in turn.
+func TestOpenFollowerWhileALogIsClosed(t *testing.T) {
+	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
+		for at, more := int64(1), true; more; at++ {
+			mem := vfs.NewMem()
+			db, err := lsm.Open("db",
+				&lsm.Options{FS: mem, Format: format, WALPreallocate: 64 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Put([]byte("k"), []byte("v"), lsm.NoSync); err != nil {
+				t.Fatal(err)
+			}
+			var calls atomic.Int64
+			fsys := vfs.NewFault(mem, func(vfs.Op) vfs.Outcome {
+				if calls.Add(1) == at {
+					if err := db.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				return vfs.Outcome{}
+			})
+			f, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys})
+			if err != nil {
+				t.Fatalf("%v, closed at call %d: %v", format, at, err)
+			}
+			more = calls.Load() >= at
+			if got, err := f.Get([]byte("k"), nil); err != nil || string(got) != "v" {
+				t.Errorf("%v, closed at call %d: %q, %v", format, at, got, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			_ = db.Close() // it may be closed
+		}
+	}
+}

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 
 	"github.com/loamdb/loam/internal/base"
@@ -31,6 +32,8 @@ import (
 //  5. A rotation appends to the old log before the first chunk of the next log, which names the end
 //     of the old one. A reader that sees this chunk sees all appends before it. A part of it is a
 //     log that was not begun.
+//  6. A log that is closed, or cut back, loses what was allocated behind its last record, maybe
+//     between the look at its length and a read. Then it ends within a read, and all is read again.
 //
 // Records that are missing without being known as durable are no damage to Open, which drops and
 // reports what follows them. A power cut leaves such logs, and no follower survives it. So
@@ -98,7 +101,8 @@ func (f *Follower) judge(l *logs, why error) (report wal.Report, at wal.Place, e
 			return report, at, nil
 		case err == nil && changed:
 			return report, at, stale{why}
-		case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):
+		case err != nil && (changed || errors.Is(err, fs.ErrNotExist) ||
+			errors.Is(err, io.ErrUnexpectedEOF)):
 			return report, at, stale{err}
 		case err == nil:
 			return report, at, nil

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 
 	"github.com/loamdb/loam/internal/base"
@@ -40,6 +41,7 @@ func Judge(o TailOptions, n Needs) (Report, Place, error) {
 // written is not damaged when it is read again.
 func JudgeLog(o TailOptions, num uint64, synced int64) error {
 	var damage *base.Corruption
+	short := false
 	for {
 		r := Replay{
 			FS: o.FS, Dir: o.Dir, Format: o.Format, Synced: record.LogEnd{Num: num, End: synced},
@@ -59,6 +61,9 @@ func JudgeLog(o TailOptions, num uint64, synced int64) error {
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF) && !short:
+			short = true // it was closed meanwhile, and lost what was allocated ahead
+			continue
 		case !errors.As(err, &c), damage != nil && c.Offset == damage.Offset:
 			return err
 		}
