@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // TestNewTablesAreWarm: blocks that readers had in memory are there after a flush and after a
@@ -109,7 +110,7 @@ func TestSeeksMergeRuns(t *testing.T) {
 		const n = 1000
 		threeRuns(t, db, n)
 		before := numRuns(db)
-		for i := range 100 * n {
+		for i := range seed.Scale(20, 100, 100) * n {
 			wantValue(t, db, i%n)
 		}
 		synctest.Wait()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -16,11 +17,11 @@ import (
 // CatchUp, in both formats. Without a CatchUp nothing changes.
 func TestFollower(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
-		for seed := uint64(1); seed <= 4; seed++ {
-			t.Run(fmt.Sprint(format, seed), func(t *testing.T) {
+		for n := range uint64(seed.Scale(1, 4, 4)) {
+			t.Run(fmt.Sprint(format, n+1), func(t *testing.T) {
 				dir := t.TempDir()
 				w := followedWriter{t: t, dir: dir, format: format,
-					rng: rand.New(rand.NewPCG(seed, 0)), want: map[string]string{}}
+					rng: rand.New(rand.NewPCG(n+1, 0)), want: map[string]string{}}
 				w.open()
 				f, err := OpenFollower(dir, nil)
 				must(t, err)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // TestGetsMergeRuns: Gets that search runs in vain pay for merging them, be the blocks
 // cached or not.
 func TestGetsMergeRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, cacheSize := range []int64{-1, 1 << 20} {
+		for _, cacheSize := range []int64{-1, 1 << 20}[:seed.Scale(1, 2, 2)] {
 			o := small(Options{FS: vfs.NewMem(), BloomBits: -1})
 			o.CacheSize = cacheSize
 			db := mustOpen(t, "db", o)

@@ -219,7 +219,7 @@ func wantModel(t testing.TB, db *DB, m *model.Model) {
 // TestBulkLoad: entries in any order are there afterwards, in one level, without leftover runs.
 func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
-	for run := range 3 {
+	for run := range seed.Scale(1, 3, 3) {
 		format := []Format{FormatNative, FormatLevelDB, FormatNative}[run]
 		many := seed.Scale(20_000, 20_000, 60_000)
 		for _, n := range []int{0, 1, 1000, many} {
@@ -251,7 +251,7 @@ func TestBulkLoad(t *testing.T) {
 // TestBulkLoadSize: tables take as many bytes whether the load wrote runs or had all in memory,
 // whatever packs the values best.
 func TestBulkLoadSize(t *testing.T) {
-	for _, repeats := range []bool{false, true} {
+	for _, repeats := range []bool{false, true}[:seed.Scale(1, 2, 2)] {
 		var size [2]uint64
 		for i, memory := range []int64{1 << 20, 64 << 20} {
 			db := mustOpen(t, filepath.Join(t.TempDir(), "db"), &Options{Format: FormatNative})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // countedFS counts the files of an FS that are open.
@@ -79,7 +80,7 @@ func TestPanicsCloseFiles(t *testing.T) {
 			"Upgrade": func(o *Options) error { return Upgrade("/db", o) },
 		} {
 			panics := 0
-			for at := 1; ; at = at*5/4 + 1 {
+			for at := 1; ; at += at/seed.Scale(1, 4, 4) + 1 {
 				mem := killed.Clone()
 				if name == "Repair" {
 					must(t, mem.Rename("/db/CURRENT", "/elsewhere"))

@@ -95,6 +95,9 @@ func formatsOf(t *testing.T, fsys vfs.FS) (levelDB, native int) {
 // TestUpgradeAfterTwoPowerCuts cuts the power at calls of an upgrade, and again at calls of the
 // opening and writing that follow: the next upgrade succeeds, and the database has what it had.
 func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of openings, one after another: nothing for the race detector")
+	}
 	options := func(fs *crashfs.FS) *Options { return &Options{FS: fs, Format: FormatLevelDB} }
 	write := func(fs *crashfs.FS) error {
 		db, err := Open("/d/db", options(fs))
