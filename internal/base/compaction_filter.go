@@ -53,9 +53,9 @@ func (d FilterDecision) Changes() (value []byte, ok bool) {
 // Ask calls the filter. Its failure, a panic among them, is an ErrCompactionFilter that
 // says which key it had.
 func (f *CompactionFilter) Ask(level int, key, value []byte) (d FilterDecision, err error) {
-	asking.Add(1)
+	BeginAsking()
 	defer func() {
-		asking.Add(-1)
+		EndAsking()
 		if r := recover(); r != nil {
 			err = f.failed(key, panicText(r))
 		}

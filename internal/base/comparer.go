@@ -30,6 +30,11 @@ type Comparer struct {
 	Interrupted func() bool
 }
 
+// BuiltIn reports whether the comparer is one of Loam's, which call nothing.
+func (c *Comparer) BuiltIn() bool {
+	return c == Bytewise || c == ReverseBytewise || c == IndexedDB
+}
+
 // Serial reports whether comparisons wait for each other, see Interrupted.
 func (c *Comparer) Serial() bool { return c.Interrupted != nil }
 

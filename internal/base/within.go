@@ -24,7 +24,18 @@ func Caller(callback string, f any) struct{} {
 
 // NotWithin fails with ErrInUse if the goroutine is in a callback. It looks at the stack, which
 // takes microseconds: it is for calls that wait, or are about to.
-func NotWithin() error {
+func NotWithin() error { return notWithin("") }
+
+// NotWithinComparer is NotWithin of comparers alone.
+func NotWithinComparer() error { return notWithin(comparerCallback) }
+
+const comparerCallback = "comparer"
+
+// The frames of a comparer are below Cmp, which alone calls it.
+var _ = Caller(comparerCallback, (*Comparer).Cmp)
+
+// notWithin is NotWithin of one callback, or of all.
+func notWithin(only string) error {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
@@ -32,7 +43,7 @@ func NotWithin() error {
 		for more := n > 0; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			if callback, ok := callers.Load(f.Function); ok {
+			if callback, ok := callers.Load(f.Function); ok && (only == "" || callback == only) {
 				return fmt.Errorf("%w: a %s must not make this call, which would wait for it",
 					ErrInUse, callback)
 			}
@@ -43,12 +54,19 @@ func NotWithin() error {
 	}
 }
 
-// asking is how many compaction filters are being called.
+// asking is how many callbacks are being called by flushes and compactions, for which writes may
+// wait.
 var asking atomic.Int32
 
-// NotWithinFilter is NotWithin for writes that wait for others. It looks at the stack while there
-// is a filter that may be waiting for them.
-func NotWithinFilter() error {
+// BeginAsking says that a flush or compaction calls a callback, until EndAsking.
+func BeginAsking() { asking.Add(1) }
+
+// EndAsking ends what BeginAsking began.
+func EndAsking() { asking.Add(-1) }
+
+// NotWithinBackground is NotWithin for writes that wait for others. It looks at the stack while
+// flushes and compactions call callbacks.
+func NotWithinBackground() error {
 	if asking.Load() == 0 {
 		return nil
 	}

@@ -46,6 +46,7 @@ type DB struct {
 	Loading     atomic.Bool // a dump is being loaded
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
+	ownOrder    atomic.Bool // a keyspace has had a comparer of the program in this opening
 }
 
 // freeFiles frees table files and cache when their last holder has gone: the closed

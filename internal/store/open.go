@@ -183,7 +183,7 @@ func (db *DB) connect(last base.SeqNum) {
 		Sync:    db.sync,
 		Apply:   db.Default.Tree.Apply,
 		Publish: db.publish,
-		Written: db.orderWritten,
+		Written: db.orderWritten, LeaderAsks: db.ownOrder.Load,
 		Room: func(_ [][]byte, bytes int64, entries int, mode write.Mode) error {
 			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
 		},
@@ -315,6 +315,9 @@ func (db *DB) assemble() {
 func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 	tables := db.Opts.Tables
 	tables.Format, tables.Comparer = db.Opts.Format, k.Comparer
+	if !k.Comparer.BuiltIn() {
+		db.ownOrder.Store(true)
+	}
 	filter := db.Opts.Filter
 	if k.ID != base.DefaultKeyspace {
 		filter = nil // until lsm.KeyspaceOptions name one

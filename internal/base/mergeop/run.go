@@ -72,6 +72,8 @@ func (r *Run) Full(op *Operator, key, existing []byte) ([]byte, error) {
 		r.list = append(r.list, r.operand(i))
 	}
 	r.value = slices.Grow(r.value[:0], len(r.buf)+len(existing)+extraRoom)
+	base.BeginAsking()
+	defer base.EndAsking()
 	return op.full(r.value, key, existing, r.list)
 }
 
@@ -80,6 +82,8 @@ func (r *Run) Full(op *Operator, key, existing []byte) ([]byte, error) {
 // operands that grow are copied a logarithmic number of times. After an error, which is a
 // panic's, the operands are those there were, or joined in part.
 func (r *Run) Join(op *Operator, key []byte) error {
+	base.BeginAsking()
+	defer base.EndAsking()
 	for op.Partial != nil && len(r.items) > 1 {
 		var buf []byte
 		var items []item

@@ -104,7 +104,13 @@ func (d *Growing) Lists(cmp *base.Comparer) []*List {
 
 // fragment puts what waits into lists, which it returns.
 func (d *Growing) fragment(cmp *base.Comparer) []*List {
-	d.fragmentMu.Lock()
+	if !d.fragmentMu.TryLock() {
+		// The goroutine may be in the comparer that fragments, and have the lock.
+		if !cmp.BuiltIn() && base.NotWithinComparer() != nil {
+			return d.fragmented(cmp, d.state.Load())
+		}
+		d.fragmentMu.Lock()
+	}
 	defer d.fragmentMu.Unlock() // the comparer may panic
 	s := d.state.Load()
 	if s.waiting == nil {

@@ -71,6 +71,9 @@ type Env struct {
 	// Written, if not nil, is called after a commit by the goroutine of each of its writers, which
 	// leads no more.
 	Written func()
+	// LeaderAsks, if not nil, reports whether leaders may call a comparer of the program: then a
+	// write that is about to wait makes sure that it is not within one.
+	LeaderAsks func() bool
 	// Failed, if not nil, takes a failure, a panic for instance, that ends all commits.
 	Failed func(err error)
 }
@@ -123,6 +126,9 @@ type Pipeline struct {
 func New(env Env, last base.SeqNum) *Pipeline {
 	if env.Written == nil {
 		env.Written = func() {}
+	}
+	if env.LeaderAsks == nil {
+		env.LeaderAsks = func() bool { return false }
 	}
 	return &Pipeline{env: env, last: last}
 }
@@ -384,10 +390,14 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 	return err
 }
 
-// mayNotWait says, as the error of w, that the write is a compaction filter's: the leader may wait
-// for the compaction.
+// mayNotWait says, as the error of w, that the write is a callback's: the leader may wait for the
+// flush or compaction that calls it, or may be its caller.
 func (p *Pipeline) mayNotWait(w *writer) bool {
-	w.err = base.NotWithinFilter()
+	if p.env.LeaderAsks() {
+		w.err = base.NotWithin()
+	} else {
+		w.err = base.NotWithinBackground()
+	}
 	return w.err != nil
 }
 

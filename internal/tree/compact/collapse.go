@@ -56,7 +56,7 @@ func (c *collapse) isLast(key []byte) bool {
 	if c.cmp.EqualIsBytewise {
 		return bytes.Equal(c.last, key)
 	}
-	return c.cmp.Compare(c.last, key) == 0
+	return c.cmp.Cmp(c.last, key) == 0
 }
 
 // keep reports whether entry (key, t) survives; first is set if its user key differs from the

@@ -336,7 +336,7 @@ func (c *Cursor) same(a, b []byte) bool {
 	if c.m.cmp.EqualIsBytewise {
 		return bytes.Equal(a, b)
 	}
-	return c.m.cmp.Compare(a, b) == 0
+	return c.m.cmp.Cmp(a, b) == 0
 }
 
 // usable refuses an entry of a kind or codec that is not known.

@@ -157,7 +157,7 @@ func (o *lazyOrder) complete() error {
 	if !o.mu.TryLock() {
 		// the comparer is the user's: the goroutine may be in it, and have the lock
 		if !o.m.cmp.HasAbbrev() {
-			if err := base.NotWithin(); err != nil {
+			if err := base.NotWithinComparer(); err != nil {
 				return err
 			}
 		}
@@ -221,8 +221,6 @@ func (o *lazyOrder) add(limit int, sealing bool) error {
 	})
 	return o.err
 }
-
-var _ = base.Caller("comparer", (*lazyOrder).add)
 
 // addGroup inserts up to limit entries, groupEntries at most, that lie before end.
 // Their leaves are prefetched together, so that the cache misses overlap.
