@@ -92,7 +92,7 @@ static void refused_moves(void) {
   loam_iter *it;
   loam_entry e;
   size_t len;
-  char key[8], buf[8];
+  char key[16], buf[8];
   WANT(LOAM_OK, loam_options_create(&o, &err));
   WANT(LOAM_OK, loam_options_set_comparator(o, "test.Moves", compare, NULL, NULL, 0, &err));
   WANT(LOAM_OK, loam_open("moves", o, &db, &err));
