@@ -57,7 +57,7 @@ func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) error 
 // PauseCompaction stops automatic compaction, running ones included, and
 // returns when none runs. Flushes go on, and writes do not wait for level 0. Each
 // call needs a ResumeCompaction.
-func (db *DB) PauseCompaction() { db.engine.Jobs.Pause() }
+func (db *DB) PauseCompaction() { db.engine.Parts().Jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
 func (db *DB) ResumeCompaction() { db.engine.ResumeCompaction() }

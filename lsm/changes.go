@@ -150,7 +150,7 @@ type ChangesMetrics struct {
 }
 
 func changesMetrics(db *joined.Database) ChangesMetrics {
-	logs, bytes := db.WAL.Retained()
+	logs, bytes := db.Parts().WAL.Retained()
 	return ChangesMetrics{Feeds: db.Feeds.Open(), Logs: logs, LogBytes: bytes}
 }
 

@@ -18,9 +18,9 @@ func TestChangesDamaged(t *testing.T) {
 		o.WALPreallocate = -1
 		db := opened(t, dir, &o)
 		must(t, db.Put([]byte("a"), nil, Sync))
-		log := filepath.Join(dir, db.engine.Manifest.Format().FileName(base.FileLog,
-			db.engine.WAL.Num()))
-		at := db.engine.WAL.Size()
+		log := filepath.Join(dir, db.engine.Parts().Manifest.Format().FileName(base.FileLog,
+			db.engine.Parts().WAL.Num()))
+		at := db.engine.Parts().WAL.Size()
 		must(t, db.Put([]byte("b"), nil, Sync))
 		must(t, db.Put([]byte("c"), nil, Sync))
 		f, err := OpenFollower(dir, nil)

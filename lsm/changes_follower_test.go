@@ -129,7 +129,7 @@ func TestChangesOfFollowerLimits(t *testing.T) {
 			must(t, db.Put([]byte("a"), nil, Sync))
 			must(t, db.Flush())
 		}
-		db.engine.Shared.Files.WaitDeleted()
+		db.engine.Parts().Shared.Files.WaitDeleted()
 		must(t, f.CatchUp(context.Background()))
 		gap := (*GapError)(nil)
 		if change, err := late.Next(context.Background()); !errors.As(err, &gap) || gap.Asked != 1 {

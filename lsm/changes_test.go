@@ -376,7 +376,7 @@ func TestChangesGap(t *testing.T) {
 				h.write(t, db, rng, NoSync)
 			}
 			mustFlush(t, db)
-			db.engine.Shared.Files.WaitDeleted()
+			db.engine.Parts().Shared.Files.WaitDeleted()
 			for _, from := range []uint64{1, 2} {
 				_, err := db.Changes(from, nil)
 				var gap *GapError
@@ -439,7 +439,7 @@ func TestRetention(t *testing.T) {
 					h.write(t, db, rng, NoSync)
 				}
 				mustFlush(t, db)
-				n, bytes := db.engine.WAL.Retained()
+				n, bytes := db.engine.Parts().WAL.Retained()
 				if o.WALRetentionBytes > 0 && bytes > o.WALRetentionBytes {
 					t.Errorf("%d bytes are kept, %d may be", bytes, o.WALRetentionBytes)
 				}
@@ -463,7 +463,7 @@ func TestRetention(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			// the current one, one that stands ready
-			if n, bytes := db.engine.WAL.Retained(); n != 0 || bytes != 0 || logs() > 2 {
+			if n, bytes := db.engine.Parts().WAL.Retained(); n != 0 || bytes != 0 || logs() > 2 {
 				t.Errorf("20 ms: %d logs of %d bytes are kept, %d are there", n, bytes, logs())
 			}
 			mustClose(t, db)
@@ -551,8 +551,8 @@ func TestChangesFaults(t *testing.T) {
 			}
 			mustFlush(t, db)
 			db.PauseCompaction()
-			db.engine.Shared.Reads.DrainFor(hang.Limit())
-			db.engine.Shared.Files.WaitDeleted() // from now on all calls are the feed's
+			db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+			db.engine.Parts().Shared.Files.WaitDeleted() // from now on all calls are the feed's
 			mu.Lock()
 			failAt = at
 			mu.Unlock()

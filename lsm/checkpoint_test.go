@@ -70,7 +70,7 @@ func TestCheckpoint(t *testing.T) {
 		return vfs.Outcome{Delay: time.Microsecond}
 	})
 	eachFormat(t, fsys, filepath.Join(top, "db"), func(t *testing.T, db *DB) {
-		to := filepath.Join(top, "copy-"+db.engine.Opts.Format.String())
+		to := filepath.Join(top, "copy-"+db.engine.Parts().Opts.Format.String())
 		mustCheckpoint(t, db, to)
 		tables := 0
 		for name := range contentsOf(t, vfs.Default, to) {
@@ -93,9 +93,9 @@ func TestCheckpoint(t *testing.T) {
 		mustFlush(t, db)
 		sameContents(t, before, contentsOf(t, vfs.Default, to))
 
-		was := contentsOf(t, vfs.Default, db.engine.Dir)
+		was := contentsOf(t, vfs.Default, db.engine.Parts().Dir)
 		mustClose(t, db)
-		own := contentsOf(t, vfs.Default, db.engine.Dir)
+		own := contentsOf(t, vfs.Default, db.engine.Parts().Dir)
 		for name, b := range was {
 			if strings.HasSuffix(name, ".ldb") || strings.HasSuffix(name, ".loam") {
 				// an obsolete one may be deleted
@@ -120,7 +120,7 @@ func TestCheckpoint(t *testing.T) {
 		if _, err := Repair(to, o); err != nil {
 			t.Error(err)
 		}
-		sameContents(t, own, contentsOf(t, vfs.Default, db.engine.Dir))
+		sameContents(t, own, contentsOf(t, vfs.Default, db.engine.Parts().Dir))
 		c = mustOpen(t, to, o)
 		wantValues(t, c, 4000)
 		mustClose(t, c)
@@ -526,7 +526,7 @@ func TestCheckpointAgain(t *testing.T) {
 				t.Errorf("half of a checkpoint, %s: %v", dir, err)
 			}
 		}
-		again := mustOpen(t, db.engine.Dir, &Options{FS: state})
+		again := mustOpen(t, db.engine.Parts().Dir, &Options{FS: state})
 		mustCheckpoint(t, again, "copy")
 		if _, err := state.Stat("copy.incomplete"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("what the crash left is left: %v", err)
@@ -546,10 +546,10 @@ func TestCheckpointReadOnly(t *testing.T) {
 	mem := vfs.NewMem()
 	eachFormat(t, mem, "db", func(t *testing.T, db *DB) {
 		state := mem.CrashClone(vfs.KeepAll())
-		ro := mustOpen(t, db.engine.Dir, &Options{FS: state, ReadOnly: true})
-		before := contentsOf(t, state, db.engine.Dir)
+		ro := mustOpen(t, db.engine.Parts().Dir, &Options{FS: state, ReadOnly: true})
+		before := contentsOf(t, state, db.engine.Parts().Dir)
 		mustCheckpoint(t, ro, "copy")
-		sameContents(t, before, contentsOf(t, state, db.engine.Dir))
+		sameContents(t, before, contentsOf(t, state, db.engine.Parts().Dir))
 		mustClose(t, ro)
 		c := mustOpen(t, "copy", &Options{FS: state, ErrorIfMissing: true})
 		if !c.RecoveryReport().WasClean {

@@ -97,10 +97,10 @@ func (c *conformer) dump(dir string) error {
 	}
 	to := mustOpen(c.t, dir, &o)
 	var b bytes.Buffer
-	_, err := transfer.Dump(context.Background(), c.db.engine.DB, &b,
+	_, err := transfer.Dump(context.Background(), c.db.engine, &b,
 		transfer.DumpOptions{Codec: block.Snappy, BlockBytes: 100})
 	if err == nil {
-		_, err = transfer.Load(context.Background(), to.engine.DB, &b,
+		_, err = transfer.Load(context.Background(), to.engine, &b,
 			transfer.LoadOptions{SyncBytes: 100})
 	}
 	mustClose(c.t, c.db)

@@ -51,7 +51,7 @@ func Open(dir string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{engine: e, inside: joined.Of(e)}
-	db.keyspace = keyspace{reader{space: e.Default}, db}
+	db.keyspace = keyspace{reader{space: e.Default()}, db}
 	db.initLive(o)
 	return db, nil
 }
@@ -89,7 +89,7 @@ type DroppedLog struct {
 // RecoveryReport returns what this Open found. It does not change, and is answered
 // after Close too.
 func (db *DB) RecoveryReport() RecoveryReport {
-	found := &db.engine.Recovery
+	found := db.engine.Recovery()
 	r := RecoveryReport{
 		Logs: found.Logs, Records: found.Records, Entries: found.Entries,
 		TornBytes: found.TornBytes, SetAside: found.SetAside, LastSeq: uint64(found.LastSeq),

@@ -52,7 +52,7 @@ func stall(t *testing.T, db *DB, gate *gatedFS) (err error) {
 			case err = <-done:
 				ended = true
 			default:
-				waits = db.engine.Jobs.Status().WaitsFor != ""
+				waits = db.engine.Parts().Jobs.Status().WaitsFor != ""
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func TestPanicInComparerDuringCommit(t *testing.T) {
 		small(Options{FS: vfs.NewMem(), Comparer: &cmp,
 			Events: &EventListener{ReadOnly: func(err error) { told <- err }}}))
 	hang.Within(t, "a panic under the lead", func() {
-		err := db.engine.Pipeline.Exclusive(func() error { panic("comparer broke") })
+		err := db.engine.Parts().Pipeline.Exclusive(func() error { panic("comparer broke") })
 		for what, err := range map[string]error{"the caller": err, "the event": <-told,
 			"Metrics": db.Metrics().ReadOnly, "Put": db.Put(key(1), nil, NoSync)} {
 			if err == nil || !strings.Contains(err.Error(), "comparer broke") {

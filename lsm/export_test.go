@@ -59,8 +59,8 @@ func TestExport(t *testing.T) {
 		}
 		sameContents(t, before, contentsOf(t, fsys, from))
 		db := mustOpen(t, to, &Options{FS: fsys, ErrorIfMissing: true})
-		if db.engine.Opts.Format != format.dir() || db.RecoveryReport().Entries != 0 {
-			t.Errorf("%s is %v, %+v", to, db.engine.Opts.Format, db.RecoveryReport())
+		if db.engine.Parts().Opts.Format != format.dir() || db.RecoveryReport().Entries != 0 {
+			t.Errorf("%s is %v, %+v", to, db.engine.Parts().Opts.Format, db.RecoveryReport())
 		}
 		holds(t, db, want)
 		mustClose(t, db)
@@ -103,13 +103,13 @@ func TestExportRefuses(t *testing.T) {
 	if err := db.DropKeyspace(users.Name()); err != nil {
 		t.Fatal(err)
 	}
-	v := db.engine.Manifest.Current(base.DefaultKeyspace)
+	v := db.engine.Parts().Manifest.Current(base.DefaultKeyspace)
 	f := v.Levels[slices.IndexFunc(v.Levels[:], func(l manifest.Level) bool {
 		return len(l.Files) > 0
 	})].Files[0]
 	f.Kinds |= 1 << base.KindMerge // a later version of Loam
 	v.Unref()
-	if err := db.engine.Manifest.StartManifest(); err != nil {
+	if err := db.engine.Parts().Manifest.StartManifest(); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, db)

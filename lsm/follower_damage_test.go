@@ -59,7 +59,7 @@ func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
 				mustFlush(t, db)
 				put("b", Sync)
 			}
-			e := db.engine
+			e := db.engine.Parts()
 			must(t, e.Pipeline.Exclusive(func() error {
 				_, err := e.WAL.Rotate(e.Shared.Seqs.Visible())
 				return err
@@ -180,8 +180,8 @@ func TestCatchUpRefusesDamage(t *testing.T) {
 	mustFlush(t, db)
 	f, err := OpenFollower(dir, o)
 	must(t, err)
-	log := filepath.Join(dir, base.Native.FileName(base.FileLog, db.engine.WAL.Num()))
-	read := int(db.engine.WAL.Size()) // the follower does not read it again
+	log := filepath.Join(dir, base.Native.FileName(base.FileLog, db.engine.Parts().WAL.Num()))
+	read := int(db.engine.Parts().WAL.Size()) // the follower does not read it again
 	must(t, db.Put([]byte("a"), []byte("new"), Sync))
 	must(t, db.Put([]byte("b"), []byte("new"), Sync))
 	mustClose(t, db)
@@ -266,8 +266,8 @@ func TestFollowerBesideEachStep(t *testing.T) {
 				key := fmt.Sprintf("ingested%d", ingested)
 				must(t, db.Ingest(context.Background(), nil, writeTable(t, "out/"+key, o, key, "")))
 			case op < 19:
-				db.engine.WAL.Trim()
-				db.engine.WAL.Prepare()
+				db.engine.Parts().WAL.Trim()
+				db.engine.Parts().WAL.Prepare()
 			default:
 				mustClose(t, db)
 				db = mustOpen(t, "db", o)

@@ -23,7 +23,7 @@ func TestFollowerReadsCatchUp(t *testing.T) {
 	must(t, err)
 	f, err := OpenFollower(dir, &Options{FollowInterval: longInterval})
 	must(t, err)
-	demand := f.engine.Shared.Seqs.Demand
+	demand := f.engine.Parts().Shared.Seqs.Demand
 	key := []byte("key")
 	value := func(v []byte, err error) string {
 		if err != nil {
@@ -87,7 +87,7 @@ func TestFollowerReadsCatchUp(t *testing.T) {
 		"one":   func() bool { return slices.Contains(f.Keyspaces(), "one") },
 		"other": func() bool { _, err := f.Keyspace("other", nil); return err == nil },
 	} {
-		f.engine.Shared.Seqs.Demand.Expire()
+		f.engine.Parts().Shared.Seqs.Demand.Expire()
 		_, err := db.Keyspace(name, nil)
 		must(t, err)
 		if !list() {
@@ -109,7 +109,7 @@ func TestFollowerReadsDespiteFailure(t *testing.T) {
 	must(t, db.Close())
 	must(t, os.Rename(dir, dir+"2"))
 	for range 3 {
-		f.engine.Shared.Seqs.Demand.Expire()
+		f.engine.Parts().Shared.Seqs.Demand.Expire()
 		if v, err := f.Get([]byte("key"), nil); err != nil || string(v) != "value" {
 			t.Errorf("%q, %v", v, err)
 		}
@@ -117,7 +117,7 @@ func TestFollowerReadsDespiteFailure(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	f.engine.Shared.Seqs.Demand.Expire()
+	f.engine.Parts().Shared.Seqs.Demand.Expire()
 	read, closed := make(chan error), make(chan error)
 	go func() { _, err := f.Get([]byte("key"), nil); read <- err }()
 	go func() { closed <- f.Close() }()

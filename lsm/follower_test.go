@@ -114,7 +114,7 @@ func TestFollowerMemTables(t *testing.T) {
 			continue
 		}
 		must(t, f.CatchUp(context.Background()))
-		s := f.engine.Default.Tree.Acquire()
+		s := f.engine.Default().Tree.Acquire()
 		logs := map[uint64]bool{s.FirstLog: true}
 		for _, m := range s.Sealed {
 			if logs[m.FirstLog] {
@@ -126,7 +126,7 @@ func TestFollowerMemTables(t *testing.T) {
 	}
 	must(t, db.Flush())
 	must(t, f.CatchUp(context.Background()))
-	if entries, sealed := memTablesOf(f.engine.Default.Tree); entries > 0 || sealed > 0 {
+	if entries, sealed := memTablesOf(f.engine.Default().Tree); entries > 0 || sealed > 0 {
 		t.Errorf("%d entries and %d memtables are left, all of which are in tables", entries,
 			sealed)
 	}

@@ -175,7 +175,7 @@ func (k *keyspace) BulkLoader(o *BulkLoadOptions) (*BulkLoader, error) {
 func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {
 	switch {
 	case o == nil || o.Memory == 0:
-		return ingest.Memory(k.space.DB), nil
+		return ingest.Memory(k.root.engine), nil
 	case o.Memory < 0:
 		return 0, fmt.Errorf("%w: BulkLoadOptions.Memory is %d, want 0 or more bytes",
 			ErrInvalidArgument, o.Memory)

@@ -239,7 +239,7 @@ func TestBulkLoad(t *testing.T) {
 			}
 			mustCompact(t, db)
 			wantModel(t, db, m)
-			db.engine.Shared.Files.WaitDeleted()
+			db.engine.Parts().Shared.Files.WaitDeleted()
 			mustClose(t, db)
 			db = mustOpen(t, dir, &Options{})
 			wantModel(t, db, m)

@@ -77,7 +77,7 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
 	}
-	k, err := db.engine.Keyspace(name, (*base.Comparer)(o.Comparer), !o.ErrorIfMissing)
+	k, err := db.engine.Keyspaces().Open(name, (*base.Comparer)(o.Comparer), !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,7 @@ func (o *KeyspaceOptions) own() map[string]func(*Options) {
 // Keyspaces lists the names of all keyspaces, "default" first, the others in the order in
 // which they were created. It is answered after Close too.
 func (db *DB) Keyspaces() []string {
-	db.engine.Shared.Seqs.Present()
-	return db.engine.KeyspaceNames()
+	return db.engine.Keyspaces().Names()
 }
 
 // DropKeyspace drops a keyspace with all that is in it, at once, however large it is: its
@@ -125,7 +124,7 @@ func (db *DB) Keyspaces() []string {
 // is closed. A new keyspace of that name is empty. It fails with ErrNoKeyspace if there is
 // none, with ErrInvalidArgument for "default", and as a write does; after a failure
 // the keyspace is not to be used before another DropKeyspace.
-func (db *DB) DropKeyspace(name string) error { return db.engine.DropKeyspace(name) }
+func (db *DB) DropKeyspace(name string) error { return db.engine.Keyspaces().Drop(name) }
 
 // Name is the name of the keyspace.
 func (k *Keyspace) Name() string { return k.space.Tree.Name() }
@@ -178,7 +177,7 @@ func (i BatchIn) Delete(key []byte) { i.b.b.AddIn(i.space, base.KindDelete, key,
 // was created after the snapshot there is nothing; reads in one of another database fail
 // with ErrInvalidArgument.
 func (s *Snapshot) In(k *Keyspace) *Snapshot {
-	space := s.root.Default
+	space := s.root.Default()
 	if k != nil {
 		space = k.space
 	}

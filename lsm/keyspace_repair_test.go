@@ -97,7 +97,7 @@ func TestRepairKeyspaces(t *testing.T) {
 				}
 			}
 			db := openSpaces(t, mem, nil)
-			names := db.engine.KeyspaceNames()
+			names := db.engine.Keyspaces().Names()
 			// entries of the one that was dropped are in the logs, its name is nowhere
 			if c.name == noManifest {
 				names = slices.DeleteFunc(names, func(s string) bool {

@@ -228,15 +228,15 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 	for i := range 400 { // 25 write buffers
 		putIn(t, db, fmt.Sprint(i), value, nil)
 		if i%10 == 0 {
-			if err := db.engine.Jobs.WaitFlushed(db.engine.Default.Tree, 0); err != nil {
+			if err := db.engine.Parts().Jobs.WaitFlushed(db.engine.Default().Tree, 0); err != nil {
 				t.Fatal(err)
 			}
-			db.engine.Shared.Files.WaitDeleted()
+			db.engine.Parts().Shared.Files.WaitDeleted()
 			_, bytes := filesIn(t, fsys, base.FileLog)
 			most = max(most, bytes)
 		}
 	}
-	if limit := (maxLogs + 3) * db.engine.Opts.Jobs.WriteBuffer; most > limit {
+	if limit := (maxLogs + 3) * db.engine.Parts().Opts.Jobs.WriteBuffer; most > limit {
 		t.Errorf("logs of up to %d bytes, want at most %d", most, limit)
 	}
 	state := seldom.space.Tree.Acquire()
@@ -290,7 +290,7 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 	state := a.space.Tree.Acquire()
 	for i := range state.Version.Levels {
 		for _, f := range state.Version.Levels[i].Files {
-			r, err := db.engine.Shared.Files.Reader(f)
+			r, err := db.engine.Parts().Shared.Files.Reader(f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,14 +348,14 @@ func TestDropKeyspace(t *testing.T) {
 		if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
 			t.Errorf("made again under its name: %v", err)
 		}
-		db.engine.Shared.Files.WaitDeleted()
+		db.engine.Parts().Shared.Files.WaitDeleted()
 		if n, _ := filesIn(t, fsys, base.FileTable); n != 1 {
 			t.Errorf("%d tables beside an iterator and a snapshot", n)
 		}
 		if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
 			t.Error(err)
 		}
-		db.engine.Shared.Reads.DrainFor(hang.Limit())
+		db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
 		synctest.Wait()
 		if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 			t.Errorf("%d tables of the dropped keyspace are left", n)
@@ -384,13 +384,14 @@ func TestDropReleasesLogs(t *testing.T) {
 	if err := db.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	before := db.engine.Manifest.LogNum()
+	before := db.engine.Parts().Manifest.LogNum()
 	if err := db.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
-	if now := db.engine.Manifest.LogNum(); now <= before || now != db.engine.WAL.Num() {
+	parts := db.engine.Parts()
+	if now := parts.Manifest.LogNum(); now <= before || now != parts.WAL.Num() {
 		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before,
-			db.engine.WAL.Num())
+			db.engine.Parts().WAL.Num())
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -499,7 +500,7 @@ func TestDroppedWhileJobsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		db = openSpaces(t, fsys, nil) // removes what is left over
-		db.engine.Shared.Files.WaitDeleted()
+		db.engine.Parts().Shared.Files.WaitDeleted()
 		if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 			t.Errorf("%d tables are left", n)
 		}
@@ -546,8 +547,8 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
 		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
 	}
-	db.engine.Shared.Reads.DrainFor(hang.Limit())
-	db.engine.Shared.Files.WaitDeleted()
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	db.engine.Parts().Shared.Files.WaitDeleted()
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)
 	}

@@ -29,7 +29,7 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 	look := func(when string) {
 		t.Helper()
 		var longest uint64
-		state := db.engine.Default.Tree.Acquire()
+		state := db.engine.Default().Tree.Acquire()
 		defer state.Unref()
 		for _, level := range state.Version.Levels {
 			for _, m := range level.Files {

@@ -27,7 +27,7 @@ func TestManifestCoversNoLog(t *testing.T) {
 	}
 	edit := &manifest.Edit{}
 	edit.SetLastSeq(3)
-	v, err := db.engine.Manifest.Apply(edit)
+	v, err := db.engine.Parts().Manifest.Apply(edit)
 	must(t, err)
 	v.Unref()
 	left := mem.CrashClone(vfs.KeepAll())

@@ -121,9 +121,9 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	if err := it.Close(); err != nil {
 		t.Errorf("iterator that was closed after its database: %v", err)
 	}
-	old.engine.Shared.Reads.DrainFor(hang.Limit())
-	old.engine.Shared.Reads.DrainFor(hang.Limit())
-	old.engine.Shared.Files.WaitDeleted()
+	old.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	old.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	old.engine.Parts().Shared.Files.WaitDeleted()
 	if after := tables(); after != before {
 		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
 	}
@@ -195,7 +195,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			}
 			mustFlush(t, w)
 		}
-		if !w.engine.Shared.Reads.DrainFor(hang.Limit()) {
+		if !w.engine.Parts().Shared.Reads.DrainFor(hang.Limit()) {
 			t.Error("flushed memtables are not freed beside a blocked read")
 		}
 		if n := offheap.InUse() - base; n > 6<<20 {
@@ -213,8 +213,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
-	db.engine.Shared.Reads.DrainFor(hang.Limit()) // the views
-	db.engine.Shared.Reads.DrainFor(hang.Limit()) // the readers
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit()) // the views
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit()) // the readers
 	// Pooled buffers of reads come and go with the garbage collector. A memtable is far larger.
 	if n := offheap.InUse(); n-start > 64<<10 {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
@@ -249,8 +249,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.engine.Shared.Reads.DrainFor(hang.Limit())
-	db.engine.Shared.Reads.DrainFor(hang.Limit())
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
 	err = db.Put(key(2), nil, NoSync)
 	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") ||
 		!strings.Contains(err.Error(), "detach") {
@@ -580,8 +580,8 @@ func TestScanError(t *testing.T) {
 	}()
 	snap.Close()
 	mustClose(t, db)
-	db.engine.Shared.Reads.DrainFor(hang.Limit())
-	if db.engine.Cache.Ref() {
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	if db.engine.Parts().Cache.Ref() {
 		t.Error("the cache is still held")
 	}
 }

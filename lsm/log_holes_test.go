@@ -218,7 +218,7 @@ func TestKilledBesideFlush(t *testing.T) {
 	h.put("default")
 	h.ingest(false, true)
 	h.end(false)
-	e := h.db.engine
+	e := h.db.engine.Parts()
 	must(t, e.Pipeline.Exclusive(func() error {
 		_, err := e.WAL.Rotate(e.Shared.Seqs.Visible())
 		return err

@@ -237,7 +237,7 @@ func TestTakenLogNames(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: mem}))
 	for i := range 20 {
 		for n := range 6 {
-			name := logName(db, db.engine.WAL.Num()+uint64(n)+1)
+			name := logName(db, db.engine.Parts().WAL.Num()+uint64(n)+1)
 			if l, err := mem.CreateLog(name, 0); err == nil {
 				if err := l.Close(); err != nil {
 					t.Fatal(err)

@@ -172,7 +172,7 @@ func TestManualCompactionYields(t *testing.T) {
 				wrote <- err
 			}()
 			time.Sleep(time.Minute) // it is slowed down first
-			if cause := db.engine.Jobs.Status().WaitsFor; cause != "level0" {
+			if cause := db.engine.Parts().Jobs.Status().WaitsFor; cause != "level0" {
 				t.Errorf("the writer waits for %q", cause)
 			}
 			stalled.Store(true)
@@ -229,7 +229,7 @@ func TestCloseEndsMerges(t *testing.T) {
 					if by == "Close" {
 						go func() { closed <- db.Close() }()
 						synctest.Wait()
-						if !db.engine.Jobs.Status().Closing {
+						if !db.engine.Parts().Jobs.Status().Closing {
 							t.Error("Close has not begun")
 						}
 					} else {
@@ -325,8 +325,8 @@ func TestCloseEndsFlushes(t *testing.T) {
 		}
 		hang.Within(t, "Close", func() {
 			gate.Shut()
-			if err := db.engine.Pipeline.Exclusive(func() error {
-				return db.engine.Jobs.Seal(db.engine.Default.Tree)
+			if err := db.engine.Parts().Pipeline.Exclusive(func() error {
+				return db.engine.Parts().Jobs.Seal(db.engine.Default().Tree)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -334,7 +334,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 			closed := make(chan error, 1)
 			go func() { closed <- db.Close() }()
 			time.Sleep(time.Minute)
-			if !db.engine.Jobs.Status().LastFlush {
+			if !db.engine.Parts().Jobs.Status().LastFlush {
 				t.Error("Close does not wait for the flush")
 			}
 			gate.Open()

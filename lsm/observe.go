@@ -144,19 +144,21 @@ func (k *keyspace) Metrics() Metrics {
 		return Metrics{ReadOnly: t.Gone()}
 	}
 	defer state.Unref()
+	parts := db.Parts()
 	m := Metrics{
-		CompactionDebt: db.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
-		LastSequence: uint64(db.Shared.Seqs.Visible()), Snapshots: db.Shared.Seqs.NumSnapshots(),
-		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
-		OperandsFolded: db.Shared.Folds.Operands.Load(),
-		MergeFailures:  db.Shared.Folds.Failures.Load(),
+		CompactionDebt: parts.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
+		LastSequence:    uint64(parts.Shared.Seqs.Visible()),
+		Snapshots:       parts.Shared.Seqs.NumSnapshots(),
+		WALBytesWritten: parts.WAL.Bytes(), WALSync: latencies(parts.WAL.Syncs()),
+		OperandsFolded: parts.Shared.Folds.Operands.Load(),
+		MergeFailures:  parts.Shared.Folds.Failures.Load(),
 		EventsDropped:  db.Health().EventsDropped(), DiskBytes: state.Version.Size(),
 		Txn: TxnMetrics(db.Txns.Stats()),
 	}
-	if db.Opts.ReadOnly || db.Health().Failed() != nil {
+	if parts.Opts.ReadOnly || db.Health().Failed() != nil {
 		m.ReadOnly = db.Health().Writable()
 	}
-	status := db.Jobs.Status()
+	status := parts.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
 	m.Memtables = 1 + len(state.Sealed)
 	m.MemtableBytes, m.MemtableEntries = state.Mem.MemoryUsage(), state.Mem.Len()
@@ -164,18 +166,18 @@ func (k *keyspace) Metrics() Metrics {
 		m.MemtableBytes += s.Mem.MemoryUsage()
 		m.MemtableEntries += s.Mem.Len()
 	}
-	c := db.Cache.Stats()
+	c := parts.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits),
 		Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	checkpoints, backups := db.Copies.Stats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	m.Changes = changesMetrics(db)
 	m.Ingests = IngestMetrics(db.IngestStats())
-	f := db.Shared.Files.Stats()
+	f := parts.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors =
 		f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect
-	m.addWork(db.Jobs.Counters())
+	m.addWork(parts.Jobs.Counters())
 	for i := range state.Version.Levels {
 		l := &state.Version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size

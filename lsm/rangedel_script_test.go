@@ -284,7 +284,7 @@ func (s *ranges) tableOf(c *script.Command, level int, key string) string {
 	defer v.Unref()
 	for _, f := range v.Version.Levels[level].Files {
 		if string(f.Smallest.User) <= key && key <= string(f.Largest.User) {
-			return s.db.engine.Manifest.Format().FileName(base.FileTable, f.Num)
+			return s.db.engine.Parts().Manifest.Format().FileName(base.FileTable, f.Num)
 		}
 	}
 	c.Fail("no table has %q at level %d", key, level)

@@ -47,7 +47,7 @@ func killedWith(t *testing.T, n int, damage bool) *vfs.Mem {
 		}
 	}
 	killed := mem.CrashClone(vfs.KeepAll())
-	log := logName(db, db.engine.WAL.Num())
+	log := logName(db, db.engine.Parts().WAL.Num())
 	_ = db.Close() // what is flushed meanwhile is not in the clone
 	if damage {
 		b, err := fstest.ReadFile(killed, log)

@@ -76,7 +76,7 @@ func TestRepairOrdersIngested(t *testing.T) {
 			o := &Options{FS: m}
 			db, err := Open("db", o)
 			must(t, err)
-			for db.engine.Manifest.NewFileNum() < numbers {
+			for db.engine.Parts().Manifest.NewFileNum() < numbers {
 			}
 			for range 5 {
 				must(t, db.Put([]byte("k"), []byte("old"), NoSync))

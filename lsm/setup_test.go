@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // logName is the path of log num of a database in directory db.
 func logName(db *DB, num uint64) string {
-	return path.Join("db", db.engine.Manifest.Format().FileName(base.FileLog, num))
+	return path.Join("db", db.engine.Parts().Manifest.Format().FileName(base.FileLog, num))
 }
 
 // small options make flushes and compactions happen with little data.

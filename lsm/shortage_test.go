@@ -17,9 +17,9 @@ import (
 // tablesOnDisk lists the tables in the directory, as soon as deletions are done.
 func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
-	db.engine.Shared.Reads.DrainFor(hang.Limit())
-	db.engine.Shared.Files.WaitDeleted()
-	tables, err := fstest.Find(db.engine.Opts.FS, db.engine.Dir, base.FileTable)
+	db.engine.Parts().Shared.Reads.DrainFor(hang.Limit())
+	db.engine.Parts().Shared.Files.WaitDeleted()
+	tables, err := fstest.Find(db.engine.Parts().Opts.FS, db.engine.Parts().Dir, base.FileTable)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,11 @@ type moment = joined.Snapshot
 // Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it
 // when done. After Close of the snapshot or of the database its reads fail with ErrClosed.
 func (k *keyspace) Snapshot() *Snapshot {
-	s := &Snapshot{reader: reader{space: k.space}, root: k.space.DB}
+	s := &Snapshot{reader: reader{space: k.space}, root: k.root.engine.DB}
 	s.at, s.moment = &s.own, joined.Of(&s.own)
-	k.space.DB.Shared.Seqs.Present()
-	k.space.DB.Shared.Seqs.Open(s.at)
+	seqs := k.root.engine.Sequences()
+	seqs.Present()
+	seqs.Open(s.at)
 	return s
 }
 

@@ -60,7 +60,7 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 					break
 				}
 			}
-			if n := db.engine.Jobs.Status().Forced; n > 0 {
+			if n := db.engine.Parts().Jobs.Status().Forced; n > 0 {
 				t.Errorf("%s: %d waits for level 0 had nothing under way", what, n)
 			}
 			mustClose(t, db)
@@ -86,8 +86,8 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 		db := mustOpen(t, "db", small(Options{FS: fsys}))
 		full.Store(true)
 		mustPut(t, db, 1)
-		if err := db.engine.Pipeline.Exclusive(func() error {
-			return db.engine.Jobs.Seal(db.engine.Default.Tree)
+		if err := db.engine.Parts().Pipeline.Exclusive(func() error {
+			return db.engine.Parts().Jobs.Seal(db.engine.Default().Tree)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -241,7 +241,7 @@ func TestTTLCompaction(t *testing.T) {
 		}
 		s.ok(s.CompactRange(nil, nil))
 		entries := uint64(0)
-		v := s.engine.Manifest.Current(0)
+		v := s.engine.Parts().Manifest.Current(0)
 		for i := range v.Levels {
 			for _, f := range v.Levels[i].Files {
 				entries += f.Entries

@@ -185,11 +185,11 @@ func (db *DB) View(f func(tx *Txn) error) error {
 // and writes through either are of one transaction. In a keyspace of another database
 // all calls fail with ErrInvalidArgument.
 func (tx *Txn) In(k *Keyspace) *Txn {
-	root := tx.space.DB
+	root := tx.space.Database()
 	if k == nil {
-		return &Txn{tx.txn, root.Default, tx.mode}
+		return &Txn{tx.txn, root.Default(), tx.mode}
 	}
-	if k.space.DB != root {
+	if k.space.Database() != root {
 		b := &begun{}
 		b.txn, b.space = &b.inside, tx.space
 		b.txn.Fail(fmt.Errorf("%w: the keyspace is another database's", ErrInvalidArgument))

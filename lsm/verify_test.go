@@ -39,7 +39,7 @@ func verifyFormats(t *testing.T, test func(t *testing.T, fsys *vfs.Mem, db *DB))
 
 // liveTables lists the tables of the default keyspace.
 func liveTables(db *DB) (tables []*manifest.FileMeta) {
-	v := db.engine.Manifest.Current(base.DefaultKeyspace)
+	v := db.engine.Parts().Manifest.Current(base.DefaultKeyspace)
 	defer v.Unref()
 	for i := range v.Levels {
 		tables = append(tables, v.Levels[i].Files...)
@@ -232,7 +232,7 @@ func TestVerifyReadsAllKeyspaces(t *testing.T) {
 	if err := db.Verify(context.Background(), nil); err != nil {
 		t.Error(err)
 	}
-	v := db.engine.Manifest.Current(k.space.Tree.ID())
+	v := db.engine.Parts().Manifest.Current(k.space.Tree.ID())
 	name := v.Levels[len(v.Levels)-1].Files[0].Name()
 	v.Unref()
 	flip(t, fsys, path.Join("db", name), 0.5)

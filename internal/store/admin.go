@@ -11,20 +11,20 @@ import (
 
 // Flush writes the memtables of a keyspace into tables; see lsm.DB.Flush.
 func (k *Keyspace) Flush() error {
-	db, t := k.DB, k.Tree
+	db, t := k.db, k.Tree
 	if err := errors.Join(base.NotWithin(), k.Writable()); err != nil {
 		return err
 	}
-	since := db.Jobs.FlushesBegun()
-	if err := db.Pipeline.Exclusive(func() error { return db.Jobs.Seal(t) }); err != nil {
+	since := db.jobs.FlushesBegun()
+	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(t) }); err != nil {
 		return err
 	}
-	return db.Jobs.WaitFlushed(t, since)
+	return db.jobs.WaitFlushed(t, since)
 }
 
 // CompactRange compacts a range of a keyspace; see lsm.DB.CompactRange.
 func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err error) {
-	db, t := k.DB, k.Tree
+	db, t := k.db, k.Tree
 	defer db.health.CatchPanic(&err)
 	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
@@ -42,13 +42,13 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 	if err != nil {
 		return err
 	}
-	return db.Jobs.CompactRange(ctx, t, start, limit)
+	return db.jobs.CompactRange(ctx, t, start, limit)
 }
 
 // Verify reads the tables of all keyspaces; see lsm.DB.Verify.
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
 	defer db.health.CatchPanic(&err)
-	return tree.Verify(ctx, db.spaces.all(db.Default.Tree), progress)
+	return tree.Verify(ctx, db.spaces.all(db.home.Tree), progress)
 }
 
 // Resume tries failed background work again at once; see lsm.DB.Resume.
@@ -56,6 +56,6 @@ func (db *DB) Resume() error {
 	if err := db.health.Writable(); err != nil {
 		return err
 	}
-	db.Jobs.Retry()
+	db.jobs.Retry()
 	return nil
 }

@@ -189,7 +189,7 @@ func PlainBatch(repr []byte) (Batch, error) {
 
 // validate says what of a batch in wire form the database cannot take, and what the batch has.
 func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
-	if !k.DB.Native() {
+	if !k.db.Native() {
 		if has, err = batchrepr.ValidateDraft(repr, nil); err == nil {
 			return has, nil
 		}
@@ -205,7 +205,7 @@ func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
 	last, missing := base.DefaultKeyspace, false
 	has, err = batchrepr.ValidateDraft(repr, func(id base.KeyspaceID) bool {
 		if id != last {
-			missing = k.DB.KeyspaceByID(id) == nil
+			missing = k.db.keyspaceByID(id) == nil
 			last = id
 		}
 		return !missing
@@ -225,14 +225,14 @@ func (k *Keyspace) Commit(b *Batch, mode write.Mode) error {
 	if b.Err != nil {
 		return b.Err
 	}
-	if err := k.DB.health.Writable(); err != nil {
+	if err := k.db.health.Writable(); err != nil {
 		return err
 	}
-	if err := k.DB.checkKeyspaces(b.spaces); err != nil {
+	if err := k.db.checkKeyspaces(b.spaces); err != nil {
 		return err
 	}
 	if b.plain() {
-		k = k.DB.Default
+		k = k.db.home
 	}
 	if b.has.Kinds.BeyondLevelDB() != 0 {
 		if err := k.checkKinds(b); err != nil {
@@ -258,18 +258,18 @@ func (k *Keyspace) Commit(b *Batch, mode write.Mode) error {
 // commit writes a batch that Commit has checked. It fails with errMergesRead if a value of a
 // keyspace that is merged into has got a time to live meanwhile.
 func (k *Keyspace) commit(b *Batch, mode write.Mode) error {
-	expiring := b.has.Kinds.Has(base.KindSetExpiring) || k.DB.defaultTTLs.Load() ||
+	expiring := b.has.Kinds.Has(base.KindSetExpiring) || k.db.defaultTTLs.Load() ||
 		slices.ContainsFunc(b.merged, (*Keyspace).mergesByReading)
 	if expiring || b.has.NamesDefault || b.has.Unnamed && k.ID() != base.DefaultKeyspace {
 		return k.write(b, expiring, mode)
 	}
-	return k.DB.commit(b.Bytes(), &b.merged, mode)
+	return k.db.commit(b.Bytes(), &b.merged, mode)
 }
 
 // checkKinds refuses operations that the format or the keyspaces of a batch cannot hold: merges
 // without an operator, range deletes that start behind their limits.
 func (k *Keyspace) checkKinds(b *Batch) error {
-	if !k.DB.Native() {
+	if !k.db.Native() {
 		return base.NeedsNative("a " + b.has.Kinds.BeyondLevelDB().String())
 	}
 	b.merged = b.merged[:0]
@@ -303,7 +303,7 @@ func (k *Keyspace) eachOf(b *Batch, want base.Kind,
 		}
 		in := k
 		if id != k.ID() {
-			if in = k.DB.KeyspaceByID(id); in == nil {
+			if in = k.db.keyspaceByID(id); in == nil {
 				continue
 			}
 		}
@@ -319,7 +319,7 @@ func (k *Keyspace) Put(kind base.Kind, key, value []byte, mode write.Mode) error
 		return err
 	}
 	k.Tree.PrefetchWrite(key)
-	return k.DB.Pipeline.Put(k.Tree.ID(), kind, key, value, mode)
+	return k.db.pipeline.Put(k.Tree.ID(), kind, key, value, mode)
 }
 
 // DeleteRange deletes the keys from start up to limit; see lsm.DB.DeleteRange.
@@ -347,7 +347,7 @@ func (k *Keyspace) Merge(key, operand []byte, mode write.Mode) error {
 	}
 	if !k.mergesByReading() {
 		k.Tree.PrefetchWrite(key)
-		err := k.DB.Pipeline.PutIf(k.ID(), base.KindMerge, key, operand, mode, (*mergeBlind)(k))
+		err := k.db.pipeline.PutIf(k.ID(), base.KindMerge, key, operand, mode, (*mergeBlind)(k))
 		if err != errMergesRead {
 			return err
 		}

@@ -4,13 +4,13 @@ import "github.com/loamdb/loam/internal/base"
 
 // publish makes everything up to seq visible, and wakes feeds that wait for it.
 func (db *DB) publish(seq base.SeqNum) {
-	db.Shared.Seqs.Publish(seq)
+	db.shared.Seqs.Publish(seq)
 	db.wakeFeeds()
 }
 
 // sync makes the logs durable, and wakes feeds that wait for that.
 func (db *DB) sync() error {
-	err := db.WAL.Sync()
+	err := db.wal.Sync()
 	db.wakeFeeds()
 	return err
 }

@@ -14,7 +14,7 @@ func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 			return err
 		}
 	}
-	if !kind.InLevelDB() && !k.DB.Native() {
+	if !kind.InLevelDB() && !k.db.Native() {
 		return base.NeedsNative("a " + kind.String())
 	}
 	if kind == base.KindMerge {

@@ -22,32 +22,57 @@ import (
 // has the order of theirs. The parts get what they need of each other as functions.
 type DB struct {
 	// All constant after Open.
-	Dir      string  // its absolute path
-	Opts     Options // FS and Format are those of the directory
+	dir      string  // its absolute path
+	opts     Options // FS and Format are those of the directory
 	dirLock  io.Closer
 	health   Health
-	Recovery Recovery
+	recovery Recovery
 
-	Cache    *cache.Cache
-	Manifest *manifest.Set
-	WAL      *wal.Set        // used by the commit leader
-	Pipeline *write.Pipeline // orders writes
-	Shared   tree.Shared     // what all trees need: table files, guards, sequence numbers
+	cache    *cache.Cache
+	manifest *manifest.Set
+	wal      *wal.Set        // used by the commit leader
+	pipeline *write.Pipeline // orders writes
+	shared   tree.Shared     // what all trees need: table files, guards, sequence numbers
 	txns     Txns            // transactions
-	Default  *Keyspace
+	home     *Keyspace       // the default one
 	spaces   keyspaces       // the others
 	serial   serialTrees     // those that writers order
-	Jobs     *work.Scheduler // flushes and compactions
+	jobs     *work.Scheduler // flushes and compactions
 	feeds    Feeds           // of changes
 
 	follower Follower // nil: the database follows no other process
 
 	copies      copies      // copies and other long work under way
-	Loading     atomic.Bool // a dump is being loaded
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 	ownOrder    atomic.Bool // a keyspace has had a comparer of the program in this opening
 }
+
+// Parts are parts of an open database, for metrics and for tests of the engine.
+type Parts struct {
+	Dir      string
+	Opts     Options
+	Cache    *cache.Cache
+	Manifest *manifest.Set
+	WAL      *wal.Set
+	Pipeline *write.Pipeline
+	Shared   tree.Shared
+	Jobs     *work.Scheduler
+}
+
+// Parts returns the parts that metrics and tests look at. Features have a Host.
+func (db *DB) Parts() Parts {
+	return Parts{
+		Dir: db.dir, Opts: db.opts, Cache: db.cache, Manifest: db.manifest, WAL: db.wal,
+		Pipeline: db.pipeline, Shared: db.shared, Jobs: db.jobs,
+	}
+}
+
+// Default is the default keyspace.
+func (db *DB) Default() *Keyspace { return db.home }
+
+// Recovery is what Open found. It does not change.
+func (db *DB) Recovery() *Recovery { return &db.recovery }
 
 // freeFiles frees table files and cache when their last holder has gone: the closed
 // database, or an iterator that outlived it. It frees memory and descriptors only,
@@ -55,21 +80,21 @@ type DB struct {
 func (db *DB) freeFiles() {
 	// Retired functions run in order, so the tables of the last read states are
 	// closed before.
-	db.Shared.Reads.Retire(func() {
-		if db.Shared.Files == nil { // Open failed early
+	db.shared.Reads.Retire(func() {
+		if db.shared.Files == nil { // Open failed early
 			return
 		}
-		if err := db.Shared.Files.Close(); err != nil {
+		if err := db.shared.Files.Close(); err != nil {
 			db.health.Warn("closing table files", err)
 		}
-		db.Cache.Unref()
+		db.cache.Unref()
 	})
 }
 
 // retiredPanic makes the database read-only after a panic in a retired function.
 func (db *DB) retiredPanic(v any, stack []byte) {
-	if db.Default == nil || db.Default.Tree.Closed() { // closed, or not open yet
-		db.health.logger.Error("freeing what a database held", "dir", db.Dir, "err",
+	if db.home == nil || db.home.Tree.Closed() { // closed, or not open yet
+		db.health.logger.Error("freeing what a database held", "dir", db.dir, "err",
 			&base.Panic{Value: v, Stack: stack})
 		return
 	}

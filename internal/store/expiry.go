@@ -26,12 +26,12 @@ func Seconds(ttl time.Duration) (uint64, error) {
 // SetTTL gives values that are put from now on, and say none themselves, a time to live in
 // seconds. 0: they live for ever.
 func (k *Keyspace) SetTTL(seconds uint64) error {
-	if seconds > 0 && !k.DB.Native() {
+	if seconds > 0 && !k.db.Native() {
 		return base.NeedsNative("a time to live")
 	}
 	k.ttl.Store(seconds)
 	if seconds > 0 {
-		k.DB.defaultTTLs.Store(true)
+		k.db.defaultTTLs.Store(true)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (k *Keyspace) TTLOf(key []byte,
 	if err != nil || deadline == 0 {
 		return 0, false, err
 	}
-	return k.DB.Shared.Seqs.Clock.Left(deadline), true, nil
+	return k.db.shared.Seqs.Clock.Left(deadline), true, nil
 }
 
 // values hold values with their deadlines.
@@ -61,18 +61,18 @@ const maxKept = 1 << 20
 
 // PutTTL puts a value that lives for so many seconds.
 func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (err error) {
-	defer k.DB.health.CatchPanic(&err)
-	if !k.DB.Native() {
+	defer k.db.health.CatchPanic(&err)
+	if !k.db.Native() {
 		return base.NeedsNative("a time to live")
 	}
-	deadline, err := k.DB.Shared.Seqs.Clock.Deadline(seconds)
+	deadline, err := k.db.shared.Seqs.Clock.Deadline(seconds)
 	if err != nil {
 		return err
 	}
 	k.Tree.NoteExpiring()
 	buf := values.Get().(*[]byte)
 	*buf = base.AppendDeadline(append((*buf)[:0], value...), deadline)
-	err = k.DB.Pipeline.Put(k.Tree.ID(), base.KindSetExpiring, key, *buf, mode)
+	err = k.db.pipeline.Put(k.Tree.ID(), base.KindSetExpiring, key, *buf, mode)
 	if cap(*buf) <= maxKept {
 		values.Put(buf)
 	}
@@ -89,7 +89,7 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 //
 // The batch gets the sequence number.
 func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
-	defer k.DB.health.CatchPanic(&err)
+	defer k.db.health.CatchPanic(&err)
 	if err := k.Writable(); err != nil {
 		return err
 	}
@@ -98,13 +98,13 @@ func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
 		return TooLarge("batch", n)
 	}
 	buf := values.Get().(*[]byte)
-	r := resolution{db: k.DB, home: k, out: batchrepr.Init(*buf)}
+	r := resolution{db: k.db, home: k, out: batchrepr.Init(*buf)}
 	if !expiring {
 		r.out, _ = batchrepr.AppendDraft(r.out, repr, k.ID(), batchrepr.AppendEntry)
-		err = k.DB.commit(r.out, &b.merged, mode)
+		err = k.db.commit(r.out, &b.merged, mode)
 	} else if _, reads := r.survey(repr); reads {
-		r.written = k.DB.txns.NewDraft()
-		err = k.DB.txns.WriteIf(mode, func(v Values) ([]byte, error) {
+		r.written = k.db.txns.NewDraft()
+		err = k.db.txns.WriteIf(mode, func(v Values) ([]byte, error) {
 			r.values = v
 			r.written.Reset()
 			err := r.resolve(repr)
@@ -114,7 +114,7 @@ func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
 		r.written.Release()
 		return err
 	} else if err = r.resolve(repr); err == nil {
-		err = k.DB.commit(r.out, &b.merged, mode)
+		err = k.db.commit(r.out, &b.merged, mode)
 	}
 	copy(repr[:8], r.out)
 	if *buf = r.out; cap(*buf) <= maxKept {
@@ -176,7 +176,7 @@ type resolution struct {
 // Resolve makes the batch to commit of that of a transaction: times to live become deadlines, and
 // merges values where they meet one that expires.
 func (db *DB) Resolve(repr []byte, v Values) ([]byte, error) {
-	r := resolution{db: db, home: db.Default}
+	r := resolution{db: db, home: db.home}
 	if expires, reads := r.survey(repr); !expires && !reads {
 		return repr, nil
 	}
@@ -190,7 +190,7 @@ func (r *resolution) spaceOf(id base.KeyspaceID) *Keyspace {
 	if id == r.home.ID() {
 		return r.home
 	}
-	return r.db.KeyspaceByID(id)
+	return r.db.keyspaceByID(id)
 }
 
 // survey reports whether the batch has values that expire, and whether it has a merge that must
@@ -217,7 +217,7 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 }
 
 func (r *resolution) resolve(repr []byte) error {
-	clock := &r.db.Shared.Seqs.Clock
+	clock := &r.db.shared.Seqs.Clock
 	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {
 		id, kind, key, value, ok := it.Next()
 		if !ok {
@@ -293,7 +293,7 @@ func (r *resolution) merge(k *Keyspace, key, operand []byte) error {
 		return r.add(k, k.ID(), base.KindMerge, key, operand)
 	}
 	if ttl := k.TTL(); ttl > 0 {
-		later, err := r.db.Shared.Seqs.Clock.Deadline(ttl)
+		later, err := r.db.shared.Seqs.Clock.Deadline(ttl)
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func (r *resolution) present(k *Keyspace, key []byte) (
 	case err != nil || deadline == 0:
 		return base.KindSet, nil, 0, err
 	}
-	if deadline <= r.db.Shared.Seqs.Clock.Now() { // since the snapshot of the values
+	if deadline <= r.db.shared.Seqs.Clock.Now() { // since the snapshot of the values
 		return base.KindDelete, nil, 0, nil
 	}
 	value, err = r.values.Value(k, key)

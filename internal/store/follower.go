@@ -12,16 +12,16 @@ import (
 
 // loadFollowed is loadManifest beside a writer.
 func (db *DB) loadFollowed(o manifest.Options) error {
-	o.Obsolete = func(m *manifest.FileMeta) { db.Shared.Files.Gone(m) }
-	state, format, err := db.follower.Begin(db.Opts.FS, db.Dir)
+	o.Obsolete = func(m *manifest.FileMeta) { db.shared.Files.Gone(m) }
+	state, format, err := db.follower.Begin(db.opts.FS, db.dir)
 	if err != nil {
 		return err
 	}
-	if db.Manifest, err = manifest.LoadFollowed(o, state, format); err != nil {
+	if db.manifest, err = manifest.LoadFollowed(o, state, format); err != nil {
 		return err
 	}
-	db.Opts.Format, db.Shared.Seqs.Demand = base.Native, tree.NewDemand()
-	db.Shared.Seqs.Clock.Init(db.Opts.Wall, db.Manifest.Clock())
+	db.opts.Format, db.shared.Seqs.Demand = base.Native, tree.NewDemand()
+	db.shared.Seqs.Clock.Init(db.opts.Wall, db.manifest.Clock())
 	return nil
 }
 
@@ -29,7 +29,7 @@ func (db *DB) loadFollowed(o manifest.Options) error {
 func (db *DB) openFollower() error {
 	db.connect(0)
 	report, err := db.follower.Open(Followed{
-		Host: db, Path: db.Opts.path, Manifest: db.Manifest,
+		Host: db, Path: db.opts.path, Manifest: db.manifest,
 		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Moved: db.wakeFeeds,
 		Merge: func(t *tree.Tree, name string) {
 			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
@@ -38,7 +38,7 @@ func (db *DB) openFollower() error {
 		},
 	})
 	if err == nil {
-		db.Recovery = Recovery{report, db.Shared.Seqs.Visible()}
+		db.recovery = Recovery{report, db.shared.Seqs.Visible()}
 	}
 	return err
 }
@@ -57,11 +57,11 @@ func (db *DB) makeFollowed(k manifest.Keyspace) (t *tree.Tree, add func()) {
 func (db *DB) dropFollowed(id base.KeyspaceID) {
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
-	k := db.KeyspaceByID(id)
+	k := db.keyspaceByID(id)
 	if k == nil {
 		return
 	}
 	k.endReads()
-	db.Jobs.Forget(k.Tree)
+	db.jobs.Forget(k.Tree)
 	_ = db.forgetLocked(k) // nobody writes, so that it cannot fail
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
@@ -24,14 +25,12 @@ type Host interface {
 	Logs() Logs
 	// Sequences are the visible sequence number, the snapshots and the clock.
 	Sequences() *tree.Sequences
-	// Keyspace finds a keyspace by its name, see DB.Keyspace.
-	Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, error)
-	// AllKeyspaces lists the keyspaces, see DB.AllKeyspaces.
-	AllKeyspaces(then func()) ([]*Keyspace, error)
-	// KeyspaceByID is the keyspace of an ID that takes writes, or nil.
-	KeyspaceByID(id base.KeyspaceID) *Keyspace
-	// KeepKeyspaces runs f while no keyspace is created or dropped.
-	KeepKeyspaces(f func() error) error
+	// Keyspaces finds, lists and creates keyspaces.
+	Keyspaces() Keyspaces
+	// NewTable gives a file of a table a number that no other one has, and its name.
+	NewTable() (num uint64, name string)
+	// NoteIngest counts an ingest or a load.
+	NoteIngest(s IngestStats)
 	// CloseSnapshot closes a snapshot of the database.
 	CloseSnapshot(s *tree.Snapshot)
 	// Resolve makes the batch to commit of that of a transaction, see DB.Resolve.
@@ -50,17 +49,31 @@ type Place struct {
 	// Comparer is that of the default keyspace, Comparers knows those of all, by name.
 	Comparer  *base.Comparer
 	Comparers func(name string) *base.Comparer
-	ReadOnly  bool
-	Follows   bool // another process writes the directory
+	// Merges knows the merge operators of all keyspaces, by name.
+	Merges   func(name string) *mergeop.Operator
+	ReadOnly bool
+	Follows  bool // another process writes the directory
+	// Of memtables, of tables that are written, and of blocks that are unpacked, in bytes.
+	WriteBuffer, FileSize, MaxDecoded int64
 }
 
 // Place is for Host.
 func (db *DB) Place() Place {
-	o := &db.Opts
+	o := &db.opts
 	return Place{
-		FS: o.FS, Dir: db.Dir, Format: o.Format, Comparer: o.Comparer, Comparers: o.Comparers,
-		ReadOnly: o.ReadOnly, Follows: o.Follow != nil,
+		FS: o.FS, Dir: db.dir, Format: o.Format, Comparer: o.Comparer, Comparers: o.Comparers,
+		Merges: o.Merges, ReadOnly: o.ReadOnly, Follows: o.Follow != nil,
+		WriteBuffer: o.Jobs.WriteBuffer, FileSize: o.Jobs.FileSize, MaxDecoded: o.MaxDecoded,
 	}
+}
+
+// Native reports whether the database is in the native format, which has keyspaces.
+func (p Place) Native() bool { return p.Format == base.Native }
+
+// NewTable is for Host.
+func (db *DB) NewTable() (num uint64, name string) {
+	num = db.manifest.NewFileNum()
+	return num, db.shared.Files.TableName(num)
 }
 
 // Logs are the write-ahead logs of an open database.
@@ -70,60 +83,60 @@ type Logs struct{ db *DB }
 func (db *DB) Logs() Logs { return Logs{db} }
 
 // Oldest is the oldest log that stays.
-func (l Logs) Oldest() uint64 { return l.db.WAL.Oldest() }
+func (l Logs) Oldest() uint64 { return l.db.wal.Oldest() }
 
 // Cuts changes when a log was cut back, after which a reader's buffer may have what the log has
 // not.
-func (l Logs) Cuts() uint64 { return l.db.WAL.Cuts() }
+func (l Logs) Cuts() uint64 { return l.db.wal.Cuts() }
 
 // Synced is how many bytes of a log are known to be durable.
-func (l Logs) Synced(log uint64) int64 { return l.db.WAL.DurableOf(log) }
+func (l Logs) Synced(log uint64) int64 { return l.db.wal.DurableOf(log) }
 
 // Durable reports whether a record that ends there in a log survives a power cut: it is in tables,
 // or in a part of the logs that was synced.
 func (l Logs) Durable(log uint64, end int64) bool {
-	synced := l.db.WAL.Durable()
-	return log < l.db.Manifest.LogNum() || log < synced.Num || log == synced.Num &&
+	synced := l.db.wal.Durable()
+	return log < l.db.manifest.LogNum() || log < synced.Num || log == synced.Num &&
 		end <= synced.End
 }
 
 // Hold keeps obsolete logs among Parts until release.
 func (l Logs) Hold() (release func()) {
-	if l.db.Opts.ReadOnly {
+	if l.db.opts.ReadOnly {
 		return func() {}
 	}
-	return l.db.WAL.Hold()
+	return l.db.wal.Hold()
 }
 
 // SyncFull makes a log but the last one durable, and tells whether its file does not change any
 // more.
-func (l Logs) SyncFull(num uint64) bool { return !l.db.Opts.ReadOnly && l.db.WAL.SyncFull(num) }
+func (l Logs) SyncFull(num uint64) bool { return !l.db.opts.ReadOnly && l.db.wal.SyncFull(num) }
 
 // maxCopiedLog is the size in bytes above which the current log is not copied for a checkpoint:
 // the next log begins, and the full one is linked. So a checkpoint reads and writes no memtable's
 // worth of log.
-func (db *DB) maxCopiedLog() int64 { return min(1<<20, db.Opts.Jobs.WriteBuffer/8) }
+func (db *DB) maxCopiedLog() int64 { return min(1<<20, db.opts.Jobs.WriteBuffer/8) }
 
 // Parts lists the logs that are not obsolete, or are held, oldest first, and what they have, and
 // begins to sync the full ones. It waits for a commit under way.
 func (l Logs) Parts() (parts []wal.Part, err error) {
 	db := l.db
-	if db.Opts.ReadOnly {
+	if db.opts.ReadOnly {
 		return db.logFiles()
 	}
-	err = db.Pipeline.Exclusive(func() error {
+	err = db.pipeline.Exclusive(func() error {
 		if err := db.health.Writable(); err != nil {
 			return err
 		}
-		if db.WAL.Size() > db.maxCopiedLog() {
+		if db.wal.Size() > db.maxCopiedLog() {
 			// After a shortage the log goes on, and is copied.
-			if _, err := db.WAL.Rotate(db.Shared.Seqs.Visible()); err != nil &&
+			if _, err := db.wal.Rotate(db.shared.Seqs.Visible()); err != nil &&
 				!base.IsShortage(err) {
 				return err
 			}
 		}
-		db.WAL.BeginSync(db.WAL.Num())
-		parts = db.WAL.Parts()
+		db.wal.BeginSync(db.wal.Num())
+		parts = db.wal.Parts()
 		return nil
 	})
 	return parts, err
@@ -131,11 +144,11 @@ func (l Logs) Parts() (parts []wal.Part, err error) {
 
 // logFiles lists the logs of a database that is open for reading, which do not change.
 func (db *DB) logFiles() (parts []wal.Part, err error) {
-	r := wal.Replay{FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format}
-	nums, err := r.Needed(db.Manifest.Knows, db.Manifest.LogNum(), db.Manifest.PrevLogNum())
+	r := wal.Replay{FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format}
+	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	for _, num := range nums {
 		info, serr :=
-			db.Opts.FS.Stat(filepath.Join(db.Dir, db.Opts.Format.FileName(base.FileLog, num)))
+			db.opts.FS.Stat(filepath.Join(db.dir, db.opts.Format.FileName(base.FileLog, num)))
 		if serr != nil {
 			return nil, serr
 		}
@@ -148,17 +161,17 @@ func (db *DB) logFiles() (parts []wal.Part, err error) {
 func (db *DB) Health() *Health { return &db.health }
 
 // Files is for Host.
-func (db *DB) Files() *files.Set { return db.Shared.Files }
+func (db *DB) Files() *files.Set { return db.shared.Files }
 
 // Sequences is for Host.
-func (db *DB) Sequences() *tree.Sequences { return db.Shared.Seqs }
+func (db *DB) Sequences() *tree.Sequences { return db.shared.Seqs }
 
 // Commit is for Host.
 func (db *DB) Commit(batch []byte, mode write.Mode, c write.Condition) error {
 	if c == nil {
-		return db.Pipeline.Commit(batch, mode)
+		return db.pipeline.Commit(batch, mode)
 	}
-	return db.Pipeline.CommitIf(batch, mode, c)
+	return db.pipeline.CommitIf(batch, mode, c)
 }
 
 // Feeds are the feeds of changes of a database.

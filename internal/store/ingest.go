@@ -1,10 +1,38 @@
 package store
 
-// KeepKeyspaces runs f while no keyspace is created or dropped, and no checkpoint takes its state.
-func (db *DB) KeepKeyspaces(f func() error) error {
-	db.spaces.mu.Lock()
-	defer db.spaces.mu.Unlock()
-	return f()
+import (
+	"errors"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// Lead is what the last step of an ingest does with the lead of the pipeline, in Assign.
+type Lead struct{ k *Keyspace }
+
+// Assign runs f with the lead of the pipeline. f gets the first of n sequence numbers, and returns
+// how many it used, or may have used; see write.Pipeline.Assign.
+func (k *Keyspace) Assign(n int, f func(l Lead, first base.SeqNum) (used int, err error)) error {
+	return k.db.pipeline.Assign(n, func(first base.SeqNum) (used int, err error) {
+		return f(Lead{k}, first)
+	})
+}
+
+// Flush writes the memtables of the keyspace into tables.
+func (l Lead) Flush() error {
+	jobs := l.k.db.jobs
+	return errors.Join(jobs.Seal(l.k.Tree), jobs.WaitFlushed(l.k.Tree, 0))
+}
+
+// SyncLogs makes the logs durable.
+func (l Lead) SyncLogs() error { return l.k.db.wal.Sync() }
+
+// Install makes tables live; see work.Scheduler.Ingest.
+func (l Lead) Install(
+	tables []*manifest.FileMeta, mode picker.IngestMode,
+) (kept bool, err error) {
+	return l.k.db.jobs.Ingest(l.k.Tree, tables, mode)
 }
 
 // IngestStats counts ingests and loads.

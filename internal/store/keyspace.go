@@ -39,8 +39,8 @@ type keyspaces struct {
 
 // Keyspace is a keyspace of an open database. It is safe for concurrent use.
 type Keyspace struct {
-	DB   *DB
 	Tree *tree.Tree
+	db   *DB
 
 	// gone is set when the keyspace is being dropped, to a tree whose reads say so. Writes
 	// are refused from then on, and reads too, except at snapshots whose sequence number
@@ -54,12 +54,12 @@ type Keyspace struct {
 
 // init makes the trees of the keyspaces that the manifest has.
 func (s *keyspaces) init(db *DB) {
-	s.byID = map[base.KeyspaceID]*Keyspace{base.DefaultKeyspace: db.Default}
+	s.byID = map[base.KeyspaceID]*Keyspace{base.DefaultKeyspace: db.home}
 	s.byName = map[string]*Keyspace{}
 	s.trees = map[base.KeyspaceID]*tree.Tree{}
 	s.find = db.treeOf
-	s.several = db.Manifest.MaxKeyspace() > base.DefaultKeyspace
-	for _, k := range db.Manifest.Keyspaces() {
+	s.several = db.manifest.MaxKeyspace() > base.DefaultKeyspace
+	for _, k := range db.manifest.Keyspaces() {
 		if k.ID != base.DefaultKeyspace {
 			s.add(db.newKeyspace(k))
 		}
@@ -74,13 +74,13 @@ func (s *keyspaces) add(k *Keyspace) {
 	s.idMu.Lock()
 	s.byID[k.Tree.ID()] = k
 	s.idMu.Unlock()
-	k.DB.Jobs.Add(k.Tree)
+	k.db.jobs.Add(k.Tree)
 }
 
 // treeOf returns the tree of a keyspace, or nil. Commit leader only.
 func (db *DB) treeOf(id base.KeyspaceID) *tree.Tree {
 	if id == base.DefaultKeyspace {
-		return db.Default.Tree
+		return db.home.Tree
 	}
 	return db.spaces.trees[id]
 }
@@ -133,7 +133,7 @@ func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
 
 // newKeyspace makes a keyspace, whose tree does nothing before its Start.
 func (db *DB) newKeyspace(k manifest.Keyspace) *Keyspace {
-	space := &Keyspace{DB: db, Tree: db.newTree(k)}
+	space := &Keyspace{db: db, Tree: db.newTree(k)}
 	db.serial.note(space.Tree)
 	return space
 }
@@ -192,10 +192,23 @@ func checkKeyspaceName(name string) error {
 	return nil
 }
 
-// Keyspace returns the keyspace of a name. If there is none it creates one, with comparer c
+// Host is the database, as features see it.
+func (k *Keyspace) Host() Host { return k.db }
+
+// Database is the database.
+func (k *Keyspace) Database() *DB { return k.db }
+
+// Keyspaces are the keyspaces of an open database.
+type Keyspaces struct{ db *DB }
+
+// Keyspaces is for Host.
+func (db *DB) Keyspaces() Keyspaces { return Keyspaces{db} }
+
+// Open returns the keyspace of a name. If there is none it creates one, with comparer c
 // or, if that is nil, the default keyspace's; without create it fails with
 // base.ErrNoKeyspace.
-func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+	db := ks.db
 	if err := base.NotWithin(); err != nil {
 		return nil, err
 	}
@@ -205,13 +218,12 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	if db.health.Closing.Load() {
 		return nil, base.ErrDatabaseClosed
 	}
-	db.Shared.Seqs.Present()
-	s := &db.spaces
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := s.byName[name]
+	db.shared.Seqs.Present()
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
+	k := db.spaces.byName[name]
 	if name == base.DefaultKeyspaceName {
-		k = db.Default
+		k = db.home
 	}
 	switch {
 	case k == nil:
@@ -239,24 +251,24 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 		return nil, err
 	}
 	if c == nil {
-		c = db.Opts.Comparer
+		c = db.opts.Comparer
 	}
-	if known := db.Opts.Comparers(c.Name); known == nil {
+	if known := db.opts.Comparers(c.Name); known == nil {
 		return nil,
 			fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given",
 				base.ErrInvalidArgument, c.Name, name)
 	}
-	id, version, err := db.Jobs.CreateKeyspace(name, c)
+	id, version, err := db.jobs.CreateKeyspace(name, c)
 	if err != nil {
 		return nil, err
 	}
 	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c})
-	err = db.Pipeline.Exclusive(func() error {
-		if db.Default.Tree.Closed() {
+	err = db.pipeline.Exclusive(func() error {
+		if db.home.Tree.Closed() {
 			version.Unref()
 			return base.ErrDatabaseClosed
 		}
-		k.Tree.Start(db.WAL.Num(), nil, version)
+		k.Tree.Start(db.wal.Num(), nil, version)
 		db.spaces.add(k)
 		return nil
 	})
@@ -266,9 +278,10 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	return k, nil
 }
 
-// DropKeyspace drops a keyspace. If it fails, it is unknown whether the keyspace still
-// exists on disk, and nothing but another DropKeyspace is allowed.
-func (db *DB) DropKeyspace(name string) error {
+// Drop drops a keyspace. If it fails, it is unknown whether the keyspace still
+// exists on disk, and nothing but another Drop is allowed.
+func (ks Keyspaces) Drop(name string) error {
+	db := ks.db
 	if err := base.NotWithin(); err != nil {
 		return err
 	}
@@ -286,21 +299,21 @@ func (db *DB) DropKeyspace(name string) error {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
 	k.endReads()
-	if err := db.Jobs.DropKeyspace(k.Tree); err != nil {
+	if err := db.jobs.DropKeyspace(k.Tree); err != nil {
 		return err
 	}
 	if err := db.forgetLocked(k); err != nil {
 		return err
 	}
-	return db.Jobs.ReleaseLogs()
+	return db.jobs.ReleaseLogs()
 }
 
 // endReads makes reads at present fail, and writes.
 func (k *Keyspace) endReads() {
 	// Writes that passed checkKeyspaces before count as written before the drop.
-	k.last.Store(uint64(k.DB.Shared.Seqs.Visible()))
+	k.last.Store(uint64(k.db.shared.Seqs.Visible()))
 	if k.gone.Load() == nil {
-		gone := k.DB.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(),
+		gone := k.db.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(),
 			Comparer: k.Tree.Comparer()})
 		gone.Drop()
 		k.gone.Store(gone)
@@ -316,7 +329,7 @@ func (db *DB) forgetLocked(k *Keyspace) error {
 	s.idMu.Lock()
 	delete(s.byID, k.Tree.ID())
 	s.idMu.Unlock()
-	err := db.Pipeline.Exclusive(func() error {
+	err := db.pipeline.Exclusive(func() error {
 		delete(s.trees, k.Tree.ID())
 		s.dropMu.Lock()
 		defer s.dropMu.Unlock()
@@ -324,27 +337,36 @@ func (db *DB) forgetLocked(k *Keyspace) error {
 		s.unread.Add(1)
 		return nil
 	})
-	s.closeUnread(db.Shared.Seqs)
+	s.closeUnread(db.shared.Seqs)
 	return err
 }
 
-// KeyspaceNames lists all keyspaces, the default one first.
-func (db *DB) KeyspaceNames() (names []string) {
-	for _, k := range db.Manifest.Keyspaces() {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
-// AllKeyspaces lists the keyspaces, the default one first, the others in the order in which they
-// were created. It calls then while none is created or dropped.
-func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
-	db.Shared.Seqs.Present()
+// All lists the keyspaces, the default one first, the others in the order in which they were
+// created. It calls then while none is created or dropped.
+func (ks Keyspaces) All(then func()) (all []*Keyspace, err error) {
+	db := ks.db
+	db.shared.Seqs.Present()
 	if db.follower == nil {
 		return db.allKeyspaces(then)
 	}
 	db.follower.Still(func() { all, err = db.allKeyspaces(then) })
 	return all, err
+}
+
+// Keep runs f while no keyspace is created or dropped, and no checkpoint takes its state.
+func (ks Keyspaces) Keep(f func() error) error {
+	ks.db.spaces.mu.Lock()
+	defer ks.db.spaces.mu.Unlock()
+	return f()
+}
+
+// Names lists all keyspaces, the default one first.
+func (ks Keyspaces) Names() (names []string) {
+	ks.db.shared.Seqs.Present()
+	for _, k := range ks.db.manifest.Keyspaces() {
+		names = append(names, k.Name)
+	}
+	return names
 }
 
 func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
@@ -355,7 +377,7 @@ func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
 		return nil, base.ErrDatabaseClosed
 	}
 	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
-	all = slices.AppendSeq([]*Keyspace{db.Default}, maps.Values(s.byName))
+	all = slices.AppendSeq([]*Keyspace{db.home}, maps.Values(s.byName))
 	slices.SortFunc(all, func(a, b *Keyspace) int { return cmp.Compare(a.ID(), b.ID()) })
 	for _, k := range all {
 		if k.gone.Load() != nil {
@@ -370,8 +392,10 @@ func dropFailed(name string) error {
 	return fmt.Errorf("%w: dropping %q failed; drop it again first", base.ErrNoKeyspace, name)
 }
 
-// KeyspaceByID is the keyspace of an ID that takes writes, or nil.
-func (db *DB) KeyspaceByID(id base.KeyspaceID) *Keyspace {
+// ByID is the keyspace of an ID that takes writes, or nil.
+func (ks Keyspaces) ByID(id base.KeyspaceID) *Keyspace { return ks.db.keyspaceByID(id) }
+
+func (db *DB) keyspaceByID(id base.KeyspaceID) *Keyspace {
 	s := &db.spaces
 	s.idMu.RLock()
 	defer s.idMu.RUnlock()
@@ -385,7 +409,7 @@ func (db *DB) KeyspaceByID(id base.KeyspaceID) *Keyspace {
 // database's.
 func (db *DB) checkKeyspaces(named []*Keyspace) error {
 	for _, k := range named {
-		if k.DB != db {
+		if k.db != db {
 			return fmt.Errorf("%w: the batch names a keyspace of another database",
 				base.ErrInvalidArgument)
 		}
@@ -398,24 +422,24 @@ func (db *DB) checkKeyspaces(named []*Keyspace) error {
 
 // Writable returns why the keyspace takes no writes, or nil.
 func (k *Keyspace) Writable() error {
-	if gone := k.gone.Load(); gone != nil && !k.DB.health.Closing.Load() {
+	if gone := k.gone.Load(); gone != nil && !k.db.health.Closing.Load() {
 		return gone.Gone()
 	}
-	return k.DB.health.Writable()
+	return k.db.health.Writable()
 }
 
 // makeRoomAll makes room in each tree that the group writes to. Commit leader only.
 func (db *DB) makeRoomAll(group [][]byte, bytes int64, entries int, mode write.Mode) error {
 	if !db.spaces.several {
-		return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
+		return db.jobs.MakeRoom(db.home.Tree, bytes, entries, mode)
 	}
-	return db.Jobs.MakeRoomForGroup(db.spaces.find, group, mode)
+	return db.jobs.MakeRoomForGroup(db.spaces.find, group, mode)
 }
 
 // applyAll inserts a batch into the trees that it writes to. Commit leader only.
 func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
 	if !db.spaces.several {
-		return db.Default.Tree.Apply(batch, seq)
+		return db.home.Tree.Apply(batch, seq)
 	}
 	return tree.ApplyAll(db.spaces.find, batch, seq)
 }
@@ -439,11 +463,14 @@ func (k *Keyspace) whenGone(snap *tree.Snapshot) *tree.Tree {
 // ID is the number of the keyspace.
 func (k *Keyspace) ID() base.KeyspaceID { return k.Tree.ID() }
 
+// Version is the tables of the keyspace, with a reference.
+func (k *Keyspace) Version() *manifest.Version { return k.db.manifest.Current(k.ID()) }
+
 // Comparer orders the keys.
 func (k *Keyspace) Comparer() *base.Comparer { return k.Tree.Comparer() }
 
 // CloseSnapshot closes a snapshot of the database. Further calls do nothing.
 func (db *DB) CloseSnapshot(s *tree.Snapshot) {
 	s.Close()
-	db.spaces.closeUnread(db.Shared.Seqs)
+	db.spaces.closeUnread(db.shared.Seqs)
 }

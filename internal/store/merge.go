@@ -18,14 +18,14 @@ import (
 // the options unless another one is stored. The check that comes after the replay of the logs
 // decides about that.
 func (db *DB) mergeOperator(id base.KeyspaceID, stored string) *mergeop.Operator {
-	want := db.Opts.Merge
+	want := db.opts.Merge
 	switch {
 	case want != nil && id == base.DefaultKeyspace && (want.Name == stored || stored == ""):
 		return want
 	case stored == "" || want != nil && id == base.DefaultKeyspace:
 		return nil
 	}
-	return db.Opts.Merges(stored)
+	return db.opts.Merges(stored)
 }
 
 // checkMergeOperators refuses a database that has operands of an operator that is not known,
@@ -34,12 +34,12 @@ func (db *DB) checkMergeOperators(r *replay) error {
 	if !db.Native() {
 		return nil
 	}
-	for _, k := range db.Manifest.Keyspaces() {
+	for _, k := range db.manifest.Keyspaces() {
 		if k.ID != base.DefaultKeyspace {
 			continue // SetMergeOperator checks what a caller names
 		}
-		want := db.Opts.Merge
-		known := db.Default.Tree.Merge()
+		want := db.opts.Merge
+		known := db.home.Tree.Merge()
 		if known != nil && known.Name == k.MergeOperator || known == nil && k.MergeOperator == "" {
 			continue
 		}
@@ -49,9 +49,9 @@ func (db *DB) checkMergeOperators(r *replay) error {
 		if want == nil {
 			continue // its operator is not known, and not needed
 		}
-		db.Default.Tree.SetMerge(want)
-		if !db.Opts.ReadOnly {
-			if err := db.Manifest.SetMergeOperator(k.ID, want.Name); err != nil {
+		db.home.Tree.SetMerge(want)
+		if !db.opts.ReadOnly {
+			if err := db.manifest.SetMergeOperator(k.ID, want.Name); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
 			return true
 		}
 	}
-	v := db.Manifest.Current(k.ID)
+	v := db.manifest.Current(k.ID)
 	if v == nil {
 		return false
 	}
@@ -93,7 +93,7 @@ func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
 // SetMergeOperator makes op the merge operator of a keyspace, which has none yet, or one of
 // that name, or no operands of another one.
 func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
-	db := k.DB
+	db := k.db
 	if !db.Native() {
 		return base.NeedsNative("a merge operator")
 	}
@@ -102,7 +102,7 @@ func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
 	}
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
-	for _, stored := range db.Manifest.Keyspaces() {
+	for _, stored := range db.manifest.Keyspaces() {
 		if stored.ID != k.Tree.ID() {
 			continue
 		}
@@ -123,7 +123,7 @@ func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
 		if err := db.health.Writable(); err != nil {
 			return err
 		}
-		if err := db.Manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
+		if err := db.manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
 			return err
 		}
 		k.Tree.SetMerge(op)
@@ -144,7 +144,7 @@ func (db *DB) longChains(t *tree.Tree) {
 	if flush && db.folding.CompareAndSwap(false, true) {
 		go func() {
 			defer db.folding.Store(false)
-			if err := Protect((&Keyspace{DB: db, Tree: t}).Flush); err != nil &&
+			if err := Protect((&Keyspace{db: db, Tree: t}).Flush); err != nil &&
 				db.health.Writable() == nil {
 				db.health.Warn("flushing long chains of operands", err)
 			}

@@ -103,25 +103,25 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	o.FS = files.RoomyFS{FS: place.FS}
-	db := &DB{Dir: place.Path, Opts: o, dirLock: place, follower: o.Follow, feeds: o.Feeds,
+	db := &DB{dir: place.Path, opts: o, dirLock: place, follower: o.Follow, feeds: o.Feeds,
 		txns: o.Txns}
 	if o.Feeds == nil {
 		db.feeds = noFeeds{}
 	}
-	db.health.init(db.Dir, &o)
-	db.Shared = tree.Shared{
+	db.health.init(db.dir, &o)
+	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
 		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.fail,
 	}
 	if !o.Resources.Bounded() {
-		db.Shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
+		db.shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
 	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
 		db.abandon(found)
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	db.Jobs.Wake()
+	db.jobs.Wake()
 	return db, nil
 }
 
@@ -136,7 +136,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if err := db.loadManifest(); err != nil {
 		return err
 	}
-	if db.Opts.TTL > 0 && !db.Native() {
+	if db.opts.TTL > 0 && !db.Native() {
 		return base.NeedsNative("a time to live")
 	}
 	if err := db.openCache(); err != nil {
@@ -149,12 +149,12 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if db.follower != nil {
 		return db.openFollower()
 	}
-	if !db.Opts.ReadOnly {
-		if err := found.Note(db.Manifest); err != nil {
+	if !db.opts.ReadOnly {
+		if err := found.Note(db.manifest); err != nil {
 			return err
 		}
-		if db.Manifest.Upgrading() {
-			if err := db.Manifest.BeginUpgrade(); err != nil {
+		if db.manifest.Upgrading() {
+			if err := db.manifest.BeginUpgrade(); err != nil {
 				return err
 			}
 		}
@@ -167,9 +167,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if err := db.checkMergeOperators(r); err != nil {
 		return err
 	}
-	db.Shared.Seqs.Publish(r.Last)
+	db.shared.Seqs.Publish(r.Last)
 	db.connect(r.Last)
-	if db.Opts.ReadOnly {
+	if db.opts.ReadOnly {
 		r.adopt(0)
 		return nil
 	}
@@ -179,21 +179,21 @@ func (db *DB) open(found *manifest.Found) (err error) {
 // connect makes the pipeline, behind sequence number last, and what needs it.
 func (db *DB) connect(last base.SeqNum) {
 	env := write.Env{
-		Append:  db.WAL.Append,
+		Append:  db.wal.Append,
 		Sync:    db.sync,
-		Apply:   db.Default.Tree.Apply,
+		Apply:   db.home.Tree.Apply,
 		Publish: db.publish,
 		Written: db.orderWritten, LeaderAsks: db.ownOrder.Load,
 		Room: func(_ [][]byte, bytes int64, entries int, mode write.Mode) error {
-			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
+			return db.jobs.MakeRoom(db.home.Tree, bytes, entries, mode)
 		},
 		Failed: func(err error) { db.health.fail(err) },
 	}
 	if db.Native() {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
-	db.Pipeline = write.New(env, last)
-	db.health.connect(db.Pipeline, db.Jobs, db.feeds)
+	db.pipeline = write.New(env, last)
+	db.health.connect(db.pipeline, db.jobs, db.feeds)
 }
 
 // openDir opens and locks the directory, and creates it if the options say so.
@@ -228,68 +228,68 @@ func isEmpty(fsys vfs.FS, dir string) bool {
 // nothing to disk.
 func (db *DB) loadManifest() error {
 	o := manifest.Options{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer,
-		Comparers: db.Opts.Comparers, Durable: func() record.LogEnd {
-			return db.WAL.Durable()
-		}, Clock: db.Shared.Seqs.Clock.Stored,
-		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide,
-		Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+		FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format, Comparer: db.opts.Comparer,
+		Comparers: db.opts.Comparers, Durable: func() record.LogEnd {
+			return db.wal.Durable()
+		}, Clock: db.shared.Seqs.Clock.Stored,
+		Upgrade: db.opts.Upgrade, SideBySide: db.opts.sideBySide,
+		Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
 	}
 	if db.follower != nil {
 		return db.loadFollowed(o)
 	}
-	set, err := manifest.Load(o, db.Opts.ReadOnly)
+	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
 	case errors.Is(err, base.ErrDoesNotExist):
-		if db.Opts.ErrorIfMissing || db.Opts.ReadOnly {
+		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
 			return err
 		}
 		set, err = manifest.New(o)
-	case db.Opts.ErrorIfExists && (err == nil || errors.Is(err, base.ErrComparerMismatch)):
+	case db.opts.ErrorIfExists && (err == nil || errors.Is(err, base.ErrComparerMismatch)):
 		if set != nil {
 			set.Close()
 		}
 		return base.ErrExists
 	}
-	if db.Manifest = set; err != nil {
+	if db.manifest = set; err != nil {
 		return err
 	}
-	db.Opts.Format = set.Format()
-	db.Shared.Seqs.Clock.Init(db.Opts.Wall, set.Clock())
+	db.opts.Format = set.Format()
+	db.shared.Seqs.Clock.Init(db.opts.Wall, set.Clock())
 	return nil
 }
 
 // Native reports whether the database is in the native format, which has keyspaces.
-func (db *DB) Native() bool { return db.Opts.Format == base.Native }
+func (db *DB) Native() bool { return db.opts.Format == base.Native }
 
 // openCache takes a hold on the block cache, and makes the table files.
 func (db *DB) openCache() (err error) {
-	if db.Cache, err = db.Opts.Cache(); err != nil {
+	if db.cache, err = db.opts.Cache(); err != nil {
 		return err
 	}
-	db.Shared.Files = files.New(files.Options{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache,
-		Comparer: db.Opts.Comparer, Reads: db.Shared.Reads, MaxDecoded: db.Opts.MaxDecoded,
-		MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap, OnError: func(err error) {
+	db.shared.Files = files.New(files.Options{
+		FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format, Cache: db.cache,
+		Comparer: db.opts.Comparer, Reads: db.shared.Reads, MaxDecoded: db.opts.MaxDecoded,
+		MaxOpenFiles: db.opts.MaxOpenFiles, Mmap: db.opts.Mmap, OnError: func(err error) {
 			db.health.Warn("table file", err)
 		},
-		Group: db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
+		Group: db.opts.Resources.group(), Pace: func(n int64) { db.jobs.PaceReads(n) },
 	})
 	return nil
 }
 
 // assemble makes the log set, the trees and the scheduler. Neither does anything yet.
 func (db *DB) assemble() {
-	o, h := db.Opts, &db.health
-	db.WAL = wal.New(wal.Options{
-		FS: o.FS, Dir: db.Dir, Format: o.Format, Preallocate: o.WALPreallocate,
-		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
-		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
+	o, h := db.opts, &db.health
+	db.wal = wal.New(wal.Options{
+		FS: o.FS, Dir: db.dir, Format: o.Format, Preallocate: o.WALPreallocate,
+		NewFileNum: db.manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
+		Rename: db.shared.Files.Rename, Delete: db.shared.Files.DeleteFile,
 		Retention: o.WALRetention, Obsoleted: db.feeds.Obsoleted,
 	})
-	for _, k := range db.Manifest.Keyspaces() {
+	for _, k := range db.manifest.Keyspaces() {
 		if k.ID == base.DefaultKeyspace {
-			db.Default = db.newKeyspace(k)
+			db.home = db.newKeyspace(k)
 		}
 	}
 	limits := o.Jobs
@@ -297,53 +297,53 @@ func (db *DB) assemble() {
 		Writable: h.Writable, Failure: h.Failed,
 		Fail: func(err error) error { cause, _ := h.setFailure(err); return cause },
 		BeginStall: func() {
-			db.Pipeline.BeginStall()
-		}, EndStall: func() { db.Pipeline.EndStall() },
-		Exclusive: func(f func() error) error { return db.Pipeline.Exclusive(f) },
+			db.pipeline.BeginStall()
+		}, EndStall: func() { db.pipeline.EndStall() },
+		Exclusive: func(f func() error) error { return db.pipeline.Exclusive(f) },
 		Events:    h,
 	}
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds =
-		db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
-	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.Shared.Spare, o.ReadOnly, db.Native()
-	db.Jobs = work.New(limits)
-	_ = db.Default.SetTTL(o.TTL) // open has checked the format
-	db.Jobs.Add(db.Default.Tree)
+		db.shared.Files, db.manifest, db.wal, db.cache, db.shared.Seqs, db.shared.Folds
+	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.shared.Spare, o.ReadOnly, db.Native()
+	db.jobs = work.New(limits)
+	_ = db.home.SetTTL(o.TTL) // open has checked the format
+	db.jobs.Add(db.home.Tree)
 	db.spaces.init(db)
 }
 
 // newTree makes the tree of a keyspace, which does nothing before its Start.
 func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
-	tables := db.Opts.Tables
-	tables.Format, tables.Comparer = db.Opts.Format, k.Comparer
+	tables := db.opts.Tables
+	tables.Format, tables.Comparer = db.opts.Format, k.Comparer
 	if !k.Comparer.BuiltIn() {
 		db.ownOrder.Store(true)
 	}
-	filter := db.Opts.Filter
+	filter := db.opts.Filter
 	if k.ID != base.DefaultKeyspace {
 		filter = nil // until lsm.KeyspaceOptions name one
 	}
 	return tree.New(tree.Options{
 		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables,
-		MemTableSize: db.Opts.Jobs.WriteBuffer, Account: db.Opts.Jobs.Account, Filter: filter,
-		MaxUnpacked: db.Opts.MaxDecoded, RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
-		Merge: db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands,
+		MemTableSize: db.opts.Jobs.WriteBuffer, Account: db.opts.Jobs.Account, Filter: filter,
+		MaxUnpacked: db.opts.MaxDecoded, RunsSought: func(t *tree.Tree) { db.jobs.WakeFor(t) },
+		Merge: db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.opts.MaxOperands,
 		LongChains: db.longChains,
-	}, db.Shared)
+	}, db.shared)
 }
 
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
 	db.health.Closing.Store(true)
-	if db.Default != nil {
-		db.Jobs.Close()
-		_ = Protect(func() error { return db.WAL.Close(false) })
-		db.Default.Tree.Close()
+	if db.home != nil {
+		db.jobs.Close()
+		_ = Protect(func() error { return db.wal.Close(false) })
+		db.home.Tree.Close()
 		db.spaces.close()
 	}
 	if db.follower != nil {
 		_ = Protect(func() error { db.follower.Close(); return nil })
 	}
-	_ = Protect(func() error { return found.Restore(db.Recovery.SetAside) })
+	_ = Protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
 	db.health.queue.Close(eventPatience)
 }
@@ -356,17 +356,17 @@ const releaseFor = 500 * time.Millisecond
 // because nothing is done in the directory without it.
 func (db *DB) release() error {
 	var errs []error
-	db.Shared.Spare.Close()
+	db.shared.Spare.Close()
 	// First deletions that are waiting for reads: they need the lock.
-	db.Shared.Reads.DrainFor(releaseFor)
-	if db.Shared.Files != nil {
-		db.Shared.Files.Leave()
+	db.shared.Reads.DrainFor(releaseFor)
+	if db.shared.Files != nil {
+		db.shared.Files.Leave()
 	}
-	if db.Manifest != nil {
-		errs = append(errs, Protect(db.Manifest.Close))
+	if db.manifest != nil {
+		errs = append(errs, Protect(db.manifest.Close))
 	}
-	db.Shared.Holders.Release()
-	db.Shared.Reads.DrainFor(releaseFor)
+	db.shared.Holders.Release()
+	db.shared.Reads.DrainFor(releaseFor)
 	if db.dirLock != nil {
 		errs = append(errs, Protect(db.dirLock.Close))
 	}
@@ -387,23 +387,23 @@ func (db *DB) Close() error {
 	if db.follower != nil {
 		db.follower.Close()
 	}
-	db.Jobs.BeginClose()
+	db.jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
 	db.feeds.Close()
 	closing := func() error {
-		db.Default.Tree.Close()
+		db.home.Tree.Close()
 		db.spaces.close()
-		db.Pipeline.Poison(base.ErrDatabaseClosed)
+		db.pipeline.Poison(base.ErrDatabaseClosed)
 		return nil
 	}
 	// With the lead of the pipeline, so that no commit is under way.
-	if err := db.Pipeline.Exclusive(closing); err != nil && !db.Default.Tree.Closed() {
+	if err := db.pipeline.Exclusive(closing); err != nil && !db.home.Tree.Closed() {
 		_ = closing() // Exclusive failed by a panic before closing ended
 	}
-	db.Jobs.Close()
-	err := Protect(func() error { return db.WAL.Close(db.health.Failed() == nil) })
+	db.jobs.Close()
+	err := Protect(func() error { return db.wal.Close(db.health.Failed() == nil) })
 	// a panic alone
-	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil }))
+	err = errors.Join(err, Protect(func() error { db.manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())
 	db.health.queue.Close(eventPatience)
 	return err

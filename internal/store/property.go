@@ -32,8 +32,8 @@ func (k *Keyspace) Property(name string) (value string, ok bool) {
 	case "sstables":
 		return state.Version.String(), true
 	case "approximate-memory-usage":
-		n := state.Mem.MemoryUsage() + k.DB.Cache.Stats().Used +
-			k.DB.Shared.Files.Stats().ReaderBytes
+		n := state.Mem.MemoryUsage() + k.db.cache.Stats().Used +
+			k.db.shared.Files.Stats().ReaderBytes
 		for _, s := range state.Sealed {
 			n += s.Mem.MemoryUsage()
 		}
@@ -49,7 +49,7 @@ func (k *Keyspace) statsProperty(v *manifest.Version) string {
 	b.WriteString("Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n")
 	b.WriteString("--------------------------------------------------\n")
 	const mb = 1 << 20
-	for i, l := range k.DB.Jobs.Counters().Levels {
+	for i, l := range k.db.jobs.Counters().Levels {
 		files, size := len(v.Levels[i].Files), v.Levels[i].Size
 		if files == 0 && l.BytesWritten == 0 {
 			continue

@@ -18,19 +18,19 @@ func (k *Keyspace) RangeDeleted(start, limit []byte) {
 // sealSoon seals the memtable after a while. While automatic compactions are paused no table would
 // be dropped: then ResumeCompaction calls it again.
 func (k *Keyspace) sealSoon() {
-	if k.DB.Jobs.Status().Paused {
+	if k.db.jobs.Status().Paused {
 		return
 	}
 	time.AfterFunc(sealAfter, func() {
 		k.sealing.Store(false)
 		// A failure shows at the next write. After Close there is nothing to seal.
-		_ = k.DB.Pipeline.Exclusive(func() error { return k.DB.Jobs.Seal(k.Tree) })
+		_ = k.db.pipeline.Exclusive(func() error { return k.db.jobs.Seal(k.Tree) })
 	})
 }
 
 // ResumeCompaction undoes a pause of automatic compactions; see lsm.DB.ResumeCompaction.
 func (db *DB) ResumeCompaction() {
-	db.Jobs.Unpause()
+	db.jobs.Unpause()
 	var waiting []*Keyspace
 	db.spaces.idMu.RLock()
 	for _, k := range db.spaces.byID {

@@ -41,27 +41,27 @@ type replayed struct {
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Manifest.Found(), Last: db.Manifest.LastSeq(),
-		Apply: r.apply, Keep: db.Opts.maxCarried(), Synced: db.Manifest.Durable(),
+		FS: db.opts.FS, Dir: db.dir, Format: db.manifest.Found(), Last: db.manifest.LastSeq(),
+		Apply: r.apply, Keep: db.opts.maxCarried(), Synced: db.manifest.Durable(),
 	}
-	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.Default.Tree}}
-	if db.Manifest.Found() == base.Native {
-		newest := db.Manifest.MaxKeyspace()
+	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.home.Tree}}
+	if db.manifest.Found() == base.Native {
+		newest := db.manifest.MaxKeyspace()
 		r.Keyspaces = func(id base.KeyspaceID) bool { return id <= newest }
-		for _, k := range db.Manifest.Keyspaces() {
+		for _, k := range db.manifest.Keyspaces() {
 			r.spaces[k.ID] = &replayed{tree: db.treeOf(k.ID), firstLog: k.FirstLog}
 		}
 	}
-	nums, err := r.Needed(db.Manifest.Knows, db.Manifest.LogNum(), db.Manifest.PrevLogNum())
+	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	if err != nil {
 		return err
 	}
-	if err := r.Run(nums, db.Manifest.LogNum()); err != nil {
+	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
 		return err
 	}
-	db.Recovery = Recovery{r.Report, r.Last}
+	db.recovery = Recovery{r.Report, r.Last}
 	if len(r.Report.Dropped) > 0 {
-		db.health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped",
+		db.health.logger.Warn("part of the log was dropped", "dir", db.dir, "dropped",
 			r.Report.Dropped)
 	}
 	return nil
@@ -131,7 +131,7 @@ func (r *replay) memTableFor(k *replayed, bytes int64, entries int,
 			return newest, nil
 		}
 		prev = newest.Mem
-		if n >= r.db.Opts.Jobs.MaxMemTables && !r.db.Opts.ReadOnly {
+		if n >= r.db.opts.Jobs.MaxMemTables && !r.db.opts.ReadOnly {
 			if err := r.writeOldest(k); err != nil {
 				return nil, err
 			}
@@ -146,9 +146,9 @@ func (r *replay) memTableFor(k *replayed, bytes int64, entries int,
 // writeOldest writes the oldest memtable into tables, which the next version has.
 func (r *replay) writeOldest(k *replayed) error {
 	s := k.tables[0]
-	err := r.db.Jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
+	err := r.db.jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
 		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
-		return r.db.Manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
+		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
 	})
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (r *replay) carries() bool {
 // moment. goleveldb passes over the batches of a log that the number covers, so these entries go
 // into tables.
 func (r *replay) covered() bool {
-	return !r.db.Native() && batchrepr.Seq(r.Kept[0]) <= r.db.Manifest.LastSeq()
+	return !r.db.Native() && batchrepr.Seq(r.Kept[0]) <= r.db.manifest.LastSeq()
 }
 
 // finish writes the remaining memtables into tables, unless they are small, and starts a new log:
@@ -208,13 +208,13 @@ func (r *replay) finish() error {
 		}
 	}
 	// Only with all entries in tables or in the new log may the logs become obsolete.
-	if r.written+r.skipped+carried != db.Recovery.Entries {
+	if r.written+r.skipped+carried != db.recovery.Entries {
 		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into "+
 			"tables and %d into the new log; the logs are kept",
-			db.Recovery.Entries, r.skipped, r.written, carried)
+			db.recovery.Entries, r.skipped, r.written, carried)
 	}
 	err := r.SetAside()
-	db.Recovery.SetAside = r.Report.SetAside
+	db.recovery.SetAside = r.Report.SetAside
 	if err != nil {
 		return err
 	}
@@ -223,27 +223,27 @@ func (r *replay) finish() error {
 	if r.Kept != nil {
 		last = batchrepr.Seq(r.Kept[0]) - 1
 	}
-	db.Manifest.SetLastSeq(last)
+	db.manifest.SetLastSeq(last)
 	if err := r.commit(); err != nil {
 		return err
 	}
-	if err := db.Manifest.RenameTables(); err != nil {
+	if err := db.manifest.RenameTables(); err != nil {
 		db.health.Warn("tables keep the names of LevelDB until the next opening", err)
 	}
-	r.adopt(db.WAL.Num())
+	r.adopt(db.wal.Num())
 	var obsolete []string
-	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) {
+	err = db.manifest.DeleteObsolete(db.wal.Num(), func(name string) {
 		obsolete = append(obsolete, name)
 	})
 	if err != nil {
 		db.health.Warn("files of an earlier run stay until the next opening", err)
 	}
-	obsolete = db.WAL.KeepObsolete(obsolete)
+	obsolete = db.wal.KeepObsolete(obsolete)
 	for _, name := range obsolete {
-		db.Shared.Files.DeleteFile(name)
+		db.shared.Files.DeleteFile(name)
 	}
 	if len(obsolete) > manyObsolete {
-		db.Shared.Files.WaitDeleted()
+		db.shared.Files.WaitDeleted()
 	}
 	return nil
 }
@@ -257,16 +257,16 @@ const manyObsolete = 6
 func (r *replay) adopt(log uint64) {
 	for id, k := range r.spaces {
 		if r.Kept != nil && len(k.tables) > 0 {
-			k.tree.StartWith(k.tables[0].Mem, log, nil, r.db.Manifest.Current(id))
+			k.tree.StartWith(k.tables[0].Mem, log, nil, r.db.manifest.Current(id))
 			continue
 		}
 		sealed := slices.Clone(k.tables)
 		slices.Reverse(sealed)
-		k.tree.Start(log, sealed, r.db.Manifest.Current(id))
+		k.tree.Start(log, sealed, r.db.manifest.Current(id))
 	}
-	if !r.db.Opts.ReadOnly {
+	if !r.db.opts.ReadOnly {
 		for _, k := range r.spaces {
-			r.db.Jobs.OpenRangeDels(k.tree)
+			r.db.jobs.OpenRangeDels(k.tree)
 		}
 	}
 }
@@ -276,8 +276,8 @@ func (r *replay) adopt(log uint64) {
 // a MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
-	fresh := db.Manifest.ManifestNum() == 0
-	log, err := db.WAL.Create()
+	fresh := db.manifest.ManifestNum() == 0
+	log, err := db.wal.Create()
 	if err == nil && !fresh {
 		err = r.rotate()
 	}
@@ -287,14 +287,14 @@ func (r *replay) commit() error {
 	edit := &manifest.Edit{}
 	edit.SetLogNum(log)
 	edit.SetPrevLogNum(0)
-	if err := db.Manifest.Stage(edit); err != nil {
+	if err := db.manifest.Stage(edit); err != nil {
 		return err
 	}
 	var beside []func() error
 	if r.Kept != nil && !fresh {
-		beside = append(beside, db.WAL.SyncFirst) // the MANIFEST makes the older logs obsolete
+		beside = append(beside, db.wal.SyncFirst) // the MANIFEST makes the older logs obsolete
 	}
-	if err := db.Manifest.StartManifest(beside...); err != nil || !fresh {
+	if err := db.manifest.StartManifest(beside...); err != nil || !fresh {
 		return err
 	}
 	return r.rotate()
@@ -303,9 +303,9 @@ func (r *replay) commit() error {
 // rotate begins the new log.
 func (r *replay) rotate() (err error) {
 	if r.Kept != nil {
-		_, err = r.db.WAL.RotateWith(r.Kept)
+		_, err = r.db.wal.RotateWith(r.Kept)
 	} else {
-		_, err = r.db.WAL.Rotate(r.Last)
+		_, err = r.db.wal.Rotate(r.Last)
 	}
 	return err
 }

@@ -159,14 +159,14 @@ func (r *Resources) setMemory(n int64) bool {
 // joinResources makes the database one of those that share o.Resources. limits gets what the
 // scheduler shares.
 func (db *DB) joinResources() error {
-	r := db.Opts.Resources
+	r := db.opts.Resources
 	if r == nil {
 		return nil
 	}
 	if r.closed.Load() || r.pool == nil {
 		return errResourcesClosed
 	}
-	j := &db.Opts.Jobs
+	j := &db.opts.Jobs
 	j.Pool, j.Rate = r.pool, r.rate
 	if r.memory != nil {
 		j.Account = r.memory.Open(func() { db.health.relieve() })
@@ -202,10 +202,10 @@ type KeyspaceTuning struct {
 // Tune changes limits and how what is written from now on looks. One call at a time. If it fails
 // nothing has changed.
 func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
-	if !db.Cache.Ref() {
+	if !db.cache.Ref() {
 		return base.ErrDatabaseClosed
 	}
-	defer db.Cache.Unref()
+	defer db.cache.Unref()
 	s := &db.spaces
 	s.idMu.RLock()
 	var spaces []*Keyspace
@@ -220,12 +220,12 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 			return err
 		}
 	}
-	if t.CacheSize >= 0 && !db.Cache.SetCapacity(t.CacheSize) {
+	if t.CacheSize >= 0 && !db.cache.SetCapacity(t.CacheSize) {
 		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs "+
 			"a reopen", base.ErrInvalidArgument, t.CacheSize)
 	}
-	db.Jobs.SetLimits(t.Limits)
-	db.Shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)
+	db.jobs.SetLimits(t.Limits)
+	db.shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)
 	for i, k := range spaces {
 		k.tune(tunings[i])
 	}
@@ -234,7 +234,7 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 
 // TuneKeyspace changes how what is written from now on looks in one keyspace.
 func (db *DB) TuneKeyspace(id base.KeyspaceID, of func(*Keyspace) KeyspaceTuning) error {
-	k := db.KeyspaceByID(id)
+	k := db.keyspaceByID(id)
 	if k == nil {
 		return fmt.Errorf("%w: number %d", base.ErrNoKeyspace, id)
 	}
@@ -247,14 +247,14 @@ func (db *DB) TuneKeyspace(id base.KeyspaceID, of func(*Keyspace) KeyspaceTuning
 }
 
 func (k *Keyspace) mayTune(t *KeyspaceTuning) error {
-	if t.TTL > 0 && !k.DB.Native() {
+	if t.TTL > 0 && !k.db.Native() {
 		return base.NeedsNative("a time to live")
 	}
 	return nil
 }
 
 func (k *Keyspace) tune(t KeyspaceTuning) {
-	t.Tables.Format, t.Tables.Comparer = k.DB.Opts.Format, k.Comparer()
+	t.Tables.Format, t.Tables.Comparer = k.db.opts.Format, k.Comparer()
 	k.Tree.SetTables(t.Tables)
 	k.Tree.SetMemTableSize(t.MemTableSize)
 	k.Tree.SetFilter(t.Filter)

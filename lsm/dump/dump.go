@@ -145,7 +145,7 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		return nil, err
 	}
 	return result("dump", func() (transfer.Summary, error) {
-		return transfer.Dump(ctx, db.Inside().DB, w, in)
+		return transfer.Dump(ctx, db.Inside(), w, in)
 	})
 }
 
@@ -181,9 +181,9 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 		o = &LoadOptions{}
 	}
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
-		Progress: told(o.Progress)}
+		Progress: told(o.Progress), Loading: &db.Inside().Loading}
 	return result("loading a dump", func() (transfer.Summary, error) {
-		return transfer.Load(ctx, db.Inside().DB, r, in)
+		return transfer.Load(ctx, db.Inside(), r, in)
 	})
 }
 

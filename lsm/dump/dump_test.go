@@ -434,7 +434,7 @@ func TestClose(t *testing.T) {
 	db = mustOpen(t, "db", options(fsys, lsm.FormatNative, &clock{}))
 	mustLoad(t, db, b)
 	sameModel(t, contents(t, db), want)
-	_, err = transfer.Dump(ctx, db.Inside().DB, io.Discard,
+	_, err = transfer.Dump(ctx, db.Inside(), io.Discard,
 		transfer.DumpOptions{BlockBytes: 1, Progress: func(transfer.Progress) { _ = db.Close() }})
 	if !errors.Is(err, lsm.ErrClosed) {
 		t.Error(err)
@@ -450,7 +450,7 @@ func TestDumpBesideWrites(t *testing.T) {
 	want := fill(t, db, rng, 500, true)
 	var b bytes.Buffer
 	calls := 0
-	_, err := transfer.Dump(ctx, db.Inside().DB, &b,
+	_, err := transfer.Dump(ctx, db.Inside(), &b,
 		transfer.DumpOptions{BlockBytes: 2000, Codec: block.Zstd,
 			Progress: func(transfer.Progress) {
 				switch calls++; calls {
@@ -484,7 +484,7 @@ func TestContinue(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "dump")
 	var b bytes.Buffer
 	small := transfer.DumpOptions{BlockBytes: 4000, Codec: block.Snappy}
-	_, err := transfer.Dump(ctx, db.Inside().DB, &b, small)
+	_, err := transfer.Dump(ctx, db.Inside(), &b, small)
 	must(t, err)
 	seen := contents(t, db)
 	ends := frames(t, b.Bytes())

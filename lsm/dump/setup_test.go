@@ -196,7 +196,7 @@ func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, nam
 func written(t testing.TB, db *lsm.DB, blockBytes int, codec block.Codec) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := transfer.Dump(ctx, db.Inside().DB, &b,
+	s, err := transfer.Dump(ctx, db.Inside(), &b,
 		transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
 	must(t, err)
 	if int64(b.Len()) != s.Size {

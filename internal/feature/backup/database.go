@@ -98,6 +98,6 @@ func sourceOf(db store.Host) *Source {
 		Comparers: place.Comparers, ReadOnly: place.ReadOnly,
 		Files: db.Files(), Clock: db.Sequences().Clock.Stored, Warn: db.Health().Warn,
 		Logs: logs.Parts, SyncFull: logs.SyncFull, HoldLogs: logs.Hold,
-		KeepKeyspaces: db.KeepKeyspaces,
+		KeepKeyspaces: db.Keyspaces().Keep,
 	}
 }

@@ -23,7 +23,7 @@ func Of(h store.Host, f Follower) Env {
 		Visible: seqs.Visible, Oldest: logs.Oldest, Cuts: logs.Cuts, Durable: logs.Durable,
 		Synced: logs.Synced, Ended: h.Health().Writable,
 		Keyspace: func(id base.KeyspaceID) string {
-			if k := h.KeyspaceByID(id); k != nil {
+			if k := h.Keyspaces().ByID(id); k != nil {
 				return k.Tree.Name()
 			}
 			return ""

@@ -43,7 +43,8 @@ type table struct {
 // job is one ingest.
 type job struct {
 	k      *store.Keyspace
-	db     *store.DB
+	db     store.Host
+	place  store.Place
 	fs     vfs.FS
 	tables []*table // in the order of their keys, once they are verified
 	erase  *table   // has the range tombstone of Options.Excise; nil: none
@@ -54,19 +55,22 @@ type job struct {
 }
 
 func newJob(k *store.Keyspace, stop func() error) *job {
-	return &job{k: k, db: k.DB, fs: k.DB.Opts.FS, plain: !k.DB.Native(), stop: stop}
+	place := k.Host().Place()
+	return &job{
+		k: k, db: k.Host(), place: place, fs: place.FS, plain: !place.Native(), stop: stop,
+	}
 }
 
 // Ingest takes tables into a keyspace; see lsm.DB.Ingest.
 func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) error {
-	return store.Long(ctx, k.DB, func(stop func() error) (err error) {
+	return store.Long(ctx, k.Host(), func(stop func() error) (err error) {
 		j := newJob(k, stop)
-		defer func() { note(k.DB, &j.stats, err) }()
+		defer func() { note(k.Host(), &j.stats, err) }()
 		defer j.cleanUp()
 		if err := errors.Join(stop(), k.Writable()); err != nil {
 			return err
 		}
-		if o.Excise && !k.DB.Native() {
+		if o.Excise && j.plain {
 			return base.NeedsNative("an ingest that excises a range")
 		}
 		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
@@ -98,7 +102,7 @@ func (j *job) take(paths []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fileid.Outside(j.fs, path, j.db.Dir, "the database"); err != nil {
+		if _, err := fileid.Outside(j.fs, path, j.place.Dir, "the database"); err != nil {
 			return err // a file of the database itself
 		}
 		if slices.Contains(paths[:i], path) {
@@ -146,10 +150,10 @@ func (j *job) takeOne(t *table) (err error) {
 	if err := j.stop(); err != nil {
 		return err
 	}
-	num := j.db.Manifest.NewFileNum()
+	num, name := j.db.NewTable()
 	t.meta = &manifest.FileMeta{Num: num}
-	t.name = j.db.Shared.Files.TableName(num)
-	to := filepath.Join(j.db.Dir, t.name)
+	t.name = name
+	to := filepath.Join(j.place.Dir, t.name)
 	err = vfs.Link(j.fs, t.path, to)
 	if errors.Is(err, vfs.ErrCannotLink) {
 		err = j.copy(t, to)
@@ -262,16 +266,16 @@ func (j *job) describe(t *table, meta *sstable.Meta) {
 
 // create begins a table of the job's own.
 func (j *job) create(spare *sstable.Spare) (sstable.Writer, *table, error) {
-	num := j.db.Manifest.NewFileNum()
-	t := &table{name: j.db.Shared.Files.TableName(num), meta: &manifest.FileMeta{Num: num}}
-	f, err := j.fs.Create(filepath.Join(j.db.Dir, t.name))
+	num, name := j.db.NewTable()
+	t := &table{name: name, meta: &manifest.FileMeta{Num: num}}
+	f, err := j.fs.Create(filepath.Join(j.place.Dir, t.name))
 	if err != nil {
 		return nil, t, err
 	}
 	o := j.k.Tree.Tables()
 	o.Keyspace, o.KeyspaceName = j.k.ID(), j.k.Tree.Name()
 	// without a number, so that it can get another one
-	o.Format, o.FileNum, o.Spare = j.db.Opts.Format, 0, spare
+	o.Format, o.FileNum, o.Spare = j.place.Format, 0, spare
 	return files.NewTableWriter(f, o), t, nil
 }
 
@@ -302,22 +306,21 @@ func (j *job) install() error {
 				return err
 			}
 		}
-		if err := j.db.Shared.Files.SyncDir(); err != nil {
+		if err := j.db.Files().SyncDir(); err != nil {
 			return err
 		}
 		if err := j.syncLogs(); err != nil {
 			return err
 		}
-		err := j.db.KeepKeyspaces(func() error {
+		err := j.db.Keyspaces().Keep(func() error {
 			if try < tries {
 				return j.lead(nil)
 			}
-			return j.lead(func() error {
-				if err := errors.Join(j.db.Jobs.Seal(j.k.Tree), j.db.Jobs.WaitFlushed(j.k.Tree, 0),
-					j.renumber()); err != nil {
+			return j.lead(func(l store.Lead) error {
+				if err := errors.Join(l.Flush(), j.renumber()); err != nil {
 					return err
 				}
-				return j.db.Shared.Files.SyncDir()
+				return j.db.Files().SyncDir()
 			})
 		})
 		if !errors.Is(err, errAgain) && !errors.Is(err, picker.ErrRenumber) {
@@ -329,34 +332,34 @@ func (j *job) install() error {
 // syncLogs makes what was written so far durable, so that little is left to sync while writers
 // wait.
 func (j *job) syncLogs() error {
-	return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)
+	return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)
 }
 
 // lead is step 3 of an ingest. first, unless nil, is called before all else.
-func (j *job) lead(first func() error) error {
-	return j.db.Pipeline.Assign(2, func(seq base.SeqNum) (used int, err error) {
+func (j *job) lead(first func(store.Lead) error) error {
+	return j.k.Assign(2, func(l store.Lead, seq base.SeqNum) (used int, err error) {
 		if err := j.k.Writable(); err != nil {
 			return 0, err
 		}
 		if first != nil {
-			if err := first(); err != nil {
+			if err := first(l); err != nil {
 				return 0, err
 			}
 		}
 		if over, err := j.overlapsMemTables(); over || err != nil {
 			return 0, errors.Join(err, errAgain)
 		}
-		if err := j.db.WAL.Sync(); err != nil {
+		if err := l.SyncLogs(); err != nil {
 			return 0, err
 		}
-		return j.commit(seq)
+		return j.commit(l, seq)
 	})
 }
 
 // commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no
 // number where nothing becomes live, so that each number that is in no log is in the MANIFEST; but
 // for a failure of the MANIFEST, after which the edit may be in it.
-func (j *job) commit(seq base.SeqNum) (used int, err error) {
+func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 	metas := make([]*manifest.FileMeta, 0, len(j.tables)+1)
 	erases := j.erase != nil && j.overlapsTables(j.erase.meta)
 	if erases {
@@ -391,14 +394,13 @@ func (j *job) commit(seq base.SeqNum) (used int, err error) {
 	if !j.plain {
 		j.k.Tree.NoteIngested(last)
 	}
-	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas,
-		picker.IngestMode{Plain: j.plain, Excise: erases})
+	kept, err := l.Install(metas, picker.IngestMode{Plain: j.plain, Excise: erases})
 	if kept {
 		return 0, err
 	}
 	j.given = true
 	if !erases && j.erase != nil {
-		j.db.Shared.Files.DeleteFile(j.erase.name) // there is nothing to erase
+		j.db.Files().DeleteFile(j.erase.name) // there is nothing to erase
 		j.erase = nil
 	}
 	if !j.plain {
@@ -436,13 +438,7 @@ func (j *job) flushOverlaps() error {
 	case j.plain:
 		return base.NeedsNative("an ingest into keys that have entries")
 	}
-	since := j.db.Jobs.FlushesBegun()
-	if err := j.db.Pipeline.Exclusive(func() error {
-		return j.db.Jobs.Seal(j.k.Tree)
-	}); err != nil {
-		return err
-	}
-	return j.db.Jobs.WaitFlushed(j.k.Tree, since)
+	return j.k.Flush()
 }
 
 // overlapsMemTables reports whether a memtable has an entry, or a range tombstone over a key, in
@@ -468,10 +464,9 @@ func (j *job) overlapsMemTables() (bool, error) {
 // renumber gives the files new numbers, larger than those of all tables that are there.
 func (j *job) renumber() error {
 	for _, t := range j.all() {
-		num := j.db.Manifest.NewFileNum()
-		name := j.db.Shared.Files.TableName(num)
-		if err := j.fs.Rename(filepath.Join(j.db.Dir, t.name),
-			filepath.Join(j.db.Dir, name)); err != nil {
+		num, name := j.db.NewTable()
+		if err := j.fs.Rename(filepath.Join(j.place.Dir, t.name),
+			filepath.Join(j.place.Dir, name)); err != nil {
 			return err
 		}
 		t.name, t.meta.Num = name, num
@@ -486,7 +481,7 @@ func (j *job) cleanUp() {
 	}
 	for _, t := range j.all() {
 		if t.name != "" {
-			j.db.Shared.Files.DeleteFile(t.name)
+			j.db.Files().DeleteFile(t.name)
 		}
 	}
 }

@@ -58,7 +58,7 @@ const MaxMemory = 1<<31 - 1
 
 // Memory is how many bytes of entries a BulkLoader of a database holds in memory, unless told
 // otherwise.
-func Memory(db *store.DB) int { return int(min(4*db.Opts.Jobs.WriteBuffer, MaxMemory)) }
+func Memory(db store.Host) int { return int(min(4*db.Place().WriteBuffer, MaxMemory)) }
 
 // NewBulkLoader begins a load with about so many bytes of memory.
 func NewBulkLoader(k *store.Keyspace, memory int) (*BulkLoader, error) {
@@ -82,7 +82,7 @@ func (l *BulkLoader) Put(key, value []byte) error {
 }
 
 func (l *BulkLoader) putSlow(key, value []byte) (err error) {
-	defer l.k.DB.Health().CatchPanic(&err)
+	defer l.k.Host().Health().CatchPanic(&err)
 	if err := l.usable(); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (l *BulkLoader) spill() error {
 	l.mu.Unlock()
 	write := func() error {
 		defer l.give(c)
-		return l.fail(store.Long(context.Background(), l.k.DB, func(stop func() error) error {
+		return l.fail(store.Long(context.Background(), l.k.Host(), func(stop func() error) error {
 			r, err := l.write(c, l.until(stop))
 			l.mu.Lock()
 			l.runs[at] = r
@@ -231,7 +231,7 @@ func (l *BulkLoader) write(c *chunk, stop func() error) (*run, error) {
 // the same way; nil if they would not.
 func (l *BulkLoader) packer(c *chunk) (*colblk.Packer, error) {
 	tables := l.k.Tree.Tables()
-	tables.Format = l.k.DB.Opts.Format
+	tables.Format = l.k.Host().Place().Format
 	o, ok := files.Packing(tables)
 	if !ok {
 		return nil, nil
@@ -242,7 +242,7 @@ func (l *BulkLoader) packer(c *chunk) (*colblk.Packer, error) {
 
 func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
 	fill func(w *runWriter) error) (*run, error) {
-	w, err := newRun(l.k.DB, stop)
+	w, err := newRun(l.k.Host(), stop)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
 
 // joinRuns merges all runs into one. None is being written.
 func (l *BulkLoader) joinRuns() error {
-	return store.Long(context.Background(), l.k.DB, func(stop func() error) error {
+	return store.Long(context.Background(), l.k.Host(), func(stop func() error) error {
 		old := l.runs
 		var streams []*stream
 		defer func() { closeAll(streams) }()
@@ -294,7 +294,7 @@ func (l *BulkLoader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 // open begins a merge of all runs, and of c, unless nil, from lower on. The streams are to be
 // closed, also after an error, and when the comparer panics.
 func (l *BulkLoader) open(streams *[]*stream, lower []byte, c *chunk) (*merge, error) {
-	cmp, db := l.k.Comparer(), l.k.DB
+	cmp, place := l.k.Comparer(), l.k.Host().Place()
 	m := &merge{cmp: cmp}
 	p := l.sharedPrefix(c)
 	add := func(s *stream) error {
@@ -307,7 +307,7 @@ func (l *BulkLoader) open(streams *[]*stream, lower []byte, c *chunk) (*merge, e
 		return err
 	}
 	for _, r := range l.runs {
-		f, err := db.Opts.FS.Open(filepath.Join(db.Dir, r.name))
+		f, err := place.FS.Open(filepath.Join(place.Dir, r.name))
 		if err != nil {
 			return nil, err
 		}
@@ -333,7 +333,7 @@ func closeAll(streams []*stream) {
 func (l *BulkLoader) remove(runs []*run) {
 	for _, r := range runs {
 		if r != nil {
-			l.k.DB.Shared.Files.DeleteFile(r.name)
+			l.k.Host().Files().DeleteFile(r.name)
 		}
 	}
 }
@@ -345,11 +345,11 @@ func (l *BulkLoader) Finish(ctx context.Context) error {
 		return errors.Join(err, l.Close())
 	}
 	defer l.Close()
-	return store.Long(ctx, l.k.DB, func(stop func() error) (err error) {
+	return store.Long(ctx, l.k.Host(), func(stop func() error) (err error) {
 		j := newJob(l.k, stop)
 		defer func() {
 			j.stats.Runs = l.stats.Runs
-			note(l.k.DB, &j.stats, err)
+			note(l.k.Host(), &j.stats, err)
 		}()
 		defer j.cleanUp()
 		l.pending.Wait()
@@ -575,7 +575,7 @@ func (b *builder) add(key []byte, codec base.Codec, value []byte) error {
 	b.entries++
 	if b.since += len(key) + len(value); b.since >= sizeCheck {
 		b.since = 0
-		b.full = b.w.EstimatedSize() >= uint64(b.j.db.Opts.Jobs.FileSize)
+		b.full = b.w.EstimatedSize() >= uint64(b.j.place.FileSize)
 		return b.j.stop()
 	}
 	return nil

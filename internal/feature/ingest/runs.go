@@ -59,9 +59,10 @@ type runWriter struct {
 	stop  func() error
 }
 
-func newRun(db *store.DB, stop func() error) (*runWriter, error) {
-	name := db.Shared.Files.TableName(db.Manifest.NewFileNum())
-	f, err := db.Opts.FS.Create(filepath.Join(db.Dir, name))
+func newRun(db store.Host, stop func() error) (*runWriter, error) {
+	place := db.Place()
+	_, name := db.NewTable()
+	f, err := place.FS.Create(filepath.Join(place.Dir, name))
 	if err != nil {
 		return nil, err
 	}

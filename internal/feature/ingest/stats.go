@@ -6,7 +6,7 @@ import "github.com/loamdb/loam/internal/store"
 type Stats = store.IngestStats
 
 // note counts an ingest, or a load, that has ended.
-func note(db *store.DB, s *Stats, err error) {
+func note(db store.Host, s *Stats, err error) {
 	s.Count = 1
 	if err != nil {
 		s.Failed = 1

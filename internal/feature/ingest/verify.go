@@ -23,7 +23,7 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 	}
 	defer f.Close()
 	env := files.TableOptions{Name: t.name, Comparer: j.k.Comparer(),
-		MaxDecoded: j.db.Opts.MaxDecoded}
+		MaxDecoded: j.place.MaxDecoded}
 	props, err := files.TableProps(f, env)
 	if err != nil {
 		return false, err

@@ -46,7 +46,7 @@ type File interface {
 }
 
 // Dump writes a state of a database; see package lsm/dump.
-func Dump(ctx context.Context, db *store.DB, w io.Writer, o DumpOptions) (s Summary, err error) {
+func Dump(ctx context.Context, db store.Host, w io.Writer, o DumpOptions) (s Summary, err error) {
 	st, err := NewState(db, o.Snapshot)
 	if err != nil {
 		return s, err

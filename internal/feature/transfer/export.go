@@ -40,7 +40,8 @@ type export struct {
 }
 
 func (x *export) run() (err error) {
-	if _, err := fileid.Outside(x.from.Opts.FS, x.to, x.from.Dir, "the database"); err != nil {
+	place := x.from.Place()
+	if _, err := fileid.Outside(place.FS, x.to, place.Dir, "the database"); err != nil {
 		return err
 	}
 	of, err := checkExport(x.from, x.opts.Format)
@@ -62,8 +63,8 @@ func (x *export) run() (err error) {
 		return err
 	}
 	err = store.Protect(func() error { return x.copyTo(db, of) })
-	want := tables(db)
-	if err := errors.Join(err, db.Close()); err != nil {
+	want, terr := tables(db)
+	if err := errors.Join(err, terr, db.Close()); err != nil {
 		return err
 	}
 	err = stage.Commit(want)
@@ -72,10 +73,11 @@ func (x *export) run() (err error) {
 }
 
 // tables are the files of a database's tables.
-func tables(db *store.DB) backup.Content {
+func tables(db store.Host) (backup.Content, error) {
 	files := backup.Content{}
-	for _, k := range db.Manifest.Keyspaces() {
-		v := db.Manifest.Current(k.ID)
+	all, err := db.Keyspaces().All(func() {})
+	for _, k := range all {
+		v := k.Version()
 		for level := range v.Levels {
 			for _, f := range v.Levels[level].Files {
 				files[f.Name()] = int64(f.Size)
@@ -83,11 +85,11 @@ func tables(db *store.DB) backup.Content {
 		}
 		v.Unref()
 	}
-	return files
+	return files, err
 }
 
 // copyTo writes all entries into tables of db.
-func (x *export) copyTo(db *store.DB, of uint64) error {
+func (x *export) copyTo(db store.Host, of uint64) error {
 	s, err := NewState(x.from, nil)
 	if err != nil {
 		return err
@@ -106,22 +108,26 @@ func (x *export) copyTo(db *store.DB, of uint64) error {
 
 // checkExport says what of a database cannot be written in a format, and how many bytes its
 // tables have.
-func checkExport(db *store.DB, format base.Format) (bytes uint64, err error) {
-	for _, k := range db.Manifest.Keyspaces() {
+func checkExport(db store.Host, format base.Format) (bytes uint64, err error) {
+	all, err := db.Keyspaces().All(func() {})
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range all {
 		if format == base.LevelDB {
-			if k.ID != base.DefaultKeyspace {
+			if k.ID() != base.DefaultKeyspace {
 				return 0,
 					fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q",
-						base.ErrInvalidArgument, k.Name)
+						base.ErrInvalidArgument, k.Tree.Name())
 			}
-			if db.Default.Tree.Expires() {
+			if k.Tree.Expires() {
 				return 0,
 					fmt.Errorf("%w: values of the database expire, and in LevelDB's format they "+
 						"would stay: put them again without a time to live, or wait until they "+
 						"have expired; then call CompactRange", base.ErrInvalidArgument)
 			}
 		}
-		n, err := checkExportIn(db, k.ID, format)
+		n, err := checkExportIn(k, format)
 		if err != nil {
 			return 0, err
 		}
@@ -131,8 +137,8 @@ func checkExport(db *store.DB, format base.Format) (bytes uint64, err error) {
 }
 
 // checkExportIn is checkExport of one keyspace.
-func checkExportIn(db *store.DB, id base.KeyspaceID, format base.Format) (bytes uint64, err error) {
-	v := db.Manifest.Current(id)
+func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err error) {
+	v := k.Version()
 	defer v.Unref()
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Files {

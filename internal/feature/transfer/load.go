@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
@@ -20,17 +21,20 @@ type LoadOptions struct {
 	// next call load again.
 	SyncBytes uint64
 	Progress  func(Progress)
+	Loading   *atomic.Bool // set while a dump is being loaded into the database; nil: nobody asks
 }
 
 // Load writes a dump into a database; see package lsm/dump.
-func Load(ctx context.Context, db *store.DB, r io.Reader, o LoadOptions) (s Summary, err error) {
+func Load(ctx context.Context, db store.Host, r io.Reader, o LoadOptions) (s Summary, err error) {
 	if err := db.Health().Writable(); err != nil {
 		return s, err
 	}
-	if db.Loading.Swap(true) {
+	if o.Loading != nil && o.Loading.Swap(true) {
 		return s, fmt.Errorf("%w: another dump is being loaded into the database", base.ErrBusy)
 	}
-	defer db.Loading.Store(false)
+	if o.Loading != nil {
+		defer o.Loading.Store(false)
+	}
 	d, err := NewDecoder(r)
 	if err != nil {
 		return s, err
@@ -49,7 +53,7 @@ func Load(ctx context.Context, db *store.DB, r io.Reader, o LoadOptions) (s Summ
 
 type loader struct {
 	ctx    context.Context
-	db     *store.DB
+	db     store.Host
 	d      *Decoder
 	o      LoadOptions
 	w      *Writer
@@ -115,25 +119,25 @@ func (l *loader) findMarker() (found bool, err error) {
 func (l *loader) spaces(empty bool) ([]Space, error) {
 	spaces := make([]Space, len(l.d.Header.Spaces))
 	for i, h := range l.d.Header.Spaces {
-		s := Space{Name: h.Name, Comparer: l.db.Opts.Comparers(h.Comparer), Expires: h.Expires}
+		s := Space{Name: h.Name, Comparer: l.db.Place().Comparers(h.Comparer), Expires: h.Expires}
 		if s.Comparer == nil {
 			return nil,
 				fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given",
 					base.ErrComparerMismatch, h.Comparer, h.Name)
 		}
-		if h.Expires && !l.db.Native() {
+		if h.Expires && !l.db.Place().Native() {
 			return nil, fmt.Errorf("keyspace %q: %w", h.Name, base.NeedsNative("a time to live"))
 		}
-		k, err := l.db.Keyspace(h.Name, s.Comparer, false)
+		k, err := l.db.Keyspaces().Open(h.Name, s.Comparer, false)
 		switch {
 		case err == nil && k.Tree.Merge() != nil: // it keeps its operator
 		case h.MergeOperator != "":
-			s.Merge = l.db.Opts.Merges(h.MergeOperator) // nil: not known
+			s.Merge = l.db.Place().Merges(h.MergeOperator) // nil: not known
 		}
 		if err == nil && empty {
 			err = l.empty(k)
 		}
-		if err != nil && !(errors.Is(err, base.ErrNoKeyspace) && l.db.Native()) {
+		if err != nil && !(errors.Is(err, base.ErrNoKeyspace) && l.db.Place().Native()) {
 			return nil, err
 		}
 		spaces[i] = s
@@ -196,7 +200,7 @@ func (l *loader) sync() error {
 	if err := l.db.Health().Writable(); err != nil {
 		return err
 	}
-	return l.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)
+	return l.db.Commit(batchrepr.Init(nil), write.Sync, nil)
 }
 
 // save makes the loaded entries durable, and then the marker.

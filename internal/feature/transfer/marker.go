@@ -75,9 +75,9 @@ const (
 const maxMarker = maxPayload
 
 // readMarker reads the marker of a database. found is false where there is none.
-func readMarker(db *store.DB) (m marker, found bool, err error) {
+func readMarker(db store.Host) (m marker, found bool, err error) {
 	err = db.WhileOpen(func(func() error) error {
-		f, err := current.OpenRegular(db.Opts.FS, db.Dir, markerName)
+		f, err := current.OpenRegular(db.Place().FS, db.Place().Dir, markerName)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -106,35 +106,36 @@ func readMarker(db *store.DB) (m marker, found bool, err error) {
 }
 
 // writeMarker replaces the marker of a database. It is durable then.
-func writeMarker(db *store.DB, m *marker) error {
+func writeMarker(db store.Host, m *marker) error {
 	return db.WhileOpen(func(func() error) error {
-		temp := filepath.Join(db.Dir, markerTemp)
+		place := db.Place()
+		temp := filepath.Join(place.Dir, markerTemp)
 		if err := remove(db, temp); err != nil {
 			return err
 		}
-		if err := current.WriteFile(db.Opts.FS, temp, m.encode()); err != nil {
+		if err := current.WriteFile(db.Place().FS, temp, m.encode()); err != nil {
 			return err
 		}
-		if err := db.Opts.FS.Rename(temp, filepath.Join(db.Dir, markerName)); err != nil {
+		if err := place.FS.Rename(temp, filepath.Join(place.Dir, markerName)); err != nil {
 			return errors.Join(err, remove(db, temp))
 		}
-		return db.Opts.FS.SyncDir(db.Dir)
+		return db.Place().FS.SyncDir(db.Place().Dir)
 	})
 }
 
 // removeMarker removes the marker of a database, durably.
-func removeMarker(db *store.DB) error {
+func removeMarker(db store.Host) error {
 	return db.WhileOpen(func(func() error) error {
-		if err := remove(db, filepath.Join(db.Dir, markerName)); err != nil {
+		if err := remove(db, filepath.Join(db.Place().Dir, markerName)); err != nil {
 			return err
 		}
-		return db.Opts.FS.SyncDir(db.Dir)
+		return db.Place().FS.SyncDir(db.Place().Dir)
 	})
 }
 
 // remove removes a file that need not be there.
-func remove(db *store.DB, path string) error {
-	if err := db.Opts.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func remove(db store.Host, path string) error {
+	if err := db.Place().FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -34,7 +34,7 @@ type Sink interface {
 // State is one state of an open database: its entries as reads see them, that is without what was
 // overwritten or deleted or has expired, and with merges folded.
 type State struct {
-	db     *store.DB
+	db     store.Host
 	spaces []*store.Keyspace
 	snap   *tree.Snapshot
 	own    tree.Snapshot // where snap is not another one
@@ -42,13 +42,13 @@ type State struct {
 
 // NewState is the state of a snapshot, with the keyspaces of the present, or, if snap is nil, the
 // present state. The caller closes it.
-func NewState(db *store.DB, snap *tree.Snapshot) (*State, error) {
+func NewState(db store.Host, snap *tree.Snapshot) (*State, error) {
 	s := &State{db: db, snap: snap}
 	var err error
-	s.spaces, err = db.AllKeyspaces(func() {
+	s.spaces, err = db.Keyspaces().All(func() {
 		if snap == nil {
 			s.snap = &s.own
-			db.Shared.Seqs.Open(s.snap)
+			db.Sequences().Open(s.snap)
 		}
 	})
 	if err == nil && snap != nil {

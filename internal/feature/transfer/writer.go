@@ -14,7 +14,7 @@ const batchBytes = 256 << 10
 // Writer is a Sink that puts entries into a database, without a sync: values keep the deadlines
 // that they have, and get none where keyspaces have a default time to live.
 type Writer struct {
-	db       *store.DB
+	db       store.Host
 	progress func(written uint64) // called after each batch, with the sum of their sizes
 
 	spaces      []*store.Keyspace
@@ -26,7 +26,7 @@ type Writer struct {
 }
 
 // NewWriter makes a Writer. progress is not nil.
-func NewWriter(db *store.DB, progress func(written uint64)) *Writer {
+func NewWriter(db store.Host, progress func(written uint64)) *Writer {
 	return &Writer{db: db, progress: progress, repr: batchrepr.Init(nil)}
 }
 
@@ -34,8 +34,8 @@ func NewWriter(db *store.DB, progress func(written uint64)) *Writer {
 func (w *Writer) Begin(spaces []Space) error {
 	w.spaces, w.expiring = make([]*store.Keyspace, len(spaces)), make([]bool, len(spaces))
 	for i, s := range spaces {
-		k, err := w.db.Keyspace(s.Name, s.Comparer, true)
-		if err == nil && s.Merge != nil && w.db.Native() {
+		k, err := w.db.Keyspaces().Open(s.Name, s.Comparer, true)
+		if err == nil && s.Merge != nil && w.db.Place().Native() {
 			err = k.SetMergeOperator(s.Merge)
 		}
 		if err != nil {
@@ -56,7 +56,7 @@ func (w *Writer) Put(i int, key, value []byte, deadline uint64) error {
 	k, kind := w.spaces[i], base.KindSet
 	if deadline != 0 {
 		if !w.expiring[i] {
-			if !w.db.Native() {
+			if !w.db.Place().Native() {
 				return base.NeedsNative("a time to live")
 			}
 			k.Tree.NoteExpiring()
@@ -84,7 +84,7 @@ func (w *Writer) commit() (err error) {
 			return err
 		}
 	}
-	if err := w.db.Pipeline.Commit(w.repr, 0); err != nil {
+	if err := w.db.Commit(w.repr, 0, nil); err != nil {
 		return err
 	}
 	w.written += uint64(len(w.repr))

@@ -75,7 +75,7 @@ func makeDump(t *testing.T, rng *rand.Rand, n int) *dumped {
 		}
 	}
 	var w bytes.Buffer
-	if _, err := transfer.Dump(context.Background(), db.Inside().DB, &w,
+	if _, err := transfer.Dump(context.Background(), db.Inside(), &w,
 		transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (d *dumped) open(fsys vfs.FS) (*lsm.DB, error) {
 }
 
 func (d *dumped) load(db *lsm.DB) error {
-	_, err := transfer.Load(context.Background(), db.Inside().DB, bytes.NewReader(d.bytes),
+	_, err := transfer.Load(context.Background(), db.Inside(), bytes.NewReader(d.bytes),
 		transfer.LoadOptions{SyncBytes: loadStep})
 	return err
 }

@@ -33,7 +33,7 @@ func TestFailedLoadFreesMemory(t *testing.T) {
 		db := open(t, "db", o)
 		on.Store(true)
 		before := offheap.InUse()
-		l, err := loads.NewBulkLoader(db.Inside().Default, 64<<10)
+		l, err := loads.NewBulkLoader(db.Inside().Default(), 64<<10)
 		must(t, err)
 		for i := 0; err == nil; i++ {
 			err = l.Put(fmt.Appendf(nil, "k%08d", i), make([]byte, 400))
@@ -65,7 +65,7 @@ func TestPanicClosesFiles(t *testing.T) {
 			return bytes.Compare(a, b)
 		}, EqualIsBytewise: true}
 		db := open(t, "db", o)
-		l, err := loads.NewBulkLoader(db.Inside().Default, 256<<10)
+		l, err := loads.NewBulkLoader(db.Inside().Default(), 256<<10)
 		must(t, err)
 		for i := range 5000 {
 			must(t, l.Put(fmt.Appendf(nil, "k%08d", i*7919%5000), make([]byte, 200)))

@@ -96,8 +96,8 @@ var copies = []mutant{
 
 	{"copy-beside-drops", "keyspaces are created and dropped while a checkpoint takes its state",
 		target{"lsm", "TestCheckpointBesideWrites"}, []edit{
-			{"internal/store/ingest.go",
-				"\tdb.spaces.mu.Lock()\n\tdefer db.spaces.mu.Unlock()\n\treturn f()",
+			{"internal/store/keyspace.go",
+				"\tks.db.spaces.mu.Lock()\n\tdefer ks.db.spaces.mu.Unlock()\n\treturn f()",
 				"\treturn f()"}}},
 
 	{"backup-without-sync", "an object is not synced before the catalog",

@@ -156,7 +156,7 @@ var table = []mutant{
 
 	{"current-before-log", "CURRENT names a MANIFEST that relies on a log that is not synced",
 		states, []edit{
-			{"internal/store/recovery.go", "beside = append(beside, db.WAL.SyncFirst)",
+			{"internal/store/recovery.go", "beside = append(beside, db.wal.SyncFirst)",
 				"_ = beside"}}},
 
 	{"current-before-its-file", "CURRENT is renamed before its contents are synced", states, []edit{
@@ -492,7 +492,7 @@ var table = []mutant{
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database",
 		target{"lsm", "TestWritesBesideClose"}, []edit{
-			{"internal/store/open.go", "\t\tdb.Pipeline.Poison(base.ErrDatabaseClosed)\n", ""}}},
+			{"internal/store/open.go", "\t\tdb.pipeline.Poison(base.ErrDatabaseClosed)\n", ""}}},
 
 	{"io-in-guard", "a read waits for the disk inside its guard",
 		target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{

@@ -3,6 +3,7 @@
 package joined
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/feature/backup"
@@ -19,6 +20,7 @@ type Database struct {
 	Feeds    feed.Hub
 	Txns     txn.Manager
 	Copies   backup.Copies
+	Loading  atomic.Bool      // a dump is being loaded
 	Follower *follow.Follower // nil: the database follows no other process
 }
 
