@@ -9,14 +9,14 @@ import (
 	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
-// TestCrashStates takes about 12,000 states in the usual size.
+// TestCrashStates takes about 9,000 states in the usual size.
 func TestCrashStates(t *testing.T) { testkit.EachFormat(t, testCrashStates) }
 
 func testCrashStates(t *testing.T, share int) {
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
-				return States(name, seed, testkit.Scale(5, 1+2*share, 1))
+				return States(name, seed, testkit.Scale(5, 1+3*share, 1))
 			})
 			if total.Nested == 0 && !testing.Short() {
 				t.Error("no recovery was cut")
@@ -31,7 +31,7 @@ func TestTreeStates(t *testing.T) {
 	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
 		t.Run(w.name, func(t *testing.T) {
 			takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-				return explore(w, seed, int64(testkit.Scale(40, 30, 1)), nil)
+				return explore(w, seed, int64(testkit.Scale(40, 60, 1)), nil)
 			})
 		})
 	}
@@ -75,11 +75,11 @@ func eachFormatOf(t *testing.T, workload string, test func(t *testing.T, share i
 
 // TestCopyStates: whatever a crash during a checkpoint, or later, leaves is the database
 // unharmed, and each checkpoint whole or not there.
-func TestCopyStates(t *testing.T) { takeCopies(t, CopyWorkloads(), 100, 18) }
+func TestCopyStates(t *testing.T) { takeCopies(t, CopyWorkloads(), 100, 40) }
 
 // TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is
 // the database unharmed, each earlier backup whole, and the restored database whole or not there.
-func TestBackupStates(t *testing.T) { takeCopies(t, BackupWorkloads(), 150, 35) }
+func TestBackupStates(t *testing.T) { takeCopies(t, BackupWorkloads(), 150, 70) }
 
 // takeCopies takes crash states of workloads that make copies, at each short-th or usual-th call.
 func takeCopies(t *testing.T, workloads []string, short, usual int) {
@@ -97,14 +97,14 @@ func takeCopies(t *testing.T, workloads []string, short, usual int) {
 // TestCopyFaults fails the calls of a workload that makes checkpoints.
 func TestCopyFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(120, 25*share, 1), "copy")
+		takeFaults(t, testkit.Scale(120, 45*share, 1), "copy")
 	})
 }
 
 // TestBackupFaults fails the calls of a workload that makes backups.
 func TestBackupFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(150, 30*share, 1), "backup")
+		takeFaults(t, testkit.Scale(150, 50*share, 1), "backup")
 	})
 }
 
@@ -113,7 +113,7 @@ func TestBackupFaults(t *testing.T) {
 func TestChangesStates(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		takeStates(t, 1, func(seed int64) (Result, error) {
-			return ChangesStates(seed, testkit.Scale(60, 24*share, 1))
+			return ChangesStates(seed, testkit.Scale(60, 48*share, 1))
 		})
 	})
 }
@@ -121,7 +121,7 @@ func TestChangesStates(t *testing.T) {
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(200, 40*share, 1), "changes")
+		takeFaults(t, testkit.Scale(200, 90*share, 1), "changes")
 	})
 }
 
@@ -129,7 +129,7 @@ func TestChangesFaults(t *testing.T) {
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {
 	takeStates(t, 1, func(seed int64) (Result, error) {
-		return UpgradeStates(seed, testkit.Scale(12, 2, 1))
+		return UpgradeStates(seed, testkit.Scale(12, 4, 1))
 	})
 }
 
@@ -139,18 +139,18 @@ func TestFaults(t *testing.T) {
 		names = append(names, "rotate", "manifest", "close")
 	}
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(25, 2*share, 1), names...)
+		takeFaults(t, testkit.Scale(25, 4*share-1, 1), names...)
 	})
 }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.
-func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 16, 1), "kinds") }
+func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 33, 1), "kinds") }
 
 func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
 
 func testCorruption(t *testing.T, share int) {
-	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 2*share, 1), false)
+	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 4*share-1, 1), false)
 	t.Logf("%d damages", n)
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestFollowerStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return FollowerStates(name, seed, testkit.Scale(60, 15*share, 1))
+					return FollowerStates(name, seed, testkit.Scale(60, 30*share, 1))
 				})
 			})
 		})

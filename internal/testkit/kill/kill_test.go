@@ -30,7 +30,7 @@ func directories(t *testing.T) func() string {
 
 func TestKill(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := Kill(testkit.Seed(t), testkit.Scale(30, 300/share, 3000),
+		if err := Kill(testkit.Seed(t), testkit.Scale(30, 150/share, 3000),
 			directories(t)); err != nil {
 			t.Fatal(err)
 		}

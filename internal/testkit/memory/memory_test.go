@@ -14,12 +14,12 @@ func TestMemoryFaults(t *testing.T) { testkit.EachFormat(t, testMemoryFaults) }
 func testMemoryFaults(t *testing.T, share int) {
 	names := Workloads()
 	names = names[:testkit.Scale(3, 7, len(names))]
-	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(7, 3*share, 1))
+	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(7, 6*share, 1))
 	if err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d trials", trials)
-	if trials < testkit.Scale(20, 60/share, 600) {
+	if trials < testkit.Scale(20, 30/share, 600) {
 		t.Errorf("only %d trials", trials)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/loamdb/loam/internal/testkit"
 )
 
-// TestHistories runs 640,000 operations in the usual size: histories of
+// TestHistories runs 320,000 operations in the usual size: histories of
 // 20,000 operations, each under 4 option sets.
 func TestHistories(t *testing.T) {
 	seed := testkit.Seed(t)
 	const length = 20_000
-	histories := testkit.Scale(1, 8, 190)
+	histories := testkit.Scale(1, 4, 190)
 	setups := testkit.Scale(4, 4, 8)
 	t.Run("histories", func(t *testing.T) {
 		for i := range histories {

@@ -160,7 +160,7 @@ func (r *Runner) Each(name string, seed int64, n int) error {
 			if a.name == again && kind != firstOutside(seen) {
 				continue // once for an operation
 			}
-			if n == 1 && own(kind) && (j+k)%3 != int(uint64(seed)%3) {
+			if n == 1 && own(kind) && (j+k)%6 != int(uint64(seed)%6) {
 				continue
 			}
 			for range n {

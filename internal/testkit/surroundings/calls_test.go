@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/lsm"
 )
@@ -73,10 +74,7 @@ var value100 = make([]byte, 100, 100)
 // it: a typed error, nothing lost, and the next try succeeds.
 func TestNoDescriptorAtEachOpen(t *testing.T) {
 	for _, forever := range []bool{false, true} {
-		step := int64(1)
-		if testing.Short() {
-			step = 9
-		}
+		step := int64(testkit.Scale(9, 4, 1))
 		cases := 0
 		for at := int64(0); ; at += step {
 			dir := filepath.Join(t.TempDir(), "db")

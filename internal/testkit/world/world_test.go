@@ -10,7 +10,7 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := 200
+	runs := 100
 	if os.Getenv(seed.FullEnv) == "1" {
 		runs = 10_000
 	}
