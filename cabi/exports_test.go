@@ -59,14 +59,14 @@ var (
 	within  = regexp.MustCompile(`^stk\.Call\(func\(\) \{ s = (\w+)\(.*\) \}\)$`)
 )
 
-// statements are the text of a function's.
+// statements are the text of a function's, however it is wrapped.
 func statements(files *token.FileSet, f *ast.FuncDecl) (list []string) {
 	for _, s := range f.Body.List {
 		var text strings.Builder
 		if err := printer.Fprint(&text, files, s); err != nil {
 			return nil
 		}
-		list = append(list, text.String())
+		list = append(list, strings.Join(strings.Fields(text.String()), " "))
 	}
 	return list
 }
