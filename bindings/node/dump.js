@@ -2,6 +2,7 @@
 
 const fs = require('fs')
 const net = require('net')
+const { Transform } = require('stream')
 const { pipeline } = require('stream/promises')
 const { native, engineOptions } = require('./binding')
 const { watch, watched } = require('./jobs')
@@ -25,6 +26,18 @@ function described (text) {
     bytes,
     size
   }
+}
+
+// Of a stream of objects: an object that is no bytes, which ends the process where a stream of bytes
+// is given one, is an error.
+function bytesOnly () {
+  return new Transform({
+    writableObjectMode: true,
+    transform (chunk, encoding, callback) {
+      if (typeof chunk === 'string' || ArrayBuffer.isView(chunk)) callback(null, chunk)
+      else callback(new TypeError('A dump is a stream of bytes: strings, Buffers, TypedArrays or DataViews'))
+    }
+  })
 }
 
 // Runs a job on a file, by its path, or on a stream: between that and the job is a pipe.
@@ -69,7 +82,7 @@ async function run (db, file, mode, writing, options, names, start) {
   const working = watch(job, wait, signal, progress, cancel)
   // A stream that fails ends the job, and a job that fails the stream.
   let failure = null
-  const ends = writing ? [socket, file] : [file, socket]
+  const ends = writing ? [socket, file] : file.readableObjectMode ? [file, bytesOnly(), socket] : [file, socket]
   const moving = pipeline(...ends, { signal: ending.signal }).catch((error) => {
     failure = { error }
     cancel()

@@ -17,9 +17,25 @@ static bool text_long(napi_env env, napi_value value, text *t) {
   return true;
 }
 
-bool text_read(napi_env env, napi_value value, text *t) {
+/* The bytes of a Uint8Array, which has none once its ArrayBuffer was transferred. */
+static bool read_bytes(napi_env env, napi_value value, text *t) {
   napi_typedarray_type type;
+  napi_value buffer;
   void *data;
+  bool detached = false;
+  if (napi_get_typedarray_info(env, value, &type, &t->len, &data, &buffer, NULL) != napi_ok || type != napi_uint8_array) {
+    napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
+    return false;
+  }
+  if (t->len == 0 && napi_is_detached_arraybuffer(env, buffer, &detached) == napi_ok && detached) {
+    napi_throw_type_error(env, NULL, "the ArrayBuffer of a key or value is detached: it was transferred");
+    return false;
+  }
+  t->data = t->len == 0 ? "" : data;
+  return true;
+}
+
+bool text_read(napi_env env, napi_value value, text *t) {
   t->heap = NULL;
   /* A buffer three times as long as the string takes V8's fast path. */
   napi_status status = napi_get_value_string_utf8(env, value, t->local, sizeof t->local, &t->len);
@@ -27,12 +43,8 @@ bool text_read(napi_env env, napi_value value, text *t) {
     t->data = t->local;
     return t->len < sizeof t->local - 4 || text_long(env, value, t); /* else it may be cut off */
   }
-  if (status == napi_string_expected &&
-      napi_get_typedarray_info(env, value, &type, &t->len, &data, NULL, NULL) == napi_ok && type == napi_uint8_array) {
-    t->data = t->len == 0 ? "" : data;
-    return true;
-  }
-  napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
+  if (status == napi_string_expected) return read_bytes(env, value, t);
+  throw_failure(env);
   return false;
 }
 

@@ -133,6 +133,23 @@ test('dump and load', async (t) => {
   t.is((await db.dump(file).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
 })
 
+test('streams of objects that are no bytes', async (t) => {
+  const db = await filled()
+  const chunks = []
+  await db.dump(new Writable({ write (chunk, encoding, callback) { chunks.push(chunk); callback() } }))
+  const other = new Loam(place())
+  await other.open()
+  for (const object of [{}, 5, new Map()]) {
+    for (const before of [[], chunks.slice(0, 1)]) {
+      const err = await other.load(Readable.from([...before, object])).then(() => null, (err) => err)
+      t.ok(err instanceof TypeError, 'refused')
+    }
+  }
+  await other.load(Readable.from(chunks))
+  await same(t, db, other)
+  await Promise.all([db.close(), other.close()])
+})
+
 test('a dump that waits for its stream is cancelled', async (t) => {
   const db = await filled()
   const deaf = () => new Writable({ highWaterMark: 1, write () {} })

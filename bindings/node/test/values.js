@@ -192,3 +192,39 @@ test('bytes that are transferred or changed behind a call', async (t) => {
   t.same(await db.get(key), Buffer.from([1, 2, 3]), 'transaction')
   await db.close()
 })
+
+test('a Uint8Array that was transferred before a call', async (t) => {
+  const db = new Loam(path.join(root, 'detached'), { keyEncoding: 'buffer', valueEncoding: 'buffer' })
+  await db.open()
+  const gone = () => {
+    const bytes = Buffer.from(new ArrayBuffer(8))
+    transfer(bytes)
+    return bytes
+  }
+  const calls = {
+    put: () => db.put('k', gone()),
+    del: () => db.del(gone()),
+    batch: () => db.batch([{ type: 'put', key: gone(), value: 'v' }]),
+    putSync: () => db.putSync('k', gone()),
+    delSync: () => db.delSync(gone()),
+    batchSync: () => db.batchSync([{ type: 'put', key: 'k', value: gone() }]),
+    get: () => db.get(gone()),
+    getSync: () => db.getSync(gone()),
+    has: () => db.has(gone()),
+    iterator: () => db.iterator({ gte: gone() }).all(),
+    iteratorSync: () => db.iteratorSync({ lt: gone() }).all(),
+    compareAndSwap: () => db.compareAndSwap('k', undefined, gone()),
+    deleteRange: () => db.deleteRange(gone(), 'z'),
+    transaction: () => db.transaction((tx) => tx.put('k', gone())),
+    transactionGet: () => db.transaction((tx) => tx.get(gone())),
+    bulkLoad: () => db.bulkLoad([['k', gone()]])
+  }
+  for (const [name, call] of Object.entries(calls)) {
+    const err = await (async () => call())().then(() => null, (err) => err)
+    t.ok(err instanceof TypeError, name)
+  }
+  t.same(await db.iterator().all(), [], 'nothing was stored')
+  await db.put(Buffer.alloc(0), new Uint8Array(0))
+  t.is((await db.get(Buffer.alloc(0))).length, 0, 'empty ones are bytes')
+  await db.close()
+})
