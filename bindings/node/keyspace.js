@@ -1,6 +1,7 @@
 'use strict'
 
 const { Loam, kFailure, kOpening, kOpenWithin, kNumber } = require('./database')
+const { assertOpen } = require('./sync')
 const { invalidArgument } = require('./errors')
 
 const kRoot = Symbol('root')
@@ -27,8 +28,14 @@ class Keyspace extends Loam {
   async _open (options) {
     return this[kOpening](async () => {
       await this[kRoot].open({ passive: true }).catch((err) => { throw this[kRoot][kFailure] ?? err })
-      await this[kOpenWithin](this[kRoot], this[kName], options)
-      this[kRoot].attachResource(this)
+      assertOpen(this[kRoot], 'keyspace')
+      this[kRoot].attachResource(this) // before the first wait: closing waits for the opening
+      try {
+        await this[kOpenWithin](this[kRoot], this[kName], options)
+      } catch (err) {
+        this[kRoot].detachResource(this)
+        throw err
+      }
     })
   }
 

@@ -112,3 +112,19 @@ test('what a keyspace refuses', async (t) => {
 })
 
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+
+test('a database closes with keyspaces that are being opened', async (t) => {
+  const location = path.join(root, 'opening')
+  for (let ticks = 0; ticks < 30; ticks++) {
+    const db = new Loam(location)
+    await db.open()
+    const users = db.keyspace('users')
+    const put = users.put('a', 'b').catch((err) => err)
+    const opening = users.open().catch((err) => err)
+    for (let i = 0; i < ticks; i++) await null
+    await db.close()
+    await Promise.all([put, opening])
+    if (users.status !== 'closed') t.fail(`it is ${users.status} after ${ticks} ticks`)
+  }
+  t.pass('none stays open')
+})
