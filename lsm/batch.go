@@ -9,10 +9,9 @@ import (
 	"github.com/loamdb/loam/internal/store"
 )
 
-// Batch collects puts, deletes and merges that become visible, and durable, together
-// or not at all. Later operations on the same key win. A batch copies what it
-// is given and may be written more than once and reused after Clear. It is
-// used by one goroutine at a time.
+// Batch collects writes that become visible, and durable, together or not at all. Later operations
+// on the same key win. A batch copies what it is given, may be written more than once and reused
+// after Clear. It is used by one goroutine at a time. Make one with NewBatch, or DB.NewBatch.
 type Batch struct{ b store.Batch }
 
 // NewBatch returns an empty batch. Its operations are on the keyspace that it is written to,
@@ -42,9 +41,8 @@ func (b *Batch) Delete(key []byte) { b.b.Delete(key) }
 // Merge adds an operand to key, see DB.Merge. Both are copied.
 func (b *Batch) Merge(key, operand []byte) { b.b.Add(base.KindMerge, key, operand) }
 
-// Append adds the operations of other, if it is not nil, behind those of b. They are
-// copied. Where other would have them on the keyspace that it is written to, they are on that of
-// b's own operations.
+// Append adds the operations of other behind those of b; they are copied. A nil other adds none.
+// The operations of other that name no keyspace join those of b that name none.
 func (b *Batch) Append(other *Batch) {
 	if other != nil {
 		b.b.Append(&other.b)
@@ -66,10 +64,10 @@ func (b *Batch) Size() int { return max(len(b.b.Repr), batchrepr.HeaderLen) }
 // valid until its next change.
 func (b *Batch) Bytes() []byte { return b.b.Bytes() }
 
-// Each calls put or del for every operation in order, until one of them
-// returns an error, which Each returns. The slices are valid during the call, and
-// not to be changed. It fails with ErrInvalidArgument if an operation is on another keyspace
-// than the default one, or neither a put nor a delete.
+// Each calls put or del for every operation in order, until one of them returns an error, which
+// Each returns. The slices are valid during the call, and must not be changed. It fails with
+// ErrInvalidArgument if an operation is on another keyspace than the default one, or is neither a
+// put nor a delete.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
 		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)

@@ -7,22 +7,20 @@ import (
 	"github.com/loamdb/loam/internal/memory/cache"
 )
 
-// Cache is a block cache that any number of databases may share. It is safe
-// for concurrent use. Make one with NewCache.
+// Cache is a block cache that any number of databases may share, see Options.Cache. It is safe for
+// concurrent use. Make one with NewCache.
 type Cache struct {
 	c      *cache.Cache
 	closed atomic.Bool
 }
 
-// NewCache makes a cache of the given capacity in bytes, its own metadata, the
-// tables' indexes and filters included. The memory lies outside the Go heap
-// and is taken as it fills. Close it when no database will be opened with it
-// any more.
+// NewCache makes a cache of the given capacity in bytes, which includes its own metadata and the
+// indexes and filters of tables. The memory lies outside the Go heap and is taken as it fills.
+// Close the cache when no database will be opened with it any more.
 func NewCache(capacity int64) *Cache { return &Cache{c: cache.New(max(capacity, 0))} }
 
-// Close gives up the caller's hold; the memory goes when the last database
-// using the cache is closed. Open with it fails with ErrClosed from then on.
-// Closing twice is harmless. It is safe for concurrent use.
+// Close gives up the caller's hold. Open databases go on using the cache, and the last of them
+// frees the memory; Open with it fails with ErrClosed from then on. Closing twice is harmless.
 func (c *Cache) Close() {
 	if c.c != nil && !c.closed.Swap(true) {
 		c.c.Unref()

@@ -6,30 +6,28 @@ import (
 	"iter"
 	"time"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/feed"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
-// ErrGap: what a feed of changes was to go on with is in no log any more; see DB.Changes.
-var ErrGap = base.ErrGap
-
-// GapError says where a feed of changes cannot go on. errors.As finds it in an error for which
-// errors.Is(err, ErrGap) holds.
+// GapError says where a feed of changes cannot go on: the logs between are gone. errors.As finds it
+// in an error for which errors.Is(err, ErrGap) holds.
 type GapError struct {
-	Asked uint64 // the sequence number that is in no log
-	Next  uint64 // the sequence number with which a feed can begin; 0 if unknown
+	// Asked is the sequence number that is in no log.
+	Asked uint64
+	// Next is the sequence number with which a new feed can begin; 0 if unknown.
+	Next uint64
 }
 
-// Error says what can be done.
+// Error names the missing sequence number and says how to go on.
 func (e *GapError) Error() string { return (*feed.GapError)(e).Error() }
 
 // Is makes errors.Is(e, ErrGap) hold.
 func (e *GapError) Is(target error) bool { return target == ErrGap }
 
-// Changes is an open feed, see DB.Changes. Next and TryNext are for one goroutine at a time; the
-// other methods may be called beside them.
+// Changes is an open feed of commits, see DB.Changes. Next and TryNext are for one goroutine at a
+// time; the other methods may be called beside them.
 type Changes struct{ c *feed.Changes }
 
 // Next returns the next change. It waits for one until ctx is done, whose error it then returns. It
@@ -102,35 +100,47 @@ type Op uint8
 
 // The kinds of operations.
 const (
-	OpPut    = Op(feed.OpPut)    // Key gets Value, until Expires if that is not zero
-	OpDelete = Op(feed.OpDelete) // Key is deleted
-	OpMerge  = Op(feed.OpMerge)  // Value is an operand for Key
-	// the keys from Key up to, not including, Value are deleted
-	OpDeleteRange = Op(feed.OpDeleteRange)
+	// OpPut sets Key to Value, until Expires if that is not zero.
+	OpPut Op = iota + 1
+	// OpDelete deletes Key.
+	OpDelete
+	// OpMerge adds the operand Value to Key.
+	OpMerge
+	// OpDeleteRange deletes the keys from Key up to, not including, Value.
+	OpDeleteRange
+)
+
+// The kinds are those of package feed.
+var (
+	_ = [1]struct{}{}[OpPut-Op(feed.OpPut)]
+	_ = [1]struct{}{}[OpDeleteRange-Op(feed.OpDeleteRange)]
 )
 
 // String is "put", "delete", "merge" or "delete_range".
 func (o Op) String() string { return feed.Op(o).String() }
 
-// ChangesOptions says what a feed shows. A nil *ChangesOptions and a zero field mean the default.
+// ChangesOptions configures a feed of changes. A nil *ChangesOptions and a zero field mean the
+// default.
 type ChangesOptions struct {
 	// Durable holds changes back until they survive a power cut. The default, false, shows them as
 	// soon as reads do: a power cut may take them back, with all that follows.
 	Durable bool
 }
 
-// Changes returns a feed of commits, from this program's beginning or from long before: all
-// operations
-// in their order, from sequence number from on, without a gap, none twice. 0 stands for the first
-// that is there. A program that continues after a restart stores Change.Next of the last change
-// that it has processed, best in the same batch, and begins there. nil options are the default.
+// Changes opens a feed of commits: all operations in their order, from sequence number from on,
+// without a gap, none twice, be they old or still to come. A from of 0 begins with the first that
+// is there. A program that continues after a restart stores Change.Next of the last change that it
+// has processed, best in the same batch as its results, and begins there. A nil o means the
+// defaults.
 //
-// The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes
-// and WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with
-// a *GapError, then or when it begins (ErrGap), and so does one that meets sequence numbers that
-// were never in a log, or that the database lost in a crash. A Follower's feed shows what catch-ups
-// have read; it refuses Durable (ErrInvalidArgument) and may meet ErrDirectoryChanged. See
-// docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
+// The feed reads logs. Logs that the database needs no longer stay as Options.WALRetentionBytes and
+// WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with a
+// *GapError (ErrGap), when it begins or later, and so does one that meets sequence numbers that
+// were never in a log, or that the database lost in a crash.
+//
+// A Follower's feed shows what catch-ups have read; it refuses Durable (ErrInvalidArgument) and may
+// fail with ErrDirectoryChanged. Changes fails with ErrClosed and with errors of the file system,
+// too. See docs/changes.md.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	if o == nil {
 		o = &ChangesOptions{}

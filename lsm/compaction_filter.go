@@ -40,11 +40,12 @@ func (d FilterDecision) Removes() bool { return d.is.Removes() }
 // Changes returns the value of a FilterChange; ok is false for another decision.
 func (d FilterDecision) Changes() (value []byte, ok bool) { return d.is.Changes() }
 
+// The decisions besides FilterChange.
 var (
 	// FilterKeep leaves the entry as it is.
-	FilterKeep = FilterDecision{base.FilterKeep}
+	FilterKeep FilterDecision
 	// FilterRemove removes the key, as Delete does.
-	FilterRemove = FilterDecision{base.FilterRemove}
+	FilterRemove FilterDecision = FilterDecision{base.FilterRemove}
 )
 
 // FilterChange gives the entry another value. value is not copied and must not be changed

@@ -33,14 +33,14 @@ type Comparer struct {
 	Interrupted func() bool
 }
 
-// BytewiseComparer is the default order, LevelDB's.
-var BytewiseComparer = (*Comparer)(base.Bytewise)
+// BytewiseComparer is the default order, that of bytes: LevelDB's "leveldb.BytewiseComparator".
+var BytewiseComparer *Comparer = (*Comparer)(base.Bytewise)
 
-// ReverseBytewiseComparer orders keys by descending bytes.
-var ReverseBytewiseComparer = (*Comparer)(base.ReverseBytewise)
+// ReverseBytewiseComparer orders keys by descending bytes: "rocksdb.ReverseBytewiseComparator".
+var ReverseBytewiseComparer *Comparer = (*Comparer)(base.ReverseBytewise)
 
 // IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
-var IndexedDBComparer = (*Comparer)(base.IndexedDB)
+var IndexedDBComparer *Comparer = (*Comparer)(base.IndexedDB)
 
 // usable reports why c cannot be a comparer.
 func (c *Comparer) usable() error {

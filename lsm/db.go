@@ -6,7 +6,8 @@ import (
 	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
-// DB is an open database. All methods are safe for concurrent use.
+// DB is an open database: the keyspace "default", with the methods of a Keyspace, and what concerns
+// the database as a whole. Open makes one. All methods are safe for concurrent use.
 type DB struct {
 	keyspace // the default one
 	inside   // leads to engine
@@ -30,17 +31,18 @@ type reader struct {
 }
 
 // Open opens the database in dir, and creates it when there is none unless o.ErrorIfMissing. A nil
-// o means the defaults. The directory is locked until Close: within this process and against
-// others, LevelDB and goleveldb among them. LevelDB in this process (plyvel, say) is not kept out,
-// and drops the lock against other processes when it closes the LOCK file, see docs/guarantees.md.
-// A new database has the format that Options.Format says. Any LevelDB directory opens, and stays
-// one; RecoveryReport says what an unclean end cost.
+// o means the defaults. A new database has the format of o.Format. Any LevelDB directory opens, and
+// stays one. RecoveryReport says what an unclean end cost.
 //
-// It fails with ErrInvalidArgument (an option, the name ""), ErrLocked, ErrDoesNotExist, ErrExists,
-// ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed
-// (the shared cache), a shortage (ErrNoSpace, ErrNoMemory, ErrTooManyFiles) or an
-// error of the file system. A failed Open gives back what it took and leaves the
-// directory as it was.
+// The directory is locked until Close: within this process and against others, LevelDB and
+// goleveldb among them. LevelDB in this process (plyvel, say) is not kept out, and drops the lock
+// against other processes when it closes the LOCK file, see docs/guarantees.md.
+//
+// Open fails with ErrInvalidArgument (an option, the name ""), ErrLocked, ErrDoesNotExist,
+// ErrExists, ErrNotADatabase, ErrNewerFormat, ErrComparerMismatch, ErrNoMergeOperator,
+// ErrCorruption (Repair may help), ErrClosed (a shared Cache or Resources), a shortage (ErrNoSpace,
+// ErrNoMemory, ErrTooManyFiles) or an error of the file system. A failed Open gives back what it
+// took and leaves the directory as it was.
 func Open(dir string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -56,14 +58,16 @@ func Open(dir string, o *Options) (*DB, error) {
 	return db, nil
 }
 
-// Close waits up to a second until full memtables are in tables, which the next
-// Open need not replay then, and for other background work to stop, syncs the log and releases
-// the directory. From its beginning on writes, and later all calls on the
-// database and moves of its iterators, fail with ErrClosed, and so does a second
-// Close, at once; reads under way are answered. Iterators must still be closed
-// to free what they hold. Nothing is lost by ending the process without Close.
-// Other errors are those of the log's last sync, which may have cost unsynced
-// writes, and of giving back the directory.
+// Close ends the use of the database. It waits up to a second until full memtables are in tables,
+// which the next Open need not replay then, and until other background work has stopped; it syncs
+// the log and releases the directory.
+//
+// From the beginning of Close on writes fail with ErrClosed, and later so do all calls on the
+// database and moves of its iterators; a second Close fails with ErrClosed at once. Reads under way
+// are answered. Iterators must still be closed to free what they hold.
+//
+// Nothing is lost by ending the process without Close. Other errors are those of the log's last
+// sync, which may have cost unsynced writes, and of giving back the directory.
 func (db *DB) Close() error { return db.engine.Close() }
 
 // RecoveryReport says what Open found in the logs of the last run.

@@ -2,75 +2,107 @@ package lsm
 
 import (
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/locks"
+	"github.com/loamdb/loam/internal/feature/txn"
 )
 
-// Errors. Test with errors.Is; every error that concerns a file names it. Texts do
-// not name this library: the program adds the name of the opened database when it wraps them.
+// Errors of openings. Test errors with errors.Is; an error that concerns a file names it. The texts
+// do not name this library: the program adds the name of its database when it wraps them.
 var (
-	// ErrNotFound: the key has no value.
-	ErrNotFound = base.ErrNotFound
-	// ErrClosed: the database, snapshot, iterator or another object has been closed; the text says
-	// which.
-	ErrClosed = base.ErrClosed
-	// ErrCorruption: bytes on disk are damaged; errors.As with
-	// *CorruptionError gives file, offset and reason.
-	ErrCorruption = base.ErrCorruption
-	// ErrReadOnly: the database was opened read-only, or a failed write to the log or
-	// manifest, or a panic, made it so; the cause is wrapped.
-	ErrReadOnly = base.ErrReadOnly
 	// ErrLocked: another opening, in this process or another, has the directory. The text names the
 	// other process where the system knows it. OpenFollower reads the directory meanwhile.
 	ErrLocked = base.ErrLocked
-	// ErrBusy: a NoStall write would have had to wait.
-	ErrBusy = base.ErrBusy
-	// ErrWouldBlock: TryGet could not answer from memory.
-	ErrWouldBlock = base.ErrWouldBlock
-	// ErrInvalidArgument: an option, a name or the bytes of a batch are malformed or
-	// out of range, or a snapshot is another database's.
-	ErrInvalidArgument = base.ErrInvalidArgument
+	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly is set.
+	ErrDoesNotExist = base.ErrDoesNotExist
+	// ErrExists: the database exists, and Options.ErrorIfExists is set; or the target of a copy is
+	// not empty.
+	ErrExists = base.ErrExists
 	// ErrNotADatabase: the directory holds something else.
 	ErrNotADatabase = base.ErrNotADatabase
 	// ErrNewerFormat: a newer version of Loam wrote the directory.
 	ErrNewerFormat = base.ErrNewerFormat
-	// ErrNeedsNative: LevelDB's format, which the directory has, cannot hold what was
-	// asked for. Upgrade makes it a native one.
-	ErrNeedsNative = base.ErrNeedsNative
+	// ErrComparerMismatch: the database, keyspace or table was created with another comparer.
+	ErrComparerMismatch = base.ErrComparerMismatch
+)
+
+// Errors of calls.
+var (
+	// ErrNotFound: the key has no value.
+	ErrNotFound = base.ErrNotFound
+	// ErrInvalidArgument: an option, a name or the bytes of a batch are malformed or out of range,
+	// or an object belongs to another database.
+	ErrInvalidArgument = base.ErrInvalidArgument
+	// ErrTooLarge: a key, value or batch is above the limit, nearly 4 GiB.
+	ErrTooLarge = base.ErrTooLarge
+	// ErrClosed: the database, snapshot, iterator or another object has been closed; the text says
+	// which.
+	ErrClosed = base.ErrClosed
+	// ErrReadOnly: the database was opened read-only, or a failed write to the log or manifest, or
+	// a panic, made it so; the cause is wrapped.
+	ErrReadOnly = base.ErrReadOnly
+	// ErrBusy: a NoStall write would have had to wait for flushes or compactions.
+	ErrBusy = base.ErrBusy
+	// ErrWouldBlock: TryGet found no answer in memory.
+	ErrWouldBlock = base.ErrWouldBlock
+	// ErrInUse: a callback made a call that would wait for the callback; docs/locking.md lists the
+	// calls that callbacks may make.
+	ErrInUse = base.ErrInUse
 	// ErrNoKeyspace: there is no keyspace of that name, or it was dropped.
 	ErrNoKeyspace = base.ErrNoKeyspace
-	// ErrExists: the database exists, and Options.ErrorIfExists is set.
-	ErrExists = base.ErrExists
-	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly
-	// is set.
-	ErrDoesNotExist = base.ErrDoesNotExist
-	// ErrInUse: a callback made a call that would wait for it; docs/locking.md lists which calls
-	// callbacks may make.
-	ErrInUse = base.ErrInUse
-	// ErrComparerMismatch: the database was created with another comparer.
-	ErrComparerMismatch = base.ErrComparerMismatch
+	// ErrNeedsNative: LevelDB's format, which the directory has, cannot hold what was asked for.
+	// Upgrade makes it a native one.
+	ErrNeedsNative = base.ErrNeedsNative
+)
+
+// Errors of merges and compaction filters.
+var (
 	// ErrNoMergeOperator: Merge, and reads of merged keys, need Options.MergeOperator, or the
 	// operator differs from that of the operands.
 	ErrNoMergeOperator = base.ErrNoMergeOperator
-	// ErrMergeFailed: the merge operator failed on the named key, with its error. The
-	// operands stay; a Put or Delete of the key ends the failures.
+	// ErrMergeFailed: the merge operator failed on the named key, with its error. The operands
+	// stay; a Put or Delete of the key ends the failures.
 	ErrMergeFailed = base.ErrMergeFailed
-	// ErrCompactionFilter: the compaction filter failed, so a compaction did. Nothing is
-	// lost; compactions pause, and are tried again after a while, at once after Resume.
+	// ErrCompactionFilter: the compaction filter failed, and so did a compaction. Nothing is lost;
+	// compactions pause, and are tried again after a while, at once after Resume.
 	ErrCompactionFilter = base.ErrCompactionFilter
-	// ErrTooLarge: a key, value or batch is above the limit.
-	ErrTooLarge = base.ErrTooLarge
-	// ErrDirectoryChanged: files of the open database, LOCK among them, were
-	// removed or replaced by another program. What was written last may be gone.
+)
+
+// Errors of transactions.
+var (
+	// ErrConflict: a key that the transaction depends on was written after it began; errors.As with
+	// *ConflictError gives the key. Nothing was written. Begin the transaction again, as Update
+	// does.
+	ErrConflict = txn.ErrConflict
+	// ErrTxnDone: the transaction was committed or rolled back.
+	ErrTxnDone = txn.ErrDone
+	// ErrDeadlock: the wait for the lock would never end; errors.As with *DeadlockError gives both
+	// parties. Roll back, and begin again.
+	ErrDeadlock = locks.ErrDeadlock
+	// ErrLockTimeout: another transaction did not give the lock back in time.
+	ErrLockTimeout = locks.ErrTimeout
+)
+
+// Errors of damage and loss.
+var (
+	// ErrCorruption: bytes on disk are damaged; errors.As with *CorruptionError gives file, offset
+	// and reason.
+	ErrCorruption = base.ErrCorruption
+	// ErrDirectoryChanged: files of the open database, LOCK among them, were removed or replaced by
+	// another program. What was written last may be gone.
 	ErrDirectoryChanged = base.ErrDirectoryChanged
+	// ErrGap: the logs that a feed of changes needs are gone; errors.As with *GapError gives the
+	// place. See DB.Changes.
+	ErrGap = base.ErrGap
+)
 
-	// The next three are shortages: no later operation fails because of one,
-	// and what the background has to do is tried again, at once after Resume.
-
-	// ErrNoSpace: a shortage that heals. The disk or a quota is full, or a file would pass
-	// RLIMIT_FSIZE.
+// Shortages. No later operation fails because of one, and the background tries its work again, at
+// once after Resume.
+var (
+	// ErrNoSpace: the disk or a quota is full, or a file would pass RLIMIT_FSIZE.
 	ErrNoSpace = base.ErrNoSpace
-	// ErrNoMemory: a shortage that heals. The system refused memory.
+	// ErrNoMemory: the system refused memory.
 	ErrNoMemory = base.ErrNoMemory
-	// ErrTooManyFiles: a shortage that heals. The process or the system has no descriptor left.
+	// ErrTooManyFiles: the process or the system has no descriptor left.
 	ErrTooManyFiles = base.ErrTooManyFiles
 )
 

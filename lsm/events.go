@@ -10,9 +10,12 @@ import (
 
 // TableInfo names a table in an event.
 type TableInfo struct {
-	Number uint64 // of its file
-	Level  int    // where it was, of an input; where it is, of an output
-	Size   uint64 // bytes
+	// Number is the number in the name of the file.
+	Number uint64
+	// Level is where the table was, for an input, or is now, for an output: 0 to 6.
+	Level int
+	// Size is the length of the file in bytes.
+	Size uint64
 }
 
 // FlushInfo describes a flush of one memtable.
@@ -37,22 +40,21 @@ type CompactionInfo struct {
 
 // StallInfo describes a write that had to wait.
 type StallInfo struct {
-	// Cause is "memtables" (as many as there may be wait for their flush: the write is
-	// delayed, or waits when the current one is full, too), "level0"
-	// (Options.L0Stop is reached) or "debt" (level 0 fills up, or the tables take much
-	// more space than what is live in them).
+	// Cause is "memtables": Options.MaxMemtables are there and wait for their flush; "level0":
+	// Options.L0Stop is reached; or "debt": level 0 fills up, or the tables take much more space
+	// than their live entries.
 	Cause    string
 	Duration time.Duration // of the wait
 }
 
-// EventListener takes events of background work. Fields may be nil. Calls
-// come one at a time, in the order of the events, on a goroutine that does nothing
-// else and exists only while there is something to tell; Options.Logger is called
-// by it, too. So a call may use the database as it likes, Close included, and if
-// it blocks, only later calls wait: up to 1,024 of them, further ones are dropped
-// (Metrics.EventsDropped). ReadOnly is never dropped. Close waits up to a second
-// for the calls to end; none begins after Close has returned. A panic in one of
-// them makes the database read-only.
+// EventListener takes events of background work. Fields may be nil. A panic in one of the functions
+// makes the database read-only.
+//
+// Calls come one at a time, in the order of the events, on a goroutine that does nothing else; it
+// calls Options.Logger, too. So a call may use the database as it likes, Close included, and one
+// that blocks delays only later calls: up to 1,024 wait, further ones are dropped
+// (Metrics.EventsDropped), except ReadOnly. Close waits up to a second for the calls to end; none
+// begins after Close has returned.
 type EventListener struct {
 	// FlushBegin reports that a flush begins.
 	FlushBegin func()

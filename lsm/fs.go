@@ -7,24 +7,28 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// FS is the file system a database lives on. nil in Options is the operating system's, OSFS. A
-// wrapper embeds an FS and overrides some of its methods. All are safe for concurrent use. Names
-// are absolute paths, which the operating system's own file system resolves from the directory that
-// it holds open, and a wrapper of it by name.
+// FS is the file system that a database lives on. The default is that of the operating system,
+// OSFS; a wrapper embeds an FS and overrides some of its methods. All methods are safe for
+// concurrent use. Names are absolute paths. The operating system's file system resolves them from
+// the directory that it holds open; a wrapper gets them whole.
 //
-// Three more methods are optional, and lost where a wrapper does not pass them on:
-// Link(oldName, newName string) error gives a file a second name, which spares copies of tables
-// where a database is copied; LockShared(name string) (io.Closer, error) is a Lock that readers
-// share; ReuseLog(oldName, newName string, ahead int64) (LogFile, int64, error) makes an old log
-// the next one, and returns its size.
+// Three more methods are optional. A wrapper that does not pass them on loses them:
+//
+// Link(oldName, newName string) error gives a file a second name, which saves copies of tables
+// where a database is copied.
+//
+// LockShared(name string) (io.Closer, error) is a Lock that readers share.
+//
+// ReuseLog(oldName, newName string, ahead int64) (LogFile, int64, error) makes an old log the next
+// one and returns its size in bytes.
 type FS interface {
 	// Create makes a new regular file for writing. It fails with fs.ErrExist where the name is
-	// taken, by whatever.
+	// taken.
 	Create(name string) (WriteFile, error)
 	// CreateLog makes a new file as Create does, for appending small records. ahead is how many
-	// bytes to allocate ahead of the end, 0 for none.
+	// bytes to allocate ahead of the end; 0 for none.
 	CreateLog(name string, ahead int64) (LogFile, error)
-	// Open opens a regular file for reading, and refuses everything else.
+	// Open opens a regular file for reading. It refuses directories, devices and the like.
 	Open(name string) (ReadFile, error)
 	// Remove deletes a file or an empty directory.
 	Remove(name string) error

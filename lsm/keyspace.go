@@ -119,18 +119,19 @@ func (db *DB) Keyspaces() []string {
 	return db.engine.Keyspaces().Names()
 }
 
-// DropKeyspace drops a keyspace with all that is in it, at once, however large it is: its
-// tables are deleted in the background, when the last iterator and snapshot that uses them
-// is closed. A new keyspace of that name is empty. It fails with ErrNoKeyspace if there is
-// none, with ErrInvalidArgument for "default", and as a write does; after a failure
-// the keyspace is not to be used before another DropKeyspace.
+// DropKeyspace drops a keyspace with all that is in it, at once, however large it is. Its tables
+// are deleted in the background, when the last iterator and snapshot that uses them is closed. A
+// new keyspace of that name is empty.
+//
+// It fails with ErrNoKeyspace if there is none, with ErrInvalidArgument for "default", and as a
+// write does. After a failure the only use of the keyspace is another DropKeyspace.
 func (db *DB) DropKeyspace(name string) error { return db.engine.Keyspaces().Drop(name) }
 
 // Name is the name of the keyspace.
 func (k *Keyspace) Name() string { return k.space.Tree.Name() }
 
-// ID is the number of the keyspace in the database, by which batches in wire form name it. A
-// keyspace that is made again under a name that was dropped has another one. "default" has 0.
+// ID is the number of the keyspace in the database, by which batches in wire form name it. No two
+// keyspaces of a database ever have the same number; "default" has 0.
 func (k *Keyspace) ID() uint32 { return uint32(k.space.Tree.ID()) }
 
 // Comparer is the order of the keyspace's keys.

@@ -16,9 +16,9 @@ import (
 	"github.com/loamdb/loam/internal/store/work"
 )
 
-// Options configures a database. A nil *Options and a zero field mean the
-// default. Options are read at Open; changing them later has no effect, but DB.SetOption
-// has. A value out of range fails Open with ErrInvalidArgument.
+// Options configures a database. A nil *Options and a zero field mean the default. Options are read
+// at Open, which fails with ErrInvalidArgument for a value out of range; later changes of the
+// struct have no effect. DB.SetOption changes options of an open database.
 type Options struct {
 	upgrade bool // a LevelDB directory becomes a native one; default false
 	follow  bool // as OpenFollower does; default false
@@ -35,9 +35,9 @@ type Options struct {
 	// number of readers share the directory. The logs are replayed into memory. The
 	// default is false.
 	ReadOnly bool
-	// FollowInterval bounds the age of what reads of a follower's present show: it catches up in
-	// the background every so often as long as there are such reads, and the first one after an
-	// interval without any waits until it has. The default, 0, leaves it to CatchUp. Open ignores
+	// FollowInterval is how old, at most, the state is that reads of a Follower show: it catches up
+	// in the background at this interval while there are reads, and the first read after a pause
+	// waits until it has caught up. The default, 0, leaves it to CatchUp. Only OpenFollower uses
 	// it.
 	FollowInterval time.Duration
 	// NoCreateDirs creates the directory of a new database, but not its parents, so
@@ -54,45 +54,44 @@ type Options struct {
 	// name is stored: another one fails Open with ErrComparerMismatch. It is called
 	// with locks held, so it must not call the database.
 	Comparer *Comparer
-	// Comparers are orders that keyspaces have besides Comparer and the built-in ones: an
-	// opening must know the orders of all keyspaces. The default is none.
+	// Comparers are further orders that keyspaces have: Open must know the order of every keyspace.
+	// Comparer and the built-in ones are known. The default is none.
 	Comparers []*Comparer
-	// CompactionFilter decides in compactions what becomes of entries, for instance to
-	// remove those that are out of date. The default is none. A panic in it is its failure,
-	// see CompactionFilter. Keyspaces have filters of their own, see KeyspaceOptions.
+	// CompactionFilter decides in compactions which entries of the default keyspace to drop or
+	// change, for instance outdated ones. The default, nil, keeps all. Other keyspaces have filters
+	// of their own, see KeyspaceOptions.
 	CompactionFilter *CompactionFilter
-	// MergeOperator makes values of what Merge wrote in the default keyspace. Its name is
-	// stored. The default, nil, is the stored one if it is known by name; Open fails
-	// with ErrNoMergeOperator where there are operands of an operator that is not known, or
-	// of another one. Set takes the names uint64add, int64add, max, min, append (with a
-	// comma), append:DELIMITER and json_merge; see docs/merge.md.
+	// MergeOperator makes values of the operands of Merge in the default keyspace. Its name is
+	// stored. The default, nil, is the stored one if it is known by name, see MergeOperatorNamed.
+	// Open fails with ErrNoMergeOperator where there are operands of an unknown operator, or of
+	// another one. See docs/merge.md.
 	MergeOperator *MergeOperator
-	// MergeOperators are operators of one's own that keyspaces have besides MergeOperator: an
-	// opening takes the one whose name is stored, so that operands are folded, and Export
-	// can read them, before Keyspace names it. The default is none.
+	// MergeOperators are further operators that keyspaces have: Open takes the one whose name a
+	// keyspace has stored, so that reads, compactions and Export can use it before Keyspace names
+	// it. The default is none.
 	MergeOperators []*MergeOperator
-	// DefaultTTL is how long values in the default keyspace live, rounded up to seconds, that
-	// Put and its like write without saying so; see PutTTL. It is not stored. The default, 0, is
-	// for ever. Keyspaces have times of their own, see KeyspaceOptions.
+	// DefaultTTL is how long values in the default keyspace live that are written without a time of
+	// their own, as by Put; it is rounded up to seconds. See PutTTL. It is not stored. The default,
+	// 0, is for ever. Other keyspaces have times of their own, see KeyspaceOptions.
 	DefaultTTL time.Duration
-	// Clock tells by when values expire; it stands before 1970. It is called with locks held, so
-	// it must not call the database. The default, nil, is time.Now.
+	// Clock is the time by which values expire. A time before 1970 counts as 1970. It is called
+	// with locks held, so it must not call the database. The default, nil, is time.Now.
 	Clock func() time.Time
-	// FS is the file system. The default is the operating system's. It is called
-	// with locks held, so it must not call the database.
+	// FS is the file system. It is called with locks held, so it must not call the database. The
+	// default, nil, is that of the operating system, OSFS.
 	FS FS
-	// Logger takes messages about failures. It may call the database, see
-	// EventListener. The default discards them.
+	// Logger takes messages about failures. It is called as EventListener is, and may call the
+	// database. The default, nil, discards them.
 	Logger *slog.Logger
 	// Events takes events of background work. The default, nil, is no listener.
 	Events *EventListener
 
 	// Memory.
 
-	// Cache is a block cache that databases share; it overrides CacheSize. The
-	// default, nil, is a cache of the database's own.
+	// Cache is a block cache that databases share; it overrides CacheSize. The default, nil, is a
+	// cache of the database's own.
 	Cache *Cache
-	// Resources is what the database shares with others: memory, background work, descriptors. Its
+	// Resources bounds memory, background work and descriptors of several databases together. Its
 	// memory overrides CacheSize and bounds memtables, too. The default, nil, shares nothing.
 	Resources *Resources
 	// CacheSize is the size of the database's own block cache in bytes, with the
@@ -152,41 +151,39 @@ type Options struct {
 	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
 	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
 	MaxDecodedBlock int64
-	// Mmap says whether blocks that are not cached are read in place, where the files of
-	// tables are mapped, which saves a system call and a copy each. The default is
-	// MmapAuto. MmapOff suits a host that takes SIGBUS for itself, and disks that may
-	// not answer for long: a page fault stops more than the goroutine that has it.
+	// Mmap says whether blocks that are not cached are read in place, in the mapped files of
+	// tables, which saves a system call and a copy each. The default is MmapAuto. MmapOff suits a
+	// host that handles SIGBUS itself, and disks that may not answer for long: a page fault stops a
+	// thread, not only a goroutine.
 	Mmap MmapMode
 
 	// Background work.
 
 	// CompactionDirectIO reads and writes the tables of compactions past the page cache of the
-	// operating system, which keeps what else it has. Where the file system cannot, and on
-	// systems other than Linux, compactions go on through it. The default is false.
+	// operating system, so that they do not displace other pages. Where the file system cannot do
+	// it, and on systems other than Linux, compactions use the page cache. The default is false.
 	CompactionDirectIO bool
 	// MaxBackgroundJobs is how many pieces of automatic compactions run at once. The
 	// flush is not counted: it has a goroutine of its own. The default is the number
 	// of processors that Go uses, at least 2.
 	MaxBackgroundJobs int
-	// MaxSubcompactions is into how many pieces one compaction is cut, each on a
-	// goroutine of its own. The default is the number of processors that Go uses, at
-	// least 2.
+	// MaxSubcompactions is the number of pieces into which one compaction is cut, each on a
+	// goroutine of its own. The default is the number of processors that Go uses, at least 2.
 	MaxSubcompactions int
-	// CompactionRate bounds what flushes and compactions of the database read and write, in bytes a
-	// second, while writers need not wait for them. The default, 0, is no bound.
+	// CompactionRate bounds the reads and writes of flushes and compactions in bytes a second,
+	// except while writers wait for them. The default, 0, is no bound.
 	CompactionRate int64
 	// L0Compaction is the number of tables in level 0 that starts a compaction. The
 	// default is 4, LevelDB's, or less if L0Stop is. A larger one writes less, and every
 	// read searches more tables.
 	L0Compaction int
-	// L0Stop is the number of tables in level 0 at which writes wait. The default is
-	// 40, as level 0 must take what comes while a large run is merged. From half of it
-	// on, writes are delayed. It must be above L0Compaction; the default is at least
-	// L0Compaction + 8.
+	// L0Stop is the number of tables in level 0 at which writes wait; from half of it on they are
+	// delayed. It must be above L0Compaction. The default is 40, as level 0 takes new tables while
+	// a large run is merged, and at least L0Compaction + 8.
 	L0Stop int
-	// MaxMergeOperands is how many operands of a key a read may fold without consequences.
-	// The default is 1000. Where reads fold more again and again, the memtable is flushed
-	// and runs of tables are merged, which folds them for good.
+	// MaxMergeOperands is how many operands of a key a read folds before it causes work: where
+	// reads fold more again and again, the memtable is flushed and runs of tables are merged, which
+	// folds them for good. The default is 1000.
 	MaxMergeOperands int
 	// MaxSpaceAmplification is what the tables may take while writes are not fast, as
 	// a multiple of the bytes that are neither overwritten nor deleted. The default is
@@ -198,23 +195,23 @@ type Options struct {
 	// that an append changes no metadata of the file. The default is 8 MiB; negative:
 	// none. A killed process leaves them as zeros.
 	WALPreallocate int64
-	// MaxWALSize is the size of all logs in bytes from which on the keyspaces that need the oldest
-	// log are flushed, so that a rarely written keyspace keeps no logs. The
-	// default, 0, is four times WriteBufferSize.
+	// MaxWALSize is the size of all logs in bytes above which the keyspaces that need the oldest
+	// log are flushed, so that a rarely written keyspace keeps no logs. The default, 0, is four
+	// times WriteBufferSize.
 	MaxWALSize int64
-	// WALRetentionBytes keeps logs that the database needs no longer, up to so many bytes together,
-	// for feeds of changes. The default, 0, is none, or no limit if WALRetentionTime is set; where
-	// both are, a log goes when it exceeds either.
+	// WALRetentionBytes keeps logs that the database needs no longer for feeds of changes, up to so
+	// many bytes together. The default, 0, keeps none, or sets no limit if WALRetentionTime is set;
+	// where both are set, a log goes when it exceeds either.
 	WALRetentionBytes int64
-	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, is not
-	// at all, or no limit if WALRetentionBytes is set.
+	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, keeps
+	// none, or sets no limit if WALRetentionBytes is set.
 	WALRetentionTime time.Duration
-	// PlainWAL appends to the log by system calls only, never by stores into its
-	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
-	// as a store costs less than a system call.
+	// PlainWAL appends to the log by system calls only, never by stores into its mapped file, for
+	// hosts that handle SIGBUS themselves. The default is false, as a store costs less than a
+	// system call.
 	PlainWAL bool
-	// DisableCompaction opens the database with automatic compaction paused, for
-	// instance to load much data; ResumeCompaction starts it. The default is false.
+	// DisableCompaction opens the database with automatic compaction paused, for instance to load
+	// much data; ResumeCompaction starts it. The default is false.
 	DisableCompaction bool
 }
 
@@ -376,16 +373,23 @@ var optionTable = options.Table[Options]{
 
 // OptionDoc describes one option that Set knows.
 type OptionDoc struct {
-	Name     string // as Set takes it, such as "block_size"
-	Doc      string // one line of text
-	Unit     string // "bytes", for instance; empty for switches and names
-	Default  string // as Set takes it
-	Min, Max int64  // the range of a number; both 0 for switches and names
-	Dynamic  string // what SetOption changes it for: "database", "keyspace", or "": nothing
+	// Name is what Set takes, such as "block_size".
+	Name string
+	// Doc is one line of text.
+	Doc string
+	// Unit is "bytes", for instance; empty for switches and names.
+	Unit string
+	// Default is the value that a zero field has, as Set takes it.
+	Default string
+	// Min and Max are the range of a number; both are 0 for switches and names.
+	Min, Max int64
+	// Dynamic says for which part SetOption changes the option: "database", "keyspace" (one or
+	// all), or "" if it is fixed.
+	Dynamic string
 }
 
-// OptionDocs lists the options by name, for documentation and for other
-// languages' bindings.
+// OptionDocs lists the options in the order of the options table, for documentation and for
+// bindings of other languages.
 func OptionDocs() []OptionDoc {
 	var docs []OptionDoc
 	for _, d := range optionTable.Docs() {
@@ -394,10 +398,10 @@ func OptionDocs() []OptionDoc {
 	return docs
 }
 
-// Set sets an option by its name in the options table, from text: switches
-// take true and false, sizes take a number with an optional KiB, MiB or GiB,
-// compression, mmap and comparator take a name. It fails with ErrInvalidArgument; for
-// an unknown name the error says the nearest one.
+// Set sets an option by its name in the options table (OptionDocs, docs/options.md), from text:
+// switches take true and false, sizes a number with an optional KiB, MiB or GiB, durations seconds
+// or a number with ms, m or h behind it, and the others a name. It fails with ErrInvalidArgument;
+// for an unknown name the error says the nearest one.
 func (o *Options) Set(name, value string) error { return optionTable.Set(o, name, value) }
 
 // resolve returns a copy with every default filled in, or says which field is out of range, or

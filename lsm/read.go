@@ -31,12 +31,12 @@ func (r *reader) GetNoFill(key, dst []byte) ([]byte, error) {
 	return r.space.At(r.at).Get(key, dst, r.at, sstable.NoFill)
 }
 
-// Has reports whether key has a value. It fails as Get does, but a missing key is
-// no error.
+// Has reports whether key has a value. It fails as Get does, except that a missing key
+// is no error.
 func (r *reader) Has(key []byte) (bool, error) { return r.space.At(r.at).Has(key, r.at) }
 
-// MultiResult receives the values of a MultiGet. Reuse one to allocate nothing. It
-// is used by one goroutine at a time; the zero value is ready.
+// MultiResult receives the values of a MultiGet. One that is used again saves allocations. It is
+// used by one goroutine at a time; its zero value is ready.
 type MultiResult struct{ r tree.MultiResult }
 
 // Len is the number of keys asked for.
@@ -46,10 +46,10 @@ func (r *MultiResult) Len() int { return r.r.Len() }
 // there is no key i. The slice is valid until the next use of r.
 func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value(i) }
 
-// MultiGet looks up many keys in one state of the database: result.Value(i) is that of
-// keys[i]. It is faster than as many calls of Get, because the lookups overlap. It
-// fails as Get does, but a missing key is no error; after an error the results are
-// not to be used. The keys are not retained.
+// MultiGet looks up many keys in one state of the database: result.Value(i) is the value of
+// keys[i]. It is faster than as many calls of Get, because the lookups overlap. It fails as Get
+// does, except that a missing key is no error; after an error the results are undefined. The keys
+// are not retained.
 func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
 		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)

@@ -9,16 +9,17 @@ import (
 // liveOptions are the options of an open database, and of its keyspaces.
 type liveOptions = options.Live[Options]
 
-// SetOption changes an option while the database is open, by its name in the options table and from
-// text, as Options.Set: for the whole database, and all keyspaces that were not given a value of
-// their own. Which options change, docs/options.md says; it holds for memtables, tables and
-// compactions that begin later, and until Close: nothing is stored. It fails with
-// ErrInvalidArgument, and ErrClosed; then nothing has changed.
+// SetOption changes an option of the open database, by its name in the options table and from text,
+// as Options.Set does. It holds for all keyspaces that were not given a value of their own, for
+// memtables, tables and compactions that begin later, and until Close: nothing is stored.
+// docs/options.md lists the options that change. SetOption fails with ErrInvalidArgument and
+// ErrClosed; then nothing has changed.
 func (db *DB) SetOption(name, value string) error {
 	return db.setOption(options.Root, name, value)
 }
 
-// SetOption is DB.SetOption for this keyspace alone, of options that keyspaces have of their own.
+// SetOption is DB.SetOption for this keyspace alone. It takes the options whose OptionDoc.Dynamic
+// is "keyspace".
 func (k *Keyspace) SetOption(name, value string) error {
 	if err := k.space.Gone(); err != nil {
 		return err
@@ -26,9 +27,9 @@ func (k *Keyspace) SetOption(name, value string) error {
 	return k.root.setOption(k.ID(), name, value)
 }
 
-// Option is the value of an option that is in force, as SetOption takes it. What has no name, as a
-// Comparer of the caller's own, is named as it names itself. It fails with ErrInvalidArgument for
-// an unknown name, and ErrClosed.
+// Option returns the value of an option that is in force, as SetOption takes it. A comparer,
+// operator or filter of the caller's own is given by its Name. It fails with ErrInvalidArgument for
+// an unknown name, and with ErrClosed.
 func (db *DB) Option(name string) (string, error) {
 	return db.option(options.Root, name)
 }

@@ -6,9 +6,10 @@ import (
 	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
-// Snapshot is a fixed state of the database to read from. It keeps overwritten
-// and deleted entries from being dropped, so close it when done. All methods
-// are safe for concurrent use. An iterator of a snapshot ignores IterOptions.Snapshot.
+// Snapshot is a fixed state of the database to read from. It keeps overwritten and deleted entries
+// from being dropped, so close it when done. Its reads ignore IterOptions.Snapshot, and fail with
+// ErrClosed once the snapshot or the database is closed. Make one with DB.Snapshot. All methods are
+// safe for concurrent use.
 type Snapshot struct {
 	reader
 	moment // leads to at
@@ -19,8 +20,8 @@ type Snapshot struct {
 // moment is embedded for the packages beside this one.
 type moment = joined.Snapshot
 
-// Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it
-// when done. After Close of the snapshot or of the database its reads fail with ErrClosed.
+// Snapshot fixes the present state of all keyspaces and reads this one; Snapshot.In reads another
+// one. Close it when done.
 func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{space: k.space}, root: k.root.engine.DB}
 	s.at, s.moment = &s.own, joined.Of(&s.own)
@@ -30,8 +31,8 @@ func (k *keyspace) Snapshot() *Snapshot {
 	return s
 }
 
-// Close releases the snapshot. Iterators made from it go on working. Closing
-// twice is harmless. The error is always nil.
+// Close releases the snapshot. Iterators made from it go on working. Closing twice is harmless. The
+// error is always nil.
 func (s *Snapshot) Close() error {
 	s.root.CloseSnapshot(s.at)
 	return nil

@@ -15,21 +15,6 @@ import (
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// Errors of transactions.
-var (
-	// ErrConflict: a key that the transaction depends on was written after it began;
-	// errors.As with *ConflictError gives the key. Nothing was written. Begin the
-	// transaction again, as Update does.
-	ErrConflict = txn.ErrConflict
-	// ErrTxnDone: the transaction was committed or rolled back.
-	ErrTxnDone = txn.ErrDone
-	// ErrDeadlock: to wait for the lock would never end; errors.As with *DeadlockError
-	// gives both parties. Roll back, and begin again.
-	ErrDeadlock = locks.ErrDeadlock
-	// ErrLockTimeout: another transaction did not give the lock back in time.
-	ErrLockTimeout = locks.ErrTimeout
-)
-
 // ConflictError names a key that was written after a transaction began. errors.As finds it in an
 // error for which errors.Is(err, ErrConflict) holds.
 type ConflictError struct {

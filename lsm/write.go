@@ -10,7 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/store/write"
 )
 
-// WriteMode says what a write waits for. Modes are joined with |.
+// WriteMode says what a write waits for. Modes are joined with |, as in Sync|NoStall.
 type WriteMode uint8
 
 const (
@@ -19,10 +19,16 @@ const (
 	// of the unsynced writes, never one in the middle.
 	NoSync WriteMode = 0
 	// Sync returns when the write, and every write before it, is on disk.
-	Sync = WriteMode(write.Sync)
+	Sync WriteMode = 1
 	// NoStall fails with ErrBusy where the write would have to wait for
 	// flushes or compactions.
-	NoStall = WriteMode(write.NoStall)
+	NoStall WriteMode = 2
+)
+
+// The modes are those of package write.
+var (
+	_ = [1]struct{}{}[Sync-WriteMode(write.Sync)]
+	_ = [1]struct{}{}[NoStall-WriteMode(write.NoStall)]
 )
 
 // commit leaves out what no mode is.
