@@ -152,11 +152,14 @@ func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	return &Changes{c}, nil
 }
 
-// ChangesMetrics tells of feeds of changes.
+// ChangesMetrics describes the feeds of changes and the logs that are kept for them.
 type ChangesMetrics struct {
-	Feeds    int   // open ones
-	Logs     int   // that are kept for feeds, and needed no longer otherwise
-	LogBytes int64 // of these
+	// Feeds is the number of open feeds.
+	Feeds int
+	// Logs is the number of logs that are kept for feeds and needed no longer otherwise.
+	Logs int
+	// LogBytes is the size of these logs.
+	LogBytes int64
 }
 
 func changesMetrics(db *joined.Database) ChangesMetrics {

@@ -10,28 +10,27 @@ import (
 	"github.com/loamdb/loam/internal/base/options"
 )
 
-// CompactionFilter decides in compactions what becomes of entries.
-//
-// Compactions and Close wait for Filter, so of the database's calls it may make reads; those that
-// would wait for it fail with ErrInUse.
+// CompactionFilter decides in compactions which entries to keep, to drop or to change; see
+// Options.CompactionFilter. Compactions and Close wait for it: it may read the database, and calls
+// that would wait for it fail with ErrInUse.
 type CompactionFilter struct {
 	// Name is for messages. It is required.
 	Name string
-	// Filter is asked about the newest version of each key that a compaction meets, if no
-	// snapshot sees it. level is the level that the entry goes to. key and value are valid during
-	// the call and must not be changed. It is called by several goroutines at once.
-	//
-	// Where it fails, by an error or a panic, the compaction fails with ErrCompactionFilter and
-	// the cause, see Metrics.BackgroundError and CompactRange.
+	// Filter is asked about the newest version of each key that a compaction meets, if no snapshot
+	// sees it. level is the level that the entry goes to. key and value are valid during the call
+	// and must not be changed. It is called by several goroutines at once. It is required.
 	//
 	// It is asked when an entry is rewritten, which may be soon, late or, at the bottom of the
-	// tree, never: reads must do with entries that it would remove. CompactRange asks it about
-	// everything in its range. It is not asked about deletions, or by flushes. It is required.
+	// tree, never: until then reads see the entry. CompactRange asks it about everything in its
+	// range. It is not asked about deletions, or by flushes.
+	//
+	// Where it fails, by an error or a panic, the compaction fails with ErrCompactionFilter and the
+	// cause, see Metrics.BackgroundError and CompactRange.
 	Filter func(level int, key, value []byte) (FilterDecision, error)
 }
 
-// FilterDecision is what becomes of an entry: FilterKeep, FilterRemove or what FilterChange
-// returns. The zero FilterDecision is FilterKeep.
+// FilterDecision says what a compaction does with an entry: FilterKeep, FilterRemove or the result
+// of FilterChange. The zero FilterDecision is FilterKeep.
 type FilterDecision struct{ is base.FilterDecision }
 
 // Removes reports whether the decision is FilterRemove.
@@ -101,7 +100,7 @@ const (
 )
 
 // filterField is an option that takes a compaction filter by its name: "prefix:" and a list of
-// prefixes, separated by commas, in which %xx is the byte with that hexadecimal number, or none.
+// prefixes, separated by commas, or none. In a prefix %xx is the byte with that hexadecimal number.
 func filterField(f **CompactionFilter) options.Named {
 	return options.Named{
 		Default: noFilterName,

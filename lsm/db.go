@@ -72,22 +72,34 @@ func (db *DB) Close() error { return db.engine.Close() }
 
 // RecoveryReport says what Open found in the logs of the last run.
 type RecoveryReport struct {
-	Logs      int          // logs replayed
-	Records   uint64       // batches replayed
-	Entries   uint64       // puts and deletes in these batches
-	Dropped   []DroppedLog // what was not replayed, and why
-	SetAside  []string     // names of the copies *.lost that were made of damaged logs
-	LastSeq   uint64       // sequence number of the last write found
-	WasClean  bool         // nothing was dropped
-	TornBytes int64        // bytes dropped as the torn ends of logs, which a crash leaves
+	// Logs is the number of logs replayed.
+	Logs int
+	// Records is the number of batches replayed.
+	Records uint64
+	// Entries is the number of operations in these batches.
+	Entries uint64
+	// Dropped is what was not replayed.
+	Dropped []DroppedLog
+	// SetAside is the names of the copies *.lost of damaged logs, within the directory.
+	SetAside []string
+	// LastSeq is the sequence number of the last write found.
+	LastSeq uint64
+	// WasClean reports that nothing was dropped.
+	WasClean bool
+	// TornBytes is the bytes dropped as the torn ends of logs, which a crash leaves.
+	TornBytes int64
 }
 
 // DroppedLog is a part of a log that was not replayed.
 type DroppedLog struct {
-	File   string // name within the directory
-	Offset int64  // bytes from the start of the file
-	Bytes  int64  // length
-	Reason string // in words, lower case
+	// File is the name of the log within the directory.
+	File string
+	// Offset is where the part begins, in bytes from the start of the file.
+	Offset int64
+	// Bytes is the length of the part.
+	Bytes int64
+	// Reason says why it was not replayed, in words, lower case.
+	Reason string
 }
 
 // RecoveryReport returns what this Open found. It does not change, and is answered

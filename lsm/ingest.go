@@ -10,27 +10,27 @@ import (
 	"github.com/loamdb/loam/internal/feature/ingest"
 )
 
-// TableWriter writes a table outside of a database, for Ingest. It is used by one goroutine at a
+// TableWriter writes a table outside of a database, for DB.Ingest. It is used by one goroutine at a
 // time. Make one with NewTableWriter. After Finish or Close its methods fail with ErrClosed.
 //
-// Where a method does not say otherwise, a failure ends the table: Finish fails with the same
-// error.
+// A failure ends the table, and Finish fails with the same error, except where a method says
+// otherwise.
 type TableWriter struct{ w *ingest.TableWriter }
 
-// Put adds a value. Keys ascend in the order of the comparer, and come once each: another key is
-// ErrInvalidArgument, and the table stays as it was. It fails with ErrTooLarge, a shortage or an
-// error of the file system. key and value are copied.
+// Put adds a value; key and value are copied. Keys ascend in the order of the comparer, without
+// duplicates: another key is ErrInvalidArgument, and the table stays as it was. It fails with
+// ErrTooLarge, a shortage or an error of the file system.
 func (w *TableWriter) Put(key, value []byte) error { return w.w.Put(key, value) }
 
-// PutTTL is Put of a value that expires, see DB.PutTTL; its time begins now. Besides, it fails with
-// ErrNeedsNative in LevelDB's format and with ErrInvalidArgument for a ttl of 0 or less, and leaves
-// the table as it was then.
+// PutTTL is Put of a value that expires ttl from now, see DB.PutTTL. It also fails with
+// ErrNeedsNative in LevelDB's format and with ErrInvalidArgument for a ttl of 0 or less; then the
+// table stays as it was.
 func (w *TableWriter) PutTTL(key, value []byte, ttl time.Duration) error {
 	return w.w.PutTTL(key, value, ttl)
 }
 
-// Delete adds a deletion, of the value that the database has when the table is ingested. Keys
-// ascend as for Put, and it fails as Put does.
+// Delete adds a deletion of the value that the database has when the table is ingested. Keys ascend
+// as for Put, and it fails as Put does.
 func (w *TableWriter) Delete(key []byte) error { return w.w.Delete(key) }
 
 // DeleteRange deletes the keys from start up to, not including, limit that the database has when
@@ -50,8 +50,8 @@ func (w *TableWriter) Finish() error { return w.w.Finish() }
 // Close gives up a table that was not finished, and removes its file. After Finish it does nothing.
 func (w *TableWriter) Close() error { return w.w.Close() }
 
-// BulkLoader is BulkLoad for entries that are pushed. It is used by one goroutine at a time. Make
-// one with DB.BulkLoader, and end it with Finish or Close.
+// BulkLoader loads entries as DB.BulkLoad does, for programs that push them one by one. It is used
+// by one goroutine at a time. Make one with DB.BulkLoader, and end it with Finish or Close.
 type BulkLoader struct{ l *ingest.BulkLoader }
 
 // Put adds an entry, in any order. Of entries with the same key the last one counts. key and value
@@ -67,10 +67,9 @@ func (l *BulkLoader) Finish(ctx context.Context) error { return l.l.Finish(ctx) 
 // nothing.
 func (l *BulkLoader) Close() error { return l.l.Close() }
 
-// NewTableWriter creates the file of a table, which must not exist. Of the options, a nil o being
-// the defaults, it takes FS, Clock, and what says how tables are written: Format and Comparer,
-// which must be those of the database or keyspace that is to ingest the table, compression, filter
-// and block sizes.
+// NewTableWriter creates the file of a table, which must not exist. Format and Comparer of o must
+// be those of the database or keyspace that is to ingest the table. It also uses FS, Clock, and the
+// options of compression, filters and blocks. A nil o means the defaults.
 func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -99,17 +98,19 @@ type IngestOptions struct {
 
 // Ingest takes tables that a TableWriter wrote into the keyspace, all or none of them. Their
 // entries are newer than all that is there, invisible to open snapshots and iterators, and durable
-// when Ingest returns. The files are read from end to end first, and get a second name in the
-// database's directory; where links do not reach, as on another file system, they are copied. They
-// stay unharmed. Tables go as deep in the tree as nothing in their range lies above; memtables in
-// their range are flushed first.
+// when Ingest returns. A nil o means the defaults.
 //
-// It fails with ErrInvalidArgument if tables overlap each other, are of the other format or are no
-// TableWriter's, with ErrComparerMismatch, with ErrCorruption (a damaged table), with
-// ErrNeedsNative in LevelDB's format where the range of a table overlaps that of one of the
-// database, or a snapshot or transaction is open, and as a write does. After any failure the
-// database has none of the tables; only after one for want of space, and a crash before there was
-// space again, it may have all.
+// The files are read from end to end first, and get a second name in the database's directory;
+// where links are impossible, as on another file system, they are copied. They stay unharmed. A
+// table goes to the deepest level above which nothing is in its range; memtables in its range are
+// flushed first.
+//
+// It fails as a write does, with ErrInvalidArgument if tables overlap each other, are of the other
+// format or are not a TableWriter's, with ErrComparerMismatch, with ErrCorruption (a damaged
+// table), and with ErrNeedsNative in LevelDB's format where the range of a table overlaps that of
+// one of the database, or a snapshot or transaction is open. After a failure the database has none
+// of the tables, with one exception: after ErrNoSpace and a crash before there was space again, it
+// may have all.
 func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: Ingest needs a context", ErrInvalidArgument)
@@ -130,17 +131,19 @@ func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string
 // BulkLoadOptions says how entries are loaded. A nil *BulkLoadOptions means the defaults.
 type BulkLoadOptions struct {
 	// Memory is how many bytes of memory entries take before they are written to the database's
-	// directory as a sorted run. The default, 0, is 4 * Options.WriteBufferSize; the most is 2 GiB,
-	// the least some KiB.
+	// directory as a sorted run; at most 2 GiB, and at least some KiB, are used. The default, 0, is
+	// 4 * Options.WriteBufferSize.
 	Memory int64
 }
 
-// BulkLoad puts all entries of a sequence into the keyspace, in any order: it sorts them, writes
-// tables, and takes these in as Ingest does, all at once. Of entries with the same key the last one
-// counts. Its memory is bounded by BulkLoadOptions.Memory; what does not fit is written to the
+// BulkLoad puts all entries of a sequence into the keyspace, in any order and all at once: it sorts
+// them, writes tables, and ingests these as Ingest does. Of entries with the same key the last one
+// counts. Values live for ever, whatever DefaultTTL says. The sequence may reuse key and value. A
+// nil o means the defaults.
+//
+// Its memory is bounded by BulkLoadOptions.Memory; entries beyond that are written to the
 // database's directory as sorted runs meanwhile. Into a range without entries it takes less time
-// than Put, and leaves nothing to compact. Values live for ever, whatever DefaultTTL says. The
-// sequence may reuse key and value.
+// than Put, and leaves nothing to compact.
 //
 // It ends with ctx's error when ctx is done, with ErrClosed by Close, and otherwise fails as Ingest
 // does.
@@ -159,7 +162,8 @@ func (k *keyspace) BulkLoad(ctx context.Context, entries iter.Seq2[[]byte, []byt
 	return nil
 }
 
-// BulkLoader begins a BulkLoad of entries that are pushed. It fails as a write does.
+// BulkLoader begins a bulk load of entries that the program pushes with BulkLoader.Put. A nil o
+// means the defaults. It fails as a write does.
 func (k *keyspace) BulkLoader(o *BulkLoadOptions) (*BulkLoader, error) {
 	memory, err := k.loadMemory(o)
 	if err != nil {
@@ -185,11 +189,18 @@ func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {
 
 // IngestMetrics counts ingests and loads.
 type IngestMetrics struct {
-	Count  int64  // ingests and loads that ended, failed ones included
-	Failed int64  // those that failed
-	Tables uint64 // tables that they brought
-	Bytes  uint64 // of these tables
-	Copied uint64 // tables that were copied, because a link was not possible
-	Loaded uint64 // entries that loads brought
-	Runs   uint64 // sorted runs that loads wrote, because the entries did not fit into memory
+	// Count is the number of ingests and loads that ended, failed ones included.
+	Count int64
+	// Failed is the number of those that failed.
+	Failed int64
+	// Tables is the number of tables that came into the database.
+	Tables uint64
+	// Bytes is the size of these tables.
+	Bytes uint64
+	// Copied is the number of tables that were copied, because a link was not possible.
+	Copied uint64
+	// Loaded is the number of entries that loads brought.
+	Loaded uint64
+	// Runs is the number of sorted runs that loads wrote, as the entries did not fit into memory.
+	Runs uint64
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// IterOptions configures an iterator. nil and zero fields mean: everything,
-// with values, at present, filling the cache.
+// IterOptions configures an iterator. A nil *IterOptions and zero fields mean: all keys of the
+// present state, with values, filling the cache.
 type IterOptions struct {
 	// Lower is the first key to return; nil: no bound. It is copied.
 	Lower []byte
@@ -26,18 +26,18 @@ type IterOptions struct {
 	Snapshot *Snapshot
 }
 
-// Iterator walks over the keys of one state of the database in order. It is
-// used by one goroutine at a time. It holds memory and table files until Close.
+// Iterator walks over the keys of one state of the database in order, both ways. It is used by one
+// goroutine at a time. It holds memory and table files until Close. Make one with DB.Iter, or loop
+// with DB.All.
 //
-// Moves report whether the iterator is at an entry; when one reports false, Err
-// tells the end from a failure. After a failure it stays invalid until the next
-// First, Last or Seek, which tries again from the beginning.
+// Moves report whether the iterator is at an entry; when one reports false, Err tells the end from
+// a failure. After a failure it stays invalid until the next First, Last or Seek, which tries
+// again.
 type Iterator struct{ tree tree.Iterator }
 
-// Iter opens an iterator that is at no entry yet: call First, Last or a Seek, and
-// Close when done. A nil o means all keys. A failure to open shows in Err: ErrClosed,
-// or ErrInvalidArgument for a snapshot of another database. Writes that come later
-// are not seen.
+// Iter opens an iterator over the present state; writes that come later are not seen. It is at no
+// entry yet: call First, Last or a Seek, and Close when done. A nil o means all keys. Iter itself
+// does not fail: Err has ErrClosed, or ErrInvalidArgument for a snapshot of another database.
 func (r *reader) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
@@ -115,10 +115,10 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 	return it.tree.PrevBlock(dst, maxEntries, maxBytes)
 }
 
-// All returns the entries from lower up to, not including, upper, for range;
-// nil is no bound. Key and value are valid until the next step. *err receives
-// the failure that ended the loop early, or nil: look at it after the loop.
-// A nil err panics at the call: a scan that fails must be able to say so.
+// All returns the entries from lower up to, not including, upper, for range loops; a nil bound is
+// none. Key and value are valid until the next step. *err receives the failure that ended the loop
+// early, or nil: look at it after the loop. A nil err panics at the call, as the loop could not
+// report a failure.
 func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next,
 		err)

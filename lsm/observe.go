@@ -11,18 +11,27 @@ import (
 
 // WorkMetrics counts one kind of background work: flushes or compactions.
 type WorkMetrics struct {
-	Count  int64 // flushes or compactions that ended, failed ones included
-	Failed int64 // those that failed
-	Moves  int64 // compactions that moved tables without rewriting them
-	// TablesDropped is how many tables were deleted without being read, as range deletions
-	// cover them or all that was in them had expired.
+	// Count is the number of flushes or compactions that ended, failed ones included.
+	Count int64
+	// Failed is the number of those that failed.
+	Failed int64
+	// Moves is the number of compactions that moved tables without rewriting them.
+	Moves int64
+	// TablesDropped is the number of tables that were deleted unread: range deletions covered them,
+	// or all their entries had expired.
 	TablesDropped uint64
-	Expired       uint64        // entries that had expired, in tables that were read
-	BytesIn       uint64        // of memtables or input tables
-	BytesOut      uint64        // of the tables written
-	EntriesIn     uint64        // read
-	EntriesOut    uint64        // written; the others had been overwritten or deleted
-	Duration      time.Duration // sum, failed ones included
+	// Expired is the number of expired entries that were dropped from tables that were read.
+	Expired uint64
+	// BytesIn is the bytes of memtables or input tables.
+	BytesIn uint64
+	// BytesOut is the bytes of the tables written.
+	BytesOut uint64
+	// EntriesIn is the number of entries read.
+	EntriesIn uint64
+	// EntriesOut is the number of entries written; the others had been overwritten or deleted.
+	EntriesOut uint64
+	// Duration is the sum of the durations, failed ones included.
+	Duration time.Duration
 }
 
 // FilterMetrics counts what the compaction filter did.
@@ -38,13 +47,18 @@ type StallMetrics struct {
 	Duration time.Duration // sum of the waits
 }
 
-// LevelMetrics describes one level.
+// LevelMetrics describes one level of the tree of tables.
 type LevelMetrics struct {
-	Files        int           // tables now
-	Bytes        uint64        // of these tables
-	BytesRead    uint64        // by compactions into the level
-	BytesWritten uint64        // by compactions into the level, and flushes
-	Duration     time.Duration // of these compactions and flushes
+	// Files is the number of tables now.
+	Files int
+	// Bytes is the size of these tables.
+	Bytes uint64
+	// BytesRead is what compactions into the level read.
+	BytesRead uint64
+	// BytesWritten is what compactions into the level, and flushes, wrote.
+	BytesWritten uint64
+	// Duration is the sum of the durations of these compactions and flushes.
+	Duration time.Duration
 }
 
 // CacheMetrics describes the block cache, which other databases may share.
@@ -56,8 +70,7 @@ type CacheMetrics struct {
 	Evictions uint64 // blocks dropped to make room
 }
 
-// LatencyMetrics summarises a histogram of durations. Its figures are nanoseconds,
-// but for Count.
+// LatencyMetrics summarises a histogram of durations. All fields except Count are in nanoseconds.
 type LatencyMetrics struct {
 	Count int64   // durations measured
 	Mean  float64 // their average
@@ -75,68 +88,104 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 	}
 }
 
-// Metrics is a snapshot of the database's counters, which begin with 0 at Open, and
-// of its state.
+// Metrics is the state of a database or keyspace at one moment, and what happened since Open. The
+// metrics of a keyspace have its own memtables, levels, debt and DiskBytes; everything else
+// concerns the whole database.
 type Metrics struct {
-	Levels  [7]LevelMetrics // by level; flushes write to level 0
-	Flush   WorkMetrics     // flushes of memtables
-	Compact WorkMetrics     // compactions, manual ones included
-	Filter  FilterMetrics   // of the compaction filter
+	// Levels describes the seven levels; flushes write to level 0.
+	Levels [7]LevelMetrics
+	// Flush counts flushes of memtables.
+	Flush WorkMetrics
+	// Compact counts compactions, manual ones included.
+	Compact WorkMetrics
+	// Filter counts what the compaction filters did.
+	Filter FilterMetrics
 
-	// writes that waited, by cause: "memtables", "level0", "debt"
-	Stalls           map[string]StallMetrics
-	StallTime        time.Duration // sum over the causes
-	WriteDelayPerKiB time.Duration // what writers wait now for each KiB, for the cause "debt"
-	CompactionDebt   uint64        // bytes that compactions still have to move
+	// Stalls counts writes that waited, by cause: "memtables", "level0" or "debt", see StallInfo.
+	Stalls map[string]StallMetrics
+	// StallTime is the sum of the waits over all causes.
+	StallTime time.Duration
+	// WriteDelayPerKiB is what writers wait now for each KiB because of the cause "debt".
+	WriteDelayPerKiB time.Duration
+	// CompactionDebt is the number of bytes that compactions still have to move.
+	CompactionDebt uint64
 
-	// in memory: the one that takes writes, and those that wait for their flush
-	Memtables       int
-	MemtableBytes   int64 // memory of these
-	MemtableEntries int   // in these
+	// Memtables is the number of memtables: the one that takes writes, and those that wait for
+	// their flush.
+	Memtables int
+	// MemtableBytes is the memory of these memtables in bytes.
+	MemtableBytes int64
+	// MemtableEntries is the number of entries in them.
+	MemtableEntries int
 
-	WALBytesWritten int64          // bytes of batches appended to the log
-	WALSync         LatencyMetrics // syncs of the log
-	// bytes written to log and tables / bytes of batches; 0 before the first write
+	// WALBytesWritten is the bytes of batches appended to the log.
+	WALBytesWritten int64
+	// WALSync is the durations of syncs of the log.
+	WALSync LatencyMetrics
+	// WriteAmplification is bytes written to log and tables per byte of batches; 0 before the first
+	// write.
 	WriteAmplification float64
 
-	Cache            CacheMetrics // the block cache
-	TableReaders     int          // open tables
-	TableReaderBytes int64        // memory of their indexes, filters and cache slots
-	// of table files that are read in place; in the page cache, and counted nowhere else
-	MappedBytes     int64
-	OpenDescriptors int    // of table files
-	PrefixSkips     uint64 // tables that iterators passed over, see Options.PrefixLength
-	DirectTables    uint64 // tables that compactions wrote or read past the page cache
-	NotDirectTables uint64 // tables for which CompactionDirectIO was not possible
-	// memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
+	// Cache describes the block cache.
+	Cache CacheMetrics
+	// TableReaders is the number of open tables.
+	TableReaders int
+	// TableReaderBytes is the memory of their indexes, filters and cache slots in bytes.
+	TableReaderBytes int64
+	// MappedBytes is the bytes of table files that are mapped. They are in the page cache and count
+	// as no other memory here.
+	MappedBytes int64
+	// OpenDescriptors is the number of descriptors of table files.
+	OpenDescriptors int
+	// PrefixSkips is the number of tables that iterators passed over, see Options.PrefixLength.
+	PrefixSkips uint64
+	// DirectTables is the number of tables that compactions read or wrote past the page cache.
+	DirectTables uint64
+	// NotDirectTables is the number of tables for which CompactionDirectIO was not possible.
+	NotDirectTables uint64
+	// OffHeapBytes is the memory outside the Go heap in bytes, of the whole process. Subtract it
+	// from the memory of the process when you set GOMEMLIMIT.
 	OffHeapBytes int64
 
-	OperandsFolded uint64 // of merges, by reads, flushes and compactions
-	MergeFailures  uint64 // calls of merge operators that failed
+	// OperandsFolded is the number of merge operands that reads, flushes and compactions applied.
+	OperandsFolded uint64
+	// MergeFailures is the number of calls of merge operators that failed.
+	MergeFailures uint64
 
-	Txn         TxnMetrics        // transactions
-	Checkpoints CheckpointMetrics // of the database
-	Backups     CheckpointMetrics // of the database, by package lsm/backup
-	Changes     ChangesMetrics    // feeds, and what is kept for them
-	Ingests     IngestMetrics     // of the database
+	// Txn counts transactions.
+	Txn TxnMetrics
+	// Checkpoints counts checkpoints of the database.
+	Checkpoints CheckpointMetrics
+	// Backups counts backups of the database by package backup.
+	Backups CheckpointMetrics
+	// Changes describes the feeds of changes and the logs that are kept for them.
+	Changes ChangesMetrics
+	// Ingests counts ingests and loads.
+	Ingests IngestMetrics
 
-	Snapshots    int    // open snapshots, those of transactions included
-	DiskBytes    uint64 // tables of the current version
-	LastSequence uint64 // sequence number of the last visible write
+	// Snapshots is the number of open snapshots, those of transactions included.
+	Snapshots int
+	// DiskBytes is the size of the tables that the database needs now.
+	DiskBytes uint64
+	// LastSequence is the sequence number of the last visible write.
+	LastSequence uint64
 
-	// why the database takes no writes, nil if it does; of a panic, with its stack
+	// ReadOnly is why the database takes no writes, with the stack of a panic; nil if it takes
+	// writes. On a closed database it is ErrClosed.
 	ReadOnly error
-	// of the last flush or compaction if it failed and is to be tried again, else nil
+	// BackgroundError is the error of the last flush or compaction if that failed and is to be
+	// tried again, else nil.
 	BackgroundError error
-	EventsDropped   uint64 // calls of the listener and records of the logger that a slow one missed
+	// EventsDropped is the number of calls of the listener and records of the logger that were
+	// dropped, as earlier ones took too long.
+	EventsDropped uint64
 }
 
 // The levels of Metrics are those of trees.
 var _ = [len(Metrics{}.Levels)]struct{}([manifest.NumLevels]struct{}{})
 
-// Metrics returns the counters; on a closed database, zeros, and ErrClosed in
-// ReadOnly. Of a keyspace, memtables, tables and debt are its own; what is counted of
-// flushes, compactions, stalls, log and cache is the whole database's.
+// Metrics returns the metrics of now. On a closed database they are zeros, with ErrClosed in
+// ReadOnly.
 func (k *keyspace) Metrics() Metrics {
 	db, t := k.root.engine, k.space.At(nil)
 	state := t.Acquire()
@@ -206,21 +255,21 @@ func (m *Metrics) addWork(c work.Counters) {
 }
 
 // Property answers LevelDB's properties: "leveldb.num-files-at-level<N>", "leveldb.stats",
-// "leveldb.sstables", "leveldb.approximate-memory-usage"; each also under "loam.", and without a
-// prefix. ok is false for an unknown name and on a closed database.
+// "leveldb.sstables" and "leveldb.approximate-memory-usage", each also with the prefix "loam." or
+// none. ok is false for an unknown name and on a closed database.
 func (k *keyspace) Property(name string) (value string, ok bool) { return k.space.Property(name) }
 
 // Range is the keys from Start up to, not including, Limit.
 type Range struct {
-	Start []byte // the first key; nil: no bound
-	Limit []byte // the first key behind the range; nil: no bound
+	// Start is the first key of the range; nil: no bound.
+	Start []byte
+	// Limit is the first key after the range; nil: no bound.
+	Limit []byte
 }
 
-// ApproximateSizes estimates the bytes on disk that hold each range's data, not
-// counting what is still in memtables. sizes has one figure for each range. Tables
-// at the ends of a range that are not open are opened, which may fail: with
-// ErrCorruption, ErrTooManyFiles or an error of the file system. On a closed
-// database it fails with ErrClosed.
+// ApproximateSizes estimates the bytes on disk that hold each range's data, without what is still
+// in memtables; sizes[i] is that of ranges[i]. Tables at the ends of a range are opened if they are
+// not. It fails as Get does.
 func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 	t := k.space.At(nil)
 	v := t.Acquire()

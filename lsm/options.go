@@ -74,8 +74,9 @@ type Options struct {
 	// their own, as by Put; it is rounded up to seconds. See PutTTL. It is not stored. The default,
 	// 0, is for ever. Other keyspaces have times of their own, see KeyspaceOptions.
 	DefaultTTL time.Duration
-	// Clock is the time by which values expire. A time before 1970 counts as 1970. It is called
-	// with locks held, so it must not call the database. The default, nil, is time.Now.
+	// Clock is the time by which values expire. It never goes back: a time before an earlier
+	// answer, or before 1970, counts as that. It is called with locks held, so it must not call the
+	// database. The default, nil, is time.Now.
 	Clock func() time.Time
 	// FS is the file system. It is called with locks held, so it must not call the database. The
 	// default, nil, is that of the operating system, OSFS.

@@ -64,12 +64,13 @@ func repairReport(r *repair.Report) *RepairReport {
 	return to
 }
 
-// Repair brings a damaged database in dir back to a state that opens, with
-// everything that can still be read and nothing else: it works in place, keeps the replaced
-// originals in the folder "lost" within dir, and reports the dropped parts. A database without
-// damage is left as it is. It fails with ErrLocked if
-// the database is open, with ErrDoesNotExist or ErrNotADatabase, which names the other engine, if
-// there is none, and with the error of a read or write, which leaves the database unchanged.
+// Repair brings the damaged database in dir back to a state that opens, with everything that can
+// still be read and nothing else. It works in place, moves the replaced originals into the folder
+// "lost" within dir, and reports the dropped parts. A database without damage is left as it is.
+//
+// It fails with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase, which
+// names the other engine, if there is none, and with the error of a read or write, which leaves the
+// database unchanged.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {

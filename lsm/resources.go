@@ -2,8 +2,8 @@ package lsm
 
 import "github.com/loamdb/loam/internal/store"
 
-// ResourcesOptions says what databases share. A zero field shares nothing of that kind, but for
-// BackgroundJobs.
+// ResourcesOptions says what databases share. A zero field leaves each database its own; only
+// BackgroundJobs is always shared.
 type ResourcesOptions struct {
 	// Memory is how many bytes the databases have together: the block cache, which takes what the
 	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions
@@ -21,8 +21,9 @@ type ResourcesOptions struct {
 	OpenFiles int
 }
 
-// Resources is what any number of databases of a process share: see Options.Resources and
-// docs/resources.md. It is safe for concurrent use. Make one with NewResources.
+// Resources bounds memory, background work and descriptors that any number of databases of a
+// process share, see Options.Resources and docs/resources.md. It is safe for concurrent use. Make
+// one with NewResources.
 type Resources struct{ r *store.Resources }
 
 // NewResources makes Resources. Close them when no database will be opened with them any more.
@@ -44,7 +45,7 @@ func (r *Resources) Close() {
 // memory is gone.
 func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
 
-// Metrics says how much is in use.
+// Metrics returns how much is in use.
 func (r *Resources) Metrics() ResourcesMetrics { return ResourcesMetrics(r.inside().Metrics()) }
 
 // inside is what the engine shares: nil of a nil r, and closed of a zero one.
@@ -58,13 +59,21 @@ func (r *Resources) inside() *store.Resources {
 	return r.r
 }
 
-// ResourcesMetrics is the use of shared resources.
+// ResourcesMetrics is the present use of shared resources.
 type ResourcesMetrics struct {
-	Memory        int64 // the limit in bytes; 0: memory is not shared
-	CacheBytes    int64 // of blocks
-	TableBytes    int64 // of indexes, filters and cache slots of open tables
-	MemtableBytes int64 // those that iterators keep included
-	BufferBytes   int64 // of flushes, compactions, iterators, and a part of the Go heap
-	Jobs          int   // flushes and pieces of compactions that run
-	OpenFiles     int   // descriptors of tables
+	// Memory is the limit in bytes; 0: memory is not shared.
+	Memory int64
+	// CacheBytes is the memory of cached blocks.
+	CacheBytes int64
+	// TableBytes is the memory of indexes, filters and cache slots of open tables.
+	TableBytes int64
+	// MemtableBytes is the memory of memtables, those that only iterators keep included.
+	MemtableBytes int64
+	// BufferBytes is the memory of buffers of flushes, compactions and iterators, and a part of the
+	// Go heap.
+	BufferBytes int64
+	// Jobs is the number of flushes and pieces of compactions that run.
+	Jobs int
+	// OpenFiles is the number of descriptors of tables.
+	OpenFiles int
 }

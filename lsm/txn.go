@@ -18,8 +18,10 @@ import (
 // ConflictError names a key that was written after a transaction began. errors.As finds it in an
 // error for which errors.Is(err, ErrConflict) holds.
 type ConflictError struct {
-	Keyspace string // its name
-	Key      []byte // the first one that was found
+	// Keyspace is the name of the keyspace of the key.
+	Keyspace string
+	// Key is the first such key that was found. It is a copy.
+	Key []byte
 }
 
 // Error names the key.
@@ -31,11 +33,13 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // DeadlockError names the transactions that would wait for each other. errors.As finds it in an
 // error for which errors.Is(err, ErrDeadlock) holds.
 type DeadlockError struct {
-	// names of the transaction whose call failed, and of the one that it would wait for
+	// Waiter and Holder are the names of the transaction whose call failed, and of the one whose
+	// lock it asked for.
 	Waiter, Holder string
-	// the key that the waiter asked for, and the one that the holder waits for
+	// WaiterKey is the key that the waiter asked for, HolderKey the one that the holder waits for.
 	WaiterKey, HolderKey []byte
-	Between              int // how many further transactions are in the circle
+	// Between is the number of further transactions in the circle.
+	Between int
 }
 
 // Error names both transactions and the keys that they wait for.
@@ -44,9 +48,10 @@ func (e *DeadlockError) Error() string { return (*locks.Deadlock)(e).Error() }
 // Is makes errors.Is(e, ErrDeadlock) hold.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// Isolation says what a commit checks.
+// Isolation says which writes of others make a commit fail.
 type Isolation uint8
 
+// The isolations of transactions.
 const (
 	// SnapshotIsolation refuses a commit if a key that the transaction has written, or
 	// read by GetForUpdate, was written by another since it began. Two transactions may
@@ -61,40 +66,41 @@ const (
 // defaultLockTimeout is that of RocksDB.
 const defaultLockTimeout = time.Second
 
-// TxnOptions configures a transaction. nil and zero fields mean: optimistic, with
+// TxnOptions configures a transaction. A nil *TxnOptions and zero fields mean: optimistic, with
 // SnapshotIsolation.
 type TxnOptions struct {
-	// Isolation is SnapshotIsolation by default.
+	// Isolation says which writes of others make the commit fail. The default is SnapshotIsolation.
 	Isolation Isolation
 	// Lock makes the transaction pessimistic: Put, Delete, Merge and GetForUpdate take the lock of
-	// their key, wait for it as long as another transaction with Lock has it, and keep it
-	// to the end. Waiting transactions get it in their order. Keys that the comparer calls equal
-	// have one lock. The default is false.
+	// their key, wait while another transaction with Lock has it, and keep it to the end.
+	// Transactions that wait get a lock in the order of their calls. Keys that the comparer calls
+	// equal have one lock. The default is false.
 	//
-	// At first each lock moves the transaction's snapshot to the present: what it waited for is
-	// no conflict. The snapshot stays from the first MultiGet, Iter or DeleteRange on, and from
-	// the first Get or Has that is not answered by a write of the transaction itself. Then a lock
-	// on a key that was written since the snapshot fails with ErrConflict. Writes without a lock,
-	// by DB.Put for instance, are noticed at Commit.
+	// At first each lock moves the transaction's snapshot to the present, so that writes of the
+	// transactions that it waited for are no conflict. The snapshot stays from the first MultiGet,
+	// Iter or DeleteRange on, and from the first Get or Has that is not answered by a write of the
+	// transaction itself; then a lock on a key that was written since the snapshot fails with
+	// ErrConflict. Commit notices writes without a lock, by DB.Put for instance.
 	Lock bool
-	// LockTimeout is how long a call waits for a lock: 1 s by default; negative: without
-	// end. A deadlock is found at once.
+	// LockTimeout is how long a call waits for a lock; negative: without end. A deadlock is found
+	// at once. The default, 0, is 1 s.
 	LockTimeout time.Duration
-	// ReadOnly refuses writes. The default is false.
+	// ReadOnly refuses writes with ErrReadOnly. The default is false.
 	ReadOnly bool
-	// Name is how errors about locks call the transaction; "": by a number.
+	// Name is the name of the transaction in errors about locks. The default, "", is a number.
 	Name string
-	// Mode is what the commit of Update waits for. The default is NoSync.
+	// Mode is the mode of the commit that Update and UpdateWith make. The default is NoSync.
 	Mode WriteMode
 }
 
-// Txn is a transaction: it reads one state of the database, that of its beginning, with its
-// own writes on top, and its writes become visible, and durable, together at Commit or
-// not at all. It holds a snapshot until Commit or Rollback, one of which must be called;
-// its writes are in memory until then, up to the limit of a batch (nearly 4 GiB).
+// Txn is a transaction. It reads one state of the database, that of its beginning, with its own
+// writes on top; its writes become visible, and durable, together at Commit or not at all. Until
+// then they are in memory, up to the limit of a batch (nearly 4 GiB). A Txn holds a snapshot, and
+// so must be ended by Commit or Rollback. Make one with DB.Begin, or let DB.Update and DB.View do
+// it.
 //
 // A Txn is safe for concurrent use; its calls take effect one after another. After Commit or
-// Rollback all calls but Rollback fail with ErrTxnDone, iterators go on. All methods fail as
+// Rollback all calls but Rollback fail with ErrTxnDone; its iterators go on. All methods fail as
 // those of DB do, too.
 type Txn struct {
 	txn   *txn.Txn
@@ -108,9 +114,9 @@ type begun struct {
 	inside txn.Txn
 }
 
-// Begin begins a transaction. A nil o means the defaults. Calls on a transaction of a closed
-// database fail with ErrClosed, those of one with an unknown Isolation with
-// ErrInvalidArgument.
+// Begin begins a transaction. A nil o means the defaults. Begin itself does not fail: where the
+// database is closed, calls on the transaction fail with ErrClosed, and where o.Isolation is
+// unknown, with ErrInvalidArgument.
 func (db *DB) Begin(o *TxnOptions) *Txn {
 	if o == nil {
 		o = &TxnOptions{}
@@ -130,15 +136,15 @@ func (db *DB) Begin(o *TxnOptions) *Txn {
 	return &b.Txn
 }
 
-// Update calls f with a transaction and commits it if f returns nil. After a conflict, a
-// deadlock or a lock time-out it does so again, with a new transaction, until ctx ends;
-// then the error is both that of ctx and the last one. Any other error of f ends it, with
-// nothing written. f must not commit, nor use the transaction after it has returned.
+// Update calls f with a transaction and commits it if f returns nil. After a conflict, a deadlock
+// or a lock time-out it does so again with a new transaction, until ctx is done; then its error
+// wraps that of ctx and that of the last attempt. Any other error of f ends it, with nothing
+// written. f must not commit the transaction, nor use it after it has returned.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 	return db.UpdateWith(ctx, nil, f)
 }
 
-// UpdateWith is Update with transactions as o says; nil means the defaults.
+// UpdateWith is Update with transactions that have the options o; nil means the defaults.
 func (db *DB) UpdateWith(ctx context.Context, o *TxnOptions, f func(tx *Txn) error) error {
 	if ctx == nil || f == nil {
 		return fmt.Errorf("%w: Update needs a context and a function", ErrInvalidArgument)
@@ -156,7 +162,8 @@ func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
 	return tx.Commit(tx.mode)
 }
 
-// View calls f with a transaction that reads one state of the database, and ends it.
+// View calls f with a transaction that reads one state of the database, and rolls it back. It
+// returns the error of f.
 func (db *DB) View(f func(tx *Txn) error) error {
 	if f == nil {
 		return fmt.Errorf("%w: View needs a function", ErrInvalidArgument)
@@ -166,9 +173,8 @@ func (db *DB) View(f func(tx *Txn) error) error {
 	return f(tx)
 }
 
-// In is the transaction in another keyspace of its database, nil for the default one: reads
-// and writes through either are of one transaction. In a keyspace of another database
-// all calls fail with ErrInvalidArgument.
+// In returns the same transaction as it reads and writes in another keyspace of its database; nil
+// is the default one. In a keyspace of another database all calls fail with ErrInvalidArgument.
 func (tx *Txn) In(k *Keyspace) *Txn {
 	root := tx.space.Database()
 	if k == nil {
@@ -183,9 +189,9 @@ func (tx *Txn) In(k *Keyspace) *Txn {
 	return &Txn{tx.txn, k.space, tx.mode}
 }
 
-// Get appends the value of key to dst and returns the result: the value that the
-// transaction has written, or that of its snapshot. A missing key is ErrNotFound, and dst
-// as it was. Neither key nor dst is retained.
+// Get appends the value of key to dst and returns the result: the value that the transaction has
+// written, or that of its snapshot. A missing key is ErrNotFound, and dst is returned as it was.
+// Neither key nor dst is retained.
 func (tx *Txn) Get(key, dst []byte) ([]byte, error) { return tx.txn.Get(tx.space, key, dst, 0) }
 
 // TryGet is Get without I/O: when own writes, memtables and cached blocks do not hold the
@@ -219,10 +225,11 @@ func (tx *Txn) MultiGet(keys [][]byte, result *MultiResult) error {
 	return tx.txn.MultiGet(tx.space, keys, &result.r)
 }
 
-// Iter opens an iterator over the snapshot with what the transaction has written until now;
-// later writes are not seen, so that a loop may write what it walks over. A nil o means
-// all keys; o.Snapshot is ignored. Close it when done; it outlives the transaction. After a
-// RollbackTo that takes back writes which it has seen its moves fail with
+// Iter opens an iterator over the snapshot with what the transaction has written until now. It does
+// not see later writes, so that a loop may write while it iterates. A nil o means all keys;
+// o.Snapshot is ignored. Close it when done; it outlives the transaction.
+//
+// After a RollbackTo that takes back writes which the iterator shows, its moves fail with
 // ErrInvalidArgument. With Serializable the keys and gaps that it passes count as read.
 func (tx *Txn) Iter(o *IterOptions) *Iterator {
 	if o == nil {
@@ -276,11 +283,11 @@ func (tx *Txn) DeleteRange(start, limit []byte) error {
 	return tx.txn.Write(tx.space, base.KindRangeDelete, start, limit)
 }
 
-// SavePoint is a state of a transaction to go back to.
+// SavePoint is a point in a transaction to which RollbackTo goes back. The zero SavePoint is none.
 type SavePoint struct{ serial uint64 }
 
-// SavePoint remembers what has been written until now. On a transaction that has ended it
-// returns a zero SavePoint, which RollbackTo refuses.
+// SavePoint marks the present point of the transaction. On a transaction that has ended it returns
+// the zero SavePoint, which RollbackTo refuses.
 func (tx *Txn) SavePoint() SavePoint {
 	serial, err := tx.txn.SavePoint()
 	if err != nil {
@@ -289,20 +296,21 @@ func (tx *Txn) SavePoint() SavePoint {
 	return SavePoint{serial}
 }
 
-// Number is the savepoint as other languages know it; 0 is that of no transaction.
+// Number is the savepoint as a number, for bindings of other languages; that of the zero SavePoint
+// is 0.
 func (s SavePoint) Number() uint64 { return s.serial }
 
-// SavePointOf is the savepoint of a number.
+// SavePointOf is the inverse of SavePoint.Number.
 func SavePointOf(number uint64) SavePoint { return SavePoint{number} }
 
-// RollbackTo takes back what was written since the savepoint, and the savepoints made since;
-// the savepoint itself stays. Locks are kept, and what was read still counts. One that
-// was taken back, or is another transaction's, is ErrInvalidArgument.
+// RollbackTo takes back the writes and savepoints made after s; s itself stays. Locks are kept, and
+// reads still count. It fails with ErrInvalidArgument if s was taken back or is of another
+// transaction.
 func (tx *Txn) RollbackTo(s SavePoint) error { return tx.txn.RollbackTo(s.serial) }
 
-// Commit makes the writes visible together, in the mode of a write, and ends the
-// transaction, whatever it returns: after an error nothing of it is written, and its locks
-// are given back. It fails with ErrConflict, and as DB.Write does.
+// Commit makes the writes visible together, in the mode of a write, and ends the transaction
+// whatever it returns: after an error nothing of it is written. Its locks are given back. It fails
+// with ErrConflict, and as DB.Write does.
 func (tx *Txn) Commit(mode WriteMode) error {
 	return tx.txn.Commit(write.Mode(mode & (Sync | NoStall)))
 }
@@ -318,17 +326,16 @@ func (tx *Txn) Rollback() error {
 // Close is Rollback: it makes a Txn a Reader.
 func (tx *Txn) Close() error { return tx.Rollback() }
 
-// CompareAndSwap sets key to value if it has the value old now, and reports whether it did: a
-// transaction in one call. A nil old means that the key has no value; a nil value deletes
-// it. It fails as Put does.
+// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old
+// stands for no value, and a nil value deletes the key. It fails as Put does.
 func (k *keyspace) CompareAndSwap(key, old, value []byte,
 	mode WriteMode) (swapped bool, err error) {
 	return k.root.engine.Txns.CompareAndSwap(k.space, key, old, value,
 		write.Mode(mode&(Sync|NoStall)))
 }
 
-// PutIfAbsent sets key to value if it has no value now, and reports whether it did. It fails
-// as Put does.
+// PutIfAbsent sets key to value if it has no value, and reports whether it did. It fails as Put
+// does.
 func (k *keyspace) PutIfAbsent(key, value []byte, mode WriteMode) (put bool, err error) {
 	if value == nil {
 		value = []byte{}
@@ -338,11 +345,19 @@ func (k *keyspace) PutIfAbsent(key, value []byte, mode WriteMode) (put bool, err
 
 // TxnMetrics counts transactions, those of CompareAndSwap and View included.
 type TxnMetrics struct {
-	Begun        int64 // in all
-	Committed    int64 // that committed; others failed, were rolled back, or go on
-	Conflicts    int64 // calls that failed with ErrConflict
-	Locks        int64 // locks that transactions hold now
-	LockWaits    int64 // calls that had to wait for a lock
-	Deadlocks    int64 // calls that failed with ErrDeadlock
-	LockTimeouts int64 // calls that failed with ErrLockTimeout
+	// Begun is the number of transactions begun.
+	Begun int64
+	// Committed is the number of transactions that committed; the others failed, were rolled back,
+	// or go on.
+	Committed int64
+	// Conflicts is the number of calls that failed with ErrConflict.
+	Conflicts int64
+	// Locks is the number of locks that transactions hold now.
+	Locks int64
+	// LockWaits is the number of calls that waited for a lock.
+	LockWaits int64
+	// Deadlocks is the number of calls that failed with ErrDeadlock.
+	Deadlocks int64
+	// LockTimeouts is the number of calls that failed with ErrLockTimeout.
+	LockTimeouts int64
 }
