@@ -42,7 +42,7 @@ func (b *Batch) Delete(key []byte) { b.b.Delete(key) }
 func (b *Batch) Merge(key, operand []byte) { b.b.Add(base.KindMerge, key, operand) }
 
 // Append adds the operations of other behind those of b; they are copied. A nil other adds none.
-// The operations of other that name no keyspace join those of b that name none.
+// Operations of other without a keyspace have none in b either.
 func (b *Batch) Append(other *Batch) {
 	if other != nil {
 		b.b.Append(&other.b)

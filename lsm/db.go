@@ -10,24 +10,26 @@ import (
 // the database as a whole. Open makes one. All methods are safe for concurrent use.
 type DB struct {
 	keyspace // the default one
-	inside   // leads to engine
-	engine   *joined.Database
-	live     liveOptions
+	reader
+	inside // leads to engine
+	engine *joined.Database
+	live   liveOptions
 }
 
 // inside is embedded for the packages beside this one.
 type inside = joined.Inside[joined.Database]
 
-// keyspace has the methods of a keyspace: those of reader at present, and writes.
+// keyspace has the writes of a keyspace, and what else it has besides reads. It is embedded beside
+// reader, not around it: the documentation of a type has the methods of what it embeds itself.
 type keyspace struct {
-	reader
-	root *DB
+	space *store.Keyspace
+	root  *DB
 }
 
 // reader has the reads of a keyspace, at present or at a snapshot.
 type reader struct {
-	space *store.Keyspace
-	at    *tree.Snapshot // nil: the present
+	of *store.Keyspace
+	at *tree.Snapshot // nil: the present
 }
 
 // Open opens the database in dir, and creates it when there is none unless o.ErrorIfMissing. A nil
@@ -53,7 +55,7 @@ func Open(dir string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{engine: e, inside: joined.Of(e)}
-	db.keyspace = keyspace{reader{space: e.Default()}, db}
+	db.keyspace, db.reader = keyspace{e.Default(), db}, reader{of: e.Default()}
 	db.initLive(o)
 	return db, nil
 }

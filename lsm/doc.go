@@ -37,7 +37,7 @@
 //
 // A [Comparer] orders the keys, a [MergeOperator] makes values of the operands of [DB.Merge], a
 // [CompactionFilter] drops or changes entries in compactions, an [FS] replaces the file system, and
-// an [EventListener] is told what happens in the background. A panic in one of them is an error of
+// an [EventListener] takes events of background work. A panic in one of them is an error of
 // the call, or makes the database read-only; it never ends the program.
 //
 // # Loading and copying
@@ -60,8 +60,8 @@
 // [FormatLevelDB] it is in LevelDB's, which any LevelDB opens, and its tools. A directory that
 // exists keeps its format: Loam opens what any LevelDB wrote, and any LevelDB opens it again
 // afterwards. Keyspaces, merges, range deletes and times to live need the native format; elsewhere
-// they fail with [ErrNeedsNative]. [Upgrade] makes a LevelDB directory a native one, [Export] writes
-// a directory of either format.
+// they fail with [ErrNeedsNative]. [Upgrade] makes a LevelDB directory a native one, [Export]
+// writes a directory of either format.
 //
 // # Durability
 //

@@ -27,7 +27,7 @@ func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) 
 // snapshot a value may stay visible after its deadline: left is 0 then. A missing key is
 // ErrNotFound. It fails as Get does.
 func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
-	return r.space.TTLOf(key, r.at)
+	return r.of.TTLOf(key, r.at)
 }
 
 // PutTTL is Put of a value that expires ttl after the batch is written; see DB.PutTTL. If ttl

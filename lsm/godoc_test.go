@@ -3,12 +3,15 @@ package lsm
 import (
 	"fmt"
 	"go/ast"
+	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +87,73 @@ var W = base.Bytewise
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestDocLinks: the names in brackets in the documentation of the public packages exist there, so
+// that go doc shows them as links.
+func TestDocLinks(t *testing.T) {
+	for _, dir := range publicPackages {
+		files := token.NewFileSet()
+		for _, link := range brokenLinks(t, files, parsePackageIn(t, files, dir).files) {
+			t.Errorf("%s: %s", dir, link)
+		}
+	}
+}
+
+// TestBrokenDocLinksAreSeen plants links to names that are not there.
+func TestBrokenDocLinksAreSeen(t *testing.T) {
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, "a.go", `// Package a has [T], [T.M], [U] and [*T.N].
+package a
+
+// T is like [V].
+type T struct{ t }
+type t struct{}
+
+// M is [T.M], of [ints][T] and [lower].
+func (t) M() {}
+`, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := brokenLinks(t, files, []*ast.File{f})
+	if want := []string{"[U]", "[*T.N]", "[V]"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// brokenLinks are the links in the documentation of a package that lead nowhere.
+func brokenLinks(t *testing.T, set *token.FileSet, files []*ast.File) (broken []string) {
+	t.Helper()
+	p, err := doc.NewFromFiles(set, files, "example.org/p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\[\*?[A-Z]\w*(\.\w+)?\]`)
+	look := func(text string) {
+		for _, block := range p.Parser().Parse(text).Content {
+			paragraph, ok := block.(*comment.Paragraph)
+			if !ok {
+				continue
+			}
+			for _, part := range paragraph.Text {
+				if plain, ok := part.(comment.Plain); ok {
+					broken = append(broken, link.FindAllString(string(plain), -1)...)
+				}
+			}
+		}
+	}
+	look(p.Doc)
+	for _, f := range p.Funcs {
+		look(f.Doc)
+	}
+	for _, of := range p.Types {
+		look(of.Doc)
+		for _, f := range slices.Concat(of.Funcs, of.Methods) {
+			look(f.Doc)
+		}
+	}
+	return broken
 }
 
 // undeclared says which exported declarations of a file are aliases of types that are declared
@@ -255,6 +325,12 @@ type docs struct{ files []*ast.File }
 // parsePackage reads the package in dir, without its tests.
 func parsePackage(t *testing.T, dir string) *docs {
 	t.Helper()
+	return parsePackageIn(t, token.NewFileSet(), dir)
+}
+
+// parsePackageIn is parsePackage with the places of the files in set.
+func parsePackageIn(t *testing.T, set *token.FileSet, dir string) *docs {
+	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +340,7 @@ func parsePackage(t *testing.T, dir string) *docs {
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil,
+		f, err := parser.ParseFile(set, filepath.Join(dir, e.Name()), nil,
 			parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ func (r *reader) Iter(o *IterOptions) *Iterator {
 		}
 	}
 	it := &Iterator{}
-	r.space.At(in.Snapshot).Init(&it.tree, &in)
+	r.of.At(in.Snapshot).Init(&it.tree, &in)
 	return it
 }
 

@@ -18,7 +18,10 @@ import (
 // A Keyspace has the methods that DB has for data. It is safe for concurrent use, and
 // needs no Close. After DropKeyspace its writes, and reads at present or at later
 // snapshots, fail with ErrNoKeyspace; open iterators and older snapshots go on.
-type Keyspace struct{ keyspace }
+type Keyspace struct {
+	keyspace
+	reader
+}
 
 // KeyspaceOptions configures a keyspace. A nil *KeyspaceOptions and zero fields mean what
 // the database has.
@@ -89,7 +92,7 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if err := db.live.Change(uint32(k.ID()), o.own()); err != nil {
 		return nil, err
 	}
-	return &Keyspace{keyspace{reader{space: k}, db}}, nil
+	return &Keyspace{keyspace{k, db}, reader{of: k}}, nil
 }
 
 // own are the options that a keyspace gets of its own.

@@ -23,7 +23,7 @@ type moment = joined.Snapshot
 // Snapshot fixes the present state of all keyspaces and reads this one; Snapshot.In reads another
 // one. Close it when done.
 func (k *keyspace) Snapshot() *Snapshot {
-	s := &Snapshot{reader: reader{space: k.space}, root: k.root.engine.DB}
+	s := &Snapshot{reader: reader{of: k.space}, root: k.root.engine.DB}
 	s.at, s.moment = &s.own, joined.Of(&s.own)
 	seqs := k.root.engine.Sequences()
 	seqs.Present()
