@@ -42,7 +42,7 @@ func (b *Batch) Delete(key []byte) { b.b.Delete(key) }
 func (b *Batch) Merge(key, operand []byte) { b.b.Add(base.KindMerge, key, operand) }
 
 // Append adds the operations of other behind those of b; they are copied. A nil other adds none.
-// Operations of other without a keyspace have none in b either.
+// Operations of other without a keyspace of their own go to the keyspace of b.
 func (b *Batch) Append(other *Batch) {
 	if other != nil {
 		b.b.Append(&other.b)

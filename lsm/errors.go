@@ -109,12 +109,18 @@ var (
 // CorruptionError says where damaged bytes are and why they were refused. errors.As finds it
 // in an error for which errors.Is(err, ErrCorruption) holds.
 type CorruptionError struct {
-	File   string // name within the directory; "" if unknown
-	Offset int64  // bytes from the start of the file; -1 if unknown
-	Length int64  // bytes concerned; 0 if unknown
-	Kind   string // the structure, such as "table block"
-	Reason string // what is wrong, in words, lower case
-	Final  bool   // the checksum is right: another read gives the same bytes
+	// File is the name within the directory; "" if unknown.
+	File string
+	// Offset is where the damage begins, in bytes from the start of the file; -1 if unknown.
+	Offset int64
+	// Length is the number of bytes concerned; 0 if unknown.
+	Length int64
+	// Kind is the damaged structure, such as "table block".
+	Kind string
+	// Reason says what is wrong, in words, lower case.
+	Reason string
+	// Final reports that the checksum is right: another read gives the same bytes.
+	Final bool
 }
 
 // Error names file, place, structure and reason.
@@ -126,8 +132,10 @@ func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption
 // CallbackError is what a comparer panics with to report that it cannot compare: the
 // database becomes read-only with this cause, and loses nothing.
 type CallbackError struct {
-	Callback string // what failed: "comparator"
-	Reason   string // why, in the callback's words
+	// Callback is what failed: "comparator".
+	Callback string
+	// Reason says why, in the callback's words.
+	Reason string
 }
 
 // Error says which callback failed, and why.

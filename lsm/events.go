@@ -20,22 +20,32 @@ type TableInfo struct {
 
 // FlushInfo describes a flush of one memtable.
 type FlushInfo struct {
-	Bytes    int64         // of the memtable's entries
-	Output   []TableInfo   // tables written
-	Duration time.Duration // of the flush
-	Err      error         // why it failed, or nil; a failed flush is tried again
+	// Bytes is the size of the entries of the memtable.
+	Bytes int64
+	// Output describes the tables written.
+	Output []TableInfo
+	// Duration is the time that the flush took.
+	Duration time.Duration
+	// Err is why the flush failed, or nil. A failed flush is tried again.
+	Err error
 }
 
-// CompactionInfo describes a compaction. At its begin Output, Duration and Err are
-// not set.
+// CompactionInfo describes a compaction. In CompactionBegin Output, Duration and Err are not set.
 type CompactionInfo struct {
-	Reason      string        // why it was picked, in words
-	Inputs      []TableInfo   // tables merged or moved
-	OutputLevel int           // the level of the outputs
-	Output      []TableInfo   // tables written or moved
-	TrivialMove bool          // the inputs change their level without being rewritten
-	Duration    time.Duration // of the compaction
-	Err         error         // why it failed or was given up, or nil
+	// Reason is why the compaction was picked, in words.
+	Reason string
+	// Inputs describes the tables merged or moved.
+	Inputs []TableInfo
+	// OutputLevel is the level of the outputs.
+	OutputLevel int
+	// Output describes the tables written or moved.
+	Output []TableInfo
+	// TrivialMove reports that the inputs change their level without being rewritten.
+	TrivialMove bool
+	// Duration is the time that the compaction took.
+	Duration time.Duration
+	// Err is why it failed or was given up, or nil.
+	Err error
 }
 
 // StallInfo describes a write that had to wait.
@@ -43,8 +53,9 @@ type StallInfo struct {
 	// Cause is "memtables": Options.MaxMemtables are there and wait for their flush; "level0":
 	// Options.L0Stop is reached; or "debt": level 0 fills up, or the tables take much more space
 	// than their live entries.
-	Cause    string
-	Duration time.Duration // of the wait
+	Cause string
+	// Duration is the time that the write waited.
+	Duration time.Duration
 }
 
 // EventListener takes events of background work. Fields may be nil. A panic in one of the functions

@@ -36,15 +36,20 @@ type WorkMetrics struct {
 
 // FilterMetrics counts what the compaction filter did.
 type FilterMetrics struct {
-	Removed uint64 // entries that it removed
-	Changed uint64 // entries that it gave another value
-	Failed  int64  // compactions that ended with its failure
+	// Removed is the number of entries that the filter removed.
+	Removed uint64
+	// Changed is the number of entries whose value it replaced.
+	Changed uint64
+	// Failed is the number of compactions that failed because of it.
+	Failed int64
 }
 
 // StallMetrics counts writes that had to wait, for one cause.
 type StallMetrics struct {
-	Count    int64         // waits
-	Duration time.Duration // sum of the waits
+	// Count is the number of waits.
+	Count int64
+	// Duration is the sum of their durations.
+	Duration time.Duration
 }
 
 // LevelMetrics describes one level of the tree of tables.
@@ -63,22 +68,34 @@ type LevelMetrics struct {
 
 // CacheMetrics describes the block cache, which other databases may share.
 type CacheMetrics struct {
-	Capacity  int64  // bytes
-	Used      int64  // bytes of blocks, indexes, filters and metadata
-	Hits      uint64 // lookups of a block that was there
-	Misses    uint64 // lookups of a block that was not
-	Evictions uint64 // blocks dropped to make room
+	// Capacity is the limit in bytes.
+	Capacity int64
+	// Used is the bytes of blocks, indexes, filters and metadata.
+	Used int64
+	// Hits is the number of lookups that found their block.
+	Hits uint64
+	// Misses is the number of lookups that did not.
+	Misses uint64
+	// Evictions is the number of blocks dropped to make room.
+	Evictions uint64
 }
 
 // LatencyMetrics summarises a histogram of durations. All fields except Count are in nanoseconds.
 type LatencyMetrics struct {
-	Count int64   // durations measured
-	Mean  float64 // their average
-	P50   int64   // half of them are not above it
-	P99   int64   // the 99th percentile
-	P999  int64   // the 99.9th percentile
-	P9999 int64   // the 99.99th percentile
-	Max   int64   // the largest
+	// Count is the number of durations measured.
+	Count int64
+	// Mean is their average.
+	Mean float64
+	// P50 is the median: half of the durations are not above it.
+	P50 int64
+	// P99 is the 99th percentile.
+	P99 int64
+	// P999 is the 99.9th percentile.
+	P999 int64
+	// P9999 is the 99.99th percentile.
+	P9999 int64
+	// Max is the longest duration.
+	Max int64
 }
 
 func latencies(h *hist.Histogram) LatencyMetrics {

@@ -14,14 +14,22 @@ import (
 
 // RepairReport is what Repair did. It is empty when there was nothing to do.
 type RepairReport struct {
-	Dropped    []RepairDrop    // what could not be read, in the order in which it was found
-	Rewritten  []RepairRewrite // tables whose readable entries are in new tables now
-	SetAside   []string        // names of the originals within the folder "lost"
-	LevelsLost bool            // the levels of the tables were unknown or unreliable
-	Tables     int             // tables in the database now
-	Logs       int             // logs turned into tables
-	Entries    uint64          // entries of the tables that were written or read
-	Manifest   string          // name of the new MANIFEST; "" when nothing was changed
+	// Dropped is what could not be read, in the order in which it was found.
+	Dropped []RepairDrop
+	// Rewritten is the tables whose readable entries are in new tables now.
+	Rewritten []RepairRewrite
+	// SetAside is the names of the originals within the folder "lost".
+	SetAside []string
+	// LevelsLost reports that the levels of the tables were unknown or unreliable.
+	LevelsLost bool
+	// Tables is the number of tables in the database now.
+	Tables int
+	// Logs is the number of logs that became tables.
+	Logs int
+	// Entries is the number of entries of the tables that were written or read.
+	Entries uint64
+	// Manifest is the name of the new MANIFEST; "" when nothing was changed.
+	Manifest string
 }
 
 // Changed reports whether the repair changed anything.
@@ -29,10 +37,14 @@ func (r *RepairReport) Changed() bool { return r.Manifest != "" }
 
 // RepairDrop is a part of a file that could not be read and is not in the database any more.
 type RepairDrop struct {
-	File   string // name within the directory
-	Offset int64  // bytes from the start of the file
-	Length int64  // bytes; 0 when unknown
-	Reason string // in words, lower case
+	// File is the name within the directory.
+	File string
+	// Offset is where the part begins, in bytes from the start of the file.
+	Offset int64
+	// Length is its length in bytes; 0 when unknown.
+	Length int64
+	// Reason says why it could not be read, in words, lower case.
+	Reason string
 	// Smallest and Largest are the keys between which the lost entries lie; nil where unknown.
 	Smallest, Largest []byte
 }
@@ -42,8 +54,10 @@ func (d RepairDrop) String() string { return repair.Drop(d).String() }
 
 // RepairRewrite is a table that was replaced.
 type RepairRewrite struct {
-	File   string // name of the original
-	Reason string // why, in words, lower case
+	// File is the name of the original.
+	File string
+	// Reason says why it was replaced, in words, lower case.
+	Reason string
 }
 
 // repairReport is the report of package repair; nil for nil.

@@ -55,15 +55,23 @@ type RunOptions struct {
 
 // Info describes a backup.
 type Info struct {
-	ID       uint64    // grows with each backup of the folder, and is never given to another
-	Created  time.Time // by the clock of the machine
-	Database string    // the database's directory
-	Format   string    // of the database: "native" or "leveldb"
-	Files    int       // files of the database
-	Bytes    uint64    // their size
-	NewBytes uint64    // of these, what no earlier backup had
-	// Err is why the backup cannot be read, as far as List knows without reading its files; nil if
-	// it can. Then only ID is known besides.
+	// ID is the number of the backup. It grows with each backup of the folder and is never used
+	// again.
+	ID uint64
+	// Created is the time of the backup by the clock of the machine.
+	Created time.Time
+	// Database is the directory of the database.
+	Database string
+	// Format is the format of the database: "native" or "leveldb".
+	Format string
+	// Files is the number of files of the database.
+	Files int
+	// Bytes is the size of these files.
+	Bytes uint64
+	// NewBytes is the part of Bytes that earlier backups did not have.
+	NewBytes uint64
+	// Err says why the backup cannot be read, as far as List knows without reading its files; nil
+	// if it can. Beside an Err only ID is known.
 	Err error
 }
 

@@ -30,31 +30,47 @@ const (
 
 // Progress says how far Write, Load or Verify has come.
 type Progress struct {
-	Entries uint64 // written or read so far
-	Bytes   uint64 // of their keys and values
-	Offset  int64  // in the dump, in bytes
+	// Entries is the number of entries written or read so far.
+	Entries uint64
+	// Bytes is the sum of the lengths of their keys and values.
+	Bytes uint64
+	// Offset is the place in the dump, in bytes from its start.
+	Offset int64
 }
 
 // Info describes a dump.
 type Info struct {
-	ID        [16]byte   // random, another one for each dump
-	Created   time.Time  // when it was begun
-	Sequence  uint64     // sequence number of its state in the database that it was written of
-	Keyspaces []Keyspace // "default" first, the others in the order in which they were created
-	Bytes     uint64     // of all keys and values
-	Size      int64      // of the dump, in bytes
+	// ID is random, another one for each dump.
+	ID [16]byte
+	// Created is the time when the dump was begun.
+	Created time.Time
+	// Sequence is the sequence number of the dumped state in its database.
+	Sequence uint64
+	// Keyspaces describes the keyspaces: "default" first, the others in the order of their
+	// creation.
+	Keyspaces []Keyspace
+	// Bytes is the sum of the lengths of all keys and values.
+	Bytes uint64
+	// Size is the length of the dump in bytes.
+	Size int64
 }
 
 // Keyspace describes a keyspace of a dump.
 type Keyspace struct {
-	Name          string // unique in the database
-	Comparer      string // name of the order of its keys
-	MergeOperator string // name; empty: it has none. Values in a dump are merged
-	Expires       bool   // values may expire
-	Entries       uint64 // keys, each with one value
+	// Name is the name of the keyspace, unique in its database.
+	Name string
+	// Comparer is the name of the order of its keys.
+	Comparer string
+	// MergeOperator is the name of its merge operator; empty if it has none. The values in a dump
+	// are merged.
+	MergeOperator string
+	// Expires reports that values of the keyspace may expire.
+	Expires bool
+	// Entries is the number of keys, each with one value.
+	Entries uint64
 }
 
-// Options configures Write. A nil *Options and zero fields mean what they say.
+// Options configures Write. A nil *Options and zero fields mean the defaults.
 type Options struct {
 	// Snapshot is the state to write, of the same database. The default is the present one, in
 	// which writes that begin later are not. The keyspaces are those that there are at the call.
@@ -149,7 +165,7 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 	})
 }
 
-// LoadOptions configures Load. A nil *LoadOptions and zero fields mean what they say.
+// LoadOptions configures Load. A nil *LoadOptions and zero fields mean the defaults.
 type LoadOptions struct {
 	// Overwrite allows keyspaces of the dump to have entries already: the dump's entries replace
 	// present ones under the same keys, and other keys stay. The default, false, fails with
