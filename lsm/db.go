@@ -19,8 +19,8 @@ type DB struct {
 // inside is embedded for the packages beside this one.
 type inside = joined.Inside[joined.Database]
 
-// keyspace has the writes of a keyspace, and what else it has besides reads. It is embedded beside
-// reader, not around it: the documentation of a type has the methods of what it embeds itself.
+// keyspace has the writes of a keyspace and its upkeep. DB and Keyspace embed it beside reader, as
+// go/doc lists the methods of an embedded type, but not of a type embedded in that.
 type keyspace struct {
 	space *store.Keyspace
 	root  *DB

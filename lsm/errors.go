@@ -117,7 +117,7 @@ type CorruptionError struct {
 	Length int64
 	// Kind is the damaged structure, such as "table block".
 	Kind string
-	// Reason says what is wrong, in words, lower case.
+	// Reason describes the damage in words, lower case.
 	Reason string
 	// Final reports that the checksum is right: another read gives the same bytes.
 	Final bool

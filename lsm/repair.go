@@ -82,9 +82,9 @@ func repairReport(r *repair.Report) *RepairReport {
 // still be read and nothing else. It works in place, moves the replaced originals into the folder
 // "lost" within dir, and reports the dropped parts. A database without damage is left as it is.
 //
-// It fails with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase, which
-// names the other engine, if there is none, and with the error of a read or write, which leaves the
-// database unchanged.
+// It fails with ErrLocked if the database is open, with ErrDoesNotExist if dir has no database,
+// with ErrNotADatabase, which names the engine, if dir has another engine's, and with the error of
+// a read or write, which leaves the database unchanged.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {
