@@ -1,6 +1,8 @@
 /* Transactions, compare-and-swap and their ends. */
 #include "check.h"
 
+#include <pthread.h>
+
 static char *err;
 
 /* Wants a failure whose message has the words. */
@@ -165,6 +167,40 @@ static void kinds(loam_db *plain) {
   WANT(LOAM_OK, loam_close(db, &err));
 }
 
+typedef struct {
+  loam_txn *txn;
+  loam_status status;
+} waiting;
+
+static void *wait_for_lock(void *arg) {
+  waiting *w = arg;
+  w->status = loam_txn_put(w->txn, NULL, "held", 4, "", 0, NULL);
+  return NULL;
+}
+
+/* The end of a transaction ends its wait for a lock in another thread, and gives its own locks
+ * back, whichever of the two calls comes first. */
+static void ends_of_waits(loam_db *db) {
+  loam_txn_options o = {.struct_size = sizeof o, .flags = LOAM_TXN_LOCK, .lock_timeout_ms = INT64_MAX};
+  loam_txn *holder;
+  WANT(LOAM_OK, loam_txn_begin(db, &o, &holder, &err));
+  WANT(LOAM_OK, loam_txn_put(holder, NULL, "held", 4, "", 0, &err));
+  for (int i = 0; i < 40; i++) {
+    waiting w;
+    pthread_t thread;
+    WANT(LOAM_OK, loam_txn_begin(db, &o, &w.txn, &err));
+    WANT(LOAM_OK, loam_txn_put(w.txn, NULL, "own", 3, "", 0, &err));
+    CHECK(pthread_create(&thread, NULL, wait_for_lock, &w) == 0, "no thread");
+    if (i % 2) WANT(LOAM_OK, loam_txn_rollback(w.txn, &err));
+    else WANT(LOAM_OK, loam_txn_close(w.txn));
+    pthread_join(thread, NULL);
+    CHECK(w.status == LOAM_ERR_TXN_DONE || (i % 2 == 0 && gone(w.status)), "%s", loam_status_name(w.status));
+    if (i % 2) WANT(LOAM_OK, loam_txn_close(w.txn));
+  }
+  WANT(LOAM_OK, loam_txn_put(holder, NULL, "own", 3, "", 0, &err));
+  WANT(LOAM_OK, loam_txn_close(holder));
+}
+
 int main(void) {
   loam_options *options;
   loam_db *db, *other, *keyspace;
@@ -177,6 +213,7 @@ int main(void) {
   commits(db);
   conflicts(db);
   locks(db);
+  ends_of_waits(db);
   swaps(db);
   kinds(other);
   WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
