@@ -68,8 +68,8 @@ func TestFailedFollowerClosesFiles(t *testing.T) {
 	}
 }
 
-// TestOpenFollowerWhileALogIsClosed closes the writer, and so cuts what its log has allocated ahead,
-// at each call of OpenFollower in turn.
+// TestOpenFollowerWhileALogIsClosed closes the writer, and so cuts what its log has allocated
+// ahead, at each call of OpenFollower in turn.
 func TestOpenFollowerWhileALogIsClosed(t *testing.T) {
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		for at, more := int64(1), true; more; at++ {
