@@ -68,15 +68,23 @@ func (s *Set) write(full *Edit) error {
 		return s.poison(s.writeError(fmt.Errorf("%w: %w", current.ErrUnsynced, err)))
 	}
 	s.keepBuf()
-	if full.NewKeyspace != nil || full.DropKeyspace || full.MergeOperator != "" {
+	if s.leavesNoTrace(full) {
 		s.vouch()
 	}
 	return nil
 }
 
+// leavesNoTrace reports whether no file tells that an edit was made, before it is installed: a flush
+// makes logs obsolete and a compaction deletes tables, but an ingest adds tables whose entries are
+// in no log.
+func (s *Set) leavesNoTrace(e *Edit) bool {
+	adds := len(e.Added) > 0 && len(e.Deleted) == 0 && e.LogNum == s.logNum.Load()
+	return adds || e.NewKeyspace != nil || e.DropKeyspace || e.MergeOperator != ""
+}
+
 // vouch appends an edit without a sync; its loss is harmless: what comes before it is
-// damaged, not torn, if it cannot be read. Most edits do without, as the files that are missing
-// without them tell. If the append fails, the next edit begins a new MANIFEST. s.mu is held.
+// damaged, not torn, if it cannot be read. Other edits do without, see leavesNoTrace. If the append
+// fails, the next edit begins a new MANIFEST. s.mu is held.
 func (s *Set) vouch() {
 	var e Edit
 	s.fill(&e)
