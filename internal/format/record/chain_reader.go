@@ -105,7 +105,17 @@ func (r *ChainReader) Next() ([]byte, error) {
 	return rec, err
 }
 
-// readBegin reads the first chunk.
+// readBegin reads the first chunk. It names the log's life, without which no later chunk can be
+// told from one of a former life of the file. There are four cases:
+//
+//  1. The chunk is intact and of this log: reading begins behind it.
+//  2. It is intact and of a log with a larger number, which the file cannot have been before: the
+//     file is another log, and that is damage.
+//  3. It is intact and of an older log. Either this log was not begun, or its first chunk was
+//     lost; then later chunks of it lie near the beginning.
+//  4. It is damaged. The life is that of chunks that follow one another anywhere in the file.
+//
+// In cases 3 and 4 stop and stopped say whether a torn end or damage is the reason.
 func (r *ChainReader) readBegin() error {
 	if r.size == 0 {
 		return r.stop(0, nil)

@@ -401,6 +401,12 @@ const (
 )
 
 // list looks for logs behind this one, if the directory may have changed.
+//
+// A listing can be relied on until the directory's time of change moves, if it was taken more than
+// a tick after that time was first seen: a change in the same tick would leave the time as it is.
+// Since not all file systems keep that time, a listing is used for listEvery at most. Open logs
+// that are still there stay open. Those that were deleted are closed: their entries are in tables.
+// After a log that could not be opened the listing does not count, and the next call lists again.
 func (t *Tail) list() error {
 	now := time.Now()
 	info, err := t.o.FS.Stat(t.o.Dir)

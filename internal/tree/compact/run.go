@@ -245,6 +245,16 @@ func (w *work) mergeAll() error {
 }
 
 // copyRun hands the survivors of entries [i, end) to the output.
+//
+// Five parts of work may drop or change an entry, in this order: a range tombstone hides it
+// (dels); it has expired (expiring); no reader sees it (collapse); it is an operand, or the value
+// below operands (fold); the compaction filter removes it (filter). collapse comes before fold
+// and filter, which must not see versions that are hidden already.
+//
+// In a chunk of live sets no key occurs twice. So only the first entry of the run that no range
+// tombstone hides can be an older version of the key before it, or lie below waiting operands:
+// collapse and fold check entries until one survives, and the others survive without a check.
+// collapse learns of the last of these at the end (pass), for the run that follows.
 func (w *work) copyRun(e *base.Chunk, i, end int) error {
 	// In a plain chunk, only the first key can be that of the entry before.
 	plain := e.AllLiveSets

@@ -413,7 +413,12 @@ func (c *Cursor) forward() bool {
 // backward finds the last visible entry at or before the merge's position.
 //
 // The versions of a key come oldest first. The candidate is the newest visible one so
-// far; it is the answer when another key, or the end, follows.
+// far; it is the answer when another key, or the end, follows. A candidate that is a tombstone,
+// or has expired, answers nothing: the search goes on with the other key.
+//
+// A chunk is valid until the merge leaves it. So a candidate that is the first entry of its chunk
+// is copied into own before the merge advances. Where all entries of an input are visible, there
+// are no versions to compare: the entries since the runner-up are answers, as one span.
 func (c *Cursor) backward() bool {
 	m := &c.m
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own

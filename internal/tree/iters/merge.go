@@ -442,6 +442,11 @@ func (m *Merge) beforeFull(a int32, i int, b int32) bool {
 }
 
 // advance moves the first input to entry `to` (see move) and restores the order of ord.
+//
+// The other inputs stay where they are, so ord is in order but for its first item: one insertion
+// restores it, with one comparison while the same input stays first. Where abbreviations differ,
+// they decide; beforeFull decides between equal ones, and never calls two entries equal. An input
+// that has ended leaves ord. After an error ord is empty, and the merge is not Valid.
 func (m *Merge) advance(to int) {
 	m.needWholePrefix()
 	top := m.ord[0].in

@@ -48,7 +48,7 @@ func Open(dir string, o store.Options, follows bool, every time.Duration) (*Data
 }
 
 // Inside leads from an object of package lsm to the engine's. A type of package lsm that embeds it
-// has its method, which is no part of the API: nothing outside the module can name what it returns.
+// has its method, which is no part of the API: no other module can name the type of its result.
 type Inside[T any] struct{ inside *T }
 
 // Of returns an Inside that leads to t.
