@@ -14,8 +14,7 @@ import (
 // GapError says where a feed of changes cannot go on: the logs between are gone. errors.As finds it
 // in an error for which errors.Is(err, ErrGap) holds.
 type GapError struct {
-	// Asked is the sequence number that is in no log.
-	Asked uint64
+	Asked uint64 // Asked is the sequence number that is in no log.
 	// Next is the sequence number with which a new feed can begin; 0 if unknown.
 	Next uint64
 }
@@ -154,12 +153,10 @@ func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 
 // ChangesMetrics describes the feeds of changes and the logs that are kept for them.
 type ChangesMetrics struct {
-	// Feeds is the number of open feeds.
-	Feeds int
+	Feeds int // Feeds is the number of open feeds.
 	// Logs is the number of logs that are kept for feeds and needed no longer otherwise.
-	Logs int
-	// LogBytes is the size of these logs.
-	LogBytes int64
+	Logs     int
+	LogBytes int64 // LogBytes is the size of these logs.
 }
 
 func changesMetrics(db *joined.Database) ChangesMetrics {

@@ -9,18 +9,15 @@ import (
 // CheckpointMetrics counts checkpoints, or backups.
 type CheckpointMetrics struct {
 	// Count is the number of checkpoints or backups that ended, failed ones included.
-	Count int64
-	// Failed is the number of those that failed.
-	Failed int64
-	// Duration is the sum of their durations, failed ones included.
-	Duration time.Duration
+	Count    int64
+	Failed   int64         // Failed is the number of those that failed.
+	Duration time.Duration // Duration is the sum of their durations, failed ones included.
 	// TablesLinked is the number of tables that they share with the database, or with earlier
 	// backups.
 	TablesLinked uint64
 	// TablesCopied is the number of tables copied; a checkpoint copies those that it cannot link.
 	TablesCopied uint64
-	// BytesCopied is the bytes of tables and logs copied.
-	BytesCopied uint64
+	BytesCopied  uint64 // BytesCopied is the bytes of tables and logs copied.
 }
 
 // Checkpoint makes dir a database of its own that has what this one has now: all keyspaces at one

@@ -74,34 +74,25 @@ func (db *DB) Close() error { return db.engine.Close() }
 
 // RecoveryReport says what Open found in the logs of the last run.
 type RecoveryReport struct {
-	// Logs is the number of logs replayed.
-	Logs int
-	// Records is the number of batches replayed.
-	Records uint64
-	// Entries is the number of operations in these batches.
-	Entries uint64
-	// Dropped is what was not replayed.
-	Dropped []DroppedLog
+	Logs    int          // Logs is the number of logs replayed.
+	Records uint64       // Records is the number of batches replayed.
+	Entries uint64       // Entries is the number of operations in these batches.
+	Dropped []DroppedLog // Dropped is what was not replayed.
 	// SetAside is the names of the copies *.lost of damaged logs, within the directory.
 	SetAside []string
-	// LastSeq is the sequence number of the last write found.
-	LastSeq uint64
-	// WasClean reports that nothing was dropped.
-	WasClean bool
+	LastSeq  uint64 // LastSeq is the sequence number of the last write found.
+	WasClean bool   // WasClean reports that nothing was dropped.
 	// TornBytes is the bytes dropped as the torn ends of logs, which a crash leaves.
 	TornBytes int64
 }
 
 // DroppedLog is a part of a log that was not replayed.
 type DroppedLog struct {
-	// File is the name of the log within the directory.
-	File string
+	File string // File is the name of the log within the directory.
 	// Offset is where the part begins, in bytes from the start of the file.
 	Offset int64
-	// Bytes is the length of the part.
-	Bytes int64
-	// Reason says why it was not replayed, in words, lower case.
-	Reason string
+	Bytes  int64  // Bytes is the length of the part.
+	Reason string // Reason says why it was not replayed, in words, lower case.
 }
 
 // RecoveryReport returns what this Open found. It does not change, and is answered

@@ -109,16 +109,12 @@ var (
 // CorruptionError says where damaged bytes are and why they were refused. errors.As finds it
 // in an error for which errors.Is(err, ErrCorruption) holds.
 type CorruptionError struct {
-	// File is the name within the directory; "" if unknown.
-	File string
+	File string // File is the name within the directory; "" if unknown.
 	// Offset is where the damage begins, in bytes from the start of the file; -1 if unknown.
 	Offset int64
-	// Length is the number of bytes concerned; 0 if unknown.
-	Length int64
-	// Kind is the damaged structure, such as "table block".
-	Kind string
-	// Reason describes the damage in words, lower case.
-	Reason string
+	Length int64  // Length is the number of bytes concerned; 0 if unknown.
+	Kind   string // Kind is the damaged structure, such as "table block".
+	Reason string // Reason describes the damage in words, lower case.
 	// Final reports that the checksum is right: another read gives the same bytes.
 	Final bool
 }
@@ -132,10 +128,8 @@ func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption
 // CallbackError is what a comparer panics with to report that it cannot compare: the
 // database becomes read-only with this cause, and loses nothing.
 type CallbackError struct {
-	// Callback is what failed: "comparator".
-	Callback string
-	// Reason says why, in the callback's words.
-	Reason string
+	Callback string // Callback is what failed: "comparator".
+	Reason   string // Reason says why, in the callback's words.
 }
 
 // Error says which callback failed, and why.

@@ -10,42 +10,31 @@ import (
 
 // TableInfo names a table in an event.
 type TableInfo struct {
-	// Number is the number in the name of the file.
-	Number uint64
+	Number uint64 // Number is the number in the name of the file.
 	// Level is where the table was, for an input, or is now, for an output: 0 to 6.
 	Level int
-	// Size is the length of the file in bytes.
-	Size uint64
+	Size  uint64 // Size is the length of the file in bytes.
 }
 
 // FlushInfo describes a flush of one memtable.
 type FlushInfo struct {
-	// Bytes is the size of the entries of the memtable.
-	Bytes int64
-	// Output describes the tables written.
-	Output []TableInfo
-	// Duration is the time that the flush took.
-	Duration time.Duration
+	Bytes    int64         // Bytes is the size of the entries of the memtable.
+	Output   []TableInfo   // Output describes the tables written.
+	Duration time.Duration // Duration is the time that the flush took.
 	// Err is why the flush failed, or nil. A failed flush is tried again.
 	Err error
 }
 
 // CompactionInfo describes a compaction. In CompactionBegin Output, Duration and Err are not set.
 type CompactionInfo struct {
-	// Reason is why the compaction was picked, in words.
-	Reason string
-	// Inputs describes the tables merged or moved.
-	Inputs []TableInfo
-	// OutputLevel is the level of the outputs.
-	OutputLevel int
-	// Output describes the tables written or moved.
-	Output []TableInfo
+	Reason      string      // Reason is why the compaction was picked, in words.
+	Inputs      []TableInfo // Inputs describes the tables merged or moved.
+	OutputLevel int         // OutputLevel is the level of the outputs.
+	Output      []TableInfo // Output describes the tables written or moved.
 	// TrivialMove reports that the inputs change their level without being rewritten.
 	TrivialMove bool
-	// Duration is the time that the compaction took.
-	Duration time.Duration
-	// Err is why it failed or was given up, or nil.
-	Err error
+	Duration    time.Duration // Duration is the time that the compaction took.
+	Err         error         // Err is why it failed or was given up, or nil.
 }
 
 // StallInfo describes a write that had to wait.

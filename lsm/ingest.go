@@ -190,17 +190,13 @@ func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {
 // IngestMetrics counts ingests and loads.
 type IngestMetrics struct {
 	// Count is the number of ingests and loads that ended, failed ones included.
-	Count int64
-	// Failed is the number of those that failed.
-	Failed int64
-	// Tables is the number of tables that came into the database.
-	Tables uint64
-	// Bytes is the size of these tables.
-	Bytes uint64
+	Count  int64
+	Failed int64  // Failed is the number of those that failed.
+	Tables uint64 // Tables is the number of tables that came into the database.
+	Bytes  uint64 // Bytes is the size of these tables.
 	// Copied is the number of tables that were copied, because a link was not possible.
 	Copied uint64
-	// Loaded is the number of entries that loads brought.
-	Loaded uint64
+	Loaded uint64 // Loaded is the number of entries that loads brought.
 	// Runs is the number of sorted runs that loads wrote, as the entries did not fit into memory.
 	Runs uint64
 }

@@ -12,54 +12,41 @@ import (
 // WorkMetrics counts one kind of background work: flushes or compactions.
 type WorkMetrics struct {
 	// Count is the number of flushes or compactions that ended, failed ones included.
-	Count int64
-	// Failed is the number of those that failed.
-	Failed int64
+	Count  int64
+	Failed int64 // Failed is the number of those that failed.
 	// Moves is the number of compactions that moved tables without rewriting them.
 	Moves int64
 	// TablesDropped is the number of tables that were deleted unread: range deletions covered them,
 	// or all their entries had expired.
 	TablesDropped uint64
 	// Expired is the number of expired entries that were dropped from tables that were read.
-	Expired uint64
-	// BytesIn is the bytes of memtables or input tables.
-	BytesIn uint64
-	// BytesOut is the bytes of the tables written.
-	BytesOut uint64
-	// EntriesIn is the number of entries read.
-	EntriesIn uint64
+	Expired   uint64
+	BytesIn   uint64 // BytesIn is the bytes of memtables or input tables.
+	BytesOut  uint64 // BytesOut is the bytes of the tables written.
+	EntriesIn uint64 // EntriesIn is the number of entries read.
 	// EntriesOut is the number of entries written; the others had been overwritten or deleted.
 	EntriesOut uint64
-	// Duration is the sum of the durations, failed ones included.
-	Duration time.Duration
+	Duration   time.Duration // Duration is the sum of the durations, failed ones included.
 }
 
 // FilterMetrics counts what the compaction filter did.
 type FilterMetrics struct {
-	// Removed is the number of entries that the filter removed.
-	Removed uint64
-	// Changed is the number of entries whose value it replaced.
-	Changed uint64
-	// Failed is the number of compactions that failed because of it.
-	Failed int64
+	Removed uint64 // Removed is the number of entries that the filter removed.
+	Changed uint64 // Changed is the number of entries whose value it replaced.
+	Failed  int64  // Failed is the number of compactions that failed because of it.
 }
 
 // StallMetrics counts writes that had to wait, for one cause.
 type StallMetrics struct {
-	// Count is the number of waits.
-	Count int64
-	// Duration is the sum of their durations.
-	Duration time.Duration
+	Count    int64         // Count is the number of waits.
+	Duration time.Duration // Duration is the sum of their durations.
 }
 
 // LevelMetrics describes one level of the tree of tables.
 type LevelMetrics struct {
-	// Files is the number of tables now.
-	Files int
-	// Bytes is the size of these tables.
-	Bytes uint64
-	// BytesRead is what compactions into the level read.
-	BytesRead uint64
+	Files     int    // Files is the number of tables now.
+	Bytes     uint64 // Bytes is the size of these tables.
+	BytesRead uint64 // BytesRead is what compactions into the level read.
 	// BytesWritten is what compactions into the level, and flushes, wrote.
 	BytesWritten uint64
 	// Duration is the sum of the durations of these compactions and flushes.
@@ -68,34 +55,22 @@ type LevelMetrics struct {
 
 // CacheMetrics describes the block cache, which other databases may share.
 type CacheMetrics struct {
-	// Capacity is the limit in bytes.
-	Capacity int64
-	// Used is the bytes of blocks, indexes, filters and metadata.
-	Used int64
-	// Hits is the number of lookups that found their block.
-	Hits uint64
-	// Misses is the number of lookups that did not.
-	Misses uint64
-	// Evictions is the number of blocks dropped to make room.
-	Evictions uint64
+	Capacity  int64  // Capacity is the limit in bytes.
+	Used      int64  // Used is the bytes of blocks, indexes, filters and metadata.
+	Hits      uint64 // Hits is the number of lookups that found their block.
+	Misses    uint64 // Misses is the number of lookups that did not.
+	Evictions uint64 // Evictions is the number of blocks dropped to make room.
 }
 
 // LatencyMetrics summarises a histogram of durations. All fields except Count are in nanoseconds.
 type LatencyMetrics struct {
-	// Count is the number of durations measured.
-	Count int64
-	// Mean is their average.
-	Mean float64
-	// P50 is the median: half of the durations are not above it.
-	P50 int64
-	// P99 is the 99th percentile.
-	P99 int64
-	// P999 is the 99.9th percentile.
-	P999 int64
-	// P9999 is the 99.99th percentile.
-	P9999 int64
-	// Max is the longest duration.
-	Max int64
+	Count int64   // Count is the number of durations measured.
+	Mean  float64 // Mean is their average.
+	P50   int64   // P50 is the median: half of the durations are not above it.
+	P99   int64   // P99 is the 99th percentile.
+	P999  int64   // P999 is the 99.9th percentile.
+	P9999 int64   // P9999 is the 99.99th percentile.
+	Max   int64   // Max is the longest duration.
 }
 
 func latencies(h *hist.Histogram) LatencyMetrics {
@@ -109,19 +84,14 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 // metrics of a keyspace have its own memtables, levels, debt and DiskBytes; everything else
 // concerns the whole database.
 type Metrics struct {
-	// Levels describes the seven levels; flushes write to level 0.
-	Levels [7]LevelMetrics
-	// Flush counts flushes of memtables.
-	Flush WorkMetrics
-	// Compact counts compactions, manual ones included.
-	Compact WorkMetrics
-	// Filter counts what the compaction filters did.
-	Filter FilterMetrics
+	Levels  [7]LevelMetrics // Levels describes the seven levels; flushes write to level 0.
+	Flush   WorkMetrics     // Flush counts flushes of memtables.
+	Compact WorkMetrics     // Compact counts compactions, manual ones included.
+	Filter  FilterMetrics   // Filter counts what the compaction filters did.
 
 	// Stalls counts writes that waited, by cause: "memtables", "level0" or "debt", see StallInfo.
-	Stalls map[string]StallMetrics
-	// StallTime is the sum of the waits over all causes.
-	StallTime time.Duration
+	Stalls    map[string]StallMetrics
+	StallTime time.Duration // StallTime is the sum of the waits over all causes.
 	// WriteDelayPerKiB is what writers wait now for each KiB because of the cause "debt".
 	WriteDelayPerKiB time.Duration
 	// CompactionDebt is the number of bytes that compactions still have to move.
@@ -129,31 +99,24 @@ type Metrics struct {
 
 	// Memtables is the number of memtables: the one that takes writes, and those that wait for
 	// their flush.
-	Memtables int
-	// MemtableBytes is the memory of these memtables in bytes.
-	MemtableBytes int64
-	// MemtableEntries is the number of entries in them.
-	MemtableEntries int
+	Memtables       int
+	MemtableBytes   int64 // MemtableBytes is the memory of these memtables in bytes.
+	MemtableEntries int   // MemtableEntries is the number of entries in them.
 
-	// WALBytesWritten is the bytes of batches appended to the log.
-	WALBytesWritten int64
-	// WALSync is the durations of syncs of the log.
-	WALSync LatencyMetrics
+	WALBytesWritten int64          // WALBytesWritten is the bytes of batches appended to the log.
+	WALSync         LatencyMetrics // WALSync is the durations of syncs of the log.
 	// WriteAmplification is bytes written to log and tables per byte of batches; 0 before the first
 	// write.
 	WriteAmplification float64
 
-	// Cache describes the block cache.
-	Cache CacheMetrics
-	// TableReaders is the number of open tables.
-	TableReaders int
+	Cache        CacheMetrics // Cache describes the block cache.
+	TableReaders int          // TableReaders is the number of open tables.
 	// TableReaderBytes is the memory of their indexes, filters and cache slots in bytes.
 	TableReaderBytes int64
 	// MappedBytes is the bytes of table files that are mapped. They are in the page cache and count
 	// as no other memory here.
-	MappedBytes int64
-	// OpenDescriptors is the number of descriptors of table files.
-	OpenDescriptors int
+	MappedBytes     int64
+	OpenDescriptors int // OpenDescriptors is the number of descriptors of table files.
 	// PrefixSkips is the number of tables that iterators passed over, see Options.PrefixLength.
 	PrefixSkips uint64
 	// DirectTables is the number of tables that compactions read or wrote past the page cache.
@@ -169,23 +132,18 @@ type Metrics struct {
 	// MergeFailures is the number of calls of merge operators that failed.
 	MergeFailures uint64
 
-	// Txn counts transactions.
-	Txn TxnMetrics
-	// Checkpoints counts checkpoints of the database.
-	Checkpoints CheckpointMetrics
-	// Backups counts backups of the database by package backup.
-	Backups CheckpointMetrics
+	Txn         TxnMetrics        // Txn counts transactions.
+	Checkpoints CheckpointMetrics // Checkpoints counts checkpoints of the database.
+	Backups     CheckpointMetrics // Backups counts backups of the database by package backup.
 	// Changes describes the feeds of changes and the logs that are kept for them.
 	Changes ChangesMetrics
-	// Ingests counts ingests and loads.
-	Ingests IngestMetrics
+	Ingests IngestMetrics // Ingests counts ingests and loads.
 
 	// Snapshots is the number of open snapshots, those of transactions included.
 	Snapshots int
 	// DiskBytes is the size of the tables that the database needs now.
-	DiskBytes uint64
-	// LastSequence is the sequence number of the last visible write.
-	LastSequence uint64
+	DiskBytes    uint64
+	LastSequence uint64 // LastSequence is the sequence number of the last visible write.
 
 	// ReadOnly is why the database takes no writes, with the stack of a panic; nil if it takes
 	// writes. On a closed database it is ErrClosed.
@@ -278,10 +236,8 @@ func (k *keyspace) Property(name string) (value string, ok bool) { return k.spac
 
 // Range is the keys from Start up to, not including, Limit.
 type Range struct {
-	// Start is the first key of the range; nil: no bound.
-	Start []byte
-	// Limit is the first key after the range; nil: no bound.
-	Limit []byte
+	Start []byte // Start is the first key of the range; nil: no bound.
+	Limit []byte // Limit is the first key after the range; nil: no bound.
 }
 
 // ApproximateSizes estimates the bytes on disk that hold each range's data, without what is still

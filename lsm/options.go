@@ -374,14 +374,10 @@ var optionTable = options.Table[Options]{
 
 // OptionDoc describes one option that Set knows.
 type OptionDoc struct {
-	// Name is what Set takes, such as "block_size".
-	Name string
-	// Doc is one line of text.
-	Doc string
-	// Unit is "bytes", for instance; empty for switches and names.
-	Unit string
-	// Default is the value that a zero field has, as Set takes it.
-	Default string
+	Name    string // Name is what Set takes, such as "block_size".
+	Doc     string // Doc is one line of text.
+	Unit    string // Unit is "bytes", for instance; empty for switches and names.
+	Default string // Default is the value that a zero field has, as Set takes it.
 	// Min and Max are the range of a number; both are 0 for switches and names.
 	Min, Max int64
 	// Dynamic says for which part SetOption changes the option: "database", "keyspace" (one or

@@ -20,8 +20,8 @@ func TestOptionsPage(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags " +
-		"of kvbench. Sizes take KiB, MiB or GiB behind the number. Options that are dynamic " +
-		"change while a database is open: see [SetOption](resources.md#options-that-change).\n\n")
+		"of kvbench. Sizes take KiB, MiB or\nGiB behind the number. Options that are dynamic " +
+		"change while a database is open: see\n[SetOption](resources.md#options-that-change).\n\n")
 	b.WriteString("| name | meaning | default | unit | from | to | dynamic: set for " +
 		"|\n|---|---|---|---|---|---|---|\n")
 	for _, d := range OptionDocs() {

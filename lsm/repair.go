@@ -22,10 +22,8 @@ type RepairReport struct {
 	SetAside []string
 	// LevelsLost reports that the levels of the tables were unknown or unreliable.
 	LevelsLost bool
-	// Tables is the number of tables in the database now.
-	Tables int
-	// Logs is the number of logs that became tables.
-	Logs int
+	Tables     int // Tables is the number of tables in the database now.
+	Logs       int // Logs is the number of logs that became tables.
 	// Entries is the number of entries of the tables that were written or read.
 	Entries uint64
 	// Manifest is the name of the new MANIFEST; "" when nothing was changed.
@@ -37,14 +35,11 @@ func (r *RepairReport) Changed() bool { return r.Manifest != "" }
 
 // RepairDrop is a part of a file that could not be read and is not in the database any more.
 type RepairDrop struct {
-	// File is the name within the directory.
-	File string
+	File string // File is the name within the directory.
 	// Offset is where the part begins, in bytes from the start of the file.
 	Offset int64
-	// Length is its length in bytes; 0 when unknown.
-	Length int64
-	// Reason says why it could not be read, in words, lower case.
-	Reason string
+	Length int64  // Length is its length in bytes; 0 when unknown.
+	Reason string // Reason says why it could not be read, in words, lower case.
 	// Smallest and Largest are the keys between which the lost entries lie; nil where unknown.
 	Smallest, Largest []byte
 }
@@ -54,10 +49,8 @@ func (d RepairDrop) String() string { return repair.Drop(d).String() }
 
 // RepairRewrite is a table that was replaced.
 type RepairRewrite struct {
-	// File is the name of the original.
-	File string
-	// Reason says why it was replaced, in words, lower case.
-	Reason string
+	File   string // File is the name of the original.
+	Reason string // Reason says why it was replaced, in words, lower case.
 }
 
 // repairReport is the report of package repair; nil for nil.

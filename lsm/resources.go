@@ -61,10 +61,8 @@ func (r *Resources) inside() *store.Resources {
 
 // ResourcesMetrics is the present use of shared resources.
 type ResourcesMetrics struct {
-	// Memory is the limit in bytes; 0: memory is not shared.
-	Memory int64
-	// CacheBytes is the memory of cached blocks.
-	CacheBytes int64
+	Memory     int64 // Memory is the limit in bytes; 0: memory is not shared.
+	CacheBytes int64 // CacheBytes is the memory of cached blocks.
 	// TableBytes is the memory of indexes, filters and cache slots of open tables.
 	TableBytes int64
 	// MemtableBytes is the memory of memtables, those that only iterators keep included.
@@ -73,7 +71,6 @@ type ResourcesMetrics struct {
 	// Go heap.
 	BufferBytes int64
 	// Jobs is the number of flushes and pieces of compactions that run.
-	Jobs int
-	// OpenFiles is the number of descriptors of tables.
-	OpenFiles int
+	Jobs      int
+	OpenFiles int // OpenFiles is the number of descriptors of tables.
 }

@@ -18,10 +18,8 @@ import (
 // ConflictError names a key that was written after a transaction began. errors.As finds it in an
 // error for which errors.Is(err, ErrConflict) holds.
 type ConflictError struct {
-	// Keyspace is the name of the keyspace of the key.
-	Keyspace string
-	// Key is the first such key that was found. It is a copy.
-	Key []byte
+	Keyspace string // Keyspace is the name of the keyspace of the key.
+	Key      []byte // Key is the first such key that was found. It is a copy.
 }
 
 // Error names the key.
@@ -345,19 +343,14 @@ func (k *keyspace) PutIfAbsent(key, value []byte, mode WriteMode) (put bool, err
 
 // TxnMetrics counts transactions, those of CompareAndSwap and View included.
 type TxnMetrics struct {
-	// Begun is the number of transactions begun.
-	Begun int64
+	Begun int64 // Begun is the number of transactions begun.
 	// Committed is the number of transactions that committed; the others failed, were rolled back,
 	// or go on.
 	Committed int64
-	// Conflicts is the number of calls that failed with ErrConflict.
-	Conflicts int64
-	// Locks is the number of locks that transactions hold now.
-	Locks int64
-	// LockWaits is the number of calls that waited for a lock.
-	LockWaits int64
-	// Deadlocks is the number of calls that failed with ErrDeadlock.
-	Deadlocks int64
+	Conflicts int64 // Conflicts is the number of calls that failed with ErrConflict.
+	Locks     int64 // Locks is the number of locks that transactions hold now.
+	LockWaits int64 // LockWaits is the number of calls that waited for a lock.
+	Deadlocks int64 // Deadlocks is the number of calls that failed with ErrDeadlock.
 	// LockTimeouts is the number of calls that failed with ErrLockTimeout.
 	LockTimeouts int64
 }
