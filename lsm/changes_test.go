@@ -439,6 +439,7 @@ func TestRetention(t *testing.T) {
 					h.write(t, db, rng, NoSync)
 				}
 				mustFlush(t, db)
+				synctest.Wait() // the background has given up the log of the last memtable
 				n, bytes := db.engine.Parts().WAL.Retained()
 				if o.WALRetentionBytes > 0 && bytes > o.WALRetentionBytes {
 					t.Errorf("%d bytes are kept, %d may be", bytes, o.WALRetentionBytes)
