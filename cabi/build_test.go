@@ -69,7 +69,9 @@ func buildLibrary(asan bool) (string, error) {
 			"CGO_LDFLAGS="+sanitize)
 	}
 	so := filepath.Join(dir, "libloam.so.0")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", so,
+	// With -trimpath, what make lib has compiled is in the build cache, and the other way round.
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
+		"-o", so,
 		"-ldflags", strip+"-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", ".")
 	build.Env = append(os.Environ(), env...)
 	if out, err := build.CombinedOutput(); err != nil {
