@@ -3,7 +3,7 @@
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make peers         only the program for that, bin/kvbench-peers
-# make test         all tests in their usual size, within 8 minutes on 2 cores
+# make test         all tests in their usual size, about 12 minutes on 2 cores
 # make test-full    in their long size, within 80 minutes
 # make lib, install, python-wheel, node-build: see cabi/lib.mk, bindings/*/*.mk
 
