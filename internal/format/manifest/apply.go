@@ -74,9 +74,9 @@ func (s *Set) write(full *Edit) error {
 	return nil
 }
 
-// leavesNoTrace reports whether no file tells that an edit was made, before it is installed: a flush
-// makes logs obsolete and a compaction deletes tables, but an ingest adds tables whose entries are
-// in no log.
+// leavesNoTrace reports whether no file tells that an edit was made, before it is installed: a
+// flush makes logs obsolete and a compaction deletes tables, but an ingest adds tables whose
+// entries are in no log.
 func (s *Set) leavesNoTrace(e *Edit) bool {
 	adds := len(e.Added) > 0 && len(e.Deleted) == 0 && e.LogNum == s.logNum.Load()
 	return adds || e.NewKeyspace != nil || e.DropKeyspace || e.MergeOperator != ""

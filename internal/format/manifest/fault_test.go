@@ -213,7 +213,8 @@ func faultAnywhere(t *testing.T, errno syscall.Errno, sideBySide bool) {
 					// Closing a MANIFEST that CURRENT no longer names may fail, and an edit without
 					// tables, which vouches for the one before.
 					vouches := op.Kind == vfs.OpAppend && op.N < 20
-					if op.Kind != vfs.OpClose && !vouches || !strings.Contains(op.Name, "MANIFEST") {
+					if op.Kind != vfs.OpClose && !vouches ||
+						!strings.Contains(op.Name, "MANIFEST") {
 						t.Errorf("%s, %v: not reported", name, op)
 					}
 					continue

@@ -101,8 +101,9 @@ var followers = []mutant{
 	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile",
 		target{"lsm", "TestFollowerBesideEachStep"}, []edit{
 			{"internal/feature/follow/judge.go", "case err != nil && (changed || errors.Is(err, " +
-				"fs.ErrNotExist)):",
-				"case err != nil && changed && errors.Is(err, fs.ErrClosed):"}}},
+				"fs.ErrNotExist) ||\n\t\t\terrors.Is(err, io.ErrUnexpectedEOF)):",
+				"case err != nil && changed && errors.Is(err, fs.ErrClosed) && " +
+					"err != io.ErrUnexpectedEOF:"}}},
 
 	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it",
 		target{"lsm", "TestFollowerBesideEachStep"}, []edit{

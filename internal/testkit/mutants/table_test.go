@@ -757,8 +757,8 @@ var table = []mutant{
 
 	{"keyspace-edit-torn", "a damaged edit that made a keyspace passes for a torn one",
 		target{"lsm", "TestDamagedKeyspaceEdit"}, []edit{
-			{"internal/format/manifest/apply.go", "full.NewKeyspace != nil || full.DropKeyspace",
-				"full.DropKeyspace"}}},
+			{"internal/format/manifest/apply.go", "adds || e.NewKeyspace != nil || e.DropKeyspace",
+				"adds || e.DropKeyspace"}}},
 
 	{"strangers-decide", "one file with a native name makes a LevelDB directory without CURRENT " +
 		"a native one", target{"lsm", "TestStrangersWithoutCurrent"}, []edit{
