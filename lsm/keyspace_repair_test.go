@@ -129,3 +129,34 @@ func TestRepairKeyspaces(t *testing.T) {
 		})
 	}
 }
+
+// TestRepairOfSwappedTables: a table under the name of another keyspace's brings none of its entries
+// there.
+func TestRepairOfSwappedTables(t *testing.T) {
+	mem := vfs.NewMem()
+	o := &Options{FS: mem}
+	db := mustOpen(t, "db", o)
+	other := mustSpace(t, db, "other")
+	must(t, db.Put([]byte("own"), nil, NoSync))
+	must(t, other.Put([]byte("others"), nil, NoSync))
+	must(t, db.Flush())
+	must(t, other.Flush())
+	must(t, db.Close())
+	tables, err := fstest.Find(mem, "db", base.FileTable)
+	must(t, err)
+	must(t, mem.Rename(tables[0], "db/swap"))
+	must(t, mem.Rename(tables[1], tables[0]))
+	must(t, mem.Rename("db/swap", tables[1]))
+	report, err := Repair("db", o)
+	must(t, err)
+	if len(report.Dropped) == 0 {
+		t.Error("the repair reports nothing")
+	}
+	db = mustOpen(t, "db", o)
+	defer db.Close()
+	for key, s := range map[string]Store{"own": mustSpace(t, db, "other"), "others": db} {
+		if ok, err := s.Has([]byte(key)); ok || err != nil {
+			t.Errorf("%s is in the other keyspace: %v, %v", key, ok, err)
+		}
+	}
+}

@@ -68,6 +68,14 @@ func (r *repair) checkTables() ([]*table, error) {
 				continue
 			}
 		}
+		stray, err := r.stray(t)
+		if err != nil {
+			return nil, err
+		}
+		if stray {
+			r.aside[name] = true
+			continue
+		}
 		switch other := found[num]; {
 		case other != nil && live:
 			r.aside[name] = true // .ldb comes before .sst
@@ -101,6 +109,37 @@ func (r *repair) checkTables() ([]*table, error) {
 	}
 	r.reportMissing(found)
 	return r.dropTwins(all), nil
+}
+
+// stray reports whether a table records another keyspace than the MANIFEST: then another table has
+// its name, and its entries would be invented there.
+func (r *repair) stray(t *table) (bool, error) {
+	info, err := r.o.FS.Stat(r.path(t.name))
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err // checkTable reports what it is
+	}
+	f, err := r.o.FS.Open(r.path(t.name))
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	o := r.tableOptions(t)
+	o.FileNum = 0 // the table has that of its own name
+	props, err := files.TableProps(f, o)
+	switch {
+	case errors.Is(err, base.ErrCorruption):
+		return false, nil // which checkTable reports
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", t.name, err)
+	case props.Comparer == "" || props.Outside && props.KeyspaceName == "":
+		return false, nil // it records none
+	}
+	stray := props.Keyspace != t.space.id
+	if stray {
+		r.report.drop(t.name, 0, int64(f.Size()),
+			fmt.Sprintf("it is a table of keyspace %d, not of %d", props.Keyspace, t.space.id))
+	}
+	return stray, nil
 }
 
 // tableNames lists the tables in the order of their numbers, of which an ingested table gets its
