@@ -130,8 +130,8 @@ func TestRepairKeyspaces(t *testing.T) {
 	}
 }
 
-// TestRepairOfSwappedTables: a table under the name of another keyspace's brings none of its entries
-// there.
+// TestRepairOfSwappedTables: a table under the name of another keyspace's brings none of its
+// entries there.
 func TestRepairOfSwappedTables(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
