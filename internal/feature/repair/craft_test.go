@@ -2,7 +2,6 @@ package repair
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -197,7 +196,7 @@ func FuzzRun(f *testing.F) {
 		dump(t, m)
 		again, err := Run(repairOptions(m))
 		if err != nil || again.Manifest != "" {
-			t.Fatal(fmt.Sprintf("second repair: %+v, %v", again, err))
+			t.Fatalf("second repair: %+v, %v", again, err)
 		}
 	})
 }

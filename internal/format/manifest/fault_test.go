@@ -382,7 +382,7 @@ func TestLinksAreRefused(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = Load(o, true); err != nil {
+		if _, err := Load(o, true); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(d, name)

@@ -232,7 +232,7 @@ func (s *Slots) Free() {
 	// After this no hand is about to put a moved frame back into a slot.
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
-		c.shards[i].mu.Unlock() //nolint:staticcheck // a barrier
+		c.shards[i].mu.Unlock() //lint:ignore SA2001 a barrier
 	}
 	s.unref()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -51,49 +50,6 @@ func (s *session) ingestBatch(i int) error {
 	}
 	s.tableFiles().add(tableFile{name, i})
 	return s.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, name)
-}
-
-// ingestAll ingests all that is there after the batch, in two tables, in place of all keys.
-func (s *session) ingestAll(i int, batch []testkit.Write) error {
-	pairs, err := testkit.Dump(s.db)
-	if err != nil {
-		return err
-	}
-	all := map[string]string{}
-	for _, p := range pairs {
-		all[p.Key] = p.Value
-	}
-	for _, w := range batch {
-		if delete(all, w.Key); !w.Delete {
-			all[w.Key] = w.Value
-		}
-	}
-	keys := slices.Sorted(maps.Keys(all))
-	half := len(keys) / 2
-	var names []string
-	for part, keys := range [][]string{keys[:half], keys[half:]} {
-		if len(keys) == 0 {
-			continue
-		}
-		name := fmt.Sprintf("table%d-%d", i, part)
-		o := s.opts
-		o.FS, o.Comparer = s.fs, nil
-		t, err := lsm.NewTableWriter(name, &o)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			err = errors.Join(err, t.Put([]byte(k), []byte(all[k])))
-		}
-		if err := errors.Join(err, t.Finish(), t.Close()); err != nil {
-			return err
-		}
-		s.tableFiles().add(tableFile{name, i})
-		names = append(names, name)
-	}
-	everything := &lsm.Range{Start: nil, Limit: []byte("\xff")}
-	return s.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true, Excise: everything},
-		names...)
 }
 
 // ingestWorkloads ingest tables and load, into a new database, over memtables, tables and logs.

@@ -269,7 +269,6 @@ func (r *run) swap(i int) {
 	switch was := []byte(old); {
 	case r.rng.IntN(4) == 0:
 		done, err = r.spaces[i].CompareAndSwap(key, []byte(old+"x"), []byte(value), lsm.NoSync)
-		there = !done
 		if done {
 			r.t.Errorf("swapped %q", key)
 		}

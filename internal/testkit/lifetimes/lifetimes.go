@@ -534,7 +534,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		case e := <-closed:
 			closed <- e
 		case <-hang.After():
-			return false, errors.New("Close hangs")
+			return false, errors.New("a hang in Close")
 		}
 	}
 	var mu sync.Mutex
@@ -584,7 +584,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		return reached, fmt.Errorf("calls beside Close stopped at its call %d hang", n)
 	}
 	if result != nil && !errors.Is(result, lsm.ErrClosed) { // one of the calls may have been first
-		report(fmt.Errorf("Close: %w", result))
+		report(fmt.Errorf("closing: %w", result))
 	}
 	return reached, errors.Join(err, w.closed(w.db, rng, "DB.Snapshot"), snap.Close(), w.end())
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
-	"time"
 
 	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -23,8 +22,6 @@ import (
 const (
 	dir        = "db"
 	maxBatches = 400
-	// hangLimit is the patience with one trial.
-	hangLimit = 10 * time.Second
 )
 
 var errRefused = errors.New("the system refuses, says the test")

@@ -111,7 +111,7 @@ func beyond(r result, allowed []string) (extra [][]string) {
 	return extra
 }
 
-var row = regexp.MustCompile("(?m)^\\| ([A-Z][^|]*?) \\| ([^|]*?) \\|[^|]*\\|$")
+var row = regexp.MustCompile(`(?m)^\| ([A-Z][^|]*?) \| ([^|]*?) \|[^|]*\|$`)
 
 // table reads the rows between the marks in docs/locking.md: operation, functions in
 // backquotes, remark.

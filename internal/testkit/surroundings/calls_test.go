@@ -68,7 +68,7 @@ func script(dir string, fsys lsm.FS, step func(what string, err error) bool) (ac
 	return acked
 }
 
-var value100 = make([]byte, 100, 100)
+var value100 = make([]byte, 100)
 
 // EMFILE at each call that takes a descriptor, once or until the caller has seen
 // it: a typed error, nothing lost, and the next try succeeds.

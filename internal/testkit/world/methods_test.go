@@ -4,7 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -149,19 +149,22 @@ func TestEveryMethodHasRow(t *testing.T) {
 // exportedFunctions are the exported functions of the package in a directory.
 func exportedFunctions(t *testing.T, dir string) []string {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(i fs.FileInfo) bool {
-		return !strings.HasSuffix(i.Name(), "_test.go")
-	}, 0)
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no Go files in %s: %v", dir, err)
 	}
 	var names []string
-	for _, p := range packages {
-		for _, f := range p.Files {
-			for _, d := range f.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() {
-					names = append(names, f.Name.Name)
-				}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() {
+				names = append(names, f.Name.Name)
 			}
 		}
 	}

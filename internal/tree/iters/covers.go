@@ -77,18 +77,6 @@ func (d *covers) at(key []byte) error {
 	return nil
 }
 
-// before makes the span with the keys just before key the present one.
-func (d *covers) before(key []byte) error {
-	for i := range d.runs {
-		if err := d.runs[i].before(d, key); err != nil {
-			d.any = false
-			return err
-		}
-	}
-	d.intersect()
-	return nil
-}
-
 func (d *covers) intersect() {
 	d.any, d.source, d.Span = true, noSource, rangedel.Span{}
 	for i := range d.runs {
