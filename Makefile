@@ -5,6 +5,7 @@
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 12 minutes on 2 cores
 # make test-full    in their long size, within 80 minutes
+# make lint         formatters and linters of every language; make test calls it
 # make lib, install, python-wheel, node-build: see cabi/lib.mk, bindings/*/*.mk
 
 GO ?= go
@@ -50,5 +51,6 @@ bench-check: peers
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb $(if $(FORMAT),--format=$(FORMAT)) --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
 	@bin/kvbench-peers check build/check.json bench/history
 
+include internal/testkit/lint/lint.mk
 include internal/testkit/test.mk
 -include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk

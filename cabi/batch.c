@@ -2,7 +2,8 @@
 
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
- * then kind (1 put, 0 delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but for deletes value, each with its length as
+ * then kind (1 put, 0 delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but
+ * for deletes value, each with its length as
  * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
  * by the number of a keyspace, as a varint; 0 is "default".
  */
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER = 12, DEADLINE = 5, NAMED = 0x80, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
+/* KEEP: bytes a cleared batch holds on to */
+enum { HEADER = 12, DEADLINE = 5, NAMED = 0x80, KEEP = 1 << 20 };
 
 typedef struct {
   uint8_t *data; /* whole at all times: sequence number 0, and the count */
@@ -61,7 +63,9 @@ static inline void count(batch *b, uint32_t n) {
 }
 
 /* Where bytes lie in the batch; not less than its length: elsewhere. */
-static size_t offset_in(const batch *b, const void **bytes) { return bytes ? (uintptr_t)*bytes - (uintptr_t)b->data : SIZE_MAX; }
+static size_t offset_in(const batch *b, const void **bytes) {
+  return bytes ? (uintptr_t)*bytes - (uintptr_t)b->data : SIZE_MAX;
+}
 
 /* Makes room for n more bytes: LOAM_OK, LOAM_ERR_TOO_LARGE or
  * LOAM_ERR_NO_MEMORY. key and value (or NULL) may point into the batch, and follow it. */
@@ -80,7 +84,8 @@ static loam_status grow(batch *b, size_t n, const void **key, const void **value
 }
 
 static loam_status fail_grow(char **err, loam_status status) {
-  return loam_fail(err, status, status == LOAM_ERR_TOO_LARGE ? "loam: the batch would be larger than 4 GiB - 1 MiB" : "loam: out of memory");
+  return loam_fail(err, status, status == LOAM_ERR_TOO_LARGE ?
+    "loam: the batch would be larger than 4 GiB - 1 MiB" : "loam: out of memory");
 }
 
 static inline uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t n) {
@@ -153,13 +158,15 @@ loam_status loam_batch_close(loam_batch *handle) {
 }
 
 /* Adds an operation with a value. */
-static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
+static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key, size_t key_len,
+  const void *value, size_t value_len, char **err) {
   loam_slot *slot;
   loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
   if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "batch");
   batch *b = slot->object;
   size_t most = 16 + key_len + value_len;
-  if (__builtin_expect(most > b->cap - b->len, 0) && (status = grow(b, most, &key, &value)) != LOAM_OK) {
+  if (__builtin_expect(most > b->cap - b->len, 0) &&
+    (status = grow(b, most, &key, &value)) != LOAM_OK) {
     loam_slot_give(slot, HANDLE(handle));
     return fail_grow(err, status);
   }
@@ -175,7 +182,8 @@ static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key,
 
 /* Adds a value with a time to live in five bytes behind it, the highest bit set: the write makes
  * a deadline of it. */
-static loam_status add_ttl(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err) {
+static loam_status add_ttl(loam_batch *handle, const void *key, size_t key_len, const void *value,
+  size_t value_len, uint64_t seconds, char **err) {
   loam_slot *slot;
   loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
@@ -199,30 +207,36 @@ static loam_status add_ttl(loam_batch *handle, const void *key, size_t key_len, 
   return LOAM_OK;
 }
 
-loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
+loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value,
+  size_t value_len, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
   return add(handle, LOAM_OP_PUT, key, key_len, value, value_len, err);
 }
 
-loam_status loam_batch_put_ttl(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err) {
+loam_status loam_batch_put_ttl(loam_batch *handle, const void *key, size_t key_len,
+  const void *value, size_t value_len, uint64_t seconds, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
   if (seconds < 1 || seconds > LONGEST)
-    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: a time to live of %llu s: it must be from 1 to %lld", (unsigned long long)seconds, (long long)LONGEST);
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT,
+      "loam: a time to live of %llu s: it must be from 1 to %lld", (unsigned long long)seconds,
+      (long long)LONGEST);
   return add_ttl(handle, key, key_len, value, value_len, seconds, err);
 }
 
-loam_status loam_batch_merge(loam_batch *handle, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err) {
+loam_status loam_batch_merge(loam_batch *handle, const void *key, size_t key_len,
+  const void *operand, size_t operand_len, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, operand, operand_len, "operand");
   return add(handle, LOAM_OP_MERGE, key, key_len, operand, operand_len, err);
 }
 
-loam_status loam_batch_delete_range(loam_batch *handle, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err) {
+loam_status loam_batch_delete_range(loam_batch *handle, const void *start, size_t start_len,
+  const void *limit, size_t limit_len, char **err) {
   BEGIN_C(err);
   BYTES(err, start, start_len, "start");
   BYTES(err, limit, limit_len, "limit");
@@ -254,10 +268,13 @@ loam_status loam_batch_in(loam_batch *handle, loam_db *keyspace, char **err) {
   uint64_t database = 0;
   batch *b;
   loam_status status;
-  if (keyspace && (status = loamgo_keyspace_number(HANDLE(keyspace), &number, &database, err)) != LOAM_OK) return status;
+  if (keyspace &&
+    (status = loamgo_keyspace_number(HANDLE(keyspace), &number, &database,
+      err)) != LOAM_OK) return status;
   if ((status = acquire(handle, &b)) != LOAM_OK) return loam_fail_slot(err, status, "batch");
   if (keyspace && b->database && b->database != database) {
-    status = loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batch names a keyspace of another database");
+    status = loam_fail(err, LOAM_ERR_INVALID_ARGUMENT,
+      "loam: the batch names a keyspace of another database");
   } else {
     b->named = keyspace != NULL;
     b->keyspace = number;
@@ -301,7 +318,8 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
   if (b->database && o->database && b->database != o->database) {
     if (!same) loam_slot_unshare(HANDLE(other));
     loam_slot_release(HANDLE(handle));
-    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batches name keyspaces of two databases");
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT,
+      "loam: the batches name keyspaces of two databases");
   }
   if (n > b->cap - b->len) status = grow(b, n, NULL, NULL);
   if (status == LOAM_OK) {
@@ -351,7 +369,8 @@ static const uint8_t *get_bytes(const uint8_t *p, const void **bytes, size_t *n)
   return p + v;
 }
 
-loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, void *arg, char **err) {
+loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, void *arg,
+  char **err) {
   BEGIN_C(err);
   WANT(err, visit, "visit");
   batch *b;
@@ -361,7 +380,8 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
   loam_visits = &here;
   loam_failure failure = {NULL};
   int stop = 0;
-  for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end && !stop && !failure.message;) {
+  for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end && !stop &&
+    !failure.message;) {
     uint8_t kind = *p++;
     uint32_t keyspace = 0, named = (kind & NAMED) != 0;
     if (named) {
@@ -372,7 +392,9 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
     }
     loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace, named};
     p = get_bytes(p, &operation.key, &operation.key_len);
-    if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE || operation.kind == LOAM_OP_DELETE_RANGE) p = get_bytes(p, &operation.value, &operation.value_len);
+    if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE ||
+      operation.kind == LOAM_OP_DELETE_RANGE) p = get_bytes(p, &operation.value,
+      &operation.value_len);
     else if (operation.kind == LOAM_OP_PUT_TTL) {
       p = get_bytes(p, &operation.value, &operation.value_len);
       operation.value_len -= DEADLINE;
@@ -384,7 +406,8 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
   return failure.message ? loam_fail_callback(err, &failure) : LOAM_OK;
 }
 
-loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *handle, uint64_t *sequence, char **err) {
+loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *handle,
+  uint64_t *sequence, char **err) {
   BEGIN(err);
   WRITING(err, options);
   batch *b;
@@ -401,7 +424,8 @@ loam_status loam_write(loam_db *db, const loam_write_options *options, const loa
   return status;
 }
 
-static loam_status hand_over(uint64_t object, const loam_batch *handle, loam_status (*to)(uint64_t, void *, size_t, char **), char **err) {
+static loam_status hand_over(uint64_t object, const loam_batch *handle,
+  loam_status (*to)(uint64_t, void *, size_t, char **), char **err) {
   batch *b;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");

@@ -46,26 +46,31 @@ int loamgo_interrupted(void) {
 }
 
 static loam_status refuse(const char *callback, char **err) {
-  return loam_fail(err, LOAM_ERR_IN_USE, "loam: %s must not make this call; convention 10 of loam.h says which it may", callback);
+  return loam_fail(err, LOAM_ERR_IN_USE,
+    "loam: %s must not make this call; convention 10 of loam.h says which it may", callback);
 }
 
 loam_status loam_enter(int call, char **err) {
   bool nested = false;
   for (const loam_callback *c = loam_callbacks; c; c = c->outer) {
-    if (c->may == CALLBACK_ALONE || (c->may == CALLBACK_READS && (nested || call != CALL_READS)) || (c->may == CALLBACK_STAYS && call == CALL_CLOSES)) return refuse(c->name, err);
+    if (c->may == CALLBACK_ALONE || (c->may == CALLBACK_READS && (nested || call != CALL_READS)) ||
+      (c->may == CALLBACK_STAYS && call == CALL_CLOSES)) return refuse(c->name, err);
     nested = nested || c->may == CALLBACK_READS;
   }
-  if (!loam_callbacks) loam_prepare_thread(); /* else it stays unready, so that each call comes here */
+  /* else it stays unready, so that each call comes here */
+  if (!loam_callbacks) loam_prepare_thread();
   return LOAM_OK;
 }
 
-intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len) {
+intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len,
+  const unsigned char *b, size_t b_len) {
   loam_compare_fn compare = (loam_compare_fn)fn;
   loam_failure failure = {NULL};
   loam_callback here;
   loam_callback_begin(&here, "a comparator", CALLBACK_ALONE);
   /* Callbacks may hand the pointers to memcmp, which NULL must not reach. */
-  int order = compare((void *)arg, a ? (const void *)a : "", a_len, b ? (const void *)b : "", b_len, &failure);
+  int order = compare((void *)arg, a ? (const void *)a : "", a_len, b ? (const void *)b : "",
+    b_len, &failure);
   loam_callback_end(&here);
   if (__builtin_expect(failure.message != NULL, 0)) return (intptr_t)failure.message;
   return (order > 0) - (order < 0);

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_changes **changes, char **err) {
+loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_changes **changes,
+  char **err) {
   CLEAR(changes);
   BEGIN(err);
   WANT(err, changes, "changes");
@@ -18,7 +19,8 @@ loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_c
   return status;
 }
 
-loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms, void **data, size_t *len, char **err) {
+loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms, void **data,
+  size_t *len, char **err) {
   CLEAR(data);
   BEGIN(err);
   WANT(err, data, "data");
@@ -72,14 +74,17 @@ enum {
   DEADLINE = 5        /* bytes of seconds behind a value that expires */
 };
 
-loam_status loam_change_operation(const void *change, size_t len, size_t *offset, loam_operation *operation, uint64_t *expires, char **err) {
+loam_status loam_change_operation(const void *change, size_t len, size_t *offset,
+  loam_operation *operation, uint64_t *expires, char **err) {
   BEGIN_C(err);
   BYTES(err, change, len, "change");
   WANT(err, offset, "offset");
   WANT(err, operation, "operation");
   const uint8_t *begin = change, *end = begin + len;
   size_t at = *offset ? *offset : CHANGE_HEADER;
-  if (len < CHANGE_HEADER || at < CHANGE_HEADER || at > len) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: these are not the bytes of a change");
+  if (len < CHANGE_HEADER || at < CHANGE_HEADER || at > len) {
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: these are not the bytes of a change");
+  }
   if (at == len) return LOAM_END;
   const uint8_t *p = begin + at;
   loam_operation o = {.struct_size = sizeof o, .keyspace_named = 1};
@@ -100,7 +105,9 @@ loam_status loam_change_operation(const void *change, size_t len, size_t *offset
       for (int i = 0; i < DEADLINE; i++) deadline |= (uint64_t)d[i] << 8 * i;
     }
   }
-  if (!good) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: these are not the bytes of a change");
+  if (!good) {
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: these are not the bytes of a change");
+  }
   *offset = (size_t)(p - begin);
   *operation = o;
   if (expires) *expires = deadline;

@@ -25,7 +25,8 @@ static void in_child(void) { loam_forked = true; }
 static void give_urgent_stack(void) {
   struct sigaction action;
   if (sigaction(SIGURG, NULL, &action) || action.sa_flags & SA_ONSTACK) return;
-  if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) return;
+  if (!(action.sa_flags & SA_SIGINFO) &&
+    (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) return;
   action.sa_flags |= SA_ONSTACK;
   sigaction(SIGURG, &action, NULL);
 }

@@ -5,7 +5,8 @@
 
 #include "_cgo_export.h"
 
-loam_status loam_follower_open(const char *path, const loam_options *options, loam_db **db, char **err) {
+loam_status loam_follower_open(const char *path, const loam_options *options, loam_db **db,
+  char **err) {
   CLEAR(db);
   BEGIN(err);
   WANT(err, path, "path");

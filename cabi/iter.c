@@ -92,7 +92,9 @@ static inline loam_entry go_to(iter *it, size_t at, size_t offset) {
 static void settle(iter *it) {
   if (!it->unread) return;
   size_t offset = it->next; /* of an entry not behind the last */
-  for (size_t i = it->at; i + 1 < it->count; i++) offset += 8 + (size_t)u32(it->data + offset) + u32(it->data + offset + 4);
+  for (size_t i = it->at; i + 1 < it->count; i++) {
+    offset += 8 + (size_t)u32(it->data + offset) + u32(it->data + offset + 4);
+  }
   go_to(it, it->count - 1, offset);
   it->known = it->at;
   it->unread = false;
@@ -114,7 +116,8 @@ static loam_status fail_again(const iter *it, char **err) {
 
 /* Fetches a block with at least one entry, or says why there is none. The key
  * may lie in the present block. */
-static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size_t entries, size_t bytes, char **err) {
+static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size_t entries,
+  size_t bytes, char **err) {
   ENTER_TO(it->in_txn ? CALL_OTHER : CALL_READS, err); /* before the block is given up */
   uint8_t *old = NULL; /* has the key, perhaps */
   uint8_t *larger = it->cap < FULL_BUFFER && entries > 16 ? malloc(FULL_BUFFER) : NULL;
@@ -125,7 +128,8 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
   }
   loamgo_block block = {0, 0, 0};
   char *message = NULL;
-  loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, &message);
+  loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes,
+    it->data, it->cap, &block, &message);
   free(old);
   if (status == LOAM_BUFFER_TOO_SMALL) {
     size_t cap = block.len + block.len / 4;
@@ -135,7 +139,8 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
       free(it->data);
       it->data = data;
       it->cap = cap;
-      status = loamgo_iter_fetch(it->engine, LOAMGO_TAKE, NULL, 0, 0, 0, it->data, it->cap, &block, &message);
+      status = loamgo_iter_fetch(it->engine, LOAMGO_TAKE, NULL, 0, 0, 0, it->data, it->cap, &block,
+        &message);
     }
   }
   it->len = block.len;
@@ -160,7 +165,8 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
 }
 
 /* Where the next block in a direction begins; LOAM_END when there is none. */
-static loam_status origin(iter *it, bool backward, int *op, const void **key, size_t *key_len, char **err) {
+static loam_status origin(iter *it, bool backward, int *op, const void **key, size_t *key_len,
+  char **err) {
   *key = NULL;
   *key_len = 0;
   switch (it->state) {
@@ -239,7 +245,8 @@ static loam_status stride(iter *it, bool backward, char **err) {
   return status == LOAM_OK ? advance(it, op, key, key_len, err) : status;
 }
 
-static loam_status done(const loam_iter *handle, const iter *it, loam_status status, loam_entry *entry) {
+static loam_status done(const loam_iter *handle, const iter *it, loam_status status,
+  loam_entry *entry) {
   if (status == LOAM_OK && entry) *entry = entry_at(it, it->start);
   loam_slot_release(HANDLE(handle));
   return status;
@@ -257,7 +264,8 @@ static inline loam_status step(loam_iter *handle, bool backward, loam_entry *ent
 }
 
 /* Opens an iterator of a database, or of a transaction in one of its keyspaces. */
-static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_iter_options *options, loam_iter **out, char **err) {
+static loam_status create(loam_db *db, bool in_txn, loam_txn *txn,
+  const loam_iter_options *options, loam_iter **out, char **err) {
   CLEAR(out);
   BEGIN_TO(in_txn ? CALL_OTHER : CALL_READS, err);
   WANT(err, out, "iter");
@@ -291,7 +299,8 @@ static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_it
   it->cap = FIRST_BUFFER;
   it->want = 1;
   it->in_txn = in_txn;
-  loam_status status = in_txn ? loamgo_txn_iter_create(HANDLE(txn), HANDLE(db), &o, &it->engine, err) : loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
+  loam_status status = in_txn ? loamgo_txn_iter_create(HANDLE(txn), HANDLE(db), &o, &it->engine,
+    err) : loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
   if (status != LOAM_OK) {
     void *object;
     loam_slot_remove(handle, KIND_ITER, &object);
@@ -303,11 +312,13 @@ static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_it
   return LOAM_OK;
 }
 
-loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
+loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out,
+  char **err) {
   return create(db, false, NULL, options, out, err);
 }
 
-loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_iter_options *options, loam_iter **out, char **err) {
+loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace,
+  const loam_iter_options *options, loam_iter **out, char **err) {
   return create(keyspace, true, txn, options, out, err);
 }
 
@@ -326,7 +337,8 @@ loam_status loam_iter_close(loam_iter *handle) {
   return status;
 }
 
-static loam_status seek(loam_iter *handle, int op, const void *key, size_t key_len, loam_entry *entry, char **err) {
+static loam_status seek(loam_iter *handle, int op, const void *key, size_t key_len,
+  loam_entry *entry, char **err) {
   iter *it;
   loam_status status = acquire(handle, &it);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
@@ -344,13 +356,15 @@ loam_status loam_iter_last(loam_iter *handle, loam_entry *entry, char **err) {
   return seek(handle, LOAMGO_LAST, NULL, 0, entry, err);
 }
 
-loam_status loam_iter_seek(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
+loam_status loam_iter_seek(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry,
+  char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   return seek(handle, LOAMGO_SEEK_GE, key, key_len, entry, err);
 }
 
-loam_status loam_iter_seek_before(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
+loam_status loam_iter_seek_before(loam_iter *handle, const void *key, size_t key_len,
+  loam_entry *entry, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   return seek(handle, LOAMGO_SEEK_LT, key, key_len, entry, err);
@@ -364,7 +378,9 @@ loam_status loam_iter_place(loam_iter *handle, const void *key, size_t key_len, 
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
   if (key_len > it->gap_cap || !it->gap) {
     uint8_t *gap = malloc(key_len + 16); /* key may lie in the old one */
-    if (!gap) return done(handle, it, loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory"), NULL);
+    if (!gap) {
+      return done(handle, it, loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory"), NULL);
+    }
     if (key_len) memcpy(gap, key, key_len);
     free(it->gap);
     it->gap = gap;
@@ -413,7 +429,8 @@ static void hand_out_rest(iter *it, size_t entries, size_t bytes, loam_block *bl
   *block = (loam_block){it->data + start, it->next - start, n};
 }
 
-static loam_status move_block(loam_iter *handle, bool backward, size_t entries, size_t bytes, loam_block *block, char **err) {
+static loam_status move_block(loam_iter *handle, bool backward, size_t entries, size_t bytes,
+  loam_block *block, char **err) {
   if (block) *block = (loam_block){NULL, 0, 0};
   BEGIN_C(err);
   WANT(err, block, "block");
@@ -430,7 +447,9 @@ static loam_status move_block(loam_iter *handle, bool backward, size_t entries, 
   int op = 0;
   const void *key;
   size_t key_len;
-  if ((status = origin(it, backward, &op, &key, &key_len, err)) != LOAM_OK) return done(handle, it, status, NULL);
+  if ((status = origin(it, backward, &op, &key, &key_len, err)) != LOAM_OK) {
+    return done(handle, it, status, NULL);
+  }
   if (entries == 0 && bytes == 0) {
     entries = it->want < 16 ? 16 : it->want;
     it->want = entries * GROWTH < BLOCK_ENTRIES ? entries * GROWTH : BLOCK_ENTRIES;
@@ -438,30 +457,38 @@ static loam_status move_block(loam_iter *handle, bool backward, size_t entries, 
   }
   if (entries == 0 || entries > MOST_ENTRIES) entries = MOST_ENTRIES;
   if (bytes == 0 || bytes > MOST_BYTES) bytes = MOST_BYTES;
-  if ((status = fetch(it, op, key, key_len, entries, bytes, err)) != LOAM_OK) return done(handle, it, status, NULL);
+  if ((status = fetch(it, op, key, key_len, entries, bytes, err)) != LOAM_OK) {
+    return done(handle, it, status, NULL);
+  }
   hand_out(it, 0, 0);
   *block = (loam_block){it->data, it->len, it->count};
   return done(handle, it, LOAM_OK, NULL);
 }
 
-loam_status loam_iter_next_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
+loam_status loam_iter_next_block(loam_iter *handle, size_t max_entries, size_t max_bytes,
+  loam_block *block, char **err) {
   return move_block(handle, false, max_entries, max_bytes, block, err);
 }
 
-loam_status loam_iter_prev_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
+loam_status loam_iter_prev_block(loam_iter *handle, size_t max_entries, size_t max_bytes,
+  loam_block *block, char **err) {
   return move_block(handle, true, max_entries, max_bytes, block, err);
 }
 
-loam_status loam_iter_set_bounds(loam_iter *handle, const void *lower, size_t lower_len, const void *upper, size_t upper_len, char **err) {
+loam_status loam_iter_set_bounds(loam_iter *handle, const void *lower, size_t lower_len,
+  const void *upper, size_t upper_len, char **err) {
   BEGIN_C(err);
   BOUND(err, lower, lower_len, "lower");
   BOUND(err, upper, upper_len, "upper");
   iter *it;
   loam_status status = acquire(handle, &it);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
-  if (!loam_thread_ready && (status = loam_enter(it->in_txn ? CALL_OTHER : CALL_READS, err)) != LOAM_OK) return done(handle, it, status, NULL);
+  if (!loam_thread_ready &&
+    (status = loam_enter(it->in_txn ? CALL_OTHER : CALL_READS, err)) != LOAM_OK) return done(
+    handle, it, status, NULL);
   it->state = OUTSIDE;
   it->want = 1;
   it->more = false;
-  return done(handle, it, loamgo_iter_set_bounds(it->engine, (void *)lower, lower_len, (void *)upper, upper_len, err), NULL);
+  return done(handle, it, loamgo_iter_set_bounds(it->engine, (void *)lower, lower_len,
+    (void *)upper, upper_len, err), NULL);
 }

@@ -5,13 +5,15 @@
 
 #include "_cgo_export.h"
 
-loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err) {
+loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options,
+  loam_db **keyspace, char **err) {
   CLEAR(keyspace);
   BEGIN(err);
   WANT(err, name, "name");
   WANT(err, keyspace, "keyspace");
   uint64_t handle = 0;
-  loam_status status = loamgo_keyspace_open(HANDLE(db), (char *)name, HANDLE(options), &handle, err);
+  loam_status status = loamgo_keyspace_open(HANDLE(db), (char *)name, HANDLE(options), &handle,
+    err);
   *keyspace = (loam_db *)(uintptr_t)handle;
   return status;
 }
@@ -29,7 +31,8 @@ loam_status loam_keyspace_number(loam_db *keyspace, uint32_t *number, char **err
   return loamgo_keyspace_number(HANDLE(keyspace), number, &opening, err);
 }
 
-loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data, size_t len, uint64_t *sequence, char **err) {
+loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data,
+  size_t len, uint64_t *sequence, char **err) {
   BEGIN(err);
   WRITING(err, options);
   BYTES(err, data, len, "batch");

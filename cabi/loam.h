@@ -31,7 +31,8 @@
  *  7. Memory. What the library allocates for the caller comes from malloc and
  *     is released with loam_free. Pointers into an iterator live until the next
  *     call on it, pointers into a batch until the next call that changes it.
- *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, loads and options may be used by any
+ *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups, table writers,
+ *  loads and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
@@ -147,7 +148,8 @@ enum {
   LOAM_ERR_TOO_LARGE = -12,          /* a key, value, batch or count above the limit */
   LOAM_ERR_NO_MEMORY = -13,
   LOAM_ERR_FORKED = -14,             /* used in a child after fork() */
-  LOAM_ERR_IN_USE = -15,             /* another call is using the iterator or batch, or loads a dump */
+  /* another call is using the iterator or batch, or loads a dump */
+  LOAM_ERR_IN_USE = -15,
   LOAM_ERR_CANCELLED = -16,          /* the job was cancelled */
   LOAM_ERR_INTERNAL = -17,           /* a fault in Loam; the message has the details */
   LOAM_ERR_NO_SPACE = -18,           /* disk or quota full; work resumes when there is room */
@@ -157,10 +159,13 @@ enum {
   LOAM_ERR_NEWER_FORMAT = -22,       /* a newer version of Loam wrote the directory */
   LOAM_ERR_NEEDS_NATIVE = -23,       /* LevelDB's format cannot hold it; see loam_upgrade */
   LOAM_ERR_NO_KEYSPACE = -24,        /* there is no such keyspace, or it was dropped */
-  LOAM_ERR_NO_MERGE_OPERATOR = -25,  /* merges need merge_operator, or the operands are another one's */
+  /* merges need merge_operator, or the operands are another one's */
+  LOAM_ERR_NO_MERGE_OPERATOR = -25,
   LOAM_ERR_MERGE_FAILED = -26,       /* the merge operator failed; the message is what it said */
-  LOAM_ERR_CONFLICT = -27,           /* a transaction met a newer write; the message names the key */
-  LOAM_ERR_DEADLOCK = -28,           /* to wait for a lock would never end; the message names both parties */
+  /* a transaction met a newer write; the message names the key */
+  LOAM_ERR_CONFLICT = -27,
+  /* to wait for a lock would never end; the message names both parties */
+  LOAM_ERR_DEADLOCK = -28,
   LOAM_ERR_LOCK_TIMEOUT = -29,       /* another transaction kept a lock */
   LOAM_ERR_TXN_DONE = -30,           /* the transaction was committed or rolled back */
   LOAM_ERR_GAP = -31                 /* what a feed of changes was to go on with is gone */
@@ -217,7 +222,8 @@ LOAM_API loam_status loam_options_close(loam_options *options);
  * is a SIGBUS, which Go's handler must get. "format" is that of a new database: "native" by
  * default; "leveldb" makes one that LevelDB and its tools open, without keyspaces, merges and
  * range deletes. */
-LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
+LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value,
+  char **err);
 /* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",
  * "min", "max"}, ...]. */
 LOAM_API loam_status loam_options_describe(char **json, char **err);
@@ -240,7 +246,8 @@ typedef void (*loam_destroy_fn)(void *arg);
  * nothing, and the database, which has lost nothing, is read-only: the call that
  * needed the order, and every later write, fail with LOAM_ERR_CALLBACK and the
  * message. */
-typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure);
+typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len,
+  loam_failure *failure);
 
 enum {
   LOAM_COMPARATOR_EQUAL_IS_BYTEWISE = 1, /* only equal bytes compare equal: filters may be used */
@@ -252,7 +259,8 @@ enum {
 
 /* Orders keys by a callback. The name is stored with the database, which opens
  * only with a comparator of the same name. destroy: optional. */
-LOAM_API loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err);
+LOAM_API loam_status loam_options_set_comparator(loam_options *options, const char *name,
+  loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err);
 
 /* What a compaction filter decides about an entry. */
 enum {
@@ -268,11 +276,13 @@ enum {
  * LOAM_ERR_CALLBACK, nothing being lost; compactions pause, loam_metrics has the
  * message as "background_error", and they are tried again after a while, or at once
  * with loam_retry. */
-typedef int (*loam_filter_fn)(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **new_value, size_t *new_len, loam_failure *failure);
+typedef int (*loam_filter_fn)(void *arg, int level, const void *key, size_t key_len,
+  const void *value, size_t value_len, void **new_value, size_t *new_len, loam_failure *failure);
 /* Decides in compactions what becomes of entries; see docs/compaction-filter.md. The
  * name is for messages. The option "compaction_filter" sets filters by name, such as
  * "prefix:tmp/,cache/", which removes the keys that begin so. destroy: optional. */
-LOAM_API loam_status loam_options_set_compaction_filter(loam_options *options, const char *name, loam_filter_fn filter, void *arg, loam_destroy_fn destroy, char **err);
+LOAM_API loam_status loam_options_set_compaction_filter(loam_options *options, const char *name,
+  loam_filter_fn filter, void *arg, loam_destroy_fn destroy, char **err);
 
 /* Where a merge callback puts its result; it lives during the call. */
 typedef struct loam_merge_result loam_merge_result;
@@ -288,23 +298,30 @@ typedef struct loam_bytes {
  * applied in their order, oldest first. Must be a pure function of the bytes. After a
  * reported failure reads of the key fail with LOAM_ERR_MERGE_FAILED and the message;
  * nothing is lost, and the database goes on. Callbacks come on threads of the library, too. */
-typedef void (*loam_merge_fn)(void *arg, const void *key, size_t key_len, const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure);
+typedef void (*loam_merge_fn)(void *arg, const void *key, size_t key_len,
+  const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result,
+  loam_failure *failure);
 /* Sets the result to one operand that does what left does and right after it, whatever the
  * existing value is, and returns 1; with 0 the two stay two operands. Must be associative. */
-typedef int (*loam_merge_partial_fn)(void *arg, const void *key, size_t key_len, const loam_bytes *left, const loam_bytes *right, loam_merge_result *result, loam_failure *failure);
+typedef int (*loam_merge_partial_fn)(void *arg, const void *key, size_t key_len,
+  const loam_bytes *left, const loam_bytes *right, loam_merge_result *result,
+  loam_failure *failure);
 
 /* Makes values of operands by callbacks, see loam_merge; operators that are known by name
  * are set with loam_options_set, "merge_operator". The name is stored with the
  * database, which opens only with an operator of the same name while it has operands.
  * partial, destroy: optional. */
-LOAM_API loam_status loam_options_set_merge_operator(loam_options *options, const char *name, loam_merge_fn full, loam_merge_partial_fn partial, void *arg, loam_destroy_fn destroy, char **err);
+LOAM_API loam_status loam_options_set_merge_operator(loam_options *options, const char *name,
+  loam_merge_fn full, loam_merge_partial_fn partial, void *arg, loam_destroy_fn destroy,
+  char **err);
 
 /* level: -4 debug, 0 info, 4 warning, 8 error. The message lives during the
  * call. After a reported failure the logger is not called again, and loam_metrics
  * has the message as "logger_error". log: optional (no messages); destroy:
  * optional. */
 typedef void (*loam_log_fn)(void *arg, int level, const char *message, loam_failure *failure);
-LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, loam_destroy_fn destroy, char **err);
+LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg,
+  loam_destroy_fn destroy, char **err);
 
 /* A block cache of the given bytes for several databases to share. Options and
  * databases that have it keep it. */
@@ -320,11 +337,13 @@ LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *c
  * compactions at once; 0: as many as processors, at least 2. io_bytes_per_second: what
  * these read and write while no writer waits for them; 0: no bound. open_files:
  * descriptors of tables; 0: no bound but the process's. See docs/resources.md. */
-LOAM_API loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs, uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err);
+LOAM_API loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs,
+  uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err);
 /* Changes a limit at once: "memory" (at most its first value), "background_jobs",
  * "io_bytes_per_second" or "open_files". LOAM_ERR_INVALID_ARGUMENT: an unknown name, a
  * bad value, or a cache that is no resources. */
-LOAM_API loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value, char **err);
+LOAM_API loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value,
+  char **err);
 /* How much is in use, as JSON; malloc'ed. */
 LOAM_API loam_status loam_resources_metrics(loam_cache *resources, char **json, char **err);
 
@@ -333,7 +352,8 @@ LOAM_API loam_status loam_resources_metrics(loam_cache *resources, char **json, 
 /* Opens the database in a directory, and creates it when there is none unless
  * error_if_missing is set; the directories above it only if create_dirs is. One that exists
  * keeps its format: a LevelDB directory stays one. options: optional. */
-LOAM_API loam_status loam_open(const char *path, const loam_options *options, loam_db **db, char **err);
+LOAM_API loam_status loam_open(const char *path, const loam_options *options, loam_db **db,
+  char **err);
 /* Waits for running calls and background work to stop, and releases the
  * directory. The handle is gone whatever the status. */
 LOAM_API loam_status loam_close(loam_db *db, char **err);
@@ -343,7 +363,8 @@ LOAM_API loam_status loam_close(loam_db *db, char **err);
 LOAM_API loam_status loam_destroy(const char *path, const loam_options *options, char **err);
 /* Saves what can be saved of a damaged database. report (may be NULL) receives
  * JSON. options: optional. */
-LOAM_API loam_status loam_repair(const char *path, const loam_options *options, char **report, char **err);
+LOAM_API loam_status loam_repair(const char *path, const loam_options *options, char **report,
+  char **err);
 /* Makes the LevelDB database in a directory, which is not open, a native one. It takes
  * about as long as loam_open: tables are rewritten when a compaction meets them. A
  * native database stays as it is. options: optional. */
@@ -351,7 +372,8 @@ LOAM_API loam_status loam_upgrade(const char *path, const loam_options *options,
 /* Writes what the database in a directory, which is not open, holds into a new one in
  * the directory to, in a format: "leveldb" or "native". options: optional; they are for
  * both. */
-LOAM_API loam_status loam_export(const char *path, const char *to, const char *format, const loam_options *options, char **err);
+LOAM_API loam_status loam_export(const char *path, const char *to, const char *format,
+  const loam_options *options, char **err);
 
 /* ---- Reading ---- */
 
@@ -370,15 +392,20 @@ typedef struct loam_read_options {
 /* Copies the value into buf and stores its length. When it is longer than cap:
  * LOAM_BUFFER_TOO_SMALL, the length needed in *len, and buf undefined. buf may
  * be NULL when cap is 0. options: optional, here and in the other reads. */
-LOAM_API loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err);
+LOAM_API loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, void *buf, size_t cap, size_t *len, char **err);
 /* Stores a malloc'ed copy of the value, not NULL for an empty one. One byte
  * behind the value is 0. */
-LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void **value, size_t *len, char **err);
+LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, void **value, size_t *len, char **err);
 /* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
-LOAM_API loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, char **err);
 /* Looks up n keys in one state of the database. values[i] is NULL for a missing
  * key and otherwise points into *memory, which is released with loam_free. */
-LOAM_API loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
+LOAM_API loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n,
+  const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens,
+  void **memory, char **err);
 
 LOAM_API loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err);
 LOAM_API loam_status loam_snapshot_close(loam_snapshot *snapshot);
@@ -398,47 +425,64 @@ typedef struct loam_write_options {
 /* Stores a value under a key. options: optional, here and in the other writes.
  * sequence (may be NULL) receives the sequence number of the write's last
  * operation, 0 when it had none: later writes have larger ones. */
-LOAM_API loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err);
 /* Removes a key, whether it exists or not. */
-LOAM_API loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, uint64_t *sequence, char **err);
 /* Removes all keys from start up to, not including, limit, whether there are any or not, at the
  * cost of one put. start behind limit is LOAM_ERR_INVALID_ARGUMENT; a database in LevelDB's
  * format gives LOAM_ERR_NEEDS_NATIVE. */
-LOAM_API loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start, size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_delete_range(loam_db *db, const loam_write_options *options,
+  const void *start, size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence,
+  char **err);
 
 /* Adds an operand to a key, whose value is from then on what the merge operator makes of
  * the value before and the operand; nothing is read. LOAM_ERR_NEEDS_NATIVE: the database has
  * LevelDB's format. LOAM_ERR_NO_MERGE_OPERATOR: the options named none. */
-LOAM_API loam_status loam_merge(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *operand, size_t operand_len, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_merge(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, const void *operand, size_t operand_len, uint64_t *sequence, char **err);
 
 #define LOAM_TTL_NEVER UINT64_MAX
 
-/* Puts a value that expires: after so many seconds, from 1 to 9223372036 (292 years), the key has no value,
+/* Puts a value that expires: after so many seconds, from 1 to 9223372036 (292 years), the key has
+ * no value,
  * as if it had been deleted. A later write replaces value and time; merges keep the later
  * deadline. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. The option "default_ttl"
  * gives a time to all values of a keyspace. See docs/ttl.md. */
-LOAM_API loam_status loam_put_ttl(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_put_ttl(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, const void *value, size_t value_len, uint64_t seconds, uint64_t *sequence,
+  char **err);
 /* Stores how many milliseconds a key has its value; LOAM_TTL_NEVER: for ever. LOAM_NOT_FOUND: it
  * has none. */
-LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, uint64_t *milliseconds, char **err);
+LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, uint64_t *milliseconds, char **err);
 
 /* A batch collects puts, deletes and merges that take effect together or not at all.
  * It lies in the memory of the caller's process and costs no crossing into Go
  * until it is written. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
-/* From the bytes of loam_batch_data, which are checked and copied. Operations of an unknown kind are
- * LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for when the
+/* From the bytes of loam_batch_data, which are checked and copied. Operations of an unknown kind
+ * are
+ * LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for when
+ * the
  * batch is written: an unknown one is LOAM_ERR_NO_KEYSPACE. */
-LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch, char **err);
+LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch,
+  char **err);
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
-LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
-LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len,
+  const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len,
+  char **err);
 /* As loam_merge; that the database can take it is seen when the batch is written. */
-LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
+LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len,
+  const void *operand, size_t operand_len, char **err);
 /* As loam_put_ttl; the time begins when the batch is written. */
-LOAM_API loam_status loam_batch_put_ttl(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
+LOAM_API loam_status loam_batch_put_ttl(loam_batch *batch, const void *key, size_t key_len,
+  const void *value, size_t value_len, uint64_t seconds, char **err);
 /* See loam_delete_range, whose errors come with the writing of the batch. */
-LOAM_API loam_status loam_batch_delete_range(loam_batch *batch, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
+LOAM_API loam_status loam_batch_delete_range(loam_batch *batch, const void *start,
+  size_t start_len, const void *limit, size_t limit_len, char **err);
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
 /* Adds the operations of other behind those of batch. */
 LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *other, char **err);
@@ -446,7 +490,8 @@ LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *othe
 LOAM_API loam_status loam_batch_count(const loam_batch *batch, size_t *count, char **err);
 /* The batch in LevelDB's layout: 8 bytes of sequence number (0), 4 bytes of
  * count, entries. */
-LOAM_API loam_status loam_batch_data(const loam_batch *batch, const void **data, size_t *len, char **err);
+LOAM_API loam_status loam_batch_data(const loam_batch *batch, const void **data, size_t *len,
+  char **err);
 
 /* Kinds of operations. Further ones may come: pass over what is not known. */
 enum {
@@ -462,7 +507,9 @@ typedef struct loam_operation {
   int64_t kind;       /* LOAM_OP_* */
   const void *key;
   size_t key_len;
-  const void *value; /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL */
+  /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL
+   * */
+  const void *value;
   size_t value_len;
   uint32_t keyspace;       /* its number; 0 is "default" */
   uint32_t keyspace_named; /* 0: loam_batch_in chose none, and keyspace is 0; else 1 */
@@ -473,15 +520,18 @@ typedef int (*loam_operation_fn)(void *arg, const loam_operation *operation, loa
 /* Calls visit, in the caller's thread, for every operation in order, until one
  * call returns another value than 0 (then LOAM_OK) or fails (LOAM_ERR_CALLBACK).
  * The calls may read the batch. */
-LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn visit, void *arg, char **err);
+LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn visit, void *arg,
+  char **err);
 /* Writes a batch, which stays as it is. An empty one with LOAM_SYNC makes all
  * earlier writes durable. */
-LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *batch, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options,
+  const loam_batch *batch, uint64_t *sequence, char **err);
 
 /* Writes a batch given as bytes, those of loam_batch_data for instance, which are checked
  * first. Operations may name keyspaces of the database by their numbers: an unknown one is
  * LOAM_ERR_NO_KEYSPACE. The first 8 bytes are overwritten. */
-LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data, size_t len, uint64_t *sequence, char **err);
+LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data,
+  size_t len, uint64_t *sequence, char **err);
 
 /* ---- Keyspaces ---- */
 
@@ -489,14 +539,16 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * its own, which shares the log, snapshots, cache and background work. It is created when
  * there is none, unless error_if_missing is set. The handle is like the database's, which
  * is that of the keyspace "default": each function that takes a loam_db works on the keyspace's
- * keys, and loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these
+ * keys, and loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction
+ * and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them these count:
  * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
  * prefix_length, compaction_filter and error_if_missing. Unset options have the database's values,
  * except that there is no compaction filter. Callbacks are kept until the database is closed.
  * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
-LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
+LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options,
+  loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
  * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_keyspace_drop(loam_db *db, const char *name, char **err);
@@ -542,7 +594,8 @@ typedef struct loam_block {
 /* Opens an iterator over the present state, or the snapshot's. It stands
  * outside the range: loam_iter_next goes to the first entry, loam_iter_prev to
  * the last. options: optional. */
-LOAM_API loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **iter, char **err);
+LOAM_API loam_status loam_iter_create(loam_db *db, const loam_iter_options *options,
+  loam_iter **iter, char **err);
 LOAM_API loam_status loam_iter_close(loam_iter *iter);
 /* Moves: LOAM_OK at an entry, which is stored in *entry (may be NULL), LOAM_END
  * when there is none. Behind the end prev goes to the last entry, before the
@@ -551,9 +604,11 @@ LOAM_API loam_status loam_iter_close(loam_iter *iter);
 LOAM_API loam_status loam_iter_first(loam_iter *iter, loam_entry *entry, char **err);
 LOAM_API loam_status loam_iter_last(loam_iter *iter, loam_entry *entry, char **err);
 /* To the first key at or after key. */
-LOAM_API loam_status loam_iter_seek(loam_iter *iter, const void *key, size_t key_len, loam_entry *entry, char **err);
+LOAM_API loam_status loam_iter_seek(loam_iter *iter, const void *key, size_t key_len,
+  loam_entry *entry, char **err);
 /* To the last key before key. */
-LOAM_API loam_status loam_iter_seek_before(loam_iter *iter, const void *key, size_t key_len, loam_entry *entry, char **err);
+LOAM_API loam_status loam_iter_seek_before(loam_iter *iter, const void *key, size_t key_len,
+  loam_entry *entry, char **err);
 /* Stands between the last key before key and the first at or after it, without
  * reading: prev goes to the one, next to the other. */
 LOAM_API loam_status loam_iter_place(loam_iter *iter, const void *key, size_t key_len, char **err);
@@ -566,11 +621,14 @@ LOAM_API loam_status loam_iter_entry(loam_iter *iter, loam_entry *entry, char **
  * at the last of them. At most max_entries entries, and no further one once
  * max_bytes are full; 0: as many as the library sees fit. A block may hold
  * fewer; LOAM_END alone says that there are no more. */
-LOAM_API loam_status loam_iter_next_block(loam_iter *iter, size_t max_entries, size_t max_bytes, loam_block *block, char **err);
-LOAM_API loam_status loam_iter_prev_block(loam_iter *iter, size_t max_entries, size_t max_bytes, loam_block *block, char **err);
+LOAM_API loam_status loam_iter_next_block(loam_iter *iter, size_t max_entries, size_t max_bytes,
+  loam_block *block, char **err);
+LOAM_API loam_status loam_iter_prev_block(loam_iter *iter, size_t max_entries, size_t max_bytes,
+  loam_block *block, char **err);
 /* Replaces the bounds (not the prefix); the iterator then stands outside the
  * range, as a new one. */
-LOAM_API loam_status loam_iter_set_bounds(loam_iter *iter, const void *lower, size_t lower_len, const void *upper, size_t upper_len, char **err);
+LOAM_API loam_status loam_iter_set_bounds(loam_iter *iter, const void *lower, size_t lower_len,
+  const void *upper, size_t upper_len, char **err);
 
 /* ---- Transactions ---- */
 
@@ -589,29 +647,41 @@ typedef struct loam_txn_options {
 
 /* Begins a transaction: it reads the present state with its own writes on top, and its
  * writes take effect together at loam_txn_commit or not at all. options: optional. */
-LOAM_API loam_status loam_txn_begin(loam_db *db, const loam_txn_options *options, loam_txn **txn, char **err);
+LOAM_API loam_status loam_txn_begin(loam_db *db, const loam_txn_options *options, loam_txn **txn,
+  char **err);
 /* Stores a malloc'ed copy of the value, as loam_get_alloc does. keyspace (optional), here
  * and below: one of the same database; without, the one that the transaction was begun in. */
-LOAM_API loam_status loam_txn_get(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, void **value, size_t *len, char **err);
+LOAM_API loam_status loam_txn_get(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, void **value, size_t *len, char **err);
 /* Like loam_txn_get, of a key that the rest depends on: another write of it is
  * LOAM_ERR_CONFLICT. With LOAM_TXN_LOCK it locks the key first. */
-LOAM_API loam_status loam_txn_get_for_update(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, void **value, size_t *len, char **err);
+LOAM_API loam_status loam_txn_get_for_update(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, void **value, size_t *len, char **err);
 /* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
-LOAM_API loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, char **err);
 /* As loam_multi_get. */
-LOAM_API loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
-LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
-LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n,
+  const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens,
+  void **memory, char **err);
+LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, char **err);
 /* As loam_put_ttl; the time begins with the commit. */
-LOAM_API loam_status loam_txn_put_ttl(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
+LOAM_API loam_status loam_txn_put_ttl(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
 /* As loam_merge; it counts as a write of the key. */
-LOAM_API loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
+LOAM_API loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void *key,
+  size_t key_len, const void *operand, size_t operand_len, char **err);
 /* As loam_delete_range. It takes no locks; another write in the range is LOAM_ERR_CONFLICT at
  * the commit. */
-LOAM_API loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
+LOAM_API loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, const void *start,
+  size_t start_len, const void *limit, size_t limit_len, char **err);
 /* Opens an iterator over what the transaction reads now; later writes are not seen. It
  * outlives the transaction. options: optional; its snapshot must be NULL. */
-LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_iter_options *options, loam_iter **iter, char **err);
+LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace,
+  const loam_iter_options *options, loam_iter **iter, char **err);
 /* Remembers what has been written until now. */
 LOAM_API loam_status loam_txn_savepoint(loam_txn *txn, uint64_t *savepoint, char **err);
 /* Takes back what was written since a savepoint, which stays; later ones are gone. */
@@ -627,16 +697,20 @@ LOAM_API loam_status loam_txn_close(loam_txn *txn);
 /* Stores a value if the key has the value old now: a transaction in one call. old NULL,
  * whatever the length: the key must have no value. value NULL: it is deleted.
  * LOAM_MISMATCH: the key has another value, and nothing was done. */
-LOAM_API loam_status loam_compare_and_swap(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *old, size_t old_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_compare_and_swap(loam_db *db, const loam_write_options *options,
+  const void *key, size_t key_len, const void *old, size_t old_len, const void *value,
+  size_t value_len, char **err);
 /* Stores a value if the key has none. LOAM_MISMATCH: it has one. */
-LOAM_API loam_status loam_put_if_absent(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_put_if_absent(loam_db *db, const loam_write_options *options,
+  const void *key, size_t key_len, const void *value, size_t value_len, char **err);
 
 /* ---- Upkeep ---- */
 
 /* Writes the memtables into tables. */
 LOAM_API loam_status loam_flush(loam_db *db, char **err);
 /* Merges everything from start up to, not including, stop; NULL: no bound. */
-LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err);
+LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_len,
+  const void *stop, size_t stop_len, char **err);
 /* Reads every table whole, from the disk and past the cache, and checks sizes,
  * checksums, blocks, the order of keys and the numbers of entries. It changes
  * nothing. LOAM_ERR_CORRUPTION: the message names every damaged table,
@@ -651,21 +725,27 @@ LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
 /* Long work runs on its own thread, while the caller waits in slices. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
-LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err);
+LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len,
+  const void *stop, size_t stop_len, loam_job **job, char **err);
 LOAM_API loam_status loam_verify_start(loam_db *db, loam_job **job, char **err);
 /* loam_close as a job: the database handle is gone at once. */
 LOAM_API loam_status loam_close_start(loam_db *db, loam_job **job, char **err);
-LOAM_API loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err);
-LOAM_API loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job, char **err);
-LOAM_API loam_status loam_upgrade_start(const char *path, const loam_options *options, loam_job **job, char **err);
-LOAM_API loam_status loam_export_start(const char *path, const char *to, const char *format, const loam_options *options, loam_job **job, char **err);
+LOAM_API loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job,
+  char **err);
+LOAM_API loam_status loam_repair_start(const char *path, const loam_options *options,
+  loam_job **job, char **err);
+LOAM_API loam_status loam_upgrade_start(const char *path, const loam_options *options,
+  loam_job **job, char **err);
+LOAM_API loam_status loam_export_start(const char *path, const char *to, const char *format,
+  const loam_options *options, loam_job **job, char **err);
 /* Waits at most timeout_ms (negative: as long as it takes). LOAM_TIMEOUT: it
  * still runs. Otherwise the status of the work, the same on every call. */
 LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
 /* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports,
- * verifications, checkpoints, backups, catch-ups, dumps and loads stop soon; other work runs to its end. */
+ * verifications, checkpoints, backups, catch-ups, dumps and loads stop soon; other work runs to its
+ * end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
  * report of loam_repair_start, loam_backup_create_start, loam_dump_start, loam_load_start and
@@ -679,13 +759,17 @@ LOAM_API loam_status loam_job_close(loam_job *job);
 /* ---- Followers ---- */
 
 /* Opens a database that another process writes, LevelDB or goleveldb among them, for reading beside
- * it, in its present state: a loam_db for all calls that read. Nothing in the directory changes, and no lock
+ * it, in its present state: a loam_db for all calls that read. Nothing in the directory changes,
+ * and no lock
  * is taken. It is loam_open with the option "follow"; "follow_interval" catches up in the
  * background. LOAM_ERR_DOES_NOT_EXIST: there is no database. See docs/follower.md. */
-LOAM_API loam_status loam_follower_open(const char *path, const loam_options *options, loam_db **db, char **err);
+LOAM_API loam_status loam_follower_open(const char *path, const loam_options *options,
+  loam_db **db, char **err);
 /* Moves on to what the writer has written up to this call, or more, in whole batches over all
- * keyspaces, never back. Snapshots and iterators keep their states. If it fails, the next call goes on.
- * LOAM_ERR_IO: another directory or an older state stands there, among others. LOAM_ERR_INVALID_ARGUMENT:
+ * keyspaces, never back. Snapshots and iterators keep their states. If it fails, the next call goes
+ * on.
+ * LOAM_ERR_IO: another directory or an older state stands there, among others.
+ * LOAM_ERR_INVALID_ARGUMENT:
  * not a follower. */
 LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
 LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
@@ -698,13 +782,16 @@ LOAM_API loam_status loam_lag(loam_db *db, uint64_t *sequences, uint64_t *micros
 /* ---- Copies ---- */
 
 /* Makes path a database of its own that has what this one has now, all keyspaces and the
- * writes without a sync included, durable and at one moment, while writes go on. Tables are hard links, or
- * are copied where links do not reach; only the end of the log is copied always. path must not exist, or
+ * writes without a sync included, durable and at one moment, while writes go on. Tables are hard
+ * links, or
+ * are copied where links do not reach; only the end of the log is copied always. path must not
+ * exist, or
  * be an empty directory (LOAM_ERR_EXISTS), in a directory that exists, outside of the database
  * (LOAM_ERR_INVALID_ARGUMENT). It is made under path with ".incomplete" behind it, and renamed:
  * a failed one leaves no files. */
 LOAM_API loam_status loam_checkpoint(loam_db *db, const char *path, char **err);
-LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job, char **err);
+LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job,
+  char **err);
 
 /* ---- Backups ---- */
 
@@ -713,30 +800,43 @@ enum {
   LOAM_BACKUP_ERROR_IF_MISSING = 2 /* LOAM_ERR_DOES_NOT_EXIST instead of a new folder */
 };
 
-/* Opens the folder of backups path, or makes it in a directory that exists, and locks it until it is
+/* Opens the folder of backups path, or makes it in a directory that exists, and locks it until it
+ * is
  * closed (LOAM_ERR_LOCKED). A directory with something else is LOAM_ERR_NOT_A_DATABASE. flags:
  * LOAM_BACKUP_*. */
-LOAM_API loam_status loam_backup_open(const char *path, uint64_t flags, loam_backup **backup, char **err);
-/* Makes a backup of what db has now, all keyspaces and the writes without a sync included, durable and at one
+LOAM_API loam_status loam_backup_open(const char *path, uint64_t flags, loam_backup **backup,
+  char **err);
+/* Makes a backup of what db has now, all keyspaces and the writes without a sync included, durable
+ * and at one
  * moment, while writes go on. What an earlier backup has is not copied again. Here and below
- * bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report of the job is
+ * bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report of the
+ * job is
  * what loam_backup_list says of it. A failed one leaves no files. */
-LOAM_API loam_status loam_backup_create(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, uint64_t *id, char **err);
-LOAM_API loam_status loam_backup_create_start(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, loam_job **job, char **err);
+LOAM_API loam_status loam_backup_create(loam_backup *backup, loam_db *db,
+  uint64_t bytes_per_second, uint64_t *id, char **err);
+LOAM_API loam_status loam_backup_create_start(loam_backup *backup, loam_db *db,
+  uint64_t bytes_per_second, loam_job **job, char **err);
 /* The backups, oldest first, as a JSON list of objects: id, created_ms (since 1970), database (its
- * directory), format, files, bytes, new_bytes (what no earlier backup had), and error, why it cannot be
+ * directory), format, files, bytes, new_bytes (what no earlier backup had), and error, why it
+ * cannot be
  * read, or null. */
 LOAM_API loam_status loam_backup_list(loam_backup *backup, char **json, char **err);
-/* Reads all files of a backup and compares them with their checksums. LOAM_ERR_CORRUPTION: the message
+/* Reads all files of a backup and compares them with their checksums. LOAM_ERR_CORRUPTION: the
+ * message
  * names every damaged file, loam_error_path gives the first. Of this and the next,
  * LOAM_ERR_DOES_NOT_EXIST: there is no backup with this number. */
-LOAM_API loam_status loam_backup_verify(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, char **err);
-LOAM_API loam_status loam_backup_verify_start(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, loam_job **job, char **err);
-/* Makes to a database as it was at the backup, durable, and compares all files with their checksums. to must
+LOAM_API loam_status loam_backup_verify(loam_backup *backup, uint64_t id,
+  uint64_t bytes_per_second, char **err);
+LOAM_API loam_status loam_backup_verify_start(loam_backup *backup, uint64_t id,
+  uint64_t bytes_per_second, loam_job **job, char **err);
+/* Makes to a database as it was at the backup, durable, and compares all files with their
+ * checksums. to must
  * not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists. A failed one
  * leaves no files. */
-LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, char **err);
-LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, loam_job **job, char **err);
+LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const char *to,
+  uint64_t bytes_per_second, char **err);
+LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to,
+  uint64_t bytes_per_second, loam_job **job, char **err);
 LOAM_API loam_status loam_backup_delete(loam_backup *backup, uint64_t id, char **err);
 /* Deletes, of the backups of each database directory, all but the newest n. */
 LOAM_API loam_status loam_backup_keep(loam_backup *backup, uint64_t n, char **err);
@@ -756,42 +856,59 @@ LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, ch
 
 /* ---- Dumps ---- */
 
-/* A dump is one state of all keyspaces as a stream of bytes, which does not depend on the format or the
+/* A dump is one state of all keyspaces as a stream of bytes, which does not depend on the format or
+ * the
  * machine: docs/dump.md and docs/format-dump.md.
  *
  * write gets the next bytes of it, and returns other than 0 to end the call; read stores at most
  * capacity bytes, more than 0, at data, and returns how many, 0 at the end. Both report failures by
- * loam_callback_fail (LOAM_ERR_CALLBACK), and are called on the thread of the call, one at a time. */
+ * loam_callback_fail (LOAM_ERR_CALLBACK), and are called on the thread of the call, one at a time.
+ * */
 typedef int (*loam_dump_write_fn)(void *arg, const void *data, size_t len, loam_failure *failure);
 typedef size_t (*loam_dump_read_fn)(void *arg, void *data, size_t capacity, loam_failure *failure);
 
 enum {
   /* Completes a dump that was cut: the descriptor is of a regular file that is open for
-   * reading and writing. The state must be that of its beginning (snapshot, or a database that was not written
+   * reading and writing. The state must be that of its beginning (snapshot, or a database that was
+   * not written
    * since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
   LOAM_DUMP_CONTINUE = 1,
-  /* Entries of the dump replace what is there; without it a keyspace that is not empty is LOAM_ERR_EXISTS. */
+  /* Entries of the dump replace what is there; without it a keyspace that is not empty is
+   * LOAM_ERR_EXISTS. */
   LOAM_LOAD_OVERWRITE = 1
 };
 
-/* Writes a dump of all keyspaces at snapshot (optional: the present), which stays open until the end. compression is "none", "snappy" or
- * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970), sequence, bytes (of
- * keys and values), size (of the dump), and keyspaces with name, comparator, merge_operator, expires and entries. */
-LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const char *compression, loam_dump_write_fn write, void *arg, char **info, char **err);
-/* Loads a dump; all of it is durable then. A call that failed or was cut short by a crash is repeated with the same
- * dump from its beginning, and goes on where the first one ended. LOAM_ERR_CORRUPTION: the dump is damaged
+/* Writes a dump of all keyspaces at snapshot (optional: the present), which stays open until the
+ * end. compression is "none", "snappy" or
+ * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970),
+ * sequence, bytes (of
+ * keys and values), size (of the dump), and keyspaces with name, comparator, merge_operator,
+ * expires and entries. */
+LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const char *compression,
+  loam_dump_write_fn write, void *arg, char **info, char **err);
+/* Loads a dump; all of it is durable then. A call that failed or was cut short by a crash is
+ * repeated with the same
+ * dump from its beginning, and goes on where the first one ended. LOAM_ERR_CORRUPTION: the dump is
+ * damaged
  * or was cut. LOAM_ERR_IN_USE: another dump is being loaded into the database. */
-LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg, char **info, char **err);
+LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg,
+  char **info, char **err);
 /* Reads and checks a whole dump. */
 LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);
-/* LOAM_ERR_INVALID_ARGUMENT if a file of that name would lie in the database's directory, also by way of links: a dump has no
+/* LOAM_ERR_INVALID_ARGUMENT if a file of that name would lie in the database's directory, also by
+ * way of links: a dump has no
  * place there. To be asked before the file is opened. */
 LOAM_API loam_status loam_dump_check(loam_db *db, const char *path, char **err);
-/* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is, with LOAM_DUMP_CONTINUE
- * from the beginning. The job has a descriptor of its own for the file, and makes a regular one that it writes
- * durable. loam_job_report gives what info is. A cancel does not end a wait for a pipe: close its other end. */
-LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot, const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
-LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job, char **err);
+/* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is,
+ * with LOAM_DUMP_CONTINUE
+ * from the beginning. The job has a descriptor of its own for the file, and makes a regular one
+ * that it writes
+ * durable. loam_job_report gives what info is. A cancel does not end a wait for a pipe: close its
+ * other end. */
+LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot,
+  const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
+LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job,
+  char **err);
 LOAM_API loam_status loam_dump_verify_start(int fd, loam_job **job, char **err);
 
 /* ---- Changes ---- */
@@ -802,43 +919,68 @@ enum {
 
 /* Opens a feed of the changes that a database commits, in all keyspaces: every operation once, in
  * order, from
- * sequence number from on; 0: from the first that is there. It reads logs, which "wal_retention_bytes" and
- * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet. flags:
- * LOAM_CHANGES_DURABLE, which a follower does not know: it shows what its catch-ups have read. Any number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
-LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_changes **changes, char **err);
-/* Stores a malloc'ed block of changes, those that are there, at least one: each as its length (32-bit
- * little-endian, not aligned) and its bytes, which are those of loam_batch_data with the sequence number of the
- * first operation. Their size goes to *len. max_bytes: no further change once so many are full; 0: as
- * the library sees fit. If there is none yet, or another thread waits for it, it waits, at most timeout_ms (negative: as long
- * as it takes), and then gives LOAM_TIMEOUT. loam_changes_close and loam_close end the wait with LOAM_ERR_CLOSED. */
-LOAM_API loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms, void **data, size_t *len, char **err);
+ * sequence number from on; 0: from the first that is there. It reads logs, which
+ * "wal_retention_bytes" and
+ * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet.
+ * flags:
+ * LOAM_CHANGES_DURABLE, which a follower does not know: it shows what its catch-ups have read. Any
+ * number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
+LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags,
+  loam_changes **changes, char **err);
+/* Stores a malloc'ed block of changes, those that are there, at least one: each as its length
+ * (32-bit
+ * little-endian, not aligned) and its bytes, which are those of loam_batch_data with the sequence
+ * number of the
+ * first operation. Their size goes to *len. max_bytes: no further change once so many are full; 0:
+ * as
+ * the library sees fit. If there is none yet, or another thread waits for it, it waits, at most
+ * timeout_ms (negative: as long
+ * as it takes), and then gives LOAM_TIMEOUT. loam_changes_close and loam_close end the wait with
+ * LOAM_ERR_CLOSED. */
+LOAM_API loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms,
+  void **data, size_t *len, char **err);
 /* The sequence number of the next operation: a feed that is opened with it goes on. */
 LOAM_API loam_status loam_changes_position(loam_changes *changes, uint64_t *next, char **err);
-/* The malloc'ed name of the keyspace that operations name by a number. LOAM_NOT_FOUND: it was dropped. */
-LOAM_API loam_status loam_changes_keyspace(loam_changes *changes, uint32_t number, char **name, char **err);
+/* The malloc'ed name of the keyspace that operations name by a number. LOAM_NOT_FOUND: it was
+ * dropped. */
+LOAM_API loam_status loam_changes_keyspace(loam_changes *changes, uint32_t number, char **name,
+  char **err);
 LOAM_API loam_status loam_changes_close(loam_changes *changes);
-/* Reads the operation at *offset of a change's bytes, 0 being the first, and moves *offset behind it; LOAM_END: there
+/* Reads the operation at *offset of a change's bytes, 0 being the first, and moves *offset behind
+ * it; LOAM_END: there
  * is none. operation points into the change. expires (may be NULL) receives when the value of a
  * LOAM_OP_PUT_TTL expires, in seconds since 1970, else 0. */
-LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_t *offset, loam_operation *operation, uint64_t *expires, char **err);
+LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_t *offset,
+  loam_operation *operation, uint64_t *expires, char **err);
 
 /* ---- Ingest and bulk load ---- */
 
 /* Writes a table outside of a database, for loam_ingest. Creates the file, which must not exist
- * (LOAM_ERR_EXISTS). options: optional; of them count format and comparator, which must be those of the
+ * (LOAM_ERR_EXISTS). options: optional; of them count format and comparator, which must be those of
+ * the
  * keyspace that is to take the table, and what says how tables are written. */
-LOAM_API loam_status loam_table_writer_create(const char *path, const loam_options *options, loam_table_writer **writer, char **err);
-/* Keys ascend, and come once each: otherwise LOAM_ERR_INVALID_ARGUMENT, and the table stays as it was.
- * A deletion deletes what the database has when the table is ingested. Ranges come in any order, and
- * delete nothing of the tables that are ingested together. LOAM_ERR_NEEDS_NATIVE: put_ttl and delete_range
+LOAM_API loam_status loam_table_writer_create(const char *path, const loam_options *options,
+  loam_table_writer **writer, char **err);
+/* Keys ascend, and come once each: otherwise LOAM_ERR_INVALID_ARGUMENT, and the table stays as it
+ * was.
+ * A deletion deletes what the database has when the table is ingested. Ranges come in any order,
+ * and
+ * delete nothing of the tables that are ingested together. LOAM_ERR_NEEDS_NATIVE: put_ttl and
+ * delete_range
  * in LevelDB's format. */
-LOAM_API loam_status loam_table_writer_put(loam_table_writer *writer, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
-LOAM_API loam_status loam_table_writer_put_ttl(loam_table_writer *writer, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
-LOAM_API loam_status loam_table_writer_delete(loam_table_writer *writer, const void *key, size_t key_len, char **err);
-LOAM_API loam_status loam_table_writer_delete_range(loam_table_writer *writer, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err);
-/* Adds the operations of a batch, in its order; after a failure those before the one that failed are added.
+LOAM_API loam_status loam_table_writer_put(loam_table_writer *writer, const void *key,
+  size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_table_writer_put_ttl(loam_table_writer *writer, const void *key,
+  size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
+LOAM_API loam_status loam_table_writer_delete(loam_table_writer *writer, const void *key,
+  size_t key_len, char **err);
+LOAM_API loam_status loam_table_writer_delete_range(loam_table_writer *writer, const void *start,
+  size_t start_len, const void *stop, size_t stop_len, char **err);
+/* Adds the operations of a batch, in its order; after a failure those before the one that failed
+ * are added.
  * Merges, and operations of keyspaces, are LOAM_ERR_INVALID_ARGUMENT. */
-LOAM_API loam_status loam_table_writer_add(loam_table_writer *writer, const loam_batch *batch, char **err);
+LOAM_API loam_status loam_table_writer_add(loam_table_writer *writer, const loam_batch *batch,
+  char **err);
 /* About how many bytes the file would have if the table were finished now. */
 LOAM_API loam_status loam_table_writer_size(loam_table_writer *writer, uint64_t *size, char **err);
 /* Writes the rest and makes the table durable, under its name. If it fails the file is removed. */
@@ -848,7 +990,8 @@ LOAM_API loam_status loam_table_writer_close(loam_table_writer *writer);
 
 enum {
   LOAM_INGEST_MOVE = 1,   /* remove the files when their entries are durable in the database */
-  LOAM_INGEST_EXCISE = 2  /* delete what there is from start up to, not including, stop, in the same step */
+  /* delete what there is from start up to, not including, stop, in the same step */
+  LOAM_INGEST_EXCISE = 2
 };
 
 typedef struct loam_ingest_options {
@@ -860,14 +1003,19 @@ typedef struct loam_ingest_options {
   size_t stop_len;
 } loam_ingest_options;
 
-/* Takes tables of loam_table_writer into the database, all or none of them: newer than all that is there,
+/* Takes tables of loam_table_writer into the database, all or none of them: newer than all that is
+ * there,
  * invisible to open snapshots and iterators, durable when it returns. The files are read first, and
- * linked, or copied where links do not reach; they stay, and must not be changed afterwards. options:
+ * linked, or copied where links do not reach; they stay, and must not be changed afterwards.
+ * options:
  * optional. Tables that overlap each other, or are of the other format or a database's, are
- * LOAM_ERR_INVALID_ARGUMENT, damaged ones LOAM_ERR_CORRUPTION. LOAM_ERR_NEEDS_NATIVE: in LevelDB's format the
+ * LOAM_ERR_INVALID_ARGUMENT, damaged ones LOAM_ERR_CORRUPTION. LOAM_ERR_NEEDS_NATIVE: in LevelDB's
+ * format the
  * range of a table overlaps that of one of the database, or a snapshot is open. */
-LOAM_API loam_status loam_ingest(loam_db *db, const loam_ingest_options *options, size_t n, const char *const *paths, char **err);
-LOAM_API loam_status loam_ingest_start(loam_db *db, const loam_ingest_options *options, size_t n, const char *const *paths, loam_job **job, char **err);
+LOAM_API loam_status loam_ingest(loam_db *db, const loam_ingest_options *options, size_t n,
+  const char *const *paths, char **err);
+LOAM_API loam_status loam_ingest_start(loam_db *db, const loam_ingest_options *options, size_t n,
+  const char *const *paths, loam_job **job, char **err);
 
 typedef struct loam_bulk_load_options {
   size_t struct_size;
@@ -875,11 +1023,14 @@ typedef struct loam_bulk_load_options {
   uint64_t memory; /* bytes of entries before a sorted run is written; 0: 4 * write_buffer_size */
 } loam_bulk_load_options;
 
-/* Begins a load: entries in any order, which are sorted, with the help of files in the directory, and
+/* Begins a load: entries in any order, which are sorted, with the help of files in the directory,
+ * and
  * ingested as tables. options: optional. */
-LOAM_API loam_status loam_bulk_load_begin(loam_db *db, const loam_bulk_load_options *options, loam_bulk_load **load, char **err);
+LOAM_API loam_status loam_bulk_load_begin(loam_db *db, const loam_bulk_load_options *options,
+  loam_bulk_load **load, char **err);
 /* Of entries with the same key the last one counts. The batch has nothing but puts. */
-LOAM_API loam_status loam_bulk_load_put(loam_bulk_load *load, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_bulk_load_put(loam_bulk_load *load, const void *key, size_t key_len,
+  const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_bulk_load_add(loam_bulk_load *load, const loam_batch *batch, char **err);
 /* Makes all entries durable in the database, in one step, or none if it fails; it ends the load. */
 LOAM_API loam_status loam_bulk_load_finish(loam_bulk_load *load, char **err);
@@ -899,7 +1050,9 @@ LOAM_API loam_status loam_recovery_report(loam_db *db, char **json, char **err);
 LOAM_API loam_status loam_comparator_name(loam_db *db, char **name, char **err);
 /* Bytes on disk of n key ranges, each from start up to, not including, stop;
  * NULL: no bound. */
-LOAM_API loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes, char **err);
+LOAM_API loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts,
+  const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes,
+  char **err);
 
 #ifdef __cplusplus
 }

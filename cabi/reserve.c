@@ -78,11 +78,14 @@ static void *keep(size_t n) {
   return (void *)at;
 }
 
-static bool overlaps(const void *addr, size_t n) { return (uintptr_t)addr < high && (uintptr_t)addr + n > low; }
+static bool overlaps(const void *addr, size_t n) {
+  return (uintptr_t)addr < high && (uintptr_t)addr + n > low;
+}
 
 /* Stands in front of the C library's for the code of this library: Go's runtime
  * maps its memory through it. */
-__attribute__((visibility("hidden"))) void *mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset) {
+__attribute__((visibility("hidden"))) void *mmap(void *addr, size_t n, int prot, int flags, int fd,
+  off_t offset) {
   if (addr == NULL && n >= LEAST && prot == PROT_NONE && flags == (MAP_PRIVATE | MAP_ANONYMOUS)) {
     void *p = keep(n);
     if (p != NULL) return p;

@@ -5,17 +5,20 @@
 
 #include "_cgo_export.h"
 
-loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs, uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err) {
+loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs,
+  uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err) {
   CLEAR(resources);
   BEGIN(err);
   WANT(err, resources, "resources");
   uint64_t handle = 0;
-  loam_status status = loamgo_resources_create(memory, background_jobs, io_bytes_per_second, open_files, &handle, err);
+  loam_status status = loamgo_resources_create(memory, background_jobs, io_bytes_per_second,
+    open_files, &handle, err);
   *resources = (loam_cache *)(uintptr_t)handle;
   return status;
 }
 
-loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value, char **err) {
+loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value,
+  char **err) {
   BEGIN(err);
   WANT(err, name, "name");
   WANT(err, value, "value");

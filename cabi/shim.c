@@ -19,8 +19,11 @@ int loam_abi_revision(void) { return LOAM_ABI_REVISION; }
 
 loam_status loam_abi_check(int version, int revision, char **err) {
   if (err) *err = NULL;
-  if (version == LOAM_ABI_VERSION && (version ? revision <= LOAM_ABI_REVISION : revision == LOAM_ABI_REVISION)) return LOAM_OK;
-  return loam_fail(err, LOAM_ERR_ABI, "loam: the program was compiled for ABI %d.%d, but the library %s has ABI %d.%d", version, revision, loam_version(),
+  if (version == LOAM_ABI_VERSION &&
+    (version ? revision <= LOAM_ABI_REVISION : revision == LOAM_ABI_REVISION)) return LOAM_OK;
+  return loam_fail(err, LOAM_ERR_ABI,
+    "loam: the program was compiled for ABI %d.%d, but the library %s has ABI %d.%d", version,
+    revision, loam_version(),
                    LOAM_ABI_VERSION, LOAM_ABI_REVISION);
 }
 
@@ -50,7 +53,8 @@ static const struct {
     {LOAM_ERR_NOT_A_DATABASE, "LOAM_ERR_NOT_A_DATABASE", "not a database"},
     {LOAM_ERR_EXISTS, "LOAM_ERR_EXISTS", "the database exists"},
     {LOAM_ERR_DOES_NOT_EXIST, "LOAM_ERR_DOES_NOT_EXIST", "the database does not exist"},
-    {LOAM_ERR_COMPARATOR_MISMATCH, "LOAM_ERR_COMPARATOR_MISMATCH", "the database was created with another comparator"},
+    {LOAM_ERR_COMPARATOR_MISMATCH, "LOAM_ERR_COMPARATOR_MISMATCH",
+      "the database was created with another comparator"},
     {LOAM_ERR_TOO_LARGE, "LOAM_ERR_TOO_LARGE", "too large"},
     {LOAM_ERR_NO_MEMORY, "LOAM_ERR_NO_MEMORY", "out of memory"},
     {LOAM_ERR_FORKED, "LOAM_ERR_FORKED", "not usable in a child after fork()"},
@@ -132,7 +136,8 @@ const char *loam_error_path(const char *err) {
 
 char *loam_message_copy(const char *message) {
   const char *path = loam_error_path(message);
-  return loamgo_message(message, strlen(message), loam_error_errno(message), path, path ? strlen(path) : 0);
+  return loamgo_message(message, strlen(message), loam_error_errno(message), path,
+    path ? strlen(path) : 0);
 }
 
 loam_status loam_fail(char **err, loam_status status, const char *format, ...) {
@@ -142,24 +147,37 @@ loam_status loam_fail(char **err, loam_status status, const char *format, ...) {
   va_start(args, format);
   int n = vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  *err = loamgo_message(message, n < (int)sizeof message ? (size_t)n : sizeof message - 1, 0, NULL, 0);
+  *err = loamgo_message(message, n < (int)sizeof message ? (size_t)n : sizeof message - 1, 0, NULL,
+    0);
   return status;
 }
 
-loam_status loam_check_size(char **err, const void *p, size_t size, size_t known, const char *type) {
-  if (size < known || size > 4096) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: struct_size is not sizeof(%s)", type);
+loam_status loam_check_size(char **err, const void *p, size_t size, size_t known,
+  const char *type) {
+  if (size < known || size > 4096) {
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: struct_size is not sizeof(%s)", type);
+  }
   for (size_t i = known; i < size; i++)
-    if (((const char *)p)[i]) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: a %s with fields that this library does not know", type);
+    if (((const char *)p)[i]) {
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT,
+        "loam: a %s with fields that this library does not know", type);
+    }
   return LOAM_OK;
 }
 
 loam_status loam_fail_forked(char **err) {
-  return loam_fail(err, LOAM_ERR_FORKED, "loam: this process is a child of fork() and cannot use Loam; open databases after the fork, in a process started afresh");
+  return loam_fail(err, LOAM_ERR_FORKED,
+    "loam: this process is a child of fork() and cannot use Loam; open databases after the "
+    "fork, in a process started afresh");
 }
 
 loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) {
-  if (!p) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the %s is NULL with length %zu", what, n);
-  return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: a %s of %zu bytes; the limit is %zu", what, n, MAX_BYTES - 1);
+  if (!p) {
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the %s is NULL with length %zu", what,
+      n);
+  }
+  return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: a %s of %zu bytes; the limit is %zu", what, n,
+    MAX_BYTES - 1);
 }
 
 /* Turns a handle that Go made into the caller's pointer. */
@@ -189,27 +207,34 @@ loam_status loam_options_create(loam_options **options, char **err) {
   return status;
 }
 
-loam_status loam_options_close(loam_options *options) { return loam_release(HANDLE(options), LOAMGO_OPTIONS); }
+loam_status loam_options_close(loam_options *options) {
+  return loam_release(HANDLE(options), LOAMGO_OPTIONS);
+}
 
-loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err) {
+loam_status loam_options_set(loam_options *options, const char *name, const char *value,
+  char **err) {
   BEGIN(err);
   WANT(err, name, "name");
   WANT(err, value, "value");
   return loamgo_options_set(HANDLE(options), (char *)name, (char *)value, err);
 }
 
-loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err) {
+loam_status loam_options_set_comparator(loam_options *options, const char *name,
+  loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err) {
   BEGIN(err);
   WANT(err, name, "name");
   WANT(err, *name ? name : NULL, "the comparator's name");
   WANT(err, compare, "compare");
   FLAGS(err, flags, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE | LOAM_COMPARATOR_CALLERS_THREAD);
-  return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare, (uintptr_t)arg, (uintptr_t)destroy, flags, err);
+  return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare,
+    (uintptr_t)arg, (uintptr_t)destroy, flags, err);
 }
 
-loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, loam_destroy_fn destroy, char **err) {
+loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg,
+  loam_destroy_fn destroy, char **err) {
   BEGIN(err);
-  return loamgo_options_set_logger(HANDLE(options), (uintptr_t)log, (uintptr_t)arg, (uintptr_t)destroy, err);
+  return loamgo_options_set_logger(HANDLE(options), (uintptr_t)log, (uintptr_t)arg,
+    (uintptr_t)destroy, err);
 }
 
 loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err) {
@@ -227,7 +252,9 @@ loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err) {
   return status;
 }
 
-loam_status loam_cache_close(loam_cache *cache) { return loam_release(HANDLE(cache), LOAMGO_CACHE); }
+loam_status loam_cache_close(loam_cache *cache) {
+  return loam_release(HANDLE(cache), LOAMGO_CACHE);
+}
 
 /* ---- Databases ---- */
 
@@ -267,7 +294,8 @@ loam_status loam_upgrade(const char *path, const loam_options *options, char **e
   return loamgo_upgrade((char *)path, HANDLE(options), err);
 }
 
-loam_status loam_export(const char *path, const char *to, const char *format, const loam_options *options, char **err) {
+loam_status loam_export(const char *path, const char *to, const char *format,
+  const loam_options *options, char **err) {
   BEGIN(err);
   WANT(err, path, "path");
   WANT(err, to, "to");
@@ -291,18 +319,23 @@ typedef struct {
     r.flags = (options)->flags;                                 \
   }
 
-loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
+loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
   BEGIN_READ(err);
   READING(err, options);
   WANT(err, len, "len");
   BYTES(err, key, key_len, "key");
-  if (__builtin_expect(!buf && cap, 0)) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: buf is NULL with capacity %zu", cap);
+  if (__builtin_expect(!buf && cap, 0)) {
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: buf is NULL with capacity %zu", cap);
+  }
   /* No value is longer, and Go's lengths are signed. */
   if (cap > MAX_BYTES) cap = MAX_BYTES;
-  return loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, buf, cap, len, NULL, err);
+  return loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, buf, cap, len, NULL,
+    err);
 }
 
-loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void **value, size_t *len, char **err) {
+loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, void **value, size_t *len, char **err) {
   char small[2048];
   void *big = NULL;
   CLEAR(value);
@@ -311,7 +344,8 @@ loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const 
   WANT(err, value, "value");
   WANT(err, len, "len");
   BYTES(err, key, key_len, "key");
-  loam_status status = loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, small, sizeof small, len, &big, err);
+  loam_status status = loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, small,
+    sizeof small, len, &big, err);
   if (status != LOAM_OK) return status;
   if (!big) {
     char *copy = malloc(*len + 1);
@@ -324,14 +358,16 @@ loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const 
   return LOAM_OK;
 }
 
-loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, char **err) {
+loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, char **err) {
   BEGIN_READ(err);
   READING(err, options);
   BYTES(err, key, key_len, "key");
   return loamgo_has(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, err);
 }
 
-loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, uint64_t *milliseconds, char **err) {
+loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, uint64_t *milliseconds, char **err) {
   BEGIN_READ(err);
   READING(err, options);
   BYTES(err, key, key_len, "key");
@@ -340,32 +376,38 @@ loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *
 }
 
 /* The arguments of a lookup of many keys. */
-#define MANY_KEYS()                                                                                                          \
-  do {                                                                                                                       \
-    WANT(err, memory, "memory");                                                                                             \
-    if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu keys; the limit is %zu", n, MAX_LIST);            \
-    if (n) {                                                                                                                 \
-      WANT(err, keys, "keys");                                                                                               \
-      WANT(err, key_lens, "key_lens");                                                                                       \
-      WANT(err, values, "values");                                                                                           \
-      WANT(err, value_lens, "value_lens");                                                                                   \
-    }                                                                                                                        \
-    for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");                                                  \
+#define MANY_KEYS()                                                                              \
+  do {                                                                                           \
+    WANT(err, memory, "memory");                                                                 \
+    if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE,                                  \
+        "loam: %zu keys; the limit is %zu", n, MAX_LIST);                                        \
+    if (n) {                                                                                     \
+      WANT(err, keys, "keys");                                                                   \
+      WANT(err, key_lens, "key_lens");                                                           \
+      WANT(err, values, "values");                                                               \
+      WANT(err, value_lens, "value_lens");                                                       \
+    }                                                                                            \
+    for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");                      \
   } while (0)
 
-loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n,
+  const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens,
+  void **memory, char **err) {
   CLEAR(memory);
   BEGIN_READ(err);
   READING(err, options);
   MANY_KEYS();
-  return loamgo_multi_get(HANDLE(db), r.snapshot, n, (void **)keys, (size_t *)key_lens, r.flags, (void **)values, value_lens, memory, err);
+  return loamgo_multi_get(HANDLE(db), r.snapshot, n, (void **)keys, (size_t *)key_lens, r.flags,
+    (void **)values, value_lens, memory, err);
 }
 
-loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys,
+  const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
   CLEAR(memory);
   BEGIN(err);
   MANY_KEYS();
-  return loamgo_txn_multi_get(HANDLE(txn), HANDLE(keyspace), n, (void **)keys, (size_t *)key_lens, (void **)values, value_lens, memory, err);
+  return loamgo_txn_multi_get(HANDLE(txn), HANDLE(keyspace), n, (void **)keys, (size_t *)key_lens,
+    (void **)values, value_lens, memory, err);
 }
 
 loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err) {
@@ -378,34 +420,46 @@ loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **e
   return status;
 }
 
-loam_status loam_snapshot_close(loam_snapshot *snapshot) { return loam_release(HANDLE(snapshot), LOAMGO_SNAPSHOT); }
+loam_status loam_snapshot_close(loam_snapshot *snapshot) {
+  return loam_release(HANDLE(snapshot), LOAMGO_SNAPSHOT);
+}
 
 /* ---- Writing ---- */
 
-loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err) {
+loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err) {
   BEGIN(err);
   WRITING(err, options);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
-  if (sequence) return loamgo_put_numbered(HANDLE(db), LOAM_OP_PUT, (void *)key, key_len, (void *)value, value_len, flags, sequence, err);
+  if (sequence) {
+    return loamgo_put_numbered(HANDLE(db), LOAM_OP_PUT, (void *)key, key_len, (void *)value,
+      value_len, flags, sequence, err);
+  }
   return loamgo_put(HANDLE(db), (void *)key, key_len, (void *)value, value_len, flags, err);
 }
 
-loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err) {
+loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key,
+  size_t key_len, uint64_t *sequence, char **err) {
   BEGIN(err);
   WRITING(err, options);
   BYTES(err, key, key_len, "key");
-  if (sequence) return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, flags, sequence, err);
+  if (sequence) {
+    return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, flags,
+      sequence, err);
+  }
   return loamgo_delete(HANDLE(db), (void *)key, key_len, flags, err);
 }
 
-loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start, size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence, char **err) {
+loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start,
+  size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence, char **err) {
   BEGIN(err);
   WRITING(err, options);
   BYTES(err, start, start_len, "start");
   BYTES(err, limit, limit_len, "limit");
   uint64_t unwanted;
-  return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE_RANGE, (void *)start, start_len, (void *)limit, limit_len, flags, sequence ? sequence : &unwanted, err);
+  return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE_RANGE, (void *)start, start_len,
+    (void *)limit, limit_len, flags, sequence ? sequence : &unwanted, err);
 }
 
 /* ---- Upkeep ---- */
@@ -415,7 +469,8 @@ loam_status loam_flush(loam_db *db, char **err) {
   return loamgo_admin(HANDLE(db), LOAMGO_FLUSH, err);
 }
 
-loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err) {
+loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop,
+  size_t stop_len, char **err) {
   BEGIN(err);
   BOUND(err, start, start_len, "start");
   BOUND(err, stop, stop_len, "stop");
@@ -464,19 +519,22 @@ loam_status loam_close_start(loam_db *db, loam_job **job, char **err) {
   return db_start(db, LOAMGO_CLOSE, job, err);
 }
 
-loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err) {
+loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop,
+  size_t stop_len, loam_job **job, char **err) {
   CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
   BOUND(err, start, start_len, "start");
   BOUND(err, stop, stop_len, "stop");
   uint64_t handle = 0;
-  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, &handle, err);
+  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)stop,
+    stop_len, &handle, err);
   GIVE(job, loam_job, handle);
   return status;
 }
 
-loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job,
+  char **err) {
   CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
@@ -488,7 +546,8 @@ loam_status loam_open_start(const char *path, const loam_options *options, loam_
   return status;
 }
 
-loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job,
+  char **err) {
   CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
@@ -499,7 +558,8 @@ loam_status loam_repair_start(const char *path, const loam_options *options, loa
   return status;
 }
 
-loam_status loam_upgrade_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+loam_status loam_upgrade_start(const char *path, const loam_options *options, loam_job **job,
+  char **err) {
   CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
@@ -510,7 +570,8 @@ loam_status loam_upgrade_start(const char *path, const loam_options *options, lo
   return status;
 }
 
-loam_status loam_export_start(const char *path, const char *to, const char *format, const loam_options *options, loam_job **job, char **err) {
+loam_status loam_export_start(const char *path, const char *to, const char *format,
+  const loam_options *options, loam_job **job, char **err) {
   CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
@@ -518,7 +579,8 @@ loam_status loam_export_start(const char *path, const char *to, const char *form
   WANT(err, to, "to");
   WANT(err, format, "format");
   uint64_t handle = 0;
-  loam_status status = loamgo_export_start((char *)path, (char *)to, (char *)format, HANDLE(options), &handle, err);
+  loam_status status = loamgo_export_start((char *)path, (char *)to, (char *)format,
+    HANDLE(options), &handle, err);
   GIVE(job, loam_job, handle);
   return status;
 }
@@ -562,7 +624,8 @@ loam_status loam_job_close(loam_job *job) { return loam_release(HANDLE(job), LOA
 
 /* ---- Information ---- */
 
-static loam_status text(const loam_db *db, unsigned what, const char *name, char **out, char **err) {
+static loam_status text(const loam_db *db, unsigned what, const char *name, char **out,
+  char **err) {
   CLEAR(out);
   BEGIN(err);
   WANT(err, out, "the place for the result");
@@ -592,9 +655,13 @@ loam_status loam_comparator_name(loam_db *db, char **name, char **err) {
   return text(db, LOAMGO_COMPARATOR, NULL, name, err);
 }
 
-loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes, char **err) {
+loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts,
+  const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes,
+  char **err) {
   BEGIN(err);
-  if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu ranges; the limit is %zu", n, MAX_LIST);
+  if (n > MAX_LIST) {
+    return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu ranges; the limit is %zu", n, MAX_LIST);
+  }
   if (n) {
     WANT(err, starts, "starts");
     WANT(err, start_lens, "start_lens");
@@ -606,5 +673,6 @@ loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *sta
     BOUND(err, starts[i], start_lens[i], "start");
     BOUND(err, stops[i], stop_lens[i], "stop");
   }
-  return loamgo_approximate_sizes(HANDLE(db), n, (void **)starts, (size_t *)start_lens, (void **)stops, (size_t *)stop_lens, sizes, err);
+  return loamgo_approximate_sizes(HANDLE(db), n, (void **)starts, (size_t *)start_lens,
+    (void **)stops, (size_t *)stop_lens, sizes, err);
 }

@@ -20,7 +20,8 @@ void loamgo_release(void *p);
  * path. NULL when memory is out. */
 char *loamgo_message(const char *text, size_t len, int number, const char *path, size_t path_len);
 /* -1, 0, 1, or the address of the message of a failure, see loamgo_failure_text. */
-intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len);
+intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len,
+  const unsigned char *b, size_t b_len);
 /* What a filter answers; value is malloc'ed. failure is 0 or the address of its message. */
 typedef struct {
   int decision;
@@ -28,15 +29,21 @@ typedef struct {
   size_t len;
   intptr_t failure;
 } loamgo_filtered;
-loamgo_filtered loamgo_filter(uintptr_t fn, uintptr_t arg, int level, const unsigned char *key, size_t key_len, const unsigned char *value, size_t value_len);
+loamgo_filtered loamgo_filter(uintptr_t fn, uintptr_t arg, int level, const unsigned char *key,
+  size_t key_len, const unsigned char *value, size_t value_len);
 /* Merge operators: 0, or the address of the message of a failure. *out is to be released. */
-intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *existing, size_t existing_len, int exists,
-                           const unsigned char *operands, const uint64_t *ends, size_t count, void **out, size_t *out_len);
-intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *left, size_t left_len,
-                              const unsigned char *right, size_t right_len, int *joined, void **out, size_t *out_len);
+intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len,
+  const unsigned char *existing, size_t existing_len, int exists,
+                           const unsigned char *operands, const uint64_t *ends, size_t count,
+                           void **out, size_t *out_len);
+intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *key,
+  size_t key_len, const unsigned char *left, size_t left_len,
+                              const unsigned char *right, size_t right_len, int *joined,
+                              void **out, size_t *out_len);
 /* Dumps: 0, or the address of the message of a failure. */
 intptr_t loamgo_dump_write(uintptr_t fn, uintptr_t arg, const unsigned char *data, size_t len);
-intptr_t loamgo_dump_read(uintptr_t fn, uintptr_t arg, unsigned char *data, size_t capacity, size_t *len);
+intptr_t loamgo_dump_read(uintptr_t fn, uintptr_t arg, unsigned char *data, size_t capacity,
+  size_t *len);
 /* Whether a comparator called loam_callback_interrupt on this thread since the last question. */
 int loamgo_interrupted(void);
 /* 0 or the address of the message of a failure. */
@@ -158,11 +165,14 @@ HIDDEN void loam_admit_urgent(void);
 HIDDEN void loam_keep_urgent(sigset_t *mask);
 
 /* shim.c: stores a message and returns the status. */
-HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
-/* A copy of a message, with what loam_error_errno and loam_error_path tell; NULL when memory is out. */
+HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format,
+  ...) __attribute__((format(printf, 3, 4), cold));
+/* A copy of a message, with what loam_error_errno and loam_error_path tell; NULL when memory is
+ * out. */
 HIDDEN char *loam_message_copy(const char *message);
 HIDDEN loam_status loam_fail_forked(char **err) __attribute__((cold));
-HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) __attribute__((cold));
+HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p,
+  size_t n) __attribute__((cold));
 
 /* shim.c: closes an object of Go's that has nothing to say; in a callback it is closed by another
  * thread, as the call that the callback is of may have it. */
@@ -209,12 +219,14 @@ HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attri
 
 #define WANT(err, p, name)                                                                  \
   do {                                                                                      \
-    if (__builtin_expect(!(p), 0)) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: %s is NULL", name); \
+    if (__builtin_expect(!(p), 0))                                                          \
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: %s is NULL", name);           \
   } while (0)
 
 #define BYTES(err, p, n, name)                                                              \
   do {                                                                                      \
-    if (__builtin_expect((n) >= MAX_BYTES || (!(p) && (n)), 0)) return loam_fail_bytes(err, name, p, n); \
+    if (__builtin_expect((n) >= MAX_BYTES || (!(p) && (n)), 0))                             \
+      return loam_fail_bytes(err, name, p, n);                                              \
   } while (0)
 
 #define BOUND(err, p, n, name)                                                              \
@@ -225,7 +237,8 @@ HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attri
 #define FLAGS(err, flags, known)                                                            \
   do {                                                                                      \
     if (__builtin_expect(((flags) & ~(uint64_t)(known)) != 0, 0))                           \
-      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: unknown flags 0x%llx", (unsigned long long)((flags) & ~(uint64_t)(known))); \
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: unknown flags 0x%llx",         \
+        (unsigned long long)((flags) & ~(uint64_t)(known)));                                \
   } while (0)
 
 /* A struct of the caller's, which may be of a later version. */
@@ -245,7 +258,8 @@ HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attri
     flags = (options)->flags;                              \
   }
 
-HIDDEN loam_status loam_check_size(char **err, const void *p, size_t size, size_t known, const char *type) __attribute__((cold));
+HIDDEN loam_status loam_check_size(char **err, const void *p, size_t size, size_t known,
+  const char *type) __attribute__((cold));
 
 /* slots.c: the objects that live in C memory. One thread at a time has an
  * object, between acquire and release. */
@@ -273,7 +287,8 @@ extern __thread char loam_slot_self HIDDEN __attribute__((tls_model("initial-exe
 
 /* The slot of a handle's index; NULL if there is none. */
 static inline loam_slot *loam_slot_at(uint64_t handle) {
-  loam_slot *chunk = atomic_load_explicit(&loam_slot_chunks[(handle & 0xffffff) >> SLOT_CHUNK_BITS], memory_order_acquire);
+  loam_slot *chunk = atomic_load_explicit(
+    &loam_slot_chunks[(handle & 0xffffff) >> SLOT_CHUNK_BITS], memory_order_acquire);
   return chunk ? &chunk[handle & ((1 << SLOT_CHUNK_BITS) - 1)] : NULL;
 }
 
@@ -293,7 +308,9 @@ static inline loam_status loam_slot_take(uint64_t handle, int kind, loam_slot **
   loam_slot *s = loam_slot_at(handle);
   if (__builtin_expect((int)(handle >> 56) != kind || !s, 0)) return LOAM_ERR_INVALID_HANDLE;
   uint64_t word = loam_slot_word(handle, SLOT_IDLE);
-  if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&s->word, &word, loam_slot_word(handle, SLOT_BUSY), memory_order_acquire, memory_order_relaxed), 0))
+  if (__builtin_expect(!atomic_compare_exchange_strong_explicit(
+    &s->word, &word, loam_slot_word(handle, SLOT_BUSY), memory_order_acquire,
+    memory_order_relaxed), 0))
     return loam_slot_mismatch(handle, word);
   atomic_store_explicit(&s->owner, (uintptr_t)&loam_slot_self, memory_order_relaxed);
   *slot = s;
@@ -330,6 +347,7 @@ typedef struct loam_visit {
 extern __thread loam_visit *loam_visits HIDDEN __attribute__((tls_model("initial-exec")));
 
 /* Message for a status of these. */
-HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__((cold));
+HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__(
+  (cold));
 
 #endif

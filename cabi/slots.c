@@ -55,7 +55,9 @@ uint64_t loam_slot_add(int kind, void *object) {
 }
 
 loam_status loam_slot_mismatch(uint64_t handle, uint64_t word) {
-  if ((word ^ loam_slot_word(handle, 0)) >> 8 == 0 && (word & 0xff) >= SLOT_BUSY) return LOAM_ERR_IN_USE;
+  if ((word ^ loam_slot_word(handle, 0)) >> 8 == 0 && (word & 0xff) >= SLOT_BUSY) {
+    return LOAM_ERR_IN_USE;
+  }
   uint64_t generation = handle >> 24 & UINT32_MAX;
   return generation && generation <= word >> 32 ? LOAM_ERR_CLOSED : LOAM_ERR_INVALID_HANDLE;
 }
@@ -66,9 +68,11 @@ loam_status loam_slot_share(uint64_t handle, int kind, void **object) {
   uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed);
   for (;;) {
     uint64_t state = word & 0xff, next = state == SLOT_IDLE ? SLOT_SHARED : state + 1;
-    if ((word ^ loam_slot_word(handle, 0)) >> 8 != 0 || (state != SLOT_IDLE && state < SLOT_SHARED) || state == SLOT_SHARED_MOST)
+    if ((word ^ loam_slot_word(handle, 0)) >> 8 != 0 ||
+      (state != SLOT_IDLE && state < SLOT_SHARED) || state == SLOT_SHARED_MOST)
       return loam_slot_mismatch(handle, word);
-    if (atomic_compare_exchange_weak_explicit(&s->word, &word, word - state + next, memory_order_acquire, memory_order_relaxed)) break;
+    if (atomic_compare_exchange_weak_explicit(&s->word, &word, word - state + next,
+      memory_order_acquire, memory_order_relaxed)) break;
   }
   *object = s->object;
   return LOAM_OK;
@@ -79,14 +83,17 @@ void loam_slot_unshare(uint64_t handle) {
   if (!s) __builtin_unreachable(); /* it was shared */
   uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed), next;
   do next = (word & 0xff) == SLOT_SHARED ? word - SLOT_SHARED + SLOT_IDLE : word - 1;
-  while (!atomic_compare_exchange_weak_explicit(&s->word, &word, next, memory_order_release, memory_order_relaxed));
+  while (!atomic_compare_exchange_weak_explicit(&s->word, &word, next, memory_order_release,
+    memory_order_relaxed));
 }
 
 /* Whether the thread is in a callback of a call that has the object: to wait
  * for its end would never end. */
 static bool own_call(uint64_t handle) {
   loam_slot *s = loam_slot_at(handle);
-  if (atomic_load_explicit(&s->owner, memory_order_relaxed) == (uintptr_t)&loam_slot_self) return true;
+  if (atomic_load_explicit(&s->owner, memory_order_relaxed) == (uintptr_t)&loam_slot_self) {
+    return true;
+  }
   for (loam_visit *v = loam_visits; v; v = v->outer)
     if (v->handle == handle) return true;
   return false;
@@ -96,7 +103,8 @@ loam_status loam_slot_remove(uint64_t handle, int kind, void **object) {
   struct timespec pause = {0, 20000};
   loam_status status;
   while ((status = loam_slot_acquire(handle, kind, object)) == LOAM_ERR_IN_USE) {
-    if (loam_callbacks || own_call(handle)) return LOAM_ERR_IN_USE; /* the wait may be for this thread */
+    /* the wait may be for this thread */
+    if (loam_callbacks || own_call(handle)) return LOAM_ERR_IN_USE;
     nanosleep(&pause, NULL);
     if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
   }

@@ -39,7 +39,8 @@ __thread bool loam_thread_ready;
 __thread bool loam_go_thread;
 
 static atomic_bool urgent; /* SIGURG may reach Go's threads, see loam_admit_urgent */
-static __thread bool holds_urgent __attribute__((tls_model("initial-exec"))); /* blocks it until then */
+/* blocks it until then */
+static __thread bool holds_urgent __attribute__((tls_model("initial-exec")));
 
 static uint64_t bit(int sig) { return (uint64_t)1 << (sig - 1); }
 
@@ -69,14 +70,17 @@ static void block_all(int sig, siginfo_t *info, void *context) {
   *mask |= blocked;
 }
 
-static bool is_block_all(const struct sigaction *action) { return action->sa_flags & SA_SIGINFO && action->sa_sigaction == block_all; }
+static bool is_block_all(const struct sigaction *action) {
+  return action->sa_flags & SA_SIGINFO && action->sa_sigaction == block_all;
+}
 
 /* Has all signals blocked again after Go's start of the calling thread, which
  * has all of them blocked. A program that uses SIGSTKFLT itself keeps it. */
 static void block_after_start(void) {
   struct sigaction action;
   if (sigaction(SIGSTKFLT, NULL, &action)) return;
-  if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) {
+  if (!(action.sa_flags & SA_SIGINFO) &&
+    (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     action.sa_sigaction = block_all;
     sigfillset(&action.sa_mask);
@@ -126,7 +130,8 @@ void loam_keep_urgent(sigset_t *mask) {
 
 void loam_admit_urgent(void) {
   struct sigaction action;
-  if (atomic_exchange(&urgent, true) || sigaction(SIGSTKFLT, NULL, &action) || !is_block_all(&action)) return;
+  if (atomic_exchange(&urgent, true) || sigaction(SIGSTKFLT, NULL, &action) ||
+    !is_block_all(&action)) return;
   pthread_mutex_lock(&earlies_mu);
   for (early *e = earlies; e; e = e->next) pthread_kill(e->thread, SIGSTKFLT);
   pthread_mutex_unlock(&earlies_mu);
@@ -151,11 +156,14 @@ static void spend(start *s) {
  * memory. Go's threads do so once, in the beginning, for the argument that Go's
  * function for new threads frees. The memory is kept instead, and the next thread that starts frees
  * it: a thread that starts others allocates anyway. */
-static __thread start *beginning __attribute__((tls_model("initial-exec"))); /* its argument has not been freed */
+/* its argument has not been freed */
+static __thread start *beginning __attribute__((tls_model("initial-exec")));
 static atomic_int beginners;
 static void (*free_of_libc)(void *);
 
-__attribute__((constructor(101))) static void find_free(void) { free_of_libc = (__typeof__(free_of_libc))dlsym(RTLD_DEFAULT, "free"); }
+__attribute__((constructor(101))) static void find_free(void) {
+  free_of_libc = (__typeof__(free_of_libc))dlsym(RTLD_DEFAULT, "free");
+}
 
 static bool keeps(void *p) {
   start *s = beginning;
@@ -168,7 +176,8 @@ static bool keeps(void *p) {
 
 /* Stands in front of the C library's for the code of this library. */
 HIDDEN void free(void *p) {
-  if (__builtin_expect(atomic_load_explicit(&beginners, memory_order_relaxed) > 0, 0) && p && keeps(p)) return;
+  if (__builtin_expect(atomic_load_explicit(&beginners, memory_order_relaxed) > 0, 0) && p &&
+    keeps(p)) return;
   free_of_libc(p);
 }
 
@@ -217,7 +226,8 @@ static void free_spent(void) {
 
 /* Stands in front of the C library's for the code of this library, Go's runtime
  * included, which has all signals blocked when it calls. */
-HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *), void *arg) {
+HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *),
+  void *arg) {
   static int (*_Atomic create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   if (!create) create = (__typeof__(create))dlsym(RTLD_DEFAULT, "pthread_create");
   start *s = malloc(sizeof *s);
@@ -230,7 +240,8 @@ HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
   pthread_attr_t small;
   if (err == EAGAIN && attr && !pthread_attr_init(&small)) {
     int state;
-    if (!pthread_attr_getdetachstate(attr, &state) && !pthread_attr_setdetachstate(&small, state) && !pthread_attr_setstacksize(&small, SMALL_STACK))
+    if (!pthread_attr_getdetachstate(attr, &state) && !pthread_attr_setdetachstate(
+      &small, state) && !pthread_attr_setstacksize(&small, SMALL_STACK))
       err = create(thread, &small, run, s);
     pthread_attr_destroy(&small);
   }
@@ -259,10 +270,12 @@ static void give_stack(void) {
   stack_t now;
   pthread_once(&stacks_once, make_key);
   if (!have_stacks || sigaltstack(NULL, &now) || !(now.ss_flags & SS_DISABLE)) return;
-  char *p = mmap(NULL, GUARD + SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *p = mmap(NULL, GUARD + SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
+    MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return;
   stack_t mine = {.ss_sp = p + GUARD, .ss_size = SIGNAL_STACK};
-  if (mprotect(p, GUARD, PROT_NONE) || pthread_setspecific(stacks, p)) munmap(p, GUARD + SIGNAL_STACK);
+  if (mprotect(p, GUARD, PROT_NONE) || pthread_setspecific(stacks, p)) munmap(
+    p, GUARD + SIGNAL_STACK);
   else sigaltstack(&mine, NULL);
 }
 

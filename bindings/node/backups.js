@@ -13,17 +13,22 @@ const ERROR_IF_MISSING = 2
 const kOpening = Symbol('opening')
 
 function number (name, value) {
-  if (!Number.isSafeInteger(value) || value < 0) throw invalidArgument(`The argument '${name}' must be a number that is not negative`)
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw invalidArgument(`The argument '${name}' must be a number that is not negative`)
+  }
   return value
 }
 
 function place (location) {
-  if (typeof location !== 'string' || location === '') throw new TypeError("The argument 'location' must be a non-empty string")
+  if (typeof location !== 'string' || location === '') {
+    throw new TypeError("The argument 'location' must be a non-empty string")
+  }
   return path.resolve(location)
 }
 
 // What the library says of a backup, in the manner of JavaScript.
-function described ({ id, created_ms: ms, database, format, files, bytes, new_bytes: newBytes, error }) {
+function described ({ id, created_ms: ms, database, format, files, bytes, new_bytes: newBytes,
+  error }) {
   return { id, created: new Date(ms), database, format, files, bytes, newBytes, error }
 }
 
@@ -41,7 +46,8 @@ class Backups {
     const at = place(location)
     checkNames(options, ['readOnly', 'errorIfMissing'])
     await engineOptions() // loads the engine
-    const flags = (options?.readOnly ? READ_ONLY : 0) | (options?.errorIfMissing ? ERROR_IF_MISSING : 0)
+    const flags = (options?.readOnly ? READ_ONLY : 0) |
+      (options?.errorIfMissing ? ERROR_IF_MISSING : 0)
     const backups = new Backups(kOpening)
     backups.#native = await native.backupOpen(at, flags)
     backups.#location = at
@@ -96,6 +102,8 @@ class Backups {
   }
 }
 
-if (typeof Symbol.asyncDispose === 'symbol') Backups.prototype[Symbol.asyncDispose] = Backups.prototype.close
+if (typeof Symbol.asyncDispose === 'symbol') {
+  Backups.prototype[Symbol.asyncDispose] = Backups.prototype.close
+}
 
 exports.Backups = Backups

@@ -74,7 +74,8 @@ const copy = speciesCopies()
 
 // What is handed out has an ArrayBuffer of its own: its receiver may transfer
 // it, and sees nothing else through it.
-exports.copyBytes = (buffer, start, length) => copy(new Uint8Array(buffer.buffer, buffer.byteOffset + start, length))
+exports.copyBytes = (buffer, start, length) =>
+  copy(new Uint8Array(buffer.buffer, buffer.byteOffset + start, length))
 
 // The native side puts values here; nobody outside gets hold of it.
 const scratch = native.scratch.buffer
@@ -83,7 +84,9 @@ const views = new Array(4097).fill(null)
 exports.copyScratch = function (length) {
   if (length > 4096) return copy(new Uint8Array(scratch, native.scratch.byteOffset, length))
   let view = views[length]
-  if (view === null) view = views[length] = new Uint8Array(scratch, native.scratch.byteOffset, length)
+  if (view === null) {
+    view = views[length] = new Uint8Array(scratch, native.scratch.byteOffset, length)
+  }
   return copy(view)
 }
 

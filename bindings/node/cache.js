@@ -11,7 +11,9 @@ const UNITS = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
 function bytes (size, what = 'a cache') {
   const match = /^(\d+)\s*(|KiB|MiB|GiB)$/.exec(String(size))
   const n = match === null ? NaN : Number(match[1]) * UNITS[match[2]]
-  if (!Number.isSafeInteger(n)) throw invalidArgument(`The size of ${what} must be a number of bytes, or text such as '64MiB'`)
+  if (!Number.isSafeInteger(n)) {
+    throw invalidArgument(`The size of ${what} must be a number of bytes, or text such as '64MiB'`)
+  }
   return n
 }
 
@@ -49,7 +51,8 @@ class Resources extends Cache {
   constructor (options = {}) {
     checkNames(options, LIMITS)
     const { memory = 0, backgroundJobs = 0, ioBytesPerSecond = 0, openFiles = 0 } = options
-    super([memory, backgroundJobs, ioBytesPerSecond, openFiles].map((limit) => bytes(limit, 'resources')))
+    super([memory, backgroundJobs, ioBytesPerSecond, openFiles].map(
+      (limit) => bytes(limit, 'resources')))
   }
 
   native () {

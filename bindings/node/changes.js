@@ -61,7 +61,9 @@ class Changes {
   #feed
   #ready = [] // fetched, in reverse
   #names = new Map([[0, 'default']])
-  #fetching // the fetch under way: all calls share it, as blocks that come beside each other may change places
+  // the fetch under way: all calls share it, as blocks that come beside each other may change
+  // places
+  #fetching
   #waits = false // it waits
   #signal
   #abort = () => { this.close() }
@@ -70,7 +72,9 @@ class Changes {
   constructor (db, context, options) {
     const { from = 0, durable = false } = options ?? {}
     const { signal } = watched(options, 'from', 'durable')
-    if (!Number.isSafeInteger(from) || from < 0) throw new TypeError("The option 'from' must be a sequence number")
+    if (!Number.isSafeInteger(from) || from < 0) {
+      throw new TypeError("The option 'from' must be a sequence number")
+    }
     if (signal?.aborted) throw new AbortError(signal.reason)
     this.#db = db
     this.#context = context
@@ -115,7 +119,9 @@ class Changes {
 
   // The next change that is there, or undefined; also while a call of next() waits for one.
   async poll () {
-    if (this.#ready.length === 0 && !(this.#fetching !== undefined && this.#waits)) await this.#fetchOnce(false)
+    if (this.#ready.length === 0 && !(this.#fetching !== undefined && this.#waits)) {
+      await this.#fetchOnce(false)
+    }
     return this.#ready.pop()
   }
 

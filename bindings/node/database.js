@@ -2,7 +2,8 @@
 
 const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstract-level')
 const path = require('path')
-const { native, engineOptions, copyScratch, kept, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
+const { native, engineOptions, copyScratch, kept, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require(
+  './binding')
 const { snake } = require('./cache')
 const { enginePairs, creationPairs, cacheOf, loggerOf, OPENING } = require('./options')
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
@@ -13,7 +14,8 @@ const sync = require('./sync')
 const transaction = require('./transaction')
 const { watch, watched } = require('./jobs')
 const ingest = require('./ingest')
-const { invalidArgument, keyspaceExists, isError, tellCause, withDirectory, AbortError } = require('./errors')
+const { invalidArgument, keyspaceExists, isError, tellCause, withDirectory, AbortError } = require(
+  './errors')
 
 // What keyspace.js needs of the private side.
 const kOpenWithin = Symbol('openWithin')
@@ -69,7 +71,8 @@ class Loam extends AbstractLevel {
   #writes = new WriteQueue(this.#context, this.#reads, this.#numberOf)
   #follows = false
   #failure = null // why the last open() failed
-  #logger = undefined // held here alone: the native side must not keep what may refer to this database
+  // held here alone: the native side must not keep what may refer to this database
+  #logger = undefined
 
   constructor (location, options) {
     super(manifest, (assertLocation(location), options))
@@ -120,15 +123,18 @@ class Loam extends AbstractLevel {
   }
 
   async #open (options) {
-    const pairs = [...creationPairs(options), ...await enginePairs(options, { others: this.#optionNames, clamps: this[kClamps] })]
+    const pairs = [...creationPairs(options),
+      ...await enginePairs(options, { others: this.#optionNames, clamps: this[kClamps] })]
     this.#logger = loggerOf(options)
     this.#follows = options.follow === true
-    return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger, options.follow === true)
+    return native.open(this.#context, path.resolve(this.#location), pairs,
+      options.multithreading === true, cacheOf(options), this.#logger, options.follow === true)
   }
 
   // Opens a keyspace of db, and creates it unless createIfMissing is false.
   async [kOpenWithin] (db, name, options) {
-    const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options, { others: this.#optionNames })]
+    const pairs = ['error_if_missing', String(!options.createIfMissing),
+      ...await enginePairs(options, { others: this.#optionNames })]
     if (options.errorIfExists && db.keyspaces().includes(name)) throw keyspaceExists(name)
     this.#family = db.#family
     this.#follows = db.#follows
@@ -172,7 +178,8 @@ class Loam extends AbstractLevel {
   }
 
   _getSync (key, options) {
-    const value = native.get(this.#context, snapshotNow(this.#family, options), key, readFlags(options) | MAY_BLOCK)
+    const value = native.get(this.#context, snapshotNow(this.#family, options), key,
+      readFlags(options) | MAY_BLOCK)
     return typeof value === 'number' ? copyScratch(value) : value
   }
 
@@ -181,7 +188,8 @@ class Loam extends AbstractLevel {
     const snapshot = snapshotOf(this.#family, options)
     const made = isMade(snapshot) ? snapshot : await snapshot
     const packed = packKeys(keys)
-    const result = await native.getMany(this.#context, made, packed.buffer, packed.length, keys.length, flags)
+    const result = await native.getMany(this.#context, made, packed.buffer, packed.length,
+      keys.length, flags)
     const errors = hasErrors(result, keys.length, flags)
     const values = unpackValues(result, keys.length, flags)
     if (errors && values.some(isError)) throw values.find(isError)
@@ -190,7 +198,8 @@ class Loam extends AbstractLevel {
 
   _has (key, options) {
     const snapshot = snapshotOf(this.#family, options)
-    return (isMade(snapshot) ? native.has(this.#context, snapshot, key) : null) ?? this.#hasOne(key, options)
+    return (isMade(snapshot) ? native.has(this.#context, snapshot, key) : null) ??
+      this.#hasOne(key, options)
   }
 
   async #hasOne (key, options) {
@@ -205,7 +214,8 @@ class Loam extends AbstractLevel {
     try {
       const state = snapshotOf(this.#family, options)
       const made = isMade(state) ? state : await state
-      const found = await native.hasMany(this.#context, made, packed.buffer, packed.length, keys.length, 0)
+      const found = await native.hasMany(this.#context, made, packed.buffer, packed.length,
+        keys.length, 0)
       return Array.from(found, Boolean)
     } finally {
       snapshot?.unref()
@@ -234,7 +244,8 @@ class Loam extends AbstractLevel {
     const { lower, upper, flags } = bounds(options)
     const [from, to] = [kept(lower), kept(upper)]
     const snapshot = snapshotNow(this.#family, options)
-    return this.#writes.run(() => native.clear(this.#context, snapshot, from, to, flags, options.limit, options.sync === true))
+    return this.#writes.run(() => native.clear(this.#context, snapshot, from, to, flags,
+      options.limit, options.sync === true))
   }
 
   // Adds an operand to a key, whose value is from then on what the merge operator makes of
@@ -251,13 +262,16 @@ class Loam extends AbstractLevel {
   }
 
   async deleteRange (start, limit, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.deleteRange(start, limit, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.deleteRange(start, limit, options))
+    }
     return sync.deleteRange(this, start, limit, options)
   }
 
   [sync.kDeleteRange] (start, limit, keyEncoding, options) {
     const [from, to] = [kept(start), kept(limit)]
-    return this.#writes.run(() => native.deleteRange(this.#context, from, to, options?.sync === true))
+    return this.#writes.run(
+      () => native.deleteRange(this.#context, from, to, options?.sync === true))
   }
 
   deleteRangeSync (start, limit, options) {
@@ -278,7 +292,9 @@ class Loam extends AbstractLevel {
   // place is this database or a sublevel of it, where calls on the transaction go.
   async [sync.kTransaction] (place, fn, options) {
     if (typeof fn !== 'function') throw new TypeError("The first argument 'fn' must be a function")
-    if (this.status === 'opening') return this.deferAsync(() => this[sync.kTransaction](place, fn, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this[sync.kTransaction](place, fn, options))
+    }
     sync.assertOpen(this, 'transaction')
     const begin = async (args) => {
       await this.#writes.settled()
@@ -292,20 +308,26 @@ class Loam extends AbstractLevel {
   }
 
   #contextOf (db) {
-    if (!(#context in db) || db.#family !== this.#family) throw invalidArgument('The keyspace is none of this database')
+    if (!(#context in db) || db.#family !== this.#family) {
+      throw invalidArgument('The keyspace is none of this database')
+    }
     return db.#context
   }
 
   // Stores a value if the key has the value old, and resolves to whether it did; undefined or
   // null is no value.
   async compareAndSwap (key, old, value, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    }
     sync.assertOpen(this, 'compareAndSwap')
     this._assertValidKey(key)
     const encodedKey = kept(this.keyEncoding(options?.keyEncoding).encode(key))
     const encoding = this.valueEncoding(options?.valueEncoding)
-    const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined : kept(encoding.encode(v)))
-    return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to, options?.sync === true))
+    const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined :
+      kept(encoding.encode(v)))
+    return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to,
+      options?.sync === true))
   }
 
   // How many seconds the key has its value: Infinity for a value that does not expire, undefined
@@ -359,13 +381,15 @@ class Loam extends AbstractLevel {
     if (this.status === 'opening') return this.deferAsync(() => this.sync())
     sync.assertOpen(this, 'sync')
     const empty = new BatchWriter()
-    return this.#writes.run(() => native.writeAsync(this.#context, empty.finish(), empty.length, SYNC))
+    return this.#writes.run(() => native.writeAsync(this.#context, empty.finish(), empty.length,
+      SYNC))
   }
 
   // ---- Iterators and snapshots ----
 
   _iterator (options) {
-    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options), this.#follows)
+    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options),
+      this.#follows)
   }
 
   // An iterator of abstract-level's that fails while it is made could never be
@@ -381,12 +405,14 @@ class Loam extends AbstractLevel {
   }
 
   iteratorSync (options) {
-    return sync.iterator(this, options, (encoded, encodings) => this[sync.kIterator](this, encoded, encodings))
+    return sync.iterator(this, options, (encoded, encodings) => this[sync.kIterator](
+      this, encoded, encodings))
   }
 
   // For a sublevel, or this database.
   [sync.kIterator] (db, encoded, encodings) {
-    return new SyncIterator(db, this.#context, encoded, encodings, snapshotNow(this.#family, encoded))
+    return new SyncIterator(db, this.#context, encoded, encodings,
+      snapshotNow(this.#family, encoded))
   }
 
   _snapshot (options) {
@@ -401,9 +427,14 @@ class Loam extends AbstractLevel {
   }
 
   async approximateSizes (ranges, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.approximateSizes(ranges, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.approximateSizes(ranges, options))
+    }
     sync.assertOpen(this, 'approximateSizes')
-    return native.approximateSizes(this.#context, [...ranges].flatMap(([start, stop]) => [this.#bound(start, options), this.#bound(stop, options)]))
+    return native.approximateSizes(
+      this.#context,
+      [...ranges].flatMap(
+        ([start, stop]) => [this.#bound(start, options), this.#bound(stop, options)]))
   }
 
   async compact (start, stop, options) {
@@ -414,12 +445,15 @@ class Loam extends AbstractLevel {
 
   async compactRange (start, end, options) {
     if (arguments.length < 2) throw new TypeError("The arguments 'start' and 'end' are required")
-    if (this.status === 'opening') return this.deferAsync(() => this.compactRange(start, end, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.compactRange(start, end, options))
+    }
     sync.assertOpen(this, 'compactRange')
     const first = this.#bound(start, options)
     const behind = this.#behind(this.#bound(end, options))
     // As with LevelDB, there may be nothing in the range.
-    if (first !== undefined && behind !== undefined && Buffer.compare(Buffer.from(first), Buffer.from(behind)) > 0) return
+    if (first !== undefined && behind !== undefined &&
+      Buffer.compare(Buffer.from(first), Buffer.from(behind)) > 0) return
     return this.#compact(first, behind, options)
   }
 
@@ -456,7 +490,9 @@ class Loam extends AbstractLevel {
   }
 
   async checkpoint (location, options) {
-    if (typeof location !== 'string' || location === '') throw new TypeError("The argument 'location' must be a non-empty string")
+    if (typeof location !== 'string' || location === '') {
+      throw new TypeError("The argument 'location' must be a non-empty string")
+    }
     if (this.status === 'opening') return this.deferAsync(() => this.checkpoint(location, options))
     sync.assertOpen(this, 'checkpoint')
     const { signal } = watched(options)
@@ -488,15 +524,23 @@ class Loam extends AbstractLevel {
     const { signal } = watched(options, 'move', 'excise', 'keyEncoding')
     if (signal?.aborted) throw new AbortError(signal.reason)
     const { move, excise } = { ...options }
-    if (excise != null && !Array.isArray(excise)) throw invalidArgument("The option 'excise' must be an array of start and limit")
-    const ends = excise == null ? [] : [excise[0], excise[1]].map((key) => this.#bound(key, options))
-    if (ends.includes(undefined)) throw invalidArgument("The option 'excise' must have a start and a limit")
+    if (excise != null && !Array.isArray(excise)) {
+      throw invalidArgument("The option 'excise' must be an array of start and limit")
+    }
+    const ends = excise == null ? [] : [excise[0], excise[1]].map(
+      (key) => this.#bound(key, options))
+    if (ends.includes(undefined)) {
+      throw invalidArgument("The option 'excise' must have a start and a limit")
+    }
     await this.#writes.settled()
-    return this.#watch(native.ingestStart(this.#context, tables, move === true, ends[0], ends[1]), signal)
+    return this.#watch(native.ingestStart(this.#context, tables, move === true, ends[0], ends[1]),
+      signal)
   }
 
   async bulkLoad (entries, options) {
-    if (typeof entries?.[Symbol.asyncIterator] !== 'function' && typeof entries?.[Symbol.iterator] !== 'function') throw new TypeError("The argument 'entries' must be iterable")
+    if (typeof entries?.[Symbol.asyncIterator] !== 'function' &&
+      typeof entries?.[Symbol.iterator] !== 'function') throw new TypeError(
+      "The argument 'entries' must be iterable")
     if (this.status === 'opening') return this.deferAsync(() => this.bulkLoad(entries, options))
     sync.assertOpen(this, 'bulkLoad')
     const { signal } = watched(options, 'memory', 'keyEncoding', 'valueEncoding')
@@ -509,7 +553,8 @@ class Loam extends AbstractLevel {
       this._assertValidValue(value)
       return [keys.encode(key), values.encode(value)]
     }
-    const [job, load] = await ingest.bulkLoad(this.#context, entries, encode, options?.memory, signal)
+    const [job, load] = await ingest.bulkLoad(this.#context, entries, encode, options?.memory,
+      signal)
     try {
       await this.#watch(job, signal)
     } finally {
@@ -543,12 +588,16 @@ class Loam extends AbstractLevel {
   }
 
   #bound (key, options) {
-    return key === undefined || key === null ? undefined : kept(this.keyEncoding(options?.keyEncoding).encode(key))
+    return key === undefined || key === null ? undefined :
+      kept(this.keyEncoding(options?.keyEncoding).encode(key))
   }
 
-  // A bound that leaves the key inside: the next larger key, which is known in the usual order only.
+  // A bound that leaves the key inside: the next larger key, which is known in the usual order
+  // only.
   #behind (key) {
-    if (key === undefined || this.comparatorName() !== 'leveldb.BytewiseComparator') return undefined
+    if (key === undefined || this.comparatorName() !== 'leveldb.BytewiseComparator') {
+      return undefined
+    }
     return typeof key === 'string' ? key + '\0' : Buffer.concat([key, Buffer.alloc(1)])
   }
 
@@ -570,7 +619,9 @@ class Loam extends AbstractLevel {
   // ---- Information ----
 
   getProperty (property) {
-    if (typeof property !== 'string') throw new TypeError("The first argument 'property' must be a string")
+    if (typeof property !== 'string') {
+      throw new TypeError("The first argument 'property' must be a string")
+    }
     sync.assertOpen(this, 'getProperty')
     return native.property(this.#context, property) ?? ''
   }
@@ -578,7 +629,9 @@ class Loam extends AbstractLevel {
   // Of a keyspace, options that keyspaces have of their own.
   setOption (name, value) {
     if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
-    if (!['string', 'number', 'boolean'].includes(typeof value)) throw new TypeError("The second argument 'value' must be a string, a number or a boolean")
+    if (!['string', 'number', 'boolean'].includes(typeof value)) {
+      throw new TypeError("The second argument 'value' must be a string, a number or a boolean")
+    }
     if (`${name}${value}`.includes('\0')) throw invalidArgument('An option has no zero bytes')
     sync.assertOpen(this, 'setOption')
     native.setOption(this.#context, snake(name), String(value))
@@ -626,7 +679,9 @@ class Loam extends AbstractLevel {
     assertLocation(location)
     const at = path.resolve(location)
     const pairs = await enginePairs(options)
-    return JSON.parse(await native.repair(at, pairs).catch((err) => { throw withDirectory(err, at) }))
+    return JSON.parse(await native.repair(at, pairs).catch((err) => {
+      throw withDirectory(err, at)
+    }))
   }
 
   static async upgrade (location, options) {
@@ -638,7 +693,8 @@ class Loam extends AbstractLevel {
     assertLocation(location)
     assertLocation(to)
     const { format = 'leveldb', ...rest } = Object(options) === options ? options : {}
-    return native.export(path.resolve(location), path.resolve(to), String(format), await enginePairs(rest))
+    return native.export(path.resolve(location), path.resolve(to), String(format),
+      await enginePairs(rest))
   }
 }
 
@@ -715,7 +771,8 @@ function snapshotOf (family, options) {
 
 // The same, but a follower catches up meanwhile.
 function snapshotNow (family, options) {
-  return isMade(snapshotOf(family, options)) ? snapshotOf(family, options) : options.snapshot[kNow]()
+  return isMade(snapshotOf(family, options)) ? snapshotOf(family, options) : options.snapshot[
+    kNow]()
 }
 
 function isMade (snapshot) {
@@ -723,7 +780,8 @@ function isMade (snapshot) {
 }
 
 function readFlags (options) {
-  return (options.valueEncoding === 'utf8' ? 0 : AS_BUFFER) | (options.fillCache === false ? NO_FILL : 0)
+  return (options.valueEncoding === 'utf8' ? 0 : AS_BUFFER) |
+    (options.fillCache === false ? NO_FILL : 0)
 }
 
 exports.Loam = Loam

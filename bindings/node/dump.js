@@ -22,20 +22,24 @@ function described (text) {
     id,
     created: new Date(created * 1000),
     sequence,
-    keyspaces: keyspaces.map((k) => ({ name: k.name, comparator: k.comparator, mergeOperator: k.merge_operator, expires: k.expires, entries: k.entries })),
+    keyspaces: keyspaces.map(
+      (k) => ({ name: k.name, comparator: k.comparator, mergeOperator: k.merge_operator,
+        expires: k.expires, entries: k.entries })),
     bytes,
     size
   }
 }
 
-// Of a stream of objects: an object that is no bytes, which ends the process where a stream of bytes
+// Of a stream of objects: an object that is no bytes, which ends the process where a stream of
+// bytes
 // is given one, is an error.
 function bytesOnly () {
   return new Transform({
     writableObjectMode: true,
     transform (chunk, encoding, callback) {
       if (typeof chunk === 'string' || ArrayBuffer.isView(chunk)) callback(null, chunk)
-      else callback(new TypeError('A dump is a stream of bytes: strings, Buffers, TypedArrays or DataViews'))
+      else callback(
+        new TypeError('A dump is a stream of bytes: strings, Buffers, TypedArrays or DataViews'))
     }
   })
 }
@@ -59,7 +63,9 @@ async function run (db, file, mode, writing, options, names, start) {
     }
   }
   if (typeof file?.[writing ? 'write' : 'pipe'] !== 'function') {
-    throw new TypeError(`The argument 'file' must be the path of a file or a ${writing ? 'Writable' : 'Readable'} stream`)
+    throw new TypeError(
+      "The argument 'file' must be the path of a file or a " +
+      `${writing ? 'Writable' : 'Readable'} stream`)
   }
   const [from, to] = native.pipe()
   const [ours, theirs] = writing ? [from, to] : [to, from]
@@ -82,7 +88,8 @@ async function run (db, file, mode, writing, options, names, start) {
   const working = watch(job, wait, signal, progress, cancel)
   // A stream that fails ends the job, and a job that fails the stream.
   let failure = null
-  const ends = writing ? [socket, file] : file.readableObjectMode ? [file, bytesOnly(), socket] : [file, socket]
+  const ends = writing ? [socket, file] : file.readableObjectMode ? [file, bytesOnly(), socket] :
+    [file, socket]
   const moving = pipeline(...ends, { signal: ending.signal }).catch((error) => {
     failure = { error }
     cancel()
@@ -107,8 +114,11 @@ async function run (db, file, mode, writing, options, names, start) {
     await moving
     if (closed) throw notOpen(writing ? 'dump' : 'load')
     if (signal?.aborted) throw new AbortError(signal.reason)
-    const own = failure !== null && ['LEVEL_ABORTED', 'LEVEL_CORRUPTION', 'LEVEL_IO_ERROR'].includes(error.code)
-    if (own && !['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'ABORT_ERR'].includes(failure.error.code)) throw failure.error
+    const own = failure !== null &&
+      ['LEVEL_ABORTED', 'LEVEL_CORRUPTION', 'LEVEL_IO_ERROR'].includes(error.code)
+    if (own && !['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'ABORT_ERR'].includes(failure.error.code)) {
+      throw failure.error
+    }
     throw error
   } finally {
     signal?.removeEventListener('abort', cancel)
@@ -118,17 +128,23 @@ async function run (db, file, mode, writing, options, names, start) {
 
 exports.dump = function (db, context, file, options, snapshot) {
   const resume = Boolean(options?.resume)
-  if (resume && typeof file !== 'string') throw new TypeError('A dump is resumed in a file, by its path')
+  if (resume && typeof file !== 'string') {
+    throw new TypeError('A dump is resumed in a file, by its path')
+  }
   const compression = options?.compression === false ? 'none' : options?.compression ?? undefined
   // Before a file is cut off.
-  if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
+  if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) {
+    throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
+  }
   if (typeof file === 'string' && file !== '') native.dumpCheck(context, file)
   const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
-  return run(db, file, mode, true, options, DUMPING, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
+  return run(db, file, mode, true, options, DUMPING, (fd) => native.dumpStart(context, snapshot,
+    compression, resume ? CONTINUE : 0, fd))
 }
 
 exports.load = function (db, context, file, options) {
-  return run(db, file, 'r', false, options, ['overwrite'], (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
+  return run(db, file, 'r', false, options, ['overwrite'], (fd) => native.loadStart(
+    context, options?.overwrite ? OVERWRITE : 0, fd))
 }
 
 exports.verifyDump = async function (file, options) {

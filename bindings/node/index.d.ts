@@ -52,7 +52,8 @@ export class Loam<KDefault = string, VDefault = string>
   getSync<K = KDefault, V = VDefault> (key: K, options: GetOptions<K, V>): V | undefined
 
   getMany (keys: KDefault[]): Promise<Array<VDefault | undefined>>
-  getMany<K = KDefault, V = VDefault> (keys: K[], options: GetManyOptions<K, V>): Promise<Array<V | undefined>>
+  getMany<K = KDefault, V = VDefault> (keys: K[], options: GetManyOptions<K, V>): Promise<Array<V |
+    undefined>>
 
   has (key: KDefault): Promise<boolean>
   has<K = KDefault> (key: K, options: HasOptions<K>): Promise<boolean>
@@ -67,8 +68,10 @@ export class Loam<KDefault = string, VDefault = string>
   del<K = KDefault> (key: K, options: DelOptions<K>): Promise<void>
 
   batch (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): Promise<void>
-  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>, Given<V>>>): Promise<void>
-  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): Promise<void>
+  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>,
+    Given<V>>>): Promise<void>
+  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>,
+    options: BatchOptions<K, V>): Promise<void>
   batch (): ChainedBatch<typeof this, KDefault, VDefault>
 
   clear (): Promise<void>
@@ -81,12 +84,14 @@ export class Loam<KDefault = string, VDefault = string>
   keys<K = KDefault> (options: KeyIteratorOptions<K>): KeyIterator<typeof this, K>
 
   values (): ValueIterator<typeof this, KDefault, VDefault>
-  values<K = KDefault, V = VDefault> (options: ValueIteratorOptions<K, V>): ValueIterator<typeof this, K, V>
+  values<K = KDefault, V = VDefault> (options: ValueIteratorOptions<K,
+    V>): ValueIterator<typeof this, K, V>
 
   snapshot (options?: any | undefined): Snapshot
 
   sublevel (name: string | string[]): Sublevel<typeof this, string, string>
-  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K, V>): Sublevel<typeof this, K, V>
+  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K,
+    V>): Sublevel<typeof this, K, V>
 
   /**
    * Write an entry on the calling thread. Comes after all earlier writes of this
@@ -101,7 +106,8 @@ export class Loam<KDefault = string, VDefault = string>
    */
   merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
 
-  /** {@link merge} on the calling thread. {@link batchSync} takes operations of type `'merge'`, too. */
+  /** {@link merge} on the calling thread. {@link batchSync} takes operations of type `'merge'`,
+   * too. */
   mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
 
   /**
@@ -117,21 +123,28 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Call a function with a transaction, which is committed when the function's promise resolves and
-   * rolled back when it rejects. After a conflict the function is called again. Resolves to what the
+   * rolled back when it rejects. After a conflict the function is called again. Resolves to what
+   * the
    * function gave. Commits neither run prewrite hooks nor emit events.
    */
-  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>, options?: TransactionOptions | undefined): Promise<T>
+  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>,
+    options?: TransactionOptions | undefined): Promise<T>
 
   /**
    * Store a value if the key has the value `old`: a transaction in one call. Resolves to whether it
-   * did. `undefined` or `null` is no value: as `old` the key must have none, as `value` it is deleted.
+   * did. `undefined` or `null` is no value: as `old` the key must have none, as `value` it is
+   * deleted.
    */
-  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null | undefined): Promise<boolean>
-  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null | undefined, options: PutOptions<K, V>): Promise<boolean>
+  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null |
+    undefined): Promise<boolean>
+  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null |
+    undefined, options: PutOptions<K, V>): Promise<boolean>
 
   /**
-   * How many seconds the key has its value: `Infinity` if it does not expire, `undefined` if there is
-   * none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option `ttl`, and
+   * How many seconds the key has its value: `Infinity` if it does not expire, `undefined` if there
+   * is
+   * none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option `ttl`,
+   * and
    * those of a keyspace with `defaultTtl`.
    */
   ttl (key: KDefault): Promise<number | undefined>
@@ -139,7 +152,8 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Store a value if the key has none. Resolves to whether it did. */
   putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
-  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<boolean>
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K,
+    V>): Promise<boolean>
 
   /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
   delSync (key: KDefault): void
@@ -147,8 +161,10 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Write all operations or none on the calling thread; otherwise as {@link putSync}. */
   batchSync (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>, Given<V>>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>,
+    Given<V>>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>,
+    options: BatchOptions<K, V>): void
 
   /** Read a range on the calling thread. Closed when it has been read to its end. */
   iteratorSync (): SyncIterator<KDefault, VDefault>
@@ -158,7 +174,8 @@ export class Loam<KDefault = string, VDefault = string>
    * A key space of its own within the database, which opens by itself and is made if there is
    * none of that name. Batches and snapshots may go over several. Needs the native format.
    */
-  keyspace<K = string, V = string> (name: string, options?: KeyspaceOptions<K, V> | undefined): Keyspace<K, V>
+  keyspace<K = string, V = string> (name: string, options?: KeyspaceOptions<K,
+    V> | undefined): Keyspace<K, V>
 
   /** The names of all keyspaces, `'default'` first. */
   keyspaces (): string[]
@@ -175,63 +192,80 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** The same for many ranges; `undefined` or `null` is no bound. */
   approximateSizes (ranges: Iterable<Range<KDefault>>): Promise<number[]>
-  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>, options: StartEndOptions<K>): Promise<number[]>
+  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>,
+    options: StartEndOptions<K>): Promise<number[]>
 
   /** Write what is in memory into tables, all earlier writes of this database included. */
   flush (): Promise<void>
 
   /** Compact the range `[start..stop)`; `undefined` or `null` is no bound. */
   compact (start?: KDefault | null | undefined, stop?: KDefault | null | undefined): Promise<void>
-  compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined, options: CompactOptions<K>): Promise<void>
+  compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined,
+    options: CompactOptions<K>): Promise<void>
 
-  /** Read every table whole, from the disk and past the cache, and check it. The error of damage names every damaged table. */
+  /** Read every table whole, from the disk and past the cache, and check it. The error of damage
+   * names every damaged table. */
   verify (options?: VerifyOptions | undefined): Promise<void>
 
   /**
    * Make the directory `location` a database of its own that has what this one has now, all
-   * keyspaces and the writes before the call included. Tables are hard links, or copies where links do not reach.
+   * keyspaces and the writes before the call included. Tables are hard links, or copies where links
+   * do not reach.
    * It must not exist, or be empty, in a directory that exists.
    */
   checkpoint (location: string, options?: CheckpointOptions | undefined): Promise<void>
 
   /**
-   * Take tables of {@link TableWriter} into the database or keyspace, all or none of them: newer than all that is there,
-   * invisible to open snapshots and iterators, durable when it resolves. The files stay, and must not be changed
+   * Take tables of {@link TableWriter} into the database or keyspace, all or none of them: newer
+   * than all that is there,
+   * invisible to open snapshots and iterators, durable when it resolves. The files stay, and must
+   * not be changed
    * afterwards, unless `move` is true.
    */
   ingest (locations: Iterable<string>, options?: IngestOptions<KDefault> | undefined): Promise<void>
 
   /**
-   * Put all entries of an iterable, in any order: they are sorted, with the help of files in the directory, and ingested
-   * as tables, all in one step. Of entries with the same key the last one counts. Into keys that have no entries it is
+   * Put all entries of an iterable, in any order: they are sorted, with the help of files in the
+   * directory, and ingested
+   * as tables, all in one step. Of entries with the same key the last one counts. Into keys that
+   * have no entries it is
    * several times as fast as writes, and nothing is left to compact.
    */
-  bulkLoad (entries: AsyncIterable<[KDefault, VDefault]> | Iterable<[KDefault, VDefault]>, options?: BulkLoadOptions<KDefault, VDefault> | undefined): Promise<void>
-  bulkLoad<K = KDefault, V = VDefault> (entries: AsyncIterable<[K, V]> | Iterable<[K, V]>, options: BulkLoadOptions<K, V>): Promise<void>
+  bulkLoad (entries: AsyncIterable<[KDefault, VDefault]> | Iterable<[KDefault, VDefault]>,
+    options?: BulkLoadOptions<KDefault, VDefault> | undefined): Promise<void>
+  bulkLoad<K = KDefault, V = VDefault> (entries: AsyncIterable<[K, V]> | Iterable<[K, V]>,
+    options: BulkLoadOptions<K, V>): Promise<void>
 
   /**
-   * Move a follower on to what the writer has written up to this call, or more; see {@link Loam.follow}.
+   * Move a follower on to what the writer has written up to this call, or more; see {@link
+   * Loam.follow}.
    */
   catchUp (options?: CatchUpOptions | undefined): Promise<void>
 
-  /** How far a follower is behind its directory. Rejects with what the last catch-up failed with. */
+  /** How far a follower is behind its directory. Rejects with what the last catch-up failed with.
+   * */
   lag (): Promise<Lag>
 
   /**
-   * Write one state of all keyspaces, that of the option `snapshot` or the present one, into a file, by its path, or
+   * Write one state of all keyspaces, that of the option `snapshot` or the present one, into a
+   * file, by its path, or
    * a stream, for {@link load} on any machine and into any format.
    */
   dump (file: string | NodeJS.WritableStream, options?: DumpOptions | undefined): Promise<DumpInfo>
 
   /**
-   * Put what a dump has into the database, durably. Keyspaces of the dump must be empty or missing. A call that failed, or
-   * was ended by a crash, is repeated with the same dump from its beginning, and goes on where the first one ended.
+   * Put what a dump has into the database, durably. Keyspaces of the dump must be empty or missing.
+   * A call that failed, or
+   * was ended by a crash, is repeated with the same dump from its beginning, and goes on where the
+   * first one ended.
    */
   load (file: string | NodeJS.ReadableStream, options?: LoadOptions | undefined): Promise<DumpInfo>
 
   /**
-   * A feed of what is committed, all keyspaces: every operation once, in order. It ends when it or the database is closed.
-   * LEVEL_GAP: what was asked for is gone; the options `walRetentionBytes` and `walRetentionSeconds` keep more.
+   * A feed of what is committed, all keyspaces: every operation once, in order. It ends when it or
+   * the database is closed.
+   * LEVEL_GAP: what was asked for is gone; the options `walRetentionBytes` and
+   * `walRetentionSeconds` keep more.
    */
   changes (options?: ChangesOptions | undefined): Changes
 
@@ -260,7 +294,8 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Change an option while the database is open, until it is closed: for the whole database and all
-   * keyspaces that have no value of their own or, called on a keyspace, for that one. It holds from the
+   * keyspaces that have no value of their own or, called on a keyspace, for that one. It holds from
+   * the
    * next memtable, table or compaction on. Options that need a reopen are refused.
    */
   setOption (name: string, value: string | number | boolean): void
@@ -268,22 +303,30 @@ export class Loam<KDefault = string, VDefault = string>
   option (name: string): string
 
   /**
-   * Open a database that another process writes, LevelDB's among them, for reading beside it. Nothing in
-   * the directory changes, and no lock is taken. {@link catchUp} moves on, and so does the option `followInterval`.
+   * Open a database that another process writes, LevelDB's among them, for reading beside it.
+   * Nothing in
+   * the directory changes, and no lock is taken. {@link catchUp} moves on, and so does the option
+   * `followInterval`.
    */
-  static follow<KDefault = string, VDefault = string> (location: string, options?: OpenOptions & AbstractDatabaseOptions<KDefault, VDefault> | undefined): Promise<Loam<KDefault, VDefault>>
+  static follow<KDefault = string,
+    VDefault = string> (location: string, options?: OpenOptions & AbstractDatabaseOptions<KDefault,
+      VDefault> | undefined): Promise<Loam<KDefault, VDefault>>
 
   /** Delete the files of a database that is not open. */
   static destroy (location: string): Promise<void>
 
   /** Save what can be saved of a damaged database that is not open. Resolves to a report. */
-  static repair (location: string, options?: Pick<OpenOptions, 'comparator'> | undefined): Promise<Record<string, any>>
+  static repair (location: string, options?: Pick<OpenOptions, 'comparator'> |
+    undefined): Promise<Record<string, any>>
 
   /** Make the LevelDB database at a location, which is not open, a native one. */
-  static upgrade (location: string, options?: Pick<OpenOptions, 'comparator'> | undefined): Promise<void>
+  static upgrade (location: string, options?: Pick<OpenOptions, 'comparator'> |
+    undefined): Promise<void>
 
-  /** Write what a database that is not open holds into a new one, in LevelDB's format unless `format` says otherwise. */
-  static export (location: string, to: string, options?: Pick<OpenOptions, 'comparator' | 'format'> | undefined): Promise<void>
+  /** Write what a database that is not open holds into a new one, in LevelDB's format unless
+   * `format` says otherwise. */
+  static export (location: string, to: string, options?: Pick<OpenOptions, 'comparator' |
+    'format'> | undefined): Promise<void>
 }
 
 /**
@@ -310,13 +353,16 @@ export class Keyspace<KDefault = string, VDefault = string> extends Loam<KDefaul
 export interface TransactionOptions {
   /** Refuse the commit also when a key or range that was read has been written. Default: false. */
   serializable?: boolean | undefined
-  /** Lock keys at their first `put`, `del` or `getForUpdate`, and wait for those that others have. Default: false. */
+  /** Lock keys at their first `put`, `del` or `getForUpdate`, and wait for those that others have.
+   * Default: false. */
   lock?: boolean | undefined
-  /** Milliseconds after which waiting for a lock is `LEVEL_LOCK_TIMEOUT`; `Infinity`: none. Default: 1000. */
+  /** Milliseconds after which waiting for a lock is `LEVEL_LOCK_TIMEOUT`; `Infinity`: none.
+   * Default: 1000. */
   lockTimeout?: number | undefined
   /** For messages about locks. */
   name?: string | undefined
-  /** How often the function is called again after a conflict, a deadlock or a time-out. Default: 10. */
+  /** How often the function is called again after a conflict, a deadlock or a time-out. Default:
+   * 10. */
   retries?: number | undefined
   /** Resolve when the data is on disk, not only in the operating system. Default: false. */
   sync?: boolean | undefined
@@ -346,34 +392,45 @@ export interface TransactionRangeOptions<K, V> extends TransactionCallOptions<K,
  */
 export interface Transaction<KDefault, VDefault> {
   get (key: KDefault): Promise<VDefault | undefined>
-  get<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V | undefined>
-  /** As get, of a key that the rest depends on: another write of it is a conflict. Takes its lock with `lock`. */
+  get<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V |
+    undefined>
+  /** As get, of a key that the rest depends on: another write of it is a conflict. Takes its lock
+   * with `lock`. */
   getForUpdate (key: KDefault): Promise<VDefault | undefined>
-  getForUpdate<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V | undefined>
+  getForUpdate<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K,
+    V>): Promise<V | undefined>
   getMany (keys: KDefault[]): Promise<Array<VDefault | undefined>>
-  getMany<K = KDefault, V = VDefault> (keys: K[], options: TransactionCallOptions<K, V>): Promise<Array<V | undefined>>
+  getMany<K = KDefault, V = VDefault> (keys: K[], options: TransactionCallOptions<K,
+    V>): Promise<Array<V | undefined>>
   has (key: KDefault): Promise<boolean>
   has<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<boolean>
   put (key: KDefault, value: VDefault): Promise<void>
-  put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionCallOptions<K, V>): Promise<void>
+  put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionCallOptions<K,
+    V>): Promise<void>
   /** Add an operand to a key, see {@link Loam.merge}. It counts as a write of the key. */
   merge (key: KDefault, operand: VDefault): Promise<void>
-  merge<K = KDefault, V = VDefault> (key: K, operand: V, options: TransactionCallOptions<K, V>): Promise<void>
+  merge<K = KDefault, V = VDefault> (key: K, operand: V, options: TransactionCallOptions<K,
+    V>): Promise<void>
   del (key: KDefault): Promise<void>
   del<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<void>
-  /** Delete all entries from `start` up to, not including, `limit`. Takes no locks; another write in the range is a conflict. */
+  /** Delete all entries from `start` up to, not including, `limit`. Takes no locks; another write
+   * in the range is a conflict. */
   deleteRange (start: KDefault, limit: KDefault): Promise<void>
-  deleteRange<K = KDefault> (start: K, limit: K, options: TransactionCallOptions<K, any>): Promise<void>
-  /** Delete the entries of a range that the transaction sees; native databases do so by a range delete. */
+  deleteRange<K = KDefault> (start: K, limit: K, options: TransactionCallOptions<K,
+    any>): Promise<void>
+  /** Delete the entries of a range that the transaction sees; native databases do so by a range
+   * delete. */
   clear<K = KDefault> (options?: TransactionRangeOptions<K, any>): Promise<void>
   /** Remember what has been written until now. */
   savepoint (): Promise<number>
   /** Take back what was written since a savepoint, which stays; later ones are gone. */
   rollbackTo (savepoint: number): Promise<void>
   /** What the transaction reads at the call; later writes are not seen. */
-  iterator<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): TransactionIterator<K, [K, V]>
+  iterator<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K,
+    V>): TransactionIterator<K, [K, V]>
   keys<K = KDefault> (options?: TransactionRangeOptions<K, any>): TransactionIterator<K, K>
-  values<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): TransactionIterator<K, V>
+  values<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K,
+    V>): TransactionIterator<K, V>
 }
 
 /** An iterator of a transaction, for `for await` and by hand. Its calls are made in their order. */
@@ -385,18 +442,22 @@ export interface TransactionIterator<K, T> extends AsyncIterableIterator<T> {
   all (): Promise<T[]>
   /** Continue at the first key at or after the target, in the direction of the iterator. */
   seek (target: K): void
-  seek<S = K> (target: S, options: { keyEncoding?: string | Transcoder.PartialEncoder<S> | undefined }): void
+  seek<S = K> (target: S, options: { keyEncoding?: string | Transcoder.PartialEncoder<S> |
+    undefined }): void
   close (): Promise<void>
   [Symbol.asyncDispose] (): Promise<void>
 }
 
 /** A sublevel, with the synchronous methods of {@link Loam}. */
 export type Sublevel<TDatabase, KDefault, VDefault> =
-  SublevelMethods<TDatabase, KDefault, VDefault> & AbstractSublevel<TDatabase, string | Buffer | Uint8Array, KDefault, VDefault>
+  SublevelMethods<TDatabase, KDefault, VDefault> & AbstractSublevel<TDatabase, string | Buffer |
+  Uint8Array, KDefault, VDefault>
 
 interface SublevelMethods<TDatabase, KDefault, VDefault> {
-  sublevel (name: string | string[]): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, string, string>
-  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K, V>): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, K, V>
+  sublevel (name: string | string[]): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, string,
+    string>
+  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K,
+    V>): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, K, V>
 
   deleteRange (start: KDefault, limit: KDefault): Promise<void>
   deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
@@ -404,15 +465,22 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   deleteRangeSync<K = KDefault> (start: K, limit: K, options: DelOptions<K>): void
   merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
   mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
-  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null | undefined): Promise<boolean>
-  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null | undefined, options: PutOptions<K, V>): Promise<boolean>
+  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null |
+    undefined): Promise<boolean>
+  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null |
+    undefined, options: PutOptions<K, V>): Promise<boolean>
   putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
-  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<boolean>
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K,
+    V>): Promise<boolean>
   /** A transaction of the database, in which keys stand without the prefix. */
-  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>, options?: TransactionOptions | undefined): Promise<T>
-  approximateSize<K = KDefault> (start: K | null | undefined, end: K | null | undefined, options?: StartEndOptions<K>): Promise<number>
-  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>, options?: StartEndOptions<K>): Promise<number[]>
-  compact<K = KDefault> (start?: K | null | undefined, stop?: K | null | undefined, options?: CompactOptions<K>): Promise<void>
+  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>,
+    options?: TransactionOptions | undefined): Promise<T>
+  approximateSize<K = KDefault> (start: K | null | undefined, end: K | null | undefined,
+    options?: StartEndOptions<K>): Promise<number>
+  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>,
+    options?: StartEndOptions<K>): Promise<number[]>
+  compact<K = KDefault> (start?: K | null | undefined, stop?: K | null | undefined,
+    options?: CompactOptions<K>): Promise<void>
   /** These two concern the whole database. */
   sync (): Promise<void>
   flush (): Promise<void>
@@ -420,9 +488,12 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
-  batchSync (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault, VDefault>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, Given<K>, Given<V>>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, K, V>>, options: BatchOptions<K, V>): void
+  batchSync (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault,
+    VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase,
+    KDefault, VDefault>, Given<K>, Given<V>>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase,
+    KDefault, VDefault>, K, V>>, options: BatchOptions<K, V>): void
   iteratorSync (): SyncIterator<KDefault, VDefault>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
 }
@@ -436,14 +507,17 @@ export class Cache {
 }
 
 /**
- * Writes a table outside of a database, for {@link Loam.ingest}. Keys ascend, and come once each: otherwise
- * `LEVEL_INVALID_ARGUMENT`, and the table stays as it was. Its calls wait for the disk now and then.
+ * Writes a table outside of a database, for {@link Loam.ingest}. Keys ascend, and come once each:
+ * otherwise
+ * `LEVEL_INVALID_ARGUMENT`, and the table stays as it was. Its calls wait for the disk now and
+ * then.
  */
 export class TableWriter {
   private constructor ()
 
   /**
-   * Create the file, which must not exist. Of the options, `format` and `comparator` must be those of the database that is
+   * Create the file, which must not exist. Of the options, `format` and `comparator` must be those
+   * of the database that is
    * to ingest the table, and those count that say how tables are written.
    */
   static create (location: string, options?: OpenOptions | undefined): Promise<TableWriter>
@@ -454,12 +528,14 @@ export class TableWriter {
   get size (): number
 
   /** Add a value, which with `ttl` lives for so many seconds from now on. */
-  put (key: string | Uint8Array, value: string | Uint8Array, options?: { ttl?: number | undefined } | undefined): void
+  put (key: string | Uint8Array, value: string | Uint8Array,
+    options?: { ttl?: number | undefined } | undefined): void
 
   /** Add a deletion, of what the database has when the table is ingested. */
   del (key: string | Uint8Array): void
 
-  /** Add the deletion of what the database has from `start` up to, not including, `limit` when the table is ingested. Ranges come in any order. */
+  /** Add the deletion of what the database has from `start` up to, not including, `limit` when the
+   * table is ingested. Ranges come in any order. */
   deleteRange (start: string | Uint8Array, limit: string | Uint8Array): void
 
   /** Make the table durable, under its name. If it fails the file is removed. */
@@ -482,7 +558,8 @@ export interface IngestOptions<K> {
 export interface BulkLoadOptions<K, V> {
   keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
   valueEncoding?: string | Transcoder.PartialEncoder<V> | undefined
-  /** Bytes of entries before a sorted run is written into the directory. Default: 4 * `writeBufferSize`. */
+  /** Bytes of entries before a sorted run is written into the directory. Default: 4 *
+   * `writeBufferSize`. */
   memory?: number | undefined
   /** Ends it when it is aborted; nothing is loaded then. */
   signal?: AbortSignal | undefined
@@ -497,13 +574,15 @@ export class Backups {
 
   get location (): string
 
-  /** Make a backup of what the database has now, all keyspaces included. What an earlier one has is not copied again. */
+  /** Make a backup of what the database has now, all keyspaces included. What an earlier one has is
+   * not copied again. */
   create (db: Loam<any, any>, options?: BackupOptions | undefined): Promise<Backup>
 
   /** The backups, oldest first. */
   list (): Promise<Backup[]>
 
-  /** Read all files of a backup and compare them with their checksums. The error of damage names every damaged file. */
+  /** Read all files of a backup and compare them with their checksums. The error of damage names
+   * every damaged file. */
   verify (id: number, options?: BackupOptions | undefined): Promise<void>
 
   /** Make `location`, which must not exist, or be empty, a database as it was at the backup. */
@@ -529,7 +608,8 @@ export interface BackupsOptions {
 export interface BackupOptions {
   /** Ends it when it is aborted; nothing is left of what it made then. */
   signal?: AbortSignal | undefined
-  /** Called some ten times a second with the bytes done and the bytes in all; what it throws ends the work. */
+  /** Called some ten times a second with the bytes done and the bytes in all; what it throws ends
+   * the work. */
   progress?: ((done: number, total: number) => void) | undefined
   /** Bounds what is read. */
   bytesPerSecond?: number | undefined
@@ -550,7 +630,8 @@ export interface Backup {
   error: string | null
 }
 
-/** Limits of {@link Resources}; 0, the default, is none of its own, for `backgroundJobs` as many as processors. */
+/** Limits of {@link Resources}; 0, the default, is none of its own, for `backgroundJobs` as many as
+ * processors. */
 export interface ResourcesOptions {
   /** Cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB. */
   memory?: Size | undefined
@@ -607,7 +688,8 @@ export interface SyncIterator<K, V> extends IterableIterator<[K, V]> {
   all (): Array<[K, V]>
   /** Continue at the first key at or after the target, in the direction of the iterator. */
   seek (target: K): void
-  seek<T = K> (target: T, options: { keyEncoding?: string | Transcoder.PartialEncoder<T> | undefined }): void
+  seek<T = K> (target: T, options: { keyEncoding?: string | Transcoder.PartialEncoder<T> |
+    undefined }): void
   close (): void
   [Symbol.dispose] (): void
 }
@@ -627,7 +709,8 @@ export type CompressionName = 'none' | 'snappy' | 'zstd'
 /** Options of {@link Loam.open}. What is left out has the engine's default. */
 export interface OpenOptions extends AbstractOpenOptions {
   /**
-   * The format of a new database: native by default, in a {@link ClassicLevel} leveldb, which LevelDB
+   * The format of a new database: native by default, in a {@link ClassicLevel} leveldb, which
+   * LevelDB
    * and its tools open. One that exists keeps its own.
    */
   format?: 'leveldb' | 'native' | undefined
@@ -642,13 +725,15 @@ export interface OpenOptions extends AbstractOpenOptions {
   defaultTtl?: number | string | undefined
   /** Read what another process writes; see {@link Loam.follow}. */
   follow?: boolean | undefined
-  /** How often a follower catches up by itself: seconds, or text such as `'50ms'`. Default: never. */
+  /** How often a follower catches up by itself: seconds, or text such as `'50ms'`. Default: never.
+   * */
   followInterval?: number | string | undefined
   /**
    * Compress blocks; `true` means `'snappy'`. A list is of level 0 and those below it: the last
    * one counts for all deeper levels.
    */
-  compression?: boolean | CompressionName | readonly CompressionName[] | `${CompressionName},${string}` | undefined
+  compression?: boolean | CompressionName | readonly CompressionName[] |
+    `${CompressionName},${string}` | undefined
   zstdLevel?: number | undefined
   /** Memory for decompressed blocks, filters and indexes. */
   cacheSize?: Size | undefined
@@ -676,7 +761,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Space of the tables when writes are not fast, as a multiple of the live data. Default: 1.3. */
   maxSpaceAmplification?: number | undefined
   walPreallocate?: Size | undefined
-  /** Size of the logs at which keyspaces that keep old ones are flushed. Default: four write buffers. */
+  /** Size of the logs at which keyspaces that keep old ones are flushed. Default: four write
+   * buffers. */
   maxWalSize?: Size | undefined
   /** Memory of the memtables of all keyspaces. Default: `maxMemtables` write buffers. */
   maxMemtableBytes?: Size | undefined
@@ -690,22 +776,28 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Make missing directories above the location too. Default: true. */
   createDirs?: boolean | undefined
   /** The order of the keys: a built-in one. Fixed when the database is created. */
-  comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' | undefined
+  comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' |
+    undefined
   /** What compactions remove, by name: `prefixFilter('tmp/', 'cache/')`, or `'none'`. */
   compactionFilter?: string | undefined
-  /** What flushes and compactions of this database read and write in a second while no writer waits. Default: 0, no bound. */
+  /** What flushes and compactions of this database read and write in a second while no writer
+   * waits. Default: 0, no bound. */
   compactionRate?: Size | undefined
-  /** Logs kept for feeds of changes beyond need. Default: 0, none, or no limit if `walRetentionSeconds` is set. */
+  /** Logs kept for feeds of changes beyond need. Default: 0, none, or no limit if
+   * `walRetentionSeconds` is set. */
   walRetentionBytes?: Size | undefined
-  /** How long logs are kept for feeds of changes. Default: 0, not, or no limit if `walRetentionBytes` is set. */
+  /** How long logs are kept for feeds of changes. Default: 0, not, or no limit if
+   * `walRetentionBytes` is set. */
   walRetentionSeconds?: number | string | undefined
   /** What to share with other databases: memory, background work, I/O and descriptors. */
   resources?: Resources | undefined
   /** A cache to share, instead of one of `cacheSize`. */
   cache?: Cache | undefined
   /** Where the engine's messages go: a function, or something like the console. */
-  logger?: ((level: LogLevel, message: string) => void) | Record<LogLevel, (message: string) => void> | undefined
-  /** Share the database with the worker threads of this process that open it with this option too. */
+  logger?: ((level: LogLevel, message: string) => void) | Record<LogLevel, (message: string) =>
+    void> | undefined
+  /** Share the database with the worker threads of this process that open it with this option too.
+   * */
   multithreading?: boolean | undefined
 }
 
@@ -724,7 +816,8 @@ export interface GetManyOptions<K, V> extends AbstractGetManyOptions<K, V>, Read
 export interface HasOptions<K> extends AbstractHasOptions<K>, ReadOptions {}
 export interface HasManyOptions<K> extends AbstractHasManyOptions<K>, ReadOptions {}
 export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {
-  /** Seconds after which the value expires, rounded up. Native databases only. The default is for ever. */
+  /** Seconds after which the value expires, rounded up. Native databases only. The default is for
+   * ever. */
   ttl?: number | undefined
 }
 export interface DelOptions<K> extends AbstractDelOptions<K>, WriteOptions {}
@@ -748,7 +841,8 @@ export interface StartEndOptions<K> {
 export interface VerifyOptions {
   /** Ends it when it is aborted. */
   signal?: AbortSignal | undefined
-  /** Called some ten times a second, and at the end, with the bytes read and the bytes in all. What it throws ends it too. */
+  /** Called some ten times a second, and at the end, with the bytes read and the bytes in all. What
+   * it throws ends it too. */
   progress?: ((done: number, total: number) => void) | undefined
 }
 
@@ -766,7 +860,8 @@ export interface Lag {
 }
 
 /** Read a dump and check all of it. */
-export function verifyDump (file: string | NodeJS.ReadableStream, options?: VerifyOptions | undefined): Promise<DumpInfo>
+export function verifyDump (file: string | NodeJS.ReadableStream, options?: VerifyOptions |
+  undefined): Promise<DumpInfo>
 
 /** What a dump has. */
 export interface DumpInfo {
@@ -774,7 +869,8 @@ export interface DumpInfo {
   created: Date
   /** The sequence number of the state in the database that was dumped. */
   sequence: number
-  keyspaces: Array<{ name: string, comparator: string, mergeOperator: string, expires: boolean, entries: number }>
+  keyspaces: Array<{ name: string, comparator: string, mergeOperator: string, expires: boolean,
+    entries: number }>
   /** Of all keys and values. */
   bytes: number
   /** Of the dump, in bytes. */
@@ -785,7 +881,8 @@ export interface DumpOptions extends VerifyOptions {
   snapshot?: AbstractSnapshot | undefined
   /** `'snappy'` (default), `'zstd'` or `'none'`. */
   compression?: 'snappy' | 'zstd' | 'none' | undefined
-  /** Complete the dump in the file, which was cut, if the database is as it was at its beginning. */
+  /** Complete the dump in the file, which was cut, if the database is as it was at its beginning.
+   * */
   resume?: boolean | undefined
 }
 
@@ -856,7 +953,8 @@ export interface CompactOptions<K> extends StartEndOptions<K> {
   progress?: ((done: number, total: number) => void) | undefined
 }
 
-export interface ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
+export interface ChainedBatch<TDatabase, KDefault,
+  VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
   write (): Promise<void>
   write (options: ChainedBatchWriteOptions): Promise<void>
 }
@@ -867,11 +965,14 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'prefixLength' | 'mergeOperator' | 'compactionFilter' | 'defaultTtl'> {}
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions,
+  'comparator' | 'compression' | 'bloomBits' | 'prefixLength' | 'mergeOperator' |
+  'compactionFilter' | 'defaultTtl'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>
 export type IteratorOptions<K, V> = AbstractIteratorOptions<K, V> & AdditionalIteratorOptions
 export type KeyIteratorOptions<K> = AbstractKeyIteratorOptions<K> & AdditionalIteratorOptions
-export type ValueIteratorOptions<K, V> = AbstractValueIteratorOptions<K, V> & AdditionalIteratorOptions
+export type ValueIteratorOptions<K, V> = AbstractValueIteratorOptions<K,
+  V> & AdditionalIteratorOptions
 export type Snapshot = AbstractSnapshot

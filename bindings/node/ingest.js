@@ -12,7 +12,9 @@ const CHUNK = 256 * 1024
 const kOpening = Symbol('opening')
 
 function location (value) {
-  if (typeof value !== 'string' || value === '') throw new TypeError("The argument 'location' must be a non-empty string")
+  if (typeof value !== 'string' || value === '') {
+    throw new TypeError("The argument 'location' must be a non-empty string")
+  }
   return path.resolve(value)
 }
 
@@ -51,7 +53,8 @@ class TableWriter {
 
   put (key, value, options) {
     const ttl = options?.ttl ?? undefined
-    native.tableWrite(this.#native, data('key', key), data('value', value), ttl === undefined ? 0 : seconds(ttl), false)
+    native.tableWrite(this.#native, data('key', key), data('value', value), ttl === undefined ? 0 :
+      seconds(ttl), false)
   }
 
   del (key) {
@@ -74,32 +77,42 @@ class TableWriter {
   }
 }
 
-if (typeof Symbol.asyncDispose === 'symbol') TableWriter.prototype[Symbol.asyncDispose] = TableWriter.prototype.close
+if (typeof Symbol.asyncDispose === 'symbol') {
+  TableWriter.prototype[Symbol.asyncDispose] = TableWriter.prototype.close
+}
 
 // The option of bulkLoad(): a number of bytes.
 function bytes (memory) {
   if (memory == null) return 0
-  if (!Number.isSafeInteger(memory) || memory < 0) throw invalidArgument("The option 'memory' must be a number of bytes")
+  if (!Number.isSafeInteger(memory) || memory < 0) {
+    throw invalidArgument("The option 'memory' must be a number of bytes")
+  }
   return memory
 }
 
 // The paths of ingest().
 exports.tables = function (locations) {
-  if (locations === null || typeof locations !== 'object' || typeof locations[Symbol.iterator] !== 'function') throw new TypeError("The argument 'locations' must be an array")
+  if (locations === null || typeof locations !== 'object' ||
+    typeof locations[Symbol.iterator] !== 'function') throw new TypeError(
+    "The argument 'locations' must be an array")
   return Array.from(locations, location)
 }
 
 // Entries up to an abort, which does not wait for the next one.
 async function * until (entries, signal) {
   let abort
-  const aborted = new Promise((resolve, reject) => { abort = () => reject(new AbortError(signal.reason)) })
+  const aborted = new Promise((resolve, reject) => {
+    abort = () => reject(new AbortError(signal.reason))
+  })
   aborted.catch(() => {}) // it may come when nobody waits
   const iterator = entries[Symbol.asyncIterator]()
   signal.addEventListener('abort', abort)
   let ended = false
   try {
     if (signal.aborted) abort()
-    for (let result; !(result = await Promise.race([iterator.next(), aborted])).done;) yield result.value
+    for (let result; !(result = await Promise.race([iterator.next(), aborted])).done;) {
+      yield result.value
+    }
     ended = true
   } catch (err) {
     ended = !signal.aborted // one that throws has ended
@@ -110,13 +123,15 @@ async function * until (entries, signal) {
   }
 }
 
-// Begins a load of entries, which encode turns into pairs of bytes or text; resolves to [job, load].
+// Begins a load of entries, which encode turns into pairs of bytes or text; resolves to [job,
+// load].
 exports.bulkLoad = async function (context, entries, encode, memory, signal) {
   const load = native.bulkLoadBegin(context, bytes(memory))
   try {
     let batch = new BatchWriter()
     const add = () => native.bulkLoadAdd(context, load, batch.finish(), batch.length)
-    const all = signal !== undefined && typeof entries[Symbol.asyncIterator] === 'function' ? until(entries, signal) : entries
+    const all = signal !== undefined && typeof entries[Symbol.asyncIterator] === 'function' ?
+      until(entries, signal) : entries
     for await (const entry of all) {
       batch.put(...encode(entry))
       if (batch.length < CHUNK) continue

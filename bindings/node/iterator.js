@@ -1,7 +1,8 @@
 'use strict'
 
 const { AbstractIterator } = require('abstract-level')
-const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES, AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
+const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES,
+  AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
 const { AbortError, decodeError, invalidArgument, iteratorNotOpen, isError } = require('./errors')
 
 const HIGH_WATER_MARK = 64 * 1024
@@ -15,7 +16,8 @@ function bounds ({ gt, gte, lt, lte, reverse }) {
   return {
     lower: gte ?? gt ?? undefined,
     upper: lte ?? lt ?? undefined,
-    flags: (gte == null ? AFTER_LOWER : 0) | (lte == null ? 0 : THROUGH_UPPER) | (reverse ? REVERSE : 0)
+    flags: (gte == null ? AFTER_LOWER : 0) | (lte == null ? 0 : THROUGH_UPPER) |
+      (reverse ? REVERSE : 0)
   }
 }
 
@@ -40,7 +42,8 @@ class BlockReader {
   }
 
   get flags () {
-    return (this.keys ? KEYS : 0) | (this.values ? VALUES : 0) | (this.textKeys ? TEXT_KEYS : 0) | (this.textValues ? TEXT_VALUES : 0)
+    return (this.keys ? KEYS : 0) | (this.values ? VALUES : 0) | (this.textKeys ? TEXT_KEYS : 0) |
+      (this.textValues ? TEXT_VALUES : 0)
   }
 
   get empty () {
@@ -103,12 +106,16 @@ class BlockReader {
     const end = piece.length
     let at = this.#at
     while (at < end && entries.length < size) {
-      const keyLength = piece.charCodeAt(at) | piece.charCodeAt(at + 1) << 8 | piece.charCodeAt(at + 2) << 16 | piece.charCodeAt(at + 3) << 24
-      const valueLength = piece.charCodeAt(at + 4) | piece.charCodeAt(at + 5) << 8 | piece.charCodeAt(at + 6) << 16 | piece.charCodeAt(at + 7) << 24
+      const keyLength = piece.charCodeAt(at) | piece.charCodeAt(at + 1) << 8 | piece.charCodeAt(
+        at + 2) << 16 | piece.charCodeAt(at + 3) << 24
+      const valueLength = piece.charCodeAt(at + 4) | piece.charCodeAt(at + 5) << 8 |
+        piece.charCodeAt(at + 6) << 16 | piece.charCodeAt(at + 7) << 24
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      entries.push([keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) : undefined])
+      entries.push(
+        [keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) :
+          undefined])
     }
     return at
   }
@@ -118,13 +125,17 @@ class BlockReader {
     const end = piece.length
     let at = this.#at
     while (at < end && entries.length < size) {
-      const keyLength = (piece[at] | piece[at + 1] << 8 | piece[at + 2] << 16 | piece[at + 3] << 24) >>> 0
-      const valueLength = (piece[at + 4] | piece[at + 5] << 8 | piece[at + 6] << 16 | piece[at + 7] << 24) >>> 0
+      const keyLength = (piece[at] | piece[at + 1] << 8 | piece[at + 2] << 16 |
+        piece[at + 3] << 24) >>> 0
+      const valueLength = (piece[at + 4] | piece[at + 5] << 8 | piece[at + 6] << 16 |
+        piece[at + 7] << 24) >>> 0
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : copyBytes(piece, start, keyLength)
-      const value = !values ? undefined : textValues ? readText(piece, middle, at) : copyBytes(piece, middle, valueLength)
+      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : copyBytes(
+        piece, start, keyLength)
+      const value = !values ? undefined : textValues ? readText(piece, middle, at) : copyBytes(
+        piece, middle, valueLength)
       entries.push([key, value])
     }
     return at
@@ -135,7 +146,8 @@ function open (context, reader, options, snapshot, transaction) {
   const { lower, upper, flags } = bounds(options)
   const exact = waterMark(options) === undefined ? 0 : EXACT
   const fill = options.fillCache === true ? 0 : NO_FILL
-  return native.iterator(context, snapshot, lower, upper, reader.flags | flags | exact | fill, transaction)
+  return native.iterator(context, snapshot, lower, upper, reader.flags | flags | exact | fill,
+    transaction)
 }
 
 // undefined: none was given
@@ -151,7 +163,8 @@ function waterMark ({ highWaterMarkBytes: bytes }) {
 class Iterator extends AbstractIterator {
   #context
   #native
-  #making = null // of a follower, which may have to catch up before: a promise of the snapshot to read
+  // of a follower, which may have to catch up before: a promise of the snapshot to read
+  #making = null
   #own = false // the snapshot is closed once the iterator has it
   #options // until the iterator is made
   #target // of a seek before that
@@ -238,7 +251,9 @@ class Iterator extends AbstractIterator {
 
   async _close () {
     this.#reader.reset()
-    if (this.#making !== null) await this.#making.then((snapshot) => { if (this.#own) native.snapshotClose(snapshot) }, () => {})
+    if (this.#making !== null) await this.#making.then((snapshot) => {
+      if (this.#own) native.snapshotClose(snapshot)
+    }, () => {})
     else if (this.#failure === null) native.iteratorClose(this.#native)
   }
 }
@@ -286,7 +301,8 @@ class SyncIterator {
 
   next () {
     const entries = this.nextv(1)
-    return entries.length === 1 ? { done: false, value: entries[0] } : { done: true, value: undefined }
+    return entries.length === 1 ? { done: false, value: entries[0] } :
+      { done: true, value: undefined }
   }
 
   nextv (size) {
@@ -314,9 +330,11 @@ class SyncIterator {
 
   seek (target, options) {
     if (!this.#open) return
-    const encoding = options?.keyEncoding === undefined ? this.#keyEncoding : this.#db.keyEncoding(options.keyEncoding)
+    const encoding = options?.keyEncoding === undefined ? this.#keyEncoding : this.#db.keyEncoding(
+      options.keyEncoding)
     this.#reader.reset()
-    native.iteratorSeek(this.#native, this.#db.prefixKey(encoding.encode(target), encoding.format, false))
+    native.iteratorSeek(this.#native, this.#db.prefixKey(encoding.encode(target), encoding.format,
+      false))
   }
 
   close () {
@@ -343,7 +361,9 @@ class SyncIterator {
     this.#snapshot?.ref()
     try {
       if (this.#reader.empty && !this.#reader.ended) {
-        this.#reader.fill(native.iteratorNextSync(this.#native, Math.min(Math.max(size, READ_AHEAD), this.#left), this.#bytes))
+        this.#reader.fill(
+          native.iteratorNextSync(this.#native, Math.min(Math.max(size, READ_AHEAD), this.#left),
+            this.#bytes))
       }
       return this.#reader.take(size)
     } finally {

@@ -10,8 +10,12 @@ exports.watched = function (options, ...names) {
   checkNames(options, ['signal', ...names])
   const signal = options?.signal ?? undefined
   const progress = options?.progress ?? undefined
-  if (progress !== undefined && typeof progress !== 'function') throw new TypeError("The option 'progress' must be a function")
-  if (signal !== undefined && typeof signal.addEventListener !== 'function') throw new TypeError("The option 'signal' must be an AbortSignal")
+  if (progress !== undefined && typeof progress !== 'function') {
+    throw new TypeError("The option 'progress' must be a function")
+  }
+  if (signal !== undefined && typeof signal.addEventListener !== 'function') {
+    throw new TypeError("The option 'signal' must be an AbortSignal")
+  }
   return { signal, progress }
 }
 
@@ -36,7 +40,9 @@ exports.watch = async function (job, wait, signal, progress, cancel = native.job
     result = await wait(job)
     if (progress !== undefined) report()
   } catch (error) {
-    if (failure === null && signal?.aborted && error.code === 'LEVEL_ABORTED') throw new AbortError(signal.reason)
+    if (failure === null && signal?.aborted && error.code === 'LEVEL_ABORTED') {
+      throw new AbortError(signal.reason)
+    }
     failure ??= { error }
   } finally {
     clearInterval(timer)

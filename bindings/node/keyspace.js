@@ -27,7 +27,9 @@ class Keyspace extends Loam {
 
   async _open (options) {
     return this[kOpening](async () => {
-      await this[kRoot].open({ passive: true }).catch((err) => { throw this[kRoot][kFailure] ?? err })
+      await this[kRoot].open({ passive: true }).catch((err) => {
+        throw this[kRoot][kFailure] ?? err
+      })
       assertOpen(this[kRoot], 'keyspace')
       this[kRoot].attachResource(this) // before the first wait: closing waits for the opening
       try {
@@ -52,7 +54,9 @@ Loam.prototype.keyspace = function (name, options) {
 
 // The number by which an operation of a batch names a keyspace; null: db, which is written.
 function numberOf (db, keyspace) {
-  if (!(keyspace instanceof Loam)) throw invalidArgument('The keyspace of a batch operation must be a keyspace')
+  if (!(keyspace instanceof Loam)) {
+    throw invalidArgument('The keyspace of a batch operation must be a keyspace')
+  }
   const root = db instanceof Keyspace ? db.db : db
   if ((keyspace instanceof Keyspace ? keyspace.db : keyspace) !== root) {
     throw invalidArgument('A batch operation has a keyspace of another database')

@@ -21,7 +21,8 @@ function inPackage (directory) {
   const inside = path.join(directory, 'npm', platform, 'loamdb.node')
   if (fs.existsSync(inside)) return inside
   try {
-    return createRequire(path.join(directory, 'index.js')).resolve(`@loamdb/${platform}/loamdb.node`)
+    return createRequire(path.join(directory, 'index.js')).resolve(
+      `@loamdb/${platform}/loamdb.node`)
   } catch {
     return null
   }
@@ -41,12 +42,18 @@ function locate () {
   const file = inPackage(__dirname) ?? besideBundle()
   if (file !== null) return file
   if (isMusl()) {
-    throw new Error('loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses musl (Alpine Linux)')
+    throw new Error(
+      'loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses ' +
+      'musl (Alpine Linux)')
   }
   if (!fs.existsSync(path.join(__dirname, 'loader.js'))) {
-    throw new Error(`loamdb cannot be bundled, as it has a native part: leave it out of the bundle (esbuild: --external:loamdb) and install it where ${__filename} runs`)
+    throw new Error(
+      'loamdb cannot be bundled, as it has a native part: leave it out of the bundle ' +
+      `(esbuild: --external:loamdb) and install it where ${__filename} runs`)
   }
-  throw new Error(`loamdb has no prebuilt binary for ${platform}: the package @loamdb/${platform} is not installed`)
+  throw new Error(
+    `loamdb has no prebuilt binary for ${platform}: ` +
+    `the package @loamdb/${platform} is not installed`)
 }
 
 const file = locate()
@@ -56,4 +63,5 @@ exports.native = require(file)
 // Nothing reads the library before a database is opened. LOAM_LIBRARY is a path,
 // relative to the working directory, and never a name that the dynamic linker
 // looks for elsewhere.
-exports.library = () => path.resolve(process.env.LOAM_LIBRARY || path.join(path.dirname(file), 'libloam.so'))
+exports.library = () => path.resolve(process.env.LOAM_LIBRARY ||
+  path.join(path.dirname(file), 'libloam.so'))

@@ -9,9 +9,11 @@ const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 // Set by other means, or not by this name.
 const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator'])
 
-// Options of open() besides the engine's. The last three are known to classic-level or browser-level, and
+// Options of open() besides the engine's. The last three are known to classic-level or
+// browser-level, and
 // programs for the package level give them everywhere.
-const OPENING = ['createIfMissing', 'multithreading', 'cache', 'resources', 'logger', 'passive', 'keyEncoding', 'valueEncoding', 'location', 'prefix', 'version']
+const OPENING = ['createIfMissing', 'multithreading', 'cache', 'resources', 'logger', 'passive',
+  'keyEncoding', 'valueEncoding', 'location', 'prefix', 'version']
 
 // Units of which there are fractions.
 const DIVISIBLE = new Set(['seconds', 'times'])
@@ -21,8 +23,12 @@ const DIVISIBLE = new Set(['seconds', 'times'])
 function checkNumber (key, value, { min, max, unit }, clamps) {
   const whole = DIVISIBLE.has(unit) || Number.isInteger(value)
   if (whole && value >= min && value <= max) return value
-  if (whole && value > 0 && Number.isFinite(value) && clamps) return Math.min(Math.max(value, min), max)
-  throw invalidArgument(`The option '${key}' must be ${DIVISIBLE.has(unit) ? 'a number' : 'an integer'} from ${min} to ${max}${unit === '' ? '' : ` (${unit})`}, not ${value}`)
+  if (whole && value > 0 && Number.isFinite(value) && clamps) {
+    return Math.min(Math.max(value, min), max)
+  }
+  throw invalidArgument(
+    `The option '${key}' must be ${DIVISIBLE.has(unit) ? 'a number' : 'an integer'} ` +
+    `from ${min} to ${max}${unit === '' ? '' : ` (${unit})`}, not ${value}`)
 }
 
 // The compaction filter, by name, that removes the keys beginning with one of the prefixes.
@@ -33,13 +39,16 @@ function prefixFilter (...prefixes) {
 
 // Functions could not be called from the engine's threads.
 function checkFilter ({ compactionFilter }) {
-  if (compactionFilter === undefined || compactionFilter === null || typeof compactionFilter === 'string') return
+  if (compactionFilter === undefined || compactionFilter === null ||
+    typeof compactionFilter === 'string') return
   throw invalidArgument('The compaction filter must be a name, such as prefixFilter() returns')
 }
 
 function comparatorPair ({ comparator }) {
   if (comparator === undefined || comparator === null) return []
-  if (typeof comparator !== 'string') throw invalidArgument('The comparator must be the name of a built-in order')
+  if (typeof comparator !== 'string') {
+    throw invalidArgument('The comparator must be the name of a built-in order')
+  }
   return ['comparator', comparator]
 }
 
@@ -49,13 +58,17 @@ function comparatorPair ({ comparator }) {
 async function enginePairs (given, { others = [], clamps = false } = {}) {
   const options = Object(given) === given ? given : {} // as in abstract-level
   const known = await engineOptions()
-  if (others !== null) checkNames(options, [...known.keys(), ...others].filter((name) => name !== 'errorIfMissing'))
+  if (others !== null) {
+    checkNames(options, [...known.keys(), ...others].filter((name) => name !== 'errorIfMissing'))
+  }
   checkFilter(options)
   const pairs = comparatorPair(options)
   for (const [key, description] of known) {
     let value = options[key]
     if (value === undefined || value === null || NOT_TAKEN.has(key)) continue
-    if (typeof value === 'number' && description.max > description.min) value = checkNumber(key, value, description, clamps)
+    if (typeof value === 'number' && description.max > description.min) {
+      value = checkNumber(key, value, description, clamps)
+    }
     if (key === 'compression' && typeof value === 'boolean') value = value ? 'snappy' : 'none'
     pairs.push(description.name, String(value))
   }
@@ -70,8 +83,13 @@ function creationPairs ({ createIfMissing, readOnly, createDirs }) {
 
 function cacheOf ({ cache, resources }) {
   if (resources !== undefined && resources !== null) {
-    if (!(resources instanceof Resources)) throw invalidArgument("The option 'resources' must be a Resources")
-    if (cache !== undefined && cache !== null) throw invalidArgument("The options 'resources' and 'cache' exclude each other: resources have a cache")
+    if (!(resources instanceof Resources)) {
+      throw invalidArgument("The option 'resources' must be a Resources")
+    }
+    if (cache !== undefined && cache !== null) {
+      throw invalidArgument(
+        "The options 'resources' and 'cache' exclude each other: resources have a cache")
+    }
     return resources.native()
   }
   if (cache === undefined || cache === null) return undefined
@@ -82,11 +100,14 @@ function cacheOf ({ cache, resources }) {
 // A function of level and message, for the native side: (number, string).
 function loggerOf ({ logger }) {
   if (logger === undefined || logger === null) return undefined
-  if (typeof logger === 'function') return (level, message) => logger(LEVELS[level] ?? 'info', message)
+  if (typeof logger === 'function') {
+    return (level, message) => logger(LEVELS[level] ?? 'info', message)
+  }
   if (Object.values(LEVELS).every((name) => typeof logger[name] === 'function')) {
     return (level, message) => logger[LEVELS[level] ?? 'info'](message)
   }
-  throw invalidArgument("The option 'logger' must be a function, or have the methods debug, info, warn and error")
+  throw invalidArgument(
+    "The option 'logger' must be a function, or have the methods debug, info, warn and error")
 }
 
 exports.OPENING = OPENING

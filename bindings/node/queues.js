@@ -84,7 +84,9 @@ class ReadQueue {
 
   // The value, undefined, or a promise of these.
   get (key, flags, snapshot) {
-    if (this.#misses === MISSES_IN_A_ROW && this.#group !== null) return this.#enqueue(key, flags, snapshot)
+    if (this.#misses === MISSES_IN_A_ROW && this.#group !== null) {
+      return this.#enqueue(key, flags, snapshot)
+    }
     const value = native.get(this.#context, snapshot, key, flags)
     if (value === null) {
       if (this.#misses < MISSES_IN_A_ROW) this.#misses++
@@ -108,7 +110,8 @@ class ReadQueue {
 
   #enqueue (key, flags, snapshot) {
     let group = this.#group
-    if (group !== null && (group.flags !== flags || group.snapshot !== snapshot || group.waiting.length === KEYS_PER_ITEM)) {
+    if (group !== null && (group.flags !== flags || group.snapshot !== snapshot ||
+      group.waiting.length === KEYS_PER_ITEM)) {
       this.flush()
       group = null
     }
@@ -137,7 +140,8 @@ class ReadQueue {
   #send (snapshot, flags) {
     const packer = this.#packer
     try {
-      return native.getMany(this.#context, snapshot, packer.buffer, packer.length, packer.count, flags)
+      return native.getMany(this.#context, snapshot, packer.buffer, packer.length, packer.count,
+        flags)
     } finally {
       packer.clear()
     }
@@ -248,7 +252,9 @@ class WriteQueue {
   // Resolves when nothing waits any more.
   async drain () {
     this.#start()
-    while (this.#running > 0 || this.#group !== null || this.#waiting.length > 0) await this.settled()
+    while (this.#running > 0 || this.#group !== null || this.#waiting.length > 0) {
+      await this.settled()
+    }
   }
 
   // The group for a write of about so many bytes.
@@ -300,12 +306,15 @@ class WriteQueue {
     let failure = null
     this.#reads.flush()
     try {
-      if (writer.count > 0 && !native.write(this.#context, writer.finish(), writer.length, flags)) return false
+      if (writer.count > 0 && !native.write(this.#context, writer.finish(), writer.length, flags)) {
+        return false
+      }
     } catch (err) {
       failure = err
     }
     this.#recycle(writer)
-    if (this.#running > 0) (this.#last.after ??= []).push([step, failure]) // in the order of the calls
+    // in the order of the calls
+    if (this.#running > 0) (this.#last.after ??= []).push([step, failure])
     else this.#settle(step, failure)
     return true
   }

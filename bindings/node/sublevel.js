@@ -31,7 +31,9 @@ class Sublevel extends AbstractSublevel {
   }
 
   async deleteRange (start, limit, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.deleteRange(start, limit, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.deleteRange(start, limit, options))
+    }
     return sync.deleteRange(this, start, limit, options)
   }
 
@@ -59,7 +61,9 @@ class Sublevel extends AbstractSublevel {
   }
 
   async compareAndSwap (key, old, value, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    }
     sync.assertOpen(this, 'compareAndSwap')
     return this.db.compareAndSwap(...sync.rooted(this, key, [old, value], options))
   }
@@ -81,7 +85,9 @@ class Sublevel extends AbstractSublevel {
   }
 
   async approximateSizes (ranges, options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.approximateSizes(ranges, options))
+    if (this.status === 'opening') {
+      return this.deferAsync(() => this.approximateSizes(ranges, options))
+    }
     sync.assertOpen(this, 'approximateSizes')
     const rooted = [...ranges].map((range) => sync.rootedRange(this, range, options))
     return this.db.approximateSizes(rooted.map(([range]) => range), rooted[0]?.[1])
@@ -121,7 +127,8 @@ class Sublevel extends AbstractSublevel {
   }
 
   iteratorSync (options) {
-    return sync.iterator(this, options, (encoded, encodings) => this.db[sync.kIterator](this, encoded, encodings))
+    return sync.iterator(this, options, (encoded, encodings) => this.db[sync.kIterator](
+      this, encoded, encodings))
   }
 
   [sync.kPut] (key, value, keyEncoding, valueEncoding, options) {

@@ -18,16 +18,21 @@ const kDeleteRangeSync = Symbol('deleteRangeSync')
 
 function put (db, key, value, options) {
   assertOpen(db, 'putSync')
-  if (!db.hooks.prewrite.noop || (options?.ttl ?? undefined) !== undefined) return batch(db, [{ type: 'put', key, value }], options)
+  if (!db.hooks.prewrite.noop || (options?.ttl ?? undefined) !== undefined) {
+    return batch(db, [{ type: 'put', key, value }], options)
+  }
   db._assertValidKey(key)
   db._assertValidValue(value)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const valueEncoding = db.valueEncoding(options?.valueEncoding)
   const encodedKey = keyEncoding.encode(key)
   const encodedValue = valueEncoding.encode(value)
-  db[kPut](db.prefixKey(encodedKey, keyEncoding.format, true), encodedValue, keyEncoding.format, valueEncoding.format, options)
+  db[kPut](db.prefixKey(encodedKey, keyEncoding.format, true), encodedValue, keyEncoding.format,
+    valueEncoding.format, options)
   if (db.listenerCount('write') > 0) {
-    db.emit('write', [{ ...options, type: 'put', key, value, keyEncoding, valueEncoding, encodedKey, encodedValue }])
+    db.emit('write',
+      [{ ...options, type: 'put', key, value, keyEncoding, valueEncoding, encodedKey,
+        encodedValue }])
   }
 }
 
@@ -38,7 +43,9 @@ function del (db, key, options) {
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const encodedKey = keyEncoding.encode(key)
   db[kDel](db.prefixKey(encodedKey, keyEncoding.format, true), keyEncoding.format, options)
-  if (db.listenerCount('write') > 0) db.emit('write', [{ ...options, type: 'del', key, keyEncoding, encodedKey }])
+  if (db.listenerCount('write') > 0) {
+    db.emit('write', [{ ...options, type: 'del', key, keyEncoding, encodedKey }])
+  }
 }
 
 // The encoded key and operand of a merge.
@@ -47,7 +54,8 @@ function mergeArguments (db, key, operand, options) {
   db._assertValidValue(operand)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const encodedKey = keyEncoding.encode(key)
-  return [db.prefixKey(encodedKey, keyEncoding.format, true), db.valueEncoding(options?.valueEncoding).encode(operand)]
+  return [db.prefixKey(encodedKey, keyEncoding.format, true),
+    db.valueEncoding(options?.valueEncoding).encode(operand)]
 }
 
 // What a sublevel gives a method of its root database: key, values and options.
@@ -57,7 +65,8 @@ function rooted (db, key, values, options) {
   const valueEncoding = db.valueEncoding(options?.valueEncoding)
   return [
     db.prefixKey(keyEncoding.encode(key), keyEncoding.format, false),
-    ...values.map((value) => value === undefined || value === null ? value : valueEncoding.encode(value)),
+    ...values.map((value) => value === undefined || value === null ? value : valueEncoding.encode(
+      value)),
     { ...options, keyEncoding: keyEncoding.format, valueEncoding: valueEncoding.format }
   ]
 }
@@ -66,12 +75,14 @@ function rooted (db, key, values, options) {
 function rootedRange (db, [start, stop], options) {
   const { format, encode } = encoder(db, options)
   const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
-  return [[start === undefined || start === null ? lower : encode(start), stop === undefined || stop === null ? upper : encode(stop)], { ...options, keyEncoding: format }]
+  return [[start === undefined || start === null ? lower : encode(start), stop === undefined ||
+    stop === null ? upper : encode(stop)], { ...options, keyEncoding: format }]
 }
 
 function encoder (db, options) {
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
-  return { format: keyEncoding.format, encode: (key) => db.prefixKey(keyEncoding.encode(key), keyEncoding.format, false) }
+  return { format: keyEncoding.format, encode: (key) => db.prefixKey(keyEncoding.encode(key),
+    keyEncoding.format, false) }
 }
 
 // Of deleteRange and deleteRangeSync, which emit no event, as clear() does not tell of keys.
@@ -88,12 +99,15 @@ function deleteRange (db, start, limit, options, symbol = kDeleteRange) {
 
 function batch (db, operations, options) {
   assertOpen(db, 'batchSync')
-  if (!Array.isArray(operations)) throw new TypeError("The first argument 'operations' must be an array")
+  if (!Array.isArray(operations)) {
+    throw new TypeError("The first argument 'operations' must be an array")
+  }
   if (operations.length === 0) return
   const events = db.listenerCount('write') > 0 ? [] : null
   const added = db.hooks.prewrite.noop ? null : new Added(db, events)
   // Nothing looks at options that are none of an operation's.
-  const apart = added === null && events === null && db.parent === null && Object.keys(options ?? {}).every((name) => name === 'sync')
+  const apart = added === null && events === null && db.parent === null &&
+    Object.keys(options ?? {}).every((name) => name === 'sync')
   const encoded = operations.map((operation) => {
     const op = apart ? operation : { ...options, ...operation }
     if (added !== null) prewrite(db, op, added)
@@ -142,7 +156,8 @@ function prewrite (db, op, added) {
 function check (db, op) {
   const target = op.sublevel ?? db
   if (op.type !== 'put' && op.type !== 'del' && op.type !== 'merge') {
-    throw new TypeError("A batch operation must have a type property that is 'put' or 'del', or 'merge'")
+    throw new TypeError(
+      "A batch operation must have a type property that is 'put' or 'del', or 'merge'")
   }
   target._assertValidKey(op.key)
   if (op.type !== 'del') target._assertValidValue(op.value)
@@ -163,12 +178,18 @@ function encode (db, op, events) {
   const within = prefixWithin(key, keyEncoding.format, target, db)
   if (within === null) {
     // A sublevel that is not below db is a matter of the parent.
-    if (db.parent === null) throw invalidArgument('A batch operation has a sublevel of another database')
+    if (db.parent === null) {
+      throw invalidArgument('A batch operation has a sublevel of another database')
+    }
     return parentOperation(op, op.sublevel, key, keyEncoding, value, valueEncoding)
   }
   const prefixed = db.prefixKey(within, keyEncoding.format, true)
-  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null, keyspace: op.keyspace, ttl: op.ttl }
-  if (events !== null) events.push(target === db ? event(op, key, keyEncoding, value, valueEncoding) : eventBelow(db, op, within, keyEncoding, value, valueEncoding))
+  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value,
+    sublevel: null, keyspace: op.keyspace, ttl: op.ttl }
+  if (events !== null) {
+    events.push(target === db ? event(op, key, keyEncoding, value, valueEncoding) : eventBelow(
+      db, op, within, keyEncoding, value, valueEncoding))
+  }
   return parentOperation(op, null, prefixed, keyEncoding, value, valueEncoding)
 }
 
@@ -186,8 +207,11 @@ function event (op, encodedKey, keyEncoding, encodedValue, valueEncoding) {
 
 // The event of an operation on a sublevel below db, as db has it.
 function eventBelow (db, op, key, keyEncoding, value, valueEncoding) {
-  const told = { ...op, sublevel: null, key, keyEncoding: db.keyEncoding(keyEncoding.format), encodedKey: key }
-  return op.type !== 'del' ? Object.assign(told, { value, valueEncoding: db.valueEncoding(valueEncoding.format), encodedValue: value }) : told
+  const told = { ...op, sublevel: null, key, keyEncoding: db.keyEncoding(keyEncoding.format),
+    encodedKey: key }
+  return op.type !== 'del' ? Object.assign(
+    told, { value, valueEncoding: db.valueEncoding(valueEncoding.format), encodedValue: value }) :
+    told
 }
 
 // The key of a sublevel as its ancestor has it; null when it is none.
@@ -209,7 +233,8 @@ function iterator (db, options, make) {
 }
 
 function encodeRange (db, options) {
-  const encodings = { key: db.keyEncoding(options?.keyEncoding), value: db.valueEncoding(options?.valueEncoding) }
+  const encodings = { key: db.keyEncoding(options?.keyEncoding), value: db.valueEncoding(
+    options?.valueEncoding) }
   const { format } = encodings.key
   const encoded = { ...options, keyEncoding: format, valueEncoding: encodings.value.format }
   for (const name of ['gt', 'gte', 'lt', 'lte']) {
@@ -227,7 +252,8 @@ function encodeRange (db, options) {
 // The first key of a sublevel, and the first behind it: its prefix ends with the
 // separator, above which a byte is reserved.
 function prefixRange (prefix) {
-  return [prefix, prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)]
+  return [prefix, prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) +
+    1)]
 }
 
 const inFormat = (text, format) => format === 'utf8' ? text : Buffer.from(text)

@@ -72,27 +72,32 @@ class Transaction {
 
   async del (key, options) {
     const { db, encoded } = this.#key(key, options)
-    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE, encoded, undefined))
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE,
+      encoded, undefined))
   }
 
   // Deletes the keys from start up to, not including, limit.
   async deleteRange (start, limit, options) {
     const { db, encoded } = this.#key(start, options)
     const { encoded: end } = this.#key(limit, options)
-    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE_RANGE, encoded, end))
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE_RANGE,
+      encoded, end))
   }
 
   // Deletes the keys of a range, those that the transaction sees: by a range delete from the
   // first of them to the last, where the format has these.
   async clear (options) {
     const { db } = this.#target(options)
-    const write = (kind, key, limit) => this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, key, limit))
-    const keys = (more) => this.#range({ ...options, ...more, keys: true, values: false }, true, (entry) => entry[0])
+    const write = (kind, key, limit) =>
+      this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, key, limit))
+    const keys = (more) => this.#range({ ...options, ...more, keys: true, values: false }, true,
+      (entry) => entry[0])
     if (Number.isInteger(options?.limit) && options.limit >= 0) {
       for await (const key of keys()) await write(DELETE, key)
       return
     }
-    const [[first], [last]] = await Promise.all([false, true].map((back) => keys({ reverse: back, limit: 1 }).all()))
+    const [[first], [last]] = await Promise.all(
+      [false, true].map((back) => keys({ reverse: back, limit: 1 }).all()))
     if (first === undefined) return
     try {
       await write(DELETE_RANGE, first, last)
@@ -110,7 +115,9 @@ class Transaction {
 
   // Takes back what was written since a savepoint, which stays; later ones are gone.
   async rollbackTo (savepoint) {
-    if (!Number.isSafeInteger(savepoint) || savepoint < 0) throw new TypeError("The first argument 'savepoint' must be what savepoint() gave")
+    if (!Number.isSafeInteger(savepoint) || savepoint < 0) {
+      throw new TypeError("The first argument 'savepoint' must be what savepoint() gave")
+    }
     return this.#call(this.#db, () => native.transactionRollbackTo(this.#native, savepoint))
   }
 
@@ -129,7 +136,8 @@ class Transaction {
   // Commits or rolls back. The calls before it are made first.
   [kEnd] (commit, sync) {
     if (this.#ended === null) {
-      const end = () => commit ? native.transactionCommit(this.#contextOf(this.#db), this.#native, sync ? SYNC : 0) : native.transactionRollback(this.#native)
+      const end = () => commit ? native.transactionCommit(this.#contextOf(this.#db), this.#native,
+        sync ? SYNC : 0) : native.transactionRollback(this.#native)
       this.#ended = this.#after(end)
       this.#ended.catch(() => {}).then(() => {
         native.transactionRollback(this.#native) // of a commit that could not begin
@@ -145,7 +153,8 @@ class Transaction {
     const { db, place, encoded } = this.#key(key, options)
     const encoding = place.valueEncoding(options?.valueEncoding)
     const flags = encoding.format === 'utf8' ? 0 : AS_BUFFER
-    const value = await this.#call(db, (context) => native.transactionGet(context, this.#native, encoded, flags, update))
+    const value = await this.#call(db, (context) => native.transactionGet(context, this.#native,
+      encoded, flags, update))
     return value === undefined ? undefined : decode(encoding, value)
   }
 
@@ -154,7 +163,8 @@ class Transaction {
     place._assertValidValue(value)
     const encodedValue = this.#kept(place.valueEncoding(options?.valueEncoding).encode(value))
     const ttl = kind !== PUT || (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
-    return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, encoded, encodedValue, ttl))
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind,
+      encoded, encodedValue, ttl))
   }
 
   // raw: keys and values as the engine has them.
@@ -163,7 +173,9 @@ class Transaction {
     const make = async () => {
       const { db, place } = this.#target(options)
       const { encoded, encodings } = encodeRange(place, options)
-      for (const name of ['gt', 'gte', 'lt', 'lte'].filter((name) => name in encoded)) encoded[name] = this.#kept(encoded[name])
+      for (const name of ['gt', 'gte', 'lt', 'lte'].filter((name) => name in encoded)) {
+        encoded[name] = this.#kept(encoded[name])
+      }
       const prefix = raw ? 0 : place.prefix?.length ?? 0
       decoding = { ...encodings, prefix, place }
       const reader = new BlockReader(encoded)
@@ -176,10 +188,12 @@ class Transaction {
     const made = make() // up to the first await at once, so that decoding is known to seek
     const encode = (target, { keyEncoding } = {}) => {
       if (decoding === null) return ''
-      const encoding = keyEncoding === undefined ? decoding.key : decoding.place.keyEncoding(keyEncoding)
+      const encoding = keyEncoding === undefined ? decoding.key : decoding.place.keyEncoding(
+        keyEncoding)
       return decoding.place.prefixKey(encoding.encode(target), encoding.format, false)
     }
-    return new TransactionIterator(this.#ways(), made, options.limit, encode, ([key, value]) => pick(raw
+    return new TransactionIterator(this.#ways(), made, options.limit, encode, ([key, value]) =>
+      pick(raw
       ? [key, value]
       : [
           key === undefined ? undefined : decoding.key.decode(unprefixed(key, decoding.prefix)),
@@ -203,13 +217,16 @@ class Transaction {
     this.#assertOpen()
     const { keyspace, sublevel } = options ?? {}
     if (sublevel !== undefined && sublevel !== null) {
-      if (typeof sublevel.prefixKey !== 'function' || sublevel.parent === null || sublevel.parent === undefined) {
+      if (typeof sublevel.prefixKey !== 'function' || sublevel.parent === null ||
+        sublevel.parent === undefined) {
         throw invalidArgument("The option 'sublevel' must be a sublevel")
       }
       return { db: sublevel.db, place: sublevel }
     }
     if (keyspace === undefined || keyspace === null) return { db: this.#db, place: this.#place }
-    if (typeof keyspace._assertValidKey !== 'function') throw invalidArgument("The option 'keyspace' must be a keyspace")
+    if (typeof keyspace._assertValidKey !== 'function') {
+      throw invalidArgument("The option 'keyspace' must be a keyspace")
+    }
     return { db: keyspace, place: keyspace }
   }
 
@@ -217,7 +234,8 @@ class Transaction {
     const { db, place } = this.#target(options)
     place._assertValidKey(key)
     const encoding = place.keyEncoding(options?.keyEncoding)
-    return { db, place, encoded: this.#kept(place.prefixKey(encoding.encode(key), encoding.format, false)) }
+    return { db, place,
+      encoded: this.#kept(place.prefixKey(encoding.encode(key), encoding.format, false)) }
   }
 
   // A call that waits for its turn copies its keys and values.
@@ -275,15 +293,19 @@ function beginArguments (options) {
     throw invalidArgument("The option 'name' must be a string without zero bytes")
   }
   // 0 is the engine's default there, a negative number no end.
-  const timeout = lockTimeout === undefined ? 0 : lockTimeout < 0 || lockTimeout > 2 ** 31 ? -1 : Math.max(1, Math.ceil(lockTimeout))
+  const timeout = lockTimeout === undefined ? 0 : lockTimeout < 0 || lockTimeout > 2 ** 31 ? -1 :
+    Math.max(1, Math.ceil(lockTimeout))
   return [(serializable ? SERIALIZABLE : 0) | (lock ? LOCK : 0), timeout, name]
 }
 
-// Calls the function with a transaction of begin(...), and again after a conflict. place is the database or the sublevel that was asked.
+// Calls the function with a transaction of begin(...), and again after a conflict. place is the
+// database or the sublevel that was asked.
 async function run (db, place, fn, options, begin, contextOf) {
   const args = beginArguments(options)
   const retries = options.retries ?? RETRIES
-  if (typeof retries !== 'number' || !(retries >= 0)) throw invalidArgument("The option 'retries' must be a number that is not negative")
+  if (typeof retries !== 'number' || !(retries >= 0)) {
+    throw invalidArgument("The option 'retries' must be a number that is not negative")
+  }
   for (let i = 0, pause = FIRST_PAUSE_MS; ; i++, pause = Math.min(2 * pause, LAST_PAUSE_MS)) {
     const tx = new Transaction(db, place, await begin(args), contextOf)
     const resource = { close: () => tx[kEnd](false).catch(() => {}) }

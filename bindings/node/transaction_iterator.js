@@ -31,7 +31,8 @@ class TransactionIterator {
 
   async next () {
     const entries = await this.nextv(1)
-    return entries.length === 1 ? { done: false, value: entries[0] } : { done: true, value: undefined }
+    return entries.length === 1 ? { done: false, value: entries[0] } :
+      { done: true, value: undefined }
   }
 
   async nextv (size) {
@@ -89,7 +90,10 @@ class TransactionIterator {
     const { db, context, iterator, reader } = await this.#made
     size = Math.min(size, this.#left)
     if (size > 0 && reader.empty && !reader.ended) {
-      reader.fill(await this.#tx.call(db, () => native.iteratorNext(context, iterator, Math.min(READ_AHEAD, this.#left), HIGH_WATER_MARK)))
+      reader.fill(
+        await this.#tx.call(
+          db, () => native.iteratorNext(context, iterator, Math.min(READ_AHEAD, this.#left),
+            HIGH_WATER_MARK)))
       this.#tx.assertOpen()
     }
     const entries = size > 0 ? reader.take(size) : []

@@ -38,7 +38,9 @@ function room (text) {
 // Seconds to live, rounded up.
 function seconds (ttl) {
   if (typeof ttl !== 'number') throw new TypeError("The option 'ttl' must be a number of seconds")
-  if (!(ttl > 0 && ttl <= LONGEST)) throw invalidArgument(`A time to live of ${ttl} s: it must be above 0 and at most ${LONGEST}`)
+  if (!(ttl > 0 && ttl <= LONGEST)) {
+    throw invalidArgument(`A time to live of ${ttl} s: it must be above 0 and at most ${LONGEST}`)
+  }
   return Math.ceil(ttl)
 }
 
@@ -62,8 +64,11 @@ class Bytes {
   reserve (n) {
     const need = this.length + n
     if (need <= this.buffer.length) return
-    if (need > constants.MAX_LENGTH) throw tooLarge(`${need} bytes in one write are more than a Buffer can hold`)
-    const grown = Buffer.allocUnsafeSlow(Math.max(need, Math.min(2 * this.buffer.length, constants.MAX_LENGTH)))
+    if (need > constants.MAX_LENGTH) {
+      throw tooLarge(`${need} bytes in one write are more than a Buffer can hold`)
+    }
+    const grown = Buffer.allocUnsafeSlow(
+      Math.max(need, Math.min(2 * this.buffer.length, constants.MAX_LENGTH)))
     grown.set(this.buffer.subarray(0, this.length))
     this.buffer = grown
   }
@@ -129,7 +134,9 @@ class BatchWriter extends Bytes {
       for (let i = 0; i < operations.length; i++) {
         const op = operations[i]
         // The remaining operations belong to a sublevel of another database.
-        if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
+        if (op.sublevel != null) {
+          throw invalidArgument('A batch operation has a sublevel of another database')
+        }
         const keyspace = op.keyspace == null ? null : numberOf(op.keyspace)
         if (op.type === 'put') this.#put(op, keyspace)
         else if (op.type === 'merge') this.merge(op.key, op.value, keyspace)
@@ -233,7 +240,9 @@ class KeyPacker extends Bytes {
     let n = key.length
     if (typeof key === 'string') {
       this.reserve(4 + room(key))
-      if (n > SHORT || !writeShort(this.buffer, key, this.length + 4)) n = writeText(this.buffer, key, this.length + 4)
+      if (n > SHORT || !writeShort(this.buffer, key, this.length + 4)) {
+        n = writeText(this.buffer, key, this.length + 4)
+      }
     } else {
       this.reserve(4 + n)
       this.buffer.set(key, this.length + 4)

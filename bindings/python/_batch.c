@@ -17,7 +17,9 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   loam_status status;
   Batch *b;
 
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Batch", names, DatabaseType, &owner)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Batch", names, DatabaseType, &owner)) {
+    return NULL;
+  }
   if (reader_db((Reader *)owner, &none) == NULL) return NULL;
   b = (Batch *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (b == NULL) return NULL;
@@ -64,8 +66,10 @@ static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object, int
       bytes_done(&key);
       return -1;
     }
-    status = merge ? b->lib->loam_batch_merge(b->batch, key.data, key.len, value.data, value.len, &err)
-                   : b->lib->loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
+    status = merge ? b->lib->loam_batch_merge(b->batch, key.data, key.len, value.data, value.len,
+      &err)
+                   : b->lib->loam_batch_put(b->batch, key.data, key.len, value.data, value.len,
+                     &err);
     bytes_done(&value);
   }
   bytes_done(&key);
@@ -74,7 +78,8 @@ static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object, int
   return -1;
 }
 
-static PyObject *batch_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *batch_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   PyObject *objects[2] = {nargs > 0 ? args[0] : NULL, nargs > 1 ? args[1] : NULL};
   for (Py_ssize_t i = 0, n = names ? PyTuple_Size(names) : 0; i < n; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
@@ -121,7 +126,8 @@ static PyObject *batch_delete_range(PyObject *self, PyObject *args) {
     bytes_done(&start);
     return NULL;
   }
-  status = b->lib->loam_batch_delete_range(b->batch, start.data, start.len, stop.data, stop.len, &err);
+  status = b->lib->loam_batch_delete_range(b->batch, start.data, start.len, stop.data, stop.len,
+    &err);
   bytes_done(&stop);
   bytes_done(&start);
   if (status != LOAM_OK) return raise_status(status, err);
@@ -136,13 +142,15 @@ static int batch_add_pair(Batch *b, PyObject *item) {
   if (PyTuple_Size(pair) == 2) {
     added = batch_add(b, PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1), 0);
   } else {
-    PyErr_Format(PyExc_ValueError, "an entry is a key and a value, not %zd things", PyTuple_Size(pair));
+    PyErr_Format(PyExc_ValueError, "an entry is a key and a value, not %zd things",
+      PyTuple_Size(pair));
   }
   Py_DECREF(pair);
   return added;
 }
 
-/* _fill(entries, size): puts pairs of an iterator until the batch has size bytes; False: there are no more. */
+/* _fill(entries, size): puts pairs of an iterator until the batch has size bytes; False: there are
+ * no more. */
 static PyObject *batch_fill(PyObject *self, PyObject *args) {
   Batch *b = (Batch *)self;
   PyObject *entries, *item;
@@ -163,7 +171,9 @@ static PyObject *batch_fill(PyObject *self, PyObject *args) {
   Py_RETURN_FALSE;
 }
 
-static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value, 0); }
+static int batch_assign(PyObject *self, PyObject *key, PyObject *value) {
+  return batch_add((Batch *)self, key, value, 0);
+}
 
 static PyObject *batch_clear(PyObject *self, PyObject *unused) {
   Batch *b = (Batch *)self;
@@ -172,20 +182,25 @@ static PyObject *batch_clear(PyObject *self, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-static PyObject *batch_handle(PyObject *self, void *unused) { return handle_object(((Batch *)self)->lib, ((Batch *)self)->batch); }
+static PyObject *batch_handle(PyObject *self, void *unused) {
+  return handle_object(((Batch *)self)->lib, ((Batch *)self)->batch);
+}
 
 static PyMethodDef methods[] = {
     {"put", (PyCFunction)(void (*)(void))batch_put, METH_FASTCALL | METH_KEYWORDS,
      "put($self, key, value)\n--\n\nAdds: store a value under a key."},
     {"delete", batch_delete, METH_O, "delete($self, key, /)\n--\n\nAdds: remove a key."},
-    {"merge", batch_merge, METH_VARARGS, "merge($self, key, operand, /)\n--\n\nAdds: an operand of a key."},
+    {"merge", batch_merge, METH_VARARGS,
+      "merge($self, key, operand, /)\n--\n\nAdds: an operand of a key."},
     {"delete_range", batch_delete_range, METH_VARARGS,
-     "delete_range($self, start, stop, /)\n--\n\nAdds: remove all keys from start up to, not including, stop."},
+     "delete_range($self, start, stop, /)\n--\n\nAdds: remove all keys from start up to, not "
+     "including, stop."},
     {"_clear", batch_clear, METH_NOARGS, NULL},
     {"_fill", batch_fill, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL},
+  {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, batch_new},
                               {Py_tp_dealloc, batch_dealloc},
@@ -196,7 +211,8 @@ static PyType_Slot slots[] = {{Py_tp_new, batch_new},
                               {Py_tp_doc, "A batch's handle and the calls per entry."},
                               {0, NULL}};
 
-static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT |
+  Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            slots};
 
 static PyTypeObject *BatchType;

@@ -37,14 +37,18 @@ enum { TRIES = 3 };
 typedef struct {
   PyObject_HEAD
   PyObject *compare, *logger, *filter, *merge, *partial; /* NULL: none */
-  PyObject *database;         /* Callbacks of the database that has this keyspace; NULL: these are a database's */
+  /* Callbacks of the database that has this keyspace; NULL: these are a database's */
+  PyObject *database;
   PyObject *failure;          /* what the comparator raised; NULL: nothing */
-  PyObject *filter_failure;   /* what the compaction filter raised last; NULL: nothing, or it was raised */
-  PyObject *merge_failure;    /* what the merge operator raised last; NULL: nothing, or it was raised */
+  /* what the compaction filter raised last; NULL: nothing, or it was raised */
+  PyObject *filter_failure;
+  /* what the merge operator raised last; NULL: nothing, or it was raised */
+  PyObject *merge_failure;
   unsigned long merge_failed; /* the thread on which it did */
   PyObject *interrupt;        /* what a signal handler raised in a callback; NULL: nothing */
   unsigned long interrupted;  /* the thread that is to raise it */
-  PyObject *spaces;           /* Callbacks of keyspaces of an open database, which the library has; NULL: none */
+  /* Callbacks of keyspaces of an open database, which the library has; NULL: none */
+  PyObject *spaces;
   char open;                  /* of a database: from its opening until its close begins */
   int registered;             /* callbacks that the library has not destroyed */
   char counted;               /* the library's reference is counted */
@@ -66,7 +70,9 @@ static PyObject *take_exception(void) {
   return value;
 }
 
-static void raise_object(PyObject *exception) { PyErr_SetObject((PyObject *)Py_TYPE(exception), exception); }
+static void raise_object(PyObject *exception) {
+  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+}
 
 /* Tells the library about an exception: "ValueError: what it said". */
 static void report(loam_failure *failure, PyObject *exception) {
@@ -128,8 +134,12 @@ PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception
   Callbacks *c = callbacks_of(keep);
   PyObject *failure;
   int told;
-  if (c != NULL && c->database != NULL && exception != NULL) exception = failure_behind(c->database, status, exception);
-  if (c != NULL && status == LOAM_ERR_MERGE_FAILED && exception != NULL) return merge_failure_behind(c, exception);
+  if (c != NULL && c->database != NULL && exception != NULL) {
+    exception = failure_behind(c->database, status, exception);
+  }
+  if (c != NULL && status == LOAM_ERR_MERGE_FAILED && exception != NULL) {
+    return merge_failure_behind(c, exception);
+  }
   if (c == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
   LOCK(c);
   failure = Py_XNewRef(c->failure);
@@ -162,7 +172,8 @@ typedef struct {
 static __thread int keeps_state;
 
 static int begin(Frame *f) {
-  if (!Py_IsInitialized()) return -1; /* the interpreter is ending: a thread that asks for the GIL would stop */
+  /* the interpreter is ending: a thread that asks for the GIL would stop */
+  if (!Py_IsInitialized()) return -1;
   if (!keeps_state && PyGILState_GetThisThreadState() == NULL) {
     (void)PyGILState_Ensure();
     (void)PyEval_SaveThread(); /* the state stays, as it is not released */
@@ -198,7 +209,9 @@ static int ask(Callbacks *c, PyObject *a, PyObject *b, int *order) {
     return 0;
   }
   zero = PyLong_FromLong(0);
-  if (zero != NULL && (less = PyObject_RichCompareBool(answer, zero, Py_LT)) >= 0) greater = PyObject_RichCompareBool(answer, zero, Py_GT);
+  if (zero != NULL && (less = PyObject_RichCompareBool(answer, zero, Py_LT)) >= 0) {
+    greater = PyObject_RichCompareBool(answer, zero, Py_GT);
+  }
   Py_XDECREF(zero);
   Py_DECREF(answer);
   if (less < 0 || greater < 0) return -1;
@@ -206,7 +219,8 @@ static int ask(Callbacks *c, PyObject *a, PyObject *b, int *order) {
   return 0;
 }
 
-static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure) {
+static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, size_t b_len,
+  loam_failure *failure) {
   Callbacks *c = arg;
   PyObject *x, *y, *first = NULL;
   Frame f;
@@ -264,7 +278,8 @@ static int decide(PyObject *answer, void **changed, size_t *changed_len) {
   return LOAM_FILTER_CHANGE;
 }
 
-static int filter_entry(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
+static int filter_entry(void *arg, int level, const void *key, size_t key_len, const void *value,
+  size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
   Callbacks *c = arg;
   PyObject *exception = NULL;
   Frame f;
@@ -274,7 +289,8 @@ static int filter_entry(void *arg, int level, const void *key, size_t key_len, c
     return LOAM_FILTER_KEEP;
   }
   for (int i = 0; i < TRIES && decision < 0 && !own; i++) {
-    PyObject *answer = PyObject_CallFunction(c->filter, "iy#y#", level, (const char *)key, (Py_ssize_t)key_len, (const char *)value, (Py_ssize_t)value_len);
+    PyObject *answer = PyObject_CallFunction(c->filter, "iy#y#", level, (const char *)key,
+      (Py_ssize_t)key_len, (const char *)value, (Py_ssize_t)value_len);
     if (answer != NULL) decision = decide(answer, changed, changed_len);
     Py_XDECREF(answer);
     if (decision >= 0) break;
@@ -328,7 +344,8 @@ static PyObject *fold(Callbacks *c, PyObject *function, PyObject *args, loam_fai
 }
 
 /* Hands an answer with the buffer interface to the library; any other one is a failure. */
-static void answer_merge(Callbacks *c, PyObject *answer, loam_merge_result *result, loam_failure *failure) {
+static void answer_merge(Callbacks *c, PyObject *answer, loam_merge_result *result,
+  loam_failure *failure) {
   Bytes b;
   if (bytes_of(answer, &b) == 0) {
     loam->loam_merge_result_set(result, b.data, b.len);
@@ -339,9 +356,12 @@ static void answer_merge(Callbacks *c, PyObject *answer, loam_merge_result *resu
   Py_DECREF(answer);
 }
 
-static PyObject *bytes_from(const loam_bytes *b) { return PyBytes_FromStringAndSize(b->data, (Py_ssize_t)b->len); }
+static PyObject *bytes_from(const loam_bytes *b) {
+  return PyBytes_FromStringAndSize(b->data, (Py_ssize_t)b->len);
+}
 
-static void merge_full(void *arg, const void *key, size_t key_len, const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure) {
+static void merge_full(void *arg, const void *key, size_t key_len, const loam_bytes *existing,
+  const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure) {
   Callbacks *c = arg;
   PyObject *list, *value, *answer;
   Frame f;
@@ -355,20 +375,24 @@ static void merge_full(void *arg, const void *key, size_t key_len, const loam_by
     if (operand == NULL || PyList_SetItem(list, (Py_ssize_t)i, operand) < 0) Py_CLEAR(list);
   }
   value = existing != NULL ? bytes_from(existing) : Py_NewRef(Py_None);
-  answer = fold(c, c->merge, list && value ? Py_BuildValue("y#OO", (const char *)key, (Py_ssize_t)key_len, value, list) : NULL, failure);
+  answer = fold(c, c->merge, list && value ? Py_BuildValue("y#OO", (const char *)key,
+    (Py_ssize_t)key_len, value, list) : NULL, failure);
   Py_XDECREF(value);
   Py_XDECREF(list);
   if (answer != NULL) answer_merge(c, answer, result, failure);
   end(&f);
 }
 
-static int merge_partial(void *arg, const void *key, size_t key_len, const loam_bytes *left, const loam_bytes *right, loam_merge_result *result, loam_failure *failure) {
+static int merge_partial(void *arg, const void *key, size_t key_len, const loam_bytes *left,
+  const loam_bytes *right, loam_merge_result *result, loam_failure *failure) {
   Callbacks *c = arg;
   PyObject *answer;
   Frame f;
   int joined = 0;
   if (begin(&f) < 0) return 0;
-  answer = fold(c, c->partial, Py_BuildValue("y#y#y#", (const char *)key, (Py_ssize_t)key_len, (const char *)left->data, (Py_ssize_t)left->len, (const char *)right->data, (Py_ssize_t)right->len), failure);
+  answer = fold(c, c->partial, Py_BuildValue("y#y#y#", (const char *)key, (Py_ssize_t)key_len,
+    (const char *)left->data, (Py_ssize_t)left->len, (const char *)right->data,
+    (Py_ssize_t)right->len), failure);
   if (answer == Py_None) {
     Py_DECREF(answer);
   } else if (answer != NULL) {
@@ -386,7 +410,8 @@ static void log_message(void *arg, int level, const char *message, loam_failure 
   Frame f;
   if (begin(&f) < 0) return;
   text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
-  result = text ? PyObject_CallMethod(c->logger, "log", "isO", 20 + level * 10 / 4, "%s", text) : NULL;
+  result = text ? PyObject_CallMethod(c->logger, "log", "isO", 20 + level * 10 / 4, "%s", text) :
+    NULL;
   Py_XDECREF(text);
   if (result == NULL) {
     if (PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -432,7 +457,9 @@ static void adopt(Callbacks *database, Callbacks *space) {
   int adopted = 0;
   LOCK(database);
   if (database->open && database->spaces == NULL) database->spaces = PyList_New(0);
-  if (database->open && database->spaces != NULL) adopted = PyList_Append(database->spaces, (PyObject *)space) == 0;
+  if (database->open && database->spaces != NULL) {
+    adopted = PyList_Append(database->spaces, (PyObject *)space) == 0;
+  }
   UNLOCK();
   if (adopted) count(space, 0);
   else PyErr_Clear();
@@ -453,7 +480,9 @@ void library_may_outlive(PyObject *keep, int may) {
     c->spaces = NULL;
   }
   UNLOCK();
-  for (Py_ssize_t i = 0; spaces != NULL && i < PyList_Size(spaces); i++) count((Callbacks *)PyList_GetItem(spaces, i), 1);
+  for (Py_ssize_t i = 0; spaces != NULL && i < PyList_Size(spaces); i++) {
+    count((Callbacks *)PyList_GetItem(spaces, i), 1);
+  }
   Py_XDECREF(spaces);
   count(c, may);
 }
@@ -463,7 +492,8 @@ void library_may_outlive(PyObject *keep, int may) {
 static PyObject *callbacks_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *functions[6], **fields[6];
   Callbacks *c;
-  if (!PyArg_ParseTuple(args, "OOOOOO:Callbacks", &functions[0], &functions[1], &functions[2], &functions[3], &functions[4], &functions[5])) return NULL;
+  if (!PyArg_ParseTuple(args, "OOOOOO:Callbacks", &functions[0], &functions[1], &functions[2],
+    &functions[3], &functions[4], &functions[5])) return NULL;
   if (functions[5] != Py_None && !Py_IS_TYPE(functions[5], CallbacksType)) {
     PyErr_SetString(PyExc_TypeError, "not the callbacks of a database");
     return NULL;
@@ -488,9 +518,12 @@ static PyObject *callbacks_register(PyObject *self, PyObject *unused) {
   if (first) c->counted = 1;
   UNLOCK();
   if (first) Py_INCREF(self);
-  return Py_BuildValue("NNNNNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
-                       PyLong_FromVoidPtr((void *)filter_entry), PyLong_FromVoidPtr((void *)merge_full),
-                       PyLong_FromVoidPtr((void *)merge_partial), PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
+  return Py_BuildValue("NNNNNNN", PyLong_FromVoidPtr((void *)compare_keys),
+    PyLong_FromVoidPtr((void *)log_message),
+                       PyLong_FromVoidPtr((void *)filter_entry),
+                       PyLong_FromVoidPtr((void *)merge_full),
+                       PyLong_FromVoidPtr((void *)merge_partial),
+                         PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
 }
 
 /* _unregister(): the library did not take the callback after all. */
@@ -565,9 +598,12 @@ static PyType_Slot slots[] = {{Py_tp_new, callbacks_new},
                               {Py_tp_dealloc, callbacks_dealloc},
                               {Py_tp_traverse, callbacks_traverse},
                               {Py_tp_methods, methods},
-                              {Py_tp_doc, "What is written in Python of a database or keyspace, as the library calls it."},
+                              {Py_tp_doc,
+                                "What is written in Python of a database or keyspace, as the "
+                                "library calls it."},
                               {0, NULL}};
 
-static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT |
+  Py_TPFLAGS_HAVE_GC, slots};
 
 int add_callbacks_type(PyObject *module) { return add_type(module, &CallbacksType, &spec, NULL); }

@@ -46,7 +46,8 @@ static void loamdb_note_signals(void) {
   static bool noted;
   if (noted) return;
   noted = true;
-  for (int i = 1; i < NSIG; i++) loamdb_before[i].known = sigaction(i, NULL, &loamdb_before[i].action) == 0;
+  for (int i = 1; i < NSIG; i++)
+    loamdb_before[i].known = sigaction(i, NULL, &loamdb_before[i].action) == 0;
 }
 
 /* Takes the handlers that a copy of the library has set out again, so that the next
@@ -57,8 +58,10 @@ static void loamdb_release_signals(void *library) {
   void *function = dlsym(library, "loam_abi_version");
   if (function == NULL || !dladdr(function, &code)) return;
   for (int i = 1; i < NSIG; i++) {
-    if (!loamdb_before[i].known || sigaction(i, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) continue;
-    if (dladdr(*(void **)&now.sa_handler, &handler) && handler.dli_fbase == code.dli_fbase) sigaction(i, &loamdb_before[i].action, NULL);
+    if (!loamdb_before[i].known || sigaction(i, NULL, &now)) continue;
+    if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) continue;
+    if (dladdr(*(void **)&now.sa_handler, &handler) && handler.dli_fbase == code.dli_fbase)
+      sigaction(i, &loamdb_before[i].action, NULL);
   }
 }
 
@@ -105,7 +108,10 @@ def header() -> str:
         path = os.path.join(HERE, path)
         if os.path.exists(path):
             return path
-    sys.exit("loamdb: cabi/loam.h is missing; build from a checkout of Loam or from its source distribution")
+    sys.exit(
+        "loamdb: cabi/loam.h is missing; build from a checkout of Loam or from its source "
+        "distribution"
+    )
 
 
 def old_glibc() -> dict:

@@ -41,8 +41,10 @@ static PyTypeObject *CursorType;
 /* ---- Making ---- */
 
 static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"db", "snapshot", "lower", "upper", "prefix", "mode", "reverse", "fill_cache", "strip", "transaction", NULL};
-  PyObject *owner, *bound[3] = {Py_None, Py_None, Py_None}, *snapshot = Py_None, *transaction = NULL;
+  static char *names[] = {"db", "snapshot", "lower", "upper", "prefix", "mode", "reverse",
+    "fill_cache", "strip", "transaction", NULL};
+  PyObject *owner, *bound[3] = {Py_None, Py_None, Py_None}, *snapshot = Py_None,
+    *transaction = NULL;
   Bytes bytes[3];
   int mode = MODE_ITEMS, reverse = 0, fill = 1, n = 0;
   Py_ssize_t strip = 0;
@@ -55,10 +57,13 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   loam_status status;
   Cursor *c;
 
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOippnO:Cursor", names, DatabaseType, &owner, &snapshot, &bound[0], &bound[1],
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOippnO:Cursor", names, DatabaseType,
+    &owner, &snapshot, &bound[0], &bound[1],
                                    &bound[2], &mode, &reverse, &fill, &strip, &transaction))
     return NULL;
-  if (transaction != NULL && (txn = PyLong_AsVoidPtr(transaction)) == NULL && PyErr_Occurred()) return NULL;
+  if (transaction != NULL && (txn = PyLong_AsVoidPtr(transaction)) == NULL && PyErr_Occurred()) {
+    return NULL;
+  }
   if (snapshot != Py_None && PyObject_IsInstance(snapshot, (PyObject *)SnapshotType) != 1) {
     PyErr_SetString(PyExc_TypeError, "not a snapshot");
     return NULL;
@@ -74,7 +79,8 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (bound[n] == Py_None) continue;
     if (bytes_of(bound[n], &bytes[n]) < 0) break;
   }
-  db = n < 3 ? NULL : reader_db(snapshot != Py_None ? (Reader *)snapshot : (Reader *)owner, (loam_snapshot **)&o.snapshot);
+  db = n < 3 ? NULL : reader_db(snapshot != Py_None ? (Reader *)snapshot : (Reader *)owner,
+    (loam_snapshot **)&o.snapshot);
   if (db != NULL) {
     lib = ((Reader *)owner)->lib;
     o.lower = bytes[0].data, o.lower_len = bytes[0].len;
@@ -82,7 +88,8 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     o.prefix = bytes[2].data, o.prefix_len = bytes[2].len;
     o.flags = (mode & MODE_VALUES ? 0 : LOAM_KEYS_ONLY) | (fill ? 0 : LOAM_NO_FILL);
     Py_BEGIN_ALLOW_THREADS
-    status = txn ? lib->loam_txn_iter_create(txn, db, &o, &iter, &err) : lib->loam_iter_create(db, &o, &iter, &err);
+    status = txn ? lib->loam_txn_iter_create(txn, db, &o, &iter, &err) : lib->loam_iter_create(
+      db, &o, &iter, &err);
     Py_END_ALLOW_THREADS
     if (finish((Reader *)owner, status, err) < 0 && iter != NULL) {
       lib->loam_iter_close(iter);
@@ -283,7 +290,8 @@ static PyObject *entry_object(const loam_entry *e, int mode, size_t strip) {
 
 /* Goes one entry on, which becomes the last returned: 1, 0 (none), -1 (exception). */
 static int step_slow(Cursor *c, int direction) {
-  int from = direction == FORWARD ? AT_BEGIN : AT_END, to = direction == FORWARD ? AT_END : AT_BEGIN;
+  int from = direction == FORWARD ? AT_BEGIN : AT_END, to = direction == FORWARD ? AT_END :
+    AT_BEGIN;
   int found;
   if (c->place == to) return enter(c) < 0 ? -1 : leave(c, LOAM_OK, NULL);
   if (c->place == from && !c->synced) {
@@ -310,7 +318,8 @@ static int step_slow(Cursor *c, int direction) {
 }
 
 static inline PyObject *step(Cursor *c, int direction) {
-  if (c->left > 0 && c->direction == direction && !c->busy && HANDLE_OF(((Reader *)c->owner)->db) != NULL) {
+  if (c->left > 0 && c->direction == direction && !c->busy &&
+    HANDLE_OF(((Reader *)c->owner)->db) != NULL) {
     take(c);
   } else if (step_slow(c, direction) != 1) {
     return NULL;
@@ -383,8 +392,12 @@ static PyObject *seek_to_edge(PyObject *self, int place) {
   return found < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *cursor_seek_to_start(PyObject *self, PyObject *unused) { return seek_to_edge(self, AT_BEGIN); }
-static PyObject *cursor_seek_to_stop(PyObject *self, PyObject *unused) { return seek_to_edge(self, AT_END); }
+static PyObject *cursor_seek_to_start(PyObject *self, PyObject *unused) {
+  return seek_to_edge(self, AT_BEGIN);
+}
+static PyObject *cursor_seek_to_stop(PyObject *self, PyObject *unused) {
+  return seek_to_edge(self, AT_END);
+}
 
 /* _move(how, key=None): the library's own moves, for LevelDB's kind of iterator. A
  * cursor used this way is not stepped. Returns the entry or None. */
@@ -459,19 +472,25 @@ static void cursor_dealloc(PyObject *self) {
 
 static PyMethodDef methods[] = {
     {"prev", cursor_prev, METH_NOARGS,
-     "prev($self)\n--\n\nThe entry before the one that next() would return, stepping back over it.\nStopIteration when there is none."},
+     "prev($self)\n--\n\nThe entry before the one that next() would return, stepping back over "
+     "it.\nStopIteration when there is none."},
     {"seek", cursor_seek, METH_O,
-     "seek($self, key, /)\n--\n\nGoes to the gap before key: next() of a forward iterator then returns the first\n"
+     "seek($self, key, /)\n--\n\nGoes to the gap before key: next() of a forward iterator then "
+     "returns the first\n"
      "entry at or after key, of a reverse one the last entry before it."},
-    {"seek_to_start", cursor_seek_to_start, METH_NOARGS, "seek_to_start($self)\n--\n\nGoes before the first entry in key order."},
-    {"seek_to_stop", cursor_seek_to_stop, METH_NOARGS, "seek_to_stop($self)\n--\n\nGoes behind the last entry in key order."},
-    {"close", cursor_close, METH_NOARGS, "close($self)\n--\n\nGives the iterator up. Closing twice is harmless."},
+    {"seek_to_start", cursor_seek_to_start, METH_NOARGS,
+      "seek_to_start($self)\n--\n\nGoes before the first entry in key order."},
+    {"seek_to_stop", cursor_seek_to_stop, METH_NOARGS,
+      "seek_to_stop($self)\n--\n\nGoes behind the last entry in key order."},
+    {"close", cursor_close, METH_NOARGS,
+      "close($self)\n--\n\nGives the iterator up. Closing twice is harmless."},
     {"_move", cursor_move, METH_VARARGS, NULL},
     {"_count", cursor_count, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef getset[] = {{"closed", cursor_closed, NULL, "Whether it, or its database, was closed.", NULL},
+static PyGetSetDef getset[] =
+  {{"closed", cursor_closed, NULL, "Whether it, or its database, was closed.", NULL},
                                {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, cursor_new},
@@ -484,15 +503,18 @@ static PyType_Slot slots[] = {{Py_tp_new, cursor_new},
                               {Py_tp_doc, "An iterator's handle and the calls per entry."},
                               {0, NULL}};
 
-static PyType_Spec spec = {"loamdb._fast.Cursor", sizeof(Cursor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+static PyType_Spec spec = {"loamdb._fast.Cursor", sizeof(Cursor), 0, Py_TPFLAGS_DEFAULT |
+  Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            slots};
 
 int add_cursor_type(PyObject *module) {
   static const struct {
     const char *name;
     int value;
-  } constants[] = {{"NONE", MODE_NONE},       {"KEYS", MODE_KEYS},           {"VALUES", MODE_VALUES},    {"ITEMS", MODE_ITEMS},
-                   {"MOVE_FIRST", MOVE_FIRST}, {"MOVE_LAST", MOVE_LAST}, {"MOVE_SEEK", MOVE_SEEK}, {"MOVE_NEXT", MOVE_NEXT},
+  } constants[] = {{"NONE", MODE_NONE},       {"KEYS", MODE_KEYS},
+    {"VALUES", MODE_VALUES},    {"ITEMS", MODE_ITEMS},
+                   {"MOVE_FIRST", MOVE_FIRST}, {"MOVE_LAST", MOVE_LAST}, {"MOVE_SEEK", MOVE_SEEK},
+                   {"MOVE_NEXT", MOVE_NEXT},
                    {"MOVE_PREV", MOVE_PREV}};
   if (add_type(module, &CursorType, &spec, NULL) < 0) return -1;
   for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {

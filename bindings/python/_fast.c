@@ -22,11 +22,13 @@ enum {
 /* ---- Errors ---- */
 
 /* An exception of loamdb.errors, of this interpreter. */
-static PyObject *make_exception(loam_status status, PyObject *message, int number, const char *path) {
+static PyObject *make_exception(loam_status status, PyObject *message, int number,
+  const char *path) {
   PyObject *errors = PyImport_ImportModule("loamdb.errors"), *exception = NULL;
   PyObject *name = path ? PyUnicode_DecodeFSDefault(path) : Py_NewRef(Py_None);
   if (errors != NULL && message != NULL && name != NULL) {
-    exception = PyObject_CallMethod(errors, "from_status", "iOiO", (int)status, message, number, name);
+    exception = PyObject_CallMethod(errors, "from_status", "iOiO", (int)status, message, number,
+      name);
   }
   Py_XDECREF(name);
   Py_XDECREF(errors);
@@ -42,8 +44,10 @@ static void raise_exception(PyObject *exception) {
 static PyObject *keep_of(Reader *r) { return r->owner ? ((Reader *)r->owner)->keep : r->keep; }
 
 static PyObject *raise_for(PyObject *keep, loam_status status, char *err) {
-  PyObject *message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0, "replace");
-  PyObject *exception = make_exception(status, message, err ? loam->loam_error_errno(err) : 0, err ? loam->loam_error_path(err) : NULL);
+  PyObject *message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0,
+    "replace");
+  PyObject *exception = make_exception(status, message, err ? loam->loam_error_errno(err) : 0,
+    err ? loam->loam_error_path(err) : NULL);
   Py_XDECREF(message);
   if (err != NULL) loam->loam_free(err);
   if (exception != NULL) exception = failure_behind(keep, status, exception);
@@ -100,7 +104,8 @@ loam_db *reader_db(Reader *r, loam_snapshot **snapshot) {
 }
 
 /* Reads a value of n bytes or, should it have grown meanwhile, more. */
-static PyObject *read_large(Reader *r, loam_db *db, loam_snapshot *snapshot, const Bytes *key, unsigned flags, size_t n,
+static PyObject *read_large(Reader *r, loam_db *db, loam_snapshot *snapshot, const Bytes *key,
+  unsigned flags, size_t n,
                             loam_status *status) {
   for (;;) {
     size_t cap = n;
@@ -112,7 +117,8 @@ static PyObject *read_large(Reader *r, loam_db *db, loam_snapshot *snapshot, con
     if (value == NULL) return NULL;
     p = PyBytes_AsString(value);
     if (n < LARGE_VALUE && flags == 0 && !r->release) {
-      *status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap, &n, &err);
+      *status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap,
+        &n, &err);
     } else {
       *status = LOAM_WOULD_BLOCK;
     }
@@ -152,11 +158,13 @@ static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
   if (r->release || flags != 0) {
     status = LOAM_WOULD_BLOCK;
   } else {
-    status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
+    status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf,
+      sizeof buf, &n, &err);
   }
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
-    status = r->lib->loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n, &err);
+    status = r->lib->loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n,
+      &err);
     Py_END_ALLOW_THREADS
   }
   if (finish(r, status, err) == 0) {
@@ -172,7 +180,8 @@ static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
 
 /* get(key, default=None, *, fill_cache=True); with checksums also the keyword
  * verify_checksums, which changes nothing as checksums are always verified. */
-static PyObject *reader_get_args(Reader *r, PyObject *const *args, Py_ssize_t nargs, PyObject *names, int checksums) {
+static PyObject *reader_get_args(Reader *r, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names, int checksums) {
   PyObject *key = nargs > 0 ? args[0] : NULL, *missing = nargs > 1 ? args[1] : NULL, *value;
   unsigned flags = 0;
   if (nargs > 2) {
@@ -205,7 +214,8 @@ static PyObject *reader_get_args(Reader *r, PyObject *const *args, Py_ssize_t na
   return missing;
 }
 
-static PyObject *reader_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *reader_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   if (nargs == 1 && names == NULL) {
     PyObject *value = reader_fetch((Reader *)self, args[0], 0);
     if (value != NULL || PyErr_Occurred()) return value;
@@ -214,7 +224,8 @@ static PyObject *reader_get(PyObject *self, PyObject *const *args, Py_ssize_t na
   return reader_get_args((Reader *)self, args, nargs, names, 0);
 }
 
-static PyObject *reader_get_plyvel(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *reader_get_plyvel(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   return reader_get_args((Reader *)self, args, nargs, names, 1);
 }
 
@@ -231,8 +242,12 @@ static PyObject *reader_peek(PyObject *self, PyObject *args) {
   loam_snapshot *snapshot;
   loam_db *db = reader_db(r, &snapshot);
 
-  if (db == NULL || !PyArg_ParseTuple(args, "OO:_peek", &key_object, &answer) || bytes_of(key_object, &key) < 0) return NULL;
-  if (!r->release) status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
+  if (db == NULL || !PyArg_ParseTuple(args, "OO:_peek", &key_object, &answer) ||
+    bytes_of(key_object, &key) < 0) return NULL;
+  if (!r->release) {
+    status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf,
+      sizeof buf, &n, &err);
+  }
   bytes_done(&key);
   if (status == LOAM_OK) return PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
   if (status == LOAM_NOT_FOUND) Py_RETURN_NONE;
@@ -257,7 +272,10 @@ static int reader_contains(PyObject *self, PyObject *key_object) {
   loam_db *db = reader_db(r, &snapshot);
 
   if (db == NULL || bytes_of(key_object, &key) < 0) return -1;
-  if (!r->release) status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &n, &err);
+  if (!r->release) {
+    status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &n,
+      &err);
+  }
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
     status = r->lib->loam_has(db, READ(snapshot, 0), key.data, key.len, &err);
@@ -329,7 +347,8 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
   } else if (list_keys(list, n, pointers, lens) == 0 && (db = reader_db(r, &snapshot)) != NULL) {
     loam_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = r->lib->loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n, lens + n, &memory, &err);
+    status = r->lib->loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n,
+      lens + n, &memory, &err);
     Py_END_ALLOW_THREADS
     if (finish(r, status, err) == 0) done = list_values(list, n, pointers + n, lens + n);
     if (status == LOAM_OK) loam->loam_free(memory);
@@ -343,7 +362,8 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
 static PyObject *reader_closed(PyObject *self, void *unused) {
   Reader *r = (Reader *)self;
   if (r->owner == NULL) return PyBool_FromLong(HANDLE_OF(r->db) == NULL);
-  return PyBool_FromLong(HANDLE_OF(r->snapshot) == NULL || HANDLE_OF(((Reader *)r->owner)->db) == NULL);
+  return PyBool_FromLong(HANDLE_OF(r->snapshot) == NULL ||
+    HANDLE_OF(((Reader *)r->owner)->db) == NULL);
 }
 
 typedef struct {
@@ -410,18 +430,21 @@ static void reader_dealloc(PyObject *self) {
 
 static PyMethodDef reader_methods[] = {
     {"get", FASTCALL(reader_get), METH_FASTCALL | METH_KEYWORDS,
-     "get($self, key, default=None, *, fill_cache=True)\n--\n\nThe value of a key, or default when it has none."},
+     "get($self, key, default=None, *, fill_cache=True)\n--\n\nThe value of a key, or default "
+     "when it has none."},
     {"_get_plyvel", FASTCALL(reader_get_plyvel), METH_FASTCALL | METH_KEYWORDS,
      "_get_plyvel($self, key, default=None, *, verify_checksums=False, fill_cache=True)\n--\n\n"
      "The value of a key, or default when it has none. Checksums are always verified."},
     {"_peek", reader_peek, METH_VARARGS, NULL},
     {"has", reader_has, METH_O, "has($self, key, /)\n--\n\nWhether the key has a value."},
     {"multi_get", reader_multi_get, METH_O,
-     "multi_get($self, keys, /)\n--\n\nThe values of many keys in one state of the database, in the order of the keys;\n"
+     "multi_get($self, keys, /)\n--\n\nThe values of many keys in one state of the database, in "
+     "the order of the keys;\n"
      "None for a key without a value."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef reader_getset[] = {{"closed", reader_closed, NULL, "Whether it was closed.", NULL},
+static PyGetSetDef reader_getset[] = {{"closed", reader_closed, NULL, "Whether it was closed.",
+  NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot reader_slots[] = {{Py_tp_dealloc, reader_dealloc},
@@ -435,7 +458,8 @@ static PyType_Slot reader_slots[] = {{Py_tp_dealloc, reader_dealloc},
                                      {0, NULL}};
 
 static PyType_Spec reader_spec = {"loamdb._fast.Reader", sizeof(Reader), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                                  Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   reader_slots};
 
 /* ---- Database ---- */
@@ -502,7 +526,8 @@ static PyObject *database_handle(PyObject *self, void *unused) {
 }
 
 /* Puts value under key or, when value is NULL, removes key. */
-static int database_write(Reader *r, PyObject *key_object, PyObject *value_object, int merge, unsigned flags) {
+static int database_write(Reader *r, PyObject *key_object, PyObject *value_object, int merge,
+  unsigned flags) {
   Bytes key, value = {NULL, 0, {0}};
   char *err = NULL;
   loam_status status;
@@ -516,9 +541,11 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   }
   Py_BEGIN_ALLOW_THREADS
   if (merge) {
-    status = r->lib->loam_merge(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
+    status = r->lib->loam_merge(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL,
+      &err);
   } else if (value_object != NULL) {
-    status = r->lib->loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
+    status = r->lib->loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL,
+      &err);
   } else {
     status = r->lib->loam_delete(db, WRITE(flags), key.data, key.len, NULL, &err);
   }
@@ -528,21 +555,25 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   return finish(r, status, err);
 }
 
-static int named_args(const char *function, const char *const *positional, int want, PyObject *const *args, Py_ssize_t nargs,
+static int named_args(const char *function, const char *const *positional, int want,
+  PyObject *const *args, Py_ssize_t nargs,
                       PyObject *names, PyObject **objects, unsigned *flags);
 
 /* The arguments of put, merge and delete: want objects and the keyword sync. */
-static int write_args(const char *function, int want, PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject **objects,
+static int write_args(const char *function, int want, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names, PyObject **objects,
                       unsigned *flags) {
   const char *const key_value[2] = {"key", *function == 'm' ? "operand" : "value"};
   return named_args(function, key_value, want, args, nargs, names, objects, flags);
 }
 
-static int named_args(const char *function, const char *const *positional, int want, PyObject *const *args, Py_ssize_t nargs,
+static int named_args(const char *function, const char *const *positional, int want,
+  PyObject *const *args, Py_ssize_t nargs,
                       PyObject *names, PyObject **objects, unsigned *flags) {
   *flags = 0;
   if (nargs > want) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments (%zd given)", function, want, nargs);
+    PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments (%zd given)", function, want,
+      nargs);
     return -1;
   }
   for (int i = 0; i < want; i++) objects[i] = i < nargs ? args[i] : NULL;
@@ -571,7 +602,8 @@ static int named_args(const char *function, const char *const *positional, int w
   return 0;
 }
 
-static PyObject *database_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *database_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   PyObject *objects[2];
   unsigned flags;
   if (write_args("put", 2, args, nargs, names, objects, &flags) < 0) return NULL;
@@ -579,7 +611,8 @@ static PyObject *database_put(PyObject *self, PyObject *const *args, Py_ssize_t 
   Py_RETURN_NONE;
 }
 
-static PyObject *database_merge(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *database_merge(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   PyObject *objects[2];
   unsigned flags;
   if (write_args("merge", 2, args, nargs, names, objects, &flags) < 0) return NULL;
@@ -587,7 +620,8 @@ static PyObject *database_merge(PyObject *self, PyObject *const *args, Py_ssize_
   Py_RETURN_NONE;
 }
 
-static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   PyObject *objects[1];
   unsigned flags;
   if (write_args("delete", 1, args, nargs, names, objects, &flags) < 0) return NULL;
@@ -595,7 +629,8 @@ static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize
   Py_RETURN_NONE;
 }
 
-static PyObject *database_delete_range(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static PyObject *database_delete_range(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+  PyObject *names) {
   static const char *const start_stop[2] = {"start", "stop"};
   Reader *r = (Reader *)self;
   PyObject *objects[2];
@@ -605,14 +640,17 @@ static PyObject *database_delete_range(PyObject *self, PyObject *const *args, Py
   loam_status status;
   loam_snapshot *none;
   loam_db *db;
-  if (named_args("delete_range", start_stop, 2, args, nargs, names, objects, &flags) < 0) return NULL;
+  if (named_args("delete_range", start_stop, 2, args, nargs, names, objects, &flags) < 0) {
+    return NULL;
+  }
   if ((db = reader_db(r, &none)) == NULL || bytes_of(objects[0], &start) < 0) return NULL;
   if (bytes_of(objects[1], &stop) < 0) {
     bytes_done(&start);
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS
-  status = r->lib->loam_delete_range(db, WRITE(flags), start.data, start.len, stop.data, stop.len, NULL, &err);
+  status = r->lib->loam_delete_range(db, WRITE(flags), start.data, start.len, stop.data, stop.len,
+    NULL, &err);
   Py_END_ALLOW_THREADS
   bytes_done(&stop);
   bytes_done(&start);
@@ -620,7 +658,9 @@ static PyObject *database_delete_range(PyObject *self, PyObject *const *args, Py
   Py_RETURN_NONE;
 }
 
-static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0, 0); }
+static int database_assign(PyObject *self, PyObject *key, PyObject *value) {
+  return database_write((Reader *)self, key, value, 0, 0);
+}
 
 /* _write(batch, sync): writes a batch, which stays as it is. */
 static PyObject *database_write_batch(PyObject *self, PyObject *args) {
@@ -643,13 +683,18 @@ static PyObject *database_write_batch(PyObject *self, PyObject *args) {
 
 static PyMethodDef database_methods[] = {
     {"put", FASTCALL(database_put), METH_FASTCALL | METH_KEYWORDS,
-     "put($self, key, value, *, sync=False)\n--\n\nStores a value under a key. sync: return when it is on disk."},
+     "put($self, key, value, *, sync=False)\n--\n\nStores a value under a key. sync: return "
+     "when it is on disk."},
     {"delete", FASTCALL(database_delete), METH_FASTCALL | METH_KEYWORDS,
-     "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
+     "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. "
+     "sync: return when it is on disk."},
     {"merge", FASTCALL(database_merge), METH_FASTCALL | METH_KEYWORDS,
-     "merge($self, key, operand, *, sync=False)\n--\n\nAdds an operand to a key: the merge operator makes the value of it and of the value before."},
+     "merge($self, key, operand, *, sync=False)\n--\n\nAdds an operand to a key: the merge "
+     "operator makes the value of it and of the value before."},
     {"delete_range", FASTCALL(database_delete_range), METH_FASTCALL | METH_KEYWORDS,
-     "delete_range($self, start, stop, *, sync=False)\n--\n\nRemoves all keys from start up to, not including, stop, at the cost of one put.\nA database in LevelDB's format raises NeedsNativeError."},
+     "delete_range($self, start, stop, *, sync=False)\n--\n\nRemoves all keys from start up to, "
+     "not including, stop, at the cost of one put.\nA database in LevelDB's format raises "
+     "NeedsNativeError."},
     {"_write", database_write_batch, METH_VARARGS, NULL},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},
@@ -657,7 +702,8 @@ static PyMethodDef database_methods[] = {
     {"_release", database_release, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef database_getset[] = {{"_handle", database_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef database_getset[] = {{"_handle", database_handle, NULL, NULL, NULL},
+  {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot database_slots[] = {{Py_tp_new, database_new},
                                        {Py_tp_dealloc, reader_dealloc},
@@ -668,11 +714,13 @@ static PyType_Slot database_slots[] = {{Py_tp_new, database_new},
                                        {Py_mp_subscript, reader_subscript},
                                        {Py_mp_ass_subscript, database_assign},
                                        {Py_sq_contains, reader_contains},
-                                       {Py_tp_doc, "An open database's handle and the calls per key."},
+                                       {Py_tp_doc,
+                                         "An open database's handle and the calls per key."},
                                        {0, NULL}};
 
 static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, database_slots};
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                    database_slots};
 
 /* ---- Snapshot ---- */
 
@@ -686,7 +734,8 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   char *err = NULL;
   Reader *r;
 
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:Snapshot", names, DatabaseType, &owner, &of)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:Snapshot", names, DatabaseType, &owner,
+    &of)) return NULL;
   if ((db = reader_db((Reader *)owner, &none)) == NULL) return NULL;
   lib = ((Reader *)owner)->lib;
   if (of == Py_None) {
@@ -733,7 +782,8 @@ static PyObject *snapshot_close(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef snapshot_methods[] = {
-    {"close", snapshot_close, METH_NOARGS, "close($self)\n--\n\nGives the snapshot up. Closing twice is harmless."},
+    {"close", snapshot_close, METH_NOARGS,
+      "close($self)\n--\n\nGives the snapshot up. Closing twice is harmless."},
     {NULL, NULL, 0, NULL}};
 
 static PyObject *snapshot_handle(PyObject *self, void *unused) {
@@ -742,7 +792,8 @@ static PyObject *snapshot_handle(PyObject *self, void *unused) {
   return reader_db((Reader *)self, &snapshot) == NULL ? NULL : PyLong_FromVoidPtr(snapshot);
 }
 
-static PyGetSetDef snapshot_getset[] = {{"_handle", snapshot_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef snapshot_getset[] = {{"_handle", snapshot_handle, NULL, NULL, NULL},
+  {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot snapshot_slots[] = {{Py_tp_new, snapshot_new},
                                        {Py_tp_dealloc, reader_dealloc},
@@ -756,7 +807,8 @@ static PyType_Slot snapshot_slots[] = {{Py_tp_new, snapshot_new},
                                        {0, NULL}};
 
 static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, snapshot_slots};
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                    snapshot_slots};
 
 /* ---- Module ---- */
 
@@ -804,7 +856,9 @@ static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL},
                                        {NULL, NULL, 0, NULL}};
 
 int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base) {
-  if (*type == NULL) *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+  if (*type == NULL) {
+    *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+  }
   return *type == NULL ? -1 : PyModule_AddType(module, *type);
 }
 
@@ -812,11 +866,14 @@ int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObj
  * of an interpreter, and callbacks come into the main one. */
 static int module_exec(PyObject *module) {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-    PyErr_SetString(PyExc_ImportError, "loamdb works in the main interpreter only, and this is a sub-interpreter");
+    PyErr_SetString(PyExc_ImportError,
+      "loamdb works in the main interpreter only, and this is a sub-interpreter");
     return -1;
   }
-  if (add_type(module, &ReaderType, &reader_spec, NULL) < 0 || add_type(module, &DatabaseType, &database_spec, ReaderType) < 0 ||
-      add_type(module, &SnapshotType, &snapshot_spec, ReaderType) < 0 || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
+  if (add_type(module, &ReaderType, &reader_spec, NULL) < 0 ||
+    add_type(module, &DatabaseType, &database_spec, ReaderType) < 0 ||
+      add_type(module, &SnapshotType, &snapshot_spec, ReaderType) < 0 ||
+      add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
       add_callbacks_type(module) < 0)
     return -1;
   if (PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0) return -1;
@@ -829,7 +886,8 @@ static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec},
 #endif
                                           {0, NULL}};
 
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", 0, module_methods,
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast",
+  "The calls that are made per key or per entry.", 0, module_methods,
                                         module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__fast(void) { return PyModuleDef_Init(&module_def); }

@@ -107,7 +107,10 @@ static inline int bytes_of(PyObject *o, Bytes *b) {
   }
   if (PyObject_GetBuffer(o, &b->view, PyBUF_FORMAT | PyBUF_ND) < 0) return -1;
   if (!plain_items(b->view.format)) {
-    PyErr_Format(PyExc_TypeError, "a bytes-like object is required, not one of addresses or characters (format '%s')", b->view.format);
+    PyErr_Format(
+      PyExc_TypeError,
+      "a bytes-like object is required, not one of addresses or characters (format '%s')",
+        b->view.format);
     PyBuffer_Release(&b->view);
     return -1;
   }

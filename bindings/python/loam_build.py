@@ -81,7 +81,10 @@ def provide_library():
         if is_go_tree(tree):
             install(compile_library(tree), target)
             return
-    raise BuildError("Loam's Go sources are missing; build from a checkout or a source distribution, or set LOAM_LIBRARY")
+    raise BuildError(
+        "Loam's Go sources are missing; build from a checkout or a source "
+        "distribution, or set LOAM_LIBRARY"
+    )
 
 
 def check_platform():
@@ -95,11 +98,15 @@ def check_platform():
 
 
 def is_musl():
-    return "musl" in (sysconfig.get_config_var("SOABI") or "") or "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+    return "musl" in (sysconfig.get_config_var("SOABI") or "") or "musl" in (
+        sysconfig.get_config_var("HOST_GNU_TYPE") or ""
+    )
 
 
 def is_go_tree(path):
-    return os.path.exists(os.path.join(path, "go.mod")) and os.path.exists(os.path.join(path, "cabi", "loam.h"))
+    return os.path.exists(os.path.join(path, "go.mod")) and os.path.exists(
+        os.path.join(path, "cabi", "loam.h")
+    )
 
 
 def compile_library(tree):
@@ -109,7 +116,18 @@ def compile_library(tree):
                 f"building libloam needs {purpose}, which is not in PATH; "
                 "install it, or set LOAM_LIBRARY=/path/to/libloam.so to use a built one"
             )
-    done = subprocess.run(["make", "-C", tree, "-f", "cabi/lib.mk", "GO=" + os.environ.get("GO", "go"), "build/lib/" + NAME], stdout=sys.stderr)
+    done = subprocess.run(
+        [
+            "make",
+            "-C",
+            tree,
+            "-f",
+            "cabi/lib.mk",
+            "GO=" + os.environ.get("GO", "go"),
+            "build/lib/" + NAME,
+        ],
+        stdout=sys.stderr,
+    )
     if done.returncode != 0:
         raise BuildError("building libloam failed; the messages of Go are above")
     return os.path.join(tree, "build", "lib", NAME)
@@ -133,5 +151,7 @@ def copy_sources(checkout, copy):
         shutil.copytree(
             os.path.join(checkout, folder),
             os.path.join(copy, folder),
-            ignore=shutil.ignore_patterns("testdata", "*_test.go", "*.test", "*.prof", "testkit", "kvbench", "workload"),
+            ignore=shutil.ignore_patterns(
+                "testdata", "*_test.go", "*.test", "*.prof", "testkit", "kvbench", "workload"
+            ),
         )

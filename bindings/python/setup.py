@@ -42,7 +42,12 @@ fast = Extension(
     depends=["_fast.h"],
     include_dirs=[os.path.dirname(_cffi_build.header())],
     define_macros=[] if FREE_THREADED else [("Py_LIMITED_API", "0x030B0000")],
-    extra_compile_args=["-O2", "-g0", "-fvisibility=hidden", *old_glibc.get("extra_compile_args", [])],
+    extra_compile_args=[
+        "-O2",
+        "-g0",
+        "-fvisibility=hidden",
+        *old_glibc.get("extra_compile_args", []),
+    ],
     extra_link_args=old_glibc.get("extra_link_args", []),
     py_limited_api=not FREE_THREADED,
 )

@@ -18,7 +18,9 @@ int main(int argc, char **argv) {
 
   loam_options *options;
   if ((s = loam_options_create(&options, &err)) != LOAM_OK) return failed("options", s, err);
-  if ((s = loam_options_set(options, "cache_size", "32MiB", &err)) != LOAM_OK) return failed("cache_size", s, err);
+  if ((s = loam_options_set(options, "cache_size", "32MiB", &err)) != LOAM_OK) {
+    return failed("cache_size", s, err);
+  }
 
   loam_db *db;
   if ((s = loam_open(path, options, &db, &err)) != LOAM_OK) return failed("open", s, err);
@@ -26,10 +28,14 @@ int main(int argc, char **argv) {
 
   /* One key. */
   loam_write_options durable = {sizeof durable, LOAM_SYNC};
-  if ((s = loam_put(db, &durable, "apple", 5, "red", 3, NULL, &err)) != LOAM_OK) return failed("put", s, err);
+  if ((s = loam_put(db, &durable, "apple", 5, "red", 3, NULL, &err)) != LOAM_OK) {
+    return failed("put", s, err);
+  }
   char value[64];
   size_t len;
-  if ((s = loam_get(db, NULL, "apple", 5, value, sizeof value, &len, &err)) != LOAM_OK) return failed("get", s, err);
+  if ((s = loam_get(db, NULL, "apple", 5, value, sizeof value, &len, &err)) != LOAM_OK) {
+    return failed("get", s, err);
+  }
   printf("apple is %.*s\n", (int)len, value);
   s = loam_get(db, NULL, "quince", 6, value, sizeof value, &len, &err);
   printf("quince: %s\n", loam_status_string(s));
@@ -40,7 +46,9 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 1000; i++) {
     char key[16];
     int n = snprintf(key, sizeof key, "fruit%04d", i);
-    if ((s = loam_batch_put(batch, key, (size_t)n, "fresh", 5, &err)) != LOAM_OK) return failed("batch_put", s, err);
+    if ((s = loam_batch_put(batch, key, (size_t)n, "fresh", 5, &err)) != LOAM_OK) {
+      return failed("batch_put", s, err);
+    }
   }
   if ((s = loam_write(db, NULL, batch, NULL, &err)) != LOAM_OK) return failed("write", s, err);
   loam_batch_close(batch);
@@ -48,7 +56,9 @@ int main(int argc, char **argv) {
   /* A snapshot does not see what comes after it. */
   loam_snapshot *snapshot;
   if ((s = loam_snapshot_create(db, &snapshot, &err)) != LOAM_OK) return failed("snapshot", s, err);
-  if ((s = loam_delete(db, NULL, "apple", 5, NULL, &err)) != LOAM_OK) return failed("delete", s, err);
+  if ((s = loam_delete(db, NULL, "apple", 5, NULL, &err)) != LOAM_OK) {
+    return failed("delete", s, err);
+  }
   loam_read_options then = {sizeof then, 0, snapshot};
   printf("now: %s; then: %s\n", loam_has(db, NULL, "apple", 5, NULL) == LOAM_OK ? "there" : "gone",
          loam_has(db, &then, "apple", 5, NULL) == LOAM_OK ? "there" : "gone");
@@ -64,14 +74,17 @@ int main(int argc, char **argv) {
   if ((s = loam_iter_create(db, &range, &iter, &err)) != LOAM_OK) return failed("iter", s, err);
   loam_entry e;
   while ((s = loam_iter_prev(iter, &e, &err)) == LOAM_OK)
-    printf("%.*s=%.*s\n", (int)e.key_len, (const char *)e.key, (int)e.value_len, (const char *)e.value);
+    printf("%.*s=%.*s\n", (int)e.key_len, (const char *)e.key, (int)e.value_len,
+      (const char *)e.value);
   if (s != LOAM_END) return failed("prev", s, err);
   loam_iter_close(iter);
   loam_snapshot_close(snapshot);
 
   /* Long work, waited for in slices. */
   loam_job *job;
-  if ((s = loam_compact_start(db, NULL, 0, NULL, 0, &job, &err)) != LOAM_OK) return failed("compact", s, err);
+  if ((s = loam_compact_start(db, NULL, 0, NULL, 0, &job, &err)) != LOAM_OK) {
+    return failed("compact", s, err);
+  }
   while ((s = loam_job_wait(job, 100, &err)) == LOAM_TIMEOUT) {
   }
   loam_job_close(job);

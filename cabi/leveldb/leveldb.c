@@ -67,7 +67,9 @@ static char *spare(void) {
 static void fill_spares(void) {
   pthread_mutex_lock(&spares_mutex);
   for (int i = 0; i < SPARES; i++)
-    if (!spares[i] && (spares[i] = malloc(sizeof no_memory))) memcpy(spares[i], no_memory, sizeof no_memory);
+    if (!spares[i] && (spares[i] = malloc(sizeof no_memory))) {
+      memcpy(spares[i], no_memory, sizeof no_memory);
+    }
   pthread_mutex_unlock(&spares_mutex);
 }
 
@@ -100,7 +102,8 @@ static void save(char **errptr, loam_status status, char *err) {
   free(err);
 }
 
-static void save_words(char **errptr, loam_status status, const char *a, const char *b, const char *c) {
+static void save_words(char **errptr, loam_status status, const char *a, const char *b,
+  const char *c) {
   size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
   char *s = malloc(n);
   if (s) snprintf(s, n, "%s%s%s", a, b, c);
@@ -109,7 +112,8 @@ static void save_words(char **errptr, loam_status status, const char *a, const c
 
 /* Stores why a database was not opened in LevelDB's words, by which programs
  * know the reason. */
-static void save_open(char **errptr, loam_status status, const leveldb_options_t *options, const char *name, char *err) {
+static void save_open(char **errptr, loam_status status, const leveldb_options_t *options,
+  const char *name, char *err) {
   char *theirs = status == LOAM_ERR_COMPARATOR_MISMATCH && err ? strstr(err, "has \"") : NULL;
   char *end = theirs ? strchr(theirs += 5, '"') : NULL;
   switch (status) {
@@ -120,13 +124,15 @@ static void save_open(char **errptr, loam_status status, const leveldb_options_t
       save_words(errptr, status, name, ": exists (error_if_exists is true)", "");
       break;
     case LOAM_ERR_LOCKED:
-      save_words(errptr, status, "lock ", name, err && strstr(err, "this process") ? "/LOCK: already held by process" : "/LOCK: Resource temporarily unavailable");
+      save_words(errptr, status, "lock ", name, err && strstr(err, "this process") ?
+        "/LOCK: already held by process" : "/LOCK: Resource temporarily unavailable");
       break;
     case LOAM_ERR_COMPARATOR_MISMATCH:
       if (end) {
         const leveldb_comparator_t *c = options ? options->comparator : NULL;
         *end = 0;
-        save_words(errptr, status, theirs, " does not match existing comparator : ", c ? c->name(c->state) : "leveldb.BytewiseComparator");
+        save_words(errptr, status, theirs, " does not match existing comparator : ",
+          c ? c->name(c->state) : "leveldb.BytewiseComparator");
         break;
       }
       /* fall through */
@@ -162,14 +168,16 @@ static loam_write_options writing(const leveldb_writeoptions_t *options) {
   return o;
 }
 
-void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, const char *val, size_t vallen, char **errptr) {
+void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key,
+  size_t keylen, const char *val, size_t vallen, char **errptr) {
   char *err = NULL;
   loam_write_options o = writing(options);
   loam_status s = loam_put(database(db), &o, key, keylen, val, vallen, NULL, &err);
   save(errptr, s, err);
 }
 
-void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, char **errptr) {
+void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key,
+  size_t keylen, char **errptr) {
   char *err = NULL;
   loam_write_options o = writing(options);
   loam_status s = loam_delete(database(db), &o, key, keylen, NULL, &err);
@@ -180,12 +188,15 @@ void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const 
  * batch is made when something is put into it. */
 static int fillable(leveldb_writebatch_t *b) {
   char *err = NULL;
-  if (b->status == LOAM_OK && !b->batch && (b->status = loamldb_load(&err)) == LOAM_OK) b->status = loam_batch_create(&b->batch, &err);
+  if (b->status == LOAM_OK && !b->batch && (b->status = loamldb_load(&err)) == LOAM_OK) {
+    b->status = loam_batch_create(&b->batch, &err);
+  }
   free(err);
   return b->status == LOAM_OK;
 }
 
-void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb_writebatch_t *batch, char **errptr) {
+void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options,
+  leveldb_writebatch_t *batch, char **errptr) {
   char *err = NULL;
   loam_write_options o = writing(options);
   loam_status s = LOAM_ERR_INVALID_ARGUMENT;
@@ -194,7 +205,8 @@ void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb
   save(errptr, s, err);
 }
 
-char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const char *key, size_t keylen, size_t *vallen, char **errptr) {
+char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const char *key,
+  size_t keylen, size_t *vallen, char **errptr) {
   char *err = NULL;
   void *value = NULL;
   size_t len = 0;
@@ -225,17 +237,22 @@ char *leveldb_property_value(leveldb_t *db, const char *propname) {
   return value;
 }
 
-void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key, const size_t *range_start_key_len, const char *const *range_limit_key, const size_t *range_limit_key_len, uint64_t *sizes) {
+void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key,
+  const size_t *range_start_key_len, const char *const *range_limit_key,
+  const size_t *range_limit_key_len, uint64_t *sizes) {
   for (int i = 0; i < num_ranges; i++) {
     /* A missing key is the empty one here. */
-    const void *start = range_start_key[i] ? range_start_key[i] : "", *limit = range_limit_key[i] ? range_limit_key[i] : "";
+    const void *start = range_start_key[i] ? range_start_key[i] : "", *limit = range_limit_key[i] ?
+      range_limit_key[i] : "";
     sizes[i] = 0;
-    loam_approximate_sizes(database(db), 1, &start, &range_start_key_len[i], &limit, &range_limit_key_len[i], &sizes[i], NULL);
+    loam_approximate_sizes(database(db), 1, &start, &range_start_key_len[i], &limit,
+      &range_limit_key_len[i], &sizes[i], NULL);
   }
 }
 
 /* LevelDB's range includes its end: Loam's stops before the key that follows. */
-void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_key_len, const char *limit_key, size_t limit_key_len) {
+void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_key_len,
+  const char *limit_key, size_t limit_key_len) {
   loam_iter *iter = NULL;
   loam_entry e;
   e.key = NULL;
@@ -246,7 +263,8 @@ void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_ke
   o.flags = LOAM_KEYS_ONLY | LOAM_NO_FILL;
   if (limit_key && loam_iter_create(database(db), &o, &iter, NULL) == LOAM_OK) {
     loam_status s = loam_iter_seek(iter, limit_key, limit_key_len, &e, NULL);
-    if (s == LOAM_OK && e.key_len == limit_key_len && memcmp(e.key, limit_key, limit_key_len) == 0) s = loam_iter_next(iter, &e, NULL);
+    if (s == LOAM_OK && e.key_len == limit_key_len &&
+      memcmp(e.key, limit_key, limit_key_len) == 0) s = loam_iter_next(iter, &e, NULL);
     if (s != LOAM_OK) e.key = NULL;
   }
   loam_compact(database(db), start_key, start_key_len, e.key, e.key_len, NULL);
@@ -361,7 +379,9 @@ void leveldb_iter_get_error(const leveldb_iterator_t *iter, char **errptr) {
 
 /* ---- Write batches ---- */
 
-leveldb_writebatch_t *leveldb_writebatch_create(void) { return calloc(1, sizeof(leveldb_writebatch_t)); }
+leveldb_writebatch_t *leveldb_writebatch_create(void) {
+  return calloc(1, sizeof(leveldb_writebatch_t));
+}
 
 void leveldb_writebatch_destroy(leveldb_writebatch_t *b) {
   if (!b) return;
@@ -369,9 +389,12 @@ void leveldb_writebatch_destroy(leveldb_writebatch_t *b) {
   free(b);
 }
 
-void leveldb_writebatch_clear(leveldb_writebatch_t *b) { b->status = b->batch ? loam_batch_clear(b->batch) : LOAM_OK; }
+void leveldb_writebatch_clear(leveldb_writebatch_t *b) {
+  b->status = b->batch ? loam_batch_clear(b->batch) : LOAM_OK;
+}
 
-void leveldb_writebatch_put(leveldb_writebatch_t *b, const char *key, size_t klen, const char *val, size_t vlen) {
+void leveldb_writebatch_put(leveldb_writebatch_t *b, const char *key, size_t klen, const char *val,
+  size_t vlen) {
   if (fillable(b)) b->status = loam_batch_put(b->batch, key, klen, val, vlen, NULL);
 }
 
@@ -379,9 +402,12 @@ void leveldb_writebatch_delete(leveldb_writebatch_t *b, const char *key, size_t 
   if (fillable(b)) b->status = loam_batch_delete(b->batch, key, klen, NULL);
 }
 
-void leveldb_writebatch_append(leveldb_writebatch_t *destination, const leveldb_writebatch_t *source) {
+void leveldb_writebatch_append(leveldb_writebatch_t *destination,
+  const leveldb_writebatch_t *source) {
   if (destination->status == LOAM_OK) destination->status = source->status;
-  if (source->batch && fillable(destination)) destination->status = loam_batch_append(destination->batch, source->batch, NULL);
+  if (source->batch && fillable(destination)) {
+    destination->status = loam_batch_append(destination->batch, source->batch, NULL);
+  }
 }
 
 /* Callbacks with LevelDB's pointer types. */
@@ -394,12 +420,16 @@ typedef struct {
 static int visit(void *arg, const loam_operation *operation, loam_failure *failure) {
   visitor *v = arg;
   (void)failure;
-  if (operation->kind == LOAM_OP_PUT) v->put(v->state, operation->key, operation->key_len, operation->value, operation->value_len);
-  else if (operation->kind == LOAM_OP_DELETE) v->deleted(v->state, operation->key, operation->key_len);
+  if (operation->kind == LOAM_OP_PUT) v->put(v->state, operation->key, operation->key_len,
+    operation->value, operation->value_len);
+  else if (operation->kind == LOAM_OP_DELETE) v->deleted(v->state, operation->key,
+    operation->key_len);
   return 0;
 }
 
-void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state, void (*put)(void *, const char *, size_t, const char *, size_t), void (*deleted)(void *, const char *, size_t)) {
+void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state,
+  void (*put)(void *, const char *, size_t, const char *, size_t),
+  void (*deleted)(void *, const char *, size_t)) {
   visitor v;
   v.state = state;
   v.put = put;

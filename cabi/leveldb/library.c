@@ -28,11 +28,16 @@ static void *find(void) {
   static const char *const places[] = {"", "../"};
   Dl_info here;
   void *library = dlopen("libloam.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library || !dladdr(&loamldb, &here) || !here.dli_fname || !strrchr(here.dli_fname, '/')) return library;
+  if (library || !dladdr(&loamldb, &here) || !here.dli_fname || !strrchr(here.dli_fname, '/')) {
+    return library;
+  }
   for (int i = 0; i < 2 && !library; i++) {
     char path[4096];
-    int n = snprintf(path, sizeof path, "%.*s/%slibloam.so.0", (int)(strrchr(here.dli_fname, '/') - here.dli_fname), here.dli_fname, places[i]);
-    if (n > 0 && n < (int)sizeof path) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    int n = snprintf(path, sizeof path, "%.*s/%slibloam.so.0",
+      (int)(strrchr(here.dli_fname, '/') - here.dli_fname), here.dli_fname, places[i]);
+    if (n > 0 && n < (int)sizeof path) {
+      library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    }
   }
   return library;
 }

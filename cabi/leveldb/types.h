@@ -86,6 +86,7 @@ struct leveldb_cache_t {
 };
 
 /* Makes Loam's options of LevelDB's (NULL: the defaults). */
-HIDDEN loam_status loamldb_options(const leveldb_options_t *options, loam_options **out, char **err);
+HIDDEN loam_status loamldb_options(const leveldb_options_t *options, loam_options **out,
+  char **err);
 
 #endif

@@ -68,7 +68,12 @@ func ruleColumns(t *tree) []string {
 	var bad []string
 	for _, f := range t.files {
 		page := strings.HasSuffix(f.path, ".md")
-		if !page && !strings.HasSuffix(f.path, ".go") || strings.Contains(f.path, "testdata/") {
+		switch path.Ext(f.path) {
+		case ".go", ".md", ".py", ".js", ".mjs", ".ts", ".c", ".h":
+		default:
+			continue
+		}
+		if strings.Contains(f.path, "testdata/") {
 			continue
 		}
 		for i, line := range strings.Split(f.src, "\n") {

@@ -28,17 +28,17 @@ has = $(shell for p in $(1); do command -v $$p >/dev/null || exit; done; echo ye
 
 # A step that lacks a program is left out, which the last line says. The
 # bindings' steps come with their makefiles.
-ALL_STEPS := go race unmap invariants fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
-TEST_STEPS := $(filter go unmap invariants fuzz $(if $(call has,gcc),race) $(if $(call has,$(PYTHON) npm),interop) \
+ALL_STEPS := go lint race unmap invariants fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
+TEST_STEPS := $(filter go unmap invariants fuzz $(if $(call has,gcc),race) $(if $(call has,$(PYTHON) npm),interop lint) \
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-go test-race test-unmap test-invariants test-fuzz test-interop test-ethdb test-python test-node
+.PHONY: audit test test-full test-lint test-go test-race test-unmap test-invariants test-fuzz test-interop test-ethdb test-python test-node
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race unmap invariants,$(TEST_STEPS)) | $(filter fuzz interop python node,$(TEST_STEPS))"
+		"$(filter race unmap invariants,$(TEST_STEPS)) | $(filter lint fuzz interop python node,$(TEST_STEPS))"
 endef
 
 test:
@@ -59,6 +59,8 @@ test-go:
 	@$(GO) test -timeout $(TEST_TIMEOUT) ./...
 	$(if $(LOAM_T2),@for format in leveldb native; do \
 		LOAM_FORMAT=$$format $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
+
+test-lint: lint
 
 # The other steps build without cgo, so that cabi's Go files are read and its panics tested here.
 test-race:

@@ -19,7 +19,8 @@ const PEERS = { loamdb: Loam, 'classic-level': ClassicLevel }
 const key = (i) => String(i).padStart(16, '0')
 // 100 bytes that compress to about half of that
 const digits = (i) => String(Math.imul(i, 0x9e3779b1) >>> 0).padStart(10, '0')
-const value = (i) => (digits(i) + digits(i + 1e6) + digits(i + 2e6) + digits(i + 3e6) + digits(i + 4e6)).repeat(2)
+const value = (i) => (digits(i) + digits(i + 1e6) + digits(i + 2e6) + digits(i + 3e6) +
+  digits(i + 4e6)).repeat(2)
 
 let seed = 1
 function random (n) {
@@ -40,18 +41,23 @@ const cases = [
     for (let i = 0; i < n; i++) await db.get(key(random(KEYS)))
   }],
   ['100 concurrent gets, uncached', 0.4, 5000, async (db, n) => {
-    for (let i = 0; i < n; i += 100) await Promise.all(Array.from({ length: 100 }, () => db.get(key(random(MANY)))))
+    for (let i = 0; i < n; i += 100) {
+      await Promise.all(Array.from({ length: 100 }, () => db.get(key(random(MANY)))))
+    }
   }, { cacheSize: 1024 * 1024, keys: MANY }],
   ['await put, no sync', 0.15, 2000, async (db, n) => {
     for (let i = 0; i < n; i++) await db.put(key(random(KEYS)), value(i))
   }],
   ['batch(1000)', 0.6, 5000, async (db, n) => {
     for (let i = 0; i < n; i += 1000) {
-      await db.batch(Array.from({ length: 1000 }, (_, j) => ({ type: 'put', key: key(random(KEYS)), value: value(i + j) })))
+      await db.batch(
+        Array.from({ length: 1000 }, (_, j) =>
+          ({ type: 'put', key: key(random(KEYS)), value: value(i + j) })))
     }
   }],
   ['nextv(1000) string', 0.65, KEYS, (db) => scan(db, {})],
-  ['nextv(1000) buffer', 0.35, KEYS, (db) => scan(db, { keyEncoding: 'buffer', valueEncoding: 'buffer' })]
+  ['nextv(1000) buffer', 0.35, KEYS,
+    (db) => scan(db, { keyEncoding: 'buffer', valueEncoding: 'buffer' })]
 ]
 
 const keyBuffers = Array.from({ length: KEYS }, (_, i) => Buffer.from(key(i)))
@@ -64,7 +70,9 @@ async function scan (db, options) {
 
 async function load (db, keys) {
   for (let i = 0; i < keys; i += 1000) {
-    await db.batch(Array.from({ length: 1000 }, (_, j) => ({ type: 'put', key: key(i + j), value: value(i + j) })))
+    await db.batch(
+      Array.from({ length: 1000 }, (_, j) =>
+        ({ type: 'put', key: key(i + j), value: value(i + j) })))
   }
   await db.compactRange(key(0), key(keys))
 }
@@ -74,14 +82,16 @@ async function open (root, { keys = KEYS, ...options } = {}) {
   for (const [name, Peer] of Object.entries(PEERS)) {
     const location = path.join(root, `${name}-${keys}`)
     const fresh = !fs.existsSync(location)
-    dbs[name] = new Peer(location, { cacheSize: 64 * 1024 * 1024, writeBufferSize: 16 * 1024 * 1024, ...options })
+    dbs[name] = new Peer(
+      location, { cacheSize: 64 * 1024 * 1024, writeBufferSize: 16 * 1024 * 1024, ...options })
     await dbs[name].open()
     if (fresh) await load(dbs[name], keys)
   }
   return dbs
 }
 
-const quantile = (sorted, q) => Math.round(sorted[Math.min(Math.floor(q * sorted.length), sorted.length - 1)])
+const quantile = (sorted, q) =>
+  Math.round(sorted[Math.min(Math.floor(q * sorted.length), sorted.length - 1)])
 
 async function measure (root, [name, target, n, round, options], rounds) {
   const dbs = await open(root, options)
@@ -101,7 +111,8 @@ async function measure (root, [name, target, n, round, options], rounds) {
     result.ns_per_op[peer] = quantile(list, 0.5)
     result.quartiles[peer] = [quantile(list, 0.25), quantile(list, 0.75)]
   }
-  result.ratio = Math.round(1000 * result.ns_per_op.loamdb / result.ns_per_op['classic-level']) / 1000
+  result.ratio = Math.round(1000 * result.ns_per_op.loamdb / result.ns_per_op[
+    'classic-level']) / 1000
   result.target = target
   result.reached = result.ratio <= target
   return result
@@ -132,7 +143,8 @@ function makeReport (results, rounds) {
 
 // The page draws itself from the report in it.
 function page (report) {
-  const [before, after] = fs.readFileSync(path.join(__dirname, '../page.html'), 'utf8').split('>null<')
+  const [before, after] = fs.readFileSync(path.join(__dirname, '../page.html'), 'utf8').split(
+    '>null<')
   return `${before}>${JSON.stringify(report).replaceAll('<', '\\u003c')}<${after}`
 }
 
@@ -149,7 +161,8 @@ async function main () {
     if (args.length > 0 && !args.some((a) => c[0].includes(a))) continue
     const r = await measure(root, c, rounds)
     results.push(r)
-    console.log(r.case.padEnd(30), String(r.ns_per_op.loamdb).padStart(10), String(r.ns_per_op['classic-level']).padStart(17),
+    console.log(r.case.padEnd(30), String(r.ns_per_op.loamdb).padStart(10),
+      String(r.ns_per_op['classic-level']).padStart(17),
       r.ratio.toFixed(3).padStart(7), String(r.target).padStart(7), r.reached ? '' : ' missed')
   }
   const report = makeReport(results, rounds)

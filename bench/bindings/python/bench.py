@@ -97,8 +97,12 @@ class Case:
 
     def quartiles(self) -> dict[str, list[float]]:
         """The first and the third."""
-        q = lambda times: statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
-        return {engine: [round(x, 1) for x in q(times)[::2]] for engine, times in self.times.items()}
+        q = lambda times: (
+            statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
+        )
+        return {
+            engine: [round(x, 1) for x in q(times)[::2]] for engine, times in self.times.items()
+        }
 
     def ratio(self, engine: str = "loamdb") -> float:
         medians = self.medians()
@@ -119,10 +123,17 @@ CASES = [
 
 def open_engines(directory: str) -> dict[str, Any]:
     """The engines with the same options, filled and settled: a LevelDB of 20k keys."""
-    options = {"create_if_missing": True, "lru_cache_size": 64 << 20, "write_buffer_size": 4 << 20, "bloom_filter_bits": 10}
+    options = {
+        "create_if_missing": True,
+        "lru_cache_size": 64 << 20,
+        "write_buffer_size": 4 << 20,
+        "bloom_filter_bits": 10,
+    }
     return {
         "plyvel": plyvel.DB(f"{directory}/plyvel", **options),
-        "loamdb": loamdb.open(f"{directory}/loamdb", cache_size=64 << 20, write_buffer_size=4 << 20),
+        "loamdb": loamdb.open(
+            f"{directory}/loamdb", cache_size=64 << 20, write_buffer_size=4 << 20
+        ),
         "loamdb.plyvel": loamdb.plyvel.DB(f"{directory}/face", **options),
     }
 
@@ -162,7 +173,9 @@ def measure(cases: list[Case], rounds: int, directory: str) -> None:
 
 def print_case(case: Case) -> None:
     medians = case.medians()
-    row = f"{case.name:<22}" + "".join(f"{medians[e]:>15.0f}" for e in ("plyvel", "loamdb", "loamdb.plyvel"))
+    row = f"{case.name:<22}" + "".join(
+        f"{medians[e]:>15.0f}" for e in ("plyvel", "loamdb", "loamdb.plyvel")
+    )
     verdict = ""
     if case.target is not None:
         verdict = f"   <= {case.target} {'reached' if case.ratio() <= case.target else 'MISSED'}"
@@ -223,7 +236,10 @@ def main() -> int:
     if not cases:
         parser.error("no such case")
     directory = tempfile.mkdtemp(prefix="loam-bench-", dir=arguments.dir)
-    print(f"{'ns per operation':<22}{'plyvel':>15}{'loamdb':>15}{'loamdb.plyvel':>15}{'ratio':>9}{'face':>9}")
+    print(
+        f"{'ns per operation':<22}{'plyvel':>15}{'loamdb':>15}"
+        f"{'loamdb.plyvel':>15}{'ratio':>9}{'face':>9}"
+    )
     try:
         measure(cases, arguments.rounds, directory)
     finally:

@@ -9,7 +9,8 @@ typedef struct { int64_t n; char* big; char* err; } got;
 
 // Gives the length of the value and copies it to dst, or, when longer than cap,
 // hands it over in big. -1: not there.
-static got kv_get(leveldb_t* db, leveldb_readoptions_t* ro, const char* k, size_t kn, char* dst, size_t cap) {
+static got kv_get(leveldb_t* db, leveldb_readoptions_t* ro, const char* k, size_t kn, char* dst,
+  size_t cap) {
   got g = {-1, NULL, NULL};
   size_t n = 0;
   char* v = leveldb_get(db, ro, k, kn, &n, &g.err);
@@ -24,7 +25,8 @@ static got kv_get(leveldb_t* db, leveldb_readoptions_t* ro, const char* k, size_
   return g;
 }
 
-static char* kv_put(leveldb_t* db, leveldb_writeoptions_t* wo, const char* k, size_t kn, const char* v, size_t vn) {
+static char* kv_put(leveldb_t* db, leveldb_writeoptions_t* wo, const char* k, size_t kn,
+  const char* v, size_t vn) {
   char* err = NULL;
   leveldb_put(db, wo, k, kn, v, vn, &err);
   return err;
@@ -42,7 +44,8 @@ static uint32_t u32(const char* p) {
   return x;
 }
 
-static char* kv_write(leveldb_t* db, leveldb_writeoptions_t* wo, leveldb_writebatch_t* b, const char* p, int64_t n) {
+static char* kv_write(leveldb_t* db, leveldb_writeoptions_t* wo, leveldb_writebatch_t* b,
+  const char* p, int64_t n) {
   char* err = NULL;
   leveldb_writebatch_clear(b);
   for (; n > 0; n--) {
@@ -64,7 +67,8 @@ typedef struct { int64_t n, used, need; } run;
 
 enum { STEP, FIRST, LAST, SEEK_GE, SEEK_LT, SEEK_GT, STAY };
 
-static run kv_fetch(leveldb_iterator_t* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst, size_t cap) {
+static run kv_fetch(leveldb_iterator_t* it, int op, const char* k, size_t kn, int backward,
+  int64_t limit, char* dst, size_t cap) {
   run r = {0, 0, 0};
   switch (op) {
     case STEP:
@@ -113,7 +117,8 @@ static run kv_fetch(leveldb_iterator_t* it, int op, const char* k, size_t kn, in
 typedef struct { int64_t need; char* err; } many;
 
 // Reads n packed keys; need is what the values take together.
-static many kv_multi_get(leveldb_t* db, leveldb_readoptions_t* ro, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends, uint8_t* found) {
+static many kv_multi_get(leveldb_t* db, leveldb_readoptions_t* ro, const char* p, int64_t n,
+  char* dst, size_t cap, uint64_t* ends, uint8_t* found) {
   many m = {0, NULL};
   for (int64_t i = 0; i < n && m.err == NULL; i++) {
     uint32_t kn = u32(p);

@@ -139,7 +139,8 @@ got kv_get(kv_env* e, MDB_txn* txn, const char* k, size_t kn, char* dst, size_t 
   return g;
 }
 
-many kv_multi_get(kv_env* e, MDB_txn* txn, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends, uint8_t* found) {
+many kv_multi_get(kv_env* e, MDB_txn* txn, const char* p, int64_t n, char* dst, size_t cap,
+  uint64_t* ends, uint8_t* found) {
   many m = {0, 0};
   MDB_txn* t = txn;
   if (t == NULL && (m.rc = begin_read(e, &t)) != 0) return m;
@@ -267,7 +268,9 @@ void kv_iter_close(kv_iter* it) {
 
 int kv_iter_error(kv_iter* it) { return it->rc == MDB_NOTFOUND ? 0 : it->rc; }
 
-static void move(kv_iter* it, MDB_cursor_op op) { it->rc = mdb_cursor_get(it->cursor, &it->key, &it->value, op); }
+static void move(kv_iter* it, MDB_cursor_op op) {
+  it->rc = mdb_cursor_get(it->cursor, &it->key, &it->value, op);
+}
 
 static void seek(kv_iter* it, const char* k, size_t kn) {
   it->key = val(k, kn);
@@ -277,7 +280,8 @@ static void seek(kv_iter* it, const char* k, size_t kn) {
 // The values of package crun.
 enum { STEP, FIRST, LAST, SEEK_GE, SEEK_LT, SEEK_GT, STAY };
 
-run kv_fetch(kv_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst, size_t cap) {
+run kv_fetch(kv_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst,
+  size_t cap) {
   run r = {0, 0, 0};
   MDB_cursor_op next = backward ? MDB_PREV : MDB_NEXT;
   switch (op) {
@@ -290,7 +294,9 @@ run kv_fetch(kv_iter* it, int op, const char* k, size_t kn, int backward, int64_
     case SEEK_GE: seek(it, k, kn); break;
     case SEEK_GT:
       seek(it, k, kn);
-      if (it->rc == 0 && it->key.mv_size == kn && memcmp(it->key.mv_data, k, kn) == 0) move(it, MDB_NEXT);
+      if (it->rc == 0 && it->key.mv_size == kn && memcmp(it->key.mv_data, k, kn) == 0) {
+        move(it, MDB_NEXT);
+      }
       break;
     case SEEK_LT:
       seek(it, k, kn);

@@ -25,7 +25,8 @@ got kv_get(kv_env* e, MDB_txn* txn, const char* k, size_t kn, char* dst, size_t 
 typedef struct { int rc; int64_t need; } many;
 
 // Reads n packed keys in one transaction.
-many kv_multi_get(kv_env* e, MDB_txn* txn, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends, uint8_t* found);
+many kv_multi_get(kv_env* e, MDB_txn* txn, const char* p, int64_t n, char* dst, size_t cap,
+  uint64_t* ends, uint8_t* found);
 
 // One transaction each; sync makes it durable.
 int kv_put(kv_env* e, int sync, const char* k, size_t kn, const char* v, size_t vn);
@@ -41,4 +42,5 @@ int kv_iter_error(kv_iter* it);
 
 typedef struct { int64_t n, used, need; } run;
 
-run kv_fetch(kv_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst, size_t cap);
+run kv_fetch(kv_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst,
+  size_t cap);

@@ -3,7 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static char* kv_table_put(rocksdb_sstfilewriter_t* w, const char* k, size_t kn, const char* v, size_t vn) {
+static char* kv_table_put(rocksdb_sstfilewriter_t* w, const char* k, size_t kn, const char* v,
+  size_t vn) {
   char* err = NULL;
   rocksdb_sstfilewriter_put(w, k, kn, v, vn, &err);
   return err;

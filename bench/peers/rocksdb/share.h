@@ -13,7 +13,8 @@ typedef void (*free_buffers)(void* buffers);
 static void* kv_symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
 static int kv_can_share(void) {
-  return kv_symbol("rocksdb_write_buffer_manager_create_with_cache") != NULL && kv_symbol("rocksdb_options_set_write_buffer_manager") != NULL &&
+  return kv_symbol("rocksdb_write_buffer_manager_create_with_cache") != NULL &&
+    kv_symbol("rocksdb_options_set_write_buffer_manager") != NULL &&
          kv_symbol("rocksdb_write_buffer_manager_destroy") != NULL;
 }
 
@@ -21,9 +22,14 @@ static int kv_can_share(void) {
 static rocksdb_cache_t* kv_cache_of(size_t capacity) { return rocksdb_cache_create_lru(capacity); }
 
 static void* kv_buffers(size_t size, rocksdb_cache_t* cache) {
-  return ((make_buffers)kv_symbol("rocksdb_write_buffer_manager_create_with_cache"))(size, cache, false);
+  return ((make_buffers)kv_symbol("rocksdb_write_buffer_manager_create_with_cache"))(
+    size, cache, false);
 }
 
-static void kv_use_buffers(rocksdb_options_t* o, void* b) { ((use_buffers)kv_symbol("rocksdb_options_set_write_buffer_manager"))(o, b); }
+static void kv_use_buffers(rocksdb_options_t* o, void* b) {
+  ((use_buffers)kv_symbol("rocksdb_options_set_write_buffer_manager"))(o, b);
+}
 
-static void kv_free_buffers(void* b) { ((free_buffers)kv_symbol("rocksdb_write_buffer_manager_destroy"))(b); }
+static void kv_free_buffers(void* b) {
+  ((free_buffers)kv_symbol("rocksdb_write_buffer_manager_destroy"))(b);
+}

@@ -13,7 +13,8 @@ typedef struct { int64_t n; char* big; char* err; } got;
 
 // Gives the length of the value and copies it to dst, or, when longer than cap,
 // hands it over in big. -1: not there.
-static got kv_get(rocksdb_t* db, rocksdb_readoptions_t* ro, const char* k, size_t kn, char* dst, size_t cap) {
+static got kv_get(rocksdb_t* db, rocksdb_readoptions_t* ro, const char* k, size_t kn, char* dst,
+  size_t cap) {
   got g = {-1, NULL, NULL};
   size_t n = 0;
   rocksdb_pinnableslice_t* s = rocksdb_get_pinned(db, ro, k, kn, &g.err);
@@ -29,7 +30,8 @@ static got kv_get(rocksdb_t* db, rocksdb_readoptions_t* ro, const char* k, size_
   return g;
 }
 
-static char* kv_put(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn, const char* v, size_t vn) {
+static char* kv_put(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn,
+  const char* v, size_t vn) {
   char* err = NULL;
   rocksdb_put(db, wo, k, kn, v, vn, &err);
   return err;
@@ -50,7 +52,8 @@ static uint32_t u32(const char* p) {
 // Column families are numbered from 1 above the length of a key.
 enum { SPACE_SHIFT = 20 };
 
-static char* kv_write(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_writebatch_t* b, rocksdb_column_family_handle_t** spaces, const char* p, int64_t n) {
+static char* kv_write(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_writebatch_t* b,
+  rocksdb_column_family_handle_t** spaces, const char* p, int64_t n) {
   char* err = NULL;
   rocksdb_writebatch_clear(b);
   for (; n > 0; n--) {
@@ -75,7 +78,8 @@ typedef struct { int64_t n, used, need; } run;
 
 enum { STEP, FIRST, LAST, SEEK_GE, SEEK_LT, SEEK_GT, STAY };
 
-static run kv_fetch(rocksdb_iterator_t* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst, size_t cap) {
+static run kv_fetch(rocksdb_iterator_t* it, int op, const char* k, size_t kn, int backward,
+  int64_t limit, char* dst, size_t cap) {
   run r = {0, 0, 0};
   switch (op) {
     case STEP:
@@ -124,7 +128,9 @@ static run kv_fetch(rocksdb_iterator_t* it, int op, const char* k, size_t kn, in
 typedef struct { int64_t need; char* err; } many;
 
 // Reads n packed keys at once; need is what the values take together.
-static many kv_multi_get(rocksdb_t* db, rocksdb_column_family_handle_t* cf, rocksdb_readoptions_t* ro, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends, uint8_t* found) {
+static many kv_multi_get(rocksdb_t* db, rocksdb_column_family_handle_t* cf,
+  rocksdb_readoptions_t* ro, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends,
+  uint8_t* found) {
   many m = {0, NULL};
   void* room = malloc((size_t)n * (sizeof(char*) + sizeof(size_t) + sizeof(void*) + sizeof(char*)));
   const char** keys = room;
@@ -156,14 +162,16 @@ static many kv_multi_get(rocksdb_t* db, rocksdb_column_family_handle_t* cf, rock
   return m;
 }
 
-static char* kv_delete_range(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_column_family_handle_t* cf, const char* s, size_t sn, const char* l, size_t ln) {
+static char* kv_delete_range(rocksdb_t* db, rocksdb_writeoptions_t* wo,
+  rocksdb_column_family_handle_t* cf, const char* s, size_t sn, const char* l, size_t ln) {
   char* err = NULL;
   rocksdb_delete_range_cf(db, wo, cf, s, sn, l, ln, &err);
   return err;
 }
 
 // The built-in operator adds numbers of 64 bits, little-endian.
-static char* kv_add(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn, uint64_t n) {
+static char* kv_add(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn,
+  uint64_t n) {
   char* err = NULL;
   char operand[8];
   for (int i = 0; i < 8; i++) operand[i] = (char)(n >> 8 * i);
@@ -171,7 +179,8 @@ static char* kv_add(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, si
   return err;
 }
 
-static got kv_txn_get(rocksdb_transaction_t* txn, rocksdb_readoptions_t* ro, const char* k, size_t kn, char* dst, size_t cap) {
+static got kv_txn_get(rocksdb_transaction_t* txn, rocksdb_readoptions_t* ro, const char* k,
+  size_t kn, char* dst, size_t cap) {
   got g = {-1, NULL, NULL};
   size_t n = 0;
   rocksdb_pinnableslice_t* s = rocksdb_transaction_get_pinned_for_update(txn, ro, k, kn, 1, &g.err);
@@ -191,7 +200,8 @@ static got kv_txn_get(rocksdb_transaction_t* txn, rocksdb_readoptions_t* ro, con
   return g;
 }
 
-static char* kv_txn_put(rocksdb_transaction_t* txn, const char* k, size_t kn, const char* v, size_t vn) {
+static char* kv_txn_put(rocksdb_transaction_t* txn, const char* k, size_t kn, const char* v,
+  size_t vn) {
   char* err = NULL;
   rocksdb_transaction_put(txn, k, kn, v, vn, &err);
   return err;
@@ -213,7 +223,9 @@ static char* kv_txn_rollback(rocksdb_transaction_t* txn) {
 typedef rocksdb_t* (*get_base)(rocksdb_transactiondb_t* db);
 typedef void (*close_base)(rocksdb_t* db);
 
-static int kv_locks(void) { return dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_get_base_db") != NULL; }
+static int kv_locks(void) {
+  return dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_get_base_db") != NULL;
+}
 
 static rocksdb_t* kv_base(rocksdb_transactiondb_t* db) {
   return ((get_base)dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_get_base_db"))(db);
@@ -226,7 +238,9 @@ static void kv_close_base(rocksdb_t* base) {
 // The HyperClock cache where the library has it, as kv_clock tells.
 typedef rocksdb_cache_t* (*make_clock)(size_t capacity, size_t entry);
 
-static make_clock find_clock(void) { return (make_clock)dlsym(RTLD_DEFAULT, "rocksdb_cache_create_hyper_clock"); }
+static make_clock find_clock(void) {
+  return (make_clock)dlsym(RTLD_DEFAULT, "rocksdb_cache_create_hyper_clock");
+}
 
 static int kv_clock(void) { return find_clock() != NULL; }
 

@@ -73,7 +73,8 @@ static int bind(sqlite3_stmt* s, int i, const char* p, size_t n) {
 }
 
 static int prepare(sqlite3* db, const char* text, sqlite3_stmt** s) {
-  return *s != NULL ? SQLITE_OK : sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, s, NULL);
+  return *s != NULL ? SQLITE_OK : sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, s,
+    NULL);
 }
 
 // Runs a statement that returns no row.
@@ -96,12 +97,15 @@ static void close_conn(sq_conn* c) {
 static int open_conn(sq_env* e, int sync, sq_conn** out) {
   sq_conn* c = calloc(1, sizeof *c);
   if (c == NULL) return SQLITE_NOMEM;
-  int rc = sqlite3_open_v2(e->file, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+  int rc = sqlite3_open_v2(e->file, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+    SQLITE_OPEN_NOMUTEX, NULL);
   char text[400];
   snprintf(text, sizeof text,
-           "PRAGMA busy_timeout=60000; PRAGMA journal_mode=WAL; PRAGMA synchronous=%s; PRAGMA cache_size=-%d;"
+           "PRAGMA busy_timeout=60000; PRAGMA journal_mode=WAL; PRAGMA synchronous=%s; PRAGMA "
+           "cache_size=-%d;"
            "PRAGMA mmap_size=2147418112; PRAGMA wal_autocheckpoint=%d;"
-           "CREATE TABLE IF NOT EXISTS t(k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID;",
+           "CREATE TABLE IF NOT EXISTS t(k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT "
+           "ROWID;",
            sync ? "FULL" : "NORMAL", e->cache, e->log);
   if (rc == SQLITE_OK) rc = sqlite3_exec(c->db, text, NULL, NULL, NULL);
   if (rc != SQLITE_OK) {
@@ -122,7 +126,9 @@ int sq_open(const char* file, int cache, int log, sq_env** out) {
   e->cache = cache;
   e->log = log;
   int rc = e->file == NULL ? SQLITE_NOMEM : SQLITE_OK;
-  for (int sync = 0; sync < 2 && rc == SQLITE_OK; sync++) rc = open_conn(e, sync, &e->writers[sync]);
+  for (int sync = 0; sync < 2 && rc == SQLITE_OK; sync++) {
+    rc = open_conn(e, sync, &e->writers[sync]);
+  }
   if (rc != SQLITE_OK) {
     sq_close(e);
     return rc;
@@ -212,7 +218,8 @@ got sq_get(sq_env* e, sq_conn* in, const char* k, size_t kn, char* dst, size_t c
   return g;
 }
 
-many sq_multi_get(sq_env* e, sq_conn* in, const char* p, int64_t n, char* dst, size_t cap, uint64_t* ends, uint8_t* found) {
+many sq_multi_get(sq_env* e, sq_conn* in, const char* p, int64_t n, char* dst, size_t cap,
+  uint64_t* ends, uint8_t* found) {
   many m = {0, 0};
   sq_conn* c = in;
   if (c == NULL) {
@@ -349,7 +356,9 @@ void sq_iter_close(sq_iter* it) {
   pthread_mutex_unlock(&it->env->mu);
 }
 
-int sq_iter_error(sq_iter* it) { return it->rc == SQLITE_DONE || it->rc == SQLITE_ROW ? SQLITE_OK : it->rc; }
+int sq_iter_error(sq_iter* it) {
+  return it->rc == SQLITE_DONE || it->rc == SQLITE_ROW ? SQLITE_OK : it->rc;
+}
 
 static void step(sq_iter* it) {
   it->rc = sqlite3_step(it->at);
@@ -361,14 +370,17 @@ static void query(sq_iter* it, int i, const char* k, size_t kn) {
   if (it->at != NULL) sqlite3_reset(it->at);
   it->rc = prepare(it->conn->db, queries[i], &it->q[i]);
   it->at = it->q[i];
-  if (it->rc == SQLITE_OK && i >= FROM) it->rc = sqlite3_bind_blob64(it->at, 1, kn == 0 ? "" : k, kn, SQLITE_TRANSIENT);
+  if (it->rc == SQLITE_OK && i >= FROM) {
+    it->rc = sqlite3_bind_blob64(it->at, 1, kn == 0 ? "" : k, kn, SQLITE_TRANSIENT);
+  }
   if (it->rc == SQLITE_OK) step(it);
 }
 
 // The values of package crun. A query goes in one direction, which a seek sets.
 enum { STEP, FIRST, LAST, SEEK_GE, SEEK_LT, SEEK_GT, STAY };
 
-run sq_fetch(sq_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst, size_t cap) {
+run sq_fetch(sq_iter* it, int op, const char* k, size_t kn, int backward, int64_t limit, char* dst,
+  size_t cap) {
   run r = {0, 0, 0};
   (void)backward;
   switch (op) {
@@ -411,9 +423,15 @@ int sq_copy(sq_env* e, const char* from, const char* to) {
   } else {
     rc = sqlite3_open_v2(from, &source, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
   }
-  if (rc == SQLITE_OK) rc = sqlite3_open_v2(to, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_open_v2(to, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+      SQLITE_OPEN_NOMUTEX, NULL);
+  }
   // It is new: no journal could bring anything back. Its commit syncs it.
-  if (rc == SQLITE_OK) rc = sqlite3_exec(target, "PRAGMA journal_mode=OFF; PRAGMA synchronous=FULL;", NULL, NULL, NULL);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_exec(target, "PRAGMA journal_mode=OFF; PRAGMA synchronous=FULL;", NULL, NULL,
+      NULL);
+  }
   if (rc == SQLITE_OK) {
     sqlite3_backup* b = sqlite3_backup_init(target, "main", source, "main");
     if (b == NULL) {

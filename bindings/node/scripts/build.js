@@ -24,7 +24,9 @@ function headers () {
   try {
     return require('node-api-headers').include_dir
   } catch {
-    return fail(`node_api.h is neither in ${installed} nor in the package node-api-headers (npm install node-api-headers)`)
+    return fail(
+      `node_api.h is neither in ${installed} nor in the package node-api-headers ` +
+      '(npm install node-api-headers)')
   }
 }
 
@@ -33,9 +35,12 @@ function library () {
   try {
     execFileSync('go', ['version'], { stdio: 'ignore' })
   } catch {
-    return fail('Go is not installed (https://go.dev/dl); LOAM_LIBRARY=/path/to/libloam.so uses a library that is already built')
+    return fail(
+      'Go is not installed (https://go.dev/dl); LOAM_LIBRARY=/path/to/libloam.so uses a library ' +
+      'that is already built')
   }
-  execFileSync('make', ['-s', '-f', 'cabi/lib.mk', 'GO=go', 'build/lib/libloam.so'], { cwd: repository, stdio: 'inherit' })
+  execFileSync('make', ['-s', '-f', 'cabi/lib.mk', 'GO=go', 'build/lib/libloam.so'],
+    { cwd: repository, stdio: 'inherit' })
   return path.join(repository, 'build', 'lib', 'libloam.so')
 }
 
@@ -51,22 +56,32 @@ function install (from, name) {
 exports.compilerFlags = () => ['-I', headers()]
 
 function compile (output, optimization) {
-  const sources = fs.readdirSync(path.join(root, 'src')).filter((name) => name.endsWith('.c')).sort()
-  const flags = ['-std=gnu11', ...optimization, '-Wall', '-Wextra', '-fPIC', '-shared', '-fvisibility=hidden', '-pthread']
+  const sources = fs.readdirSync(path.join(root, 'src')).filter(
+    (name) => name.endsWith('.c')).sort()
+  const flags = ['-std=gnu11', ...optimization, '-Wall', '-Wextra', '-fPIC', '-shared',
+    '-fvisibility=hidden', '-pthread']
   if (process.platform === 'darwin') flags.push('-undefined', 'dynamic_lookup')
   else flags.push('-Wl,-z,nodelete') // worker threads would unload it under the library's feet
   // Loads on old systems, too: see the header.
-  if (process.platform === 'linux') flags.push('-include', path.join(repository, 'cabi', 'glibc.h'), '-Wl,--no-as-needed', '-l:libpthread.so.0', '-l:libdl.so.2')
+  if (process.platform === 'linux') {
+    flags.push('-include', path.join(repository, 'cabi', 'glibc.h'), '-Wl,--no-as-needed',
+      '-l:libpthread.so.0', '-l:libdl.so.2')
+  }
   const includes = ['-I', path.join(repository, 'cabi'), '-I', headers()]
   try {
-    execFileSync(process.env.CC || 'cc', [...flags, ...includes, '-o', output, ...sources.map((name) => path.join(root, 'src', name)), '-ldl'], { stdio: 'inherit' })
+    execFileSync(process.env.CC || 'cc',
+      [...flags, ...includes, '-o', output, ...sources.map((name) => path.join(root, 'src', name)),
+        '-ldl'], { stdio: 'inherit' })
   } catch (err) {
-    fail(err.code === 'ENOENT' ? `the C compiler ${process.env.CC || 'cc'} is not installed` : 'the addon does not compile')
+    fail(err.code === 'ENOENT' ? `the C compiler ${process.env.CC || 'cc'} is not installed` :
+      'the addon does not compile')
   }
 }
 
 function main () {
-  if (!fs.existsSync(path.join(target, 'package.json'))) fail(`there is no package for ${process.platform}-${process.arch}`)
+  if (!fs.existsSync(path.join(target, 'package.json'))) {
+    fail(`there is no package for ${process.platform}-${process.arch}`)
+  }
   const output = path.join(target, 'loamdb.node.tmp')
   compile(output, process.platform === 'darwin' ? ['-O2', '-g0'] : ['-O2', '-g0', '-Wl,-s'])
   install(output, 'loamdb.node')

@@ -14,7 +14,8 @@ const root = path.join(__dirname, '..')
 const platform = `${process.platform}-${process.arch}`
 const manifest = require('../package.json')
 const args = process.argv.slice(2)
-const dist = path.resolve(args.find((arg) => !arg.startsWith('--')) ?? path.join(root, '..', '..', 'dist'))
+const dist = path.resolve(args.find((arg) => !arg.startsWith('--')) ??
+  path.join(root, '..', '..', 'dist'))
 const binaries = path.join(root, 'npm', platform)
 
 function copy (from, to, names) {
@@ -25,15 +26,18 @@ function copy (from, to, names) {
 }
 
 function pack (stage) {
-  const [name, directory] = [JSON.parse(fs.readFileSync(path.join(stage, 'package.json'))).name, dist]
-  const result = execFileSync('npm', ['pack', '--json', '--pack-destination', directory], { cwd: stage, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const [name, directory] = [JSON.parse(fs.readFileSync(path.join(stage, 'package.json'))).name,
+    dist]
+  const result = execFileSync('npm', ['pack', '--json', '--pack-destination', directory],
+    { cwd: stage, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   const listed = JSON.parse(result)
   const { filename } = Array.isArray(listed) ? listed[0] : listed[name]
   return path.join(directory, filename)
 }
 
 function platformPackages () {
-  const packages = fs.readdirSync(path.join(root, 'npm')).map((name) => require(path.join(root, 'npm', name, 'package.json')))
+  const packages = fs.readdirSync(path.join(root, 'npm')).map(
+    (name) => require(path.join(root, 'npm', name, 'package.json')))
   return Object.fromEntries(packages.map(({ name, version }) => [name, version]))
 }
 

@@ -16,7 +16,8 @@ const files = fs.readdirSync(directory).filter((name) => name.endsWith('.js') &&
 function run (name) {
   return new Promise((resolve) => {
     const started = Date.now()
-    const child = spawn(process.execPath, [path.join(directory, name)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, [path.join(directory, name)],
+      { stdio: ['ignore', 'pipe', 'inherit'] })
     let output = ''
     child.stdout.setEncoding('utf8').on('data', (text) => { output += text })
     child.on('close', (code, signal) => {
@@ -24,7 +25,9 @@ function run (name) {
       const ok = code === 0 && signal === null && passed !== '0'
       if (!ok) console.log(output.replace(/^ok .*\n/gm, ''))
       const seconds = ((Date.now() - started) / 1000).toFixed(1)
-      console.log(`${ok ? 'ok  ' : 'FAIL'} ${name} ${passed} assertions, ${seconds} s${ok ? '' : `, ended with ${signal ?? code}`}`)
+      console.log(
+        `${ok ? 'ok  ' : 'FAIL'} ${name} ${passed} assertions, ${seconds} s` +
+        (ok ? '' : `, ended with ${signal ?? code}`))
       resolve(ok)
     })
   })
@@ -36,7 +39,8 @@ async function main () {
       if (!await run(name)) process.exitCode = 1
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, next)) // much of their time is waiting for the disk
+  // much of their time is waiting for the disk
+  await Promise.all(Array.from({ length: AT_ONCE }, next))
 }
 
 main()

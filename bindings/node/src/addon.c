@@ -23,12 +23,14 @@ static bool read_bytes(napi_env env, napi_value value, text *t) {
   napi_value buffer;
   void *data;
   bool detached = false;
-  if (napi_get_typedarray_info(env, value, &type, &t->len, &data, &buffer, NULL) != napi_ok || type != napi_uint8_array) {
+  if (napi_get_typedarray_info(env, value, &type, &t->len, &data, &buffer, NULL) != napi_ok ||
+    type != napi_uint8_array) {
     napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
     return false;
   }
   if (t->len == 0 && napi_is_detached_arraybuffer(env, buffer, &detached) == napi_ok && detached) {
-    napi_throw_type_error(env, NULL, "the ArrayBuffer of a key or value is detached: it was transferred");
+    napi_throw_type_error(
+      env, NULL, "the ArrayBuffer of a key or value is detached: it was transferred");
     return false;
   }
   t->data = t->len == 0 ? "" : data;
@@ -136,7 +138,8 @@ static const char *code_of(loam_status status) {
 }
 
 static void set_property(napi_env env, napi_value error, const char *name, napi_value value) {
-  napi_set_named_property(env, error, name, value); /* without it the error still says what happened */
+  /* without it the error still says what happened */
+  napi_set_named_property(env, error, name, value);
 }
 
 /* As Node's own errors have them: the number is negative. */
@@ -144,14 +147,20 @@ static void describe_cause(napi_env env, napi_value error, const char *message) 
   napi_value value;
   int number = loam.error_errno != NULL ? loam.error_errno(message) : 0;
   const char *path = loam.error_path != NULL ? loam.error_path(message) : NULL;
-  if (number != 0 && napi_create_int32(env, -number, &value) == napi_ok) set_property(env, error, "errno", value);
-  if (path != NULL && napi_create_string_utf8(env, path, NAPI_AUTO_LENGTH, &value) == napi_ok) set_property(env, error, "path", value);
+  if (number != 0 && napi_create_int32(env, -number, &value) == napi_ok) {
+    set_property(env, error, "errno", value);
+  }
+  if (path != NULL && napi_create_string_utf8(env, path, NAPI_AUTO_LENGTH, &value) == napi_ok) {
+    set_property(env, error, "path", value);
+  }
 }
 
 napi_value make_error(napi_env env, loam_status status, char *error_text) {
   napi_value code, text, error = NULL;
   const char *message = error_text;
-  if (message == NULL) message = loam.status_string != NULL ? loam.status_string(status) : "loamdb: out of memory";
+  if (message == NULL) {
+    message = loam.status_string != NULL ? loam.status_string(status) : "loamdb: out of memory";
+  }
   if (napi_create_string_utf8(env, code_of(status), NAPI_AUTO_LENGTH, &code) != napi_ok ||
       napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text) != napi_ok ||
       napi_create_error(env, code, text, &error) != napi_ok)
@@ -166,7 +175,9 @@ void throw_status(napi_env env, loam_status status, char *message) {
   if (error != NULL) napi_throw(env, error);
 }
 
-void throw_memory(napi_env env) { napi_throw_error(env, code_of(LOAM_ERR_NO_MEMORY), "out of memory"); }
+void throw_memory(napi_env env) {
+  napi_throw_error(env, code_of(LOAM_ERR_NO_MEMORY), "out of memory");
+}
 
 void throw_failure(napi_env env) {
   bool pending = true;
@@ -189,7 +200,9 @@ static void throw_too_long(napi_env env, size_t len) {
   char message[160];
   bool pending = true;
   if (napi_is_exception_pending(env, &pending) != napi_ok || pending) return;
-  snprintf(message, sizeof message, "%zu bytes are more than a JavaScript string can hold: read them with the encoding 'buffer' or 'view'", len);
+  snprintf(message, sizeof message,
+    "%zu bytes are more than a JavaScript string can hold: read them with the encoding 'buffer' "
+    "or 'view'", len);
   napi_throw_error(env, "LEVEL_DECODE_ERROR", message);
 }
 
@@ -226,7 +239,8 @@ napi_value make_external(napi_env env, void *data, napi_finalize finalize) {
 
 void *get_external(napi_env env, napi_value value, kind kind) {
   void *data = NULL;
-  if (napi_get_value_external(env, value, &data) == napi_ok && data != NULL && *(enum kind *)data == kind) return data;
+  if (napi_get_value_external(env, value, &data) == napi_ok && data != NULL &&
+    *(enum kind *)data == kind) return data;
   napi_throw_type_error(env, NULL, "an argument is not the object it should be");
   return NULL;
 }
@@ -261,7 +275,8 @@ static napi_value define_functions(napi_env env, napi_value exports) {
       NATIVE_FUNCTIONS(X)
 #undef X
   };
-  if (napi_define_properties(env, exports, sizeof functions / sizeof *functions, functions) != napi_ok) return NULL;
+  if (napi_define_properties(env, exports, sizeof functions / sizeof *functions,
+    functions) != napi_ok) return NULL;
   return exports;
 }
 

@@ -46,7 +46,8 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES, KIND_TABLE, KIND_LOAD } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB,
+  KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES, KIND_TABLE, KIND_LOAD } kind;
 
 struct work;
 typedef struct answers answers;
@@ -166,7 +167,8 @@ bool arg_path(napi_env env, napi_value value, char **path); /* the same */
 /* A database object that is not open. */
 database *arg_unopened(napi_env env, napi_value value, const char *refusal);
 /* A new item on an open database; release is called by work_fail, too. */
-void *work_for(napi_env env, napi_value value, database **db, size_t size, void (*run)(work *), void (*release)(work *));
+void *work_for(napi_env env, napi_value value, database **db, size_t size, void (*run)(work *),
+  void (*release)(work *));
 /* Gives up an item that was not queued, and returns NULL. */
 napi_value work_fail(work *w);
 /* Throws the failure of a call of the library, if it is one, and returns NULL. */
@@ -260,7 +262,9 @@ napi_value make_job(napi_env env, loam_status status, loam_job *job, char *error
 
 /* ---- range.c ---- */
 
-bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags, bool bytewise); /* false: an exception is pending */
+/* false: an exception is pending */
+bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags,
+  bool bytewise);
 void range_free(range *r);
 /* The upper bound for an iterator that is to resolve the range. */
 static inline const char *range_upper(const range *r) { return r->through_upper ? NULL : r->upper; }
@@ -273,7 +277,8 @@ struct logger;
 
 /* NULL: an exception is pending. Keeps the function weakly: the caller holds it. */
 struct logger *logger_new(napi_env env, napi_value function);
-void logger_log(void *logger, int level, const char *message, loam_failure *failure); /* any thread */
+/* any thread */
+void logger_log(void *logger, int level, const char *message, loam_failure *failure);
 void logger_destroy(void *logger); /* any thread */
 
 /* ---- shared.c: databases that several environments have open ---- */

@@ -30,7 +30,9 @@ bool arg_name(napi_env env, napi_value value, const char *refusal, char **text) 
   return false;
 }
 
-bool arg_path(napi_env env, napi_value value, char **path) { return arg_name(env, value, "a location must be a string without zero bytes", path); }
+bool arg_path(napi_env env, napi_value value, char **path) {
+  return arg_name(env, value, "a location must be a string without zero bytes", path);
+}
 
 database *arg_unopened(napi_env env, napi_value value, const char *refusal) {
   database *db = arg_database(env, value);
@@ -39,7 +41,8 @@ database *arg_unopened(napi_env env, napi_value value, const char *refusal) {
   return NULL;
 }
 
-void *work_for(napi_env env, napi_value value, database **db, size_t size, void (*run)(work *), void (*release)(work *)) {
+void *work_for(napi_env env, napi_value value, database **db, size_t size, void (*run)(work *),
+  void (*release)(work *)) {
   *db = arg_open_database(env, value);
   work *w = *db == NULL ? NULL : work_new(env, size);
   if (w == NULL) return NULL;

@@ -1,6 +1,7 @@
 #include "addon.h"
 
-/* Folders of backups. Their long work is jobs, which belong to no database here: one that is closed ends
+/* Folders of backups. Their long work is jobs, which belong to no database here: one that is closed
+ * ends
  * those that read it. */
 
 typedef struct folder {
@@ -41,7 +42,8 @@ static folder_work *folder_new(napi_env env, void (*run)(work *)) {
 static folder *arg_folder(napi_env env, napi_value value) {
   folder *f = get_external(env, value, KIND_FOLDER);
   if (f == NULL || f->backup != NULL) return f;
-  napi_throw_error(env, "LEVEL_BACKUPS_NOT_OPEN", "Backups are not open: cannot use them after close()");
+  napi_throw_error(env, "LEVEL_BACKUPS_NOT_OPEN",
+    "Backups are not open: cannot use them after close()");
   return NULL;
 }
 
@@ -106,7 +108,8 @@ static napi_value list_finish(napi_env env, work *w) {
   return make_string(env, f->json, strlen(f->json));
 }
 
-static napi_value folder_call(napi_env env, napi_value value, void (*run)(work *), uint64_t number) {
+static napi_value folder_call(napi_env env, napi_value value, void (*run)(work *),
+  uint64_t number) {
   folder *f = arg_folder(env, value);
   folder_work *w = f == NULL ? NULL : folder_new(env, run);
   if (w == NULL) return NULL;
@@ -152,7 +155,8 @@ napi_value js_backupCreate(napi_env env, napi_callback_info info) {
   folder *f = arg_folder(env, argv[0]);
   database *db = f == NULL ? NULL : arg_open_database(env, argv[1]);
   if (db == NULL) return NULL;
-  loam_status status = loam.backup_create_start(f->backup, db->db, arg_number(env, argv[2]), &job, &error);
+  loam_status status = loam.backup_create_start(f->backup, db->db, arg_number(env, argv[2]), &job,
+    &error);
   return make_job(env, status, job, error);
 }
 
@@ -163,7 +167,8 @@ napi_value js_backupVerify(napi_env env, napi_callback_info info) {
   loam_job *job = NULL;
   folder *f = arg_folder(env, argv[0]);
   if (f == NULL) return NULL;
-  loam_status status = loam.backup_verify_start(f->backup, arg_number(env, argv[1]), arg_number(env, argv[2]), &job, &error);
+  loam_status status = loam.backup_verify_start(f->backup, arg_number(env, argv[1]),
+    arg_number(env, argv[2]), &job, &error);
   return make_job(env, status, job, error);
 }
 
@@ -174,7 +179,8 @@ napi_value js_backupRestore(napi_env env, napi_callback_info info) {
   loam_job *job = NULL;
   folder *f = arg_folder(env, argv[0]);
   if (f == NULL || !arg_path(env, argv[2], &path)) return NULL;
-  loam_status status = loam.backup_restore_start(f->backup, arg_number(env, argv[1]), path, arg_number(env, argv[3]), &job, &error);
+  loam_status status = loam.backup_restore_start(f->backup, arg_number(env, argv[1]), path,
+    arg_number(env, argv[3]), &job, &error);
   free(path);
   return make_job(env, status, job, error);
 }

@@ -45,7 +45,8 @@ napi_value js_changesOpen(napi_env env, napi_callback_info info) {
   }
   c->kind = KIND_CHANGES;
   c->refs = 1;
-  loam_status status = loam.changes_open(db->db, arg_size(env, argv[1]), arg_bool(env, argv[2]) ? LOAM_CHANGES_DURABLE : 0, &c->feed, &error);
+  loam_status status = loam.changes_open(db->db, arg_size(env, argv[1]), arg_bool(env, argv[2]) ?
+    LOAM_CHANGES_DURABLE : 0, &c->feed, &error);
   if (status == LOAM_OK) return make_external(env, c, changes_finalize);
   free(c);
   return refused(env, status, error);

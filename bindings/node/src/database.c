@@ -70,7 +70,9 @@ napi_value js_database(napi_env env, napi_callback_info info) {
   return make_external(env, db, database_finalize);
 }
 
-database *arg_database(napi_env env, napi_value value) { return get_external(env, value, KIND_DATABASE); }
+database *arg_database(napi_env env, napi_value value) {
+  return get_external(env, value, KIND_DATABASE);
+}
 
 database *arg_open_database(napi_env env, napi_value value) {
   database *db = arg_database(env, value);
@@ -114,7 +116,9 @@ static loam_status set_options(open_work *o, loam_options **options) {
   loam_status status = loam.options_create(options, error);
   for (char **p = o->options; status == LOAM_OK && p != NULL && p[0] != NULL; p += 2)
     status = loam.options_set(*options, p[0], p[1], error);
-  if (status == LOAM_OK && o->cache != NULL) status = loam.options_set_cache(*options, o->cache, error);
+  if (status == LOAM_OK && o->cache != NULL) {
+    status = loam.options_set_cache(*options, o->cache, error);
+  }
   if (status == LOAM_OK && o->logger != NULL) {
     status = loam.options_set_logger(*options, logger_log, o->logger, logger_destroy, error);
     if (status == LOAM_OK) o->logger = NULL;
@@ -147,7 +151,8 @@ static void open_run(work *w) {
   if (!load_library(o)) return;
   w->status = set_options(o, &options);
   if (w->status == LOAM_OK) {
-    w->status = o->shared ? shared_open(o->path, options, &o->db, &w->error) : loam.open(o->path, options, &o->db, &w->error);
+    w->status = o->shared ? shared_open(o->path, options, &o->db, &w->error) : loam.open(
+      o->path, options, &o->db, &w->error);
   }
   if (w->status == LOAM_OK) w->status = is_bytewise(o);
   loam.options_close(options);
@@ -216,18 +221,23 @@ bool options_read(napi_env env, napi_value array, char ***options) {
   for (uint32_t i = 0; i < n; i++) {
     napi_value value;
     size_t len;
-    if (napi_get_element(env, array, i, &value) != napi_ok || !bytes_copy(env, value, &(*options)[i], &len)) return false;
+    if (napi_get_element(env, array, i, &value) != napi_ok ||
+      !bytes_copy(env, value, &(*options)[i], &len)) return false;
     if ((*options)[i] == NULL || strlen((*options)[i]) != len) {
-      napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "an option must be a string without zero bytes");
+      napi_throw_error(env, "LEVEL_INVALID_ARGUMENT",
+        "an option must be a string without zero bytes");
       return false;
     }
   }
   return true;
 }
 
-static bool read_options(napi_env env, napi_value array, open_work *o) { return options_read(env, array, &o->options); }
+static bool read_options(napi_env env, napi_value array, open_work *o) {
+  return options_read(env, array, &o->options);
+}
 
-static open_work *open_work_new(napi_env env, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
+static open_work *open_work_new(napi_env env, void (*run)(work *),
+  napi_value (*finish)(napi_env, work *)) {
   const char *library = get_addon(env)->library_path;
   open_work *o = work_new(env, sizeof *o);
   if (o == NULL) return NULL;
@@ -278,30 +288,41 @@ napi_value js_open(napi_env env, napi_callback_info info) {
   if (o == NULL) return NULL;
   napi_get_value_bool(env, argv[3], &o->shared);
   napi_get_value_bool(env, argv[6], &db->follows);
-  if (!arg_path(env, argv[1], &o->path) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
+  if (!arg_path(env, argv[1], &o->path) || !read_options(env, argv[2], o) ||
+    !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
     return work_fail(&o->w);
   return work_long(env, &o->w, db);
 }
 
 /* destroy(path), repair(path, options), upgrade(path, options) */
-static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
+static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(work *),
+  napi_value (*finish)(napi_env, work *)) {
   ARGS(2);
   open_work *o = open_work_new(env, run, finish);
   if (o == NULL) return NULL;
-  if (!arg_path(env, argv[0], &o->path) || (run != destroy_run && !read_options(env, argv[1], o))) return work_fail(&o->w);
+  if (!arg_path(env, argv[0], &o->path) || (run != destroy_run && !read_options(env, argv[1], o))) {
+    return work_fail(&o->w);
+  }
   return work_long(env, &o->w, NULL);
 }
 
-napi_value js_destroy(napi_env env, napi_callback_info info) { return on_path(env, info, destroy_run, NULL); }
-napi_value js_repair(napi_env env, napi_callback_info info) { return on_path(env, info, repair_run, json_finish); }
-napi_value js_upgrade(napi_env env, napi_callback_info info) { return on_path(env, info, upgrade_run, NULL); }
+napi_value js_destroy(napi_env env, napi_callback_info info) {
+  return on_path(env, info, destroy_run, NULL);
+}
+napi_value js_repair(napi_env env, napi_callback_info info) {
+  return on_path(env, info, repair_run, json_finish);
+}
+napi_value js_upgrade(napi_env env, napi_callback_info info) {
+  return on_path(env, info, upgrade_run, NULL);
+}
 
 /* export(path, to, format, options) */
 napi_value js_export(napi_env env, napi_callback_info info) {
   ARGS(4);
   open_work *o = open_work_new(env, export_run, NULL);
   if (o == NULL) return NULL;
-  if (!arg_path(env, argv[0], &o->path) || !arg_path(env, argv[1], &o->to) || !arg_path(env, argv[2], &o->format) || !read_options(env, argv[3], o))
+  if (!arg_path(env, argv[0], &o->path) || !arg_path(env, argv[1], &o->to) ||
+    !arg_path(env, argv[2], &o->format) || !read_options(env, argv[3], o))
     return work_fail(&o->w);
   return work_long(env, &o->w, NULL);
 }
@@ -429,7 +450,8 @@ bool arg_snapshot(napi_env env, napi_value value, const loam_snapshot **result) 
   snapshot *s = get_external(env, value, KIND_SNAPSHOT);
   if (s == NULL) return false;
   if (s->snapshot == NULL) {
-    napi_throw_error(env, "LEVEL_SNAPSHOT_NOT_OPEN", "Snapshot is not open: cannot use snapshot after close()");
+    napi_throw_error(env, "LEVEL_SNAPSHOT_NOT_OPEN",
+      "Snapshot is not open: cannot use snapshot after close()");
     return false;
   }
   *result = s->snapshot;
@@ -472,7 +494,8 @@ napi_value js_cache(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* resources(memory, backgroundJobs, ioBytesPerSecond, openFiles): a cache with all that is shared. */
+/* resources(memory, backgroundJobs, ioBytesPerSecond, openFiles): a cache with all that is shared.
+ * */
 napi_value js_resources(napi_env env, napi_callback_info info) {
   ARGS(4);
   char *error = NULL;
@@ -486,7 +509,8 @@ napi_value js_resources(napi_env env, napi_callback_info info) {
     return NULL;
   }
   c->kind = KIND_CACHE;
-  loam_status status = loam.resources_create(arg_size(env, argv[0]), arg_size(env, argv[1]), arg_size(env, argv[2]), arg_size(env, argv[3]), &c->cache, &error);
+  loam_status status = loam.resources_create(arg_size(env, argv[0]), arg_size(env, argv[1]),
+    arg_size(env, argv[2]), arg_size(env, argv[3]), &c->cache, &error);
   if (status == LOAM_OK) return make_external(env, c, cache_finalize);
   free(c);
   throw_status(env, status, error);
@@ -504,6 +528,9 @@ napi_value js_cacheClose(napi_env env, napi_callback_info info) {
 
 loam_cache *arg_cache(napi_env env, napi_value value) {
   cache *c = get_external(env, value, KIND_CACHE);
-  if (c != NULL && c->cache == NULL) napi_throw_error(env, "LEVEL_CACHE_NOT_OPEN", "Cache is not open: cannot use cache after close()");
+  if (c != NULL && c->cache == NULL) {
+    napi_throw_error(env, "LEVEL_CACHE_NOT_OPEN",
+      "Cache is not open: cannot use cache after close()");
+  }
   return c != NULL ? c->cache : NULL;
 }

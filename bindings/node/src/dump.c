@@ -32,10 +32,12 @@ napi_value js_dumpStart(napi_env env, napi_callback_info info) {
   loam_job *started = NULL;
   napi_valuetype type;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !arg_number(env, argv[3], &flags) || !arg_number(env, argv[4], &fd)) return NULL;
+  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !arg_number(env, argv[3], &flags) ||
+    !arg_number(env, argv[4], &fd)) return NULL;
   napi_typeof(env, argv[2], &type);
   if (type != napi_undefined && !arg_path(env, argv[2], &compression)) return NULL;
-  loam_status status = loam.dump_start(db->db, snapshot, compression, (uint64_t)flags, (int)fd, &started, &error);
+  loam_status status = loam.dump_start(db->db, snapshot, compression, (uint64_t)flags, (int)fd,
+    &started, &error);
   free(compression);
   return make_job(env, status, started, error);
 }
@@ -47,7 +49,9 @@ napi_value js_loadStart(napi_env env, napi_callback_info info) {
   int64_t flags, fd;
   loam_job *started = NULL;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !arg_number(env, argv[1], &flags) || !arg_number(env, argv[2], &fd)) return NULL;
+  if (db == NULL || !arg_number(env, argv[1], &flags) || !arg_number(env, argv[2], &fd)) {
+    return NULL;
+  }
   loam_status status = loam.load_start(db->db, (uint64_t)flags, (int)fd, &started, &error);
   return make_job(env, status, started, error);
 }
@@ -81,7 +85,8 @@ napi_value js_pipe(napi_env env, napi_callback_info info) {
   return array;
 }
 
-/* pipeClose(descriptor): fs.closeSync warns in a worker, where Node counts descriptors it opened. */
+/* pipeClose(descriptor): fs.closeSync warns in a worker, where Node counts descriptors it opened.
+ * */
 napi_value js_pipeClose(napi_env env, napi_callback_info info) {
   ARGS(1);
   int64_t fd;

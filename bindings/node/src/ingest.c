@@ -34,8 +34,12 @@ static void create_run(work *w) {
   table_work *x = (table_work *)w;
   loam_options *options = NULL;
   w->status = loam.options_create(&options, &w->error);
-  for (char **p = x->options; w->status == LOAM_OK && *p != NULL; p += 2) w->status = loam.options_set(options, p[0], p[1], &w->error);
-  if (w->status == LOAM_OK) w->status = loam.table_writer_create(x->path, options, &x->writer, &w->error);
+  for (char **p = x->options; w->status == LOAM_OK && *p != NULL; p += 2) {
+    w->status = loam.options_set(options, p[0], p[1], &w->error);
+  }
+  if (w->status == LOAM_OK) {
+    w->status = loam.table_writer_create(x->path, options, &x->writer, &w->error);
+  }
   loam.options_close(options);
 }
 
@@ -60,7 +64,9 @@ napi_value js_tableCreate(napi_env env, napi_callback_info info) {
   x->w.run = create_run;
   x->w.finish = create_finish;
   x->w.release = table_release;
-  if (!arg_path(env, argv[0], &x->path) || !options_read(env, argv[1], &x->options)) return work_fail(&x->w);
+  if (!arg_path(env, argv[0], &x->path) || !options_read(env, argv[1], &x->options)) {
+    return work_fail(&x->w);
+  }
   return work_long(env, &x->w, NULL);
 }
 
@@ -71,14 +77,20 @@ static table *arg_table(napi_env env, napi_value value) {
   return NULL;
 }
 
-static loam_status table_write(loam_table_writer *w, const text *key, const text *value, bool range, uint64_t ttl, char **error) {
+static loam_status table_write(loam_table_writer *w, const text *key, const text *value,
+  bool range, uint64_t ttl, char **error) {
   if (value == NULL) return loam.table_writer_delete(w, key->data, key->len, error);
-  if (range) return loam.table_writer_delete_range(w, key->data, key->len, value->data, value->len, error);
-  if (ttl != 0) return loam.table_writer_put_ttl(w, key->data, key->len, value->data, value->len, ttl, error);
+  if (range) {
+    return loam.table_writer_delete_range(w, key->data, key->len, value->data, value->len, error);
+  }
+  if (ttl != 0) {
+    return loam.table_writer_put_ttl(w, key->data, key->len, value->data, value->len, ttl, error);
+  }
   return loam.table_writer_put(w, key->data, key->len, value->data, value->len, error);
 }
 
-/* tableWrite(table, key, value, seconds, range): value undefined: delete; the range from key to value */
+/* tableWrite(table, key, value, seconds, range): value undefined: delete; the range from key to
+ * value */
 napi_value js_tableWrite(napi_env env, napi_callback_info info) {
   ARGS(5);
   text key, value;
@@ -86,11 +98,14 @@ napi_value js_tableWrite(napi_env env, napi_callback_info info) {
   char *error = NULL;
   loam_status status = LOAM_OK;
   table *t = arg_table(env, argv[0]);
-  if (t == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) return NULL;
+  if (t == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) {
+    return NULL;
+  }
   if (type == napi_undefined) {
     status = table_write(t->writer, &key, NULL, false, 0, &error);
   } else if (text_read(env, argv[2], &value)) {
-    status = table_write(t->writer, &key, &value, arg_bool(env, argv[4]), arg_size(env, argv[3]), &error);
+    status = table_write(t->writer, &key, &value, arg_bool(env, argv[4]), arg_size(env, argv[3]),
+      &error);
     text_free(&value);
   }
   text_free(&key);
@@ -135,7 +150,8 @@ napi_value js_tableEnd(napi_env env, napi_callback_info info) {
 
 /* ---- ingests ---- */
 
-static loam_status ingest_start(loam_db *db, char **paths, uint32_t n, bool move, const bytes *ends, loam_job **job, char **error) {
+static loam_status ingest_start(loam_db *db, char **paths, uint32_t n, bool move,
+  const bytes *ends, loam_job **job, char **error) {
   loam_ingest_options options = {
       .struct_size = sizeof options,
       .flags = (move ? LOAM_INGEST_MOVE : 0) | (ends[0].data != NULL ? LOAM_INGEST_EXCISE : 0),
@@ -162,7 +178,8 @@ napi_value js_ingestStart(napi_env env, napi_callback_info info) {
     throw_memory(env);
     return NULL;
   }
-  while (have < n && napi_get_element(env, argv[1], have, &path) == napi_ok && arg_path(env, path, &paths[have])) have++;
+  while (have < n && napi_get_element(env, argv[1], have, &path) == napi_ok &&
+    arg_path(env, path, &paths[have])) have++;
   if (have == n && bytes_args(env, argv + 3, ends, 2)) {
     loam_status status = ingest_start(db->db, paths, n, arg_bool(env, argv[2]), ends, &job, &error);
     result = make_job(env, status, job, error);
@@ -219,7 +236,8 @@ napi_value js_bulkLoadBegin(napi_env env, napi_callback_info info) {
   }
   l->kind = KIND_LOAD;
   l->refs = 1;
-  loam_bulk_load_options options = {.struct_size = sizeof options, .memory = arg_size(env, argv[1])};
+  loam_bulk_load_options options = {.struct_size = sizeof options,
+    .memory = arg_size(env, argv[1])};
   loam_status status = loam.bulk_load_begin(db->db, &options, &l->load, &error);
   if (status == LOAM_OK) return make_external(env, l, load_finalize);
   free(l);

@@ -41,7 +41,8 @@ static void iterator_finalize(napi_env env, void *data, void *hint) {
   iterator_unref(data);
 }
 
-static bool iterator_open(napi_env env, iterator *it, database *db, napi_value snapshot_value, napi_value txn_value) {
+static bool iterator_open(napi_env env, iterator *it, database *db, napi_value snapshot_value,
+  napi_value txn_value) {
   napi_valuetype type;
   const loam_snapshot *snapshot = NULL;
   loam_txn *txn;
@@ -49,7 +50,9 @@ static bool iterator_open(napi_env env, iterator *it, database *db, napi_value s
   /* null: a snapshot that is closed. Reading then fails in the class above. */
   if (napi_typeof(env, snapshot_value, &type) != napi_ok) return false;
   if (type == napi_null) return true;
-  if (!arg_snapshot(env, snapshot_value, &snapshot) || !arg_transaction(env, txn_value, &txn)) return false;
+  if (!arg_snapshot(env, snapshot_value, &snapshot) || !arg_transaction(env, txn_value, &txn)) {
+    return false;
+  }
   loam_iter_options o = {.struct_size = sizeof o,
                          .snapshot = snapshot,
                          .lower = it->range.lower,
@@ -58,7 +61,8 @@ static bool iterator_open(napi_env env, iterator *it, database *db, napi_value s
                          .upper_len = it->range.upper_len};
   if (it->flags & FLAG_NO_FILL) o.flags |= LOAM_NO_FILL;
   if (!(it->flags & FLAG_VALUES)) o.flags |= LOAM_KEYS_ONLY;
-  loam_status status = txn == NULL ? loam.iter_create(db->db, &o, &it->iter, &error) : loam.txn_iter_create(txn, db->db, &o, &it->iter, &error);
+  loam_status status = txn == NULL ? loam.iter_create(db->db, &o, &it->iter, &error) :
+    loam.txn_iter_create(txn, db->db, &o, &it->iter, &error);
   if (status != LOAM_OK) throw_status(env, status, error);
   return status == LOAM_OK;
 }
@@ -77,7 +81,8 @@ napi_value js_iterator(napi_env env, napi_callback_info info) {
   it->refs = 1;
   it->flags = arg_u32(env, argv[4]);
   it->bytewise = db->bytewise;
-  if (!range_read(env, &it->range, argv[2], argv[3], it->flags, it->bytewise) || !iterator_open(env, it, db, argv[1], argv[5])) {
+  if (!range_read(env, &it->range, argv[2], argv[3], it->flags, it->bytewise) ||
+    !iterator_open(env, it, db, argv[1], argv[5])) {
     iterator_unref(it);
     return NULL;
   }
@@ -106,7 +111,9 @@ static loam_status place(iterator *it, const char *key, size_t len, char **error
   if (it->bytewise) return loam.iter_place(it->iter, key, len + 1, error);
   loam_status status = loam.iter_seek(it->iter, key, len, &entry, error);
   if (status != LOAM_OK) return status; /* at the end, the last entry comes next */
-  if (entry.key_len != len || memcmp(entry.key, key, len) != 0) return loam.iter_place(it->iter, key, len, error);
+  if (entry.key_len != len || memcmp(entry.key, key, len) != 0) {
+    return loam.iter_place(it->iter, key, len, error);
+  }
   status = loam.iter_next(it->iter, &entry, error);
   if (status != LOAM_OK) return status;
   char *next = malloc(entry.key_len + 1);
@@ -214,8 +221,10 @@ static void next_run(work *w) {
       return;
     }
     size_t max = n->entries - entries;
-    w->status = it->flags & FLAG_REVERSE ? loam.iter_prev_block(it->iter, max, bytes, &block, &w->error)
-                                         : loam.iter_next_block(it->iter, max, bytes, &block, &w->error);
+    w->status = it->flags & FLAG_REVERSE ? loam.iter_prev_block(it->iter, max, bytes, &block,
+      &w->error)
+                                         : loam.iter_next_block(it->iter, max, bytes, &block,
+                                           &w->error);
     n->ended = w->status == LOAM_END;
     if (w->status != LOAM_OK) return;
     if (!next_join(n, &block)) w->status = LOAM_ERR_NO_MEMORY;
@@ -227,10 +236,13 @@ static void next_run(work *w) {
 
 /* ---- making JavaScript values ---- */
 
-static size_t entry_size(const char *p) { return 8 + (size_t)u32le((const unsigned char *)p) + u32le((const unsigned char *)p + 4); }
+static size_t entry_size(const char *p) {
+  return 8 + (size_t)u32le((const unsigned char *)p) + u32le((const unsigned char *)p + 4);
+}
 
 static bool all_text(uint32_t flags) {
-  return (!(flags & FLAG_KEYS) || flags & FLAG_TEXT_KEYS) && (!(flags & FLAG_VALUES) || flags & FLAG_TEXT_VALUES);
+  return (!(flags & FLAG_KEYS) || flags & FLAG_TEXT_KEYS) &&
+    (!(flags & FLAG_VALUES) || flags & FLAG_TEXT_VALUES);
 }
 
 static bool all_ascii(const char *p, const char *end, uint32_t flags) {
@@ -272,14 +284,18 @@ static napi_value make_entry(napi_env env, const char *p, uint32_t flags) {
   size_t key_len = u32le((const unsigned char *)p), value_len = u32le((const unsigned char *)p + 4);
   napi_value array = NULL, key, value = NULL, error = NULL;
   key = make_part(env, p + 8, key_len, flags & FLAG_KEYS, flags & FLAG_TEXT_KEYS);
-  if (key != NULL) value = make_part(env, p + 8 + key_len, value_len, flags & FLAG_VALUES, flags & FLAG_TEXT_VALUES);
+  if (key != NULL) {
+    value = make_part(env, p + 8 + key_len, value_len, flags & FLAG_VALUES,
+      flags & FLAG_TEXT_VALUES);
+  }
   if (key == NULL || value == NULL) {
     napi_get_and_clear_last_exception(env, &error);
     return error;
   }
   array = make_array(env);
   if (array == NULL) return NULL;
-  if (napi_set_element(env, array, 0, key) == napi_ok && napi_set_element(env, array, 1, value) == napi_ok) return array;
+  if (napi_set_element(env, array, 0, key) == napi_ok &&
+    napi_set_element(env, array, 1, value) == napi_ok) return array;
   throw_failure(env);
   return NULL;
 }
@@ -300,7 +316,9 @@ static napi_value next_finish(napi_env env, work *w) {
     value = large ? make_entry(env, p, flags) : make_piece(env, p, (size_t)(next - p), as_text);
     if (value == NULL || napi_set_element(env, array, count++, value) != napi_ok) array = NULL;
   }
-  if (array != NULL && n->ended && napi_set_element(env, array, count, null) != napi_ok) array = NULL;
+  if (array != NULL && n->ended && napi_set_element(env, array, count, null) != napi_ok) {
+    array = NULL;
+  }
   if (array == NULL) throw_failure(env);
   return array;
 }

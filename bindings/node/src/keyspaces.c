@@ -28,7 +28,9 @@ static void open_run(work *w) {
   w->status = loam.options_create(&options, &w->error);
   for (char **p = k->options; w->status == LOAM_OK && p != NULL && p[0] != NULL; p += 2)
     w->status = loam.options_set(options, p[0], p[1], &w->error);
-  if (w->status == LOAM_OK) w->status = loam.keyspace_open(k->parent, k->name, options, &k->keyspace, &w->error);
+  if (w->status == LOAM_OK) {
+    w->status = loam.keyspace_open(k->parent, k->name, options, &k->keyspace, &w->error);
+  }
   if (w->status == LOAM_OK) w->status = loam.comparator_name(k->keyspace, &comparator, &w->error);
   k->bytewise = w->status == LOAM_OK && strcmp(comparator, "leveldb.BytewiseComparator") == 0;
   loam.free(comparator);
@@ -50,12 +52,15 @@ static napi_value open_finish(napi_env env, work *w) {
 napi_value js_keyspaceOpen(napi_env env, napi_callback_info info) {
   ARGS(4);
   database *db = arg_unopened(env, argv[0], "the keyspace is open"), *parent;
-  keyspace_work *k = db == NULL ? NULL : work_for(env, argv[1], &parent, sizeof *k, open_run, keyspace_release);
+  keyspace_work *k = db == NULL ? NULL : work_for(env, argv[1], &parent, sizeof *k, open_run,
+    keyspace_release);
   if (k == NULL) return NULL;
   k->w.finish = open_finish;
   k->parent = parent->db;
   db->follows = parent->follows;
-  if (!arg_name(env, argv[2], bad_name, &k->name) || !options_read(env, argv[3], &k->options)) return work_fail(&k->w);
+  if (!arg_name(env, argv[2], bad_name, &k->name) || !options_read(env, argv[3], &k->options)) {
+    return work_fail(&k->w);
+  }
   return work_long(env, &k->w, db);
 }
 

@@ -38,7 +38,9 @@ static char *load(const char *path) {
   /* The Go runtime reads the process's arguments and thread-local storage in
    * ways that only glibc provides for (golang/go#54805): it would crash. */
   if (dlsym(RTLD_DEFAULT, "gnu_get_libc_version") == NULL)
-    return sentence("loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses musl (Alpine Linux)");
+    return sentence(
+      "loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses "
+      "musl (Alpine Linux)");
 #endif
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) return sentence("loamdb cannot load its library: %s", dlerror());

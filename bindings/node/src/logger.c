@@ -29,8 +29,10 @@ static void unref(logger *l) {
 static void deliver(napi_env env, answer *a) {
   message *m = (message *)a;
   napi_value function = NULL, receiver, args[2];
-  if (env != NULL && napi_get_reference_value(env, m->l->function, &function) == napi_ok && function != NULL &&
-      napi_get_undefined(env, &receiver) == napi_ok && napi_create_int32(env, m->level, &args[0]) == napi_ok &&
+  if (env != NULL && napi_get_reference_value(env, m->l->function, &function) == napi_ok &&
+    function != NULL &&
+      napi_get_undefined(env, &receiver) == napi_ok &&
+      napi_create_int32(env, m->level, &args[0]) == napi_ok &&
       napi_create_string_utf8(env, m->text, NAPI_AUTO_LENGTH, &args[1]) == napi_ok)
     napi_call_function(env, receiver, function, 2, args, NULL);
   atomic_fetch_sub(&m->l->waiting, 1);

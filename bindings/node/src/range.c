@@ -5,9 +5,12 @@
  * other orders the first key above it that there is does as well: an iterator
  * finds that in its own state of the database. */
 
-bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags, bool bytewise) {
-  if (!bytes_copy(env, lower, &r->lower, &r->lower_len) || !bytes_copy(env, upper, &r->upper, &r->upper_len)) return false;
-  bool after = r->lower != NULL && flags & FLAG_AFTER_LOWER, through = r->upper != NULL && flags & FLAG_THROUGH_UPPER;
+bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags,
+  bool bytewise) {
+  if (!bytes_copy(env, lower, &r->lower, &r->lower_len) ||
+    !bytes_copy(env, upper, &r->upper, &r->upper_len)) return false;
+  bool after = r->lower != NULL && flags & FLAG_AFTER_LOWER, through = r->upper != NULL &&
+    flags & FLAG_THROUGH_UPPER;
   if (bytewise) {
     /* bytes_copy put a zero behind. */
     r->lower_len += after;
@@ -29,7 +32,9 @@ static loam_status step(loam_iter *iter, char **key, size_t *len, char **error) 
   loam_entry entry;
   char *next = NULL;
   loam_status status = loam.iter_seek(iter, *key, *len, &entry, error);
-  if (status == LOAM_OK && entry.key_len == *len && memcmp(entry.key, *key, *len) == 0) status = loam.iter_next(iter, &entry, error);
+  if (status == LOAM_OK && entry.key_len == *len && memcmp(entry.key, *key, *len) == 0) {
+    status = loam.iter_next(iter, &entry, error);
+  }
   if (status < 0) return status;
   if (status == LOAM_OK) {
     next = malloc(entry.key_len + 1);

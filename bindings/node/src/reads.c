@@ -6,13 +6,15 @@ static napi_value make_value(napi_env env, const void *data, size_t len, uint32_
 
 /* ---- one key, on the JavaScript thread ---- */
 
-static napi_value make_large(napi_env env, loam_db *db, const loam_snapshot *snapshot, const text *key, uint32_t flags) {
+static napi_value make_large(napi_env env, loam_db *db, const loam_snapshot *snapshot,
+  const text *key, uint32_t flags) {
   void *value = NULL;
   size_t len = 0;
   char *error = NULL;
   napi_value result = NULL;
   loam_status status =
-      loam.get_alloc(db, READ(snapshot, flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0), key->data, key->len, &value, &len, &error);
+      loam.get_alloc(db, READ(snapshot, flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0), key->data,
+        key->len, &value, &len, &error);
   if (status < 0) {
     throw_status(env, status, error);
   } else if (status == LOAM_OK) {
@@ -36,8 +38,10 @@ napi_value js_get(napi_env env, napi_callback_info info) {
   uint32_t flags = arg_u32(env, argv[3]);
   char *scratch = db->owner->scratch;
   if (!text_read(env, argv[2], &key)) return NULL;
-  unsigned how = !(flags & FLAG_MAY_BLOCK) ? LOAM_MEMORY_ONLY : flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0;
-  loam_status status = loam.get(db->db, READ(snapshot, how), key.data, key.len, scratch, SCRATCH_SIZE, &len, &error);
+  unsigned how = !(flags & FLAG_MAY_BLOCK) ? LOAM_MEMORY_ONLY : flags & FLAG_NO_FILL ?
+    LOAM_NO_FILL : 0;
+  loam_status status = loam.get(db->db, READ(snapshot, how), key.data, key.len, scratch,
+    SCRATCH_SIZE, &len, &error);
   if (status == LOAM_OK) {
     if (flags & FLAG_AS_BUFFER) {
       napi_create_uint32(env, (uint32_t)len, &result);
@@ -64,8 +68,11 @@ napi_value js_has(napi_env env, napi_callback_info info) {
   char *error = NULL;
   napi_value result = NULL;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !text_read(env, argv[2], &key)) return NULL;
-  loam_status status = loam.get(db->db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &len, &error);
+  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !text_read(env, argv[2], &key)) {
+    return NULL;
+  }
+  loam_status status = loam.get(db->db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL,
+    0, &len, &error);
   text_free(&key);
   if (status < 0) {
     throw_status(env, status, error);
@@ -138,7 +145,8 @@ static void get_each(many_work *m) {
   m->w.status = LOAM_OK;
   for (size_t i = 0; i < m->n; i++) {
     void *value = NULL;
-    m->each[i].status = loam.get_alloc(m->db, READ(m->snapshot, fill(m->flags)), m->keys[i], m->key_lens[i], &value, &m->value_lens[i],
+    m->each[i].status = loam.get_alloc(m->db, READ(m->snapshot, fill(m->flags)), m->keys[i],
+      m->key_lens[i], &value, &m->value_lens[i],
                                        &m->each[i].message);
     m->values[i] = value;
   }
@@ -148,7 +156,8 @@ static void many_run(work *w) {
   many_work *m = (many_work *)w;
   snapshot_on_pool(m);
   if (w->status < 0) return;
-  w->status = loam.multi_get(m->db, READ(m->snapshot, fill(m->flags)), m->n, m->keys, m->key_lens, m->values, m->value_lens, &m->memory, &w->error);
+  w->status = loam.multi_get(m->db, READ(m->snapshot, fill(m->flags)), m->n, m->keys, m->key_lens,
+    m->values, m->value_lens, &m->memory, &w->error);
   if (w->status < 0 && m->n > 1) {
     loam.free(w->error);
     w->error = NULL;
@@ -173,8 +182,12 @@ static void has_run(work *w) {
 #define LENGTH_NONE UINT32_MAX
 #define LENGTH_OWN (UINT32_MAX - 1) /* the next element of the array */
 
-static bool failed(const many_work *m, size_t i) { return m->each != NULL && m->each[i].status < 0; }
-static bool packed(const many_work *m, size_t i) { return m->values[i] != NULL && m->value_lens[i] <= PACKED_VALUE; }
+static bool failed(const many_work *m, size_t i) {
+  return m->each != NULL && m->each[i].status < 0;
+}
+static bool packed(const many_work *m, size_t i) {
+  return m->values[i] != NULL && m->value_lens[i] <= PACKED_VALUE;
+}
 
 /* The value, or the Error that reading it gave; NULL: an exception is pending
  * that is none of the value's. */
@@ -201,13 +214,15 @@ static napi_value finish_strings(napi_env env, many_work *m) {
   napi_value array = make_array(env), undefined, null;
   uint32_t count = 0;
   bool errors = false, ok = true, is_error;
-  if (array == NULL || napi_get_undefined(env, &undefined) != napi_ok || napi_get_null(env, &null) != napi_ok) return NULL;
+  if (array == NULL || napi_get_undefined(env, &undefined) != napi_ok ||
+    napi_get_null(env, &null) != napi_ok) return NULL;
   for (size_t i = 0; i < m->n && ok; i++) {
     napi_handle_scope scope;
     napi_value value = undefined;
     if (napi_open_handle_scope(env, &scope) != napi_ok) return NULL;
     if (m->values[i] != NULL || failed(m, i)) value = own_value(env, m, i);
-    if (failed(m, i) || (value != NULL && m->value_lens[i] > PACKED_VALUE && napi_is_error(env, value, &is_error) == napi_ok && is_error))
+    if (failed(m, i) || (value != NULL && m->value_lens[i] > PACKED_VALUE &&
+      napi_is_error(env, value, &is_error) == napi_ok && is_error))
       errors = true;
     ok = push(env, array, &count, value);
     napi_close_handle_scope(env, scope);
@@ -242,7 +257,8 @@ static napi_value finish_packed(napi_env env, many_work *m) {
       len = LENGTH_OWN;
       if (!push(env, array, &count, own_value(env, m, i))) return NULL;
     }
-    unsigned char le[4] = {(unsigned char)len, (unsigned char)(len >> 8), (unsigned char)(len >> 16), (unsigned char)(len >> 24)};
+    unsigned char le[4] = {(unsigned char)len, (unsigned char)(len >> 8),
+      (unsigned char)(len >> 16), (unsigned char)(len >> 24)};
     memcpy(p + 4 * i, le, 4);
   }
   return array;
@@ -295,7 +311,8 @@ static bool take_snapshot(napi_env env, many_work *m) {
 }
 
 /* f(database, snapshot, packed keys, bytes, count, flags) */
-static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
+static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(work *),
+  napi_value (*finish)(napi_env, work *)) {
   ARGS(6);
   const loam_snapshot *snapshot;
   napi_typedarray_type type;
@@ -303,7 +320,8 @@ static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(wor
   void *data;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_snapshot(env, argv[1], &snapshot)) return NULL;
-  if (napi_get_typedarray_info(env, argv[2], &type, &len, &data, NULL, NULL) != napi_ok || type != napi_uint8_array ||
+  if (napi_get_typedarray_info(env, argv[2], &type, &len, &data, NULL, NULL) != napi_ok ||
+    type != napi_uint8_array ||
       arg_size(env, argv[3]) > len || arg_u32(env, argv[4]) > arg_size(env, argv[3]) / 4) {
     napi_throw_type_error(env, NULL, "the keys must be packed in a Uint8Array");
     return NULL;
@@ -325,5 +343,9 @@ static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(wor
   return db->follows ? work_wait(env, &m->w, db) : work_queue(env, &m->w, db, "loamdb.keys");
 }
 
-napi_value js_getMany(napi_env env, napi_callback_info info) { return on_keys(env, info, many_run, many_finish); }
-napi_value js_hasMany(napi_env env, napi_callback_info info) { return on_keys(env, info, has_run, has_finish); }
+napi_value js_getMany(napi_env env, napi_callback_info info) {
+  return on_keys(env, info, many_run, many_finish);
+}
+napi_value js_hasMany(napi_env env, napi_callback_info info) {
+  return on_keys(env, info, has_run, has_finish);
+}

@@ -13,7 +13,8 @@ typedef struct entry {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static entry *entries; /* under mutex, which is also held while one opens or closes */
 
-static loam_status open_entry(const char *path, const loam_options *options, loam_db **db, char **err) {
+static loam_status open_entry(const char *path, const loam_options *options, loam_db **db,
+  char **err) {
   entry *e;
   for (e = entries; e != NULL; e = e->next) {
     if (strcmp(e->path, path) != 0) continue;

@@ -94,7 +94,8 @@ static napi_value begin_now(napi_env env, begin_work *x) {
   return status == LOAM_OK ? result : refused(env, status, error);
 }
 
-/* transactionBegin(database, flags, lock timeout in milliseconds, name): of a database that follows a promise */
+/* transactionBegin(database, flags, lock timeout in milliseconds, name): of a database that follows
+ * a promise */
 napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
   ARGS(4);
   size_t len;
@@ -104,7 +105,8 @@ napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
   x->w.finish = begin_finish;
   x->db = db->db;
   if (!bytes_copy(env, argv[3], &x->name, &len)) return work_fail(&x->w);
-  x->options = (loam_txn_options){.struct_size = sizeof x->options, .flags = arg_u32(env, argv[1]), .name = x->name};
+  x->options = (loam_txn_options){.struct_size = sizeof x->options, .flags = arg_u32(env, argv[1]),
+    .name = x->name};
   napi_get_value_int64(env, argv[2], &x->options.lock_timeout_ms);
   return db->follows ? work_wait(env, &x->w, db) : begin_now(env, x);
 }
@@ -130,7 +132,8 @@ static void transaction_release(work *w) {
 }
 
 /* An item of the arguments (database, transaction, ...); the database is the keyspace. */
-static transaction_work *transaction_call(napi_env env, const napi_value *argv, database **db, void (*run)(work *)) {
+static transaction_work *transaction_call(napi_env env, const napi_value *argv, database **db,
+  void (*run)(work *)) {
   transaction_work *x = work_for(env, argv[0], db, sizeof *x, run, transaction_release);
   if (x == NULL) return NULL;
   x->db = (*db)->db;
@@ -143,12 +146,14 @@ static transaction_work *transaction_call(napi_env env, const napi_value *argv, 
 
 static void read_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-  w->status = loam.txn_get(x->t->txn, x->db, x->args->data, x->args->len, &x->result, &x->result_len, &w->error);
+  w->status = loam.txn_get(x->t->txn, x->db, x->args->data, x->args->len, &x->result,
+    &x->result_len, &w->error);
 }
 
 static void read_for_update_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-  w->status = loam.txn_get_for_update(x->t->txn, x->db, x->args->data, x->args->len, &x->result, &x->result_len, &w->error);
+  w->status = loam.txn_get_for_update(x->t->txn, x->db, x->args->data, x->args->len, &x->result,
+    &x->result_len, &w->error);
 }
 
 /* The environment ends, and with it a wait for a lock. */
@@ -157,7 +162,10 @@ static void transaction_stop(work *w) { loam.txn_rollback(((transaction_work *)w
 static napi_value read_finish(napi_env env, work *w) {
   transaction_work *x = (transaction_work *)w;
   napi_value undefined = NULL;
-  if (w->status == LOAM_OK) return x->flags & FLAG_AS_BUFFER ? make_bytes(env, x->result, x->result_len) : make_string(env, x->result, x->result_len);
+  if (w->status == LOAM_OK) {
+    return x->flags & FLAG_AS_BUFFER ? make_bytes(env, x->result, x->result_len) : make_string(
+      env, x->result, x->result_len);
+  }
   napi_get_undefined(env, &undefined);
   return undefined;
 }
@@ -173,7 +181,8 @@ napi_value js_transactionGet(napi_env env, napi_callback_info info) {
   x->w.end = transaction_stop;
   x->flags = arg_u32(env, argv[3]);
   if (!bytes_args(env, argv + 2, x->args, 1)) return work_fail(&x->w);
-  return update && x->t->lock ? work_wait(env, &x->w, db) : work_queue(env, &x->w, db, "loamdb.transaction");
+  return update && x->t->lock ? work_wait(env, &x->w, db) : work_queue(
+    env, &x->w, db, "loamdb.transaction");
 }
 
 static void has_run(work *w) {
@@ -194,7 +203,8 @@ napi_value js_transactionHas(napi_env env, napi_callback_info info) {
   transaction_work *x = transaction_call(env, argv, &db, has_run);
   if (x == NULL) return NULL;
   x->w.finish = has_finish;
-  return bytes_args(env, argv + 2, x->args, 1) ? work_queue(env, &x->w, db, "loamdb.transaction") : work_fail(&x->w);
+  return bytes_args(env, argv + 2, x->args, 1) ? work_queue(env, &x->w, db, "loamdb.transaction") :
+    work_fail(&x->w);
 }
 
 static void write_run(work *w) {
@@ -204,7 +214,8 @@ static void write_run(work *w) {
   switch (x->flags) {
   case LOAM_OP_PUT:
     if (x->ttl > 0) {
-      w->status = loam.txn_put_ttl(txn, x->db, key->data, key->len, value->data, value->len, (uint64_t)x->ttl, &w->error);
+      w->status = loam.txn_put_ttl(txn, x->db, key->data, key->len, value->data, value->len,
+        (uint64_t)x->ttl, &w->error);
       break;
     }
     w->status = loam.txn_put(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
@@ -213,7 +224,8 @@ static void write_run(work *w) {
     w->status = loam.txn_merge(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
     break;
   case LOAM_OP_DELETE_RANGE:
-    w->status = loam.txn_delete_range(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
+    w->status = loam.txn_delete_range(txn, x->db, key->data, key->len, value->data, value->len,
+      &w->error);
     break;
   default:
     w->status = loam.txn_delete(txn, x->db, key->data, key->len, &w->error);
@@ -249,7 +261,8 @@ static void commit_run(work *w) {
   transaction_close(x->t);
 }
 
-/* transactionCommit(database, transaction, flags): it has ended afterwards, whatever comes of it. */
+/* transactionCommit(database, transaction, flags): it has ended afterwards, whatever comes of it.
+ * */
 napi_value js_transactionCommit(napi_env env, napi_callback_info info) {
   ARGS(3);
   database *db;
@@ -307,10 +320,12 @@ static void swap_release(work *w) { bytes_free(((swap_work *)w)->args, 3); }
 static void swap_run(work *w) {
   swap_work *x = (swap_work *)w;
   const bytes *key = &x->args[0], *old = &x->args[1], *value = &x->args[2];
-  w->status = loam.compare_and_swap(x->db, WRITE(x->sync ? LOAM_SYNC : 0), key->data, key->len, old->data, old->len, value->data, value->len, &w->error);
+  w->status = loam.compare_and_swap(x->db, WRITE(x->sync ? LOAM_SYNC : 0), key->data, key->len,
+    old->data, old->len, value->data, value->len, &w->error);
 }
 
-/* compareAndSwap(database, key, old, value, sync); old undefined: no value; value undefined: delete. */
+/* compareAndSwap(database, key, old, value, sync); old undefined: no value; value undefined:
+ * delete. */
 napi_value js_compareAndSwap(napi_env env, napi_callback_info info) {
   ARGS(5);
   database *db;

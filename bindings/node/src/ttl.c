@@ -24,7 +24,8 @@ static napi_value ttl_finish(napi_env env, work *w) {
   if (w->status == LOAM_NOT_FOUND) {
     napi_get_undefined(env, &left);
   } else {
-    napi_create_double(env, x->milliseconds == LOAM_TTL_NEVER ? HUGE_VAL : (double)x->milliseconds / 1000, &left);
+    napi_create_double(env, x->milliseconds == LOAM_TTL_NEVER ? HUGE_VAL :
+      (double)x->milliseconds / 1000, &left);
   }
   return left;
 }
@@ -37,5 +38,6 @@ napi_value js_ttl(napi_env env, napi_callback_info info) {
   if (x == NULL) return NULL;
   x->w.finish = ttl_finish;
   x->db = db->db;
-  return bytes_args(env, argv + 1, &x->key, 1) ? work_queue(env, &x->w, db, "loamdb.ttl") : work_fail(&x->w);
+  return bytes_args(env, argv + 1, &x->key, 1) ? work_queue(env, &x->w, db, "loamdb.ttl") :
+    work_fail(&x->w);
 }

@@ -21,7 +21,8 @@ static void upkeep_release(work *w) {
   if (u->json != NULL) loam.free(u->json);
 }
 
-static upkeep_work *upkeep_new(napi_env env, napi_value database_value, database **db, void (*run)(work *)) {
+static upkeep_work *upkeep_new(napi_env env, napi_value database_value, database **db,
+  void (*run)(work *)) {
   upkeep_work *u = work_for(env, database_value, db, sizeof *u, run, upkeep_release);
   if (u != NULL) u->db = (*db)->db;
   return u;
@@ -95,7 +96,8 @@ static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range,
   char *error = NULL;
   loam_job *started = NULL;
   loam_status status;
-  if (range != NULL) status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &started, &error);
+  if (range != NULL) status = loam.compact_start(db, range->keys[0], range->key_lens[0],
+    range->keys[1], range->key_lens[1], &started, &error);
   else if (path != NULL) status = loam.checkpoint_start(db, path, &started, &error);
   else status = loam.verify_start(db, &started, &error);
   return make_job(env, status, started, error);
@@ -108,7 +110,8 @@ napi_value js_compactStart(napi_env env, napi_callback_info info) {
   upkeep_work range = {0};
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
-  if (ranges_new(env, &range, 1) && bytes_copy(env, argv[1], &range.keys[0], &range.key_lens[0]) && bytes_copy(env, argv[2], &range.keys[1], &range.key_lens[1]))
+  if (ranges_new(env, &range, 1) && bytes_copy(env, argv[1], &range.keys[0], &range.key_lens[0]) &&
+    bytes_copy(env, argv[2], &range.keys[1], &range.key_lens[1]))
     result = job_start(env, db->db, &range, NULL);
   upkeep_release(&range.w);
   return result;
@@ -132,7 +135,9 @@ napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
   return result;
 }
 
-static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }
+static void job_run(work *w) {
+  w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error);
+}
 
 static void job_stop(work *w) { loam.job_cancel(((job_work *)w)->job->job, NULL); }
 
@@ -193,10 +198,12 @@ napi_value js_jobProgress(napi_env env, napi_callback_info info) {
   napi_value array, value;
   job *j = get_external(env, argv[0], KIND_JOB);
   if (j == NULL) return NULL;
-  loam.job_progress(j->job, &bytes[0], &bytes[1], NULL); /* of a job that has been closed there is nothing to tell */
+  /* of a job that has been closed there is nothing to tell */
+  loam.job_progress(j->job, &bytes[0], &bytes[1], NULL);
   array = make_array(env);
   for (uint32_t i = 0; array != NULL && i < 2; i++) {
-    if (napi_create_int64(env, (int64_t)bytes[i], &value) != napi_ok || napi_set_element(env, array, i, value) != napi_ok) {
+    if (napi_create_int64(env, (int64_t)bytes[i], &value) != napi_ok ||
+      napi_set_element(env, array, i, value) != napi_ok) {
       throw_failure(env);
       return NULL;
     }
@@ -215,14 +222,16 @@ napi_value js_jobCancel(napi_env env, napi_callback_info info) {
 static void sizes_run(work *w) {
   upkeep_work *u = (upkeep_work *)w;
   const void *const *keys = (const void *const *)u->keys;
-  w->status = loam.approximate_sizes(u->db, u->n, keys, u->key_lens, keys + u->n, u->key_lens + u->n, u->sizes, &w->error);
+  w->status = loam.approximate_sizes(u->db, u->n, keys, u->key_lens, keys + u->n, u->key_lens +
+    u->n, u->sizes, &w->error);
 }
 
 static napi_value sizes_finish(napi_env env, work *w) {
   upkeep_work *u = (upkeep_work *)w;
   napi_value array = make_array(env), value;
   for (uint32_t i = 0; array != NULL && i < u->n; i++) {
-    if (napi_create_int64(env, (int64_t)u->sizes[i], &value) != napi_ok || napi_set_element(env, array, i, value) != napi_ok) {
+    if (napi_create_int64(env, (int64_t)u->sizes[i], &value) != napi_ok ||
+      napi_set_element(env, array, i, value) != napi_ok) {
       throw_failure(env);
       return NULL;
     }
@@ -232,7 +241,8 @@ static napi_value sizes_finish(napi_env env, work *w) {
 
 static bool read_bound(napi_env env, napi_value bounds, uint32_t i, upkeep_work *u, size_t at) {
   napi_value value;
-  return napi_get_element(env, bounds, i, &value) == napi_ok && bytes_copy(env, value, &u->keys[at], &u->key_lens[at]);
+  return napi_get_element(env, bounds, i, &value) == napi_ok &&
+    bytes_copy(env, value, &u->keys[at], &u->key_lens[at]);
 }
 
 /* approximateSizes(database, [start, stop, start, stop, ...]) */
@@ -278,8 +288,12 @@ static napi_value as_json(napi_env env, napi_callback_info info, void (*run)(wor
 }
 
 /* f(database): a promise of JSON */
-napi_value js_metrics(napi_env env, napi_callback_info info) { return as_json(env, info, metrics_run); }
-napi_value js_recoveryReport(napi_env env, napi_callback_info info) { return as_json(env, info, report_run); }
+napi_value js_metrics(napi_env env, napi_callback_info info) {
+  return as_json(env, info, metrics_run);
+}
+napi_value js_recoveryReport(napi_env env, napi_callback_info info) {
+  return as_json(env, info, report_run);
+}
 
 /* ---- on the JavaScript thread ---- */
 
@@ -302,7 +316,9 @@ napi_value js_property(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !text_read(env, argv[1], &name)) return NULL;
   loam_status status = LOAM_NOT_FOUND;
-  if (memchr(name.data, 0, name.len) == NULL) status = loam.property(db->db, name.data, &value, &error);
+  if (memchr(name.data, 0, name.len) == NULL) {
+    status = loam.property(db->db, name.data, &value, &error);
+  }
   text_free(&name);
   return take_text(env, status, value, error);
 }
@@ -375,7 +391,8 @@ napi_value js_comparatorName(napi_env env, napi_callback_info info) {
   return take_text(env, status, value, error);
 }
 
-static napi_value call(napi_env env, napi_callback_info info, loam_status (*function)(loam_db *, char **)) {
+static napi_value call(napi_env env, napi_callback_info info, loam_status (*function)(
+  loam_db *, char **)) {
   ARGS(1);
   char *error = NULL;
   database *db = arg_open_database(env, argv[0]);
@@ -386,6 +403,10 @@ static napi_value call(napi_env env, napi_callback_info info, loam_status (*func
 }
 
 /* f(database) */
-napi_value js_pauseCompaction(napi_env env, napi_callback_info info) { return call(env, info, loam.pause_compaction); }
-napi_value js_resumeCompaction(napi_env env, napi_callback_info info) { return call(env, info, loam.resume_compaction); }
+napi_value js_pauseCompaction(napi_env env, napi_callback_info info) {
+  return call(env, info, loam.pause_compaction);
+}
+napi_value js_resumeCompaction(napi_env env, napi_callback_info info) {
+  return call(env, info, loam.resume_compaction);
+}
 napi_value js_retry(napi_env env, napi_callback_info info) { return call(env, info, loam.retry); }

@@ -10,7 +10,9 @@ napi_value js_put(napi_env env, napi_callback_info info) {
   char *error = NULL;
   loam_status status;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) return NULL;
+  if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) {
+    return NULL;
+  }
   unsigned flags = arg_bool(env, argv[3]) ? LOAM_SYNC : 0;
   if (type == napi_undefined) {
     status = loam.delete(db->db, WRITE(flags), key.data, key.len, NULL, &error);
@@ -30,7 +32,8 @@ typedef struct operation {
   size_t key_len, value_len;
 } operation;
 
-static const unsigned char *read_string(const unsigned char *p, const unsigned char *end, const unsigned char **s, size_t *len) {
+static const unsigned char *read_string(const unsigned char *p, const unsigned char *end,
+  const unsigned char **s, size_t *len) {
   uint64_t n = 0;
   for (unsigned shift = 0; shift <= 28 && p < end; shift += 7) {
     n |= (uint64_t)(*p & 127) << shift;
@@ -46,7 +49,9 @@ static const unsigned char *read_string(const unsigned char *p, const unsigned c
 /* The only operation of a batch in LevelDB's layout: 12 bytes, kind, key, value. */
 static bool read_single(const unsigned char *data, size_t len, operation *op) {
   const unsigned char *end = data + len, *p = data + 12;
-  if (len < 14 || data[8] != 1 || data[9] != 0 || data[10] != 0 || data[11] != 0 || *p > 1) return false;
+  if (len < 14 || data[8] != 1 || data[9] != 0 || data[10] != 0 || data[11] != 0 || *p > 1) {
+    return false;
+  }
   op->put = *p == 1;
   p = read_string(p + 1, end, &op->key, &op->key_len);
   if (p != NULL && op->put) p = read_string(p, end, &op->value, &op->value_len);
@@ -56,7 +61,8 @@ static bool read_single(const unsigned char *data, size_t len, operation *op) {
 static loam_status write_batch(loam_db *db, void *data, size_t len, unsigned flags, char **error) {
   operation op;
   if (read_single(data, len, &op)) {
-    return op.put ? loam.put(db, WRITE(flags), op.key, op.key_len, op.value, op.value_len, NULL, error)
+    return op.put ? loam.put(db, WRITE(flags), op.key, op.key_len, op.value, op.value_len, NULL,
+      error)
                   : loam.delete(db, WRITE(flags), op.key, op.key_len, NULL, error);
   }
   return loam.write_bytes(db, WRITE(flags), data, len, NULL, error);
@@ -64,7 +70,8 @@ static loam_status write_batch(loam_db *db, void *data, size_t len, unsigned fla
 
 static bool arg_bytes(napi_env env, napi_value value, napi_value length, void **data, size_t *len) {
   napi_typedarray_type type;
-  if (napi_get_typedarray_info(env, value, &type, len, data, NULL, NULL) != napi_ok || type != napi_uint8_array ||
+  if (napi_get_typedarray_info(env, value, &type, len, data, NULL, NULL) != napi_ok ||
+    type != napi_uint8_array ||
       arg_size(env, length) > *len) {
     napi_throw_type_error(env, NULL, "the batch must be in a Uint8Array");
     return false;
@@ -166,7 +173,9 @@ static void clear_all(clear_work *c, loam_iter *iter, loam_batch *batch) {
     if (w->status < 0) return;
   }
   /* An empty batch makes everything before it durable. */
-  if (w->status >= 0 && c->sync) w->status = loam.write(c->db, WRITE(LOAM_SYNC), batch, NULL, &w->error);
+  if (w->status >= 0 && c->sync) {
+    w->status = loam.write(c->db, WRITE(LOAM_SYNC), batch, NULL, &w->error);
+  }
 }
 
 /* Clears by a range delete, from the first key of the range to the last one, and that key
@@ -184,15 +193,23 @@ static bool clear_range(clear_work *c, loam_iter *iter, loam_batch *batch) {
   }
   memcpy(first, entry.key, first_len);
   w->status = loam.iter_last(iter, &entry, &w->error);
-  if (w->status == LOAM_OK) w->status = loam.batch_delete_range(batch, first, first_len, entry.key, entry.key_len, &w->error);
-  if (w->status == LOAM_OK) w->status = loam.batch_delete(batch, entry.key, entry.key_len, &w->error);
-  if (w->status == LOAM_OK) w->status = loam.write(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, batch, NULL, &w->error);
+  if (w->status == LOAM_OK) {
+    w->status = loam.batch_delete_range(batch, first, first_len, entry.key, entry.key_len,
+      &w->error);
+  }
+  if (w->status == LOAM_OK) {
+    w->status = loam.batch_delete(batch, entry.key, entry.key_len, &w->error);
+  }
+  if (w->status == LOAM_OK) {
+    w->status = loam.write(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, batch, NULL, &w->error);
+  }
   free(first);
   if (w->status != LOAM_ERR_NEEDS_NATIVE) return true;
   loam.free(w->error);
   w->error = NULL;
   loam.batch_clear(batch);
-  w->status = loam.iter_set_bounds(iter, c->range.lower, c->range.lower_len, c->range.upper, c->range.upper_len, &w->error);
+  w->status = loam.iter_set_bounds(iter, c->range.lower, c->range.lower_len, c->range.upper,
+    c->range.upper_len, &w->error);
   return w->status != LOAM_OK;
 }
 
@@ -221,7 +238,8 @@ static void clear_run(work *w) {
 static void delete_range_run(work *w) {
   clear_work *c = (clear_work *)w;
   const range *r = &c->range;
-  w->status = loam.delete_range(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, r->lower, r->lower_len, r->upper, r->upper_len, NULL, &w->error);
+  w->status = loam.delete_range(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, r->lower, r->lower_len,
+    r->upper, r->upper_len, NULL, &w->error);
 }
 
 /* deleteRange(database, start, limit, sync) */
@@ -245,7 +263,8 @@ napi_value js_deleteRangeSync(napi_env env, napi_callback_info info) {
   loam_status status = LOAM_OK; /* the exception is pending */
   if (db == NULL) return NULL;
   if (bytes_args(env, argv + 1, args, 2))
-    status = loam.delete_range(db->db, WRITE(arg_bool(env, argv[3]) ? LOAM_SYNC : 0), args[0].data, args[0].len, args[1].data, args[1].len, NULL, &error);
+    status = loam.delete_range(db->db, WRITE(arg_bool(env, argv[3]) ? LOAM_SYNC : 0), args[0].data,
+      args[0].len, args[1].data, args[1].len, NULL, &error);
   bytes_free(args, 2);
   return refused(env, status, error);
 }

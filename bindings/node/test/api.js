@@ -59,7 +59,8 @@ test('synchronous methods', async (t) => {
   const open = db.iteratorSync()
   await db.close()
   t.is(thrown(() => open.nextv(1)).code, 'LEVEL_ITERATOR_NOT_OPEN', 'closed with the database')
-  for (const f of [() => db.getSync('a'), () => db.putSync('a', 'b'), () => db.batchSync([]), () => db.iteratorSync()]) {
+  for (const f of [() => db.getSync('a'), () => db.putSync('a', 'b'), () => db.batchSync([]),
+    () => db.iteratorSync()]) {
     t.is(thrown(f).code, 'LEVEL_DATABASE_NOT_OPEN')
   }
 })
@@ -91,19 +92,23 @@ test('synchronous writes come after earlier ones, with sublevels, events and hoo
 
 test('keys and values of all sizes and bytes', async (t) => {
   const db = await opened()
-  const sizes = [0, 1, 41, 42, 43, 127, 128, 767, 768, 4096, 4097, 16384, 65535, 65536, 65537, 3000000]
+  const sizes = [0, 1, 41, 42, 43, 127, 128, 767, 768, 4096, 4097, 16384, 65535, 65536, 65537,
+    3000000]
   const units = ['a', 'é', '€', '😀']
   for (const unit of units) {
     for (const size of sizes) {
       const text = unit.repeat(size)
       await db.put(`v${size}`, text)
       const same = await db.get(`v${size}`) === text && db.getSync(`v${size}`) === text
-      const bytes = (await db.get(`v${size}`, { valueEncoding: 'buffer' })).equals(Buffer.from(text))
+      const bytes = (await db.get(`v${size}`, { valueEncoding: 'buffer' })).equals(
+        Buffer.from(text))
       const [[, scanned]] = await db.iterator({ gte: `v${size}`, limit: 1 }).all()
       if (!same || !bytes || scanned !== text) t.fail(`value of ${size} x ${unit}`)
       if (size > 100000) continue
       await db.put(text, 'x')
-      if (db.getSync(text) !== 'x' || db.getSync(Buffer.from(text), { keyEncoding: 'buffer' }) !== 'x') t.fail(`key of ${size} x ${unit}`)
+      if (db.getSync(text) !== 'x' ||
+        db.getSync(Buffer.from(text), { keyEncoding: 'buffer' }) !== 'x') t.fail(
+        `key of ${size} x ${unit}`)
       await db.del(text)
       if (await db.has(text)) t.fail(`deleted key of ${size} x ${unit}`)
     }
@@ -112,7 +117,8 @@ test('keys and values of all sizes and bytes', async (t) => {
   const binary = { keyEncoding: 'view', valueEncoding: 'view' }
   await db.put(all, all, binary)
   t.ok(all.equals(await db.get(all, binary)), 'binary')
-  t.ok(all.equals((await db.iterator(binary).all()).find(([k]) => k.length === 256)[1]), 'binary in a scan')
+  t.ok(all.equals((await db.iterator(binary).all()).find(([k]) => k.length === 256)[1]),
+    'binary in a scan')
   await db.close()
 })
 
@@ -131,7 +137,8 @@ test('many operations at once keep their order and their answers', async (t) => 
   const wanted = keys.map((k) => k < 1000 ? value(4000 + Number(k)) : undefined)
   t.same(await db.getMany(keys), wanted, 'getMany')
   t.same(await db.getMany(keys, { fillCache: false }), wanted, 'getMany without filling the cache')
-  t.same((await db.getMany(keys, { valueEncoding: 'buffer' })).map((v) => v?.toString()), wanted, 'getMany of buffers')
+  t.same((await db.getMany(keys, { valueEncoding: 'buffer' })).map((v) => v?.toString()), wanted,
+    'getMany of buffers')
   t.same(await db.hasMany(keys), keys.map((k) => k < 1000), 'hasMany')
   t.is((await db.iterator({ highWaterMarkBytes: 100 }).all()).length, 1000, 'a low water mark')
   t.is((await db.iterator().nextv(1000)).length <= 1000, true)
@@ -238,7 +245,8 @@ test('snapshots, closed ones too', async (t) => {
   t.is(await codeOf(iterator.next()), 'LEVEL_SNAPSHOT_NOT_OPEN')
   t.is(thrown(() => db.iteratorSync({ snapshot }).next()).code, 'LEVEL_SNAPSHOT_NOT_OPEN')
   t.is(await codeOf(db.get('a', { snapshot })), 'LEVEL_SNAPSHOT_NOT_OPEN')
-  t.is(thrown(() => db.iterator({ snapshot: { ref () {}, unref () {} } })).code, 'LEVEL_INVALID_ARGUMENT')
+  t.is(thrown(() => db.iterator({ snapshot: { ref () {}, unref () {} } })).code,
+    'LEVEL_INVALID_ARGUMENT')
   await db.close()
 })
 
@@ -259,8 +267,10 @@ test('wrong arguments of the native functions', async (t) => {
   const { native } = require('../binding')
   const db = native.database()
   for (const [name, f] of Object.entries(native)) {
-    if (typeof f !== 'function' || ['database', 'load', 'pipeClose'].includes(name)) continue // pipeClose(1) closes a descriptor of this process
-    for (const args of [[], [null], [{}], [1, 2, 3], [location() + '/none/x'], [db], [db, db, db, db, db, db, db]]) {
+    // pipeClose(1) closes a descriptor of this process
+    if (typeof f !== 'function' || ['database', 'load', 'pipeClose'].includes(name)) continue
+    for (const args of [[], [null], [{}], [1, 2, 3], [location() + '/none/x'], [db],
+      [db, db, db, db, db, db, db]]) {
       try {
         f(...args)?.catch?.(() => {})
       } catch (err) {

@@ -63,13 +63,16 @@ for (const Level of [Loam, ClassicLevel]) {
     await backups.delete(1)
     await backups.keep(1)
     t.same((await backups.list()).map(({ id }) => id), [3])
-    for (const gone of [() => backups.verify(1), () => backups.delete(1), () => backups.restore(1, location())]) t.is(await code(gone()), 'LEVEL_DATABASE_MISSING')
+    for (const gone of [() => backups.verify(1), () => backups.delete(1),
+      () => backups.restore(1, location())]) t.is(await code(gone()), 'LEVEL_DATABASE_MISSING')
     await backups.close()
     await backups.close()
-    for (const [method, ...args] of [['list'], ['create', db], ['verify', 3], ['restore', 3, location()], ['delete', 3], ['keep', 1]]) {
+    for (const [method, ...args] of [['list'], ['create', db], ['verify', 3],
+      ['restore', 3, location()], ['delete', 3], ['keep', 1]]) {
       t.is(await code(backups[method](...args)), 'LEVEL_BACKUPS_NOT_OPEN', method)
     }
-    const readers = [await Backups.open(folder, { readOnly: true }), await Backups.open(folder, { readOnly: true })]
+    const readers = [await Backups.open(folder, { readOnly: true }),
+      await Backups.open(folder, { readOnly: true })]
     await readers[0].verify(3)
     t.is(await code(readers[1].create(db)), 'LEVEL_READONLY')
     for (const reader of readers) await reader.close()
@@ -84,12 +87,20 @@ test('what is refused', async (t) => {
   for (const wrong of [undefined, '', 1]) t.ok(await code(Backups.open(wrong)) instanceof TypeError)
   t.throws(() => new Backups(), TypeError)
   const backups = await Backups.open(location())
-  for (const wrong of [undefined, null, {}, 'db']) t.ok(await code(backups.create(wrong)) instanceof TypeError)
-  for (const wrong of [-1, 1.5, '1', undefined, NaN]) {
-    for (const method of ['verify', 'delete', 'keep', 'restore']) t.is(await code(backups[method](wrong, location())), 'LEVEL_INVALID_ARGUMENT', method)
+  for (const wrong of [undefined, null, {}, 'db']) {
+    t.ok(await code(backups.create(wrong)) instanceof TypeError)
   }
-  for (const wrong of [-1, 'fast']) t.is(await code(backups.create(db, { bytesPerSecond: wrong })), 'LEVEL_INVALID_ARGUMENT')
-  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) t.ok(await code(backups.create(db, wrong)) instanceof TypeError)
+  for (const wrong of [-1, 1.5, '1', undefined, NaN]) {
+    for (const method of ['verify', 'delete', 'keep', 'restore']) {
+      t.is(await code(backups[method](wrong, location())), 'LEVEL_INVALID_ARGUMENT', method)
+    }
+  }
+  for (const wrong of [-1, 'fast']) {
+    t.is(await code(backups.create(db, { bytesPerSecond: wrong })), 'LEVEL_INVALID_ARGUMENT')
+  }
+  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) {
+    t.ok(await code(backups.create(db, wrong)) instanceof TypeError)
+  }
   await db.close()
   t.is(await code(backups.create(db)), 'LEVEL_DATABASE_NOT_OPEN')
   await backups.close()
@@ -102,7 +113,8 @@ test('damage is named', async (t) => {
   const { id } = await backups.create(db)
   await backups.close()
   const data = path.join(folder, 'data')
-  const largest = fs.readdirSync(data).sort((a, b) => fs.statSync(path.join(data, b)).size - fs.statSync(path.join(data, a)).size)[0]
+  const largest = fs.readdirSync(data).sort(
+    (a, b) => fs.statSync(path.join(data, b)).size - fs.statSync(path.join(data, a)).size)[0]
   const file = fs.openSync(path.join(data, largest), 'r+')
   fs.writeSync(file, '?!', 1000)
   fs.closeSync(file)
@@ -124,15 +136,19 @@ test('what ends a backup', async (t) => {
   const backups = await Backups.open(folder)
   const slow = { bytesPerSecond: 1000 }
   t.is(await code(backups.create(db, { signal: AbortSignal.abort() })), 'LEVEL_ABORTED')
-  t.is(await code(backups.create(db, { ...slow, signal: AbortSignal.timeout(50) })), 'LEVEL_ABORTED')
+  t.is(await code(backups.create(db, { ...slow, signal: AbortSignal.timeout(50) })),
+    'LEVEL_ABORTED')
   const soon = new AbortController()
   const ended = code(backups.create(db, { ...slow, signal: soon.signal }))
   soon.abort()
   t.is(await ended, 'LEVEL_ABORTED')
-  t.ok(await code(backups.create(db, { ...slow, progress () { throw new RangeError('enough') } })) instanceof RangeError)
+  t.ok(await code(backups.create(db, { ...slow, progress () {
+    throw new RangeError('enough')
+  } })) instanceof RangeError)
   t.same(await backups.list(), [])
   t.same(fs.readdirSync(path.join(folder, 'data')), [])
-  const many = Array.from({ length: 8 }, () => code(backups.create(db, slow))) // more than the pool has threads
+  // more than the pool has threads
+  const many = Array.from({ length: 8 }, () => code(backups.create(db, slow)))
   await db.get('key1')
   let closing
   const running = code(backups.create(db, { ...slow, progress () { closing ??= db.close() } }))

@@ -10,7 +10,8 @@ const { Loam } = require('..')
 
 const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-changes-')), 'db')
 const keys = (change) => change.operations.map(({ type, key }) => `${type} ${key}`)
-const refused = (t, promise, code) => promise.then(() => t.fail('it is answered'), (err) => t.is(err.code ?? err.name, code))
+const refused = (t, promise, code) => promise.then(() => t.fail('it is answered'), (err) =>
+  t.is(err.code ?? err.name, code))
 
 test('a feed of changes', async function (t) {
   const location = temporary()
@@ -91,7 +92,8 @@ test('a feed of a follower', async function (t) {
     await db.put(`k${i}`, '')
     t.same(keys(await feed.next()), [`put k${i}`])
   }
-  t.throws(() => follower.changes({ durable: true }), (err) => err.code === 'LEVEL_INVALID_ARGUMENT' || err instanceof TypeError)
+  t.throws(() => follower.changes({ durable: true }), (err) =>
+    err.code === 'LEVEL_INVALID_ARGUMENT' || err instanceof TypeError)
   await follower.close()
   const slow = await Loam.follow(location)
   const other = slow.changes({ from: 11 })
@@ -122,7 +124,8 @@ function held () {
   const answers = []
   const changesNext = (...args) => {
     const answer = native.changesNext(...args)
-    return new Promise((resolve, reject) => answers.push({ answer, release: () => answer.then(resolve, reject) }))
+    return new Promise(
+      (resolve, reject) => answers.push({ answer, release: () => answer.then(resolve, reject) }))
   }
   const { native } = binding
   const file = require.resolve('../changes')

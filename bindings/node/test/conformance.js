@@ -17,15 +17,21 @@ test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 const encodings = { keyEncoding: 'buffer', valueEncoding: 'buffer' }
 const end = Buffer.alloc(16, 0xff)
 
-const decode = (text) => Buffer.from(text === '%' ? '' : text.replace(/%(..)/g, (_, hex) => String.fromCharCode(parseInt(hex, 16))), 'latin1')
-const encode = (bytes) => bytes.length === 0 ? '%' : bytes.toString('latin1').replace(/[^\w.-]/g, (c) => '%' + c.charCodeAt(0).toString(16).padStart(2, '0'))
+const decode = (text) =>
+  Buffer.from(
+    text === '%' ? '' : text.replace(/%(..)/g, (_, hex) => String.fromCharCode(parseInt(hex, 16))),
+    'latin1')
+const encode = (bytes) => bytes.length === 0 ? '%' : bytes.toString('latin1').replace(
+  /[^\w.-]/g, (c) => '%' + c.charCodeAt(0).toString(16).padStart(2, '0'))
 const valueLine = (value) => value === undefined ? 'none' : `= ${encode(value)}`
 const entryLine = ([key, value]) => `${encode(key)} ${encode(value)}`
 
 // The first key that does not begin with the prefix; undefined: there is none.
 function prefixEnd (prefix) {
   for (let i = prefix.length - 1; i >= 0; i--) {
-    if (prefix[i] < 0xff) return Buffer.concat([prefix.subarray(0, i), Buffer.from([prefix[i] + 1])])
+    if (prefix[i] < 0xff) {
+      return Buffer.concat([prefix.subarray(0, i), Buffer.from([prefix[i] + 1])])
+    }
   }
 }
 
@@ -36,7 +42,8 @@ function rangeOf (words) {
     const [name, value] = word.split('=')
     if (name === 'lower') options.gte = decode(value)
     else if (name === 'upper') options.lt = decode(value)
-    else if (name === 'prefix') Object.assign(options, { gte: decode(value), lt: prefixEnd(decode(value)) })
+    else if (name === 'prefix') Object.assign(
+      options, { gte: decode(value), lt: prefixEnd(decode(value)) })
     else if (name === 'limit') options.limit = Number(value)
     else if (name === 'reverse') options.reverse = true
   }
@@ -112,7 +119,8 @@ class Conformer {
   begin (name, ...flags) {
     return new Promise((resolve, reject) => {
       const transaction = {}
-      const ended = new Promise((resolve, reject) => Object.assign(transaction, { commit: resolve, rollback: reject }))
+      const ended = new Promise(
+        (resolve, reject) => Object.assign(transaction, { commit: resolve, rollback: reject }))
       const options = { retries: 0, ...Object.fromEntries(flags.map((flag) => [flag, true])) }
       transaction.done = this.root.transaction((tx) => {
         transaction.tx = tx
@@ -163,7 +171,8 @@ class Conformer {
       case 'back': return tx.rollbackTo(this.savepoints.get(words[0]))
     }
     const entries = []
-    for await (const entry of tx.iterator({ ...options, ...rangeOf(words) })) entries.push(entryLine(entry))
+    for await (const entry of tx.iterator({ ...options, ...rangeOf(words) })) entries.push(
+      entryLine(entry))
     return [...entries, 'end']
   }
 
@@ -195,16 +204,22 @@ class Conformer {
       }
       const operation = { type, key: decode(args.shift()), keyspace }
       if (type === 'put' || type === 'merge') operation.value = decode(args.shift())
-      if (type === 'expire') Object.assign(operation, { type: 'put', value: decode(args.shift()), ttl: Number(args.shift()) })
+      if (type === 'expire') {
+        Object.assign(
+          operation, { type: 'put', value: decode(args.shift()), ttl: Number(args.shift()) })
+      }
       operations.push(operation)
     }
-    if (!this.sync && !operations.some(({ type }) => type === 'merge')) return this.db.batch(operations)
+    if (!this.sync && !operations.some(({ type }) => type === 'merge')) {
+      return this.db.batch(operations)
+    }
     this.db.batchSync(operations)
   }
 
   async get (key, at) {
     const options = { snapshot: at === undefined ? undefined : this.snapshots.get(at.slice(1)) }
-    return valueLine(this.sync ? this.db.getSync(decode(key), options) : await this.db.get(decode(key), options))
+    return valueLine(this.sync ? this.db.getSync(decode(key), options) : await this.db.get(
+      decode(key), options))
   }
 
   async follow (key) {
@@ -282,7 +297,9 @@ class Conformer {
     const names = { del: 'delete', deleteRange: 'delete_range' }
     for (let change; (change = await this.feed.poll()) !== undefined;) {
       for (const { type, keyspace, key, value, expires } of change.operations) {
-        lines.push(`${names[type] ?? type} ${keyspace ?? '-'} ${encode(key)} ${encode(value ?? Buffer.alloc(0))}${expires ? ' expires' : ''}`)
+        lines.push(
+          `${names[type] ?? type} ${keyspace ?? '-'} ${encode(key)} ` +
+          `${encode(value ?? Buffer.alloc(0))}${expires ? ' expires' : ''}`)
       }
     }
     return [...lines, 'end']
@@ -328,7 +345,8 @@ class Conformer {
     while (words.length > 0) {
       const [type, key] = [words.shift(), decode(words.shift())]
       if (type === 'put') table.put(key, decode(words.shift()))
-      else if (type === 'expire') table.put(key, decode(words.shift()), { ttl: Number(words.shift()) })
+      else if (type === 'expire') table.put(key, decode(words.shift()),
+        { ttl: Number(words.shift()) })
       else if (type === 'delrange') table.deleteRange(key, decode(words.shift()))
       else table.del(key)
     }
@@ -368,8 +386,10 @@ class Conformer {
 }
 
 const runs = [
-  [false, 'native', 'script', 'expected'], [true, 'native', 'script', 'expected'], [false, 'leveldb', 'script', 'expected'],
-  [true, 'leveldb', 'script', 'expected'], [false, 'native', 'native', 'native.expected'], [true, 'native', 'native', 'native.expected'],
+  [false, 'native', 'script', 'expected'], [true, 'native', 'script', 'expected'],
+    [false, 'leveldb', 'script', 'expected'],
+  [true, 'leveldb', 'script', 'expected'], [false, 'native', 'native', 'native.expected'],
+    [true, 'native', 'native', 'native.expected'],
   [false, 'native', 'changes', 'changes.expected'], [true, 'native', 'changes', 'changes.expected']
 ]
 
@@ -381,7 +401,9 @@ for (const [sync, format, script, expected] of runs) {
     const printed = []
     for (const line of fs.readFileSync(path.join(directory, script), 'utf8').split('\n')) {
       if (line === '' || line.startsWith('#')) continue
-      printed.push(`> ${line}`, ...await conformer.run(...(([operation, ...args]) => [operation, args])(line.split(/\s+/))))
+      printed.push(
+        `> ${line}`, ...await conformer.run(...(([operation, ...args]) => [operation, args])(
+          line.split(/\s+/))))
     }
     await conformer.root.close()
     t.same(printed, fs.readFileSync(path.join(directory, expected), 'utf8').trimEnd().split('\n'))

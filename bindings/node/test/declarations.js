@@ -19,17 +19,22 @@ const file = path.join(__dirname, '..', 'index.d.ts')
 const { options } = ts.parseJsonConfigFileContent(require('./tsconfig.json'), ts.sys, __dirname)
 const program = ts.createProgram([file], options)
 const checker = program.getTypeChecker()
-const symbols = new Map(checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(file))).map((symbol) => [symbol.name, symbol]))
+const symbols = new Map(
+  checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(file))).map(
+    (symbol) => [symbol.name, symbol]))
 
 // Names without those of symbols and of what abstract-level keeps to itself.
-const shown = (names) => [...new Set(names)].filter((name) => !name.startsWith('_') && name !== 'constructor').sort()
+const shown = (names) => [...new Set(names)].filter((name) => !name.startsWith('_') &&
+  name !== 'constructor').sort()
 const declaredIn = (type, optional = true) => shown(checker.getPropertiesOfType(type)
-  .filter((property) => optional || !(property.flags & ts.SymbolFlags.Optional)).map((property) => property.name))
+  .filter((property) => optional || !(property.flags & ts.SymbolFlags.Optional)).map(
+    (property) => property.name))
 const typeOf = (name) => checker.getDeclaredTypeOfSymbol(symbols.get(name))
 
 function implementedIn (object) {
   const names = []
-  for (; object !== null && ![Object.prototype, Function.prototype].includes(object); object = Object.getPrototypeOf(object)) names.push(...Object.getOwnPropertyNames(object))
+  for (; object !== null && ![Object.prototype, Function.prototype].includes(object); object =
+    Object.getPrototypeOf(object)) names.push(...Object.getOwnPropertyNames(object))
   return shown(names)
 }
 
@@ -37,8 +42,11 @@ function implementedIn (object) {
 const classes = { Backups, Cache, ClassicLevel, Keyspace, Loam, Resources, TableWriter }
 
 test('exports', (t) => {
-  const values = [...symbols.values()].filter((symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol).flags & ts.SymbolFlags.Value)
-  t.same(shown(values.map((symbol) => symbol.name)).filter((name) => name !== 'default'), shown(Object.keys(loamdb)))
+  const values = [...symbols.values()].filter(
+    (symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) :
+      symbol).flags & ts.SymbolFlags.Value)
+  t.same(shown(values.map((symbol) => symbol.name)).filter((name) => name !== 'default'),
+    shown(Object.keys(loamdb)))
   t.end()
 })
 
@@ -56,15 +64,21 @@ test('methods and properties', async (t) => {
   const syncIterator = db.iteratorSync()
   let transaction
   await db.transaction((tx) => { transaction = tx })
-  const instances = { Loam: db, Keyspace: users, Backups: backups, TableWriter: table, ClassicLevel: classic, Cache: cache, Resources: resources, Changes: changes, SyncIterator: syncIterator, Sublevel: db.sublevel('s'), Transaction: transaction }
+  const instances = { Loam: db, Keyspace: users, Backups: backups, TableWriter: table,
+    ClassicLevel: classic, Cache: cache, Resources: resources, Changes: changes,
+    SyncIterator: syncIterator, Sublevel: db.sublevel('s'), Transaction: transaction }
   // For the package's own modules.
   const internal = { Cache: ['native'], Resources: ['native'] }
   // Of abstract-level's classes the declarations are abstract-level's.
-  const abstract = new Set([...implementedIn(AbstractLevel.prototype), ...implementedIn(db.sublevel('x')).filter((name) => name in Object.getPrototypeOf(Object.getPrototypeOf(db.sublevel('x'))))])
+  const abstract = new Set(
+    [...implementedIn(AbstractLevel.prototype), ...implementedIn(db.sublevel('x')).filter(
+      (name) => name in Object.getPrototypeOf(Object.getPrototypeOf(db.sublevel('x'))))])
   for (const [name, instance] of Object.entries(instances)) {
     const declared = declaredIn(typeOf(name))
-    t.same(declaredIn(typeOf(name), false).filter((property) => !(property in instance)), [], `${name}: declared`)
-    const own = implementedIn(instance).filter((property) => !(internal[name] ?? []).includes(property) && !(instance instanceof AbstractLevel && abstract.has(property)))
+    t.same(declaredIn(typeOf(name), false).filter((property) => !(property in instance)), [],
+      `${name}: declared`)
+    const own = implementedIn(instance).filter((property) => !(internal[name] ?? []).includes(
+      property) && !(instance instanceof AbstractLevel && abstract.has(property)))
     t.same(own.filter((property) => !declared.includes(property)), [], `${name}: implemented`)
   }
   for (const [name, Class] of Object.entries(classes)) {

@@ -17,7 +17,8 @@ async function filled () {
   const db = new Loam(place())
   await db.open()
   const value = (i) => `${i}`.repeat(100)
-  await db.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: `key${i}`, value: value(i) })))
+  await db.batch(
+    Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: `key${i}`, value: value(i) })))
   await db.keyspace('users').put('ann', '1')
   return db
 }
@@ -125,9 +126,11 @@ test('dump and load', async (t) => {
   const fourth = new Loam(place())
   const cut = new Readable({ read () { this.destroy(new RangeError('no more')) } })
   t.ok(await fourth.load(cut).catch((err) => err) instanceof RangeError)
-  t.is((await fourth.load(Readable.from([Buffer.alloc(500000, 'x')])).catch((err) => err)).code, 'LEVEL_CORRUPTION')
+  t.is((await fourth.load(Readable.from([Buffer.alloc(500000, 'x')])).catch((err) => err)).code,
+    'LEVEL_CORRUPTION')
   await fourth.load(fs.createReadStream(file))
-  t.is((await db.dump(file, { signal: AbortSignal.abort() }).catch((err) => err)).code, 'LEVEL_ABORTED')
+  t.is((await db.dump(file, { signal: AbortSignal.abort() }).catch((err) => err)).code,
+    'LEVEL_ABORTED')
   t.is((await fourth.load(place()).catch((err) => err)).code, 'ENOENT')
   for (const each of [db, to, second, third, fourth]) await each.close()
   t.is((await db.dump(file).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
@@ -136,12 +139,16 @@ test('dump and load', async (t) => {
 test('streams of objects that are no bytes', async (t) => {
   const db = await filled()
   const chunks = []
-  await db.dump(new Writable({ write (chunk, encoding, callback) { chunks.push(chunk); callback() } }))
+  await db.dump(new Writable({ write (chunk, encoding, callback) {
+    chunks.push(chunk)
+    callback()
+  } }))
   const other = new Loam(place())
   await other.open()
   for (const object of [{}, 5, new Map()]) {
     for (const before of [[], chunks.slice(0, 1)]) {
-      const err = await other.load(Readable.from([...before, object])).then(() => null, (err) => err)
+      const err = await other.load(Readable.from([...before, object])).then(
+        () => null, (err) => err)
       t.ok(err instanceof TypeError, 'refused')
     }
   }
@@ -155,7 +162,9 @@ test('a dump that waits for its stream is cancelled', async (t) => {
   const deaf = () => new Writable({ highWaterMark: 1, write () {} })
   const aborting = new AbortController()
   const aborted = db.dump(deaf(), { signal: aborting.signal }).catch((err) => err)
-  const thrown = db.dump(deaf(), { progress () { throw new RangeError('enough') } }).catch((err) => err)
+  const thrown = db.dump(deaf(), { progress () {
+    throw new RangeError('enough')
+  } }).catch((err) => err)
   aborting.abort()
   t.is((await aborted).code, 'LEVEL_ABORTED')
   t.is((await thrown).message, 'enough')
@@ -186,7 +195,8 @@ test('a dump to a stream in a worker warns of no descriptors', async (t) => {
   `, { eval: true })
   const warnings = []
   worker.on('message', (message) => warnings.push(message))
-  const code = await new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject))
+  const code = await new Promise((resolve, reject) => worker.once('exit', resolve).once(
+    'error', reject))
   t.is(code, 0)
   t.same(warnings, [])
 })

@@ -21,13 +21,15 @@ async function opened (options) {
   return db
 }
 
-const tables = (db) => [0, 1, 2, 3, 4, 5, 6].reduce((sum, level) => sum + Number(db.getProperty(`leveldb.num-files-at-level${level}`)), 0)
+const tables = (db) => [0, 1, 2, 3, 4, 5, 6].reduce(
+  (sum, level) => sum + Number(db.getProperty(`leveldb.num-files-at-level${level}`)), 0)
 
 const isLevelDB = (db) => fs.statSync(path.join(db.location, 'CURRENT')).isFile()
 
 test('the format of new databases', async (t) => {
   for (const [Level, options, want] of [
-    [Loam, {}, false], [Loam, { format: 'leveldb' }, true], [ClassicLevel, {}, true], [ClassicLevel, { format: undefined }, true],
+    [Loam, {}, false], [Loam, { format: 'leveldb' }, true], [ClassicLevel, {}, true],
+      [ClassicLevel, { format: undefined }, true],
     [ClassicLevel, { format: 'native' }, false]
   ]) {
     const db = new Level(location(), options)
@@ -51,12 +53,14 @@ test('the format of new databases', async (t) => {
 
 test('flush, compact, sizes, metrics', async (t) => {
   const db = await opened({ compression: false })
-  for (let i = 0; i < 100; i++) db.put(String(i).padStart(2, '0'), 'x'.repeat(1000)) // not awaited: flush() is
+  // not awaited: flush() is
+  for (let i = 0; i < 100; i++) db.put(String(i).padStart(2, '0'), 'x'.repeat(1000))
   await db.flush()
   t.is(tables(db), 1, 'flush')
   const metrics = await db.metrics()
   t.is(metrics.flush.count, 1)
-  const [half, all, none] = await db.approximateSizes([['00', '50'], [undefined, null], ['99', '00']])
+  const [half, all, none] = await db.approximateSizes(
+    [['00', '50'], [undefined, null], ['99', '00']])
   t.ok(half > 40000 && half < 60000 && all > 90000 && none === 0, `${half} ${all} ${none}`)
   t.is(await db.approximateSize('00', '50'), half)
 
@@ -94,7 +98,9 @@ test('the end of compactRange() is part of the range', async (t) => {
 
 test('what was deferred until the database is open', async (t) => {
   const db = new Loam(location())
-  const answers = await Promise.all([db.flush(), db.compact(), db.sync(), db.metrics(), db.recoveryReport(), db.approximateSizes([['a', 'b']]), db.compactRange('a', 'b')])
+  const answers = await Promise.all(
+    [db.flush(), db.compact(), db.sync(), db.metrics(), db.recoveryReport(),
+      db.approximateSizes([['a', 'b']]), db.compactRange('a', 'b')])
   t.is(typeof answers[3], 'object')
   t.is(answers[4].was_clean, true)
   t.same(answers[5], [0])
@@ -147,9 +153,12 @@ test('a logger with methods, as the console has them', async (t) => {
   const db = await opened({ format: 'leveldb' })
   await db.put('a', '1')
   await db.close()
-  fs.appendFileSync(path.join(db.location, fs.readdirSync(db.location).find((name) => name.endsWith('.log'))), Buffer.alloc(100, 7))
+  fs.appendFileSync(
+    path.join(db.location, fs.readdirSync(db.location).find((name) => name.endsWith('.log'))),
+    Buffer.alloc(100, 7))
   const messages = []
-  const logger = Object.fromEntries(['debug', 'info', 'warn', 'error'].map((name) => [name, (message) => messages.push(name)]))
+  const logger = Object.fromEntries(
+    ['debug', 'info', 'warn', 'error'].map((name) => [name, (message) => messages.push(name)]))
   await db.open({ logger })
   await db.close()
   await new Promise(setImmediate)
@@ -172,25 +181,30 @@ test('a cache for several databases', async (t) => {
   await b.close()
 })
 
-test("other orders of the keys", async (t) => {
+test('other orders of the keys', async (t) => {
   const comparator = 'rocksdb.ReverseBytewiseComparator'
   const db = await opened({ comparator })
   t.is(db.comparatorName(), comparator)
   await db.batch([...'abcde'].map((key) => ({ type: 'put', key, value: key })))
   const ranges = [
-    [{}, 'edcba'], [{ gt: 'd' }, 'cba'], [{ gte: 'd' }, 'dcba'], [{ lt: 'b' }, 'edc'], [{ lte: 'b' }, 'edcb'],
-    [{ gt: 'd', lte: 'b' }, 'cb'], [{ gt: 'cc', lte: 'bb' }, 'c'], [{ gt: 'a' }, ''], [{ lte: '0' }, 'edcba'], [{ gt: 'f' }, 'edcba']
+    [{}, 'edcba'], [{ gt: 'd' }, 'cba'], [{ gte: 'd' }, 'dcba'], [{ lt: 'b' }, 'edc'],
+      [{ lte: 'b' }, 'edcb'],
+    [{ gt: 'd', lte: 'b' }, 'cb'], [{ gt: 'cc', lte: 'bb' }, 'c'], [{ gt: 'a' }, ''],
+      [{ lte: '0' }, 'edcba'], [{ gt: 'f' }, 'edcba']
   ]
   for (const [range, wanted] of ranges) {
     t.is((await db.keys(range).all()).join(''), wanted, JSON.stringify(range))
-    t.is((await db.keys({ ...range, reverse: true }).all()).reverse().join(''), wanted, 'in reverse')
+    t.is((await db.keys({ ...range, reverse: true }).all()).reverse().join(''), wanted,
+      'in reverse')
     t.is(db.iteratorSync(range).all().map(([key]) => key).join(''), wanted, 'synchronously')
   }
-  for (const [target, forward, backward] of [['c', 'c', 'c'], ['cc', 'c', 'd'], ['f', 'e', undefined], ['0', undefined, 'a']]) {
+  for (const [target, forward, backward] of [['c', 'c', 'c'], ['cc', 'c', 'd'],
+    ['f', 'e', undefined], ['0', undefined, 'a']]) {
     for (const reverse of [false, true]) {
       const iterator = db.keys({ reverse })
       iterator.seek(target)
-      t.is(await iterator.next(), reverse ? backward : forward, `seek ${target}${reverse ? ' in reverse' : ''}`)
+      t.is(await iterator.next(), reverse ? backward : forward,
+        `seek ${target}${reverse ? ' in reverse' : ''}`)
       await iterator.close()
     }
   }
@@ -220,7 +234,8 @@ test('synchronous methods of sublevels', async (t) => {
   await Promise.all([a.open(), b.open(), sibling.open()])
   const events = []
   for (const [name, level] of Object.entries({ db, a, b })) {
-    level.on('write', (ops) => events.push([name, ...ops.map((op) => `${op.type} ${op.key}`)].join(' ')))
+    level.on('write', (ops) => events.push([name, ...ops.map((op) => `${op.type} ${op.key}`)].join(
+      ' ')))
   }
   a.putSync('k', { x: 1 })
   b.putSync('k', 'v', { sync: true })
@@ -242,11 +257,16 @@ test('synchronous methods of sublevels', async (t) => {
   for (const level of [a, b]) {
     await level.clear()
     for (const key of ['a', 'b', 'c', 'd']) level.putSync(key, 'x')
-    for (const range of [{}, { gt: 'a' }, { gte: 'b', lt: 'd' }, { lte: 'b' }, { reverse: true, limit: 2 }, { lt: 'zz' }]) {
-      t.same(level.iteratorSync(range).all(), await level.iterator(range).all(), JSON.stringify(range))
+    for (const range of [{}, { gt: 'a' }, { gte: 'b', lt: 'd' }, { lte: 'b' },
+      { reverse: true, limit: 2 }, { lt: 'zz' }]) {
+      t.same(level.iteratorSync(range).all(), await level.iterator(range).all(),
+        JSON.stringify(range))
       const bytes = { ...range, keyEncoding: 'buffer', valueEncoding: 'view' }
-      for (const name of ['gt', 'gte', 'lt', 'lte']) if (bytes[name]) bytes[name] = Buffer.from(bytes[name])
-      t.same(level.iteratorSync(bytes).all().map(String), (await level.iterator(bytes).all()).map(String), 'as bytes')
+      for (const name of ['gt', 'gte', 'lt', 'lte']) {
+        if (bytes[name]) bytes[name] = Buffer.from(bytes[name])
+      }
+      t.same(level.iteratorSync(bytes).all().map(String), (await level.iterator(bytes).all()).map(
+        String), 'as bytes')
     }
     const iterator = level.iteratorSync()
     iterator.seek('c')
@@ -261,13 +281,16 @@ test('synchronous methods of sublevels', async (t) => {
   const open = b.iteratorSync()
   await b.close()
   t.throws(() => open.next(), { code: 'LEVEL_ITERATOR_NOT_OPEN' })
-  for (const f of [() => b.putSync('a', 'b'), () => b.delSync('a'), () => b.batchSync([]), () => b.iteratorSync()]) {
+  for (const f of [() => b.putSync('a', 'b'), () => b.delSync('a'), () => b.batchSync([]),
+    () => b.iteratorSync()]) {
     t.throws(f, { code: 'LEVEL_DATABASE_NOT_OPEN' })
   }
   const other = await opened()
   const foreign = other.sublevel('x')
-  t.throws(() => db.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]), { code: 'LEVEL_INVALID_ARGUMENT' })
-  t.throws(() => a.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]), { code: 'LEVEL_INVALID_ARGUMENT' })
+  t.throws(() => db.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]),
+    { code: 'LEVEL_INVALID_ARGUMENT' })
+  t.throws(() => a.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]),
+    { code: 'LEVEL_INVALID_ARGUMENT' })
   await other.close()
   await db.close()
 })
@@ -281,10 +304,16 @@ test('prewrite hooks run for synchronous writes as for others', async (t) => {
     const b = a.sublevel('b')
     const index = db.sublevel('index')
     const seen = []
-    const note = (name, op) => seen.push([name, op.type, op.key, op.value, op.keyEncoding.commonName, op.sublevel?.prefix])
+    const note = (name, op) =>
+      seen.push([name, op.type, op.key, op.value, op.keyEncoding.commonName, op.sublevel?.prefix])
     await Promise.all([a.open(), b.open(), index.open()])
     for (const [name, level] of Object.entries({ db, a, b, index })) {
-      level.on('write', (ops) => seen.push([name, ...Object.values(ops).map((op) => [op.type, op.key, op.value, op.encodedKey, op.encodedValue, op.valueEncoding?.commonName])]))
+      level.on(
+        'write', (ops) =>
+        seen.push(
+          [name, ...Object.values(ops).map(
+            (op) => [op.type, op.key, op.value, op.encodedKey, op.encodedValue,
+              op.valueEncoding?.commonName])]))
     }
     db.hooks.prewrite.add((op, batch) => {
       note('db', op)
@@ -292,7 +321,9 @@ test('prewrite hooks run for synchronous writes as for others', async (t) => {
     })
     a.hooks.prewrite.add((op, batch) => {
       note('a', op)
-      if (op.key === 'twice') batch.add({ type: 'del', key: 'k' }).add({ type: 'put', key: 'more', value: [1] })
+      if (op.key === 'twice') {
+        batch.add({ type: 'del', key: 'k' }).add({ type: 'put', key: 'more', value: [1] })
+      }
       if (op.key === 'changed') op.value = { now: op.value }
     })
     a.hooks.prewrite.add((op) => note('a again', op))
@@ -315,9 +346,12 @@ test('prewrite hooks run for synchronous writes as for others', async (t) => {
     await db.close()
     return { seen, entries, failures: [failure.code, failure.cause.message, invalid.code] }
   }
-  const usual = await outcome((l, k, v, o) => l.put(k, v, o), (l, k) => l.del(k), (l, ops) => l.batch(ops))
-  const sync = await outcome((l, k, v, o) => l.putSync(k, v, o), (l, k) => l.delSync(k), (l, ops) => l.batchSync(ops))
-  t.ok(usual.seen.length > 30 && usual.entries.some(([key]) => key === '!index!last'), `${usual.seen.length} calls`)
+  const usual = await outcome((l, k, v, o) => l.put(k, v, o), (l, k) => l.del(k), (l, ops) =>
+    l.batch(ops))
+  const sync = await outcome((l, k, v, o) => l.putSync(k, v, o), (l, k) => l.delSync(k),
+    (l, ops) => l.batchSync(ops))
+  t.ok(usual.seen.length > 30 && usual.entries.some(([key]) => key === '!index!last'),
+    `${usual.seen.length} calls`)
   t.same(sync.entries, usual.entries)
   t.same(sync.seen, usual.seen)
   t.same(sync.failures, usual.failures)
@@ -347,7 +381,9 @@ test('checkpoint', async (t) => {
   t.ok(outcome === undefined || outcome.code === 'LEVEL_ABORTED', `${outcome}`)
   t.is(fs.existsSync(to + '2'), outcome === undefined)
   t.notOk(fs.existsSync(to + '2.incomplete'))
-  for (const wrong of [undefined, '', 1]) t.ok(await db.checkpoint(wrong).catch((err) => err) instanceof TypeError)
+  for (const wrong of [undefined, '', 1]) {
+    t.ok(await db.checkpoint(wrong).catch((err) => err) instanceof TypeError)
+  }
   t.ok((await db.metrics()).checkpoints.count >= 2)
   await db.close()
   t.is((await db.checkpoint(to + '3').catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
@@ -362,11 +398,15 @@ test('verify', async (t) => {
   await db.verify({ progress: (done, total) => told.push([done, total]) })
   const [done, total] = told.at(-1)
   t.ok(done === total && total > 9e5, `${done} of ${total}`)
-  const thrown = await db.verify({ progress () { throw new RangeError('no more') } }).catch((err) => err)
+  const thrown = await db.verify({ progress () {
+    throw new RangeError('no more')
+  } }).catch((err) => err)
   t.ok(thrown instanceof RangeError, `${thrown}`)
   const aborted = await db.verify({ signal: AbortSignal.abort() }).catch((err) => err)
   t.is(aborted.code, 'LEVEL_ABORTED')
-  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) t.ok(await db.verify(wrong).catch((err) => err) instanceof TypeError)
+  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) {
+    t.ok(await db.verify(wrong).catch((err) => err) instanceof TypeError)
+  }
 
   const table = fs.readdirSync(db.location).find((name) => /\.(ldb|loam)$/.test(name))
   const file = fs.openSync(path.join(db.location, table), 'r+')
@@ -406,14 +446,20 @@ test('compaction with progress, and ended by a signal', async (t) => {
   const late = await db.compactRange('0', '1', { signal: controller.signal }).catch((err) => err)
   t.is(late.code, 'LEVEL_ABORTED', 'aborted before it began')
 
-  const thrown = await db.compact(null, null, { progress () { throw new RangeError('no more') } }).catch((err) => err)
+  const thrown = await db.compact(null, null, { progress () {
+    throw new RangeError('no more')
+  } }).catch((err) => err)
   t.ok(thrown instanceof RangeError, `${thrown}`)
-  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) t.ok(await db.compact(null, null, wrong).catch((err) => err) instanceof TypeError)
-  t.is((await db.compact('b', 'a', { progress () {} }).catch((err) => err)).code, 'LEVEL_INVALID_ARGUMENT')
+  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) {
+    t.ok(await db.compact(null, null, wrong).catch((err) => err) instanceof TypeError)
+  }
+  t.is((await db.compact('b', 'a', { progress () {} }).catch((err) => err)).code,
+    'LEVEL_INVALID_ARGUMENT')
 
   // Closing waits for a compaction, which then ends or has ended.
   const last = db.compact(null, null, { signal: new AbortController().signal }).catch((err) => err)
   await db.close()
   await last
-  t.is((await db.compact(null, null, { progress () {} }).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
+  t.is((await db.compact(null, null, { progress () {} }).catch((err) => err)).code,
+    'LEVEL_DATABASE_NOT_OPEN')
 })

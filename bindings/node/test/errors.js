@@ -111,7 +111,8 @@ test('reading only', async (t) => {
   await db.close()
 })
 
-test('a directory without permission', { skip: process.getuid?.() === 0 ? 'root may everything' : false }, async (t) => {
+test('a directory without permission', { skip: process.getuid?.() === 0 ? 'root may everything' :
+  false }, async (t) => {
   fs.mkdirSync(at('secret'))
   fs.chmodSync(at('secret'), 0o500)
   const err = await causeOf(at('secret/db'))
@@ -132,12 +133,16 @@ test('a full disk', { skip: process.platform !== 'linux' }, (t) => {
       try {
         for (; written < 1000; written++) await db.put(String(written), value)
       } catch (err) {
-        console.log(JSON.stringify({ code: err.code, errno: err.errno, read: (await db.get('0')) === value, written: written > 0 }))
+        const read = (await db.get('0')) === value
+        const { code, errno } = err
+        console.log(JSON.stringify({ code, errno, read, written: written > 0 }))
       }
       process.exit()
     })`
-  const output = execFileSync('sh', ['-c', 'ulimit -f 2000; exec "$0" -e "$1"', process.execPath, program], { encoding: 'utf8', timeout: 240000 })
-  t.same(JSON.parse(output), { code: 'LEVEL_NO_SPACE', errno: -os.constants.errno.EFBIG, read: true, written: true })
+  const output = execFileSync('sh', ['-c', 'ulimit -f 2000; exec "$0" -e "$1"', process.execPath,
+    program], { encoding: 'utf8', timeout: 240000 })
+  t.same(JSON.parse(output), { code: 'LEVEL_NO_SPACE', errno: -os.constants.errno.EFBIG,
+    read: true, written: true })
   t.end()
 })
 

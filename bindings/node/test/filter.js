@@ -13,11 +13,13 @@ test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 for (const format of ['leveldb', 'native']) {
   test(`a prefix filter removes what begins so, ${format}`, async (t) => {
-    const db = new Loam(path.join(root, format), { format, compactionFilter: prefixFilter('tmp/', 'ä', Buffer.from(',%')) })
+    const db = new Loam(path.join(root, format),
+      { format, compactionFilter: prefixFilter('tmp/', 'ä', Buffer.from(',%')) })
     await db.open()
     await db.put('tmp/old', '0')
     const snapshot = db.snapshot()
-    await db.batch(['tmp/1', 'tmp', 'ä1', ',%', ',', 'z'].map((key) => ({ type: 'put', key, value: key })))
+    await db.batch(['tmp/1', 'tmp', 'ä1', ',%', ',', 'z'].map(
+      (key) => ({ type: 'put', key, value: key })))
     await db.compact()
     t.same(await db.keys().all(), [',', 'tmp', 'tmp/old', 'z'])
     t.is(await db.get('tmp/old', { snapshot }), '0')

@@ -43,7 +43,9 @@ test('a follower catches up by itself', async (t) => {
   await db.open()
   const follower = await Loam.follow(location, { followInterval: '5ms' })
   await db.put('k', '1')
-  while (await follower.get('k') === undefined) await new Promise((resolve) => setTimeout(resolve, 5))
+  while (await follower.get('k') === undefined) {
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
   t.is(await follower.get('k'), '1')
   await follower.close()
   await db.close()
@@ -77,7 +79,8 @@ test('reads of a follower that is behind', async (t) => {
     snapshot: async (place) => {
       const snapshot = place.snapshot()
       const values = await Promise.all([
-        place.get('ann', { snapshot }), place.getMany(['ann'], { snapshot }), place.iterator({ snapshot }).all(), place.has('ann', { snapshot })
+        place.get('ann', { snapshot }), place.getMany(['ann'], { snapshot }),
+          place.iterator({ snapshot }).all(), place.has('ann', { snapshot })
       ])
       const closing = [snapshot.close()]
       t.is((await failure(place.get('ann', { snapshot }))).code, 'LEVEL_SNAPSHOT_NOT_OPEN')
@@ -106,7 +109,8 @@ test('reads of a follower that is behind', async (t) => {
       await new Promise((resolve) => setTimeout(resolve, 60))
       await source.put('ann', `${++n}`)
       let value
-      while ((value = await read(place)) !== `${n}`) { // an interval has not passed since the last read
+      // an interval has not passed since the last read
+      while ((value = await read(place)) !== `${n}`) {
         t.ok(Number(value) < n, `${name}: ${value}`)
         await new Promise((resolve) => setTimeout(resolve, 5))
       }
@@ -119,10 +123,13 @@ test('reads of a follower that is behind', async (t) => {
     const snapshot = follower.snapshot()
     await Promise.all([iterator.close(), snapshot.close()])
   }
-  const rest = [follower.iterator().all(), theirs.keys().all(), follower.transaction((tx) => tx.get('ann'))].map(failure)
+  const rest = [follower.iterator().all(), theirs.keys().all(),
+    follower.transaction((tx) => tx.get('ann'))].map(failure)
   follower.snapshot()
   follower.iterator()
   await follower.close()
-  for (const err of await Promise.all(rest)) t.ok(err === undefined || err.code.startsWith('LEVEL_'), String(err))
+  for (const err of await Promise.all(rest)) {
+    t.ok(err === undefined || err.code.startsWith('LEVEL_'), String(err))
+  }
   await db.close()
 })

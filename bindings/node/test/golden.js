@@ -21,7 +21,8 @@ function varint (n) {
 
 const folders = fs.readdirSync(testdata).filter((name) => name.includes('-'))
 test('folders', (t) => {
-  t.ok(folders.filter((name) => name.startsWith('native-')).length >= 2 && folders.length >= 5, folders.join())
+  t.ok(folders.filter((name) => name.startsWith('native-')).length >= 2 && folders.length >= 5,
+    folders.join())
   t.end()
 })
 
@@ -31,7 +32,8 @@ for (const folder of folders) {
       const location = path.join(root, `${folder}-${state}`)
       fs.cpSync(path.join(testdata, folder, state), location, { recursive: true })
       // A keyspace a line, with its name; the default one has none where it is alone.
-      const lines = fs.readFileSync(path.join(testdata, folder, 'expected'), 'utf8').trim().split('\n')
+      const lines = fs.readFileSync(path.join(testdata, folder, 'expected'), 'utf8').trim().split(
+        '\n')
       const expected = lines.map((line) => line.split(' ').length === 2 ? 'default ' + line : line)
       for (let round = 0; round < 2; round++) { // the second time what the first opening left
         const db = new Loam(location, { keyEncoding: 'buffer', valueEncoding: 'buffer' })
@@ -40,7 +42,9 @@ for (const folder of folders) {
         for (const name of db.keyspaces()) {
           const hash = crypto.createHash('sha256')
           let n = 0
-          for await (const entry of db.keyspace(name, { keyEncoding: 'buffer', valueEncoding: 'buffer' }).iterator()) {
+          for await (
+            const entry of db.keyspace(
+              name, { keyEncoding: 'buffer', valueEncoding: 'buffer' }).iterator()) {
             for (const part of entry) hash.update(varint(part.length)).update(part)
             n++
           }

@@ -24,7 +24,8 @@ test('ingest', async (t) => {
   const db = new Loam(join(top, 'db'))
   await db.batch([{ type: 'put', key: 'a', value: 'old' }, { type: 'put', key: 'x', value: 'old' }])
   const snapshot = db.snapshot()
-  const one = await write(join(top, 'one'), [['a', 'new'], [Buffer.from('b'), new Uint8Array([0x6e])]])
+  const one = await write(join(top, 'one'),
+    [['a', 'new'], [Buffer.from('b'), new Uint8Array([0x6e])]])
   const two = await TableWriter.create(join(top, 'two'))
   two.del('k')
   two.put('l', 'new', { ttl: 1000 })
@@ -56,7 +57,9 @@ test('tables that cannot be ingested', async (t) => {
   const one = await write(join(top, 'one'), [['a', ''], ['c', '']])
   const two = await write(join(top, 'two'), [['b', '']])
   t.is((await failure(db.ingest([one, two]))).code, 'LEVEL_INVALID_ARGUMENT')
-  t.is((await failure(db.ingest([await write(join(top, 'three'), [['a', '']], { format: 'leveldb' })]))).code, 'LEVEL_INVALID_ARGUMENT')
+  t.is((await failure(
+    db.ingest([await write(join(top, 'three'), [['a', '']], { format: 'leveldb' })]))).code,
+    'LEVEL_INVALID_ARGUMENT')
   t.ok(await failure(db.ingest([join(top, 'none')])))
   t.ok(await failure(db.ingest(one)) instanceof TypeError)
   t.is((await failure(db.ingest([one], { excise: ['a'] }))).code, 'LEVEL_INVALID_ARGUMENT')
@@ -65,7 +68,8 @@ test('tables that cannot be ingested', async (t) => {
   t.same(await db.keys().all(), [])
   const five = await TableWriter.create(join(top, 'five'))
   five.put('b', '')
-  for (const put of [() => five.put('a', ''), () => five.put('c'), () => five.put('c', '', { ttl: -1 })]) {
+  for (const put of [() => five.put('a', ''), () => five.put('c'),
+    () => five.put('c', '', { ttl: -1 })]) {
     t.throws(put, { code: 'LEVEL_INVALID_ARGUMENT' })
   }
   await five.close()
@@ -94,12 +98,20 @@ test('bulk load', async (t) => {
   t.ok(runs > 0)
   await db.bulkLoad(new Map([['z', 1]]))
   t.is(await db.get('z'), 1)
-  t.is((await failure(db.bulkLoad((function * () { yield ['a', 1]; throw new RangeError('broken') })()))).message, 'broken')
+  t.is((await failure(db.bulkLoad((function * () {
+    yield ['a', 1]
+    throw new RangeError('broken')
+  })()))).message, 'broken')
   t.is((await failure(db.bulkLoad([['a', null]]))).code, 'LEVEL_INVALID_VALUE')
   t.ok(await failure(db.bulkLoad(5)) instanceof TypeError)
-  t.is((await failure(db.bulkLoad([['a', 1]], { signal: AbortSignal.abort() }))).code, 'LEVEL_ABORTED')
+  t.is((await failure(db.bulkLoad([['a', 1]], { signal: AbortSignal.abort() }))).code,
+    'LEVEL_ABORTED')
   const stop = new AbortController()
-  const aborted = await failure(db.bulkLoad((function * () { yield ['a', 1]; stop.abort(); yield ['b', 1] })(), { signal: stop.signal }))
+  const aborted = await failure(db.bulkLoad((function * () {
+    yield ['a', 1]
+    stop.abort()
+    yield ['b', 1]
+  })(), { signal: stop.signal }))
   t.is(aborted.code, 'LEVEL_ABORTED')
   // An abort does not wait for entries that never come.
   const never = new AbortController()
@@ -112,12 +124,21 @@ test('bulk load', async (t) => {
   }
   t.is((await failure(db.bulkLoad(stalled, { signal: never.signal }))).code, 'LEVEL_ABORTED')
   t.ok(returned)
-  const thrown = await failure(db.bulkLoad((async function * () { yield ['a', 1]; throw new RangeError('broken') })(), { signal: new AbortController().signal }))
+  const thrown = await failure(db.bulkLoad((async function * () {
+    yield ['a', 1]
+    throw new RangeError('broken')
+  })(), { signal: new AbortController().signal }))
   t.is(thrown.message, 'broken')
-  await db.bulkLoad((async function * () { yield ['y', 2] })(), { signal: new AbortController().signal })
+  await db.bulkLoad((async function * () { yield ['y', 2] })(),
+    { signal: new AbortController().signal })
   t.is(await db.get('y'), 2)
   t.is(await db.get('a'), undefined)
   let close
-  const late = await failure(db.bulkLoad((async function * () { yield ['a', 1]; close = db.close(); await close; yield ['b', 1] })()))
+  const late = await failure(db.bulkLoad((async function * () {
+    yield ['a', 1]
+    close = db.close()
+    await close
+    yield ['b', 1]
+  })()))
   t.ok(late, 'the database was closed')
 })

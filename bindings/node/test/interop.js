@@ -18,7 +18,8 @@ for (const compress of [true, false]) {
     const expected = new Map()
     for (const [round, Level] of [ClassicLevel, Loam, ClassicLevel, Loam, ClassicLevel].entries()) {
       const db = new Level(location, { compression: compress, writeBufferSize: 65536 })
-      t.is(JSON.stringify(await db.iterator().all()), JSON.stringify([...expected].sort()), `${Level.name} reads ${expected.size}`)
+      t.is(JSON.stringify(await db.iterator().all()), JSON.stringify([...expected].sort()),
+        `${Level.name} reads ${expected.size}`)
       const operations = []
       for (let i = 0; i < 2000; i++) {
         const key = `key-${String((i * 7 + round * 1000) % 5000).padStart(5, '0')}`

@@ -17,7 +17,9 @@ const fresh = (options) => new Loam(path.join(root, String(n++)), { format: 'nat
 // The suite closes what the factory made; what lies beneath is left to the end of the process.
 const databases = []
 const location = () => {
-  if (databases.length === 0 || databases.at(-1).made > 100) databases.push({ db: fresh(), made: 0 })
+  if (databases.length === 0 || databases.at(-1).made > 100) {
+    databases.push({ db: fresh(), made: 0 })
+  }
   return databases.at(-1)
 }
 
@@ -32,7 +34,8 @@ suite({
 test('keyspaces are key spaces of their own', async (t) => {
   const db = fresh({ valueEncoding: 'json' })
   const users = db.keyspace('users', { valueEncoding: 'json' })
-  t.ok(users instanceof Keyspace && users instanceof Loam && users.db === db && users.name === 'users', 'is a database')
+  t.ok(users instanceof Keyspace && users instanceof Loam && users.db === db &&
+    users.name === 'users', 'is a database')
   await users.put('a', { of: 'users' }) // opens by itself
   await db.put('a', { of: 'default' })
   t.same(await users.get('a'), { of: 'users' })
@@ -63,16 +66,23 @@ test('a batch and a snapshot go over several keyspaces', async (t) => {
   const db = fresh()
   const [a, b] = ['a', 'b'].map((name) => db.keyspace(name))
   await Promise.all([a.open(), b.open()])
-  await db.batch([{ type: 'put', key: 'k', value: '0' }, { type: 'put', key: 'k', value: '1', keyspace: a }, { type: 'put', key: 'k', value: '2', keyspace: b }])
+  await db.batch(
+    [{ type: 'put', key: 'k', value: '0' }, { type: 'put', key: 'k', value: '1', keyspace: a },
+      { type: 'put', key: 'k', value: '2', keyspace: b }])
   const snapshot = a.snapshot()
-  db.batchSync([{ type: 'del', key: 'k', keyspace: a }, { type: 'put', key: 'k', value: '3', keyspace: b }, { type: 'del', key: 'k', keyspace: db }])
+  db.batchSync(
+    [{ type: 'del', key: 'k', keyspace: a }, { type: 'put', key: 'k', value: '3', keyspace: b },
+      { type: 'del', key: 'k', keyspace: db }])
   t.same(await Promise.all([db, a, b].map((s) => s.get('k'))), [undefined, undefined, '3'])
   t.same(await Promise.all([db, a, b].map((s) => s.get('k', { snapshot }))), ['0', '1', '2'])
   t.same(await b.iterator({ snapshot }).all(), [['k', '2']])
   await b.batch().put('chained', '1', { keyspace: a }).write()
-  await b.batch([{ type: 'put', key: 'there', value: '1', keyspace: db }, { type: 'put', key: 'here', value: '1', keyspace: b }])
-  b.batchSync([{ type: 'put', key: 'x', value: '1' }, { type: 'del', key: 'here', keyspace: db }, { type: 'put', key: 'y', value: '1', ttl: 3600, keyspace: db }])
-  t.same(await Promise.all([db, b].map((s) => s.keys().all())), [['there', 'y'], ['here', 'k', 'x']])
+  await b.batch([{ type: 'put', key: 'there', value: '1', keyspace: db },
+    { type: 'put', key: 'here', value: '1', keyspace: b }])
+  b.batchSync([{ type: 'put', key: 'x', value: '1' }, { type: 'del', key: 'here', keyspace: db },
+    { type: 'put', key: 'y', value: '1', ttl: 3600, keyspace: db }])
+  t.same(await Promise.all([db, b].map((s) => s.keys().all())),
+    [['there', 'y'], ['here', 'k', 'x']])
   await db.clear()
   t.is(await a.get('chained'), '1')
   await snapshot.close()
@@ -86,7 +96,8 @@ test('a batch and a snapshot go over several keyspaces', async (t) => {
 })
 
 test('what a keyspace refuses', async (t) => {
-  const code = (promise) => Promise.resolve(promise).then(() => undefined, (error) => error.cause?.code ?? error.code)
+  const code = (promise) => Promise.resolve(promise).then(() => undefined, (error) =>
+    error.cause?.code ?? error.code)
   const db = fresh()
   const users = db.keyspace('users')
   await users.open()
@@ -94,7 +105,8 @@ test('what a keyspace refuses', async (t) => {
   t.is(await code(db.keyspace('').open()), 'LEVEL_INVALID_ARGUMENT')
   t.is(await code(db.keyspace('x'.repeat(256)).open()), 'LEVEL_INVALID_ARGUMENT')
   t.is(await code(db.keyspace('a\0b').open()), 'LEVEL_INVALID_ARGUMENT')
-  t.is(await code(db.keyspace('users', { comparator: 'idb_cmp1' }).open()), 'LEVEL_COMPARATOR_MISMATCH')
+  t.is(await code(db.keyspace('users', { comparator: 'idb_cmp1' }).open()),
+    'LEVEL_COMPARATOR_MISMATCH')
   t.throws(() => db.keyspace(), TypeError)
   t.is(await code(db.dropKeyspace('default')), 'LEVEL_INVALID_ARGUMENT')
   await db.dropKeyspace('users')

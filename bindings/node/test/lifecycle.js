@@ -48,7 +48,8 @@ test('process.exit() in a worker with work under way', async (t) => {
   const location = path.join(root, 'worker-exit')
   for (let i = 0; i < 5; i++) {
     const worker = new Worker(program('busy.js'), { workerData: { location, ending: 'exit' } })
-    const code = await new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject))
+    const code = await new Promise((resolve, reject) => worker.once('exit', resolve).once(
+      'error', reject))
     if (code !== 7) t.fail(`exit code ${code}`)
   }
   await usable(t, location)

@@ -36,26 +36,35 @@ async function opened (options) {
 // references to a snapshot, which close() waits for.
 function methodsOf (object) {
   const names = new Set()
-  for (let p = object; p !== null && p !== EventEmitter.prototype && p !== Object.prototype; p = Object.getPrototypeOf(p)) {
+  for (let p = object; p !== null && p !== EventEmitter.prototype &&
+    p !== Object.prototype; p = Object.getPrototypeOf(p)) {
     for (const name of Reflect.ownKeys(p)) {
       const { value } = Object.getOwnPropertyDescriptor(p, name)
-      const internal = typeof name === 'string' && (name.startsWith('_') || ['constructor', 'defer', 'deferAsync', 'ref', 'unref'].includes(name))
-      const own = typeof name === 'symbol' && name !== Symbol.dispose && name !== Symbol.asyncDispose && name !== Symbol.iterator && name !== Symbol.asyncIterator
+      const internal = typeof name === 'string' &&
+        (name.startsWith('_') || ['constructor', 'defer', 'deferAsync', 'ref', 'unref'].includes(
+          name))
+      const own = typeof name === 'symbol' && name !== Symbol.dispose &&
+        name !== Symbol.asyncDispose && name !== Symbol.iterator && name !== Symbol.asyncIterator
       if (typeof value === 'function' && !internal && !own) names.add(name)
     }
   }
   return [...names]
 }
 
-// What the methods are called with where it matters; all others, and these too, with nothing and nonsense.
+// What the methods are called with where it matters; all others, and these too, with nothing and
+// nonsense.
 const arguments_ = {
   get: ['a'], getSync: ['a'], getMany: [['a', 'b']], has: ['a'], hasMany: [['a', 'b']],
   put: ['a', 'x'], putSync: ['a', 'x'], del: ['b'], delSync: ['b'],
   transaction: [(tx) => tx.put('a', 'x')], compareAndSwap: ['a', 'a', 'x'], putIfAbsent: ['a', 'x'],
-  batch: [[{ type: 'put', key: 'a', value: 'x' }]], batchSync: [[{ type: 'put', key: 'a', value: 'x' }]],
-  clear: [{ gte: 'h' }], iterator: [{ limit: 3 }], iteratorSync: [{ limit: 3 }], keys: [{}], values: [{}],
-  sublevel: ['s'], approximateSize: ['a', 'b'], approximateSizes: [[['a', 'b']]], compact: ['a', 'b'], compactRange: ['a', 'b'],
-  getProperty: ['leveldb.stats'], setOption: ['blockSize', 4096], option: ['blockSize'], dropKeyspace: ['none'], nextv: [2], seek: ['c'],
+  batch: [[{ type: 'put', key: 'a', value: 'x' }]],
+    batchSync: [[{ type: 'put', key: 'a', value: 'x' }]],
+  clear: [{ gte: 'h' }], iterator: [{ limit: 3 }], iteratorSync: [{ limit: 3 }], keys: [{}],
+    values: [{}],
+  sublevel: ['s'], approximateSize: ['a', 'b'], approximateSizes: [[['a', 'b']]],
+    compact: ['a', 'b'], compactRange: ['a', 'b'],
+  getProperty: ['leveldb.stats'], setOption: ['blockSize', 4096], option: ['blockSize'],
+    dropKeyspace: ['none'], nextv: [2], seek: ['c'],
   attachResource: [{ close: async () => {} }], detachResource: [{}], prefixKey: ['a', 'utf8', true],
   keyEncoding: ['utf8'], valueEncoding: ['utf8'], write: [{}], path: [], return: [1]
 }
@@ -91,9 +100,11 @@ async function outcome (call) {
   const answer = (async () => {
     try {
       let value = call()
-      if (value?.close !== undefined && value?.then === undefined && typeof value[Symbol.asyncIterator] === 'function') {
+      if (value?.close !== undefined && value?.then === undefined &&
+        typeof value[Symbol.asyncIterator] === 'function') {
         try {
-          value = await (value.poll ?? value.next).call(value) // next of a feed of changes waits for a write
+          // next of a feed of changes waits for a write
+          value = await (value.poll ?? value.next).call(value)
         } finally {
           // A closed one closes again.
         }
@@ -111,12 +122,15 @@ async function outcome (call) {
 function isProper ({ late, err }) {
   if (late) return false
   if (err === undefined) return true
-  return err instanceof TypeError || (err instanceof Error && typeof err.code === 'string' && /^(LEVEL|ERR)_/.test(err.code) && err.code !== 'LEVEL_INTERNAL_ERROR' && err.message !== '')
+  return err instanceof TypeError || (err instanceof Error && typeof err.code === 'string' &&
+    /^(LEVEL|ERR)_/.test(err.code) && err.code !== 'LEVEL_INTERNAL_ERROR' && err.message !== '')
 }
 
 // Methods whose answer does not depend on the database being open.
-const HARMLESS = new Set(['open', 'close', 'keyEncoding', 'valueEncoding', 'prefixKey', 'path', 'attachResource', 'detachResource',
-  'sublevel', 'seek', 'return', Symbol.dispose, Symbol.asyncDispose, Symbol.iterator, Symbol.asyncIterator])
+const HARMLESS = new Set(['open', 'close', 'keyEncoding', 'valueEncoding', 'prefixKey', 'path',
+  'attachResource', 'detachResource',
+  'sublevel', 'seek', 'return', Symbol.dispose, Symbol.asyncDispose, Symbol.iterator,
+    Symbol.asyncIterator])
 
 async function release (db) {
   await outcome(() => db.open())
@@ -133,7 +147,9 @@ const states = {
   'while the database closes': (db) => { outcome(() => db.close()) },
   // Under load.
   'while writes are under way': (db) => {
-    for (let i = 0; i < 50; i++) db.put(`w${i}`, 'x'.repeat(2000), { sync: i === 0 }).catch(() => {})
+    for (let i = 0; i < 50; i++) {
+      db.put(`w${i}`, 'x'.repeat(2000), { sync: i === 0 }).catch(() => {})
+    }
   }
 }
 
@@ -155,8 +171,11 @@ for (const [kind, make] of Object.entries(kinds)) {
         await enter(db, object)
         const result = await outcome(() => object[name](...(arguments_[name] ?? [])))
         if (!isProper(result)) wrong.push([name, result])
-        const closed = state === 'after the database closed' || (state === 'after it closed' && kind !== 'snapshot' && kind !== 'chained batch')
-        if (closed && !HARMLESS.has(name) && result.err === undefined) wrong.push([name, 'succeeded', result])
+        const closed = state === 'after the database closed' ||
+          (state === 'after it closed' && kind !== 'snapshot' && kind !== 'chained batch')
+        if (closed && !HARMLESS.has(name) && result.err === undefined) {
+          wrong.push([name, 'succeeded', result])
+        }
         await outcome(() => object.close())
         await outcome(() => db.close()) // ends what still closes
       }
@@ -171,17 +190,22 @@ for (const [kind, make] of Object.entries(kinds)) {
 test('nothing and nonsense as arguments', async (t) => {
   const db = await opened()
   const wrong = []
-  const nonsense = [[], [null], [undefined, undefined, undefined], [NaN, -1], [{}, {}, {}], [[], []], [Symbol('x')], [() => {}, 1n], [[null, {}]], [{ then: 1 }],
-    ['a', 'b', { keyEncoding: 'none' }], ['a', { snapshot: {} }], [['a'], { snapshot: 1 }], [{ snapshot: {}, gt: 'a' }]]
+  const nonsense = [[], [null], [undefined, undefined, undefined], [NaN, -1], [{}, {}, {}],
+    [[], []], [Symbol('x')], [() => {}, 1n], [[null, {}]], [{ then: 1 }],
+    ['a', 'b', { keyEncoding: 'none' }], ['a', { snapshot: {} }], [['a'], { snapshot: 1 }],
+      [{ snapshot: {}, gt: 'a' }]]
   for (const [kind, make] of Object.entries(kinds)) {
     for (const name of methodsOf(await make(db))) {
-      if (['open', Symbol.asyncDispose, 'attachResource'].includes(name) || (name === 'close' && kind === 'database')) continue
+      if (['open', Symbol.asyncDispose, 'attachResource'].includes(name) ||
+        (name === 'close' && kind === 'database')) continue
       for (const args of nonsense) {
         const object = await make(db)
         if (object instanceof AbstractLevel) await object.open()
         const result = await outcome(() => object[name](...args))
         // abstract-level's own checks throw plain errors of JavaScript for some of these.
-        if (result.late || (result.err !== undefined && !(result.err instanceof Error))) wrong.push([kind, name, args, result])
+        if (result.late || (result.err !== undefined && !(result.err instanceof Error))) {
+          wrong.push([kind, name, args, result])
+        }
         if (object !== db) await outcome(() => object.close())
       }
     }
@@ -196,15 +220,18 @@ test('objects of another database', async (t) => {
   const snapshot = b.snapshot()
   const sublevel = b.sublevel('s')
   await sublevel.open()
-  for (const name of ['get', 'getSync', 'getMany', 'has', 'hasMany', 'iterator', 'iteratorSync', 'keys', 'values', 'clear']) {
+  for (const name of ['get', 'getSync', 'getMany', 'has', 'hasMany', 'iterator', 'iteratorSync',
+    'keys', 'values', 'clear']) {
     const [first] = arguments_[name]
-    const options = { ...(typeof first === 'object' && !Array.isArray(first) ? first : {}), snapshot }
+    const options = { ...(typeof first === 'object' && !Array.isArray(first) ? first : {}),
+      snapshot }
     const args = typeof first === 'object' && !Array.isArray(first) ? [options] : [first, options]
     const { err } = await outcome(() => a[name](...args))
     t.is(err?.code, 'LEVEL_INVALID_ARGUMENT', `a snapshot, ${name}`)
   }
   const operation = { type: 'put', key: 'a', value: 'x', sublevel }
-  for (const call of [() => a.batch([operation]), () => a.batchSync([operation]), () => a.batch().put('a', 'x', { sublevel }).write()]) {
+  for (const call of [() => a.batch([operation]), () => a.batchSync([operation]),
+    () => a.batch().put('a', 'x', { sublevel }).write()]) {
     t.is((await outcome(call)).err?.code, 'LEVEL_INVALID_ARGUMENT', 'a sublevel')
   }
   t.is(await a.get('a'), 'a')
@@ -222,7 +249,8 @@ test('twice at once', async (t) => {
       const object = await make(db)
       if (object instanceof AbstractLevel) await object.open()
       const args = arguments_[name] ?? []
-      const results = await Promise.all([outcome(() => object[name](...args)), outcome(() => object[name](...args))])
+      const results = await Promise.all(
+        [outcome(() => object[name](...args)), outcome(() => object[name](...args))])
       for (const result of results) if (!isProper(result)) wrong.push([kind, name, result])
       await outcome(() => object.close())
     }
@@ -243,7 +271,8 @@ test('a shared cache that is closed, in each order', async (t) => {
     await b.close()
     cache.close()
   }
-  t.same(methodsOf(Cache.prototype).filter((name) => typeof name === 'string').sort(), ['close', 'native'], 'all its methods are tried')
+  t.same(methodsOf(Cache.prototype).filter((name) => typeof name === 'string').sort(),
+    ['close', 'native'], 'all its methods are tried')
 })
 
 test('shared resources that are closed, in each order', async (t) => {
@@ -258,20 +287,32 @@ test('shared resources that are closed, in each order', async (t) => {
     t.is(await b.get('a'), 'a', order)
     await b.close()
     resources.close()
-    for (const use of [() => resources.set('openFiles', 1), () => resources.metrics()]) t.throws(use, { code: 'LEVEL_CACHE_NOT_OPEN' })
+    for (const use of [() => resources.set('openFiles', 1), () => resources.metrics()]) {
+      t.throws(use, { code: 'LEVEL_CACHE_NOT_OPEN' })
+    }
   }
-  t.same(methodsOf(Resources.prototype).filter((name) => typeof name === 'string').sort(), ['close', 'metrics', 'native', 'set'], 'all its methods are tried')
+  t.same(methodsOf(Resources.prototype).filter((name) => typeof name === 'string').sort(),
+    ['close', 'metrics', 'native', 'set'], 'all its methods are tried')
 })
 
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'Resources', 'TableWriter', 'prefixFilter', 'verifyDump'])
-  t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'follow', 'repair', 'upgrade'])
+  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam',
+    'Resources', 'TableWriter', 'prefixFilter', 'verifyDump'])
+  t.same(Object.getOwnPropertyNames(Loam).filter(
+    (name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'follow', 'repair',
+    'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'follow', 'repair', 'upgrade']) {
-    if (method !== 'follow') t.is((await outcome(() => Loam[method](db.location, `${db.location}-to`))).err?.code, 'LEVEL_LOCKED', `${method} of an open database`)
-    for (const args of [[], [null], [''], [1], [{}]]) t.ok((await outcome(() => Loam[method](...args))).err instanceof TypeError, method)
+    if (method !== 'follow') {
+      t.is((await outcome(() => Loam[method](db.location, `${db.location}-to`))).err?.code,
+        'LEVEL_LOCKED', `${method} of an open database`)
+    }
+    for (const args of [[], [null], [''], [1], [{}]]) {
+      t.ok((await outcome(() => Loam[method](...args))).err instanceof TypeError, method)
+    }
     const { err } = await outcome(() => Loam[method]('a\0b', method === 'follow' ? {} : 'to'))
-    t.is((method === 'follow' ? err?.cause : err)?.code, 'LEVEL_INVALID_ARGUMENT', method) // follow opens: the cause tells
+    // follow opens: the cause tells
+    t.is((method === 'follow' ? err?.cause : err)?.code, 'LEVEL_INVALID_ARGUMENT', method)
   }
   t.is(await db.get('a'), 'a')
   t.ok(db.sublevel('x') instanceof AbstractSublevel)

@@ -7,7 +7,8 @@ const { tmpdir } = require('os')
 const { Loam } = require('..')
 
 function fresh (options) {
-  return new Loam(join(mkdtempSync(join(tmpdir(), 'loam-merge-')), 'db'), { format: 'native', ...options })
+  return new Loam(join(mkdtempSync(join(tmpdir(), 'loam-merge-')), 'db'),
+    { format: 'native', ...options })
 }
 
 test('merges append, in order with other writes, and after a reopening', async function (t) {
@@ -15,7 +16,8 @@ test('merges append, in order with other writes, and after a reopening', async f
   db.merge('k', '1')
   await db.merge('k', '2', { sync: true })
   db.mergeSync('k', '3')
-  db.batchSync([{ type: 'merge', key: 'k', value: '4' }, { type: 'put', key: 'p', value: '0' }, { type: 'merge', key: 'p', value: '1' }])
+  db.batchSync([{ type: 'merge', key: 'k', value: '4' }, { type: 'put', key: 'p', value: '0' },
+    { type: 'merge', key: 'p', value: '1' }])
   t.is(await db.get('k'), '1,2,3,4')
   t.is(db.getSync('p'), '0,1')
   t.same(await db.iterator().all(), [['k', '1,2,3,4'], ['p', '0,1']])
@@ -29,7 +31,8 @@ test('merges fail with codes', async function (t) {
   const none = fresh()
   await none.open()
   t.throws(() => none.mergeSync('k', '1'), (err) => err.code === 'LEVEL_NO_MERGE_OPERATOR')
-  await none.merge('k', '1').then(() => t.fail('merged'), (err) => t.is(err.code, 'LEVEL_NO_MERGE_OPERATOR'))
+  await none.merge('k', '1').then(() => t.fail('merged'), (err) =>
+    t.is(err.code, 'LEVEL_NO_MERGE_OPERATOR'))
   await none.close()
   const old = fresh({ format: 'leveldb', mergeOperator: 'append' })
   await old.open()

@@ -13,24 +13,31 @@ test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 let n = 0
 const location = () => path.join(root, String(n++))
-const rejection = (call) => (async () => call())().then(() => ({ code: 'none', message: '' }), (err) => err)
+const rejection = (call) => (async () => call())().then(() => ({ code: 'none', message: '' }),
+  (err) => err)
 
 test('unknown options of open()', async (t) => {
   for (const Level of [Loam, ClassicLevel]) {
-    for (const [name, nearest] of [['writeBufferSise', 'writeBufferSize'], ['writebuffersize', 'writeBufferSize'], ['blocksize', 'blockSize'], ['errorIfMissing', 'createIfMissing'], ['createIfMising', 'createIfMissing'], ['readonly', 'readOnly']]) {
+    for (const [name, nearest] of [['writeBufferSise', 'writeBufferSize'],
+      ['writebuffersize', 'writeBufferSize'], ['blocksize', 'blockSize'],
+      ['errorIfMissing', 'createIfMissing'], ['createIfMising', 'createIfMissing'],
+        ['readonly', 'readOnly']]) {
       const at = location()
       const err = await rejection(() => new Level(at, { [name]: 70000 }).open())
       t.is(err.code, 'LEVEL_DATABASE_NOT_OPEN')
       t.is(err.cause.code, 'LEVEL_INVALID_ARGUMENT')
-      t.is(err.message, `Database failed to open: There is no option '${name}'; did you mean '${nearest}'?`)
+      t.is(err.message,
+        `Database failed to open: There is no option '${name}'; did you mean '${nearest}'?`)
       t.notOk(fs.existsSync(at))
     }
-    const open = new Level(location(), { valueEncoding: 'json', writeBufferSise: undefined, prefix: 'x', version: 2, logger: null })
+    const open = new Level(location(), { valueEncoding: 'json', writeBufferSise: undefined,
+      prefix: 'x', version: 2, logger: null })
     await open.open({ passive: false, createIfMissing: true })
     await open.close()
   }
   const db = new Loam(location())
-  t.is((await rejection(() => db.keyspace('users', { mergeOperater: 'max' }).open())).message, "Database failed to open: There is no option 'mergeOperater'; did you mean 'mergeOperator'?")
+  t.is((await rejection(() => db.keyspace('users', { mergeOperater: 'max' }).open())).message,
+    "Database failed to open: There is no option 'mergeOperater'; did you mean 'mergeOperator'?")
   await db.close()
 
   // Hooks have options of their own.
@@ -44,27 +51,35 @@ test('unknown options of open()', async (t) => {
 
 test('numbers', async (t) => {
   const wrong = [
-    { writeBufferSize: -1 }, { writeBufferSize: 0 }, { blockSize: 0 }, { cacheSize: Infinity }, { cacheSize: -1 }, { cacheSize: NaN }, { l0Stop: NaN },
-    { blockSize: 4096.5 }, { maxOpenFiles: -Infinity }, { maxSpaceAmplification: NaN }, { defaultTtl: -1 }, { followInterval: Infinity }, { bloomBits: 9.5 }, { maxMemtables: 0 }
+    { writeBufferSize: -1 }, { writeBufferSize: 0 }, { blockSize: 0 }, { cacheSize: Infinity },
+      { cacheSize: -1 }, { cacheSize: NaN }, { l0Stop: NaN },
+    { blockSize: 4096.5 }, { maxOpenFiles: -Infinity }, { maxSpaceAmplification: NaN },
+      { defaultTtl: -1 }, { followInterval: Infinity }, { bloomBits: 9.5 }, { maxMemtables: 0 }
   ]
   for (const Level of [Loam, ClassicLevel]) {
     for (const options of wrong) {
-      const { code, message } = (await rejection(() => new Level(location(), options).open())).cause ?? {}
+      const { code, message } = (
+        await rejection(() => new Level(location(), options).open())).cause ?? {}
       const [[name, value]] = Object.entries(options)
       t.is(code, 'LEVEL_INVALID_ARGUMENT', message)
-      t.ok(message.startsWith(`The option '${name}' must be `) && message.endsWith(`, not ${value}`))
+      t.ok(message.startsWith(`The option '${name}' must be `) &&
+        message.endsWith(`, not ${value}`))
     }
   }
-  t.is((await rejection(() => new Loam(location(), { blockSize: 100 }).open())).cause.message, "The option 'blockSize' must be an integer from 256 to 4194304 (bytes), not 100")
-  for (const options of [{ cacheSize: 0 }, { writeBufferSize: '1MiB', maxSpaceAmplification: 1.5 }, { defaultTtl: 0.5 }, { bloomBits: 0 }]) {
+  t.is((await rejection(() => new Loam(location(), { blockSize: 100 }).open())).cause.message,
+    "The option 'blockSize' must be an integer from 256 to 4194304 (bytes), not 100")
+  for (const options of [{ cacheSize: 0 }, { writeBufferSize: '1MiB', maxSpaceAmplification: 1.5 },
+    { defaultTtl: 0.5 }, { bloomBits: 0 }]) {
     const db = new Loam(location(), options)
     await db.open()
     await db.close()
   }
   // As in LevelDB.
-  const clipped = new ClassicLevel(location(), { writeBufferSize: 1, maxOpenFiles: 1e12, blockSize: 1 })
+  const clipped = new ClassicLevel(
+    location(), { writeBufferSize: 1, maxOpenFiles: 1e12, blockSize: 1 })
   await clipped.open()
-  t.same([clipped.option('writeBufferSize'), clipped.option('maxOpenFiles'), clipped.option('blockSize')], ['65536', '1048576', '256'])
+  t.same([clipped.option('writeBufferSize'), clipped.option('maxOpenFiles'),
+    clipped.option('blockSize')], ['65536', '1048576', '256'])
   await clipped.close()
 })
 
@@ -116,7 +131,8 @@ test('highWaterMarkBytes', async (t) => {
     const iterator = db.iterator({ highWaterMarkBytes: bytes })
     t.is((await rejection(() => iterator.next())).code, 'LEVEL_INVALID_ARGUMENT')
     await iterator.close()
-    t.is((await rejection(() => db.iteratorSync({ highWaterMarkBytes: bytes }))).code, 'LEVEL_INVALID_ARGUMENT')
+    t.is((await rejection(() => db.iteratorSync({ highWaterMarkBytes: bytes }))).code,
+      'LEVEL_INVALID_ARGUMENT')
   }
   await db.close()
 })
@@ -124,13 +140,17 @@ test('highWaterMarkBytes', async (t) => {
 test('why a database did not open is in the message', async (t) => {
   const at = location()
   const db = new Loam(path.join(at, 'x'), { createDirs: false })
-  const early = [db.get('a'), db.put('a', '1'), db.sublevel('s').get('a'), db.sublevel('s').sublevel('t').put('a', '1'), db.flush(), db.keyspace('k').get('a')].map((promise) => rejection(() => promise))
+  const early = [db.get('a'), db.put('a', '1'), db.sublevel('s').get('a'),
+    db.sublevel('s').sublevel('t').put('a', '1'), db.flush(), db.keyspace('k').get('a')].map((
+      promise) => rejection(() => promise))
   const err = await rejection(() => db.open())
   t.ok(err.message.startsWith('Database failed to open: loam: '), err.message)
   t.ok(err.message.includes('no such file or directory'))
   t.ok(err.stack.includes(err.message), 'in what the console shows')
   t.is(err.cause.errno, -os.constants.errno.ENOENT)
-  for (const promise of early) t.ok(/no such file or directory$/.test((await promise).message), (await promise).message)
+  for (const promise of early) {
+    t.ok(/no such file or directory$/.test((await promise).message), (await promise).message)
+  }
 
   fs.mkdirSync(at)
   await db.open()

@@ -28,11 +28,13 @@ test('a synchronous write comes after what is on the pool or waits for it', asyn
     const pending = [db.put('x', '0', { sync: true })] // begins on the pool at the end of this turn
     await null
     await null
-    pending.push(db.put('k', 'first'), db.put('d', 'v'), db.batch([{ type: 'put', key: 'b', value: 'first' }]))
+    pending.push(db.put('k', 'first'), db.put('d', 'v'),
+      db.batch([{ type: 'put', key: 'b', value: 'first' }]))
     pending.push(db.batch().put('c', 'first').write())
     db.putSync('k', 'second')
     db.delSync('d')
-    db.batchSync([{ type: 'put', key: 'b', value: 'second' }, { type: 'put', key: 'c', value: 'second' }])
+    db.batchSync(
+      [{ type: 'put', key: 'b', value: 'second' }, { type: 'put', key: 'c', value: 'second' }])
     await Promise.all(pending)
     const found = await db.getMany(['k', 'd', 'b', 'c'])
     if (found.join() !== 'second,,second,second') wrong++
@@ -41,7 +43,8 @@ test('a synchronous write comes after what is on the pool or waits for it', asyn
   await db.close()
 })
 
-test('a synchronous write comes after an earlier clear(), a later write is not cleared', async (t) => {
+test('a synchronous write comes after an earlier clear(), a later write is not cleared',
+  async (t) => {
   const db = await opened()
   for (let i = 0; i < 20; i++) {
     const pending = [db.put('old', 'x'), db.clear(), db.put('new', '1')]
@@ -62,7 +65,8 @@ test('clear() of a range, a limit and in reverse, between other writes', async (
   db.put('4', 'y')
   db.clear({ reverse: true, limit: 2 })
   await db.put('9', 'z')
-  t.same(await db.iterator().all(), [['0', 'x'], ['1', 'x'], ['2', 'x'], ['4', 'y'], ['6', 'x'], ['9', 'z']])
+  t.same(await db.iterator().all(), [['0', 'x'], ['1', 'x'], ['2', 'x'], ['4', 'y'], ['6', 'x'],
+    ['9', 'z']])
   await db.close()
 })
 
@@ -88,8 +92,16 @@ async function mixed (t, seed) {
     (k) => { db.delSync(k); del(k) },
     (k, v) => { pending.push(sub.put(k, v)); put(`!s!${k}`, v) },
     (k, v) => { sub.putSync(k, v); put(`!s!${k}`, v) },
-    (k, v) => { pending.push(db.batch([{ type: 'put', key: k, value: v }, { type: 'del', key: 'k0' }])); put(k, v); del('k0') },
-    (k, v) => { db.batchSync([{ type: 'put', key: k, value: v }, { type: 'del', key: 'k1' }]); put(k, v); del('k1') },
+    (k, v) => {
+      pending.push(db.batch([{ type: 'put', key: k, value: v }, { type: 'del', key: 'k0' }]))
+      put(k, v)
+      del('k0')
+    },
+    (k, v) => {
+      db.batchSync([{ type: 'put', key: k, value: v }, { type: 'del', key: 'k1' }])
+      put(k, v)
+      del('k1')
+    },
     (k, v) => { pending.push(db.batch().put(k, v).del('k2').write()); put(k, v); del('k2') },
     () => {
       pending.push(db.clear({ gte: 'k3', lt: 'k5' }))
@@ -104,7 +116,9 @@ async function mixed (t, seed) {
     if (random(100) === 0) {
       await Promise.all(pending.splice(0))
       const found = await db.iterator().all()
-      if (JSON.stringify(found) !== JSON.stringify([...model].sort(([a], [b]) => a < b ? -1 : 1))) return false
+      if (JSON.stringify(found) !== JSON.stringify([...model].sort(([a], [b]) => a < b ? -1 : 1))) {
+        return false
+      }
     }
   }
   await Promise.all(pending)
@@ -155,7 +169,9 @@ test('large writes of one turn are no single batch', async (t) => {
   const options = { valueEncoding: 'buffer' }
   await Promise.all(Array.from({ length: 6 }, (_, i) => db.put(`k${i}`, value, options)))
   db.batch([{ type: 'put', key: 'small', value: 'x' }])
-  await db.batch(Array.from({ length: 3 }, (_, i) => ({ type: 'put', key: `b${i}`, value, valueEncoding: 'buffer' })))
+  await db.batch(
+    Array.from(
+      { length: 3 }, (_, i) => ({ type: 'put', key: `b${i}`, value, valueEncoding: 'buffer' })))
   t.is((await db.keys().all()).length, 10)
   t.ok(value.equals(await db.get('k5', options)))
   await db.close()

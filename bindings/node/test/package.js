@@ -15,12 +15,14 @@ const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-package-'))
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 function node (...args) {
-  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', timeout: 240000 })
+  const { stdout, stderr, status } = spawnSync(process.execPath, args,
+    { cwd: root, encoding: 'utf8', timeout: 240000 })
   return status === 0 ? stdout.trim() : `exit ${status}: ${stderr}`
 }
 
 test('installs without a compiler and without scripts', (t) => {
-  const tarball = execFileSync(process.execPath, [path.join(here, 'scripts', 'pack.js'), root], { encoding: 'utf8' }).trim()
+  const tarball = execFileSync(process.execPath, [path.join(here, 'scripts', 'pack.js'), root],
+    { encoding: 'utf8' }).trim()
   fs.writeFileSync(path.join(root, 'package.json'), '{"private": true}')
   // A PATH with node and npm alone: no compiler, no Go.
   const bin = path.join(root, 'bin')
@@ -28,19 +30,27 @@ test('installs without a compiler and without scripts', (t) => {
   fs.symlinkSync(process.execPath, path.join(bin, 'node'))
   fs.symlinkSync('/bin/sh', path.join(bin, 'sh'))
   const npm = execFileSync('which', ['npm'], { encoding: 'utf8' }).trim()
-  execFileSync(process.execPath, [fs.realpathSync(npm), 'install', '--ignore-scripts=false', '--prefer-offline', tarball], { cwd: root, env: { ...process.env, PATH: bin }, stdio: 'pipe' })
-  const installed = JSON.parse(fs.readFileSync(path.join(root, 'node_modules', 'loamdb', 'package.json')))
+  execFileSync(process.execPath, [fs.realpathSync(npm), 'install', '--ignore-scripts=false',
+    '--prefer-offline', tarball], { cwd: root, env: { ...process.env, PATH: bin }, stdio: 'pipe' })
+  const installed = JSON.parse(
+    fs.readFileSync(path.join(root, 'node_modules', 'loamdb', 'package.json')))
   t.is(installed.scripts, undefined, 'no scripts')
   t.notOk(fs.existsSync(path.join(root, 'node_modules', 'loamdb', 'src')), 'no sources')
 
-  const program = "const db = new Loam('db'); await db.put('a', 'b'); console.log(await db.get('a')); await db.close()"
-  t.is(node('-e', `const { Loam } = require('loamdb'); (async () => { ${program} })()`), 'b', 'CommonJS')
-  t.is(node('--input-type=module', '-e', `import { Loam } from 'loamdb'; ${program}`), 'b', 'ES module')
-  t.is(node('--input-type=module', '-e', `import loamdb from 'loamdb'; const { Loam } = loamdb; ${program}`), 'b', 'ES module, default')
+  const program =
+    "const db = new Loam('db'); await db.put('a', 'b'); " +
+    "console.log(await db.get('a')); await db.close()"
+  t.is(node('-e', `const { Loam } = require('loamdb'); (async () => { ${program} })()`), 'b',
+    'CommonJS')
+  t.is(node('--input-type=module', '-e', `import { Loam } from 'loamdb'; ${program}`), 'b',
+    'ES module')
+  t.is(node('--input-type=module', '-e',
+    `import loamdb from 'loamdb'; const { Loam } = loamdb; ${program}`), 'b', 'ES module, default')
   t.end()
 })
 
-test('requiring the package starts no thread and loads no library', { skip: process.platform !== 'linux' }, (t) => {
+test('requiring the package starts no thread and loads no library',
+  { skip: process.platform !== 'linux' }, (t) => {
   const source = `
     const fs = require('fs')
     const threads = () => fs.readdirSync('/proc/self/task').length
@@ -54,13 +64,23 @@ test('requiring the package starts no thread and loads no library', { skip: proc
 })
 
 test('what cannot be loaded is said in a sentence', (t) => {
-  const open = (prepare) => node('-e', `${prepare}; const { Loam } = require('loamdb'); new Loam('db').open().catch((err) => console.log(err.cause.message))`)
-  t.ok(/^loamdb cannot load its library: .*missing\.so/.test(open("process.env.LOAM_LIBRARY = '/missing.so'")))
-  const libm = execFileSync('sh', ['-c', 'for d in /lib/*-linux-* /lib64 /usr/lib; do [ -e $d/libm.so.6 ] && echo $d/libm.so.6 && break; done'], { encoding: 'utf8' }).trim()
+  const open = (prepare) =>
+    node('-e',
+      `${prepare}; const { Loam } = require('loamdb'); ` +
+        "new Loam('db').open().catch((err) => console.log(err.cause.message))")
+  t.ok(/^loamdb cannot load its library: .*missing\.so/.test(
+    open("process.env.LOAM_LIBRARY = '/missing.so'")))
+  const libm = execFileSync(
+    'sh', ['-c',
+      'for d in /lib/*-linux-* /lib64 /usr/lib; do [ -e $d/libm.so.6 ] && echo $d/libm.so.6 && ' +
+      'break; done'], { encoding: 'utf8' }).trim()
   t.ok(/is not Loam's library/.test(open(`process.env.LOAM_LIBRARY = '${libm}'`)))
   // A name without a slash is a file here, not one that the dynamic linker finds elsewhere.
-  t.ok(open("process.env.LOAM_LIBRARY = 'libm.so.6'").startsWith(`loamdb cannot load its library: ${path.join(fs.realpathSync(root), 'libm.so.6')}`))
-  t.ok(/no prebuilt binary for plan9-x64/.test(node('-e', "Object.defineProperty(process, 'platform', { value: 'plan9' }); require('loamdb')")))
+  t.ok(open("process.env.LOAM_LIBRARY = 'libm.so.6'").startsWith(
+    `loamdb cannot load its library: ${path.join(fs.realpathSync(root), 'libm.so.6')}`))
+  t.ok(/no prebuilt binary for plan9-x64/.test(
+    node('-e',
+      "Object.defineProperty(process, 'platform', { value: 'plan9' }); require('loamdb')")))
   t.ok(/needs glibc/.test(node('-e', `
     Object.defineProperty(process, 'arch', { value: 'none' })
     process.report.getReport = () => ({ header: {} })
@@ -70,13 +90,17 @@ test('what cannot be loaded is said in a sentence', (t) => {
 
 test('a bundle works where the package is, and says so where it is not', (t) => {
   const entry = path.join(root, 'entry.js')
-  fs.writeFileSync(entry, "const { Loam } = require('loamdb'); const db = new Loam('bundled'); db.put('a', 'b').then(() => db.get('a')).then(console.log).then(() => db.close())")
+  fs.writeFileSync(
+    entry, "const { Loam } = require('loamdb'); const db = new Loam('bundled'); " +
+      "db.put('a', 'b').then(() => db.get('a')).then(console.log).then(() => db.close())")
   const elsewhere = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-bundle-'))
-  const bundle = (outfile) => require('esbuild').buildSync({ entryPoints: [entry], bundle: true, platform: 'node', outfile, logLevel: 'silent' })
+  const bundle = (outfile) => require('esbuild').buildSync(
+    { entryPoints: [entry], bundle: true, platform: 'node', outfile, logLevel: 'silent' })
   t.same(bundle(path.join(root, 'dist', 'bundle.js')).warnings, [])
   t.is(node(path.join(root, 'dist', 'bundle.js')), 'b')
   bundle(path.join(elsewhere, 'bundle.js'))
-  t.ok(/loamdb cannot be bundled.*esbuild: --external:loamdb/.test(node(path.join(elsewhere, 'bundle.js'))))
+  t.ok(/loamdb cannot be bundled.*esbuild: --external:loamdb/.test(
+    node(path.join(elsewhere, 'bundle.js'))))
   fs.rmSync(elsewhere, { recursive: true, force: true })
   t.end()
 })
@@ -89,11 +113,15 @@ const tsc = (...args) => {
 test('modules: what type-checks also runs; level takes the place of classic-level', (t) => {
   const modules = path.join(root, 'node_modules')
   // What npm makes of {"overrides": {"classic-level": "npm:loamdb"}}.
-  for (const name of ['level', 'browser-level']) fs.cpSync(path.join(here, 'node_modules', name), path.join(modules, name), { recursive: true })
+  for (const name of ['level', 'browser-level']) {
+    fs.cpSync(path.join(here, 'node_modules', name), path.join(modules, name), { recursive: true })
+  }
   fs.symlinkSync('loamdb', path.join(modules, 'classic-level'))
   for (const name of ['@types', 'undici-types', 'buffer']) {
     const from = path.join(here, 'node_modules', name)
-    if (fs.existsSync(from) && !fs.existsSync(path.join(modules, name))) fs.symlinkSync(from, path.join(modules, name))
+    if (fs.existsSync(from) && !fs.existsSync(path.join(modules, name))) {
+      fs.symlinkSync(from, path.join(modules, name))
+    }
   }
   fs.copyFileSync(path.join(__dirname, 'types.mts'), path.join(root, 'types.mts'))
   fs.copyFileSync(path.join(__dirname, 'types.ts'), path.join(root, 'types.ts'))
@@ -114,6 +142,8 @@ test('types', async (t) => {
   for (const name of (await engineOptions()).keys()) {
     // abstract-level's createIfMissing and errorIfExists; the comparator has another name here
     const inherited = ['errorIfMissing', 'errorIfExists', 'comparator'].includes(name)
-    if (!inherited && !declared.includes(`  ${name}?: `)) t.fail(`index.d.ts lacks the option ${name}`)
+    if (!inherited && !declared.includes(`  ${name}?: `)) {
+      t.fail(`index.d.ts lacks the option ${name}`)
+    }
   }
 })

@@ -12,7 +12,8 @@ const { Loam, prefixFilter } = require('..')
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-places-'))
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 let n = 0
-const fresh = (options) => new Loam(path.join(root, String(n++)), { format: 'native', mergeOperator: 'append', ...options })
+const fresh = (options) => new Loam(path.join(root, String(n++)),
+  { format: 'native', mergeOperator: 'append', ...options })
 
 async function rejection (promise) {
   return promise.then(() => ({ code: 'none' }), (err) => err)
@@ -35,15 +36,18 @@ async function collect (iterable) {
 // A database, a sublevel, a sublevel of that, a keyspace and a sublevel of it.
 function places (db) {
   const keyspace = db.keyspace('k', { mergeOperator: 'append' })
-  return { database: db, sublevel: db.sublevel('s'), nested: db.sublevel('t').sublevel('u'), keyspace, 'sublevel of a keyspace': keyspace.sublevel('v') }
+  return { database: db, sublevel: db.sublevel('s'), nested: db.sublevel('t').sublevel('u'),
+    keyspace, 'sublevel of a keyspace': keyspace.sublevel('v') }
 }
 
 test('every place has every method', async (t) => {
   const db = fresh()
   const all = places(db)
   for (const [name, place] of Object.entries(all)) {
-    for (const method of ['merge', 'mergeSync', 'deleteRange', 'deleteRangeSync', 'putSync', 'delSync', 'batchSync', 'iteratorSync', 'getSync',
-      'compareAndSwap', 'putIfAbsent', 'transaction', 'approximateSize', 'approximateSizes', 'compact', 'sync', 'flush', 'clear', 'snapshot']) {
+    for (const method of ['merge', 'mergeSync', 'deleteRange', 'deleteRangeSync', 'putSync',
+      'delSync', 'batchSync', 'iteratorSync', 'getSync',
+      'compareAndSwap', 'putIfAbsent', 'transaction', 'approximateSize', 'approximateSizes',
+        'compact', 'sync', 'flush', 'clear', 'snapshot']) {
       t.is(typeof place[method], 'function', `${name}.${method}`)
     }
   }
@@ -64,7 +68,9 @@ for (const name of ['database', 'sublevel', 'nested', 'keyspace', 'sublevel of a
     place.mergeSync('a', '3')
     t.is(await place.get('a'), '1,2,3')
     t.is(place.getSync('a'), '1,2,3')
-    place.batchSync([{ type: 'put', key: 'b', value: '1' }, { type: 'merge', key: 'b', value: '2' }, { type: 'put', key: 'c', value: '1' }])
+    place.batchSync(
+      [{ type: 'put', key: 'b', value: '1' }, { type: 'merge', key: 'b', value: '2' },
+        { type: 'put', key: 'c', value: '1' }])
     t.same(entries(), [['a', '1,2,3'], ['b', '1,2'], ['c', '1']])
     place.deleteRangeSync('b', 'c')
     t.same(entries(), [['a', '1,2,3'], ['c', '1']])
@@ -102,7 +108,8 @@ for (const name of ['database', 'sublevel', 'nested', 'keyspace', 'sublevel of a
     t.same(entries(), [['a', '1,2,3'], ['b', '1,2']])
     await place.clear()
     t.same(entries(), [])
-    t.same(outside.length > 0 ? await collect(db.iterator({ gte: '~' })) : [], outside, 'nothing else was touched')
+    t.same(outside.length > 0 ? await collect(db.iterator({ gte: '~' })) : [], outside,
+      'nothing else was touched')
     await db.close()
   })
 }
@@ -121,7 +128,9 @@ test('one transaction over all places', async (t) => {
     t.same(await tx.getMany(['a'], { sublevel: sub }), [{ is: 'sublevel' }])
     t.same(await collect(tx.iterator({ sublevel: below })), [['a', 'below']])
     t.same(await collect(tx.iterator({ keyspace: users, gte: [0] })), [[[1], { is: 'keyspace' }]])
-    for (const sublevel of [db, {}, 'sub', users]) t.is((await rejection(tx.put('a', '1', { sublevel }))).code, 'LEVEL_INVALID_ARGUMENT')
+    for (const sublevel of [db, {}, 'sub', users]) {
+      t.is((await rejection(tx.put('a', '1', { sublevel }))).code, 'LEVEL_INVALID_ARGUMENT')
+    }
     await tx.put('gone', 1, { sublevel: sub })
     await tx.clear({ sublevel: sub, gt: 'b' })
   })
@@ -136,7 +145,8 @@ test('one transaction over all places', async (t) => {
   const other = fresh()
   await other.open()
   await db.transaction(async (tx) => {
-    t.is((await rejection(tx.put('a', '1', { sublevel: other.sublevel('s') }))).code, 'LEVEL_INVALID_ARGUMENT')
+    t.is((await rejection(tx.put('a', '1', { sublevel: other.sublevel('s') }))).code,
+      'LEVEL_INVALID_ARGUMENT')
   })
   await other.close()
   await db.close()
@@ -144,9 +154,15 @@ test('one transaction over all places', async (t) => {
 
 test('iterators of transactions', async (t) => {
   const db = fresh()
-  await db.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: String(i).padStart(4, '0'), value: 'v' })))
+  await db.batch(
+    Array.from({ length: 3000 }, (_, i) =>
+      ({ type: 'put', key: String(i).padStart(4, '0'), value: 'v' })))
   for (const place of [db, db.sublevel('q')]) {
-    if (place !== db) await place.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: String(i).padStart(4, '0'), value: 'v' })))
+    if (place !== db) {
+      await place.batch(
+        Array.from({ length: 3000 }, (_, i) =>
+          ({ type: 'put', key: String(i).padStart(4, '0'), value: 'v' })))
+    }
     await place.transaction(async (tx) => {
       const it = tx.iterator({ lt: '3' })
       await tx.put('0001', 'later')
@@ -159,7 +175,8 @@ test('iterators of transactions', async (t) => {
       t.same(await back.nextv(2), ['2999', '2998'])
       back.seek('0001')
       const [first, second, end] = await Promise.all([back.next(), back.next(), back.next()])
-      t.same([first.value, second.value, end.done], ['0001', '0000', true], 'reads that nobody awaits come in their order')
+      t.same([first.value, second.value, end.done], ['0001', '0000', true],
+        'reads that nobody awaits come in their order')
       const closed = tx.values()
       await closed.close()
       await closed.close()
@@ -167,7 +184,9 @@ test('iterators of transactions', async (t) => {
       t.ok((await rejection(tx.keys().nextv('x'))) instanceof TypeError)
       const buffers = tx.keys({ keyEncoding: 'buffer', gte: Buffer.from('2998') })
       buffers.seek('2999', { keyEncoding: 'utf8' })
-      t.same(await buffers.all(), place === db ? [Buffer.from('2999'), ...(await tx.keys({ gte: '3', keyEncoding: 'buffer' }).all())] : [Buffer.from('2999')])
+      t.same(await buffers.all(),
+        place === db ? [Buffer.from('2999'),
+          ...(await tx.keys({ gte: '3', keyEncoding: 'buffer' }).all())] : [Buffer.from('2999')])
       t.is((await tx.keys({ lt: '3' }).all()).length, 3000)
     })
   }
@@ -198,7 +217,8 @@ test('what is refused', async (t) => {
     t.is(err?.code, code, err?.message)
     t.ok(err?.message.includes(words) && !err.message.includes('\n'), err?.message)
   }
-  says((await rejection(db.keyspace('nowhere', { createIfMissing: false }).open())).cause, 'LEVEL_NO_KEYSPACE', 'nowhere')
+  says((await rejection(db.keyspace('nowhere', { createIfMissing: false }).open())).cause,
+    'LEVEL_NO_KEYSPACE', 'nowhere')
   says(await rejection(db.dropKeyspace('nowhere')), 'LEVEL_NO_KEYSPACE', 'nowhere')
   const plain = db.keyspace('plain')
   await plain.open()
@@ -206,7 +226,8 @@ test('what is refused', async (t) => {
   says(thrown(() => plain.mergeSync('k', '1')), 'LEVEL_NO_MERGE_OPERATOR', '"plain"')
   await db.transaction(async (tx) => {
     await tx.put('kept', '1')
-    says(await rejection(tx.merge('k', '1', { keyspace: plain })), 'LEVEL_NO_MERGE_OPERATOR', '"plain"')
+    says(await rejection(tx.merge('k', '1', { keyspace: plain })), 'LEVEL_NO_MERGE_OPERATOR',
+      '"plain"')
     says(await rejection(tx.deleteRange('b', 'a')), 'LEVEL_INVALID_ARGUMENT', 'behind its limit')
   })
   t.is(await db.get('kept'), '1')
@@ -214,7 +235,9 @@ test('what is refused', async (t) => {
     await tx.getForUpdate('kept')
     await tx.put('kept', '2') // a lock that it has is no wait
     t.is(await tx.getForUpdate('kept'), '2')
-    says(await rejection(db.transaction((other) => other.put('kept', '3'), { lock: true, lockTimeout: 10, retries: 0 })), 'LEVEL_LOCK_TIMEOUT', 'kept')
+    says(await rejection(
+      db.transaction((other) => other.put('kept', '3'),
+        { lock: true, lockTimeout: 10, retries: 0 })), 'LEVEL_LOCK_TIMEOUT', 'kept')
   }, { lock: true })
   t.is(await db.get('kept'), '2')
 
@@ -232,7 +255,8 @@ test('what is refused', async (t) => {
   }, { retries: 0 }))
   says(dropped, 'LEVEL_NO_KEYSPACE', 'plain')
   t.is(await db.get('beside'), undefined)
-  for (const call of [() => plain.get('k'), () => plain.put('k', '1'), () => plain.deleteRange('a', 'b'), () => plain.transaction((tx) => tx.put('k', '1'))]) {
+  for (const call of [() => plain.get('k'), () => plain.put('k', '1'), () => plain.deleteRange(
+    'a', 'b'), () => plain.transaction((tx) => tx.put('k', '1'))]) {
     says(await rejection(call()), 'LEVEL_NO_KEYSPACE', 'plain')
   }
   await db.close()
@@ -241,7 +265,8 @@ test('what is refused', async (t) => {
   const before = new Loam(location, { format: 'native', mergeOperator: 'append' })
   await before.merge('k', '1')
   await before.close()
-  says((await rejection(new Loam(location, { mergeOperator: 'uint64add' }).open())).cause, 'LEVEL_NO_MERGE_OPERATOR', '"append"')
+  says((await rejection(new Loam(location, { mergeOperator: 'uint64add' }).open())).cause,
+    'LEVEL_NO_MERGE_OPERATOR', '"append"')
   const after = new Loam(location)
   t.is(await after.get('k'), '1', 'nothing is lost')
   await after.close()
@@ -252,7 +277,8 @@ test('a keyspace has a compaction filter of its own', async (t) => {
   await db.open()
   const tmp = db.keyspace('tmp', { compactionFilter: prefixFilter('x') })
   for (const place of [db, tmp]) {
-    await place.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'x', value: '1' }])
+    await place.batch(
+      [{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'x', value: '1' }])
     await place.compact()
   }
   t.same([await db.keys().all(), await tmp.keys().all()], [['a', 'x'], ['a']])

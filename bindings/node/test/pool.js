@@ -61,7 +61,8 @@ test('what waits without end holds up no reads', async (t) => {
     backups.create(db, { bytesPerSecond: 1, signal }),
     db.transaction(async (tx) => {
       await tx.put('held', 'x')
-      const inner = [1, 2, 3, 4, 5].map((i) => db.transaction((other) => other.put('held', `${i}`), { lock: true, lockTimeout: Infinity }))
+      const inner = [1, 2, 3, 4, 5].map((i) => db.transaction((other) => other.put('held', `${i}`),
+        { lock: true, lockTimeout: Infinity }))
       t.is((await db.getMany(['key1', 'none']))[0], '1'.repeat(300), 'a read behind locks')
       inner.forEach((promise) => waiting.push(promise))
     }, { lock: true })

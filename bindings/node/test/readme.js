@@ -25,7 +25,8 @@ test('no link leads out of the package', (t) => {
   const links = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, link]) => link)
   t.same(links.filter((link) => !/^(https:\/\/|#)/.test(link)), [])
   for (const [, anchor] of links.join('\n').matchAll(/^#(.*)$/gm)) {
-    t.ok(readme.match(/^#+ .*$/gm).some((title) => title.replace(/^#+ /, '').toLowerCase().replace(/ /g, '-') === anchor), anchor)
+    t.ok(readme.match(/^#+ .*$/gm).some((title) => title.replace(/^#+ /, '').toLowerCase().replace(
+      / /g, '-') === anchor), anchor)
   }
   t.end()
 })
@@ -34,7 +35,8 @@ examples.forEach(([, language, source, wanted], i) => {
   test(`example ${i + 1}`, (t) => {
     const file = path.join(root, `example-${i}.${language === 'mjs' ? 'mjs' : 'cjs'}`)
     fs.writeFileSync(file, source)
-    const { stdout, stderr } = spawnSync(process.execPath, [file], { cwd: root, encoding: 'utf8', timeout: 240000 })
+    const { stdout, stderr } = spawnSync(process.execPath, [file],
+      { cwd: root, encoding: 'utf8', timeout: 240000 })
     t.is(stderr, '')
     t.is(stdout, wanted)
     t.end()

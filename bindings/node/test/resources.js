@@ -11,8 +11,10 @@ const { Loam, Resources, Cache } = require('..')
 const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-resources-')), 'db')
 
 test('databases share resources', async function (t) {
-  t.throws(() => new Resources().metrics(), { code: 'LEVEL_INVALID_ARGUMENT' }, 'the engine is not loaded')
-  const resources = new Resources({ memory: '64MiB', backgroundJobs: 2, ioBytesPerSecond: '100MiB', openFiles: 50 })
+  t.throws(() => new Resources().metrics(), { code: 'LEVEL_INVALID_ARGUMENT' },
+    'the engine is not loaded')
+  const resources = new Resources({ memory: '64MiB', backgroundJobs: 2, ioBytesPerSecond: '100MiB',
+    openFiles: 50 })
   resources.set('backgroundJobs', 1)
   const [a, b] = [new Loam(temporary(), { resources }), new Loam(temporary(), { resources })]
   await Promise.all([a.open(), b.open()])
@@ -25,15 +27,18 @@ test('databases share resources', async function (t) {
   t.ok(resources.metrics().memtable_bytes > 6e6)
   resources.set('memory', '16MiB')
   t.is(resources.metrics().memory, 16 * 2 ** 20)
-  for (const [name, limit] of [['memory', '1GiB'], ['memory', 1], ['nothing', 1], ['openFiles', 'many'], ['openFiles', -1]]) {
-    t.throws(() => resources.set(name, limit), { code: 'LEVEL_INVALID_ARGUMENT' }, `${name} ${limit}`)
+  for (const [name, limit] of [['memory', '1GiB'], ['memory', 1], ['nothing', 1],
+    ['openFiles', 'many'], ['openFiles', -1]]) {
+    t.throws(() => resources.set(name, limit), { code: 'LEVEL_INVALID_ARGUMENT' },
+      `${name} ${limit}`)
   }
   await a.close()
   resources.close()
   await b.flush()
   t.is(await b.get('7'), value)
   await b.close()
-  for (const options of [{ resources }, { resources: {} }, { resources: new Resources(), cache: new Cache(1) }]) {
+  for (const options of [{ resources }, { resources: {} },
+    { resources: new Resources(), cache: new Cache(1) }]) {
     const err = await new Loam(temporary(), options).open().then(() => null, (err) => err)
     t.ok(err?.cause?.code?.startsWith('LEVEL_'), String(err?.cause))
   }
@@ -49,16 +54,22 @@ test('options change', async function (t) {
   users.setOption('compression', 'none')
   t.same([db.option('compression'), users.option('compression')], ['zstd', 'none'])
   db.setOption('writeBufferSize', '1MiB')
-  for (const pair of [['writeBufferSize', '2MiB\0'], ['writeBufferSize\0', '2MiB']]) t.throws(() => db.setOption(...pair), { code: 'LEVEL_INVALID_ARGUMENT' })
+  for (const pair of [['writeBufferSize', '2MiB\0'], ['writeBufferSize\0', '2MiB']]) {
+    t.throws(() => db.setOption(...pair), { code: 'LEVEL_INVALID_ARGUMENT' })
+  }
   db.setOption('l0Compaction', 6)
-  t.same([users.option('writeBufferSize'), db.option('l0Compaction'), db.option('bloomBits')], ['1048576', '6', '5'])
-  for (const [name, value] of [['comparator', 'idb_cmp1'], ['blockSize', 1], ['blocksize', 4096], ['l0Stop', 'x']]) {
+  t.same([users.option('writeBufferSize'), db.option('l0Compaction'), db.option('bloomBits')],
+    ['1048576', '6', '5'])
+  for (const [name, value] of [['comparator', 'idb_cmp1'], ['blockSize', 1], ['blocksize', 4096],
+    ['l0Stop', 'x']]) {
     t.throws(() => db.setOption(name, value), { code: 'LEVEL_INVALID_ARGUMENT' }, name)
   }
   t.throws(() => users.setOption('cacheSize', 1), { code: 'LEVEL_INVALID_ARGUMENT' })
   t.throws(() => db.option('nothing'), { code: 'LEVEL_INVALID_ARGUMENT' })
   for (const wrong of [undefined, null, 1, {}]) t.throws(() => db.setOption(wrong, 1), TypeError)
-  for (const wrong of [undefined, null, {}]) t.throws(() => db.setOption('blockSize', wrong), TypeError)
+  for (const wrong of [undefined, null, {}]) {
+    t.throws(() => db.setOption('blockSize', wrong), TypeError)
+  }
   await db.close()
   t.throws(() => db.option('blockSize'), { code: 'LEVEL_DATABASE_NOT_OPEN' })
 })

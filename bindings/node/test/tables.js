@@ -10,7 +10,8 @@ const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-tables-'))
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 test('compression by level', async (t) => {
-  const text = 'a value of words that come more than once, of words that come more than once; '.repeat(20)
+  const text =
+    'a value of words that come more than once, of words that come more than once; '.repeat(20)
   for (const [i, compression] of ['none,zstd', ['none', 'zstd']].entries()) {
     const db = new Loam(path.join(root, `levels${i}`), { compression, disableCompaction: true })
     await db.open()
@@ -24,13 +25,15 @@ test('compression by level', async (t) => {
     t.equal(await db.get('0007'), text)
     await db.close()
   }
-  const error = await new Loam(path.join(root, 'wrong'), { compression: ['none', 'lz4'] }).open().catch((error) => error)
+  const error = await new Loam(path.join(root, 'wrong'),
+    { compression: ['none', 'lz4'] }).open().catch((error) => error)
   t.match(String(error.cause), /compression/)
 })
 
 test('prefix filters', async (t) => {
   for (const format of ['native', 'leveldb']) {
-    const db = new Loam(path.join(root, format), { prefixLength: 4, compactionDirectIo: true, l0Compaction: 100, format })
+    const db = new Loam(path.join(root, format), { prefixLength: 4, compactionDirectIo: true,
+      l0Compaction: 100, format })
     await db.open()
     for (const users of [['anna', 'carl'], ['bert']]) {
       for (const user of users) await db.put(`${user}/name`, user)

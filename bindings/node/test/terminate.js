@@ -55,7 +55,9 @@ async function end (some, turns) {
   const release = await hold()
   const worker = new Worker(program, { workerData: { root, kinds: some, turns, id: ++id } })
   try {
-    await Promise.race([once(worker, 'message'), once(worker, 'error').then(([err]) => { throw err })])
+    await Promise.race([once(worker, 'message'), once(worker, 'error').then(([err]) => {
+      throw err
+    })])
     await worker.terminate()
     // What waited in the worker meets its end.
     db.putSync(`main${id}`, 'sync')
@@ -81,12 +83,15 @@ test('a worker is terminated with operations under way', async (t) => {
       ended++
     }
   }
-  for (let i = 0; i < 20 * rounds; i++, ended++) await end(kinds.filter((_, j) => (i + j) % 5 === 0), i % 9)
+  for (let i = 0; i < 20 * rounds; i++, ended++) {
+    await end(kinds.filter((_, j) => (i + j) % 5 === 0), i % 9)
+  }
   t.pass(`${ended} workers`)
 })
 
 test('a database of a terminated worker alone is closed with it', async (t) => {
-  const names = { load: 'load', bulkLoad: 'bulk', open: 'opened', close: 'closed', closeWaits: 'busy', repair: 'repaired' }
+  const names = { load: 'load', bulkLoad: 'bulk', open: 'opened', close: 'closed',
+    closeWaits: 'busy', repair: 'repaired' }
   for (const [kind, name] of Object.entries(names)) {
     for (let turns = 0; turns < 5 * rounds; turns++) {
       await end([kind], turns)
@@ -111,7 +116,8 @@ for (const some of [kinds, ...(rounds > 1 ? kinds.map((kind) => [kind]) : [])]) 
   test(`a process exits with operations under way: ${some}`, async (t) => {
     for (let turns = 0; turns < 3; turns++) {
       const args = JSON.stringify({ root, kinds: some, turns, id: ++id, ending: 'exit' })
-      const child = spawn(process.execPath, [program, args], { stdio: ['ignore', 'inherit', 'inherit'] })
+      const child = spawn(process.execPath, [program, args],
+        { stdio: ['ignore', 'inherit', 'inherit'] })
       t.same(await once(child, 'exit'), [7, null], `behind ${turns} turns`)
     }
   })

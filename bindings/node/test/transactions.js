@@ -46,7 +46,8 @@ for (const format of ['leveldb', 'native']) {
     t.is(err, failure, 'the same error')
     t.is(await db.get('a'), '1', 'rolled back')
 
-    await db.transaction((tx) => { // writes that nobody awaits come before the commit, in their order
+    // writes that nobody awaits come before the commit, in their order
+    await db.transaction((tx) => {
       tx.put('a', '3')
       tx.put('a', '4')
       tx.del('b')
@@ -57,7 +58,8 @@ for (const format of ['leveldb', 'native']) {
     t.is(await db.get('a'), undefined)
 
     db.put('c', 'earlier', { sync: true })
-    t.is(await db.transaction((tx) => tx.get('c')), 'earlier', 'sees writes that were asked for before it')
+    t.is(await db.transaction((tx) => tx.get('c')), 'earlier',
+      'sees writes that were asked for before it')
     await db.close()
   })
 }
@@ -97,7 +99,9 @@ test('a conflict is tried again', async (t) => {
   }
 
   await db.put('n', '0')
-  const add = () => db.transaction(async (tx) => tx.put('n', String(Number(await tx.getForUpdate('n')) + 1)), { retries: Infinity })
+  const add = () =>
+    db.transaction(async (tx) => tx.put('n', String(Number(await tx.getForUpdate('n')) + 1)),
+      { retries: Infinity })
   await Promise.all(Array.from({ length: 20 }, add))
   t.is(await db.get('n'), '20', 'no update is lost')
   await db.close()
@@ -110,11 +114,15 @@ test('what was read conflicts where it should', async (t) => {
     await db.put('x', String(n++))
     await tx.put('y', '1')
   }, { retries: 0, ...options }))
-  const walk = async (tx) => { for await (const key of tx.keys({ gte: 'w' })) if (key === 'none') break }
+  const walk = async (tx) => {
+    for await (const key of tx.keys({ gte: 'w' })) if (key === 'none') break
+  }
   t.is((await attempt((tx) => tx.get('x'))).code, 'none', 'snapshot isolation')
   t.is((await attempt((tx) => tx.getForUpdate('x'))).code, 'LEVEL_CONFLICT', 'getForUpdate')
-  t.is((await attempt((tx) => tx.get('x'), { serializable: true })).code, 'LEVEL_CONFLICT', 'serializable, a key')
-  t.is((await attempt(walk, { serializable: true })).code, 'LEVEL_CONFLICT', 'serializable, a range')
+  t.is((await attempt((tx) => tx.get('x'), { serializable: true })).code, 'LEVEL_CONFLICT',
+    'serializable, a key')
+  t.is((await attempt(walk, { serializable: true })).code, 'LEVEL_CONFLICT',
+    'serializable, a range')
   await db.close()
 })
 
@@ -134,12 +142,16 @@ test('iterators', async (t) => {
     t.same(await all(tx.iterator({ gt: 'a', lte: 'd' })), [['b', 'B'], ['bb', 'own'], ['d', 'new']])
     t.same(await all(tx.keys({ reverse: true, limit: 3 })), ['f', 'e', 'd'])
     t.same(await all(tx.values({ lt: 'b' })), ['A'])
-    t.same(await all(tx.iterator({ gte: 'e', keyEncoding: 'buffer', valueEncoding: 'json', values: false, keys: true })), [[Buffer.from('e'), undefined], [Buffer.from('f'), undefined]])
+    t.same(await all(
+      tx.iterator({ gte: 'e', keyEncoding: 'buffer', valueEncoding: 'json', values: false,
+        keys: true })), [[Buffer.from('e'), undefined], [Buffer.from('f'), undefined]])
     t.same(await all(tx.keys({ limit: 0 })), [])
     t.same(await all(tx.keys({ gt: 'x' })), [])
     for await (const key of tx.keys()) await tx.put(`${key}+`, '') // does not see what it writes
     t.is((await all(tx.keys())).length, 12)
-    await db.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: `x${i}`, value: 'x'.repeat(100) })))
+    await db.batch(
+      Array.from({ length: 3000 }, (_, i) =>
+        ({ type: 'put', key: `x${i}`, value: 'x'.repeat(100) })))
     t.is((await all(tx.keys())).length, 12, 'nor what others write')
     late = tx.iterator()
     await late.next()
@@ -161,7 +173,8 @@ test('savepoints', async (t) => {
     t.same(await tx.getMany(['a', 'b']), ['2', undefined])
     await tx.rollbackTo(first)
     t.is(await tx.get('a'), '1')
-    t.is((await rejection(tx.rollbackTo(second))).code, 'LEVEL_INVALID_ARGUMENT', 'a later one is gone')
+    t.is((await rejection(tx.rollbackTo(second))).code, 'LEVEL_INVALID_ARGUMENT',
+      'a later one is gone')
     t.ok((await rejection(tx.rollbackTo('first'))) instanceof TypeError)
     await tx.put('c', '1')
     await tx.rollbackTo(first)
@@ -175,12 +188,15 @@ test('encodings', async (t) => {
   await db.transaction(async (tx) => {
     await tx.put([1], { a: 1 })
     t.same(await tx.get([1]), { a: 1 })
-    t.same(await tx.get('[1]', { keyEncoding: 'utf8', valueEncoding: 'buffer' }), Buffer.from('{"a":1}'))
+    t.same(await tx.get('[1]', { keyEncoding: 'utf8', valueEncoding: 'buffer' }),
+      Buffer.from('{"a":1}'))
     await tx.put('bad', '{', { valueEncoding: 'utf8' })
     t.is((await rejection(tx.get('bad'))).code, 'LEVEL_DECODE_ERROR')
     await tx.put([2], Buffer.alloc(100000, 'ä'), { valueEncoding: 'buffer' })
     t.same(await tx.get([2], { valueEncoding: 'view' }), Buffer.alloc(100000, 'ä'))
-    for (const key of [null, undefined]) t.is((await rejection(tx.get(key))).code, 'LEVEL_INVALID_KEY')
+    for (const key of [null, undefined]) {
+      t.is((await rejection(tx.get(key))).code, 'LEVEL_INVALID_KEY')
+    }
     t.is((await rejection(tx.put('x', undefined))).code, 'LEVEL_INVALID_VALUE')
   })
   t.same(await db.get([1]), { a: 1 })
@@ -198,7 +214,9 @@ test('keyspaces', async (t) => {
     t.same(await tx.get('a', { keyspace: users }), { age: 3 })
     for await (const entry of tx.iterator({ keyspace: users })) t.same(entry, ['a', { age: 3 }])
     t.is((await rejection(tx.get('a', { keyspace: other }))).code, 'LEVEL_INVALID_ARGUMENT')
-    for (const keyspace of [{}, 'users', db.sublevel('s')]) t.is((await rejection(tx.put('a', '1', { keyspace }))).code, 'LEVEL_INVALID_ARGUMENT')
+    for (const keyspace of [{}, 'users', db.sublevel('s')]) {
+      t.is((await rejection(tx.put('a', '1', { keyspace }))).code, 'LEVEL_INVALID_ARGUMENT')
+    }
   })
   t.same([await users.get('a'), await db.get('a')], [{ age: 3 }, 'default'])
   await users.transaction(async (tx) => {
@@ -222,7 +240,8 @@ test('locks', async (t) => {
     order.push('holder')
   }, { lock: true, name: 'holder' })
   await held.promise
-  const err = await rejection(db.transaction((tx) => tx.put('k', '1'), { lock: true, lockTimeout: 20, retries: 0 }))
+  const err = await rejection(
+    db.transaction((tx) => tx.put('k', '1'), { lock: true, lockTimeout: 20, retries: 0 }))
   t.is(err.code, 'LEVEL_LOCK_TIMEOUT', err.message)
 
   // More of them wait than libuv's pool has threads, and everything else goes on.
@@ -252,7 +271,8 @@ test('calls are made in their order', async (t) => {
         reads.push(tx.get('k'))
         tx.put('k', String(i))
       }
-      t.same(await Promise.all(reads), ['before', ...Array.from({ length: 49 }, (_, i) => String(i))])
+      t.same(await Promise.all(reads),
+        ['before', ...Array.from({ length: 49 }, (_, i) => String(i))])
       tx.put('k', 'last')
     }, { lock })
     t.is(await db.get('k'), 'last')
@@ -301,12 +321,17 @@ test('after the end', async (t) => {
     ended.rollback = tx
     throw new Error('no')
   }))
-  t.same(Object.getOwnPropertyNames(Object.getPrototypeOf(ended.commit)).sort(), ['constructor', ...Object.keys(calls)].sort(), 'all its methods are tried')
+  t.same(Object.getOwnPropertyNames(Object.getPrototypeOf(ended.commit)).sort(),
+    ['constructor', ...Object.keys(calls)].sort(), 'all its methods are tried')
   for (const [name, call] of Object.entries(calls)) {
-    for (const [how, tx] of Object.entries(ended)) t.is((await rejection(call(tx))).code, 'LEVEL_TRANSACTION_DONE', `${name} after ${how}`)
+    for (const [how, tx] of Object.entries(ended)) {
+      t.is((await rejection(call(tx))).code, 'LEVEL_TRANSACTION_DONE', `${name} after ${how}`)
+    }
   }
   await db.close()
-  for (const [name, call] of Object.entries(calls)) t.is((await rejection(call(ended.commit))).code, 'LEVEL_DATABASE_NOT_OPEN', name)
+  for (const [name, call] of Object.entries(calls)) {
+    t.is((await rejection(call(ended.commit))).code, 'LEVEL_DATABASE_NOT_OPEN', name)
+  }
   t.is((await rejection(db.transaction(async () => {}))).code, 'LEVEL_DATABASE_NOT_OPEN')
   t.is((await rejection(db.compareAndSwap('a', '1', '2'))).code, 'LEVEL_DATABASE_NOT_OPEN')
   t.is((await rejection(db.putIfAbsent('a', '1'))).code, 'LEVEL_DATABASE_NOT_OPEN')
@@ -323,11 +348,15 @@ test('closing the database ends transactions', async (t) => {
     await iterator.next()
     begun.open()
     await closed.promise
-    for (const [name, call] of Object.entries(calls)) t.is((await rejection(call(tx))).code, 'LEVEL_DATABASE_NOT_OPEN', name)
+    for (const [name, call] of Object.entries(calls)) {
+      t.is((await rejection(call(tx))).code, 'LEVEL_DATABASE_NOT_OPEN', name)
+    }
     t.is((await rejection(iterator.next())).code, 'LEVEL_DATABASE_NOT_OPEN', 'an iterator')
   }, { lock: true }))]
   await begun.promise
-  ends.push(rejection(db.transaction((tx) => tx.put('a', '2'), { lock: true, lockTimeout: Infinity }))) // waits for the lock
+  // waits for the lock
+  ends.push(
+    rejection(db.transaction((tx) => tx.put('a', '2'), { lock: true, lockTimeout: Infinity })))
   await db.get('a')
   await db.close()
   closed.open()
@@ -365,10 +394,15 @@ test('compare and swap', async (t) => {
 test('wrong arguments', async (t) => {
   const db = fresh()
   await db.open()
-  for (const fn of [undefined, null, {}, 'fn']) t.ok((await rejection(db.transaction(fn))) instanceof TypeError)
-  for (const options of [{ retries: -1 }, { retries: 'many' }, { retries: NaN }, { lockTimeout: 'long' }, { lockTimeout: NaN }, { name: 'a\0b' }, { name: 1 }]) {
+  for (const fn of [undefined, null, {}, 'fn']) {
+    t.ok((await rejection(db.transaction(fn))) instanceof TypeError)
+  }
+  for (const options of [{ retries: -1 }, { retries: 'many' }, { retries: NaN },
+    { lockTimeout: 'long' }, { lockTimeout: NaN }, { name: 'a\0b' }, { name: 1 }]) {
     let called = false
-    t.is((await rejection(db.transaction(() => { called = true }, options))).code, 'LEVEL_INVALID_ARGUMENT', JSON.stringify(options))
+    t.is((await rejection(db.transaction(() => {
+      called = true
+    }, options))).code, 'LEVEL_INVALID_ARGUMENT', JSON.stringify(options))
     t.notOk(called)
   }
   await db.close()
@@ -382,11 +416,13 @@ test('a worker that ends while a transaction waits for a lock', async (t) => {
     const db = new Loam(workerData.location)
     db.transaction(async (tx) => {
       await tx.put('a', '1')
-      db.transaction((other) => other.put('a', '2'), { lock: true, lockTimeout: Infinity }).catch(() => {})
+      db.transaction((other) => other.put('a', '2'), { lock: true, lockTimeout: Infinity })
+        .catch(() => {})
       await new Promise((resolve) => setTimeout(resolve, 50))
       parentPort.postMessage('waiting')
       await new Promise((resolve) => setTimeout(resolve, 1e9))
-    }, { lock: true })`, { eval: true, workerData: { module: path.join(__dirname, '..'), location } })
+    }, { lock: true })`,
+      { eval: true, workerData: { module: path.join(__dirname, '..'), location } })
   await new Promise((resolve) => worker.once('message', resolve))
   await worker.terminate()
   const db = new Loam(location)

@@ -9,7 +9,8 @@ const { tmpdir } = require('os')
 const { Loam } = require('..')
 
 const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-ttl-')), 'db')
-const refused = (t, promise, code) => promise.then(() => t.fail('written'), (err) => t.is(err.code ?? err.name, code))
+const refused = (t, promise, code) => promise.then(() => t.fail('written'), (err) =>
+  t.is(err.code ?? err.name, code))
 
 const native = { format: 'native' }
 
@@ -26,8 +27,11 @@ test('values expire', async function (t) {
   const db = new Loam(temporary(), native)
   await db.put('a', '1', { ttl: 1 })
   db.putSync('b', '2', { ttl: 0.5 })
-  await db.batch([{ type: 'put', key: 'c', value: '3', ttl: 1 }, { type: 'put', key: 'd', value: '4' }])
-  db.batchSync([{ type: 'put', key: 'e', value: '5', ttl: 1 }, { type: 'put', key: 'h', value: '8', ttl: 3600 }])
+  await db.batch(
+    [{ type: 'put', key: 'c', value: '3', ttl: 1 }, { type: 'put', key: 'd', value: '4' }])
+  db.batchSync(
+    [{ type: 'put', key: 'e', value: '5', ttl: 1 },
+      { type: 'put', key: 'h', value: '8', ttl: 3600 }])
   await db.batch().put('f', '6', { ttl: 1 }).put('i', '9').write()
   await db.transaction(async (tx) => {
     await tx.put('g', '7', { ttl: 1 })

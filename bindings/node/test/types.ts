@@ -1,12 +1,15 @@
 // Compiled by test/package.js, not run.
 
-import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions, prefixFilter, RecoveryReport, TableWriter } from 'loamdb'
+import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions,
+  prefixFilter, RecoveryReport, TableWriter } from 'loamdb'
 import loamdb from 'loamdb'
 
 interface User { name: string }
 
 const cache = new Cache('64MiB')
-const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024, readOnly: false, multithreading: true, cache, logger: console, comparator: 'idb_cmp1', compactionFilter: prefixFilter('a', new Uint8Array(2)) }
+const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024,
+  readOnly: false, multithreading: true, cache, logger: console, comparator: 'idb_cmp1',
+  compactionFilter: prefixFilter('a', new Uint8Array(2)) }
 
 export async function main (): Promise<void> {
   await using db = new Loam('x')
@@ -16,8 +19,11 @@ export async function main (): Promise<void> {
   const b: string | undefined = db.getSync('a')
   db.putSync('a', 'b', { sync: true })
   db.batchSync([{ type: 'put', key: 'a', value: 'b' }, { type: 'del', key: 'a' }], { sync: true })
-  for (const [key, value] of db.iteratorSync({ gte: 'a', limit: 3 })) console.log(key.length, value.length)
-  for await (const [key, value] of db.iterator({ highWaterMarkBytes: 100 })) console.log(key.length, value.length)
+  for (const [key, value] of db.iteratorSync({ gte: 'a', limit: 3 })) {
+    console.log(key.length, value.length)
+  }
+  for await (const [key, value] of db.iterator({ highWaterMarkBytes: 100 })) console.log(
+    key.length, value.length)
   await using snapshot = db.snapshot()
   await using iterator = db.iterator({ snapshot })
   await using keys = db.keys()
@@ -33,7 +39,8 @@ export async function main (): Promise<void> {
   await db.compact()
   await db.compact('a', null)
   await db.verify()
-  await db.verify({ signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
+  await db.verify({ signal: new AbortController().signal, progress: (done, total) =>
+    console.log(done / total) })
   await db.checkpoint('copy')
   await using table = await TableWriter.create('t', { compression: 'zstd' })
   table.put('k', new Uint8Array(2), { ttl: 5 })
@@ -45,7 +52,8 @@ export async function main (): Promise<void> {
   const value: string = db.option('blockSize')
   console.log(value)
   await db.checkpoint('copy', { signal: new AbortController().signal })
-  await db.compact('a', null, { signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
+  await db.compact('a', null, { signal: new AbortController().signal, progress: (done, total) =>
+    console.log(done / total) })
   await db.flush()
   await db.sync()
   db.pauseCompaction()
@@ -56,7 +64,8 @@ export async function main (): Promise<void> {
   await db.clear({ lt: 'c', sync: true })
   console.log(a, b, size, db.getProperty('leveldb.stats'))
 
-  const users = new Loam<string, User>('y', { valueEncoding: 'json', logger: (level, message) => console.log(level, message.length) })
+  const users = new Loam<string, User>(
+    'y', { valueEncoding: 'json', logger: (level, message) => console.log(level, message.length) })
   users.putSync('u', { name: 'Ada' })
   const user: User | undefined = users.getSync('u')
   // @ts-expect-error: a string is not a User
@@ -65,11 +74,15 @@ export async function main (): Promise<void> {
   const sub = users.sublevel<string, number>('s', { valueEncoding: 'json' })
   sub.putSync('a', 1)
   const one: number | undefined = sub.getSync('a')
-  for (const [key, value] of sub.sublevel('t').iteratorSync()) console.log(key.length, value.length, one)
-  users.batchSync([{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
+  for (const [key, value] of sub.sublevel('t').iteratorSync()) {
+    console.log(key.length, value.length, one)
+  }
+  users.batchSync(
+    [{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
 
   await users.batch<string, number>([{ type: 'put', key: 'a', value: 1 }])
-  users.batchSync<number, User>([{ type: 'put', key: 1, value: { name: 'b' } }, { type: 'del', key: 2 }])
+  users.batchSync<number,
+    User>([{ type: 'put', key: 1, value: { name: 'b' } }, { type: 'del', key: 2 }])
   sub.batchSync<string, User>([{ type: 'put', key: 'a', value: { name: 'b' } }])
   // @ts-expect-error: a number is not a User
   await users.batch([{ type: 'put', key: 'a', value: 1 }])
@@ -85,7 +98,8 @@ export async function main (): Promise<void> {
     const eve: User | undefined = await tx.getForUpdate('v')
     // @ts-expect-error: a string is not a User
     await tx.put('v', 'Eve')
-    for await (const [key, { name }] of tx.iterator({ gte: 'a', limit: 2 })) console.log(key.length, name.length, eve)
+    for await (const [key, { name }] of tx.iterator({ gte: 'a', limit: 2 })) console.log(
+      key.length, name.length, eve)
     await tx.rollbackTo(await tx.savepoint())
     return 7
   }, { serializable: true, lock: true, lockTimeout: Infinity, retries: 3, sync: true })
@@ -107,26 +121,35 @@ export async function main (): Promise<void> {
   sub.deleteRangeSync('a', 'b', { sync: true })
   users.deleteRangeSync('a', 'b')
   const absent: boolean = await sub.putIfAbsent('a', 1)
-  console.log(below, absent, await sub.approximateSize('a', null), await sub.compareAndSwap('a', 1, undefined))
-  const spaces = users.keyspace<string, number>('k', { valueEncoding: 'json', mergeOperator: 'max', compactionFilter: prefixFilter('t') })
+  console.log(below, absent, await sub.approximateSize('a', null), await sub.compareAndSwap(
+    'a', 1, undefined))
+  const spaces = users.keyspace<string, number>(
+    'k', { valueEncoding: 'json', mergeOperator: 'max', compactionFilter: prefixFilter('t') })
   await spaces.transaction((tx) => tx.merge('a', 1))
-  const swapped: boolean = await users.compareAndSwap('v', undefined, { name: 'Eve' }, { sync: true })
+  const swapped: boolean = await users.compareAndSwap('v', undefined, { name: 'Eve' },
+    { sync: true })
   console.log(age, swapped, await users.putIfAbsent('v', { name: 'Eve' }))
 
   const backups: Backups = await Backups.open('backups', { readOnly: false })
-  const made: Backup = await backups.create(users, { bytesPerSecond: 1, progress: (done: number, total: number) => { console.log(done, total) } })
+  const made: Backup = await backups.create(
+    users, { bytesPerSecond: 1, progress: (done: number, total: number) => {
+    console.log(done, total)
+  } })
   await backups.verify(made.id, { signal: AbortSignal.timeout(1) })
   await backups.restore(made.id, 'restored')
-  console.log(made.created.getTime() + made.newBytes, (await backups.list()).map((backup) => backup.error), backups.location)
+  console.log(made.created.getTime() + made.newBytes, (await backups.list()).map(
+    (backup) => backup.error), backups.location)
   await backups.delete(made.id)
   await backups.keep(2)
   await backups.close()
   // @ts-expect-error: they are opened
   console.log(new Backups())
 
-  const dumped: DumpInfo = await users.dump('stream', { compression: 'zstd', resume: false, signal: AbortSignal.timeout(1) })
+  const dumped: DumpInfo = await users.dump(
+    'stream', { compression: 'zstd', resume: false, signal: AbortSignal.timeout(1) })
   const loadedInfo: DumpInfo = await users.load(process.stdin, { overwrite: true })
-  console.log(dumped.size + loadedInfo.keyspaces[0].entries, (await verifyDump('stream')).created.getTime())
+  console.log(dumped.size + loadedInfo.keyspaces[0].entries,
+    (await verifyDump('stream')).created.getTime())
 
   const classic: ClassicLevel<string, User> = users
   const same: typeof Loam = loamdb.Loam

@@ -36,7 +36,9 @@ const value = (i) => Buffer.alloc([10, 100, 5000, 70000][i % 4], `value ${i} `)
 for (const encoding of ['buffer', 'view']) {
   test(`transferring a ${encoding} takes nothing from another`, async (t) => {
     const db = await opened({ keyEncoding: encoding, valueEncoding: encoding })
-    await db.batch(Array.from({ length: 400 }, (_, i) => ({ type: 'put', key: Buffer.from(key(i)), value: value(i) })))
+    await db.batch(
+      Array.from({ length: 400 }, (_, i) =>
+        ({ type: 'put', key: Buffer.from(key(i)), value: value(i) })))
 
     // Each has exactly its bytes, in an ArrayBuffer of its own, also after all others are gone.
     const check = (buffers, name, wanted) => {
@@ -86,7 +88,8 @@ test('values too long for a string', async (t) => {
   const big = Buffer.alloc(540 * 1024 * 1024, 97)
   await db.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'c', value: '3' }])
   await db.put('b', big, { valueEncoding: 'buffer' })
-  const isProper = (err, name) => t.ok(err instanceof Error && err.code === 'LEVEL_DECODE_ERROR' && /566231040 bytes.*'buffer'/.test(err.message), `${name}: ${err}`)
+  const isProper = (err, name) => t.ok(err instanceof Error && err.code === 'LEVEL_DECODE_ERROR' &&
+    /566231040 bytes.*'buffer'/.test(err.message), `${name}: ${err}`)
 
   isProper(await failure(() => db.getSync('b')), 'getSync')
   const [a, b, c] = await Promise.allSettled(['a', 'b', 'c'].map((k) => db.get(k)))
@@ -106,7 +109,8 @@ test('values too long for a string', async (t) => {
   t.ok(big.equals(await db.get('b', options)), 'get as a buffer')
   if (long) t.ok(big.equals(db.getSync('b', options)), 'getSync as a buffer')
   if (long) t.ok(big.equals((await db.getMany(['a', 'b'], options))[1]), 'getMany as buffers')
-  t.ok(big.equals((await db.values({ gte: 'b', limit: 1, ...options }).all())[0]), 'an iterator of buffers')
+  t.ok(big.equals((await db.values({ gte: 'b', limit: 1, ...options }).all())[0]),
+    'an iterator of buffers')
   await db.close()
 })
 
@@ -123,14 +127,20 @@ test('highWaterMarkBytes', async (t) => {
   for (const method of ['iterator', 'iteratorSync']) {
     const chunks = (options) => lengths(() => db[method](options))
     t.same(await chunks({ highWaterMarkBytes: 0 }), Array(100).fill(1), `${method}: one entry`)
-    t.same(await chunks({ highWaterMarkBytes: 99 }), Array(100).fill(1), `${method}: the first goes beyond`)
-    t.same(await chunks({ highWaterMarkBytes: 100 }), Array(50).fill(2), `${method}: stops above the limit, not at it`)
-    t.same(await chunks({ highWaterMarkBytes: 950 }), Array(10).fill(10), `${method}: the entry that goes beyond is the last`)
-    t.same(await chunks({ highWaterMarkBytes: 950, reverse: true }), Array(10).fill(10), `${method}: in reverse`)
+    t.same(await chunks({ highWaterMarkBytes: 99 }), Array(100).fill(1),
+      `${method}: the first goes beyond`)
+    t.same(await chunks({ highWaterMarkBytes: 100 }), Array(50).fill(2),
+      `${method}: stops above the limit, not at it`)
+    t.same(await chunks({ highWaterMarkBytes: 950 }), Array(10).fill(10),
+      `${method}: the entry that goes beyond is the last`)
+    t.same(await chunks({ highWaterMarkBytes: 950, reverse: true }), Array(10).fill(10),
+      `${method}: in reverse`)
     t.same(await chunks({ highWaterMarkBytes: 1e6 }), [100], `${method}: no limit`)
     t.same(await chunks({}), [100], `${method}: the default`)
-    t.same(await chunks({ keys: false, highWaterMarkBytes: 95 }), Array(100).fill(1), `${method}: values alone`)
-    t.same(await chunks({ keys: false, highWaterMarkBytes: 96 }), Array(50).fill(2), `${method}: values alone, two`)
+    t.same(await chunks({ keys: false, highWaterMarkBytes: 95 }), Array(100).fill(1),
+      `${method}: values alone`)
+    t.same(await chunks({ keys: false, highWaterMarkBytes: 96 }), Array(50).fill(2),
+      `${method}: values alone, two`)
   }
   t.same(await lengths(() => db.keys({ highWaterMarkBytes: 39 })), Array(10).fill(10), 'keys')
   t.same(await lengths(() => db.values({ highWaterMarkBytes: 959 })), Array(10).fill(10), 'values')
@@ -150,8 +160,10 @@ test('large entries in scans, as text and as bytes', async (t) => {
     const wanted = [...sizes.map((_, i) => [key(i), text(i)]), ['k'.repeat(50000), '']]
     if (reverse) wanted.reverse()
     t.ok(JSON.stringify(await db.iterator({ reverse }).all()) === JSON.stringify(wanted), 'entries')
-    t.ok(JSON.stringify(await db.keys({ reverse }).all()) === JSON.stringify(wanted.map((e) => e[0])), 'keys')
-    t.ok(JSON.stringify(await db.values({ reverse }).all()) === JSON.stringify(wanted.map((e) => e[1])), 'values')
+    t.ok(JSON.stringify(await db.keys({ reverse }).all()) === JSON.stringify(
+      wanted.map((e) => e[0])), 'keys')
+    t.ok(JSON.stringify(await db.values({ reverse }).all()) === JSON.stringify(
+      wanted.map((e) => e[1])), 'values')
     const mixed = await db.iterator({ reverse, valueEncoding: 'buffer' }).all()
     t.ok(mixed.every(([k, v], i) => k === wanted[i][0] && v.toString() === wanted[i][1]), 'mixed')
   }
@@ -159,16 +171,19 @@ test('large entries in scans, as text and as bytes', async (t) => {
 })
 
 test('bytes that are transferred or changed behind a call', async (t) => {
-  const db = new Loam(path.join(root, 'transferred'), { keyEncoding: 'buffer', valueEncoding: 'buffer' })
+  const db = new Loam(path.join(root, 'transferred'),
+    { keyEncoding: 'buffer', valueEncoding: 'buffer' })
   await db.open()
   const key = Buffer.from('key')
   const bytes = () => Buffer.from(new Uint8Array([1, 2, 3]).buffer)
-  const gone = (...buffers) => buffers.forEach((buffer) => structuredClone(buffer, { transfer: [buffer.buffer] }))
+  const gone = (...buffers) => buffers.forEach(
+    (buffer) => structuredClone(buffer, { transfer: [buffer.buffer] }))
   const calls = {
     put: (key, value) => [db.put(key, value)],
     'put with sync': (key, value) => [db.put(key, value, { sync: true })],
     batch: (key, value) => [db.batch([{ type: 'put', key, value }])],
-    compareAndSwap: (key, value) => [db.put(Buffer.from('x'), value), db.compareAndSwap(key, undefined, value)]
+    compareAndSwap: (key, value) => [db.put(Buffer.from('x'), value),
+      db.compareAndSwap(key, undefined, value)]
   }
   for (const [name, call] of Object.entries(calls)) {
     await db.del(key)
@@ -178,7 +193,8 @@ test('bytes that are transferred or changed behind a call', async (t) => {
     await Promise.all(promises)
     t.same(await db.get(key), Buffer.from([1, 2, 3]), name)
   }
-  const [from, to] = [Buffer.from(new Uint8Array(key).buffer), Buffer.from(new Uint8Array([0xff]).buffer)]
+  const [from, to] = [Buffer.from(new Uint8Array(key).buffer),
+    Buffer.from(new Uint8Array([0xff]).buffer)]
   const waiting = [db.put(Buffer.from('a'), key, { sync: true }), db.deleteRange(from, to)]
   gone(from, to)
   await Promise.all(waiting)
@@ -194,7 +210,8 @@ test('bytes that are transferred or changed behind a call', async (t) => {
 })
 
 test('a Uint8Array that was transferred before a call', async (t) => {
-  const db = new Loam(path.join(root, 'detached'), { keyEncoding: 'buffer', valueEncoding: 'buffer' })
+  const db = new Loam(path.join(root, 'detached'),
+    { keyEncoding: 'buffer', valueEncoding: 'buffer' })
   await db.open()
   const gone = () => {
     const bytes = Buffer.from(new ArrayBuffer(8))

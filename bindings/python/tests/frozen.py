@@ -17,7 +17,11 @@ async def read(path: str) -> "bytes | None":
 def main() -> None:
     assert getattr(sys, "frozen", False), "this program was not frozen"
     path = sys.argv[1]
-    with loamdb.open(path, comparator=lambda a, b: (a > b) - (a < b), comparator_name="leveldb.BytewiseComparator") as db:
+    with loamdb.open(
+        path,
+        comparator=lambda a, b: (a > b) - (a < b),
+        comparator_name="leveldb.BytewiseComparator",
+    ) as db:
         db.update({b"a": b"1", b"b": b"2"})
         db.compact()
         assert list(db.items()) == [(b"a", b"1"), (b"b", b"2")]

@@ -114,8 +114,16 @@ def test_the_loop_goes_on_while_writers_are_stalled(path, tmp_path):
         return (a > b) - (a < b)
 
     async def main() -> None:
-        options = {"comparator": compare, "comparator_name": "gate", "write_buffer_size": "64KiB", "max_memtables": 2}
-        async with loamdb.aio.open(path, **options) as db, loamdb.aio.open(tmp_path / "other") as other:
+        options = {
+            "comparator": compare,
+            "comparator_name": "gate",
+            "write_buffer_size": "64KiB",
+            "max_memtables": 2,
+        }
+        async with (
+            loamdb.aio.open(path, **options) as db,
+            loamdb.aio.open(tmp_path / "other") as other,
+        ):
             await db.put(b"a", b"1")
             held.set()
             writes = [asyncio.ensure_future(db.put(b"%d" % i, b"v" * 20_000)) for i in range(40)]
@@ -143,14 +151,20 @@ def test_a_closed_database_is_closed_once(path):
         await asyncio.sleep(0)
         await asyncio.gather(db.close(), db.close())
         done = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(answer is None or isinstance(answer, loamdb.ClosedError) for answer in done), done
+        assert all(answer is None or isinstance(answer, loamdb.ClosedError) for answer in done), (
+            done
+        )
         assert db.closed
         with loamdb.open(path) as again:
             assert len(again) == done.count(None)
 
         # Later calls raise the same error, and closing the remaining objects is harmless.
         db = await loamdb.aio.open(path)
-        space, snapshot, transaction = await db.keyspace("a"), await db.snapshot(), db.transaction(lock=True)
+        space, snapshot, transaction = (
+            await db.keyspace("a"),
+            await db.snapshot(),
+            db.transaction(lock=True),
+        )
         async with transaction:
             await transaction.put(b"a", b"1")
         for late in (transaction.get(b"a"), transaction.put(b"a", b"2")):
@@ -158,8 +172,19 @@ def test_a_closed_database_is_closed_once(path):
                 await late
         await db.close()
         for late in (
-            db.get(b"a"), db.put(b"a", b""), db.sync(), db.lag(), db.bulk_load([]), db.ingest([]), db.keyspace("b"), db.snapshot(),
-            db.items().all(), space.put(b"a", b""), space.get(b"a"), snapshot.get(b"a"), db.transaction().__aenter__(),
+            db.get(b"a"),
+            db.put(b"a", b""),
+            db.sync(),
+            db.lag(),
+            db.bulk_load([]),
+            db.ingest([]),
+            db.keyspace("b"),
+            db.snapshot(),
+            db.items().all(),
+            space.put(b"a", b""),
+            space.get(b"a"),
+            snapshot.get(b"a"),
+            db.transaction().__aenter__(),
         ):
             with pytest.raises(loamdb.ClosedError):
                 await late
@@ -201,5 +226,10 @@ def test_an_abandoned_feed_does_not_hold_up_the_exit(path):
         kept = asyncio.new_event_loop().run_until_complete(main())
         print("left")
     """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.stdout == "left\n" and done.returncode == 0, done.stderr

@@ -39,7 +39,11 @@ def test_backups(db, tmp_path):
         third = backups.create(db)
         assert (first.id, third.id) == (1, 3)
         assert first.new_bytes == first.bytes and third.new_bytes < third.bytes / 4
-        assert abs(first.created - time.time()) < 3600 and first.format == "native" and first.error is None
+        assert (
+            abs(first.created - time.time()) < 3600
+            and first.format == "native"
+            and first.error is None
+        )
         assert pathlib.Path(first.database) == tmp_path / "db" and "Backup 1 of" in repr(first)
         for backup in backups.list():
             backups.verify(backup.id, progress=lambda done, total: None)
@@ -50,17 +54,30 @@ def test_backups(db, tmp_path):
         backups.delete(1)
         backups.keep(1)
         assert [b.id for b in backups.list()] == [3]
-        for call in (backups.verify, backups.delete, lambda id: backups.restore(id, tmp_path / "x")):
+        for call in (
+            backups.verify,
+            backups.delete,
+            lambda id: backups.restore(id, tmp_path / "x"),
+        ):
             with pytest.raises(loamdb.errors.DoesNotExistError, match="there is no backup 1"):
                 call(1)
     assert contents(tmp_path / "one") == before
     assert contents(tmp_path / "three") == {**before, b"more": b"1"}
     backups.close()
-    for call in (backups.list, lambda: backups.create(db), lambda: backups.verify(3), lambda: backups.keep(1), lambda: backups.delete(3),
-                 lambda: backups.restore(3, "x")):  # fmt: skip
+    for call in (
+        backups.list,
+        lambda: backups.create(db),
+        lambda: backups.verify(3),
+        lambda: backups.keep(1),
+        lambda: backups.delete(3),
+        lambda: backups.restore(3, "x"),
+    ):
         with pytest.raises(loamdb.errors.ClosedError):
             call()
-    with loamdb.Backups(tmp_path / "backups", read_only=True) as one, loamdb.Backups(tmp_path / "backups", read_only=True) as two:
+    with (
+        loamdb.Backups(tmp_path / "backups", read_only=True) as one,
+        loamdb.Backups(tmp_path / "backups", read_only=True) as two,
+    ):
         one.verify(3)
         two.restore(3, tmp_path / "again")
         with pytest.raises(loamdb.errors.ReadOnlyError):
@@ -95,14 +112,18 @@ def test_damage(db, tmp_path):
     data[len(data) // 2] ^= 1
     largest.write_bytes(data)
     with loamdb.Backups(tmp_path / "backups") as backups:
-        for call in (lambda: backups.verify(made.id), lambda: backups.restore(made.id, tmp_path / "copy")):
+        for call in (
+            lambda: backups.verify(made.id),
+            lambda: backups.restore(made.id, tmp_path / "copy"),
+        ):
             with pytest.raises(loamdb.errors.CorruptionError, match=largest.name):
                 call()
     assert not (tmp_path / "copy").exists()
 
 
 def test_interrupt(db, tmp_path):
-    """Ctrl-C ends a backup, and nothing is left of it; so does an exception of progress, and close of the
+    """Ctrl-C ends a backup, and nothing is left of it; so does an exception of progress, and close
+    of the
     folder or the database in another thread."""
     with loamdb.Backups(tmp_path / "backups") as backups:
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))

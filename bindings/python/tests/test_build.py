@@ -61,9 +61,15 @@ def test_musl_and_windows(backend, monkeypatch):
 
 
 def open_with(library: pathlib.Path) -> str:
-    program = "import loamdb\ntry: loamdb.open('x')\nexcept ImportError as e: print(type(e).__name__, e)"
+    program = (
+        "import loamdb\ntry: loamdb.open('x')\nexcept ImportError as e: print(type(e).__name__, e)"
+    )
     return subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "LOAM_LIBRARY": str(library)}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={**os.environ, "LOAM_LIBRARY": str(library)},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 
@@ -74,9 +80,13 @@ def open_with(library: pathlib.Path) -> str:
         ("", "is not libloam: it has no loam_abi_version"),
         ("int loam_abi_version(void) { return 99; }", "has ABI version 99, but loamdb needs 0"),
         ("int loam_abi_version(void) { return 0; }", "has ABI revision 0.-1, but loamdb needs 0."),
-        ("int loam_abi_version(void) { return 0; } int loam_abi_revision(void) { return 1000; }", "has ABI revision 0.1000"),
         (
-            f"int loam_abi_version(void) {{ return 0; }} int loam_abi_revision(void) {{ return {loamdb._fast.ABI_REVISION}; }}",
+            "int loam_abi_version(void) { return 0; } int loam_abi_revision(void) { return 1000; }",
+            "has ABI revision 0.1000",
+        ),
+        (
+            "int loam_abi_version(void) { return 0; } "
+            f"int loam_abi_revision(void) {{ return {loamdb._fast.ABI_REVISION}; }}",
             "has no function loam_",
         ),
         ("not C", "cannot load libloam"),
@@ -91,7 +101,9 @@ def test_wrong_library(tmp_path, source, message):
         library.write_bytes(b"\x7fELF and no more")
     elif source is not None:
         (tmp_path / "other.c").write_text(source + "\nint other;\n")
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True)
+        subprocess.run(
+            [compiler, "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True
+        )
     said = open_with(library)
     assert said.startswith("LibraryError ") and message in said and said.count("\n") == 1
 
@@ -106,7 +118,11 @@ def test_types(tmp_path):
         (["mypy", "--strict", HERE / "tests" / "typed_sample.py"], tmp_path, ""),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", *command], cwd=where, env={**os.environ, "MYPYPATH": path}, capture_output=True, text=True
+            [sys.executable, "-m", *command],
+            cwd=where,
+            env={**os.environ, "MYPYPATH": path},
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -116,6 +132,7 @@ def test_old_systems_can_load_it():
     """Nothing asks for more than glibc 2.28, which RHEL 8 has."""
     package = pathlib.Path(loamdb.__file__).parent
     needed = {
-        library.name: max(int(v) for v in re.findall(rb"\0GLIBC_2\.(\d+)\b", library.read_bytes())) for library in package.glob("*.so")
+        library.name: max(int(v) for v in re.findall(rb"\0GLIBC_2\.(\d+)\b", library.read_bytes()))
+        for library in package.glob("*.so")
     }
     assert len(needed) == 3 and max(needed.values()) <= 28, needed

@@ -75,7 +75,10 @@ def test_a_comparator_that_raises_loses_nothing(path, operation):
         assert "no order today" in str(later.value) and later.value.__cause__ is caught.value
     db.close()
     with opened(path, Moody()) as db:
-        assert list(db.keys(stop=b"00100")) == [b"%05d" % i for i in range(100)] and len(db[b"large"]) == 100_000
+        assert (
+            list(db.keys(stop=b"00100")) == [b"%05d" % i for i in range(100)]
+            and len(db[b"large"]) == 100_000
+        )
 
 
 def test_the_order_is_the_sign_of_the_answer(path):
@@ -84,7 +87,9 @@ def test_the_order_is_the_sign_of_the_answer(path):
     def number(key: bytes) -> int:
         return int.from_bytes(key, "big")
 
-    keys = [(i * 10**10).to_bytes(8, "big") for i in range(1, 200)] + [(2**63 + i).to_bytes(8, "big") for i in range(3)]
+    keys = [(i * 10**10).to_bytes(8, "big") for i in range(1, 200)] + [
+        (2**63 + i).to_bytes(8, "big") for i in range(3)
+    ]
     random.Random(1).shuffle(keys)
     with opened(path, lambda a, b: number(a) - number(b)) as db:
         for key in keys:
@@ -105,7 +110,10 @@ def test_an_answer_that_is_no_number_is_a_failure(path, answer):
 def test_a_failing_comparator_is_seen_by_list(path):
     """list() asks for the length first, and takes a TypeError for "has none"."""
     answers = [lambda a, b: (a > b) - (a < b)]
-    with pytest.raises(loamdb.CallbackError) as caught, opened(path, lambda a, b: answers[0](a, b)) as db:
+    with (
+        pytest.raises(loamdb.CallbackError) as caught,
+        opened(path, lambda a, b: answers[0](a, b)) as db,
+    ):
         for i in range(10):
             db[b"%d" % i] = b""
         db.flush()
@@ -154,7 +162,8 @@ def test_ctrl_c_again_and_again(path):
         def send():
             while not done.wait(0.002):
                 signal.pthread_kill(main, signal.SIGINT)
-        db = loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b), comparator_name="c")
+        db = loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b),
+            comparator_name="c")
         sender = threading.Thread(target=send)
         interrupts, i = 0, 0
         sender.start()
@@ -191,7 +200,8 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
         import loamdb
         write = '''
         import os, sys, loamdb
-        db = loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b), comparator_name="c", disable_compaction=True)
+        db = loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b),
+            comparator_name="c", disable_compaction=True)
         for r in range(3):
             db.update((b"%05d" % ((i * 7919 + r) % 9000), b"x" * 50) for i in range(800))
         list(db.keys(stop=b"00001"))
@@ -228,7 +238,8 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
         junk = [bytearray(64) for _ in range(200_000)]
         while True:
             try:
-                with loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b), comparator_name="c") as db:
+                with loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b),
+                    comparator_name="c") as db:
                     print(len(list(db)))
                 break
             except loamdb.LockedError:  # the interrupted job still opens, or closes
@@ -237,7 +248,9 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
         path,
         timeout=300,
     )
-    assert out.split()[0] == "interrupted" and int(out.split()[1]) == len({(i * 7919 + r) % 9000 for i in range(800) for r in range(3)})
+    assert out.split()[0] == "interrupted" and int(out.split()[1]) == len(
+        {(i * 7919 + r) % 9000 for i in range(800) for r in range(3)}
+    )
 
 
 def test_a_logger_that_raises_is_not_asked_again(path):

@@ -20,7 +20,10 @@ def test_changes(path):
         db.put_ttl(b"c", b"3", 1000)
         seen = [feed.next() for _ in range(3)]
         assert [(o.seq, o.kind, o.key, o.value, o.keyspace) for c in seen for o in c] == [
-            (1, "put", b"a", b"1", "default"), (2, "put", b"b", b"2", "default"), (3, "delete", b"a", None, "default"), (4, "put", b"c", b"3", "default"),
+            (1, "put", b"a", b"1", "default"),
+            (2, "put", b"b", b"2", "default"),
+            (3, "delete", b"a", None, "default"),
+            (4, "put", b"c", b"3", "default"),
         ]
         expires = next(iter(seen[2])).expires
         assert expires is not None and abs(expires - time.time() - 1000) < 60
@@ -76,7 +79,11 @@ def test_waits(path):
 
 def test_follower(path):
     """A follower's feed has what was written in the other opening."""
-    with loamdb.open(path) as db, loamdb.follow(path, follow_interval="1ms") as follower, follower.changes() as feed:
+    with (
+        loamdb.open(path) as db,
+        loamdb.follow(path, follow_interval="1ms") as follower,
+        follower.changes() as feed,
+    ):
         for i in range(10):
             db[b"%d" % i] = b""
             assert [(o.seq, o.key) for o in next(feed)] == [(i + 1, b"%d" % i)]

@@ -44,7 +44,13 @@ def test_what_a_filter_answers_is_done(path, format):
         with db.snapshot() as before:
             db.update(ENTRIES)
             db.compact()
-            assert dict(db.items()) == {b"a": b"keep", b"c": b"was change", b"e": b"", b"old": b"r", b"x": b"x"}
+            assert dict(db.items()) == {
+                b"a": b"keep",
+                b"c": b"was change",
+                b"e": b"",
+                b"old": b"r",
+                b"x": b"x",
+            }
             assert list(before.items()) == [(b"old", b"r")]
         db.compact()
         assert b"old" not in db and rules.calls > 0
@@ -75,14 +81,19 @@ def test_an_exception_pauses_compaction_and_loses_nothing(path):
             db.compact()
         assert caught.value is failure
         told = db.metrics()
-        assert "ValueError: no idea" in told["background_error"] and "Rules" in told["background_error"]
+        assert (
+            "ValueError: no idea" in told["background_error"]
+            and "Rules" in told["background_error"]
+        )
         assert told["filter"]["failed"] > 0 and told["read_only"] is None
         assert dict(db.items()) == ENTRIES
         db[b"more"] = b"keep"
         rules.raises = None
         db.resume()
         db.compact()
-        assert b"b" not in db and db[b"more"] == b"keep" and db.metrics()["background_error"] is None
+        assert (
+            b"b" not in db and db[b"more"] == b"keep" and db.metrics()["background_error"] is None
+        )
 
 
 def test_an_interrupt_is_raised_and_decides_nothing(path):

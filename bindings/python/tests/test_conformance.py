@@ -46,7 +46,9 @@ class Runner:
     def run(self, operation: str, *words: str) -> list[str]:
         at = [w[1:] for w in words if w.startswith("@")]
         source = self.snapshots[at[0]] if at else self.db
-        found = getattr(self, f"do_{operation}")(source, *(w for w in words if not w.startswith("@")))
+        found = getattr(self, f"do_{operation}")(
+            source, *(w for w in words if not w.startswith("@"))
+        )
         return ["ok"] if found is None else found
 
     def do_put(self, source, key, value):
@@ -139,7 +141,9 @@ class Runner:
         return [str(self.db.put_if_absent(decode(key), decode(value))).lower()]
 
     def do_begin(self, source, name, *options):
-        self.transactions[name] = self.root_of_transactions().transaction(**dict.fromkeys(options, True))
+        self.transactions[name] = self.root_of_transactions().transaction(
+            **dict.fromkeys(options, True)
+        )
 
     def root_of_transactions(self):
         return self.db
@@ -183,7 +187,10 @@ class Runner:
     def listed(self, tx, *words):
         options = dict(w.partition("=")[::2] for w in words)
         names = {"lower": "start", "upper": "stop"}
-        entries = tx.items(**{names[n]: decode(options[n]) for n in names if n in options}, reverse="reverse" in options)
+        entries = tx.items(
+            **{names[n]: decode(options[n]) for n in names if n in options},
+            reverse="reverse" in options,
+        )
         return [f"{encode(k)} {encode(v)}" for k, v in entries] + ["end"]
 
     def do_ingest(self, source, *words):
@@ -203,7 +210,9 @@ class Runner:
         source.ingest([table], move=True)
 
     def do_bulkload(self, source, *words):
-        source.bulk_load((decode(k), decode(v)) for k, v in zip(words[::2], words[1::2], strict=True))
+        source.bulk_load(
+            (decode(k), decode(v)) for k, v in zip(words[::2], words[1::2], strict=True)
+        )
 
     def do_checkpoint(self, source, name):
         path = self.path.parent / name
@@ -237,7 +246,11 @@ class Runner:
 
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
-        entries = self.entries(source, {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options}, "reverse" in options)
+        entries = self.entries(
+            source,
+            {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options},
+            "reverse" in options,
+        )
         limit = int(options["limit"]) if "limit" in options else None
         return [f"{encode(k)} {encode(v)}" for k, v in itertools.islice(entries, limit)] + ["end"]
 
@@ -288,7 +301,9 @@ class PlyvelRunner(Runner):
     """Runs operations on loamdb.plyvel."""
 
     def do_delrange(self, source, start, limit):
-        for key in list(self.db.iterator(start=decode(start), stop=decode(limit), include_value=False)):
+        for key in list(
+            self.db.iterator(start=decode(start), stop=decode(limit), include_value=False)
+        ):
             self.db.delete(key)
 
     def open(self):
@@ -333,7 +348,9 @@ class NativeRunner(Runner):
         if any(w.startswith("@") for w in words):
             (at,) = (w[1:] for w in words if w.startswith("@"))
             with self.db.snapshot(of=self.snapshots[at]) as source:
-                return getattr(self, f"do_{operation}")(source, *(w for w in words if not w.startswith("@")))
+                return getattr(self, f"do_{operation}")(
+                    source, *(w for w in words if not w.startswith("@"))
+                )
         return super().run(operation, *words)
 
     def do_use(self, source, name, operator=None):
@@ -365,7 +382,10 @@ class NativeRunner(Runner):
         lines = []
         while (change := self.feed.next(0)) is not None:
             for o in change:
-                lines.append(f"{o.kind} {o.keyspace or '-'} {encode(o.key)} {encode(o.value or b'')}{' expires' if o.expires else ''}")
+                lines.append(
+                    f"{o.kind} {o.keyspace or '-'} {encode(o.key)} "
+                    f"{encode(o.value or b'')}{' expires' if o.expires else ''}"
+                )
         return [*lines, "end"]
 
     def do_checkpoint(self, source, name):

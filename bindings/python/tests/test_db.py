@@ -103,7 +103,10 @@ def test_wrong_arguments(db):
 
 
 # Around the sizes at which values are read in other ways.
-@pytest.mark.parametrize("size", [0, 1, 4095, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, (256 << 10) - 1, 256 << 10, 3 << 20])
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, 4095, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, (256 << 10) - 1, 256 << 10, 3 << 20],
+)
 def test_value_sizes(db, size):
     value = os.urandom(size)
     db[b"k"] = value
@@ -199,7 +202,12 @@ def test_snapshot(db):
         assert list(s.items()) == [(b"a", b"1")] and list(s) == [b"a"]
         assert s.multi_get([b"a", b"b"]) == [b"1", None]
     assert s.closed
-    for call in [lambda: s[b"a"], lambda: b"a" in s, lambda: s.items(), lambda: s.multi_get([b"a"])]:
+    for call in [
+        lambda: s[b"a"],
+        lambda: b"a" in s,
+        lambda: s.items(),
+        lambda: s.multi_get([b"a"]),
+    ]:
         with pytest.raises(loamdb.ClosedError):
             call()
     s.close()
@@ -364,7 +372,15 @@ def test_progress_can_stop_a_compaction(db):
 def test_options_are_loams():
     known = {o["name"] for o in loamdb.options()}
     named = set(inspect.signature(loamdb.DB.__init__).parameters)
-    assert known - {"comparator"} == named - {"self", "path", "comparator", "comparator_name", "cache", "resources", "logger"}
+    assert known - {"comparator"} == named - {
+        "self",
+        "path",
+        "comparator",
+        "comparator_name",
+        "cache",
+        "resources",
+        "logger",
+    }
 
 
 def test_shared_cache(tmp_path):
@@ -460,7 +476,12 @@ def test_wrong_handles():
 
 
 def test_no_instances_by_hand():
-    for make in [loamdb._fast.Reader, loamdb._fast.Cursor, loamdb._fast.Batch, loamdb._fast.Snapshot]:
+    for make in [
+        loamdb._fast.Reader,
+        loamdb._fast.Cursor,
+        loamdb._fast.Batch,
+        loamdb._fast.Snapshot,
+    ]:
         with pytest.raises(TypeError):
             make()
     with pytest.raises(loamdb.ClosedError):
@@ -495,7 +516,14 @@ def test_close_while_in_use(path):
         except loamdb.InUseError:
             pass
 
-    steps = [lambda: db.get(b"77"), lambda: db.put(b"a", b"b"), lambda: list(db.items()), lambda: db.snapshot().get(b"5"), step_shared, step_shared]
+    steps = [
+        lambda: db.get(b"77"),
+        lambda: db.put(b"a", b"b"),
+        lambda: list(db.items()),
+        lambda: db.snapshot().get(b"5"),
+        step_shared,
+        step_shared,
+    ]
     threads = [threading.Thread(target=work, args=(s,)) for s in steps]
     for t in threads:
         t.start()
@@ -512,7 +540,13 @@ def test_cache_sizes(tmp_path):
     for size in (1 << 20, "1MiB", "1 mb", "1024k"):
         with loamdb.Cache(size) as cache, loamdb.open(tmp_path / "db", cache=cache) as db:
             db[b"a"] = b"1"
-    for wrong, kind in ((-1, ValueError), ("much", ValueError), (1.5, TypeError), (None, TypeError), (True, TypeError)):
+    for wrong, kind in (
+        (-1, ValueError),
+        ("much", ValueError),
+        (1.5, TypeError),
+        (None, TypeError),
+        (True, TypeError),
+    ):
         with pytest.raises(kind):
             loamdb.Cache(wrong)
 
@@ -548,9 +582,15 @@ def test_compact_excludes_stop(db):
 
 @pytest.mark.skipif("LOAM_FORMAT" in os.environ, reason="the default format is another one")
 def test_format_of_new_databases(tmp_path):
-    for name, options, native in ("default", {}, True), ("native", {"format": "native"}, True), ("leveldb", {"format": "leveldb"}, False):
+    for name, options, native in (
+        ("default", {}, True),
+        ("native", {"format": "native"}, True),
+        ("leveldb", {"format": "leveldb"}, False),
+    ):
         for again in {}, {"format": "leveldb"}, {"format": "native"}:
-            loamdb.open(tmp_path / name, **(again if (tmp_path / name).exists() else options)).close()
+            loamdb.open(
+                tmp_path / name, **(again if (tmp_path / name).exists() else options)
+            ).close()
             assert (tmp_path / name / "CURRENT").is_dir() == native, (name, again)
     plyvel.DB(str(tmp_path / "plyvel"), create_if_missing=True).close()
     assert (tmp_path / "plyvel" / "CURRENT").is_file()

@@ -19,13 +19,23 @@ def filled(path, n=2000):
 
 
 def same(a, b):
-    return list(a.items()) == list(b.items()) and a.keyspace("users").get(b"ann") == b.keyspace("users").get(b"ann") == b"1"
+    return (
+        list(a.items()) == list(b.items())
+        and a.keyspace("users").get(b"ann") == b.keyspace("users").get(b"ann") == b"1"
+    )
 
 
 def test_round_trip(tmp_path):
-    with filled(tmp_path / "db") as db, loamdb.open(tmp_path / "to") as to, loamdb.open(tmp_path / "to2") as to2:
+    with (
+        filled(tmp_path / "db") as db,
+        loamdb.open(tmp_path / "to") as to,
+        loamdb.open(tmp_path / "to2") as to2,
+    ):
         info = db.dump(tmp_path / "dump", compression="zstd")
-        assert [(k["name"], k["entries"]) for k in info["keyspaces"]] == [("default", 2000), ("users", 1)]
+        assert [(k["name"], k["entries"]) for k in info["keyspaces"]] == [
+            ("default", 2000),
+            ("users", 1),
+        ]
         assert info["size"] == (tmp_path / "dump").stat().st_size and info["bytes"] > 1_000_000
         assert loamdb.verify_dump(tmp_path / "dump") == info
         assert loamdb.load(to, str(tmp_path / "dump")) == info
@@ -80,7 +90,8 @@ def test_refused(tmp_path):
 
         class Meanwhile(io.BytesIO):
             def read(self, n=-1):
-                if 0 < self.tell() < len(whole):  # the load has begun: its pipe has less room than what came before
+                # the load has begun: its pipe has less room than what came before
+                if 0 < self.tell() < len(whole):
                     with pytest.raises(loamdb.errors.InUseError, match="another dump"):
                         to.load(path)
                     with pytest.raises(loamdb.errors.InUseError, match="another dump"):
@@ -142,7 +153,9 @@ def test_inside(tmp_path):
         for name in ("dump", "mine"):
             for place in ("db", "link"):
                 for resume in (False, True):
-                    with pytest.raises(loamdb.errors.InvalidArgumentError, match="lies in the database"):
+                    with pytest.raises(
+                        loamdb.errors.InvalidArgumentError, match="lies in the database"
+                    ):
                         db.dump(tmp_path / place / name, resume=resume)
         assert (tmp_path / "db" / "mine").read_text() == "mine"
         assert not (tmp_path / "db" / "dump").exists()

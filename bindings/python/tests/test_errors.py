@@ -32,14 +32,26 @@ def test_no_permission(tmp_path):
         try:
             loamdb.open(sys.argv[1] + "/closed/db")
         except PermissionError as error:
-            print(error.errno, error.filename, isinstance(error, loamdb.IOError), isinstance(error, loamdb.Error))
+            print(error.errno, error.filename, isinstance(error, loamdb.IOError),
+                isinstance(error, loamdb.Error))
         """
     os.chmod(tmp_path, 0o755)
     for parent in tmp_path.parents:
-        if os.stat(parent).st_uid == os.geteuid() and parent != parent.parent and not os.stat(parent).st_mode & 0o005 == 0o005:
+        if (
+            os.stat(parent).st_uid == os.geteuid()
+            and parent != parent.parent
+            and not os.stat(parent).st_mode & 0o005 == 0o005
+        ):
             os.chmod(parent, 0o755)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], capture_output=True, text=True)
-    assert done.stdout.split()[0] == str(errno.EACCES) and done.stdout.split()[2:] == ["True", "True"], done.stdout + done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split()[0] == str(errno.EACCES) and done.stdout.split()[2:] == [
+        "True",
+        "True",
+    ], done.stdout + done.stderr
 
 
 def test_directories_above(tmp_path):
@@ -89,7 +101,8 @@ def test_full_disk(tmp_path):
             for i in range(100):
                 db[b"b%d" % i] = bytes(10_000)
         except loamdb.NoSpaceError as error:
-            assert isinstance(error, OSError) and error.errno in (errno.EFBIG, errno.ENOSPC), error.errno
+            assert isinstance(error, OSError) and error.errno in (errno.EFBIG,
+                errno.ENOSPC), error.errno
             stopped = i
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         db.resume()
@@ -99,7 +112,11 @@ def test_full_disk(tmp_path):
         with loamdb.open(sys.argv[1]) as db:
             print(len(db) == stopped + 2)
         """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "db")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "db")],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.split() == ["b'1'", "b'2'", "True", "True"], done.stdout + done.stderr
 
 
@@ -107,7 +124,11 @@ def test_exceptions_can_be_pickled(tmp_path):
     with loamdb.open(tmp_path / "db"), pytest.raises(loamdb.LockedError) as locked:
         loamdb.open(tmp_path / "db")
     copy = pickle.loads(pickle.dumps(locked.value))
-    assert type(copy) is loamdb.LockedError and str(copy) == str(locked.value) and copy.filename == locked.value.filename
+    assert (
+        type(copy) is loamdb.LockedError
+        and str(copy) == str(locked.value)
+        and copy.filename == locked.value.filename
+    )
 
 
 def test_every_class_is_an_error():

@@ -33,7 +33,10 @@ def test_follow(tmp_path):
 
 
 def test_interval(tmp_path):
-    with loamdb.open(tmp_path / "db") as db, loamdb.follow(tmp_path / "db", follow_interval=0.005) as follower:
+    with (
+        loamdb.open(tmp_path / "db") as db,
+        loamdb.follow(tmp_path / "db", follow_interval=0.005) as follower,
+    ):
         db[b"k"] = b"1"
         while follower.get(b"k") is None:
             pass
@@ -57,7 +60,9 @@ def test_killed_writers(tmp_path):
     last = 0
     follower = None
     for _ in range(4):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE
+        )
         assert writer.stdout.readline() == b"ready\n"
         if follower is None:
             follower = loamdb.follow(tmp_path / "db")

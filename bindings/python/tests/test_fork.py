@@ -14,7 +14,9 @@ import pytest
 
 ROUNDS = 200 if os.environ.get("LOAM_T2") else 4
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child cannot load a second copy")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a child cannot load a second copy"
+)
 
 START = """
     import os, sys, threading, warnings
@@ -54,7 +56,16 @@ START = """
 
 def run(program: str, *args: object, timeout: float = 240) -> str:
     """Runs a program that must end well and say nothing on stderr."""
-    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", textwrap.dedent(START) + textwrap.dedent(program), *map(str, args)]
+    command = [
+        sys.executable,
+        "-X",
+        "dev",
+        "-W",
+        "ignore",
+        "-c",
+        textwrap.dedent(START) + textwrap.dedent(program),
+        *map(str, args),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
@@ -77,20 +88,31 @@ USES_OF_THE_PARENTS = """
     db[b"a"] = b"1"
     snapshot, iterator, batch, other = db.snapshot(), db.items(), db.batch(), db.batch()
     view = db.prefixed(b"a")
-    feed, tx, table, folder = db.changes(), db.transaction(), loamdb.TableWriter(base + "/table"), loamdb.Backups(base + "/backups")
+    feed, tx = db.changes(), db.transaction()
+    table, folder = loamdb.TableWriter(base + "/table"), loamdb.Backups(base + "/backups")
     calls = [
         lambda: feed.next(0), lambda: next(feed), lambda: feed.position, lambda: db.changes(),
-        lambda: tx.get(b"a"), lambda: tx.put(b"a", b""), lambda: tx.savepoint(), lambda: tx.rollback(), lambda: tx.commit(),
-        lambda: tx.items(), lambda: db.transaction(), lambda: table.put(b"a", b""), lambda: table.finish(), lambda: folder.list(),
+        lambda: tx.get(b"a"), lambda: tx.put(b"a", b""), lambda: tx.savepoint(),
+        lambda: tx.rollback(), lambda: tx.commit(),
+        lambda: tx.items(), lambda: db.transaction(), lambda: table.put(b"a", b""),
+        lambda: table.finish(), lambda: folder.list(),
         lambda: folder.create(db), lambda: db.ingest([]), lambda: db.bulk_load([]),
         lambda: db[b"a"], lambda: db.get(b"a"), lambda: db.put(b"a", b"2"), lambda: db.delete(b"a"),
-        lambda: b"a" in db, lambda: db.multi_get([b"a"]), lambda: next(iterator), lambda: iterator.seek(b"a"),
-        lambda: db.items(), lambda: db.snapshot(), lambda: db.batch(), lambda: snapshot[b"a"], lambda: snapshot.items(),
+        lambda: b"a" in db, lambda: db.multi_get([b"a"]), lambda: next(iterator),
+        lambda: iterator.seek(b"a"),
+        lambda: db.items(), lambda: db.snapshot(), lambda: db.batch(), lambda: snapshot[b"a"],
+        lambda: snapshot.items(),
         lambda: view.get(b""), lambda: len(db), lambda: db.clear(), lambda: db.update({b"a": b"b"}),
-        lambda: batch.put(b"a", b"2"), lambda: batch.delete(b"a"), lambda: batch.write(), lambda: len(batch),
-        lambda: batch.size, lambda: batch.clear(), lambda: batch.append(other), lambda: db.compact(), lambda: db.flush(), lambda: db.verify(), lambda: db.checkpoint("copy"), lambda: db.dump(os.devnull), lambda: db.load(os.devnull),
-        lambda: db.sync(), lambda: db.resume(), lambda: db.metrics(), lambda: db.set_option("block_size", 4096), lambda: db.option("block_size"), lambda: db.property("leveldb.stats"),
-        lambda: db.approximate_size(), lambda: db.comparator_name(), lambda: db.compaction_paused().__enter__(),
+        lambda: batch.put(b"a", b"2"), lambda: batch.delete(b"a"), lambda: batch.write(),
+        lambda: len(batch),
+        lambda: batch.size, lambda: batch.clear(), lambda: batch.append(other),
+        lambda: db.compact(), lambda: db.flush(), lambda: db.verify(),
+        lambda: db.checkpoint("copy"), lambda: db.dump(os.devnull), lambda: db.load(os.devnull),
+        lambda: db.sync(), lambda: db.resume(), lambda: db.metrics(),
+        lambda: db.set_option("block_size", 4096), lambda: db.option("block_size"),
+        lambda: db.property("leveldb.stats"),
+        lambda: db.approximate_size(), lambda: db.comparator_name(),
+        lambda: db.compaction_paused().__enter__(),
         lambda: db.close(),
     ]
 
@@ -124,7 +146,8 @@ def test_what_the_parent_opened_is_of_no_use(tmp_path, opens_first):
                 mine = loamdb.open(base + "/child", cache=loamdb.Cache("1MiB"))
                 mine[b"a"] = b"mine"
                 things = mine.snapshot(), mine.items(), mine.batch(), mine.batch()
-                feeds, transactions = [mine.changes() for _ in range(20)], [mine.transaction() for _ in range(20)]
+                feeds = [mine.changes() for _ in range(20)]
+                transactions = [mine.transaction() for _ in range(20)]
                 tables = [loamdb.TableWriter(f"{base}/table{i}") for i in range(20)]
                 cannot_share(cache)
             all_refused()
@@ -213,7 +236,8 @@ def test_children_of_children(tmp_path):
                 ended(in_child(lambda: child(depth + 1)))
             else:
                 maps = open("/proc/self/maps").read()
-                print(len({line.split()[4] for line in maps.splitlines() if "libloam.so" in line and " r-xp " in line}))
+                lines = [line for line in maps.splitlines() if "libloam.so" in line]
+                print(len({line.split()[4] for line in lines if " r-xp " in line}))
             use(f"d{depth}")
 
         child(0)
@@ -369,14 +393,24 @@ def test_too_little_address_space(tmp_path):
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         loamdb.open(sys.argv[1]).close()
         """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), tmp_path / "db"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path / "db"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "address space" in done.stdout and "ulimit -v" in done.stdout
 
 
 def test_import_registers_nothing(tmp_path):
     """A process that only imports pays nothing for forks."""
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys, loamdb, loamdb.plyvel; print('loamdb._forked' in sys.modules, 'resource' in sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            "import sys, loamdb, loamdb.plyvel; print('loamdb._forked' in "
+            "sys.modules, 'resource' in sys.modules)",
+        ],
         capture_output=True,
         text=True,
         check=True,

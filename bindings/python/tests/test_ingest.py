@@ -41,7 +41,10 @@ def test_ingest(tmp_path):
 
 def test_wrong_tables(tmp_path):
     with loamdb.open(tmp_path / "db") as db:
-        one, two = write(tmp_path / "one", [(b"a", b""), (b"c", b"")]), write(tmp_path / "two", [(b"b", b"")])
+        one, two = (
+            write(tmp_path / "one", [(b"a", b""), (b"c", b"")]),
+            write(tmp_path / "two", [(b"b", b"")]),
+        )
         with pytest.raises(errors.InvalidArgumentError, match="overlap"):
             db.ingest([one, two])
         with pytest.raises(errors.InvalidArgumentError, match="format"):
@@ -116,7 +119,9 @@ def test_bulk_load(tmp_path):
         # Entries that are lists and buffers, and one that is larger than a block.
         big = [[bytearray(b"%d" % i), memoryview(b"x" * (i * 50000))] for i in range(20)]
         db.bulk_load(big)
-        assert [(bytes(k), bytes(v)) for k, v in big] == [(b"%d" % i, db[b"%d" % i]) for i in range(20)]
+        assert [(bytes(k), bytes(v)) for k, v in big] == [
+            (b"%d" % i, db[b"%d" % i]) for i in range(20)
+        ]
 
         def closing():
             yield b"a", b""

@@ -279,7 +279,9 @@ def test_a_table_writer_closed_by_its_comparator(path, tmp_path):
             writer.close()
         return order(a, b)
 
-    writer = box["writer"] = loamdb.TableWriter(tmp_path / "table", comparator=compare, comparator_name="c")
+    writer = box["writer"] = loamdb.TableWriter(
+        tmp_path / "table", comparator=compare, comparator_name="c"
+    )
     writer.put(b"a", b"v")
     writer.put(b"b", b"v")
     assert not box

@@ -65,9 +65,17 @@ def test_random_walk(db, size, reverse, flushed):
     if flushed:
         db.flush()
     rng = random.Random(size)
-    for bounds in [(None, None), (b"00002", None), (None, b"00101"), (b"00011", b"02000"), (b"5", b"1")]:
+    for bounds in [
+        (None, None),
+        (b"00002", None),
+        (None, b"00101"),
+        (b"00011", b"02000"),
+        (b"5", b"1"),
+    ]:
         start, stop = bounds
-        within = [e for e in entries if (start is None or e[0] >= start) and (stop is None or e[0] < stop)]
+        within = [
+            e for e in entries if (start is None or e[0] >= start) and (stop is None or e[0] < stop)
+        ]
         it, model = db.items(start=start, stop=stop, reverse=reverse), Model(within, reverse)
         for _ in range(300):
             action = rng.randrange(10)
@@ -82,7 +90,9 @@ def test_random_walk(db, size, reverse, flushed):
             else:
                 forward = rng.random() < 0.6
                 for _ in range(rng.choice([1, 1, 1, 2, 3, 50, 600])):
-                    got, want = (next(it, None), model.next()) if forward else (prev(it), model.prev())
+                    got, want = (
+                        (next(it, None), model.next()) if forward else (prev(it), model.prev())
+                    )
                     assert got == want
                     if want is None:
                         break

@@ -23,8 +23,14 @@ def test_mapping(db):
     users[b"a"] = b"users"
     db[b"a"] = b"default"
     users.update({b"b": b"1", b"c": b"2"})
-    assert dict(users.items()) == {b"a": b"users", b"b": b"1", b"c": b"2"} and dict(db.items()) == {b"a": b"default"}
-    assert users.multi_get([b"b", b"x"]) == [b"1", None] and users.pop(b"b") == b"1" and b"b" not in users
+    assert dict(users.items()) == {b"a": b"users", b"b": b"1", b"c": b"2"} and dict(db.items()) == {
+        b"a": b"default"
+    }
+    assert (
+        users.multi_get([b"b", b"x"]) == [b"1", None]
+        and users.pop(b"b") == b"1"
+        and b"b" not in users
+    )
     below = users.prefixed(b"p:")
     below[b"k"] = b"v"
     assert users[b"p:k"] == b"v" and db.get(b"p:k") is None
@@ -64,7 +70,11 @@ def test_batch_and_snapshot(db):
         batch.put(b"l", b"0")
         batch.delete(b"m")
         batch.delete(b"n")
-    assert [dict(s.items()) for s in (db, a, b)] == [{b"k": b"0", b"l": b"0"}, {b"k": b"1", b"l": b"1"}, {b"k": b"2"}]
+    assert [dict(s.items()) for s in (db, a, b)] == [
+        {b"k": b"0", b"l": b"0"},
+        {b"k": b"1", b"l": b"1"},
+        {b"k": b"2"},
+    ]
     with pytest.raises(RuntimeError, match="stop"), db.batch() as batch:
         batch.use(a)
         batch.delete(b"k")
@@ -74,7 +84,9 @@ def test_batch_and_snapshot(db):
         b[b"k"] = b"3"
         assert state[b"k"] == b"1"
         with b.snapshot(of=state) as then, db.snapshot(of=state) as root:
-            assert then[b"k"] == b"2" and list(then.items()) == [(b"k", b"2")] and root[b"l"] == b"0"
+            assert (
+                then[b"k"] == b"2" and list(then.items()) == [(b"k", b"2")] and root[b"l"] == b"0"
+            )
         assert state[b"k"] == b"1"  # the others did not close it
         borrowed = b.snapshot(of=state)
     with pytest.raises(loamdb.errors.ClosedError):
@@ -93,7 +105,11 @@ def test_refused(db, tmp_path):
                 batch.use(foreign)
             with pytest.raises(TypeError):
                 batch.use("users")
-        with other.snapshot() as snapshot, users.snapshot(of=snapshot) as wrong, pytest.raises(loamdb.errors.InvalidArgumentError):
+        with (
+            other.snapshot() as snapshot,
+            users.snapshot(of=snapshot) as wrong,
+            pytest.raises(loamdb.errors.InvalidArgumentError),
+        ):
             wrong[b"k"]
     for name in ("", "x" * 256, "a\0b", "a\nb", "\udc80"):
         with pytest.raises(loamdb.errors.InvalidArgumentError):
@@ -109,7 +125,13 @@ def test_refused(db, tmp_path):
     users[b"k"] = b"v"
     with db.snapshot() as before:
         db.drop_keyspace("users")
-        for use in (lambda: users[b"k"], lambda: users.put(b"k", b""), lambda: list(users), users.flush, lambda: db.drop_keyspace("users")):
+        for use in (
+            lambda: users[b"k"],
+            lambda: users.put(b"k", b""),
+            lambda: list(users),
+            users.flush,
+            lambda: db.drop_keyspace("users"),
+        ):
             with pytest.raises(loamdb.errors.NoKeyspaceError):
                 use()
         with users.snapshot(of=before) as then:
@@ -127,7 +149,13 @@ def test_lifetimes(path):
     users[b"k"] = b"v"
     items = users.items()
     db.close()
-    for use in (lambda: users[b"k"], lambda: users.put(b"k", b""), lambda: users.batch(sync=True).write(), lambda: next(items), lambda: users.keyspace("x")):
+    for use in (
+        lambda: users[b"k"],
+        lambda: users.put(b"k", b""),
+        lambda: users.batch(sync=True).write(),
+        lambda: next(items),
+        lambda: users.keyspace("x"),
+    ):
         with pytest.raises(loamdb.errors.ClosedError):
             use()
     with pytest.raises(loamdb.errors.ClosedError):
@@ -145,12 +173,17 @@ def test_comparator(path):
     def backwards(a, b):
         return (a < b) - (a > b)
 
-    with loamdb.open(path, format="native", comparator=backwards, comparator_name="test.backwards") as db:
+    with loamdb.open(
+        path, format="native", comparator=backwards, comparator_name="test.backwards"
+    ) as db:
         down, up = db.keyspace("down"), db.keyspace("up", comparator="leveldb.BytewiseComparator")
         for space in (down, up):
             space.update({b"a": b"", b"b": b""})
         assert list(down) == [b"b", b"a"] and list(up) == [b"a", b"b"]
-        assert up.comparator_name() == "leveldb.BytewiseComparator" and down.comparator_name() == "test.backwards"
+        assert (
+            up.comparator_name() == "leveldb.BytewiseComparator"
+            and down.comparator_name() == "test.backwards"
+        )
 
 
 def test_aio(path):
@@ -161,7 +194,10 @@ def test_aio(path):
             async with db.batch() as batch:
                 batch.use(users)
                 batch.put(b"b", b"2")
-            assert await users.items().all() == [(b"a", b"1"), (b"b", b"2")] and await db.get(b"a") is None
+            assert (
+                await users.items().all() == [(b"a", b"1"), (b"b", b"2")]
+                and await db.get(b"a") is None
+            )
             assert await db.keyspaces() == ["default", "users"]
             await users.close()
             await db.drop_keyspace("users")

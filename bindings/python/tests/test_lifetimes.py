@@ -53,18 +53,37 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "__contains__": (b"a",),
     "__exit__": (None, None, None),
 }
-SPECIAL = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__", "__next__", "__reversed__", "__len__", "__enter__", "__exit__", "__repr__", "__bool__")
+SPECIAL = (
+    "__getitem__",
+    "__setitem__",
+    "__delitem__",
+    "__contains__",
+    "__iter__",
+    "__next__",
+    "__reversed__",
+    "__len__",
+    "__enter__",
+    "__exit__",
+    "__repr__",
+    "__bool__",
+)
 
 # What works on a closed object, as its documentation says.
 HARMLESS = {
-    "close", "release", "closed", "path", "name", "db", "prefix", "__repr__", "__bool__", "__enter__", "__exit__", "__iter__",
-    "prefixed", "prefixed_db", "compaction_paused", "size", "clear", "__len__", "append", "sync", "use",
+    "close", "release", "closed", "path", "name", "db", "prefix", "__repr__", "__bool__",
+    "__enter__", "__exit__", "__iter__",
+    "prefixed", "prefixed_db", "compaction_paused", "size", "clear", "__len__", "append", "sync",
+    "use",
 }  # fmt: skip
 
 
 def members(cls: type) -> list[str]:
     found = [n for n in dir(cls) if not n.startswith("_") or n in SPECIAL]
-    return [n for n in found if getattr(cls, n) is not None and getattr(cls, n) is not getattr(object, n, None)]
+    return [
+        n
+        for n in found
+        if getattr(cls, n) is not None and getattr(cls, n) is not getattr(object, n, None)
+    ]
 
 
 def arguments_of(thing: object, name: str) -> tuple[object, ...]:
@@ -74,14 +93,18 @@ def arguments_of(thing: object, name: str) -> tuple[object, ...]:
 
 
 def use(thing: object, name: str) -> object:
-    if isinstance(inspect.getattr_static(thing, name), property) or not callable(getattr(type(thing), name)):
+    if isinstance(inspect.getattr_static(thing, name), property) or not callable(
+        getattr(type(thing), name)
+    ):
         return getattr(thing, name)
     arguments = tuple(thing if a is ... else a for a in arguments_of(thing, name))
     required = [
         p for p in signature(getattr(thing, name))
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]  # fmt: skip
-    assert len(required) <= len(arguments), f"{type(thing).__name__}.{name} needs arguments: add them to ARGUMENTS"
+    assert len(required) <= len(arguments), (
+        f"{type(thing).__name__}.{name} needs arguments: add them to ARGUMENTS"
+    )
     result = getattr(thing, name)(*arguments)
     if inspect.isgenerator(result) or type(result).__name__.endswith("Iterator"):
         next(iter(result), None)  # a lazy answer says it when it is used
@@ -98,14 +121,18 @@ def signature(method: object) -> list[inspect.Parameter]:
 def objects(module: object, db: object) -> dict[str, object]:
     if module is face:
         return {
-            "DB": db, "snapshot": db.snapshot(), "iterator": db.iterator(), "raw": db.raw_iterator(),
-            "batch": db.write_batch(), "view": db.prefixed_db(b"a"), "view's snapshot": db.prefixed_db(b"a").snapshot(),
+            "DB": db, "snapshot": db.snapshot(), "iterator": db.iterator(),
+            "raw": db.raw_iterator(),
+            "batch": db.write_batch(), "view": db.prefixed_db(b"a"),
+            "view's snapshot": db.prefixed_db(b"a").snapshot(),
             "view's batch": db.prefixed_db(b"a").write_batch(),
         }  # fmt: skip
     snapshot = db.snapshot()
     return {
-        "DB": db, "snapshot": snapshot, "iterator": db.items(), "snapshot's iterator": snapshot.keys(), "batch": db.batch(),
-        "view": db.prefixed(b"a"), "view's batch": db.prefixed(b"a").batch(), "view's snapshot": db.prefixed(b"a").snapshot(),
+        "DB": db, "snapshot": snapshot, "iterator": db.items(),
+        "snapshot's iterator": snapshot.keys(), "batch": db.batch(),
+        "view": db.prefixed(b"a"), "view's batch": db.prefixed(b"a").batch(),
+        "view's snapshot": db.prefixed(b"a").snapshot(),
         "view's iterator": db.prefixed(b"a").items(), "keyspace": db.keyspace("default"),
     }  # fmt: skip
 
@@ -116,7 +143,11 @@ def module(request):
 
 
 def opened(module, path, **options):
-    db = module.DB(str(path), create_if_missing=True, **options) if module is face else module.DB(path, **options)
+    db = (
+        module.DB(str(path), create_if_missing=True, **options)
+        if module is face
+        else module.DB(path, **options)
+    )
     for i in range(100):
         db.put(b"a%d" % i, b"v")
     return db
@@ -181,9 +212,21 @@ def test_arguments_of_the_wrong_kind(module, tmp_path):
             for wrong in (None, 5, "text", object(), db, thing):
                 if name in ("multi_get", "update", "ingest") and wrong in (db, thing, "text"):
                     continue
-                if (name, wrong) in (("keyspace", "text"), ("checkpoint", "text"), ("dump", "text"), ("load", "text"), ("drop_keyspace", "text"), ("use", None), ("use", db)):
+                if (name, wrong) in (
+                    ("keyspace", "text"),
+                    ("checkpoint", "text"),
+                    ("dump", "text"),
+                    ("load", "text"),
+                    ("drop_keyspace", "text"),
+                    ("use", None),
+                    ("use", db),
+                ):
                     continue
-                if (name, wrong) in (("append", thing), ("property", "text"), ("approximate_size", None)):
+                if (name, wrong) in (
+                    ("append", thing),
+                    ("property", "text"),
+                    ("approximate_size", None),
+                ):
                     continue
                 with pytest.raises((TypeError, ValueError, AttributeError)):
                     getattr(thing, name)(*(wrong for _ in arguments_of(thing, name)))
@@ -217,7 +260,8 @@ def test_close_beside_every_call(module, tmp_path):
                         continue
                     try:
                         use(things[kind], name)
-                    except (loamdb.Error, TypeError, StopIteration, KeyError):  # the database and its keyspace have the same keys
+                    # the database and its keyspace have the same keys
+                    except (loamdb.Error, TypeError, StopIteration, KeyError):
                         pass
                     except BaseException as error:
                         failures.append(error)

@@ -38,7 +38,11 @@ def test_behaves_as_a_dict(mapping):
         assert b"a" in m and b"d" not in m
         assert m.get(b"d") is None and m.get(b"d", 7) == 7
         assert len(m) == 2
-    assert dict(mapping.items()) == like and list(mapping) == sorted(like) and list(reversed(mapping)) == sorted(like)[::-1]
+    assert (
+        dict(mapping.items()) == like
+        and list(mapping) == sorted(like)
+        and list(reversed(mapping)) == sorted(like)[::-1]
+    )
     assert isinstance(mapping, collections.abc.MutableMapping)
     mapping.clear()
     assert list(mapping) == [] and len(mapping) == 0 and bool(mapping)
@@ -104,7 +108,10 @@ def test_help_is_about_loam(module):
     assert "Stores a value under a key" in text
 
 
-@pytest.mark.parametrize("module", [loamdb, loamdb.db, loamdb.errors, loamdb.iterator, loamdb._options, loamdb.plyvel, loamdb.aio])
+@pytest.mark.parametrize(
+    "module",
+    [loamdb, loamdb.db, loamdb.errors, loamdb.iterator, loamdb._options, loamdb.plyvel, loamdb.aio],
+)
 def test_hints_can_be_read_at_run_time(module):
     """typing.get_type_hints finds every name, of every public function and method."""
     read = 0

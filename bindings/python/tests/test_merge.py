@@ -34,9 +34,15 @@ def test_merge(tmp_path: Path) -> None:
 
 
 def test_failures(tmp_path: Path) -> None:
-    with loamdb.DB(tmp_path / "none", format="native") as db, pytest.raises(loamdb.NoMergeOperatorError):
+    with (
+        loamdb.DB(tmp_path / "none", format="native") as db,
+        pytest.raises(loamdb.NoMergeOperatorError),
+    ):
         db.merge(b"k", b"1")
-    with loamdb.DB(tmp_path / "old", format="leveldb", merge_operator="append") as db, pytest.raises(loamdb.NeedsNativeError):
+    with (
+        loamdb.DB(tmp_path / "old", format="leveldb", merge_operator="append") as db,
+        pytest.raises(loamdb.NeedsNativeError),
+    ):
         db.merge(b"k", b"1")
     with loamdb.DB(tmp_path / "sums", format="native", merge_operator="uint64add") as db:
         db.merge(b"k", b"not eight")

@@ -67,10 +67,14 @@ def test_values_are_made_of_operands(path, partial):
 
 
 def test_open_names_the_operator_that_is_missing(path):
-    with loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("test.Longest", longest)) as db:
+    with loamdb.open(
+        path, format="native", merge_operator=loamdb.MergeOperator("test.Longest", longest)
+    ) as db:
         db.merge(b"k", b"x")
     for other in (None, "uint64add", loamdb.MergeOperator("test.Other", longest)):
-        with pytest.raises(errors.NoMergeOperatorError, match=r'^[^\n]*"default"[^\n]*"test.Longest"[^\n]*$'):
+        with pytest.raises(
+            errors.NoMergeOperatorError, match=r'^[^\n]*"default"[^\n]*"test.Longest"[^\n]*$'
+        ):
             loamdb.open(path, merge_operator=other)
     with loamdb.open(path, merge_operator=loamdb.MergeOperator("test.Longest", longest)) as db:
         assert db[b"k"] == b"x"
@@ -78,12 +82,23 @@ def test_open_names_the_operator_that_is_missing(path):
 
 def test_an_exception_is_the_cause_and_loses_nothing(path):
     adds = Adds()
-    with loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("test.Adds", adds)) as db:
+    with loamdb.open(
+        path, format="native", merge_operator=loamdb.MergeOperator("test.Adds", adds)
+    ) as db:
         db.merge(b"n", b"1")
         db.merge(b"m", b"7")
         adds.raises = failure = ValueError("no idea")
-        for read in (lambda: db.get(b"n"), lambda: b"n" in db, lambda: db.multi_get([b"n"]), lambda: list(db.items()), lambda: list(db.keys(reverse=True))):
-            with pytest.raises(errors.MergeFailedError, match=r'^[^\n]*"test.Adds"[^\n]*"[nm]"[^\n]*ValueError: no idea[^\n]*$') as caught:
+        for read in (
+            lambda: db.get(b"n"),
+            lambda: b"n" in db,
+            lambda: db.multi_get([b"n"]),
+            lambda: list(db.items()),
+            lambda: list(db.keys(reverse=True)),
+        ):
+            with pytest.raises(
+                errors.MergeFailedError,
+                match=r'^[^\n]*"test.Adds"[^\n]*"[nm]"[^\n]*ValueError: no idea[^\n]*$',
+            ) as caught:
                 read()
             assert caught.value.__cause__ is failure
         with db.transaction() as tx:
@@ -107,7 +122,9 @@ def test_an_exception_is_the_cause_and_loses_nothing(path):
 
 @pytest.mark.parametrize("answer", [None, 1, "text", object()])
 def test_another_answer_is_a_failure(path, answer):
-    with loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("x", lambda *_: answer)) as db:
+    with loamdb.open(
+        path, format="native", merge_operator=loamdb.MergeOperator("x", lambda *_: answer)
+    ) as db:
         db.merge(b"k", b"1")
         with pytest.raises(errors.MergeFailedError, match="TypeError") as caught:
             db.get(b"k")
@@ -116,7 +133,9 @@ def test_another_answer_is_a_failure(path, answer):
 
 def test_an_interrupt_is_raised_and_fails_nothing(path):
     adds = Adds()
-    with loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("test.Adds", adds)) as db:
+    with loamdb.open(
+        path, format="native", merge_operator=loamdb.MergeOperator("test.Adds", adds)
+    ) as db:
         for i in range(2000):
             db.merge(b"%d" % (i % 10), b"1")
         timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
@@ -129,7 +148,12 @@ def test_an_interrupt_is_raised_and_fails_nothing(path):
 
 
 def test_threads(path):
-    with loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("test.Adds", Adds()), write_buffer_size="64KiB") as db:
+    with loamdb.open(
+        path,
+        format="native",
+        merge_operator=loamdb.MergeOperator("test.Adds", Adds()),
+        write_buffer_size="64KiB",
+    ) as db:
         failures = []
 
         def work(n):
@@ -152,7 +176,11 @@ def test_threads(path):
 
 
 def test_what_is_no_operator(path):
-    for make in (lambda: loamdb.MergeOperator(b"x", longest), lambda: loamdb.MergeOperator("x", 1), lambda: loamdb.MergeOperator("x", longest, 1)):
+    for make in (
+        lambda: loamdb.MergeOperator(b"x", longest),
+        lambda: loamdb.MergeOperator("x", 1),
+        lambda: loamdb.MergeOperator("x", longest, 1),
+    ):
         with pytest.raises(TypeError):
             make()
     with pytest.raises(ValueError, match="null"):
@@ -173,7 +201,9 @@ def test_keyspaces_have_operators_and_filters_of_their_own(path):
     with loamdb.open(path, format="native") as db:
         sums = db.keyspace("sums", merge_operator=loamdb.MergeOperator("test.Adds", adds))
         logs = db.keyspace("logs", compaction_filter=removes)
-        again = sums.keyspace("nested", merge_operator=loamdb.MergeOperator("test.Longest", longest))
+        again = sums.keyspace(
+            "nested", merge_operator=loamdb.MergeOperator("test.Longest", longest)
+        )
         again.merge(b"k", b"xx")
         assert again[b"k"] == b"xx"
         for i in range(10):
@@ -188,7 +218,11 @@ def test_keyspaces_have_operators_and_filters_of_their_own(path):
             space.update({b"a": b"old", b"b": b"new"})
         db.compact()
         logs.compact()
-        assert dict(db.items()) == {b"a": b"old", b"b": b"new"} and dict(logs.items()) == {b"b": b"new"} and rules
+        assert (
+            dict(db.items()) == {b"a": b"old", b"b": b"new"}
+            and dict(logs.items()) == {b"b": b"new"}
+            and rules
+        )
         # The keyspace's object may go; its functions stay.
         sums.merge(b"n", b"5")
         gone = weakref.ref(sums)
@@ -210,7 +244,9 @@ def test_an_operator_is_collected_with_its_database(path):
             return operands[-1]
 
     keeps = Keeps()
-    keeps.db = loamdb.open(path, format="native", merge_operator=loamdb.MergeOperator("keeps", keeps))
+    keeps.db = loamdb.open(
+        path, format="native", merge_operator=loamdb.MergeOperator("keeps", keeps)
+    )
     keeps.db.merge(b"a", b"b")
     assert keeps.db[b"a"] == b"b"
     keeps.db.close()
@@ -225,12 +261,18 @@ def test_exit_without_close(path):
     program = """if True:
         import sys, loamdb
         db = loamdb.open(sys.argv[1], format="native", write_buffer_size="64KiB")
-        sums = db.keyspace("sums", merge_operator=loamdb.MergeOperator("last", lambda k, e, o: o[-1]))
+        sums = db.keyspace("sums", merge_operator=loamdb.MergeOperator("last", lambda k, e,
+            o: o[-1]))
         for i in range(3000):
             sums.merge(b"%d" % (i % 100), b"x" * 100)
         assert len(sums) == 100
         print("done")
     """
     for _ in range(3):
-        out = subprocess.run([sys.executable, "-W", "ignore", "-c", program, path], capture_output=True, text=True, timeout=240)
+        out = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, path],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert out.returncode == 0 and out.stdout == "done\n", out.stderr

@@ -86,13 +86,20 @@ def test_bounds_with_a_comparator(tmp_path):
         a, b = a.lower(), b.lower()
         return (a > b) - (a < b)
 
-    with face.DB(str(tmp_path / "c"), create_if_missing=True, comparator=caseless, comparator_name=b"caseless") as db:
+    with face.DB(
+        str(tmp_path / "c"),
+        create_if_missing=True,
+        comparator=caseless,
+        comparator_name=b"caseless",
+    ) as db:
         for key in b"A", b"b", b"C", b"d":
             db.put(key, b"")
         keys = lambda **o: list(db.iterator(include_value=False, **o))
         assert keys(start=b"a", include_start=False) == [b"b", b"C", b"d"]
         assert keys(stop=b"c", include_stop=True) == [b"A", b"b", b"C"]
-        assert keys(start=b"B", stop=b"D", include_start=False, include_stop=True, reverse=True) == [b"d", b"C"]
+        assert keys(
+            start=b"B", stop=b"D", include_start=False, include_stop=True, reverse=True
+        ) == [b"d", b"C"]
         assert keys(start=b"D", include_start=False) == []
         assert keys(stop=b"x", include_stop=True) == [b"A", b"b", b"C", b"d"]
 
@@ -172,14 +179,21 @@ def test_is_no_mapping(db):
 
 def test_signatures_can_be_read():
     parameters = inspect.signature(face.DB).parameters
-    assert parameters["lru_cache_size"].default is None and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert (
+        parameters["lru_cache_size"].default is None
+        and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    )
 
 
 def test_repair_takes_the_options_of_the_constructor(tmp_path):
     name = str(tmp_path / "db")
     with face.DB(name, create_if_missing=True, bloom_filter_bits=10) as db:
         db.put(b"a", b"1")
-    options = {p.name: p.default for p in inspect.signature(face.DB).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    options = {
+        p.name: p.default
+        for p in inspect.signature(face.DB).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    }
     assert len(options) == 13
     face.repair_db(name, **options)
     face.repair_db(name, write_buffer_size=1 << 20, compression=None)

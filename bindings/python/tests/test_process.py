@@ -24,7 +24,16 @@ EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200"))
 
 def run(program: str, *args: object, timeout: float = 240) -> str:
     """Runs a program that must end well and say nothing on stderr."""
-    command = [sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c", textwrap.dedent(program), *map(str, args)]
+    command = [
+        sys.executable,
+        "-X",
+        "dev",
+        "-W",
+        "ignore::ResourceWarning",
+        "-c",
+        textwrap.dedent(program),
+        *map(str, args),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
@@ -56,7 +65,10 @@ def test_threads_of_go_block_signals(path):
     masks = out.split()
     assert masks
     # Go itself unblocks only the signals of faults and its own.
-    assert all(int(mask, 16) >> (signal.SIGINT - 1) & 1 and int(mask, 16) >> (signal.SIGUSR2 - 1) & 1 for mask in masks)
+    assert all(
+        int(mask, 16) >> (signal.SIGINT - 1) & 1 and int(mask, 16) >> (signal.SIGUSR2 - 1) & 1
+        for mask in masks
+    )
 
 
 def child(path: str, key: bytes) -> str:
@@ -78,7 +90,9 @@ def test_spawn(path, tmp_path):
     with loamdb.open(path) as db:
         db[b"a"] = b"parent"
         with multiprocessing.get_context("spawn").Pool(2) as pool:
-            results = [pool.apply_async(child, (str(tmp_path / f"{i}"), b"%d" % i)) for i in range(4)]
+            results = [
+                pool.apply_async(child, (str(tmp_path / f"{i}"), b"%d" % i)) for i in range(4)
+            ]
             assert [r.get(60) for r in results] == ["done"] * 4
             assert pool.apply(locked_out, (str(path),)) == "LockedError"
         assert db[b"a"] == b"parent"
@@ -251,7 +265,8 @@ def test_what_is_left_open_at_the_end(path, tmp_path):
         transaction = db.transaction()
         transaction.put(b"b", b"")
         space = db.keyspace("space")
-        folder, cache, resources = loamdb.Backups(sys.argv[2] + "/backups"), loamdb.Cache(1), loamdb.Resources()
+        folder = loamdb.Backups(sys.argv[2] + "/backups")
+        cache, resources = loamdb.Cache(1), loamdb.Resources()
         late = [lambda: (db, table, feed, transaction, space, folder, cache, resources)]
         """,
         path,
@@ -348,7 +363,9 @@ def test_ctrl_c_in_a_compaction(path):
             time.sleep(0.002)
         return (a > b) - (a < b)
 
-    with loamdb.open(path, comparator=compare, comparator_name="slow", disable_compaction=True) as db:
+    with loamdb.open(
+        path, comparator=compare, comparator_name="slow", disable_compaction=True
+    ) as db:
         for part in range(2):
             with db.batch() as b:
                 for i in range(entries):
@@ -480,15 +497,19 @@ def test_threads_share_everything(path):
             it, snapshot, batch = db.items(), db.snapshot(), db.batch()
             going, started = True, threading.Event()
             threads = [
-                loop(lambda: right(next(it))), loop(lambda: right(next(it))), loop(lambda: right(it.prev())),
-                loop(lambda: it.seek(b"%04d" % random.randrange(2000))), loop(scan), loop(write), loop(read),
-                loop(lambda: batch.put(b"1", b"2")), loop(lambda: batch.clear()), loop(lambda: db.multi_get([b"0001"])),
+                loop(lambda: right(next(it))), loop(lambda: right(next(it))),
+                loop(lambda: right(it.prev())),
+                loop(lambda: it.seek(b"%04d" % random.randrange(2000))), loop(scan), loop(write),
+                loop(read),
+                loop(lambda: batch.put(b"1", b"2")), loop(lambda: batch.clear()),
+                loop(lambda: db.multi_get([b"0001"])),
             ]
             for thread in threads:
                 thread.start()
             started.set()
             time.sleep(0.4)
-            closers = [threading.Thread(target=thing.close) for thing in random.sample([it, snapshot, db, db, it], 5)]
+            closers = [threading.Thread(target=thing.close) for thing in random.sample([it,
+                snapshot, db, db, it], 5)]
             for thread in closers:
                 thread.start()
             time.sleep(0.1)

@@ -9,5 +9,9 @@ import pathlib
 def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     readme = pathlib.Path(__file__).resolve().parent.parent / "README.md"
-    result = doctest.testfile(str(readme), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    result = doctest.testfile(
+        str(readme),
+        module_relative=False,
+        optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL,
+    )
     assert result.attempted > 20 and result.failed == 0

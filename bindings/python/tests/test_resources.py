@@ -6,7 +6,9 @@ import loamdb
 
 
 def test_databases_share(tmp_path):
-    with loamdb.Resources("64MiB", background_jobs=2, io_bytes_per_second="100MiB", open_files=50) as resources:
+    with loamdb.Resources(
+        "64MiB", background_jobs=2, io_bytes_per_second="100MiB", open_files=50
+    ) as resources:
         first, second = (loamdb.open(tmp_path / name, resources=resources) for name in "ab")
         before = resources.metrics()
         assert before["memory"] == 64 << 20
@@ -17,7 +19,12 @@ def test_databases_share(tmp_path):
         resources.set("memory", "16MiB")
         resources.set("background_jobs", 1)
         assert resources.metrics()["memory"] == 16 << 20
-        for name, value in ("memory", "1GiB"), ("memory", 1), ("nothing", 1), ("open_files", "many"):
+        for name, value in (
+            ("memory", "1GiB"),
+            ("memory", 1),
+            ("nothing", 1),
+            ("open_files", "many"),
+        ):
             with pytest.raises(ValueError):
                 resources.set(name, value)
         first.close()
@@ -53,8 +60,17 @@ def test_options_change(tmp_path):
         db.set_option("write_buffer_size", "1MiB")
         assert users.option("write_buffer_size") == "1048576"
         db.set_option("default_ttl", 1.5)
-        assert (db.option("default_ttl"), users.option("default_ttl"), db.option("bloom_bits")) == ("1.5", "0", "5")
-        for name, value in ("comparator", "idb_cmp1"), ("block_size", 1), ("blocksize", 4096), ("l0_stop", "x"):
+        assert (db.option("default_ttl"), users.option("default_ttl"), db.option("bloom_bits")) == (
+            "1.5",
+            "0",
+            "5",
+        )
+        for name, value in (
+            ("comparator", "idb_cmp1"),
+            ("block_size", 1),
+            ("blocksize", 4096),
+            ("l0_stop", "x"),
+        ):
             with pytest.raises(ValueError):
                 db.set_option(name, value)
         with pytest.raises(ValueError):
@@ -62,4 +78,8 @@ def test_options_change(tmp_path):
         with pytest.raises(ValueError):
             db.option("nothing")
     dynamic = {option["name"]: option["dynamic"] for option in loamdb.options()}
-    assert (dynamic["compression"], dynamic["cache_size"], dynamic["comparator"]) == ("keyspace", "database", "")
+    assert (dynamic["compression"], dynamic["cache_size"], dynamic["comparator"]) == (
+        "keyspace",
+        "database",
+        "",
+    )

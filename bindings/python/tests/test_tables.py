@@ -30,7 +30,9 @@ def test_wrong_compression(path, wrong):
 
 @pytest.mark.parametrize("format", ["native", "leveldb"])
 def test_prefix_filters(path, format):
-    with loamdb.open(path, prefix_length=4, compaction_direct_io=True, l0_compaction=100, format=format) as db:
+    with loamdb.open(
+        path, prefix_length=4, compaction_direct_io=True, l0_compaction=100, format=format
+    ) as db:
         for users in ([b"anna", b"carl"], [b"bert"]):
             for user in users:
                 db[user + b"/name"] = user

@@ -60,11 +60,19 @@ def test_ranges(db):
         tx.delete(b"5")
         tx.put(b"55", b"x")
         assert [k for k, _ in tx.items(start=b"3", stop=b"7")] == [b"3", b"4", b"55", b"6"]
-        assert [k for k, _ in tx.items(start=b"3", stop=b"7", reverse=True)] == [b"6", b"55", b"4", b"3"]
+        assert [k for k, _ in tx.items(start=b"3", stop=b"7", reverse=True)] == [
+            b"6",
+            b"55",
+            b"4",
+            b"3",
+        ]
         assert [k for k, _ in tx.items(prefix=b"5")] == [b"55"]
 
 
-@pytest.mark.parametrize("options, read", [({}, "get_for_update"), ({"serializable": True}, "get"), ({"serializable": True}, "items")])
+@pytest.mark.parametrize(
+    "options, read",
+    [({}, "get_for_update"), ({"serializable": True}, "get"), ({"serializable": True}, "items")],
+)
 def test_conflict(db, options, read):
     db[b"key"] = b"0"
     with pytest.raises(errors.ConflictError, match="key"), db.transaction(**options) as tx:
@@ -77,7 +85,10 @@ def test_conflict(db, options, read):
 def test_locks(db):
     with db.transaction(lock=True, name="the first") as one:
         one.put(b"k", b"1")
-        with pytest.raises(errors.LockTimeoutError, match="the first"), db.transaction(lock=True, lock_timeout=0.001) as two:
+        with (
+            pytest.raises(errors.LockTimeoutError, match="the first"),
+            db.transaction(lock=True, lock_timeout=0.001) as two,
+        ):
             two.get_for_update(b"k")
     assert db[b"k"] == b"1"
 
@@ -88,7 +99,9 @@ def test_update(db):
         tx.put(b"n", b"%d" % n)
         return n
 
-    threads = [threading.Thread(target=lambda: [db.update(add) for _ in range(25)]) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: [db.update(add) for _ in range(25)]) for _ in range(8)
+    ]
     for t in threads:
         t.start()
     for t in threads:
@@ -116,7 +129,14 @@ def test_swap(db):
 
 def test_none_is_no_key(db):
     with db.transaction() as tx:
-        for call in (tx.get, tx.get_for_update, tx.has, tx.delete, lambda key: tx.put(key, b""), lambda value: tx.put(b"", value)):
+        for call in (
+            tx.get,
+            tx.get_for_update,
+            tx.has,
+            tx.delete,
+            lambda key: tx.put(key, b""),
+            lambda value: tx.put(b"", value),
+        ):
             with pytest.raises(TypeError, match="bytes-like"):
                 call(None)
     with pytest.raises(TypeError, match="bytes-like"):
@@ -142,7 +162,11 @@ def test_asyncio(tmp_path):
                 mark = await tx.savepoint()
                 await tx.delete(b"n")
                 await tx.rollback_to(mark)
-                assert await tx.items().all() == [(b"n", b"0")] and await tx.has(b"n") and await tx.count() == 1
+                assert (
+                    await tx.items().all() == [(b"n", b"0")]
+                    and await tx.has(b"n")
+                    and await tx.count() == 1
+                )
                 assert [key async for key in tx] == [b"n"]
 
             async def add(tx):
@@ -150,7 +174,9 @@ def test_asyncio(tmp_path):
 
             await asyncio.gather(*(db.update(add) for _ in range(20)))
             assert await db.get(b"n") == b"20"
-            assert await db.compare_and_swap(b"n", b"20", b"x") and not await db.put_if_absent(b"n", b"")
+            assert await db.compare_and_swap(b"n", b"20", b"x") and not await db.put_if_absent(
+                b"n", b""
+            )
             with pytest.raises(ZeroDivisionError):
                 async with db.transaction() as tx:
                     await tx.put(b"z", b"")

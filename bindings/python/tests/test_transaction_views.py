@@ -30,8 +30,18 @@ def test_merges_and_range_deletes(native):
         tx.delete_range(b"", b"9")
         assert list(tx) == [b"9"] and not tx.has(b"1")
         tx.rollback_to(mark)
-        want = [(b"0", b"0"), (b"1", b"0,x"), (b"2", b"0"), (b"5", b"y"), (b"7", b"0"), (b"8", b"0"), (b"9", b"0")]
-        assert list(tx.items()) == want and list(tx.items(reverse=True)) == want[::-1] and len(tx) == 7
+        want = [
+            (b"0", b"0"),
+            (b"1", b"0,x"),
+            (b"2", b"0"),
+            (b"5", b"y"),
+            (b"7", b"0"),
+            (b"8", b"0"),
+            (b"9", b"0"),
+        ]
+        assert (
+            list(tx.items()) == want and list(tx.items(reverse=True)) == want[::-1] and len(tx) == 7
+        )
         assert tx.multi_get([b"1", b"3", b"5"]) == [b"0,x", None, b"y"] and tx.multi_get([]) == []
         assert len(native) == 10
     assert list(native.items()) == want
@@ -49,7 +59,9 @@ def test_an_iterator_seeks_and_turns(native):
         with tx.items(start=b"2") as it:
             tx[b"6"] = b"later"
             it.seek(b"5")
-            assert next(it) == (b"55", b"x") and next(it) == (b"6", b"0") and it.prev() == (b"6", b"0")
+            assert (
+                next(it) == (b"55", b"x") and next(it) == (b"6", b"0") and it.prev() == (b"6", b"0")
+            )
             it.seek_to_stop()
             assert it.prev() == (b"9", b"0")
             it.seek_to_start()
@@ -62,11 +74,20 @@ def test_an_iterator_seeks_and_turns(native):
 def test_behaves_as_a_dict(native):
     native.update({b"o": b"0", b"p/x": b"1"})
     with native.transaction() as tx:
-        for m in (tx, tx.in_(native.prefixed(b"p/")), tx.in_(native.keyspace("k")), tx.in_(native.keyspace("k").prefixed(b"q/"))):
+        for m in (
+            tx,
+            tx.in_(native.prefixed(b"p/")),
+            tx.in_(native.keyspace("k")),
+            tx.in_(native.keyspace("k").prefixed(b"q/")),
+        ):
             assert isinstance(m, collections.abc.MutableMapping)
             m.update({b"a": b"1", b"c": b"3"})
             m.update([(b"d", b"4")])
-            assert m.pop(b"a") == b"1" and m.pop(b"a", None) is None and m.setdefault(b"e", b"5") == b"5"
+            assert (
+                m.pop(b"a") == b"1"
+                and m.pop(b"a", None) is None
+                and m.setdefault(b"e", b"5") == b"5"
+            )
             with pytest.raises(KeyError):
                 m[b"a"]
             del m[b"d"]
@@ -83,7 +104,10 @@ def test_behaves_as_a_dict(native):
         assert list(space) == [b"c", b"e", b"q/c", b"q/e"]
         space.clear(start=b"d", stop=b"q/d")
         assert list(space) == [b"c", b"q/e"]
-    assert list(native) == [b"c", b"e", b"o"] and list(native.keyspace("k").items()) == [(b"c", b"3"), (b"q/e", b"5")]
+    assert list(native) == [b"c", b"e", b"o"] and list(native.keyspace("k").items()) == [
+        (b"c", b"3"),
+        (b"q/e", b"5"),
+    ]
 
 
 def test_clear_in_the_format_of_leveldb(path):
@@ -157,7 +181,10 @@ def test_bad_input(native):
         tx.get_for_update(b"k")
         tx[b"k"] = b"2"  # a lock that it has is no wait
         assert tx.get_for_update(b"k") == b"2"
-        with native.transaction(lock=True, lock_timeout=0.01) as other, pytest.raises(errors.LockTimeoutError, match=ONE_SENTENCE):
+        with (
+            native.transaction(lock=True, lock_timeout=0.01) as other,
+            pytest.raises(errors.LockTimeoutError, match=ONE_SENTENCE),
+        ):
             other[b"k"] = b"3"
     assert native[b"k"] == b"2"
 
@@ -165,12 +192,24 @@ def test_bad_input(native):
 def test_a_dropped_keyspace_in_use(native):
     space = native.keyspace("space")
     space[b"k"] = b"1"
-    snapshot, iterator, batch, tx = space.snapshot(), space.items(), space.batch(), native.transaction()
+    snapshot, iterator, batch, tx = (
+        space.snapshot(),
+        space.items(),
+        space.batch(),
+        native.transaction(),
+    )
     batch[b"k"] = b"2"
     tx.in_(space)[b"k"] = b"3"
     tx[b"beside"] = b"1"
     native.drop_keyspace("space")
-    for call in (lambda: space.get(b"k"), lambda: space.put(b"k", b""), lambda: space.delete_range(b"a", b"b"), batch.write, tx.commit, lambda: list(space)):
+    for call in (
+        lambda: space.get(b"k"),
+        lambda: space.put(b"k", b""),
+        lambda: space.delete_range(b"a", b"b"),
+        batch.write,
+        tx.commit,
+        lambda: list(space),
+    ):
         with pytest.raises(errors.NoKeyspaceError, match=ONE_SENTENCE):
             call()
     tx.close()
@@ -187,7 +226,12 @@ def test_operands_too_large(path):
     except OSError:
         pytest.skip("no room for 4 GiB of addresses")
     with loamdb.open(path, format="native", merge_operator="append") as db, db.transaction() as tx:
-        for call in (lambda: db.merge(b"k", large), lambda: tx.merge(b"k", large), lambda: tx.delete_range(b"", large), lambda: tx.put(b"k", large)):
+        for call in (
+            lambda: db.merge(b"k", large),
+            lambda: tx.merge(b"k", large),
+            lambda: tx.delete_range(b"", large),
+            lambda: tx.put(b"k", large),
+        ):
             with pytest.raises(errors.TooLargeError, match=ONE_SENTENCE):
                 call()
         tx.merge(b"k", b"1")
@@ -208,7 +252,9 @@ def test_aio_transactions(path):
                 await tx.in_(users).merge(b"u", b"1")
                 view = tx.in_(db.prefixed(b"p/"))
                 await view.put(b"x", b"1")
-                assert [key async for key in view.keys()] == [b"x"] and await view.multi_get([b"x", b"y"]) == [b"1", None]
+                assert [key async for key in view.keys()] == [b"x"] and await view.multi_get(
+                    [b"x", b"y"]
+                ) == [b"1", None]
                 mark = await tx.savepoint()
                 await tx.delete_range(b"a", b"z")
                 assert not await tx.has(b"a") and await tx.count() == 0
@@ -240,17 +286,27 @@ def test_aio_views(path):
             await view.put(b"a", b"1", sync=True)
             await view.update({b"b": b"2", b"c": b"3"})
             await view.merge(b"a", b"x")
-            assert view.prefix == b"p/q/" and await view.get(b"a") == b"1,x" and await view.get(b"z", 7) == 7
+            assert (
+                view.prefix == b"p/q/"
+                and await view.get(b"a") == b"1,x"
+                and await view.get(b"z", 7) == 7
+            )
             before = await view.snapshot()
             await view.delete(b"b")
             await view.delete_range(b"c", b"d")
-            assert [item async for item in view.items()] == [(b"a", b"1,x")] and await view.has(b"a")
+            assert [item async for item in view.items()] == [(b"a", b"1,x")] and await view.has(
+                b"a"
+            )
             assert await before.keys().all() == [b"a", b"b", b"c"]
             await db.put(b"outside", b"")
             await view.clear()
             assert await db.keys().all() == [b"outside"]
             told = await db.metrics()
-            assert told["txn"]["begun"] >= 0 and await db.approximate_size() >= 0 and (await db.recovery_report())["was_clean"]
+            assert (
+                told["txn"]["begun"] >= 0
+                and await db.approximate_size() >= 0
+                and (await db.recovery_report())["was_clean"]
+            )
 
     asyncio.run(main())
 

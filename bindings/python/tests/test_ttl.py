@@ -39,7 +39,9 @@ def test_values_expire(tmp_path: Path) -> None:
             assert tx.get(b"g") == b"7"
         left = db.ttl(b"h")
         assert left is not None and 3500 < left <= 3601
-        assert db.ttl(b"d") == math.inf and db.ttl(b"nothing") is None and view.ttl(b"nothing") is None
+        assert (
+            db.ttl(b"d") == math.inf and db.ttl(b"nothing") is None and view.ttl(b"nothing") is None
+        )
         for key in (b"a", b"b", b"c", b"x/e", b"x/f", b"g"):
             gone(db, key)
         assert list(db) == [b"d", b"h"]
@@ -67,7 +69,10 @@ def test_bad_times(tmp_path: Path) -> None:
         with pytest.raises(TypeError):
             db.put_ttl(b"a", b"1", "1")  # type: ignore[arg-type]
         assert b"a" not in db
-    with loamdb.DB(tmp_path / "old", format="leveldb") as db, pytest.raises(loamdb.NeedsNativeError):
+    with (
+        loamdb.DB(tmp_path / "old", format="leveldb") as db,
+        pytest.raises(loamdb.NeedsNativeError),
+    ):
         db.put_ttl(b"a", b"1", 1)
 
 

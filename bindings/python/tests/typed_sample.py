@@ -18,7 +18,13 @@ def compare(a: bytes, b: bytes) -> int:
 
 
 def database(path: str) -> None:
-    with loamdb.open(path, cache_size="64MiB", comparator=compare, comparator_name="mine", logger=logging.getLogger()) as db:
+    with loamdb.open(
+        path,
+        cache_size="64MiB",
+        comparator=compare,
+        comparator_name="mine",
+        logger=logging.getLogger(),
+    ) as db:
         assert_type(db, loamdb.DB)
         assert_type(db.get(b"a"), bytes | None)
         assert_type(db.get(b"a", 7), bytes | int)
@@ -50,10 +56,14 @@ def database(path: str) -> None:
         db.set_option("block_size", 8192)
         setting: str = db.option("block_size")
         print(setting)
-        print(db.dump("stream", compression="zstd")["keyspaces"], loamdb.verify_dump("stream")["size"])
+        print(
+            db.dump("stream", compression="zstd")["keyspaces"], loamdb.verify_dump("stream")["size"]
+        )
         loamdb.load(db, "stream", overwrite=True)
         with loamdb.Backups("backups", read_only=False) as backups:
-            made: loamdb.Backup = backups.create(db, bytes_per_second=1 << 20, progress=lambda done, total: None)
+            made: loamdb.Backup = backups.create(
+                db, bytes_per_second=1 << 20, progress=lambda done, total: None
+            )
             backups.verify(made.id)
             backups.restore(made.id, "restored")
             backups.delete(made.id)

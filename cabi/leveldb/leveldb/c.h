@@ -49,22 +49,33 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 
 /* Databases. *errptr is NULL or malloc'ed; on an error it is freed and
  * replaced. */
-LEVELDB_EXPORT leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char **errptr);
+LEVELDB_EXPORT leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name,
+  char **errptr);
 LEVELDB_EXPORT void leveldb_close(leveldb_t *db);
-LEVELDB_EXPORT void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, const char *val, size_t vallen, char **errptr);
-LEVELDB_EXPORT void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, char **errptr);
-LEVELDB_EXPORT void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb_writebatch_t *batch, char **errptr);
+LEVELDB_EXPORT void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options,
+  const char *key, size_t keylen, const char *val, size_t vallen, char **errptr);
+LEVELDB_EXPORT void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options,
+  const char *key, size_t keylen, char **errptr);
+LEVELDB_EXPORT void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options,
+  leveldb_writebatch_t *batch, char **errptr);
 /* NULL and no error: not found. Otherwise malloc'ed. */
-LEVELDB_EXPORT char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const char *key, size_t keylen, size_t *vallen, char **errptr);
-LEVELDB_EXPORT leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db, const leveldb_readoptions_t *options);
+LEVELDB_EXPORT char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options,
+  const char *key, size_t keylen, size_t *vallen, char **errptr);
+LEVELDB_EXPORT leveldb_iterator_t *leveldb_create_iterator(
+  leveldb_t *db, const leveldb_readoptions_t *options);
 LEVELDB_EXPORT const leveldb_snapshot_t *leveldb_create_snapshot(leveldb_t *db);
 LEVELDB_EXPORT void leveldb_release_snapshot(leveldb_t *db, const leveldb_snapshot_t *snapshot);
 /* NULL: unknown. Otherwise malloc'ed. */
 LEVELDB_EXPORT char *leveldb_property_value(leveldb_t *db, const char *propname);
-LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key, const size_t *range_start_key_len, const char *const *range_limit_key, const size_t *range_limit_key_len, uint64_t *sizes);
-LEVELDB_EXPORT void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_key_len, const char *limit_key, size_t limit_key_len);
-LEVELDB_EXPORT void leveldb_destroy_db(const leveldb_options_t *options, const char *name, char **errptr);
-LEVELDB_EXPORT void leveldb_repair_db(const leveldb_options_t *options, const char *name, char **errptr);
+LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t *db, int num_ranges,
+  const char *const *range_start_key, const size_t *range_start_key_len,
+  const char *const *range_limit_key, const size_t *range_limit_key_len, uint64_t *sizes);
+LEVELDB_EXPORT void leveldb_compact_range(leveldb_t *db, const char *start_key,
+  size_t start_key_len, const char *limit_key, size_t limit_key_len);
+LEVELDB_EXPORT void leveldb_destroy_db(const leveldb_options_t *options, const char *name,
+  char **errptr);
+LEVELDB_EXPORT void leveldb_repair_db(const leveldb_options_t *options, const char *name,
+  char **errptr);
 
 /* Iterators. */
 LEVELDB_EXPORT void leveldb_iter_destroy(leveldb_iterator_t *iter);
@@ -82,46 +93,63 @@ LEVELDB_EXPORT void leveldb_iter_get_error(const leveldb_iterator_t *iter, char 
 LEVELDB_EXPORT leveldb_writebatch_t *leveldb_writebatch_create(void);
 LEVELDB_EXPORT void leveldb_writebatch_destroy(leveldb_writebatch_t *batch);
 LEVELDB_EXPORT void leveldb_writebatch_clear(leveldb_writebatch_t *batch);
-LEVELDB_EXPORT void leveldb_writebatch_put(leveldb_writebatch_t *batch, const char *key, size_t klen, const char *val, size_t vlen);
-LEVELDB_EXPORT void leveldb_writebatch_delete(leveldb_writebatch_t *batch, const char *key, size_t klen);
-LEVELDB_EXPORT void leveldb_writebatch_iterate(const leveldb_writebatch_t *batch, void *state, void (*put)(void *, const char *k, size_t klen, const char *v, size_t vlen), void (*deleted)(void *, const char *k, size_t klen));
-LEVELDB_EXPORT void leveldb_writebatch_append(leveldb_writebatch_t *destination, const leveldb_writebatch_t *source);
+LEVELDB_EXPORT void leveldb_writebatch_put(leveldb_writebatch_t *batch, const char *key,
+  size_t klen, const char *val, size_t vlen);
+LEVELDB_EXPORT void leveldb_writebatch_delete(leveldb_writebatch_t *batch, const char *key,
+  size_t klen);
+LEVELDB_EXPORT void leveldb_writebatch_iterate(const leveldb_writebatch_t *batch, void *state,
+  void (*put)(void *, const char *k, size_t klen, const char *v, size_t vlen),
+  void (*deleted)(void *, const char *k, size_t klen));
+LEVELDB_EXPORT void leveldb_writebatch_append(leveldb_writebatch_t *destination,
+  const leveldb_writebatch_t *source);
 
 /* Options. */
 LEVELDB_EXPORT leveldb_options_t *leveldb_options_create(void);
 LEVELDB_EXPORT void leveldb_options_destroy(leveldb_options_t *options);
-LEVELDB_EXPORT void leveldb_options_set_comparator(leveldb_options_t *options, leveldb_comparator_t *comparator);
-LEVELDB_EXPORT void leveldb_options_set_filter_policy(leveldb_options_t *options, leveldb_filterpolicy_t *policy);
+LEVELDB_EXPORT void leveldb_options_set_comparator(leveldb_options_t *options,
+  leveldb_comparator_t *comparator);
+LEVELDB_EXPORT void leveldb_options_set_filter_policy(leveldb_options_t *options,
+  leveldb_filterpolicy_t *policy);
 LEVELDB_EXPORT void leveldb_options_set_create_if_missing(leveldb_options_t *options, uint8_t v);
 LEVELDB_EXPORT void leveldb_options_set_error_if_exists(leveldb_options_t *options, uint8_t v);
 LEVELDB_EXPORT void leveldb_options_set_paranoid_checks(leveldb_options_t *options, uint8_t v);
 LEVELDB_EXPORT void leveldb_options_set_env(leveldb_options_t *options, leveldb_env_t *env);
-LEVELDB_EXPORT void leveldb_options_set_info_log(leveldb_options_t *options, leveldb_logger_t *logger);
+LEVELDB_EXPORT void leveldb_options_set_info_log(leveldb_options_t *options,
+  leveldb_logger_t *logger);
 LEVELDB_EXPORT void leveldb_options_set_write_buffer_size(leveldb_options_t *options, size_t bytes);
 LEVELDB_EXPORT void leveldb_options_set_max_open_files(leveldb_options_t *options, int files);
 LEVELDB_EXPORT void leveldb_options_set_cache(leveldb_options_t *options, leveldb_cache_t *cache);
 LEVELDB_EXPORT void leveldb_options_set_block_size(leveldb_options_t *options, size_t bytes);
-LEVELDB_EXPORT void leveldb_options_set_block_restart_interval(leveldb_options_t *options, int entries);
+LEVELDB_EXPORT void leveldb_options_set_block_restart_interval(leveldb_options_t *options,
+  int entries);
 LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t *options, size_t bytes);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1, leveldb_zstd_compression = 2 };
 LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t *options, int compression);
 
 /* Comparators. */
-LEVELDB_EXPORT leveldb_comparator_t *leveldb_comparator_create(void *state, void (*destructor)(void *), int (*compare)(void *, const char *a, size_t alen, const char *b, size_t blen), const char *(*name)(void *));
+LEVELDB_EXPORT leveldb_comparator_t *leveldb_comparator_create(
+  void *state, void (*destructor)(void *), int (*compare)(void *, const char *a, size_t alen,
+    const char *b, size_t blen), const char *(*name)(void *));
 LEVELDB_EXPORT void leveldb_comparator_destroy(leveldb_comparator_t *comparator);
 
 /* Filter policies. */
-LEVELDB_EXPORT leveldb_filterpolicy_t *leveldb_filterpolicy_create(void *state, void (*destructor)(void *), char *(*create_filter)(void *, const char *const *key_array, const size_t *key_length_array, int num_keys, size_t *filter_length), uint8_t (*key_may_match)(void *, const char *key, size_t length, const char *filter, size_t filter_length), const char *(*name)(void *));
+LEVELDB_EXPORT leveldb_filterpolicy_t *leveldb_filterpolicy_create(
+  void *state, void (*destructor)(void *),
+  char *(*create_filter)(void *, const char *const *key_array, const size_t *key_length_array,
+    int num_keys, size_t *filter_length), uint8_t (*key_may_match)(void *, const char *key,
+    size_t length, const char *filter, size_t filter_length), const char *(*name)(void *));
 LEVELDB_EXPORT void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t *policy);
 LEVELDB_EXPORT leveldb_filterpolicy_t *leveldb_filterpolicy_create_bloom(int bits_per_key);
 
 /* Read options. */
 LEVELDB_EXPORT leveldb_readoptions_t *leveldb_readoptions_create(void);
 LEVELDB_EXPORT void leveldb_readoptions_destroy(leveldb_readoptions_t *options);
-LEVELDB_EXPORT void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t *options, uint8_t v);
+LEVELDB_EXPORT void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t *options,
+  uint8_t v);
 LEVELDB_EXPORT void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t *options, uint8_t v);
-LEVELDB_EXPORT void leveldb_readoptions_set_snapshot(leveldb_readoptions_t *options, const leveldb_snapshot_t *snapshot);
+LEVELDB_EXPORT void leveldb_readoptions_set_snapshot(leveldb_readoptions_t *options,
+  const leveldb_snapshot_t *snapshot);
 
 /* Write options. */
 LEVELDB_EXPORT leveldb_writeoptions_t *leveldb_writeoptions_create(void);

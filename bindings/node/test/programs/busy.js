@@ -6,7 +6,8 @@
 const { workerData, parentPort, isMainThread } = require('worker_threads')
 const { Loam } = require('../..')
 
-const [location, ending] = isMainThread ? process.argv.slice(2) : [workerData.location, workerData.ending]
+const [location, ending] = isMainThread ? process.argv.slice(2) :
+  [workerData.location, workerData.ending]
 const ignore = () => {}
 
 async function main () {
@@ -22,7 +23,8 @@ async function main () {
       db.put(String(i + round), value, { sync: i === 0 }).catch(ignore)
       db.getMany([String(i), 'none']).catch(ignore)
     }
-    db.batch(Array.from({ length: 300 }, (_, i) => ({ type: 'put', key: String(i), value }))).catch(ignore)
+    db.batch(
+      Array.from({ length: 300 }, (_, i) => ({ type: 'put', key: String(i), value }))).catch(ignore)
     db.iterator().all().catch(ignore)
     db.values({ reverse: true }).nextv(100).catch(ignore)
     db.clear({ gte: '4', limit: 10 }).catch(ignore)

@@ -24,9 +24,15 @@ static bool fails(void *caller) {
   return true;
 }
 
-void *malloc(size_t size) { return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(size); }
-void *calloc(size_t n, size_t size) { return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size); }
-void *realloc(void *p, size_t size) { return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size); }
+void *malloc(size_t size) {
+  return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
+}
+void *calloc(size_t n, size_t size) {
+  return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
+}
+void *realloc(void *p, size_t size) {
+  return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
+}
 
 static int find(struct dl_phdr_info *object, size_t size, void *unused) {
   (void)size;

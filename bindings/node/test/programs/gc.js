@@ -18,7 +18,9 @@ async function main (location) {
     })()
     await (async () => {
       // A logger that refers to its database keeps it no more than nothing does.
-      const db = new Loam(`${location}-${round}`, { logger: (level, message) => console.log(db.location, level, message), cache: new Cache('1MiB') })
+      const db = new Loam(`${location}-${round}`,
+        { logger: (level, message) => console.log(db.location, level, message),
+          cache: new Cache('1MiB') })
       await db.open()
       for (let i = 0; i < 100; i++) await db.put(String(i), 'v')
       const snapshot = db.snapshot()

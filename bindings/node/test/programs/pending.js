@@ -42,7 +42,8 @@ const operations = {
     await tx.put(`own${i}`, 'x')
     await tx.put('held', 'x')
   }, { lock: true, lockTimeout: Infinity })),
-  lockRead: (db) => [db.transaction((tx) => tx.getForUpdate('held'), { lock: true, lockTimeout: Infinity })],
+  lockRead: (db) =>
+    [db.transaction((tx) => tx.getForUpdate('held'), { lock: true, lockTimeout: Infinity })],
   transaction: (db) => Array.from({ length: 10 }, (_, i) => db.transaction(async (tx) => {
     await tx.put(`t${i}`, value)
     await tx.get('key1')
@@ -54,8 +55,10 @@ const operations = {
   verifyDump: () => [verifyDump(silent())],
   backup: (db) => [folder().then((backups) => backups.create(db))],
   slowBackup: (db) => [folder().then((backups) => backups.create(db, { bytesPerSecond: 1 }))],
-  verifyBackup: (db) => [Backups.open(path.join(root, 'backups'), { readOnly: true }).then((backups) => backups.verify(1, { bytesPerSecond: 1 }))],
-  restore: (db) => [Backups.open(path.join(root, 'backups'), { readOnly: true }).then((backups) => backups.restore(1, fresh('restored'), { bytesPerSecond: 1 }))],
+  verifyBackup: (db) => [Backups.open(path.join(root, 'backups'), { readOnly: true }).then(
+    (backups) => backups.verify(1, { bytesPerSecond: 1 }))],
+  restore: (db) => [Backups.open(path.join(root, 'backups'), { readOnly: true }).then(
+    (backups) => backups.restore(1, fresh('restored'), { bytesPerSecond: 1 }))],
   checkpoint: (db) => [db.checkpoint(fresh('checkpoint'))],
   compact: (db) => [db.compact(), db.compact('k', 'l', { progress () {} })],
   verify: (db) => [db.verify(), db.verify({ progress () {} })],
@@ -71,14 +74,21 @@ const operations = {
     return writer.finish()
   })],
   get: (db) => Array.from({ length: 200 }, (_, i) => db.get(`key${i}`, { fillCache: false })),
-  getMany: (db) => [1, 2, 3].map(() => db.getMany(Array.from({ length: 200 }, (_, i) => `key${i}`))),
+  getMany: (db) =>
+    [1, 2, 3].map(() => db.getMany(Array.from({ length: 200 }, (_, i) => `key${i}`))),
   put: (db) => Array.from({ length: 50 }, (_, i) => db.put(`p${i}`, value, { sync: i % 10 === 0 })),
-  batch: (db) => [1, 2, 3].map(() => db.batch(Array.from({ length: 500 }, (_, i) => ({ type: 'put', key: `b${i}`, value })))),
+  batch: (db) =>
+    [1, 2, 3].map(
+      () => db.batch(
+        Array.from({ length: 500 }, (_, i) => ({ type: 'put', key: `b${i}`, value })))),
   swap: (db) => Array.from({ length: 10 }, () => db.compareAndSwap('swap', undefined, 'x')),
-  clear: (db) => [db.clear({ gte: 'b', lt: 'c', limit: 100 }), db.clear({ gte: 'b', lt: 'c' }), db.deleteRange('b', 'c')],
-  iterator: (db) => [db.iterator().all(), db.values({ reverse: true }).nextv(1000), db.keys().next()],
+  clear: (db) => [db.clear({ gte: 'b', lt: 'c', limit: 100 }), db.clear({ gte: 'b', lt: 'c' }),
+    db.deleteRange('b', 'c')],
+  iterator: (db) => [db.iterator().all(), db.values({ reverse: true }).nextv(1000),
+    db.keys().next()],
   snapshot: (db) => [db.snapshot(), db.iterator({ snapshot: db.snapshot() }).nextv(100)],
-  open: () => [own(`opened-${id}`), new Loam(path.join(root, 'shared-too'), { multithreading: true }).open()],
+  open: () =>
+    [own(`opened-${id}`), new Loam(path.join(root, 'shared-too'), { multithreading: true }).open()],
   close: () => [own(`closed-${id}`).then(async (db) => {
     await Promise.all(Array.from({ length: 100 }, (_, i) => db.put(`key${i}`, value)))
     await db.close()
@@ -90,9 +100,11 @@ const operations = {
     await db.close()
     return [waiting, flushing]
   })],
-  keyspace: (db) => [db.keyspace(`space-${id}`).open().then(() => db.dropKeyspace(`space-${id}`)), db.keyspace('other').put('a', value)],
+  keyspace: (db) => [db.keyspace(`space-${id}`).open().then(() => db.dropKeyspace(`space-${id}`)),
+    db.keyspace('other').put('a', value)],
   follow: () => [Loam.follow(location).then((follower) => Promise.all([
-    follower.catchUp(), follower.getMany(['key1', 'key2']), follower.iterator().nextv(100), follower.snapshot(), follower.lag(),
+    follower.catchUp(), follower.getMany(['key1', 'key2']), follower.iterator().nextv(100),
+      follower.snapshot(), follower.lag(),
     follower.transaction((tx) => tx.get('key1'))
   ]))],
   report: (db) => [db.metrics(), db.recoveryReport(), db.approximateSize('a', 'z')],

@@ -72,10 +72,21 @@ __all__ = [
 open = DB
 
 
-
 def __dir__() -> list[str]:
     """What is public: __all__, open, the exceptions and the version."""
-    return sorted({*__all__, *errors.__all__, "open", "IOError", "__version__", "__doc__", "__file__", "__name__", "__path__"})
+    return sorted(
+        {
+            *__all__,
+            *errors.__all__,
+            "open",
+            "IOError",
+            "__version__",
+            "__doc__",
+            "__file__",
+            "__name__",
+            "__path__",
+        }
+    )
 
 
 def follow(path: StrPath, **options: Any) -> DB:
@@ -129,7 +140,8 @@ def load(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
 
 
 def verify_dump(file: StrPath | Any, *, progress: Progress | None = None) -> dict[str, Any]:
-    """Reads a dump, a path or a binary file object, and checks all of it. Returns what it has; raises
+    """Reads a dump, a path or a binary file object, and checks all of it. Returns what it has;
+    raises
     CorruptionError if it is damaged or was cut."""
     return _dump.run_file(None, "loam_dump_verify_start", (), file, os.O_RDONLY, False, progress)
 

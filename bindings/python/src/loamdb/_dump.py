@@ -84,12 +84,14 @@ def run_file(
     finally:
         if ours >= 0:
             os.close(ours)
-    said = wait(job, progress, report, callbacks)  # the pipe is closed: a job that reads has come to its end
+    # the pipe is closed: a job that reads has come to its end
+    said = wait(job, progress, report, callbacks)
     return said
 
 
 def pump(job: Any, fd: int, move: Any, writing: bool, progress: Progress | None) -> None:
-    """Moves bytes between a file object and a pipe, until there are no more or the job has ended."""
+    """Moves bytes between a file object and a pipe, until there are no more or the job has
+    ended."""
     told = time.monotonic()
     while True:
         chunk = os.read(fd, CHUNK) if writing else move(CHUNK)

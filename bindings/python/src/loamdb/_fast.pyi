@@ -45,11 +45,18 @@ class Callbacks:
 @disjoint_base
 class Reader:
     @overload
-    def get(self, key: Buffer, default: None = None, *, fill_cache: bool = True) -> bytes | None: ...
+    def get(
+        self, key: Buffer, default: None = None, *, fill_cache: bool = True
+    ) -> bytes | None: ...
     @overload
     def get(self, key: Buffer, default: _D, *, fill_cache: bool = True) -> bytes | _D: ...
     def _get_plyvel(
-        self, key: Buffer, default: Any = None, *, verify_checksums: object = False, fill_cache: object = True
+        self,
+        key: Buffer,
+        default: Any = None,
+        *,
+        verify_checksums: object = False,
+        fill_cache: object = True,
     ) -> Any: ...
     def _peek(self, key: Buffer, blocks: object, /) -> Any: ...
     def has(self, key: Buffer, /) -> bool: ...

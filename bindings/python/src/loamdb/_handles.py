@@ -58,7 +58,9 @@ class Handle(_fast.Database):
             check(lib.loam_open_start(name, options.handle, job, err), err)
             handle = wait(job[0], finish=fetch, callbacks=options.callbacks)
             self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks
-            self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.has_callbacks)
+            self._attach(
+                int(ffi.cast("uintptr_t", handle)), options.callbacks, options.has_callbacks
+            )
         if options.has_callbacks:
             _close_at_exit(self)
 
@@ -66,8 +68,13 @@ class Handle(_fast.Database):
         slot = ffi.new("loam_db **")
         with Options(settings, db._callbacks) as options:
             db._call("loam_keyspace_open", encode_name(name), options.handle, slot)
-            self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks or db._has_callbacks
-            self._attach(int(ffi.cast("uintptr_t", slot[0])), options.callbacks, self._has_callbacks)
+            self._callbacks, self._has_callbacks = (
+                options.callbacks,
+                options.has_callbacks or db._has_callbacks,
+            )
+            self._attach(
+                int(ffi.cast("uintptr_t", slot[0])), options.callbacks, self._has_callbacks
+            )
         if options.has_callbacks:
             _close_at_exit(db)
 
@@ -112,7 +119,9 @@ class Handle(_fast.Database):
         self._call(function, *args, job)
         wait(job[0], progress, callbacks=self._callbacks)
 
-    def _compact(self, start: Buffer | None, stop: Buffer | None, progress: Progress | None = None) -> None:
+    def _compact(
+        self, start: Buffer | None, stop: Buffer | None, progress: Progress | None = None
+    ) -> None:
         self._job("loam_compact_start", *pointer(start), *pointer(stop), progress=progress)
 
     def _property(self, name: str) -> str | None:
@@ -183,7 +192,12 @@ def batch_c(batch: _fast.Batch) -> Any:
 
 def batch_size(batch: _fast.Batch) -> int:
     """Bytes the batch takes in the log."""
-    handle, data, length, err = batch_c(batch), ffi.new("const void **"), ffi.new("size_t *"), error_slot()
+    handle, data, length, err = (
+        batch_c(batch),
+        ffi.new("const void **"),
+        ffi.new("size_t *"),
+        error_slot(),
+    )
     check(load().loam_batch_data(handle, data, length, err), err)
     return int(length[0])
 
@@ -206,7 +220,9 @@ def destroy(path: StrPath) -> None:
     check(load().loam_destroy(encode_path(path), ffi.NULL, err), err)
 
 
-def _upkeep(start: str, names: list[bytes], settings: dict[str, Any], progress: Progress | None, fetch: Any) -> Any:
+def _upkeep(
+    start: str, names: list[bytes], settings: dict[str, Any], progress: Progress | None, fetch: Any
+) -> Any:
     """Runs work on a database that is not open as a job."""
     with Options(settings) as options:
         job, err = ffi.new("loam_job **"), error_slot()
@@ -231,7 +247,11 @@ def upgrade(path: StrPath, settings: dict[str, Any]) -> None:
 
 
 def export(
-    path: StrPath, to: StrPath, format: str, settings: dict[str, Any], progress: Progress | None = None
+    path: StrPath,
+    to: StrPath,
+    format: str,
+    settings: dict[str, Any],
+    progress: Progress | None = None,
 ) -> None:
     """Writes what a database holds into a new one in another format."""
     if not isinstance(format, str):
@@ -239,4 +259,10 @@ def export(
     name = format.encode()
     if b"\0" in name:
         raise ValueError("embedded null byte in format")
-    _upkeep("loam_export_start", [encode_path(path), encode_path(to), name], settings, progress, lambda job: None)
+    _upkeep(
+        "loam_export_start",
+        [encode_path(path), encode_path(to), name],
+        settings,
+        progress,
+        lambda job: None,
+    )

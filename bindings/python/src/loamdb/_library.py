@@ -47,7 +47,9 @@ ADDRESS_SPACE = 1400 << 20
 def path() -> str:
     """The library's file: $LOAM_LIBRARY or the one in this package."""
     name = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
-    return os.environ.get("LOAM_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    return os.environ.get("LOAM_LIBRARY") or os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), name
+    )
 
 
 def load() -> Any:
@@ -82,7 +84,8 @@ def forks() -> int:
 
 
 def owned(handle: Any, close: Callable[[Any], object]) -> Any:
-    """A handle that is closed with its last reference: not in a child of fork, whose copy of the library may have
+    """A handle that is closed with its last reference: not in a child of fork, whose copy of the
+    library may have
     another object under the same handle."""
     born = _forks
 
@@ -102,7 +105,9 @@ def same_process(born: int) -> None:
 def _load(file: str) -> None:
     global _library
     if not os.path.exists(file):
-        raise LibraryError(f"{file} does not exist; reinstall loamdb, or set LOAM_LIBRARY to where libloam is")
+        raise LibraryError(
+            f"{file} does not exist; reinstall loamdb, or set LOAM_LIBRARY to where libloam is"
+        )
     if sys.platform == "linux":
         _check_address_space()
     if _forks == 0:
@@ -117,14 +122,21 @@ def _load(file: str) -> None:
     if version < 0:
         raise LibraryError(f"{file} is not libloam: it has no loam_abi_version")
     if version != _fast.ABI_VERSION:
-        raise LibraryError(f"{file} has ABI version {version}, but loamdb needs {_fast.ABI_VERSION}")
+        raise LibraryError(
+            f"{file} has ABI version {version}, but loamdb needs {_fast.ABI_VERSION}"
+        )
     revision = _lib.loamdb_library_revision(library)
     if version == 0 and revision != _fast.ABI_REVISION:
-        raise LibraryError(f"{file} has ABI revision {version}.{revision}, but loamdb needs {version}.{_fast.ABI_REVISION}")
+        raise LibraryError(
+            f"{file} has ABI revision {version}.{revision}, but loamdb needs "
+            f"{version}.{_fast.ABI_REVISION}"
+        )
     _library = library
     missing = _lib.loamdb_bind(library)
     if missing != ffi.NULL:
-        raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")
+        raise LibraryError(
+            f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb"
+        )
     _fast.bind(int(ffi.cast("uintptr_t", library)))
 
 
@@ -146,7 +158,8 @@ def _check_address_space() -> None:
         left = limit - int(f.read().split()[0]) * resource.getpagesize()
     if left < ADDRESS_SPACE:
         raise NoMemoryError(
-            f"libloam needs {ADDRESS_SPACE >> 20} MiB of address space, and the limit of this process (ulimit -v) leaves {left >> 20} MiB"
+            f"libloam needs {ADDRESS_SPACE >> 20} MiB of address space, and the limit of this "
+            f"process (ulimit -v) leaves {left >> 20} MiB"
         )
 
 

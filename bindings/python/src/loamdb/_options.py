@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from . import _fast
 from ._library import check, error_slot, ffi, forks, load, take_text
-from ._types import Any, Compare, Logger, Merge, MergePartial, NoReturn, StrPath
+from ._types import Any, Merge, MergePartial, NoReturn, StrPath
 from .errors import ClosedError, from_status
 
 
@@ -16,14 +16,16 @@ def byte_count(size: int | str) -> int:
     if isinstance(size, int) and not isinstance(size, bool):
         return size
     if not isinstance(size, str):
-        raise TypeError(f"a size must be a number or a text such as \"64MiB\", not {type(size).__name__}")
+        raise TypeError(
+            f'a size must be a number or a text such as "64MiB", not {type(size).__name__}'
+        )
     number, shift = size.lower().strip(), 0
     for power, unit in enumerate("kmgt", 1):
         for suffix in (f"{unit}ib", f"{unit}b", unit):
             if shift == 0 and number.endswith(suffix):
                 number, shift = number.removesuffix(suffix).strip(), 10 * power
     if not number.isdecimal():
-        raise ValueError(f"{size!r} is not a size such as 65536 or \"64MiB\"")
+        raise ValueError(f'{size!r} is not a size such as 65536 or "64MiB"')
     return int(number) << shift
 
 
@@ -43,7 +45,8 @@ class Cache:
     def _own(self, handle: Any) -> None:
         self._handle: Any = handle
         self._forks = forks()
-        self._end = self._lib.loam_cache_close  # looked up now: at the interpreter's end there are no imports
+        # looked up now: at the interpreter's end there are no imports
+        self._end = self._lib.loam_cache_close
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Cache cannot be copied or pickled")
@@ -100,7 +103,12 @@ class Resources(Cache):
         """Changes a limit at once: "memory" (up to what it was at first), "background_jobs",
         "io_bytes_per_second" or "open_files"."""
         err = error_slot()
-        check(self._lib.loam_resources_set(self._open_handle(), option_name(name), option_text(name, value), err), err)
+        check(
+            self._lib.loam_resources_set(
+                self._open_handle(), option_name(name), option_text(name, value), err
+            ),
+            err,
+        )
 
     def metrics(self) -> dict[str, int]:
         """How much is in use."""
@@ -154,11 +162,21 @@ def encode_path(path: StrPath) -> bytes:
 def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if name == "compression" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
+    if (
+        name == "compression"
+        and isinstance(value, (list, tuple))
+        and all(isinstance(v, str) for v in value)
+    ):
         return ",".join(value)
-    if isinstance(value, (int, str)) or isinstance(value, float) and name in ("default_ttl", "follow_interval", "max_space_amplification"):
+    if (
+        isinstance(value, (int, str))
+        or isinstance(value, float)
+        and name in ("default_ttl", "follow_interval", "max_space_amplification")
+    ):
         return str(value)
-    raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
+    raise TypeError(
+        f"option {name} must be a string, a number or a bool, not {type(value).__name__}"
+    )
 
 
 def option_name(name: str) -> bytes:
@@ -179,7 +197,9 @@ def option_text(name: str, value: object) -> bytes:
 class Options:
     """A loam_options object that is closed at the end of a with statement."""
 
-    def __init__(self, settings: Mapping[str, object], database: _fast.Callbacks | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, object], database: _fast.Callbacks | None = None
+    ) -> None:
         """settings: options by name, None for the default; further comparator (a
         built-in's name or a function), comparator_name, compaction_filter (a name or a
         function), merge_operator (a name or a MergeOperator), cache and logger. database: the
@@ -221,7 +241,10 @@ class Options:
         for option, value in settings.items():
             if value is not None:
                 text = _text(option, value)
-                check(self._lib.loam_options_set(self.handle, option.encode(), text.encode(), err), err)
+                check(
+                    self._lib.loam_options_set(self.handle, option.encode(), text.encode(), err),
+                    err,
+                )
         if cache is not None:
             if cache._handle is None:
                 raise ClosedError("the cache is closed")
@@ -245,7 +268,14 @@ class Options:
             raise TypeError("comparator_name must be a string")
         function, _, _, _, _, destroy, arg = self._register()
         encoded = name.encode() if isinstance(name, str) else name
-        self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, self._lib.LOAM_COMPARATOR_CALLERS_THREAD)
+        self._set(
+            self._lib.loam_options_set_comparator,
+            encoded,
+            ffi.cast("loam_compare_fn", function),
+            arg,
+            destroy,
+            self._lib.LOAM_COMPARATOR_CALLERS_THREAD,
+        )
 
     def _set_compaction_filter(self, decide: Any) -> None:
         if not callable(decide):
@@ -253,7 +283,11 @@ class Options:
         name = getattr(decide, "__qualname__", type(decide).__qualname__)
         _, _, function, _, _, destroy, arg = self._register()
         self._set(
-            self._lib.loam_options_set_compaction_filter, name.encode(), ffi.cast("loam_filter_fn", function), arg, destroy
+            self._lib.loam_options_set_compaction_filter,
+            name.encode(),
+            ffi.cast("loam_filter_fn", function),
+            arg,
+            destroy,
         )
 
     def _set_merge_operator(self, operator: MergeOperator) -> None:
@@ -263,13 +297,25 @@ class Options:
             self.callbacks._unregister()
             raise ValueError("embedded null character in the name of a merge operator")
         self._set(
-            self._lib.loam_options_set_merge_operator, name, ffi.cast("loam_merge_fn", full),
-            ffi.cast("loam_merge_partial_fn", 0 if operator.partial is None else partial), arg, destroy,
+            self._lib.loam_options_set_merge_operator,
+            name,
+            ffi.cast("loam_merge_fn", full),
+            ffi.cast("loam_merge_partial_fn", 0 if operator.partial is None else partial),
+            arg,
+            destroy,
         )
 
     def _register(self) -> tuple[int, int, int, int, int, Any, Any]:
         compare, log, decide, full, partial, destroy, arg = self.callbacks._register()
-        return compare, log, decide, full, partial, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
+        return (
+            compare,
+            log,
+            decide,
+            full,
+            partial,
+            ffi.cast("loam_destroy_fn", destroy),
+            ffi.cast("void *", arg),
+        )
 
     def _set(self, function: Any, *args: Any) -> None:
         """Sets a callback that was registered, or takes that back."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from . import _fast
 from ._handles import batch_c, data
 from ._library import check, error_slot, ffi, load
-from ._types import Any, Buffer
+from ._types import Buffer
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -22,9 +22,13 @@ def seconds(ttl: float | timedelta) -> int:
     """A time to live in whole seconds, rounded up, as C takes it."""
     value = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"a time to live is a number of seconds or a timedelta, not {type(ttl).__name__}")
+        raise TypeError(
+            f"a time to live is a number of seconds or a timedelta, not {type(ttl).__name__}"
+        )
     if not 0 < value <= LONGEST:
-        raise InvalidArgumentError(f"a time to live of {value} s: it must be above 0 and at most {LONGEST}")
+        raise InvalidArgumentError(
+            f"a time to live of {value} s: it must be above 0 and at most {LONGEST}"
+        )
     return math.ceil(value)
 
 
@@ -46,4 +50,6 @@ def left(db: DB, key: Buffer) -> float | None:
 
 def batch_put(batch: _fast.Batch, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
     err = error_slot()
-    check(load().loam_batch_put_ttl(batch_c(batch), *data(key), *data(value), seconds(ttl), err), err)
+    check(
+        load().loam_batch_put_ttl(batch_c(batch), *data(key), *data(value), seconds(ttl), err), err
+    )

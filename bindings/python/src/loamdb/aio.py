@@ -27,7 +27,17 @@ from .changes import Change
 from .errors import ConflictError, DeadlockError, LockTimeoutError
 from .iterator import Iterator
 
-__all__ = ["DB", "Batch", "Changes", "Entries", "Keyspace", "Prefixed", "Snapshot", "Transaction", "open"]
+__all__ = [
+    "DB",
+    "Batch",
+    "Changes",
+    "Entries",
+    "Keyspace",
+    "Prefixed",
+    "Snapshot",
+    "Transaction",
+    "open",
+]
 
 T = TypeVar("T")
 
@@ -42,12 +52,15 @@ _BLOCKS = object()
 
 
 class _Call:
-    """A call that a thread makes once. It gives up what it refers to when it begins, as the thread may
+    """A call that a thread makes once. It gives up what it refers to when it begins, as the thread
+    may
     still have it when the result is there: a database would be closed only then."""
 
     __slots__ = ("_call",)
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         self._call: Any = functools.partial(function, *args, **kwargs)
 
     def __call__(self) -> Any:
@@ -67,7 +80,8 @@ class _Reads:
         call: Callable[[], T] = _Call(function, args, kwargs)
         try:
             future = asyncio.get_running_loop().run_in_executor(self._executor, call)
-        except RuntimeError:  # the threads went with the database, or the transaction: the call fails at once
+        # the threads went with the database, or the transaction: the call fails at once
+        except RuntimeError:
             return call()
         return await future
 
@@ -131,7 +145,9 @@ class DB(_Reads):
         """Stores a value under a key. sync: return when it is on disk."""
         await self._run(self.db.put, key, value, sync=sync)
 
-    async def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+    async def put_ttl(
+        self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False
+    ) -> None:
         """Stores a value that expires after ttl seconds; see loamdb.DB.put_ttl."""
         await self._run(self.db.put_ttl, key, value, ttl, sync=sync)
 
@@ -184,8 +200,15 @@ class DB(_Reads):
         Options are those of loamdb.DB.transaction."""
         return Transaction(self, options)
 
-    async def update(self, function: Callable[[Transaction], Awaitable[T]], *, timeout: float | None = None, **options: Any) -> T:
-        """Awaits function(tx) and commits; after a conflict again, until timeout seconds are over."""
+    async def update(
+        self,
+        function: Callable[[Transaction], Awaitable[T]],
+        *,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> T:
+        """Awaits function(tx) and commits; after a conflict again, until timeout seconds are
+        over."""
         end = None if timeout is None else time.monotonic() + timeout
         pause = 50e-6
         while True:
@@ -198,7 +221,9 @@ class DB(_Reads):
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311  it spreads writers
             pause = min(2 * pause, 20e-3)
 
-    async def compare_and_swap(self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False) -> bool:
+    async def compare_and_swap(
+        self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False
+    ) -> bool:
         """Stores a value if the key has the value old now; see loamdb.DB.compare_and_swap."""
         return await self._run(self.db.compare_and_swap, key, old, value, sync=sync)
 
@@ -214,7 +239,9 @@ class DB(_Reads):
         """What opening found in the logs."""
         return await self._run(self.db.recovery_report)
 
-    async def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
+    async def approximate_size(
+        self, start: Buffer | None = None, stop: Buffer | None = None
+    ) -> int:
         """Bytes on disk of the keys from start up to, not including, stop."""
         return await self._run(self.db.approximate_size, start, stop)
 
@@ -223,9 +250,14 @@ class DB(_Reads):
         await self._run(self.db.flush)
 
     async def compact(
-        self, start: Buffer | None = None, stop: Buffer | None = None, *, progress: Progress | None = None
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> None:
-        """Merges everything from start up to, not including, stop. progress is called on another thread."""
+        """Merges everything from start up to, not including, stop. progress is called on another
+        thread."""
         await self._run(self.db.compact, start, stop, progress=progress)
 
     async def verify(self, *, progress: Progress | None = None) -> None:
@@ -272,7 +304,9 @@ class DB(_Reads):
         self, file: StrPath | Any, *, overwrite: bool = False, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Puts what a dump has into the database."""
-        said: dict[str, Any] = await self._run(self.db.load, file, overwrite=overwrite, progress=progress)
+        said: dict[str, Any] = await self._run(
+            self.db.load, file, overwrite=overwrite, progress=progress
+        )
         return said
 
     def changes(self, from_: int = 0, *, durable: bool = False) -> Changes:
@@ -280,7 +314,11 @@ class DB(_Reads):
         return Changes(self, from_, durable)
 
     async def ingest(
-        self, paths: Iterable[StrPath], *, move: bool = False, excise: tuple[Buffer, Buffer] | None = None
+        self,
+        paths: Iterable[StrPath],
+        *,
+        move: bool = False,
+        excise: tuple[Buffer, Buffer] | None = None,
     ) -> None:
         """Takes tables of TableWriter into the database, all or none of them."""
         await self._run(self.db.ingest, paths, move=move, excise=excise)
@@ -334,7 +372,9 @@ class open:  # noqa: N801  a function to its callers
             opened.append(_db.DB(path, **options))
 
         try:
-            await asyncio.get_running_loop().run_in_executor(executor, _Call(make, (self._path, self._options), {}))
+            await asyncio.get_running_loop().run_in_executor(
+                executor, _Call(make, (self._path, self._options), {})
+            )
         except BaseException:
             executor.shutdown(wait=False)
             raise
@@ -481,7 +521,8 @@ class Transaction(_Reads):
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:
-            if self._own is not None and kind is not None:  # its thread may wait for a lock: that ends
+            # its thread may wait for a lock: that ends
+            if self._own is not None and kind is not None:
                 await self._db._run(self._sync.rollback)
             await self._run(self._sync.__exit__, kind, None, None)
         finally:
@@ -511,7 +552,9 @@ class Prefixed(_Reads):
         """Stores a value under a key. sync: return when it is on disk."""
         await self._run(self._sync.put, key, value, sync=sync)
 
-    async def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+    async def put_ttl(
+        self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False
+    ) -> None:
         """Stores a value that expires after ttl seconds."""
         await self._run(self._sync.put_ttl, key, value, ttl, sync=sync)
 
@@ -549,7 +592,8 @@ class Prefixed(_Reads):
 
 
 class Changes:
-    """A feed of changes for ``async for``, on a thread of its own while it waits; each loop over it begins anew."""
+    """A feed of changes for ``async for``, on a thread of its own while it waits; each loop over it
+    begins anew."""
 
     __slots__ = ("_durable", "_from", "_owner")
 
@@ -559,7 +603,10 @@ class Changes:
     async def __aiter__(self) -> AsyncIterator[Change]:
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="loamdb-changes") as executor:
-            feed = await loop.run_in_executor(executor, functools.partial(self._owner.db.changes, self._from, durable=self._durable))
+            feed = await loop.run_in_executor(
+                executor,
+                functools.partial(self._owner.db.changes, self._from, durable=self._durable),
+            )
             try:
                 while True:
                     change = feed.next(0)
@@ -575,7 +622,9 @@ class Entries(Generic[T]):
 
     __slots__ = ("_bounds", "_make", "_reads")
 
-    def __init__(self, reads: _Reads, make: Callable[..., Iterator[T]], bounds: dict[str, Any]) -> None:
+    def __init__(
+        self, reads: _Reads, make: Callable[..., Iterator[T]], bounds: dict[str, Any]
+    ) -> None:
         self._reads = reads
         self._make = make
         self._bounds = bounds

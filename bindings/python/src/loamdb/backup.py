@@ -10,7 +10,8 @@ from ._types import Any, NoReturn, Progress, StrPath
 
 
 class Backup:
-    """What a folder says of a backup. Where error is set, why it cannot be read, only id is known."""
+    """What a folder says of a backup. Where error is set, why it cannot be read, only id is
+    known."""
 
     __slots__ = ("bytes", "created", "database", "error", "files", "format", "id", "new_bytes")
 
@@ -29,22 +30,29 @@ class Backup:
             setattr(self, name, value)
 
     def __repr__(self) -> str:
-        return f"<loamdb.Backup {self.id} of {self.database!r}, {self.error or f'{self.bytes} bytes'}>"
+        return (
+            f"<loamdb.Backup {self.id} of {self.database!r}, {self.error or f'{self.bytes} bytes'}>"
+        )
 
 
 Listed = list[Backup]
 
 
 class Backups:
-    """A folder of backups, which may be of several databases: ``with loamdb.Backups(path) as b``. It is
+    """A folder of backups, which may be of several databases: ``with loamdb.Backups(path) as b``.
+    It is
     made in a directory that exists, unless error_if_missing is set, and locked until it is closed
     (LockedError); any number of read_only openings share it. It is one object: it cannot be copied.
 
-    Where a method takes them, bytes_per_second bounds what is read, and progress is called some ten times a
-    second with the bytes done and the bytes in all; an exception from it, like Ctrl-C, ends the call, and nothing
+    Where a method takes them, bytes_per_second bounds what is read, and progress is called some ten
+    times a
+    second with the bytes done and the bytes in all; an exception from it, like Ctrl-C, ends the
+    call, and nothing
     is left of what it made."""
 
-    def __init__(self, path: StrPath, *, read_only: bool = False, error_if_missing: bool = False) -> None:
+    def __init__(
+        self, path: StrPath, *, read_only: bool = False, error_if_missing: bool = False
+    ) -> None:
         self._handle: Any = None
         lib, name = load(), encode_path(path)
         flags = (lib.LOAM_BACKUP_READ_ONLY if read_only else 0) | (
@@ -53,13 +61,15 @@ class Backups:
         slot, err = ffi.new("loam_backup **"), error_slot()
         check(lib.loam_backup_open(name, flags, slot, err), err)
         self._handle, self._lib, self._forks = slot[0], lib, forks()
-        self._end = lib.loam_backup_close  # looked up now: at the interpreter's end there are no imports
+        # looked up now: at the interpreter's end there are no imports
+        self._end = lib.loam_backup_close
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Backups cannot be copied or pickled")
 
     def close(self) -> None:
-        """Ends what is under way in other threads, with ClosedError, and gives the folder back. Closing
+        """Ends what is under way in other threads, with ClosedError, and gives the folder back.
+        Closing
         twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
@@ -82,13 +92,23 @@ class Backups:
         err = error_slot()
         check(getattr(self._lib, function)(self._handle, *args, err), err)
 
-    def _run(self, function: str, args: tuple[Any, ...], rate: int | None, progress: Progress | None, finish: Any = None) -> Any:
+    def _run(
+        self,
+        function: str,
+        args: tuple[Any, ...],
+        rate: int | None,
+        progress: Progress | None,
+        finish: Any = None,
+    ) -> Any:
         job = ffi.new("loam_job **")
         self._call(function, *args, rate or 0, job)
         return wait(job[0], progress, finish)
 
-    def create(self, db: Handle, *, bytes_per_second: int | None = None, progress: Progress | None = None) -> Backup:
-        """Makes a backup of what db has now, all keyspaces and unsynced writes included, while writes go on. What
+    def create(
+        self, db: Handle, *, bytes_per_second: int | None = None, progress: Progress | None = None
+    ) -> Backup:
+        """Makes a backup of what db has now, all keyspaces and unsynced writes included, while
+        writes go on. What
         an earlier backup has is not copied again."""
 
         def fetch(job: Any) -> Any:
@@ -98,7 +118,9 @@ class Backups:
 
         if not isinstance(db, Handle):
             raise TypeError(f"a backup is made of a database, not of {type(db).__name__}")
-        return Backup(self._run("loam_backup_create_start", (db._c(),), bytes_per_second, progress, fetch))
+        return Backup(
+            self._run("loam_backup_create_start", (db._c(),), bytes_per_second, progress, fetch)
+        )
 
     def list(self) -> Listed:
         """The backups, oldest first."""
@@ -106,15 +128,25 @@ class Backups:
         self._call("loam_backup_list", slot)
         return [Backup(values) for values in parse(take_text(slot))]
 
-    def verify(self, id: int, *, bytes_per_second: int | None = None, progress: Progress | None = None) -> None:
-        """Reads all files of a backup and compares them with their checksums. Raises CorruptionError, whose message
-        names every damaged file; DoesNotExistError, as restore and delete do, where there is no such backup."""
+    def verify(
+        self, id: int, *, bytes_per_second: int | None = None, progress: Progress | None = None
+    ) -> None:
+        """Reads all files of a backup and compares them with their checksums. Raises
+        CorruptionError, whose message
+        names every damaged file; DoesNotExistError, as restore and delete do, where there is no
+        such backup."""
         self._run("loam_backup_verify_start", (id,), bytes_per_second, progress)
 
     def restore(
-        self, id: int, path: StrPath, *, bytes_per_second: int | None = None, progress: Progress | None = None
+        self,
+        id: int,
+        path: StrPath,
+        *,
+        bytes_per_second: int | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Makes path a database as it was at the backup. path must not exist, or be an empty directory
+        """Makes path a database as it was at the backup. path must not exist, or be an empty
+        directory
         (ExistsError), in a directory that exists. What is damaged raises CorruptionError."""
         self._run("loam_backup_restore_start", (id, encode_path(path)), bytes_per_second, progress)
 

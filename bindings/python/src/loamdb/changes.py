@@ -19,7 +19,15 @@ class Operation:
 
     __slots__ = ("expires", "key", "keyspace", "kind", "seq", "value")
 
-    def __init__(self, kind: str, key: bytes, value: bytes | None, keyspace: str | None, expires: float | None, seq: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        key: bytes,
+        value: bytes | None,
+        keyspace: str | None,
+        expires: float | None,
+        seq: int,
+    ) -> None:
         #: "put", "delete", "merge" or "delete_range".
         self.kind = kind
         #: The key, or where a range begins.
@@ -60,7 +68,11 @@ class Change:
 
     def __iter__(self) -> AbstractIterator[Operation]:
         lib, err = load(), error_slot()
-        kinds = {lib.LOAM_OP_DELETE: "delete", lib.LOAM_OP_MERGE: "merge", lib.LOAM_OP_DELETE_RANGE: "delete_range"}
+        kinds = {
+            lib.LOAM_OP_DELETE: "delete",
+            lib.LOAM_OP_MERGE: "merge",
+            lib.LOAM_OP_DELETE_RANGE: "delete_range",
+        }
         data, offset = ffi.from_buffer(self.batch), ffi.new("size_t *")
         o, expires = ffi.new("loam_operation *"), ffi.new("uint64_t *")
         for seq in range(self.seq, self.next):
@@ -76,8 +88,10 @@ class Change:
 
 
 class Changes:
-    """A feed of what is committed in a database, in order, each operation once; made by db.changes().
-    Iterating waits for the next change, for ever; Ctrl-C ends that. Several threads may share a feed: each change goes
+    """A feed of what is committed in a database, in order, each operation once; made by
+    db.changes().
+    Iterating waits for the next change, for ever; Ctrl-C ends that. Several threads may share a
+    feed: each change goes
     to one of them."""
 
     __slots__ = ("__weakref__", "_db", "_forks", "_handle", "_known", "_ready", "_turn")
@@ -113,7 +127,10 @@ class Changes:
         name = self._known.get(number)
         if name is None:
             slot, err = ffi.new("char **"), error_slot()
-            if check(load().loam_changes_keyspace(self._c(), number, slot, err), err) == load().LOAM_NOT_FOUND:
+            if (
+                check(load().loam_changes_keyspace(self._c(), number, slot, err), err)
+                == load().LOAM_NOT_FOUND
+            ):
                 return None
             name = self._known[number] = take_text(slot)
         return name
@@ -122,8 +139,15 @@ class Changes:
         """Fetches a block of changes, for which it waits in slices."""
         lib, data, length, err = load(), ffi.new("void **"), ffi.new("size_t *"), error_slot()
         while True:
-            left = SLICE_MS if end is None else int(min(max((end - time.monotonic()) * 1000, 0), SLICE_MS))
-            if check(lib.loam_changes_next(self._c(), 0, left, data, length, err), err) != lib.LOAM_TIMEOUT:
+            left = (
+                SLICE_MS
+                if end is None
+                else int(min(max((end - time.monotonic()) * 1000, 0), SLICE_MS))
+            )
+            if (
+                check(lib.loam_changes_next(self._c(), 0, left, data, length, err), err)
+                != lib.LOAM_TIMEOUT
+            ):
                 break
             if end is not None and time.monotonic() >= end:
                 return False
@@ -140,14 +164,17 @@ class Changes:
         return True
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """The next change; None if there is none within timeout seconds, or another thread waits for it. 0 does not wait."""
+        """The next change; None if there is none within timeout seconds, or another thread waits
+        for it. 0 does not wait."""
         try:
             return self._ready.pop()
         except IndexError:  # all that was fetched was handed out
             pass
         self._c()
         end = None if timeout is None else time.monotonic() + timeout
-        if not self._turn.acquire(timeout=-1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)):
+        if not self._turn.acquire(
+            timeout=-1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
+        ):
             return None
         try:
             self._c()
@@ -164,7 +191,8 @@ class Changes:
         return cast(Change, self.next())
 
     def close(self) -> None:
-        """Gives the feed up, and ends a wait for it in another thread. Closing twice is harmless."""
+        """Gives the feed up, and ends a wait for it in another thread. Closing twice is
+        harmless."""
         handle, self._handle = self._handle, None
         self._ready = []
         if handle is not None:

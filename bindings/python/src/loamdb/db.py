@@ -14,7 +14,19 @@ from ._dump import is_path, run_file
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import ffi, load
 from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
-from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from ._types import (
+    Any,
+    Buffer,
+    CompactionFilter,
+    Compare,
+    Logger,
+    Progress,
+    Self,
+    StrPath,
+    TypeVar,
+    cast,
+    overload,
+)
 from .ingest import ingest, load_entries
 from .errors import CallbackError, ClosedError, InvalidArgumentError, NeedsNativeError
 from .iterator import Iterator
@@ -97,7 +109,13 @@ class _Ranges:
                 return first, keys.prev()
         return None
 
-    def count(self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None) -> int:
+    def count(
+        self,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+    ) -> int:
         """The number of keys in a range, by a scan over it."""
         with self.keys(prefix=prefix, start=start, stop=stop, fill_cache=False) as keys:
             return keys._count()
@@ -151,7 +169,12 @@ class _Mapping(_Ranges):
             value = bytes(default)
         return cast(bytes, value)
 
-    def update(self: Any, other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = (), *, sync: bool = False) -> None:
+    def update(
+        self: Any,
+        other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = (),
+        *,
+        sync: bool = False,
+    ) -> None:
         """Stores all pairs of a mapping or iterable, together or not at all."""
         pairs = other.items() if isinstance(other, Mapping) or hasattr(other, "items") else other
         with self.batch(sync=sync) as batch:
@@ -183,8 +206,9 @@ class _Mapping(_Ranges):
             with self.batch(sync=True):
                 pass
 
-
-    def _clear_range(self: Any, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, sync: bool) -> bool:
+    def _clear_range(
+        self: Any, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, sync: bool
+    ) -> bool:
         """clear by a range delete, where the format has these: from the first key of the range
         to the last one, and that key itself, so that the range may be open."""
         ends = self._ends(prefix=prefix, start=start, stop=stop)
@@ -311,7 +335,14 @@ class DB(_Mapping, Handle):
         errors about locks), sync."""
         return Transaction(self, **options)
 
-    def update(self: Any, other: Any = (), *, sync: bool = False, timeout: float | None = None, **options: Any) -> Any:
+    def update(
+        self: Any,
+        other: Any = (),
+        *,
+        sync: bool = False,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Any:
         """Given a function, calls it with a transaction, commits, and returns its result; after
         a conflict again, with pauses, until timeout seconds are over. Options are those of
         transaction. Given a mapping or iterable, stores all pairs, together or not at all."""
@@ -319,7 +350,9 @@ class DB(_Mapping, Handle):
             return super().update(other, sync=sync)
         return run(self, other, timeout, {"sync": sync, **options})
 
-    def compare_and_swap(self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False) -> bool:
+    def compare_and_swap(
+        self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False
+    ) -> bool:
         """Stores a value if the key has the value old now, and says whether it did. None is no
         value: as old, the key must have none; as value, it is removed."""
         return swap(self, key, old, value, sync)
@@ -328,7 +361,9 @@ class DB(_Mapping, Handle):
         """Stores a value if the key has none, and says whether it did."""
         return self.compare_and_swap(key, None, value, sync=sync)
 
-    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+    def put_ttl(
+        self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False
+    ) -> None:
         """Stores a value that expires: after ttl seconds, rounded up, the key has none. The
         time goes with the next write of the key; merges keep the later one."""
         _ttl.put(self, key, value, ttl, sync)
@@ -376,7 +411,11 @@ class DB(_Mapping, Handle):
         self._job("loam_flush_start")
 
     def compact(
-        self, start: Buffer | None = None, stop: Buffer | None = None, *, progress: Progress | None = None
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> None:
         """Merges everything from start up to, not including, stop. progress is called some
         ten times a second with the bytes done and the bytes in all; an exception from
@@ -392,7 +431,8 @@ class DB(_Mapping, Handle):
     def checkpoint(self, path: StrPath) -> None:
         """Makes path a database of its own that has what this one has now, all keyspaces and
         unsynced writes included, while writes go on. Tables are hard links, or copies where links
-        do not reach. path must not exist, or be an empty directory (ExistsError), in a directory that exists.
+        do not reach. path must not exist, or be an empty directory (ExistsError), in a directory
+        that exists.
         Ctrl-C ends it, and leaves nothing."""
         self._job("loam_checkpoint_start", encode_path(path))
 
@@ -416,17 +456,22 @@ class DB(_Mapping, Handle):
         resume: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, Any]:
-        """Writes one state of all keyspaces, that of snapshot or the present one, into a file, a path or a
-        binary file object, as a stream that load reads, on any machine and into any format. A path in the
+        """Writes one state of all keyspaces, that of snapshot or the present one, into a file, a
+        path or a
+        binary file object, as a stream that load reads, on any machine and into any format. A path
+        in the
         database's directory is an InvalidArgumentError. compression is
         "snappy", "zstd" or "none". Returns what the dump has. resume completes a dump that was cut,
-        in the file that a path names, if the database is as it was at its beginning, or snapshot is the same.
-        progress is as for compact, with 0 for bytes in all; an exception from it, like Ctrl-C, ends the call."""
+        in the file that a path names, if the database is as it was at its beginning, or snapshot is
+        the same.
+        progress is as for compact, with 0 for bytes in all; an exception from it, like Ctrl-C, ends
+        the call."""
         lib = load()
         if resume and not is_path(file):
             raise TypeError("a dump is resumed in a file, by its path")
         at = ffi.NULL if snapshot is None else ffi.cast("loam_snapshot *", snapshot._handle)
-        if compression is not None and compression not in ("none", "snappy", "zstd"):  # before a file is cut off
+        # before a file is cut off
+        if compression is not None and compression not in ("none", "snappy", "zstd"):
             raise InvalidArgumentError(f"compression is {compression!r}, want none, snappy or zstd")
         packed = ffi.NULL if compression is None else compression.encode()
         flags = os.O_RDWR | os.O_CREAT | (0 if resume else os.O_TRUNC)
@@ -436,33 +481,50 @@ class DB(_Mapping, Handle):
     def load(
         self, file: StrPath | Any, *, overwrite: bool = False, progress: Progress | None = None
     ) -> dict[str, Any]:
-        """Puts what a dump has into the database, durably: a path, or a binary file object, of which more may be
-        read than the dump. Keyspaces of the dump must be empty or missing (ExistsError), unless overwrite is set. A
-        call that failed, or was ended by a crash, is repeated with the same dump from its beginning, and
+        """Puts what a dump has into the database, durably: a path, or a binary file object, of
+        which more may be
+        read than the dump. Keyspaces of the dump must be empty or missing (ExistsError), unless
+        overwrite is set. A
+        call that failed, or was ended by a crash, is repeated with the same dump from its
+        beginning, and
         goes on where the first one ended. Returns what the dump has. progress is as for compact."""
         args = (load().LOAM_LOAD_OVERWRITE if overwrite else 0,)
         return run_file(self, "loam_load_start", args, file, os.O_RDONLY, False, progress)
 
     def changes(self, from_: int = 0, *, durable: bool = False) -> Changes:
-        """A feed of what is committed, all keyspaces, from sequence number from_ on: every operation once, in
-        order. 0 is the first that is there; the options wal_retention_bytes and wal_retention_seconds keep more of
+        """A feed of what is committed, all keyspaces, from sequence number from_ on: every
+        operation once, in
+        order. 0 is the first that is there; the options wal_retention_bytes and
+        wal_retention_seconds keep more of
         them. durable: only what a power cut does not take back. GapError: from_ is gone."""
         return Changes(self, from_, durable)
 
     def ingest(
-        self, paths: Iterable[StrPath], *, move: bool = False, excise: tuple[Buffer, Buffer] | None = None
+        self,
+        paths: Iterable[StrPath],
+        *,
+        move: bool = False,
+        excise: tuple[Buffer, Buffer] | None = None,
     ) -> None:
-        """Takes tables of TableWriter into the database, all or none of them: newer than all that is there,
-        invisible to open snapshots and iterators, durable when it returns. The files are read first; they stay, and
-        must not be changed afterwards, or with move are removed. excise=(start, stop) deletes what there is from
-        start up to, not including, stop, in the same step. Raises InvalidArgumentError where tables overlap, or are
-        no TableWriter's for this format, and NeedsNativeError in LevelDB's format over entries that are there."""
+        """Takes tables of TableWriter into the database, all or none of them: newer than all that
+        is there,
+        invisible to open snapshots and iterators, durable when it returns. The files are read
+        first; they stay, and
+        must not be changed afterwards, or with move are removed. excise=(start, stop) deletes what
+        there is from
+        start up to, not including, stop, in the same step. Raises InvalidArgumentError where tables
+        overlap, or are
+        no TableWriter's for this format, and NeedsNativeError in LevelDB's format over entries that
+        are there."""
         ingest(self, paths, move, excise)
 
     def bulk_load(self, entries: Iterable[tuple[Buffer, Buffer]], *, memory: int = 0) -> None:
-        """Puts all pairs of an iterable, in any order: they are sorted, with the help of files in the directory, and
-        ingested as tables, all in one step. Of pairs with the same key the last one counts. Into keys that have
-        no entries it is several times as fast as writes, and nothing is left to compact. memory is how many bytes of
+        """Puts all pairs of an iterable, in any order: they are sorted, with the help of files in
+        the directory, and
+        ingested as tables, all in one step. Of pairs with the same key the last one counts. Into
+        keys that have
+        no entries it is several times as fast as writes, and nothing is left to compact. memory is
+        how many bytes of
         pairs are sorted at once; 0 is 4 * write_buffer_size."""
         load_entries(self, entries, memory)
 
@@ -479,9 +541,12 @@ class DB(_Mapping, Handle):
         self._write(_fast.Batch(self), True)
 
     def set_option(self, name: str, value: object) -> None:
-        """Changes an option while the database is open, until it is closed: for the whole database and
-        all keyspaces that have no value of their own, or for this keyspace. ``loamdb.options()`` says which
-        options are dynamic; others need a reopen (ValueError). It holds from the next memtable, table
+        """Changes an option while the database is open, until it is closed: for the whole database
+        and
+        all keyspaces that have no value of their own, or for this keyspace. ``loamdb.options()``
+        says which
+        options are dynamic; others need a reopen (ValueError). It holds from the next memtable,
+        table
         or compaction on."""
         self._call("loam_set_option", option_name(name), option_text(name, value))
 
@@ -552,7 +617,9 @@ class Keyspace(DB):
         return super().closed or self._db.closed
 
     def __repr__(self) -> str:
-        return f"<loamdb.Keyspace {getattr(self, '_name', None)!r} of {getattr(self, '_db', None)!r}>"
+        return (
+            f"<loamdb.Keyspace {getattr(self, '_name', None)!r} of {getattr(self, '_db', None)!r}>"
+        )
 
     def __del__(self) -> None:
         self._release()
@@ -665,7 +732,9 @@ class Prefixed(_Mapping):
         """Stores a value under a key. sync: return when it is on disk."""
         self._writable().put(self._key(key), value, sync=sync)
 
-    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+    def put_ttl(
+        self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False
+    ) -> None:
         """Stores a value that expires, see DB.put_ttl."""
         self._writable().put_ttl(self._key(key), value, ttl, sync=sync)
 
@@ -686,7 +755,8 @@ class Prefixed(_Mapping):
         self._writable().delete_range(self._key(start), self._key(stop), sync=sync)
 
     def batch(self, *, sync: bool = False) -> PrefixedBatch:
-        """Collects writes to this view that take effect together: ``with view.batch() as b: ...``."""
+        """Collects writes to this view that take effect together: ``with view.batch() as b:
+        ...``."""
         return PrefixedBatch(self._writable(), self._prefix, sync)
 
     def snapshot(self) -> Prefixed:
@@ -790,7 +860,10 @@ class Batch(_fast.Batch):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.write()

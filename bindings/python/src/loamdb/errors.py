@@ -208,7 +208,11 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -11: (ComparatorMismatchError, "the database has another comparator"),
     -12: (TooLargeError, "too large"),
     -13: (NoMemoryError, "out of memory"),
-    -14: (ForkedError, "what was opened before fork() is the parent's; open it anew in this process, or start processes with \"spawn\""),
+    -14: (
+        ForkedError,
+        "what was opened before fork() is the parent's; open it anew in this "
+        'process, or start processes with "spawn"',
+    ),
     -15: (InUseError, "another thread is using it"),
     -16: (CancelledError, "the operation was cancelled"),
     -17: (InternalError, "internal fault"),

@@ -16,11 +16,14 @@ CHUNK = 256 * 1024
 
 
 class TableWriter:
-    """Writes a table outside of a database, for DB.ingest: ``with loamdb.TableWriter(path) as w`` finishes it, or
+    """Writes a table outside of a database, for DB.ingest: ``with loamdb.TableWriter(path) as w``
+    finishes it, or
     removes the file after an exception. path must not exist (ExistsError).
 
-    Keys ascend, and come once each: otherwise InvalidArgumentError, and the table stays as it was. settings are
-    options of databases: format and comparator, which must be those of the database, and what says how tables are
+    Keys ascend, and come once each: otherwise InvalidArgumentError, and the table stays as it was.
+    settings are
+    options of databases: format and comparator, which must be those of the database, and what says
+    how tables are
     written. It is one object: it cannot be copied."""
 
     def __init__(self, path: StrPath, **settings: Any) -> None:
@@ -29,10 +32,15 @@ class TableWriter:
         slot, err = ffi.new("loam_table_writer **"), error_slot()
         with Options(settings) as options:
             self._callbacks = options.callbacks
-            check(lib.loam_table_writer_create(name, options.handle, slot, err), err, options.callbacks)
+            check(
+                lib.loam_table_writer_create(name, options.handle, slot, err),
+                err,
+                options.callbacks,
+            )
         self._callbacks._outlive(False)
         self._handle, self._lib, self._forks = slot[0], lib, forks()
-        self._end = lib.loam_table_writer_close  # looked up now: at the interpreter's end there are no imports
+        # looked up now: at the interpreter's end there are no imports
+        self._end = lib.loam_table_writer_close
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("TableWriters cannot be copied or pickled")
@@ -56,7 +64,8 @@ class TableWriter:
         self._call("loam_table_writer_delete", *data(key))
 
     def delete_range(self, start: Buffer, stop: Buffer) -> None:
-        """Adds the deletion of what the database has from start up to, not including, stop when the table is
+        """Adds the deletion of what the database has from start up to, not including, stop when the
+        table is
         ingested. Ranges come in any order."""
         self._call("loam_table_writer_delete_range", *data(start), *data(stop))
 
@@ -75,7 +84,8 @@ class TableWriter:
             self.close()
 
     def close(self) -> None:
-        """Gives up a table that was not finished, and removes its file. Closing twice is harmless."""
+        """Gives up a table that was not finished, and removes its file. Closing twice is
+        harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
             self._callbacks._outlive(True)
@@ -95,14 +105,18 @@ class TableWriter:
             self.close()
 
 
-def ingest(db: Handle, paths: Iterable[StrPath], move: bool, excise: tuple[Buffer, Buffer] | None) -> None:
+def ingest(
+    db: Handle, paths: Iterable[StrPath], move: bool, excise: tuple[Buffer, Buffer] | None
+) -> None:
     lib = load()
     if isinstance(paths, (str, bytes)):
         raise TypeError("ingest takes a list of paths")
     names = [ffi.new("char[]", encode_path(path)) for path in paths]
     options = ffi.new("loam_ingest_options *")
     options.struct_size = ffi.sizeof("loam_ingest_options")
-    options.flags = (lib.LOAM_INGEST_MOVE if move else 0) | (lib.LOAM_INGEST_EXCISE if excise is not None else 0)
+    options.flags = (lib.LOAM_INGEST_MOVE if move else 0) | (
+        lib.LOAM_INGEST_EXCISE if excise is not None else 0
+    )
     ends = [pointer(end) for end in excise or ()]
     if excise is not None:
         (options.start, options.start_len), (options.stop, options.stop_len) = ends

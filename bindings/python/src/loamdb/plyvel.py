@@ -43,7 +43,9 @@ class IteratorInvalidError(Error):
 def _bytes(name: str, value: object) -> Any:
     """value, which must be bytes-like; None stays None."""
     if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"Argument '{name}' has incorrect type (expected bytes, got {type(value).__name__})")
+        raise TypeError(
+            f"Argument '{name}' has incorrect type (expected bytes, got {type(value).__name__})"
+        )
     return value
 
 
@@ -101,7 +103,9 @@ def _clip(options: dict[str, Any], name: str, least: int, most: int) -> int | No
 
 def _not_subscriptable(self: object, *args: object) -> NoReturn:
     """plyvel's objects are no mappings."""
-    raise TypeError(f"'{type(self).__name__}' object is not subscriptable; use get(), put() and delete()")
+    raise TypeError(
+        f"'{type(self).__name__}' object is not subscriptable; use get(), put() and delete()"
+    )
 
 
 class DB(Handle):
@@ -139,7 +143,8 @@ class DB(Handle):
         return self._name
 
     def __repr__(self) -> str:
-        return f"<loamdb.plyvel.DB with name {self._name!r}{' (closed)' if self.closed else ''} at {id(self):#x}>"
+        closed = " (closed)" if self.closed else ""
+        return f"<loamdb.plyvel.DB with name {self._name!r}{closed} at {id(self):#x}>"
 
     def __enter__(self) -> DB:
         return self
@@ -166,7 +171,9 @@ class DB(Handle):
 
     def get_property(self, name: bytes) -> bytes | None:
         if not isinstance(name, bytes):
-            raise TypeError(f"Argument 'name' has incorrect type (expected bytes, got {type(name).__name__})")
+            raise TypeError(
+                f"Argument 'name' has incorrect type (expected bytes, got {type(name).__name__})"
+            )
         value = self._property(name.decode("latin-1")) if b"\0" not in name else None
         return None if value is None else value.encode()
 
@@ -210,7 +217,14 @@ class PrefixedDB:
     def __repr__(self) -> str:
         return f"<loamdb.plyvel.PrefixedDB with prefix {self._prefix!r} at {id(self):#x}>"
 
-    def get(self, key: bytes, default: Any = None, *, verify_checksums: Any = False, fill_cache: Any = True) -> Any:
+    def get(
+        self,
+        key: bytes,
+        default: Any = None,
+        *,
+        verify_checksums: Any = False,
+        fill_cache: Any = True,
+    ) -> Any:
         return self._db._get_plyvel(self._prefix + key, default, fill_cache=fill_cache)
 
     def put(self, key: bytes, value: bytes, *, sync: bool = False) -> None:
@@ -285,7 +299,10 @@ class WriteBatch(_fast.Batch):
 
     def append(self, source: WriteBatch) -> None:
         if not isinstance(source, WriteBatch):
-            raise TypeError(f"Argument 'source' has incorrect type (expected WriteBatch, got {type(source).__name__})")
+            raise TypeError(
+                f"Argument 'source' has incorrect type (expected WriteBatch, got "
+                f"{type(source).__name__})"
+            )
         self._check_open()
         batch_append(self, source)
 
@@ -335,7 +352,12 @@ class Snapshot(_fast.Snapshot):
     __contains__ = None  # type: ignore[assignment]
 
     def get(  # type: ignore[override]
-        self, key: bytes, default: Any = None, *, verify_checksums: Any = False, fill_cache: Any = True
+        self,
+        key: bytes,
+        default: Any = None,
+        *,
+        verify_checksums: Any = False,
+        fill_cache: Any = True,
     ) -> Any:
         if self._prefix is not None:
             key = self._prefix + key
@@ -398,7 +420,11 @@ class Iterator(_fast.Cursor[Any]):
             prefix = db_prefix + (prefix or b"")
             start = None if start is None else db_prefix + start
             stop = None if stop is None else db_prefix + stop
-        if db._compare is not None and not (include_start and not include_stop) and snapshot is None:
+        if (
+            db._compare is not None
+            and not (include_start and not include_stop)
+            and snapshot is None
+        ):
             snapshot = Snapshot(db=db)  # the bounds and the iterator must see one state
         empty = False
         if start is not None and not include_start:
@@ -410,7 +436,9 @@ class Iterator(_fast.Cursor[Any]):
             start, stop = b"", b""
         mode = (_fast.KEYS if include_key else 0) | (_fast.VALUES if include_value else 0)
         strip = len(db_prefix) if db_prefix is not None else 0
-        self = super().__new__(cls, db, snapshot, start, stop, prefix, mode, bool(reverse), bool(fill_cache), strip)
+        self = super().__new__(
+            cls, db, snapshot, start, stop, prefix, mode, bool(reverse), bool(fill_cache), strip
+        )
         self._snapshot = snapshot
         self._prefix = db_prefix
         return self

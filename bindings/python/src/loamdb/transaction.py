@@ -19,16 +19,33 @@ __all__ = ["Transaction"]
 class Transaction(_db._Mapping):
     """Reads one state of the database, that of its beginning, with its own writes on top;
     its writes take effect together when the ``with`` block ends, or not at all: an
-    exception rolls them back, and commit() and rollback() may come earlier. ConflictError: another writer was faster; ``db.update``
+    exception rolls them back, and commit() and rollback() may come earlier. ConflictError: another
+    writer was faster; ``db.update``
     tries again. Any number of threads may use it.
 
     It is a mapping, as the database is. Iterators see what was written before they were made,
     so that a loop may write what it walks over."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_db", "_ended", "_forks", "_handle", "_prefix", "_root", "_sync")
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_db",
+        "_ended",
+        "_forks",
+        "_handle",
+        "_prefix",
+        "_root",
+        "_sync",
+    )
 
     def __init__(
-        self, db: _db.DB, *, serializable: bool = False, lock: bool = False, lock_timeout: float | None = None, name: str | None = None,
+        self,
+        db: _db.DB,
+        *,
+        serializable: bool = False,
+        lock: bool = False,
+        lock_timeout: float | None = None,
+        name: str | None = None,
         sync: bool = False,
     ) -> None:
         self._handle: Any = None
@@ -38,7 +55,9 @@ class Transaction(_db._Mapping):
         text = ffi.NULL if name is None else ffi.new("char[]", name.encode())
         options = ffi.new("loam_txn_options *")
         options.struct_size = ffi.sizeof("loam_txn_options")
-        options.flags = (lib.LOAM_TXN_SERIALIZABLE if serializable else 0) | (lib.LOAM_TXN_LOCK if lock else 0)
+        options.flags = (lib.LOAM_TXN_SERIALIZABLE if serializable else 0) | (
+            lib.LOAM_TXN_LOCK if lock else 0
+        )
         if lock_timeout is not None:
             options.lock_timeout_ms = max(int(lock_timeout * 1000), 1) if lock_timeout >= 0 else -1
         options.name = text
@@ -65,7 +84,8 @@ class Transaction(_db._Mapping):
         return other
 
     def __repr__(self) -> str:
-        return f"<loamdb.Transaction of {self._db!r}{' (closed)' if self._root._handle is None else ''}>"
+        closed = " (closed)" if self._root._handle is None else ""
+        return f"<loamdb.Transaction of {self._db!r}{closed}>"
 
     def _c(self) -> Any:
         handle = self._root._handle
@@ -92,14 +112,22 @@ class Transaction(_db._Mapping):
         return self._db, None
 
     def _iterate(
-        self, mode: int, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, reverse: bool, fill_cache: bool
+        self,
+        mode: int,
+        prefix: Buffer | None,
+        start: Buffer | None,
+        stop: Buffer | None,
+        reverse: bool,
+        fill_cache: bool,
     ) -> Iterator[Any]:
         own = self._prefix
         if own:
             start, stop = (None if key is None else b"".join((own, key)) for key in (start, stop))
             prefix = own if prefix is None else b"".join((own, prefix))
         handle = int(ffi.cast("uintptr_t", self._c()))
-        iterator = _db._PrefixedIterator(self._db, None, start, stop, prefix, mode, reverse, fill_cache, len(own), handle)
+        iterator = _db._PrefixedIterator(
+            self._db, None, start, stop, prefix, mode, reverse, fill_cache, len(own), handle
+        )
         return iterator._of(own)
 
     def _get(self, function: str, key: Buffer, default: Any) -> Any:
@@ -128,11 +156,17 @@ class Transaction(_db._Mapping):
         """The values of many keys; None for a key without one."""
         pairs = [self._key(key) for key in keys]
         n = len(pairs)
-        data, lengths = ffi.new("void *[]", [p for p, _ in pairs]), ffi.new("size_t[]", [length for _, length in pairs])
+        data, lengths = (
+            ffi.new("void *[]", [p for p, _ in pairs]),
+            ffi.new("size_t[]", [length for _, length in pairs]),
+        )
         values, sizes, memory = ffi.new("void *[]", n), ffi.new("size_t[]", n), ffi.new("void **")
         self._here("loam_txn_multi_get", n, data, lengths, values, sizes, memory)
         try:
-            return [None if values[i] == ffi.NULL else bytes(ffi.buffer(values[i], sizes[i])) for i in range(n)]
+            return [
+                None if values[i] == ffi.NULL else bytes(ffi.buffer(values[i], sizes[i]))
+                for i in range(n)
+            ]
         finally:
             load().loam_free(memory[0])
 
@@ -174,14 +208,20 @@ class Transaction(_db._Mapping):
     def __delitem__(self, key: Buffer) -> None:
         self.delete(key)
 
-    def update(self, other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = ()) -> None:  # type: ignore[override]
+    def update(  # type: ignore[override]
+        self, other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = ()
+    ) -> None:
         """Stores all pairs of a mapping or iterable."""
         pairs = other.items() if isinstance(other, Mapping) or hasattr(other, "items") else other
         for key, value in pairs:
             self.put(key, value)
 
     def clear(  # type: ignore[override]
-        self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None
+        self,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
     ) -> None:
         """Removes all keys of a range, those that the transaction sees; without bounds, all. In
         the native format it is one range delete."""
@@ -218,7 +258,8 @@ class Transaction(_db._Mapping):
         self._call("loam_txn_commit", options)
 
     def rollback(self) -> None:
-        """Ends the transaction without a trace; one that has ended stays as it is. A call of another thread that waits
+        """Ends the transaction without a trace; one that has ended stays as it is. A call of
+        another thread that waits
         for a lock raises TransactionDoneError."""
         self._root._ended = True
         self._call("loam_txn_rollback")
@@ -240,7 +281,12 @@ class Transaction(_db._Mapping):
             self.close()
 
 
-def run(db: _db.DB, function: Callable[[Transaction], Any], timeout: float | None, options: dict[str, Any]) -> Any:
+def run(
+    db: _db.DB,
+    function: Callable[[Transaction], Any],
+    timeout: float | None,
+    options: dict[str, Any],
+) -> Any:
     """What ``db.update(function)`` does: again after a conflict, with pauses."""
     import random  # costs more than the rest of loamdb to import
 

@@ -6,13 +6,19 @@ Reads lines "put KEY VALUE", "del KEY", "compact", "reopen", "dump" (keys and
 values in hex, "-" for empty) from standard input. "dump" prints every pair in
 order, then "end". With --kill the process ends without closing the database.
 """
+
 import os
 import sys
 
 import plyvel
 
-OPTIONS = dict(create_if_missing=True, paranoid_checks=True, write_buffer_size=64 << 10,
-               max_file_size=64 << 10, bloom_filter_bits=10)
+OPTIONS = dict(
+    create_if_missing=True,
+    paranoid_checks=True,
+    write_buffer_size=64 << 10,
+    max_file_size=64 << 10,
+    bloom_filter_bits=10,
+)
 
 
 def unhex(s):

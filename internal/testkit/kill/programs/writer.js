@@ -33,7 +33,8 @@ function operations (frame) {
 async function main () {
   const db = new Loam(process.argv[3], {
     keyEncoding: 'buffer', valueEncoding: 'buffer',
-    writeBufferSize: 64 << 10, maxFileSize: 64 << 10, l0Compaction: 2, cacheSize: 1 << 20, format: process.env.LOAM_FORMAT
+    writeBufferSize: 64 << 10, maxFileSize: 64 << 10, l0Compaction: 2, cacheSize: 1 << 20,
+      format: process.env.LOAM_FORMAT
   })
   await db.open()
   const last = await db.get(Buffer.from('!last'))
