@@ -36,7 +36,7 @@ void loam_merge_result_set(loam_merge_result *result, const void *data, size_t l
 
 /* Callbacks may hand the pointers to memcpy, which NULL must not reach. */
 static loam_bytes bytes(const unsigned char *data, size_t len) {
-  return (loam_bytes){data ? (const void *)data : "", len}
+  return (loam_bytes){data ? (const void *)data : "", len};
 }
 
 /* Hands over the result, or the message of a failure. */
