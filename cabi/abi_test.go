@@ -23,8 +23,11 @@ func TestABI(t *testing.T) {
 		`(?m)^#(?:include|ifndef|if|else|endif|define LOAM_(?:H|API)).*$`} {
 		header = regexp.MustCompile(cut).ReplaceAllString(header, "")
 	}
-	header = regexp.MustCompile(`[ \t]+`).ReplaceAllString(header, " ")
-	header = strings.TrimSpace(regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(header, "\n")) + "\n"
+	// A declaration is one line, however the header wraps it.
+	header = regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(header, "$0;")
+	header = regexp.MustCompile(`\s+`).ReplaceAllString(header, " ")
+	header = regexp.MustCompile(`([;{}]) ?`).ReplaceAllString(header, "$1\n")
+	header = strings.TrimSpace(regexp.MustCompile(`\n+`).ReplaceAllString(header, "\n")) + "\n"
 	if *update {
 		if err := os.WriteFile(record, []byte(header), 0o600); err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 // TestContentsOfOwnFiles reads every prefix of the files of real databases: whatever a crash leaves
 // of a file is known as the database's, or as empty.
 func TestContentsOfOwnFiles(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/*/*/[0M]*")
+	files, err := filepath.Glob("../../../testdata/*/*/[0M]*")
 	must(t, err)
 	seen := 0
 	for _, path := range files {
@@ -116,7 +116,7 @@ func TestContentsOfOwnFiles(t *testing.T) {
 
 // TestContentsOfForeignTables finds the writer of a table by its contents alone.
 func TestContentsOfForeignTables(t *testing.T) {
-	tables, err := filepath.Glob("../../testdata/foreign/*/*.sst")
+	tables, err := filepath.Glob("../../../testdata/foreign/*/*.sst")
 	must(t, err)
 	for _, path := range tables {
 		c, err := Contents(vfs.Default, filepath.Dir(path), filepath.Base(path))

@@ -89,6 +89,8 @@ var subjects = map[string]string{
 	"Change":      "a value, of a feed",
 	"Op":          "a value",
 
+	"FilterDecision": "a value", "RepairReport": "a value", "RepairDrop": "a value",
+
 	"CallbackError": "an error", "ConflictError": "an error", "CorruptionError": "an error",
 	"DeadlockError": "an error", "GapError": "an error",
 }

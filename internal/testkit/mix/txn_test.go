@@ -14,7 +14,7 @@ type txn struct {
 	m, base      state
 	begun        int // version
 	serial, lock bool
-	moves        bool // no plain read yet, with lock
+	moves        bool // no plain read or range delete yet, with lock
 	writes       []write
 	saves        []lsm.SavePoint
 	saved        []int
@@ -161,6 +161,7 @@ func (w *world) writeTxn(t *txn, drop func()) error {
 		}
 		t.m.apply(x)
 		t.writes = append(t.writes, x)
+		t.moves = false
 		return nil
 	}
 	if t.lock && errors.Is(err, lsm.ErrConflict) {
