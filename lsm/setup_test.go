@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 const formatEnv = "LOAM_FORMAT"
@@ -25,7 +26,32 @@ func TestMain(m *testing.M) {
 		}
 		setDefaultFormat(o.Format.dir())
 	}
+	if err := useCodecs(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	os.Exit(m.Run())
+}
+
+// useCodecs writes and reads a table with each effort of zstd. The encoders and decoders are made
+// once in a process and have channels: one that a test in a bubble made could not be used outside.
+func useCodecs() error {
+	value := bytes.Repeat([]byte("value"), 2000)
+	for _, format := range []Format{FormatLevelDB, FormatNative} {
+		for effort := 1; effort <= 4; effort++ {
+			db, err := Open("db", &Options{FS: vfs.NewMem(), Format: format,
+				Compression: ZstdCompression, ZstdLevel: effort})
+			if err != nil {
+				return err
+			}
+			err = errors.Join(db.Put([]byte("key"), value, NoSync), db.Flush())
+			_, missing := db.Get([]byte("key"), nil)
+			if err = errors.Join(err, missing, db.Close()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // logName is the path of log num of a database in directory db.
