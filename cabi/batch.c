@@ -1,11 +1,10 @@
 //go:build cgo && !windows
 
 /*
- * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
- * then kind (1 put, 0 delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but
- * for deletes value, each with its length as
- * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
- * by the number of a keyspace, as a varint; 0 is "default".
+ * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count, then kind (1 put, 0
+ * delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but for deletes value,
+ * each with its length as a varint in front. Integers are little-endian. A kind with bit 7 set is
+ * followed by the number of a keyspace, as a varint; 0 is "default".
  */
 #include "shim.h"
 

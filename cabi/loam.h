@@ -446,8 +446,7 @@ LOAM_API loam_status loam_merge(loam_db *db, const loam_write_options *options, 
 #define LOAM_TTL_NEVER UINT64_MAX
 
 /* Puts a value that expires: after so many seconds, from 1 to 9223372036 (292 years), the key has
- * no value,
- * as if it had been deleted. A later write replaces value and time; merges keep the later
+ * no value, as if it had been deleted. A later write replaces value and time; merges keep the later
  * deadline. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. The option "default_ttl"
  * gives a time to all values of a keyspace. See docs/ttl.md. */
 LOAM_API loam_status loam_put_ttl(loam_db *db, const loam_write_options *options, const void *key,
@@ -463,10 +462,8 @@ LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, con
  * until it is written. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
 /* From the bytes of loam_batch_data, which are checked and copied. Operations of an unknown kind
- * are
- * LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for when
- * the
- * batch is written: an unknown one is LOAM_ERR_NO_KEYSPACE. */
+ * are LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for
+ * when the batch is written: an unknown one is LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch,
   char **err);
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
@@ -536,16 +533,15 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
 /* ---- Keyspaces ---- */
 
 /* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of
- * its own, which shares the log, snapshots, cache and background work. It is created when
- * there is none, unless error_if_missing is set. The handle is like the database's, which
- * is that of the keyspace "default": each function that takes a loam_db works on the keyspace's
- * keys, and loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction
- * and these
- * functions on the database. loam_close gives up the handle. After loam_close
- * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them these count:
- * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
- * prefix_length, compaction_filter and error_if_missing. Unset options have the database's values,
- * except that there is no compaction filter. Callbacks are kept until the database is closed.
+ * its own, which shares the log, snapshots, cache and background work. It is created when there is
+ * none, unless error_if_missing is set. The handle is like the database's, which is that of the
+ * keyspace "default": each function that takes a loam_db works on the keyspace's keys, and
+ * loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these
+ * functions on the database. loam_close gives up the handle. After loam_close of the database,
+ * calls fail with LOAM_ERR_CLOSED. options: optional; of them these count: comparator (one of
+ * callbacks must be the database's), merge_operator, compression, bloom_bits, prefix_length,
+ * compaction_filter and error_if_missing. Unset options have the database's values, except that
+ * there is no compaction filter. Callbacks are kept until the database is closed.
  * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options,
   loam_db **keyspace, char **err);
@@ -760,9 +756,8 @@ LOAM_API loam_status loam_job_close(loam_job *job);
 
 /* Opens a database that another process writes, LevelDB or goleveldb among them, for reading beside
  * it, in its present state: a loam_db for all calls that read. Nothing in the directory changes,
- * and no lock
- * is taken. It is loam_open with the option "follow"; "follow_interval" catches up in the
- * background. LOAM_ERR_DOES_NOT_EXIST: there is no database. See docs/follower.md. */
+ * and no lock is taken. It is loam_open with the option "follow"; "follow_interval" catches up in
+ * the background. LOAM_ERR_DOES_NOT_EXIST: there is no database. See docs/follower.md. */
 LOAM_API loam_status loam_follower_open(const char *path, const loam_options *options,
   loam_db **db, char **err);
 /* Moves on to what the writer has written up to this call, or more, in whole batches over all
@@ -775,20 +770,17 @@ LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
 LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
 /* The number of operations in the directory that the follower does not show yet, and an upper bound
  * of their age; 0 if there is none. Either may be NULL. It fails as the last loam_catch_up did,
- * also one of
- * "follow_interval". */
+ * also one of "follow_interval". */
 LOAM_API loam_status loam_lag(loam_db *db, uint64_t *sequences, uint64_t *microseconds, char **err);
 
 /* ---- Copies ---- */
 
 /* Makes path a database of its own that has what this one has now, all keyspaces and the
  * writes without a sync included, durable and at one moment, while writes go on. Tables are hard
- * links, or
- * are copied where links do not reach; only the end of the log is copied always. path must not
- * exist, or
- * be an empty directory (LOAM_ERR_EXISTS), in a directory that exists, outside of the database
- * (LOAM_ERR_INVALID_ARGUMENT). It is made under path with ".incomplete" behind it, and renamed:
- * a failed one leaves no files. */
+ * links, or are copied where links do not reach; only the end of the log is copied always. path
+ * must not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists, outside
+ * of the database (LOAM_ERR_INVALID_ARGUMENT). It is made under path with ".incomplete" behind it,
+ * and renamed: a failed one leaves no files. */
 LOAM_API loam_status loam_checkpoint(loam_db *db, const char *path, char **err);
 LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job,
   char **err);
@@ -801,38 +793,32 @@ enum {
 };
 
 /* Opens the folder of backups path, or makes it in a directory that exists, and locks it until it
- * is
- * closed (LOAM_ERR_LOCKED). A directory with something else is LOAM_ERR_NOT_A_DATABASE. flags:
+ * is closed (LOAM_ERR_LOCKED). A directory with something else is LOAM_ERR_NOT_A_DATABASE. flags:
  * LOAM_BACKUP_*. */
 LOAM_API loam_status loam_backup_open(const char *path, uint64_t flags, loam_backup **backup,
   char **err);
 /* Makes a backup of what db has now, all keyspaces and the writes without a sync included, durable
- * and at one
- * moment, while writes go on. What an earlier backup has is not copied again. Here and below
- * bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report of the
- * job is
- * what loam_backup_list says of it. A failed one leaves no files. */
+ * and at one moment, while writes go on. What an earlier backup has is not copied again. Here and
+ * below bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report
+ * of the job is what loam_backup_list says of it. A failed one leaves no files. */
 LOAM_API loam_status loam_backup_create(loam_backup *backup, loam_db *db,
   uint64_t bytes_per_second, uint64_t *id, char **err);
 LOAM_API loam_status loam_backup_create_start(loam_backup *backup, loam_db *db,
   uint64_t bytes_per_second, loam_job **job, char **err);
 /* The backups, oldest first, as a JSON list of objects: id, created_ms (since 1970), database (its
  * directory), format, files, bytes, new_bytes (what no earlier backup had), and error, why it
- * cannot be
- * read, or null. */
+ * cannot be read, or null. */
 LOAM_API loam_status loam_backup_list(loam_backup *backup, char **json, char **err);
 /* Reads all files of a backup and compares them with their checksums. LOAM_ERR_CORRUPTION: the
- * message
- * names every damaged file, loam_error_path gives the first. Of this and the next,
+ * message names every damaged file, loam_error_path gives the first. Of this and the next,
  * LOAM_ERR_DOES_NOT_EXIST: there is no backup with this number. */
 LOAM_API loam_status loam_backup_verify(loam_backup *backup, uint64_t id,
   uint64_t bytes_per_second, char **err);
 LOAM_API loam_status loam_backup_verify_start(loam_backup *backup, uint64_t id,
   uint64_t bytes_per_second, loam_job **job, char **err);
 /* Makes to a database as it was at the backup, durable, and compares all files with their
- * checksums. to must
- * not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists. A failed one
- * leaves no files. */
+ * checksums. to must not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that
+ * exists. A failed one leaves no files. */
 LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const char *to,
   uint64_t bytes_per_second, char **err);
 LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to,
@@ -857,8 +843,7 @@ LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, ch
 /* ---- Dumps ---- */
 
 /* A dump is one state of all keyspaces as a stream of bytes, which does not depend on the format or
- * the
- * machine: docs/dump.md and docs/format-dump.md.
+ * the machine: docs/dump.md and docs/format-dump.md.
  *
  * write gets the next bytes of it, and returns other than 0 to end the call; read stores at most
  * capacity bytes, more than 0, at data, and returns how many, 0 at the end. Both report failures by
@@ -870,8 +855,7 @@ typedef size_t (*loam_dump_read_fn)(void *arg, void *data, size_t capacity, loam
 enum {
   /* Completes a dump that was cut: the descriptor is of a regular file that is open for
    * reading and writing. The state must be that of its beginning (snapshot, or a database that was
-   * not written
-   * since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
+   * not written since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
   LOAM_DUMP_CONTINUE = 1,
   /* Entries of the dump replace what is there; without it a keyspace that is not empty is
    * LOAM_ERR_EXISTS. */
@@ -879,32 +863,26 @@ enum {
 };
 
 /* Writes a dump of all keyspaces at snapshot (optional: the present), which stays open until the
- * end. compression is "none", "snappy" or
- * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970),
- * sequence, bytes (of
- * keys and values), size (of the dump), and keyspaces with name, comparator, merge_operator,
- * expires and entries. */
+ * end. compression is "none", "snappy" or "zstd" (NULL: snappy). info (optional) is malloc'ed JSON:
+ * id, created (seconds since 1970), sequence, bytes (of keys and values), size (of the dump), and
+ * keyspaces with name, comparator, merge_operator, expires and entries. */
 LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const char *compression,
   loam_dump_write_fn write, void *arg, char **info, char **err);
 /* Loads a dump; all of it is durable then. A call that failed or was cut short by a crash is
- * repeated with the same
- * dump from its beginning, and goes on where the first one ended. LOAM_ERR_CORRUPTION: the dump is
- * damaged
- * or was cut. LOAM_ERR_IN_USE: another dump is being loaded into the database. */
+ * repeated with the same dump from its beginning, and goes on where the first one ended.
+ * LOAM_ERR_CORRUPTION: the dump is damaged or was cut. LOAM_ERR_IN_USE: another dump is being
+ * loaded into the database. */
 LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg,
   char **info, char **err);
 /* Reads and checks a whole dump. */
 LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);
 /* LOAM_ERR_INVALID_ARGUMENT if a file of that name would lie in the database's directory, also by
- * way of links: a dump has no
- * place there. To be asked before the file is opened. */
+ * way of links: a dump has no place there. To be asked before the file is opened. */
 LOAM_API loam_status loam_dump_check(loam_db *db, const char *path, char **err);
 /* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is,
- * with LOAM_DUMP_CONTINUE
- * from the beginning. The job has a descriptor of its own for the file, and makes a regular one
- * that it writes
- * durable. loam_job_report gives what info is. A cancel does not end a wait for a pipe: close its
- * other end. */
+ * with LOAM_DUMP_CONTINUE from the beginning. The job has a descriptor of its own for the file, and
+ * makes a regular one that it writes durable. loam_job_report gives what info is. A cancel does not
+ * end a wait for a pipe: close its other end. */
 LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot,
   const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
 LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job,
@@ -918,25 +896,19 @@ enum {
 };
 
 /* Opens a feed of the changes that a database commits, in all keyspaces: every operation once, in
- * order, from
- * sequence number from on; 0: from the first that is there. It reads logs, which
- * "wal_retention_bytes" and
- * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet.
- * flags:
- * LOAM_CHANGES_DURABLE, which a follower does not know: it shows what its catch-ups have read. Any
- * number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
+ * order, from sequence number from on; 0: from the first that is there. It reads logs, which
+ * "wal_retention_bytes" and "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is
+ * gone, or not given out yet. flags: LOAM_CHANGES_DURABLE, which a follower does not know: it shows
+ * what its catch-ups have read. Any number of threads may use a feed; a block goes to one of them.
+ * See docs/changes.md. */
 LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags,
   loam_changes **changes, char **err);
 /* Stores a malloc'ed block of changes, those that are there, at least one: each as its length
- * (32-bit
- * little-endian, not aligned) and its bytes, which are those of loam_batch_data with the sequence
- * number of the
- * first operation. Their size goes to *len. max_bytes: no further change once so many are full; 0:
- * as
- * the library sees fit. If there is none yet, or another thread waits for it, it waits, at most
- * timeout_ms (negative: as long
- * as it takes), and then gives LOAM_TIMEOUT. loam_changes_close and loam_close end the wait with
- * LOAM_ERR_CLOSED. */
+ * (32-bit little-endian, not aligned) and its bytes, which are those of loam_batch_data with the
+ * sequence number of the first operation. Their size goes to *len. max_bytes: no further change
+ * once so many are full; 0: as the library sees fit. If there is none yet, or another thread waits
+ * for it, it waits, at most timeout_ms (negative: as long as it takes), and then gives
+ * LOAM_TIMEOUT. loam_changes_close and loam_close end the wait with LOAM_ERR_CLOSED. */
 LOAM_API loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms,
   void **data, size_t *len, char **err);
 /* The sequence number of the next operation: a feed that is opened with it goes on. */
@@ -947,9 +919,8 @@ LOAM_API loam_status loam_changes_keyspace(loam_changes *changes, uint32_t numbe
   char **err);
 LOAM_API loam_status loam_changes_close(loam_changes *changes);
 /* Reads the operation at *offset of a change's bytes, 0 being the first, and moves *offset behind
- * it; LOAM_END: there
- * is none. operation points into the change. expires (may be NULL) receives when the value of a
- * LOAM_OP_PUT_TTL expires, in seconds since 1970, else 0. */
+ * it; LOAM_END: there is none. operation points into the change. expires (may be NULL) receives
+ * when the value of a LOAM_OP_PUT_TTL expires, in seconds since 1970, else 0. */
 LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_t *offset,
   loam_operation *operation, uint64_t *expires, char **err);
 
@@ -957,17 +928,13 @@ LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_
 
 /* Writes a table outside of a database, for loam_ingest. Creates the file, which must not exist
  * (LOAM_ERR_EXISTS). options: optional; of them count format and comparator, which must be those of
- * the
- * keyspace that is to take the table, and what says how tables are written. */
+ * the keyspace that is to take the table, and what says how tables are written. */
 LOAM_API loam_status loam_table_writer_create(const char *path, const loam_options *options,
   loam_table_writer **writer, char **err);
 /* Keys ascend, and come once each: otherwise LOAM_ERR_INVALID_ARGUMENT, and the table stays as it
- * was.
- * A deletion deletes what the database has when the table is ingested. Ranges come in any order,
- * and
- * delete nothing of the tables that are ingested together. LOAM_ERR_NEEDS_NATIVE: put_ttl and
- * delete_range
- * in LevelDB's format. */
+ * was. A deletion deletes what the database has when the table is ingested. Ranges come in any
+ * order, and delete nothing of the tables that are ingested together. LOAM_ERR_NEEDS_NATIVE:
+ * put_ttl and delete_range in LevelDB's format. */
 LOAM_API loam_status loam_table_writer_put(loam_table_writer *writer, const void *key,
   size_t key_len, const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_table_writer_put_ttl(loam_table_writer *writer, const void *key,
@@ -1004,14 +971,12 @@ typedef struct loam_ingest_options {
 } loam_ingest_options;
 
 /* Takes tables of loam_table_writer into the database, all or none of them: newer than all that is
- * there,
- * invisible to open snapshots and iterators, durable when it returns. The files are read first, and
- * linked, or copied where links do not reach; they stay, and must not be changed afterwards.
- * options:
- * optional. Tables that overlap each other, or are of the other format or a database's, are
- * LOAM_ERR_INVALID_ARGUMENT, damaged ones LOAM_ERR_CORRUPTION. LOAM_ERR_NEEDS_NATIVE: in LevelDB's
- * format the
- * range of a table overlaps that of one of the database, or a snapshot is open. */
+ * there, invisible to open snapshots and iterators, durable when it returns. The files are read
+ * first, and linked, or copied where links do not reach; they stay, and must not be changed
+ * afterwards. options: optional. Tables that overlap each other, or are of the other format or a
+ * database's, are LOAM_ERR_INVALID_ARGUMENT, damaged ones LOAM_ERR_CORRUPTION.
+ * LOAM_ERR_NEEDS_NATIVE: in LevelDB's format the range of a table overlaps that of one of the
+ * database, or a snapshot is open. */
 LOAM_API loam_status loam_ingest(loam_db *db, const loam_ingest_options *options, size_t n,
   const char *const *paths, char **err);
 LOAM_API loam_status loam_ingest_start(loam_db *db, const loam_ingest_options *options, size_t n,
@@ -1024,8 +989,7 @@ typedef struct loam_bulk_load_options {
 } loam_bulk_load_options;
 
 /* Begins a load: entries in any order, which are sorted, with the help of files in the directory,
- * and
- * ingested as tables. options: optional. */
+ * and ingested as tables. options: optional. */
 LOAM_API loam_status loam_bulk_load_begin(loam_db *db, const loam_bulk_load_options *options,
   loam_bulk_load **load, char **err);
 /* Of entries with the same key the last one counts. The batch has nothing but puts. */

@@ -97,8 +97,7 @@ func ExampleOptions_readOnly() {
 	err = first.Put([]byte("k"), []byte("w"), lsm.NoSync)
 	fmt.Println(errors.Is(err, lsm.ErrReadOnly))
 	// Output:
-	// v <nil>
-	// true
+	// v <nil> true
 }
 
 func ExampleOpenFollower() {
@@ -124,7 +123,5 @@ func ExampleOpenFollower() {
 		fmt.Println(string(v), err)
 	}
 	// Output:
-	// 1 <nil>
-	// red <nil>
-	// green <nil>
+	// 1 <nil> red <nil> green <nil>
 }

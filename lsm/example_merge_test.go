@@ -98,8 +98,7 @@ func ExampleCompactionFilter() {
 	}
 	must(err)
 	// Output:
-	// session/2: 1100 b
-	// user/1: ann
+	// session/2: 1100 b user/1: ann
 }
 
 func ExamplePrefixFilter() {

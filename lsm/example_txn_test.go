@@ -41,8 +41,7 @@ func ExampleDB_Begin() {
 	v, _ := db.Get([]byte("k"), nil)
 	fmt.Println(string(v))
 	// Output:
-	// <nil>
-	// 1
+	// <nil> 1
 }
 
 // All reads of a View are of one state.
@@ -62,8 +61,7 @@ func ExampleDB_View() {
 	})
 	fmt.Println(err)
 	// Output:
-	// 90 110
-	// <nil>
+	// 90 110 <nil>
 }
 
 // With locks, transactions on one key wait for each other and none is in vain.
@@ -151,8 +149,7 @@ func ExampleDeadlockError() {
 	}
 	fmt.Println(<-failed)
 	// Output:
-	// true true
-	// <nil>
+	// true true <nil>
 }
 
 func ExampleTxn_DeleteRange() {
@@ -173,8 +170,5 @@ func ExampleTxn_DeleteRange() {
 	}
 	fmt.Println(err, failed)
 	// Output:
-	// a
-	// old/3
-	// z
-	// <nil> <nil>
+	// a old/3 z <nil> <nil>
 }

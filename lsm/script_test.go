@@ -43,9 +43,8 @@ type story struct {
 //	files        prints how many files the directory has
 //	levels       prints how many tables each level has
 //
-// Deletions and the making of the next log go on beside: files and levels wait for
-// them. Numbers of files depend on that; in reports
-// logs have the numbers 1, 2, 3 from the oldest on.
+// Deletions and the making of the next log go on beside: files and levels wait for them. Numbers of
+// files depend on that; in reports logs have the numbers 1, 2, 3 from the oldest on.
 func TestScripts(t *testing.T) {
 	for _, dir := range []string{"testdata/recovery", "testdata/flush"} {
 		script.RunDir(t, dir, func(t *testing.T) func(*script.Command) string {

@@ -31,8 +31,7 @@ function described (text) {
 }
 
 // Of a stream of objects: an object that is no bytes, which ends the process where a stream of
-// bytes
-// is given one, is an error.
+// bytes is given one, is an error.
 function bytesOnly () {
   return new Transform({
     writableObjectMode: true,

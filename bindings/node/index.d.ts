@@ -124,8 +124,7 @@ export class Loam<KDefault = string, VDefault = string>
   /**
    * Call a function with a transaction, which is committed when the function's promise resolves and
    * rolled back when it rejects. After a conflict the function is called again. Resolves to what
-   * the
-   * function gave. Commits neither run prewrite hooks nor emit events.
+   * the function gave. Commits neither run prewrite hooks nor emit events.
    */
   transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>,
     options?: TransactionOptions | undefined): Promise<T>
@@ -142,10 +141,8 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * How many seconds the key has its value: `Infinity` if it does not expire, `undefined` if there
-   * is
-   * none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option `ttl`,
-   * and
-   * those of a keyspace with `defaultTtl`.
+   * is none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option
+   * `ttl`, and those of a keyspace with `defaultTtl`.
    */
   ttl (key: KDefault): Promise<number | undefined>
   ttl<K = KDefault> (key: K, options: { keyEncoding?: any }): Promise<number | undefined>
@@ -217,19 +214,16 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Take tables of {@link TableWriter} into the database or keyspace, all or none of them: newer
-   * than all that is there,
-   * invisible to open snapshots and iterators, durable when it resolves. The files stay, and must
-   * not be changed
-   * afterwards, unless `move` is true.
+   * than all that is there, invisible to open snapshots and iterators, durable when it resolves.
+   * The files stay, and must not be changed afterwards, unless `move` is true.
    */
   ingest (locations: Iterable<string>, options?: IngestOptions<KDefault> | undefined): Promise<void>
 
   /**
    * Put all entries of an iterable, in any order: they are sorted, with the help of files in the
-   * directory, and ingested
-   * as tables, all in one step. Of entries with the same key the last one counts. Into keys that
-   * have no entries it is
-   * several times as fast as writes, and nothing is left to compact.
+   * directory, and ingested as tables, all in one step. Of entries with the same key the last one
+   * counts. Into keys that have no entries it is several times as fast as writes, and nothing is
+   * left to compact.
    */
   bulkLoad (entries: AsyncIterable<[KDefault, VDefault]> | Iterable<[KDefault, VDefault]>,
     options?: BulkLoadOptions<KDefault, VDefault> | undefined): Promise<void>
@@ -248,16 +242,14 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Write one state of all keyspaces, that of the option `snapshot` or the present one, into a
-   * file, by its path, or
-   * a stream, for {@link load} on any machine and into any format.
+   * file, by its path, or a stream, for {@link load} on any machine and into any format.
    */
   dump (file: string | NodeJS.WritableStream, options?: DumpOptions | undefined): Promise<DumpInfo>
 
   /**
    * Put what a dump has into the database, durably. Keyspaces of the dump must be empty or missing.
-   * A call that failed, or
-   * was ended by a crash, is repeated with the same dump from its beginning, and goes on where the
-   * first one ended.
+   * A call that failed, or was ended by a crash, is repeated with the same dump from its beginning,
+   * and goes on where the first one ended.
    */
   load (file: string | NodeJS.ReadableStream, options?: LoadOptions | undefined): Promise<DumpInfo>
 
@@ -295,8 +287,7 @@ export class Loam<KDefault = string, VDefault = string>
   /**
    * Change an option while the database is open, until it is closed: for the whole database and all
    * keyspaces that have no value of their own or, called on a keyspace, for that one. It holds from
-   * the
-   * next memtable, table or compaction on. Options that need a reopen are refused.
+   * the next memtable, table or compaction on. Options that need a reopen are refused.
    */
   setOption (name: string, value: string | number | boolean): void
   /** The value of an option that is in force, as text. */
@@ -304,9 +295,8 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Open a database that another process writes, LevelDB's among them, for reading beside it.
-   * Nothing in
-   * the directory changes, and no lock is taken. {@link catchUp} moves on, and so does the option
-   * `followInterval`.
+   * Nothing in the directory changes, and no lock is taken. {@link catchUp} moves on, and so does
+   * the option `followInterval`.
    */
   static follow<KDefault = string,
     VDefault = string> (location: string, options?: OpenOptions & AbstractDatabaseOptions<KDefault,
@@ -508,17 +498,15 @@ export class Cache {
 
 /**
  * Writes a table outside of a database, for {@link Loam.ingest}. Keys ascend, and come once each:
- * otherwise
- * `LEVEL_INVALID_ARGUMENT`, and the table stays as it was. Its calls wait for the disk now and
- * then.
+ * otherwise `LEVEL_INVALID_ARGUMENT`, and the table stays as it was. Its calls wait for the disk
+ * now and then.
  */
 export class TableWriter {
   private constructor ()
 
   /**
    * Create the file, which must not exist. Of the options, `format` and `comparator` must be those
-   * of the database that is
-   * to ingest the table, and those count that say how tables are written.
+   * of the database that is to ingest the table, and those count that say how tables are written.
    */
   static create (location: string, options?: OpenOptions | undefined): Promise<TableWriter>
 
@@ -710,8 +698,7 @@ export type CompressionName = 'none' | 'snappy' | 'zstd'
 export interface OpenOptions extends AbstractOpenOptions {
   /**
    * The format of a new database: native by default, in a {@link ClassicLevel} leveldb, which
-   * LevelDB
-   * and its tools open. One that exists keeps its own.
+   * LevelDB and its tools open. One that exists keeps its own.
    */
   format?: 'leveldb' | 'native' | undefined
   /**

@@ -10,8 +10,7 @@ const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator'])
 
 // Options of open() besides the engine's. The last three are known to classic-level or
-// browser-level, and
-// programs for the package level give them everywhere.
+// browser-level, and programs for the package level give them everywhere.
 const OPENING = ['createIfMissing', 'multithreading', 'cache', 'resources', 'logger', 'passive',
   'keyEncoding', 'valueEncoding', 'location', 'prefix', 'version']
 

@@ -148,8 +148,7 @@ func LocateCorruption(err error, file string, base, length int64) error {
 }
 
 // Panic is the error made of a panic, of a bug or of a user's callback. It makes the database
-// read-only. errors.As finds an error that was
-// panicked with.
+// read-only. errors.As finds an error that was panicked with.
 type Panic struct {
 	Value any
 	Stack []byte // of the goroutine, where the panic was recovered

@@ -10,10 +10,9 @@ import (
 )
 
 // Clock decides which values have expired, in seconds since 1970. It never goes back: it is the
-// wall
-// clock, or the newest time that was told before, in earlier openings too as far as the
-// MANIFEST says. So what has expired stays so when the wall clock is set back; the Clock
-// then stands until the wall clock has caught up.
+// wall clock, or the newest time that was told before, in earlier openings too as far as the
+// MANIFEST says. So what has expired stays so when the wall clock is set back; the Clock then
+// stands until the wall clock has caught up.
 //
 // Nobody asks it before there is an entry that expires. It is safe for concurrent use.
 type Clock struct {

@@ -42,8 +42,7 @@ func ExampleVerify() {
 	_, err = dump.Verify(context.Background(), bytes.NewReader(cut), nil)
 	fmt.Println(errors.Is(err, lsm.ErrCorruption))
 	// Output:
-	// default 1 11
-	// true
+	// default 1 11 true
 }
 
 // A dump of a snapshot has nothing that was written later.
@@ -86,8 +85,5 @@ func ExampleLoad() {
 	}
 	fmt.Println(err)
 	// Output:
-	// true
-	// ash: Fraxinus
-	// elm: Ulmus
-	// <nil>
+	// true ash: Fraxinus elm: Ulmus <nil>
 }

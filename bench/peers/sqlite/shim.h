@@ -14,8 +14,7 @@ typedef struct sq_conn sq_conn;
 typedef struct sq_iter sq_iter;
 
 // cache is the page cache of each connection in KiB, log the pages of the log from which on a
-// commit moves them
-// to the database.
+// commit moves them to the database.
 int sq_open(const char* file, int cache, int log, sq_env** out);
 int sq_close(sq_env* e);
 

@@ -1,8 +1,7 @@
 #include "addon.h"
 
 /* Folders of backups. Their long work is jobs, which belong to no database here: one that is closed
- * ends
- * those that read it. */
+ * ends those that read it. */
 
 typedef struct folder {
   kind kind;

@@ -1,12 +1,10 @@
 #include "addon.h"
 
 /* Entries cross as blocks in the library's layout: key length and value length
- * (32-bit little-endian), key, value, one entry after the other. When every
- * byte that JavaScript wants as a string is ASCII, they cross as strings, of
- * which JavaScript takes slices; otherwise as Buffers, of which it takes copies.
- * A slice keeps its whole parent in memory, so text crosses in pieces of the size of Node's own
- * pool for small Buffers. Large entries cross one by
- * one. */
+ * (32-bit little-endian), key, value, one entry after the other. When every byte that JavaScript
+ * wants as a string is ASCII, they cross as strings, of which JavaScript takes slices; otherwise as
+ * Buffers, of which it takes copies. A slice keeps its whole parent in memory, so text crosses in
+ * pieces of the size of Node's own pool for small Buffers. Large entries cross one by one. */
 
 #define PIECE 8192
 #define LARGE (16 * 1024)

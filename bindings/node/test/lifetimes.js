@@ -2,10 +2,9 @@
 
 // Every method that the package exports, called on objects that have ended or are ending, on
 // objects of another database, twice at once, and with missing or nonsensical arguments. The
-// methods are found through the prototypes, so that
-// a new one is tried as well; what has to hold is the same for all: a call
-// answers, or fails with an Error that has a code or is a TypeError, in good
-// time, and the database beside it is unharmed.
+// methods are found through the prototypes, so that a new one is tried as well; what has to hold is
+// the same for all: a call answers, or fails with an Error that has a code or is a TypeError, in
+// good time, and the database beside it is unharmed.
 
 const test = require('tape')
 const fs = require('fs')

@@ -38,10 +38,9 @@ type Settings struct {
 	Uses *refs.Shared
 }
 
-// unset are the options of a program that sets none. Logs are never mapped, and tables only
-// if the program asks for it: a fault there is a SIGBUS, and the host may have taken the
-// signal from Go. Parents
-// are not made, as in LevelDB: a path below a disk that is not mounted is an error.
+// unset are the options of a program that sets none. Logs are never mapped, and tables only if the
+// program asks for it: a fault there is a SIGBUS, and the host may have taken the signal from Go.
+// Parents are not made, as in LevelDB: a path below a disk that is not mounted is an error.
 func unset() lsm.Options {
 	return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff, NoCreateDirs: true}
 }

@@ -86,8 +86,7 @@ type saved struct {
 }
 
 // fingerprint is the known attributes of a file before it is read. Files of equal contents have the
-// same one, but for tables that
-// a MANIFEST has no checksum of.
+// same one, but for tables that a MANIFEST has no checksum of.
 type fingerprint struct {
 	size   int64
 	crc    uint32

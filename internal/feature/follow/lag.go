@@ -25,8 +25,7 @@ type peek struct {
 }
 
 // Lag reads the logs past the visible state, but puts nothing into memtables. failed is why the
-// last
-// catch-up failed, if it did.
+// last catch-up failed, if it did.
 func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if ctx == nil {
 		return Lag{}, nil, errNoContext

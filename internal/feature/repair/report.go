@@ -3,13 +3,11 @@
 //
 // It starts from the newest readable MANIFEST, as far as that can be read, which lists the live
 // tables, their levels, and the first log whose entries are in no table. Live tables that are whole
-// stay as they are; of
-// damaged ones the readable entries are written to new tables. Logs become
-// tables. Where the levels cannot be trusted, because the MANIFEST is missing
-// or was damaged with edits behind the damage lost, tables that overlap are
-// merged: then the sequence number of each entry decides, not the level, what
-// is newer. Only without any MANIFEST are tables taken for live that a
-// compaction had left behind, so only then can what was deleted come back.
+// stay as they are; of damaged ones the readable entries are written to new tables. Logs become
+// tables. Where the levels cannot be trusted, because the MANIFEST is missing or was damaged with
+// edits behind the damage lost, tables that overlap are merged: then the sequence number of each
+// entry decides, not the level, what is newer. Only without any MANIFEST are tables taken for live
+// that a compaction had left behind, so only then can what was deleted come back.
 //
 // When a block of a live table is lost, older entries of its keys, if there are
 // any, show again: the Report has the range of keys.

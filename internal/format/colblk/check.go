@@ -55,8 +55,7 @@ func (v *Block) compareNeighbours(cmp *base.Comparer, i int) int {
 
 // checkPadding checks that the bytes of an abbreviation after its key's end are zeros, and that
 // each abbreviation is as long as its key needs: otherwise abbreviations might ascend and keys not.
-// The last
-// abbreviation is the largest if they ascend.
+// The last abbreviation is the largest if they ascend.
 func (v *Block) checkPadding(c column) error {
 	first, mask := v.abbrevBase(), masks[v.flags&abbrevLenBits]
 	if x := c.at(v.n - 1); x > mask-first {

@@ -249,8 +249,7 @@ func TestStateRefusesKeyspaces(t *testing.T) {
 
 // TestKeyspacesReplay changes keyspaces at random, drops and creates them under the same names, and
 // compares the state after each crash with the states before and after the interrupted call: a
-// keyspace made again is empty but for its own
-// tables, and IDs are never given out twice.
+// keyspace made again is empty but for its own tables, and IDs are never given out twice.
 func TestKeyspacesReplay(t *testing.T) {
 	rounds := 40
 	if testing.Short() {

@@ -40,8 +40,7 @@ type Options struct {
 	// native MANIFEST says it.
 	Durable func() record.LogEnd
 	// Clock, if set, is the newest time at which an entry was treated as expired, 0 for none. Each
-	// edit of
-	// a native MANIFEST says it.
+	// edit of a native MANIFEST says it.
 	Clock func() uint64
 	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and
 	// end with the first that fails.

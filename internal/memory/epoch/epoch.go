@@ -2,11 +2,10 @@
 // has gone.
 //
 // A Domain is one database's: its readers delay the reclamation of that database alone. A reader
-// brackets its work with Enter and Exit. A writer
-// first makes the object unreachable for new readers (an atomic store), then
-// hands the function that frees it to Retire. The function runs, on the domain's
-// background goroutine, once every guard that was entered before Retire was
-// called has exited.
+// brackets its work with Enter and Exit. A writer first makes the object unreachable for new
+// readers (an atomic store), then hands the function that frees it to Retire. The function runs, on
+// the domain's background goroutine, once every guard that was entered before Retire was called has
+// exited.
 //
 // The scheme is sleepable RCU with striped counters: a guard costs two
 // uncontended atomic adds and never blocks. Guards may nest and may cross
@@ -55,8 +54,7 @@ type Domain struct {
 }
 
 // New makes a Domain. onPanic, which may be nil, takes a panic of a retired function. Such a panic,
-// and one of onPanic, never escapes: the other functions
-// still run.
+// and one of onPanic, never escapes: the other functions still run.
 func New(onPanic func(v any, stack []byte)) *Domain {
 	d := &Domain{onPanic: onPanic}
 	d.stripes = make([]stripe, numStripes)

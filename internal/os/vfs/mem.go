@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Mem is a file system in memory that knows which of its contents would
-// survive a crash: for each file the bytes appended before its last Sync, for each directory its
-// entries at its last SyncDir. Like a
-// real disk it may keep any part of the rest; CrashClone chooses which.
+// Mem is a file system in memory that knows which of its contents would survive a crash: for each
+// file the bytes appended before its last Sync, for each directory its entries at its last SyncDir.
+// Like a real disk it may keep any part of the rest; CrashClone chooses which.
 //
 // Names are cleaned and taken from one root, so that "/db" and "db" are the
 // same directory. The root always exists. Removed files live on while open.

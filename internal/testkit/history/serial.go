@@ -36,8 +36,7 @@ type SerialShape struct {
 	Clients, Keys, Txns int // Txns of each client, before and after the crash
 	Options             lsm.TxnOptions
 	// Weak leaves out the edges from a reader to the transaction that overwrote the value read:
-	// snapshot
-	// isolation allows two of these in a cycle.
+	// snapshot isolation allows two of these in a cycle.
 	Weak bool
 	// Spaces puts every second key into a keyspace of its own.
 	Spaces bool

@@ -58,9 +58,8 @@
 // it may panic.
 //
 // Arena and index of a released memtable become those of a later one (arena.Spare), usually the
-// next but one. The
-// reads of a freed memtable were never allowed; with its memory in use again they would not fault
-// but find other entries, so invariants builds overwrite it first.
+// next but one. The reads of a freed memtable were never allowed; with its memory in use again they
+// would not fault but find other entries, so invariants builds overwrite it first.
 //
 // # Concurrency
 //

@@ -364,8 +364,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 }
 
 // TestReadersBesideInserts: readers at one sequence number find exactly their entries, while many
-// newer entries are inserted. (The
-// mutants torn-leaf and torn-branch are found here.)
+// newer entries are inserted. (The mutants torn-leaf and torn-branch are found here.)
 func TestReadersBesideInserts(t *testing.T) {
 	rounds := 150
 	if testing.Short() {

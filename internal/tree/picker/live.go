@@ -11,12 +11,11 @@ import (
 // few hundredths and takes a tenth of a millisecond or two.
 const maxSampled = 8 << 10
 
-// Live estimates how many bytes of a version's tables are live: neither hidden by a
-// newer entry of the key nor a tombstone. It goes by the tables' samples of keys.
-// The contents of tables without a sample (of an earlier opening and not opened since, or
-// LevelDB's) are unknown: in the largest run it counts as live, elsewhere as
-// hidden by or hiding that. The result
-// is 0, not known, if no table has a sample.
+// Live estimates how many bytes of a version's tables are live: neither hidden by a newer entry of
+// the key nor a tombstone. It goes by the tables' samples of keys. The contents of tables without a
+// sample (of an earlier opening and not opened since, or LevelDB's) are unknown: in the largest run
+// it counts as live, elsewhere as hidden by or hiding that. The result is 0, not known, if no table
+// has a sample.
 func Live(v *manifest.Version) uint64 {
 	e := newEstimate(v)
 	if !e.some {

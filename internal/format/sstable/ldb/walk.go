@@ -120,11 +120,10 @@ func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (bloc
 	return role, damaged(err)
 }
 
-// classify tells what the block at off can be, given the data blocks found before
-// it. An index has consecutive handles as values, and includes those of all blocks that were found:
-// data of that form would have to know
-// where the table's blocks lie. Where none was found, data may have that form by
-// chance.
+// classify tells what the block at off can be, given the data blocks found before it. An index has
+// consecutive handles as values, and includes those of all blocks that were found: data of that
+// form would have to know where the table's blocks lie. Where none was found, data may have that
+// form by chance.
 func classify(rows []byte, off uint64, found map[uint64]uint64) blockRole {
 	n, hits, end := 0, 0, uint64(0)
 	handles := true

@@ -67,8 +67,7 @@ func TestSalvageOfZeroedBlock(t *testing.T) {
 
 // TestSalvageOfShortZeroedBlock: a block that is short enough to pass for the previous one's
 // padding is reported when it was overwritten with zeros and the index is lost, too, as the entries
-// do not add up. Without
-// such a block nothing more is reported than without the index.
+// do not add up. Without such a block nothing more is reported than without the index.
 func TestSalvageOfShortZeroedBlock(t *testing.T) {
 	o := options()
 	o.Compression, o.BlockSize = sstable.NoCompression, 900
