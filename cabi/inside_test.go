@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// everywhere are the functions that every callback may call: of batches alone, of what an iterator
-// has fetched, and those that close.
+// everywhere are the functions that every callback may call: those of batches, those of fetched
+// blocks of an iterator, and those that close.
 var everywhere = regexp.MustCompile(`^loam_(abi_check|batch_(create|put|put_ttl|merge|delete|` +
 	`delete_range|clear|append|count|data|each|close)|change_operation|` +
 	`iter_(place|entry|next|prev|next_block|prev_block|close)|(snapshot|options|cache|job|txn|` +

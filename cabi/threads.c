@@ -44,8 +44,8 @@ static __thread bool holds_urgent __attribute__((tls_model("initial-exec")));
 
 static uint64_t bit(int sig) { return (uint64_t)1 << (sig - 1); }
 
-/* Blocks all signals in the mask of the interrupted code, except those that a thread's own faults
- * raise, and SIGURG, by which Go stops its threads. While SIGURG may not reach Go's threads, they
+/* Blocks all signals in the mask of the interrupted code, except SIGURG, by which Go stops its
+ * threads, and signals of faults. While SIGURG may not reach Go's threads, they
  * block it too, and wait for another SIGSTKFLT. */
 static void block_all(int sig, siginfo_t *info, void *context) {
   static const int open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};

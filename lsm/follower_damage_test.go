@@ -169,8 +169,8 @@ func content(t *testing.T, db *DB) (all []string) {
 	return all
 }
 
-// TestCatchUpRefusesDamage: a log is damaged while a follower runs, behind the end of what it has
-// read, and the MANIFEST calls the log durable. Each catch-up fails and names the place, and the
+// TestCatchUpRefusesDamage: a log that the MANIFEST calls durable is damaged while a follower runs,
+// after the last record that it read. Each catch-up fails and names the place, and the
 // state stays one of the writer; when the log is whole again the follower goes on.
 func TestCatchUpRefusesDamage(t *testing.T) {
 	dir := t.TempDir()

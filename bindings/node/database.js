@@ -102,7 +102,7 @@ class Loam extends AbstractLevel {
     return this.#failure
   }
 
-  // Names of the options of open(). What is none of them is for the hooks, if there are any.
+  // Names of the options of open(). Other names belong to the hooks, if there are any.
   get #optionNames () {
     return this.hooks.postopen.noop ? OPENING : null
   }

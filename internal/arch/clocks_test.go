@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// clocks are calls that make a test go by the clock, or look again and again for what it waits for.
+// clocks are calls by which a test depends on time, or polls.
 // In a synctest bubble the clock is the bubble's own, and stands while anything runs.
 var clocks = map[string]bool{
 	"time.Sleep": true, "time.After": true, "time.AfterFunc": true, "time.Now": true,

@@ -83,8 +83,8 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// A second interrupt ends the process at once; not one that comes with
-		// the first, as when both the process and its group are told.
+		// A second interrupt ends the process at once, unless it arrives with the first, as it
+		// does when both the process and its group get one.
 		time.AfterFunc(time.Second, release)
 		select {
 		case err = <-done:

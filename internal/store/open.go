@@ -54,7 +54,7 @@ type Options struct {
 	TTL      uint64
 	Wall     func() time.Time             // the clock by which values expire; nil: the system's
 	Logger   *slog.Logger                 // nil: none
-	Listener func(*events.Queue) Listener // makes what is told of events, which posts its calls
+	Listener func(*events.Queue) Listener // makes the listener, whose calls the queue posts
 
 	// the block cache, with a reference for the database
 	Cache          func() (*cache.Cache, error)

@@ -23,7 +23,7 @@ const symbols = new Map(
   checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(file))).map(
     (symbol) => [symbol.name, symbol]))
 
-// Names without those of symbols and of what abstract-level keeps to itself.
+// Names without symbols and without the private members of abstract-level.
 const shown = (names) => [...new Set(names)].filter((name) => !name.startsWith('_') &&
   name !== 'constructor').sort()
 const declaredIn = (type, optional = true) => shown(checker.getPropertiesOfType(type)

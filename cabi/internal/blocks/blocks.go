@@ -20,8 +20,8 @@ const (
 // Feed is a feed of changes for any number of threads.
 type Feed struct {
 	feed *lsm.Changes
-	next atomic.Uint64 // the sequence number behind what was handed out
-	turn chan struct{} // has room for the one reader at a time, who has the rest
+	next atomic.Uint64 // the sequence number after the last block
+	turn chan struct{} // capacity 1: its holder owns the other fields
 
 	block []byte     // read, and not handed out; empty: none
 	last  lsm.Change // the one behind it; Batch nil: none was read

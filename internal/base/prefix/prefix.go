@@ -73,7 +73,7 @@ func Flip(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 
 // Widening turns abbreviations after a prefix into those after a shorter one.
 type Widening struct {
-	bytes uint64 // those that leave the prefix, where they stand in the new abbreviation
+	bytes uint64 // the bytes that leave the prefix, at their place in the new abbreviation
 	shift uint
 	flip  uint64
 }

@@ -40,8 +40,7 @@ func (o *operands) of(s *keyspace, tables []*table) {
 	}
 }
 
-// unclear reports whether the table may have values of merges of which it does not say what they
-// are made of.
+// unclear reports whether the table may have values of merges without a record of their operands.
 func (t *table) unclear() bool {
 	return t.native && t.firstLog == 0 && t.minSeq == 0 && t.entries > 0
 }

@@ -15,8 +15,8 @@
 //
 // # Reads
 //
-// Reads lists keys with the sequence number since which they must not have changed, and ranges in
-// which no key may have appeared, changed or been deleted. Who reads reports here; a commit asks
+// Reads lists keys, each with a sequence number, and ranges. Neither a key nor anything in a range
+// may change after that number. Who reads reports here; a commit asks
 // the trees.
 //
 // Nothing here is safe for concurrent use; a Source takes the lock of its transaction.

@@ -105,7 +105,7 @@ func (t *thread) changes(spec *workload.Spec) {
 			break
 		}
 		if batches == 0 {
-			break // the check of what was found says so
+			break // the check of the entries fails
 		}
 		t.found += operations
 		t.bytes += bytes

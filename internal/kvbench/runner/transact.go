@@ -16,7 +16,7 @@ type transaction struct {
 	last   store.Txn   // has ended
 	batch  store.Batch // instead of a transaction
 	pick   pick
-	shift  uint64   // the thread's keys are those of which the number modulo stride is shift
+	shift  uint64   // the thread has the keys with number % stride == shift
 	stride uint64   // 1: all
 	nums   []uint64 // keys of the transaction
 	values [][]byte

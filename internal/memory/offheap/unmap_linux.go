@@ -15,7 +15,7 @@ import (
 // whose addresses are never used again. So a read of freed memory is a fault, however long ago the
 // piece was freed. Pieces in use lie side by side: Linux counts mappings, see vm.max_map_count.
 
-// Unmap says whether this is a build in which freed memory is unreadable.
+// Unmap reports that freed memory is unreadable in this build.
 const Unmap = true
 
 // regionSize is how many addresses are reserved at a time. There are 128 of them on 64-bit systems.

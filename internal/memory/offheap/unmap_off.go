@@ -2,7 +2,7 @@
 
 package offheap
 
-// Unmap says whether this is a build in which freed memory is unreadable.
+// Unmap reports that freed memory is unreadable in this build.
 const Unmap = false
 
 func allocAnew(int) ([]byte, error) { return nil, nil }

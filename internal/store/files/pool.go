@@ -189,7 +189,7 @@ type bound struct {
 type owner struct {
 	bound
 	group  *Group      // nil: none
-	fail   func(error) // told of what no call reports; constant, nil: nobody is
+	fail   func(error) // gets errors that no call returns; constant, may be nil
 	held   int         // descriptors besides
 	closed bool        // no descriptor is opened any more
 }

@@ -317,7 +317,7 @@ func (s *subject) at(fs *vfs.Mem, where string) answer {
 	return a
 }
 
-// ask asks all of them about a damaged database. None changes fs but for adding copies beside it.
+// ask asks all of them about a damaged database. Besides new copies, fs stays as it is.
 func (s *subject) ask(fs *vfs.Mem) (q asked) {
 	q.readOnly = s.opened(fs, true, nil)
 	q.follower = s.follow(fs)

@@ -115,8 +115,8 @@ func Followers(name string, seed int64, every int) (Result, error) {
 }
 
 // FollowerStates opens a follower in each crash state. It shows a state that a recovery may find,
-// and refuses none, as Open refuses none; when another writer has opened the database, it has what
-// that one has, nothing of which was shown is gone.
+// and refuses none, as Open refuses none. When another writer has opened the database, the
+// follower has the entries of that writer, and still all that it showed before.
 func FollowerStates(name string, seed int64, every int) (Result, error) {
 	w := find(name)
 	if w == nil {

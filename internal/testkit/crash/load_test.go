@@ -186,7 +186,7 @@ func testLoadStates(t *testing.T, share int) {
 			state := mem.CrashClone(o)
 			var hooked vfs.FS = state
 			var again *vfs.Mem
-			if rng.IntN(10) == 0 { // a crash in what comes then
+			if rng.IntN(10) == 0 { // a crash in a later call
 				var left atomic.Int64 // calls before it
 				left.Store(1 + rng.Int64N(200))
 				// calls come from several goroutines here, too

@@ -138,7 +138,7 @@ func (w *World) multiGet(r reader, s *space, values []value, now int64,
 }
 
 // scan walks over a keyspace in both directions, or over a part, and over a prefix. note, unless
-// nil, is told what it walks over.
+// nil, gets the positions of each walk.
 func (w *World) scan(r reader, s *space, values []value, now int64, note func(from, to int)) error {
 	if note == nil {
 		note = func(int, int) {}
