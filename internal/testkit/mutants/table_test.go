@@ -198,7 +198,7 @@ var table = []mutant{
 			return it.Err()
 		}
 		one := Batch{Repr: batchrepr.Init(nil)}
-		one.AddIn(k.DB.KeyspaceByID(id), kind, key, value)
+		one.AddIn(k.db.keyspaceByID(id), kind, key, value)
 		if err := k.Commit(&one, mode); err != nil {
 			return err
 		}
