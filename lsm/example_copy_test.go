@@ -97,7 +97,8 @@ func ExampleOptions_readOnly() {
 	err = first.Put([]byte("k"), []byte("w"), lsm.NoSync)
 	fmt.Println(errors.Is(err, lsm.ErrReadOnly))
 	// Output:
-	// v <nil> true
+	// v <nil>
+	// true
 }
 
 func ExampleOpenFollower() {
@@ -123,5 +124,7 @@ func ExampleOpenFollower() {
 		fmt.Println(string(v), err)
 	}
 	// Output:
-	// 1 <nil> red <nil> green <nil>
+	// 1 <nil>
+	// red <nil>
+	// green <nil>
 }

@@ -25,7 +25,8 @@ func ExampleCorruptionError() {
 	fmt.Println(errors.Is(err, lsm.ErrCorruption), errors.As(err, &damage))
 	fmt.Println(damage.Kind, damage.Offset >= 0, damage.Length > 0)
 	// Output:
-	// true true table block true true
+	// true true
+	// table block true true
 }
 
 // makeDamaged makes a database in dir and changes a byte in the middle of its table.
@@ -75,7 +76,8 @@ func ExampleRepair() {
 	fmt.Println(db.Verify(context.Background(), nil))
 	// Output:
 	// lost: 0481 to 0964
-	// true 3 files in the folder lost <nil>
+	// true 3 files in the folder lost
+	// <nil>
 }
 
 // A crash leaves a log, which the next Open replays.

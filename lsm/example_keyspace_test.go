@@ -44,7 +44,8 @@ func ExampleDB_DropKeyspace() {
 	fmt.Println(errors.Is(err, lsm.ErrNoKeyspace))
 	fmt.Printf("%q\n", db.Keyspaces())
 	// Output:
-	// true ["default"]
+	// true
+	// ["default"]
 }
 
 // Each keyspace has its order, its compression and its filters.
@@ -65,7 +66,10 @@ func ExampleKeyspaceOptions() {
 	}
 	fmt.Println(err)
 	// Output:
-	// 2024-06-03 2024-06-02 2024-06-01 <nil>
+	// 2024-06-03
+	// 2024-06-02
+	// 2024-06-01
+	// <nil>
 }
 
 // Names in an order that does not tell capital letters from small ones.
@@ -86,5 +90,8 @@ func ExampleComparer() {
 	}
 	fmt.Println(err)
 	// Output:
-	// alice BOB Carol <nil>
+	// alice
+	// BOB
+	// Carol
+	// <nil>
 }

@@ -66,7 +66,9 @@ func ExampleIngestOptions() {
 	}
 	fmt.Println(err)
 	// Output:
-	// day1/a: new day2/a: old <nil>
+	// day1/a: new
+	// day2/a: old
+	// <nil>
 }
 
 func ExampleDB_BulkLoad() {
@@ -89,7 +91,12 @@ func ExampleDB_BulkLoad() {
 	}
 	fmt.Println(err)
 	// Output:
-	// 1 squared is 1 3 squared is 9 5 squared is 25 7 squared is 49 9 squared is 81 <nil>
+	// 1 squared is 1
+	// 3 squared is 9
+	// 5 squared is 25
+	// 7 squared is 49
+	// 9 squared is 81
+	// <nil>
 }
 
 // Entries that come in any order, from a parser for instance, are pushed.

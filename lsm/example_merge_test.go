@@ -98,7 +98,8 @@ func ExampleCompactionFilter() {
 	}
 	must(err)
 	// Output:
-	// session/2: 1100 b user/1: ann
+	// session/2: 1100 b
+	// user/1: ann
 }
 
 func ExamplePrefixFilter() {

@@ -21,7 +21,9 @@ func ExampleDB_Metrics() {
 	fmt.Println("syncs of the log:", m.WALSync.Count > 0, "read-only:", m.ReadOnly)
 	// Output:
 	// flushes: 1
-	// bytes in tables: true memtables: 1 with 0 entries syncs of the log: true read-only: <nil>
+	// bytes in tables: true
+	// memtables: 1 with 0 entries
+	// syncs of the log: true read-only: <nil>
 }
 
 // LevelDB's properties are there for its tools.
@@ -125,5 +127,6 @@ func ExampleCompressionByLevel() {
 	}
 	fmt.Println(byLevel, err, db.Metrics().PrefixSkips)
 	// Output:
-	// bert0002/name: bert none,zstd <nil> 1
+	// bert0002/name: bert
+	// none,zstd <nil> 1
 }

@@ -26,7 +26,9 @@ func ExampleDB_Get() {
 		buf = value
 	}
 	// Output:
-	// ash Fraxinus elm Ulmus oak is not there
+	// ash Fraxinus
+	// elm Ulmus
+	// oak is not there
 }
 
 func ExampleDB_Has() {
@@ -38,7 +40,8 @@ func ExampleDB_Has() {
 		fmt.Println(key, has, err)
 	}
 	// Output:
-	// empty true <nil> missing false <nil>
+	// empty true <nil>
+	// missing false <nil>
 }
 
 // A server answers from memory at once, and hands the rest to other goroutines.
@@ -84,7 +87,9 @@ func ExampleDB_All() {
 	}
 	fmt.Println(err)
 	// Output:
-	// birch=tree cedar=tree <nil>
+	// birch=tree
+	// cedar=tree
+	// <nil>
 }
 
 // The three newest entries of a log whose keys are times.
@@ -104,7 +109,10 @@ func ExampleDB_Backward() {
 	}
 	fmt.Println(err)
 	// Output:
-	// 17:45 11:15 09:30 <nil>
+	// 17:45
+	// 11:15
+	// 09:30
+	// <nil>
 }
 
 func ExampleDB_Prefix() {
@@ -119,7 +127,9 @@ func ExampleDB_Prefix() {
 	}
 	fmt.Println(err)
 	// Output:
-	// tree/ash tree/elm <nil>
+	// tree/ash
+	// tree/elm
+	// <nil>
 }
 
 func ExampleDB_Iter() {
@@ -134,7 +144,9 @@ func ExampleDB_Iter() {
 	}
 	fmt.Println(it.Close())
 	// Output:
-	// user/2 user/1 <nil>
+	// user/2
+	// user/1
+	// <nil>
 }
 
 // The price at a day is that of the last change before the next one.
@@ -155,7 +167,9 @@ func ExampleIterator_SeekLT() {
 		}
 	}
 	// Output:
-	// 10 since 2024-01-01 11 since 2024-07-01 none <nil>
+	// 10 since 2024-01-01
+	// 11 since 2024-07-01
+	// none <nil>
 }
 
 // Keys are counted within bounds, without their values and past the cache.
@@ -201,7 +215,12 @@ func ExampleIterator_NextBlock() {
 	}
 	fmt.Println(it.Err())
 	// Output:
-	// 2 entries a: value of a b: value of b 1 entries c: value of c <nil>
+	// 2 entries
+	// a: value of a
+	// b: value of b
+	// 1 entries
+	// c: value of c
+	// <nil>
 }
 
 func ExampleDB_Snapshot() {
@@ -236,5 +255,7 @@ func ExampleReader() {
 	show(snapshot)
 	show(tx)
 	// Output:
-	// red <nil> green <nil> blue <nil>
+	// red <nil>
+	// green <nil>
+	// blue <nil>
 }

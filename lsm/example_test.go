@@ -50,7 +50,8 @@ func Example() {
 	_, err = db.Get([]byte("rock"), nil)
 	fmt.Println(errors.Is(err, lsm.ErrNotFound))
 	// Output:
-	// loam <nil> true
+	// loam <nil>
+	// true
 }
 
 func ExampleOpen() {
@@ -65,7 +66,8 @@ func ExampleOpen() {
 	_, err = lsm.Open(dir, nil) // one opening has it at a time
 	fmt.Println(errors.Is(err, lsm.ErrLocked))
 	// Output:
-	// true true
+	// true
+	// true
 }
 
 // A directory of LevelDB opens as it is, and stays one that LevelDB opens.
@@ -85,7 +87,8 @@ func ExampleOpen_levelDB() {
 	_, err = db.Keyspace("users", nil)
 	fmt.Println(errors.Is(err, lsm.ErrNeedsNative))
 	// Output:
-	// red <nil> true
+	// red <nil>
+	// true
 }
 
 // A database that is read much more than it is written.
@@ -103,7 +106,10 @@ func ExampleOptions() {
 		fmt.Println(name, value)
 	}
 	// Output:
-	// cache_size 268435456 write_buffer_size 16777216 compression zstd block_size 4096
+	// cache_size 268435456
+	// write_buffer_size 16777216
+	// compression zstd
+	// block_size 4096
 }
 
 func ExampleOptions_Set() {
@@ -111,7 +117,8 @@ func ExampleOptions_Set() {
 	fmt.Println(o.Set("cache_size", "512MiB"), o.CacheSize)
 	fmt.Println(o.Set("cachesize", "1"))
 	// Output:
-	// <nil> 536870912 invalid argument: no option "cachesize"; did you mean "cache_size"?
+	// <nil> 536870912
+	// invalid argument: no option "cachesize"; did you mean "cache_size"?
 }
 
 func ExampleOptionDocs() {
@@ -122,7 +129,8 @@ func ExampleOptionDocs() {
 		}
 	}
 	// Output:
-	// max_memtables: memtables in memory before writes wait 3 memtables, 2 to 64, per database
+	// max_memtables: memtables in memory before writes wait
+	// 3 memtables, 2 to 64, per database
 }
 
 func ExampleDB_SetOption() {
@@ -170,7 +178,8 @@ func ExampleNewResources() {
 	fmt.Println(err, res.Metrics().Memory>>20, "MiB for both")
 	fmt.Println(res.Set("io_bytes_per_second", "20MiB"))
 	// Output:
-	// <nil> 256 MiB for both <nil>
+	// <nil> 256 MiB for both
+	// <nil>
 }
 
 func ExampleDestroy() {
@@ -184,5 +193,6 @@ func ExampleDestroy() {
 	left, err := os.ReadDir(dir)
 	fmt.Println(len(left), err)
 	// Output:
-	// true 0 <nil>
+	// true
+	// 0 <nil>
 }

@@ -41,7 +41,8 @@ func ExampleDB_Begin() {
 	v, _ := db.Get([]byte("k"), nil)
 	fmt.Println(string(v))
 	// Output:
-	// <nil> 1
+	// <nil>
+	// 1
 }
 
 // All reads of a View are of one state.
@@ -61,7 +62,8 @@ func ExampleDB_View() {
 	})
 	fmt.Println(err)
 	// Output:
-	// 90 110 <nil>
+	// 90 110
+	// <nil>
 }
 
 // With locks, transactions on one key wait for each other and none is in vain.
@@ -149,7 +151,8 @@ func ExampleDeadlockError() {
 	}
 	fmt.Println(<-failed)
 	// Output:
-	// true true <nil>
+	// true true
+	// <nil>
 }
 
 func ExampleTxn_DeleteRange() {
@@ -170,5 +173,8 @@ func ExampleTxn_DeleteRange() {
 	}
 	fmt.Println(err, failed)
 	// Output:
-	// a old/3 z <nil> <nil>
+	// a
+	// old/3
+	// z
+	// <nil> <nil>
 }

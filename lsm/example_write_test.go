@@ -34,7 +34,9 @@ func ExampleDB_Delete() {
 	has, err := db.Has([]byte("k"))
 	fmt.Println(has, err)
 	// Output:
-	// <nil> <nil> false <nil>
+	// <nil>
+	// <nil>
+	// false <nil>
 }
 
 func ExampleDB_Write() {
@@ -67,7 +69,10 @@ func ExampleBatchFromBytes() {
 	_, err = lsm.BatchFromBytes(sent[:len(sent)-1])
 	fmt.Println(errors.Is(err, lsm.ErrInvalidArgument))
 	// Output:
-	// put alice 90 delete bob <nil> true
+	// put alice 90
+	// delete bob
+	// <nil>
+	// true
 }
 
 // One of many goroutines becomes the leader.
@@ -79,7 +84,8 @@ func ExampleDB_PutIfAbsent() {
 		fmt.Println(name, won, err)
 	}
 	// Output:
-	// alice true <nil> bob false <nil>
+	// alice true <nil>
+	// bob false <nil>
 }
 
 func ExampleDB_CompareAndSwap() {
@@ -93,7 +99,8 @@ func ExampleDB_CompareAndSwap() {
 	swap("1", "2")
 	swap("1", "3") // it is 2 now
 	// Output:
-	// true <nil> false <nil>
+	// true <nil>
+	// false <nil>
 }
 
 func ExampleDB_DeleteRange() {
@@ -109,7 +116,8 @@ func ExampleDB_DeleteRange() {
 		fmt.Println(string(key))
 	}
 	// Output:
-	// log/2024-06-29 log/2024-06-30
+	// log/2024-06-29
+	// log/2024-06-30
 }
 
 func ExampleDB_PutTTL() {
@@ -128,7 +136,8 @@ func ExampleDB_PutTTL() {
 	_, err = db.Get([]byte("session"), nil)
 	fmt.Println(errors.Is(err, lsm.ErrNotFound))
 	// Output:
-	// 10m0s true <nil> true
+	// 10m0s true <nil>
+	// true
 }
 
 // Every value of the database lives for an hour.
@@ -146,5 +155,6 @@ func ExampleOptions_defaultTTL() {
 		now = now.Add(time.Hour)
 	}
 	// Output:
-	// true <nil> false <nil>
+	// true <nil>
+	// false <nil>
 }

@@ -43,7 +43,9 @@ func ExampleFolder_List() {
 	}
 	fmt.Println(err)
 	// Output:
-	// 1 native true <nil> 2 native true <nil> <nil>
+	// 1 native true <nil>
+	// 2 native true <nil>
+	// <nil>
 }
 
 func ExampleFolder_Keep() {
@@ -78,7 +80,8 @@ func ExampleFolder_Restore() {
 	err = folder.Restore(context.Background(), 99, "/other", nil)
 	fmt.Println(errors.Is(err, lsm.ErrDoesNotExist))
 	// Output:
-	// v <nil> true
+	// v <nil>
+	// true
 }
 
 // A backup reads 10 MB a second at most and reports its progress.

@@ -38,7 +38,8 @@ func ExampleFS_Crash() {
 	// Output:
 	// unsynced data dropped
 	// - synced
-	// <nil> <nil> nothing lost
+	// <nil> <nil>
+	// nothing lost
 	// - not synced
 	// - synced
 	// <nil> <nil>
@@ -58,7 +59,8 @@ func ExampleFS_FailAt() {
 	fmt.Println(errors.Is(err, lsm.ErrNoSpace))
 	fmt.Println(db.Put([]byte("k"), nil, lsm.Sync))
 	// Output:
-	// true <nil>
+	// true
+	// <nil>
 }
 
 // Whatever call fails, the program reports it or has saved its value.

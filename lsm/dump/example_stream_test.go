@@ -42,7 +42,8 @@ func ExampleVerify() {
 	_, err = dump.Verify(context.Background(), bytes.NewReader(cut), nil)
 	fmt.Println(errors.Is(err, lsm.ErrCorruption))
 	// Output:
-	// default 1 11 true
+	// default 1 11
+	// true
 }
 
 // A dump of a snapshot has nothing that was written later.
@@ -85,5 +86,8 @@ func ExampleLoad() {
 	}
 	fmt.Println(err)
 	// Output:
-	// true ash: Fraxinus elm: Ulmus <nil>
+	// true
+	// ash: Fraxinus
+	// elm: Ulmus
+	// <nil>
 }

@@ -439,7 +439,8 @@ func ExampleBegin() {
 	_, err = r.Next()
 	fmt.Println(err)
 	// Output:
-	// loam <nil> EOF
+	// loam <nil>
+	// EOF
 }
 
 // TestChainResume reads on behind each damaged record: all others are found.

@@ -36,8 +36,8 @@ func Judge(o TailOptions, n Needs) (Report, Place, error) {
 	return r.Report, r.End, err
 }
 
-// JudgeLog reads one log as Open does, and returns its damage as an error. The first synced bytes of
-// the log are durable. It may run beside the writer of the log: what it read before it was
+// JudgeLog reads one log as Open does, and returns its damage as an error. The first synced bytes
+// of the log are durable. It may run beside the writer of the log: what it read before it was
 // written is not damaged when it is read again.
 func JudgeLog(o TailOptions, num uint64, synced int64) error {
 	var damage *base.Corruption
