@@ -65,9 +65,12 @@ func TestPanicsCloseFiles(t *testing.T) {
 				MaxFileSize: 64 << 10}
 		}
 		mem := vfs.NewMem()
-		db, err := Open("/db", options(mem))
+		large := options(mem)
+		large.WriteBufferSize = 1 << 20 // the second round stays in the log
+		db, err := Open("/db", large)
 		must(t, err)
 		for range 2 {
+			must(t, db.Flush())
 			for i := range 400 {
 				must(t, db.Put(fmt.Appendf(nil, "%06d", i*7919%400),
 					bytes.Repeat([]byte{byte(i)}, 150), NoSync))
