@@ -364,7 +364,7 @@ func TestResourcesCounted(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("at most %+v, %d in all; most blocks %+v", most, total(most), blocks)
-	// Buffers are charged after they grow, and those of the process count: earlier tests leave some.
+	// Buffers are charged after they grow. Those of the process count: earlier tests leave some.
 	if total(most) > memory+memory/6 {
 		t.Errorf("%d bytes of %d: %+v", total(most), memory, most)
 	}
