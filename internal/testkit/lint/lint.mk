@@ -3,7 +3,8 @@
 
 LINT := internal/testkit/lint
 LINT_VENV := build/lint-venv
-LINTED = $(shell git ls-files $(1) 2>/dev/null || find . -name $(1))
+LINTED = $(shell git ls-files $(1) 2>/dev/null || \
+	find . -name $(1) -not -path '*/node_modules/*' -not -path './build/*')
 
 .PHONY: lint lint-go lint-python lint-js
 
