@@ -37,7 +37,7 @@ func putFile(t *testing.T, fs vfs.FS, path string, b []byte) {
 // it shows and reports the same.
 func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("thousands of openings, one after another: nothing for the race detector")
+		t.Skip("one goroutine opens thousands of times: the run without -short has it")
 	}
 	onBothFormats(t, func(t *testing.T, o Options) {
 		o.WALPreallocate = -1

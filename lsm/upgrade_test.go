@@ -96,7 +96,7 @@ func formatsOf(t *testing.T, fsys vfs.FS) (levelDB, native int) {
 // opening and writing that follow: the next upgrade succeeds, and the database has what it had.
 func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("hundreds of openings, one after another: nothing for the race detector")
+		t.Skip("one goroutine opens hundreds of times: the run without -short has it")
 	}
 	options := func(fs *crashfs.FS) *Options { return &Options{FS: fs, Format: FormatLevelDB} }
 	write := func(fs *crashfs.FS) error {

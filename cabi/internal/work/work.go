@@ -15,8 +15,8 @@ type Job[T interface {
 	comparable
 	Close() error
 }] struct {
-	Progress func() (done, total uint64) // nil: nothing is known
-	Cancel   func()                      // asks the work to stop; nil if it cannot be
+	Progress func() (done, total uint64) // may be nil
+	Cancel   func()                      // makes the work stop; may be nil
 
 	done chan struct{} // closed at the end
 

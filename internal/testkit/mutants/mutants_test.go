@@ -25,6 +25,11 @@ const allEnv = "LOAM_MUTANTS"
 // limit is what finding a mutant may take, without the build.
 const limit = time.Minute
 
+// mutants are those of all tables.
+func mutants() []mutant {
+	return slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes)
+}
+
 // TestMutants builds the named test with each mutant and runs it until it
 // fails. Before that the test passes on the unchanged source.
 func TestMutants(t *testing.T) {
@@ -33,8 +38,7 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=1 (four mutants) or %s=1 (all)", testkit.FullEnv, allEnv)
 	}
 	root, dir := moduleRoot(t), t.TempDir()
-	rows := slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
-		lifetimes)
+	rows := mutants()
 	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(rows))
 	if !all {
 		order = order[:4]
@@ -81,8 +85,7 @@ func TestMutantsApply(t *testing.T) {
 	texts := map[string]string{}
 	names := map[string]bool{}
 	alone := []mutant{}
-	for i, m := range slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
-		lifetimes) {
+	for i, m := range mutants() {
 		if names[m.name] {
 			t.Errorf("two mutants are named %s", m.name)
 		}
@@ -108,8 +111,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 	if out, err := compile(t, root, texts); err != nil {
 		t.Logf("together they do not compile, so one at a time: %v\n%s", err, out)
-		alone = slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared,
-			lifetimes)
+		alone = mutants()
 	}
 	for _, m := range alone {
 		texts, err := m.apply(root, nil)
