@@ -3,7 +3,7 @@
 //	go run ./internal/testkit/soak SUITE -duration 1h -seed 1
 //
 // SUITE is meta, crash, repair, fault, corrupt, damage, kill, killkinds, powercut, full, bank,
-// history, several, lifetimes, leak, callbacks, world or strangers.
+// history, several, lifetimes, leak, callbacks, world, beside or strangers.
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -112,6 +112,9 @@ var tests = map[string]round{
 	"world": func(seed int64, _ string) (string, error) {
 		o := world.Settings{Format: testkit.Format(seed), Keys: 4 + int(seed%4)*12}
 		return fmt.Sprintf("1000 steps of every operation, %v", o.Format), world.Run(seed, o, 1000)
+	},
+	"beside": func(seed int64, _ string) (string, error) {
+		return "4 histories of 4000 steps side by side", world.Beside(seed, 10+int(seed%4)*60, 4, 4000)
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)

@@ -15,11 +15,14 @@ type txn struct {
 	tx     *lsm.Txn
 	m      state
 	now    int64
-	began  int // the version at which it began
+	began  int // the version that it reads
 	serial bool
+	lock   bool           // it locks the keys that it writes
+	moves  bool           // with lock: its snapshot moves on with each lock, as nothing is read yet
+	first  map[[2]int]int // began when a key was written or locked first, by life and key
 	ops    []op
 	reads  [][3]int // life, from, to: Serializable checks them
-	locked [][3]int // what GetForUpdate read: each isolation checks them
+	locked [][2]int // what GetForUpdate read, life and key: each isolation checks them
 	undone []op     // by RollbackTo: whether the commit checks them is left open
 	near   [][3]int // around what was read by Serializable: left open, too
 	saves  []lsm.SavePoint
@@ -45,15 +48,68 @@ func (w *World) beginTxn() error {
 	if len(w.txns) == 3 {
 		return nil
 	}
-	t := &txn{m: w.m.clone(), now: w.now, began: w.version, serial: w.rng.IntN(2) == 0}
-	o := &lsm.TxnOptions{Name: "t"}
+	t := &txn{m: w.m.clone(), now: w.now, began: w.version, serial: w.rng.IntN(2) == 0,
+		lock: !w.locking() && w.rng.IntN(4) == 0, first: map[[2]int]int{}}
+	t.moves = t.lock
+	o := &lsm.TxnOptions{Name: "t", Lock: t.lock}
 	if t.serial {
 		o.Isolation = lsm.Serializable
 	}
 	t.tx = w.db.Begin(o)
 	w.txns = append(w.txns, t)
-	w.log("begin %p serializable %v", t, t.serial)
+	w.log("begin %p serializable %v, locks %v", t, t.serial, t.lock)
 	return nil
+}
+
+// locking reports whether a transaction that locks is open. A second one could wait for the
+// first for ever, as one goroutine takes the steps of both.
+func (w *World) locking() bool {
+	return slices.ContainsFunc(w.txns, func(t *txn) bool { return t.lock })
+}
+
+// touch notes that a key is written or locked. Before that, the snapshot may move to the newest
+// version.
+func (w *World) touch(t *txn, life, i int) {
+	if t.moves {
+		t.began, t.now, t.m = w.version, w.now, w.m.clone()
+		for n, o := range t.ops {
+			t.restore(n)
+			t.m.apply(o, t.now)
+		}
+		t.restore(len(t.ops))
+	}
+	if _, ok := t.first[[2]int{life, i}]; !ok {
+		t.first[[2]int{life, i}] = t.began
+	}
+}
+
+// restore sets the state of the savepoints that were made after n ops.
+func (t *txn) restore(n int) {
+	for i := range t.saved {
+		if t.saved[i].ops == n {
+			t.saved[i].m = t.m.clone()
+		}
+	}
+}
+
+// refused reports whether a lock may be refused because of a newer write. The transaction is
+// over then.
+func (w *World) refused(t *txn, life, i int, err error) bool {
+	if !t.lock || !errors.Is(err, lsm.ErrConflict) || t.moves || !w.newer(t, life, i, i+1) {
+		return false
+	}
+	w.log("%p: a lock is refused", t)
+	w.forget(t)
+	return true
+}
+
+// forget rolls a transaction back.
+func (w *World) forget(t *txn) {
+	w.txns = slices.DeleteFunc(w.txns, func(o *txn) bool { return o == t })
+	if t.cursor != nil {
+		_ = t.cursor.it.Close()
+	}
+	_ = t.tx.Rollback()
 }
 
 func (w *World) txn() *txn {
@@ -85,6 +141,12 @@ func (w *World) writeTxn() error {
 	if x.kind == put && (x.ttl != 0 || s.ttl != 0) {
 		return w.expiringTxn(t, tx, s, x)
 	}
+	switch {
+	case x.kind != delRange:
+		w.touch(t, s.life, x.from)
+	case x.from < x.to: // takes no lock, but reads the snapshot
+		t.moves = false
+	}
 	if x.kind == merge && t.m[s.life][x.from].at(t.now).due != 0 {
 		x = op{kind: del, life: s.life, from: x.from} // the deadline is that of the commit's moment
 	}
@@ -102,6 +164,9 @@ func (w *World) writeTxn() error {
 		err = tx.DeleteRange(key, w.key(s, x.to))
 	}
 	if err != nil {
+		if x.kind != delRange && w.refused(t, s.life, x.from, err) {
+			return nil
+		}
 		return err
 	}
 	t.ops = append(t.ops, x)
@@ -140,7 +205,17 @@ func (w *World) readTxn() error {
 	tx, s := w.in(t)
 	note := func(from, to int) { t.reads = append(t.reads, [3]int{s.life, from, to}) }
 	w.log("%p reads", t)
-	switch w.rng.IntN(8) {
+	how := w.rng.IntN(8)
+	if t.moves && how != 0 {
+		t.near = append(t.near, [3]int{s.life, 0, len(s.keys)})
+		it := tx.Iter(nil) // a read of a key that it wrote leaves its snapshot free to move
+		it.First()
+		if err := it.Close(); err != nil {
+			return err
+		}
+		t.moves = false
+	}
+	switch how {
 	case 2, 3:
 		if t.cursor == nil || t.cursor.s.life != s.life {
 			if t.cursor != nil {
@@ -156,9 +231,13 @@ func (w *World) readTxn() error {
 		return nil // RollbackTo took back what it had seen
 	case 0:
 		i := w.rng.IntN(len(s.keys))
-		t.locked = append(t.locked, [3]int{s.life, i, i + 1})
+		t.locked = append(t.locked, [2]int{s.life, i})
 		w.log("get for update %d of %s", i, s.name)
+		w.touch(t, s.life, i)
 		v, err := tx.GetForUpdate(w.key(s, i), nil)
+		if w.refused(t, s.life, i, err) {
+			return nil
+		}
 		if errors.Is(err, lsm.ErrConflict) && w.conflicts(t) {
 			return nil // the commit fails, too
 		}
@@ -191,7 +270,7 @@ func (w *World) savePoint() error {
 	return nil
 }
 
-// newer reports whether one of the keys was written after the transaction began.
+// newer reports whether one of the keys was written after the version that the transaction reads.
 func (w *World) newer(t *txn, life, from, to int) bool {
 	for i := from; i < to; i++ {
 		if w.written[life][i] > t.began {
@@ -201,18 +280,24 @@ func (w *World) newer(t *txn, life, from, to int) bool {
 	return false
 }
 
-// newerThan reports whether a key that the ops write was written after the transaction began.
-func (w *World) newerThan(t *txn, ops []op) bool {
-	for _, o := range ops {
-		from, to := o.from, o.from+1
-		if o.kind == delRange {
-			to = o.to
-		}
-		if w.newer(t, o.life, from, to) {
-			return true
-		}
+// newerKey reports whether a key was written after the transaction wrote or locked it first.
+func (w *World) newerKey(t *txn, life, i int) bool {
+	at, ok := t.first[[2]int{life, i}]
+	if !ok {
+		at = t.began
 	}
-	return false
+	return w.written[life][i] > at
+}
+
+// newerThan reports whether a key that the ops write is newer, see newerKey. Of a range delete,
+// the version that the transaction reads counts.
+func (w *World) newerThan(t *txn, ops []op) bool {
+	return slices.ContainsFunc(ops, func(o op) bool {
+		if o.kind == delRange {
+			return w.newer(t, o.life, o.from, o.to)
+		}
+		return w.newerKey(t, o.life, o.from)
+	})
 }
 
 // conflicts reports whether the transaction must not commit.
@@ -220,14 +305,12 @@ func (w *World) conflicts(t *txn) bool {
 	if w.newerThan(t, t.ops) {
 		return true
 	}
-	checked := t.locked
-	if t.serial {
-		checked = append(checked[:len(checked):len(checked)], t.reads...)
-	}
-	return w.newerIn(t, checked)
+	return t.serial && w.newerIn(t, t.reads) || slices.ContainsFunc(t.locked, func(r [2]int) bool {
+		return w.newerKey(t, r[0], r[1])
+	})
 }
 
-// newerIn is newerThan for ranges of keys.
+// newerIn is newer for several ranges of keys.
 func (w *World) newerIn(t *txn, ranges [][3]int) bool {
 	for _, r := range ranges {
 		if w.newer(t, r[0], r[1], r[2]) {
@@ -301,10 +384,10 @@ func (w *World) update() error {
 	}
 	w.log("update %v", x)
 	var err error
-	switch w.rng.IntN(3) {
-	case 0:
+	switch how := w.rng.IntN(3); {
+	case how == 0 || how == 1 && w.locking():
 		err = w.db.Update(context.Background(), f)
-	case 1:
+	case how == 1:
 		err = w.db.UpdateWith(context.Background(), &lsm.TxnOptions{Lock: true}, f)
 	default:
 		return w.db.View(func(tx *lsm.Txn) error {

@@ -26,3 +26,32 @@ func TestHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestLongHistories runs histories with many keys, so that tables and levels come up.
+func TestLongHistories(t *testing.T) {
+	runs := int64(2)
+	if os.Getenv(seed.FullEnv) == "1" {
+		runs = 200
+	}
+	first := seed.Of(t)
+	for i := range runs {
+		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]
+		if err := Run(first+i, Settings{Format: format, Keys: 300}, 3000); err != nil {
+			t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
+		}
+	}
+}
+
+// TestBeside runs histories on several goroutines in one database.
+func TestBeside(t *testing.T) {
+	runs := int64(2)
+	if os.Getenv(seed.FullEnv) == "1" {
+		runs = 200
+	}
+	first := seed.Of(t)
+	for i := range runs {
+		if err := Beside(first+i, 10+int(i%2)*90, 4, 2000); err != nil {
+			t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
+		}
+	}
+}

@@ -258,6 +258,11 @@ func (w *World) create() error {
 		}
 		return err
 	}
+	return w.make(s)
+}
+
+// make creates the keyspace of a space.
+func (w *World) make(s *space) error {
 	w.log("create %s, order %s", s.name, s.order.cmp.Name)
 	k, err := w.db.Keyspace(s.name, s.keyspaceOptions())
 	if err != nil {
@@ -271,6 +276,9 @@ func (w *World) create() error {
 
 func (w *World) drop() error {
 	s := w.space()
+	if w.beside && len(w.living()) == 1 {
+		return nil
+	}
 	if s.life == defaultLife {
 		if err := w.db.DropKeyspace(s.name); !errors.Is(err, lsm.ErrInvalidArgument) {
 			return fmt.Errorf("dropping the default keyspace: %w", err)
