@@ -114,7 +114,8 @@ var tests = map[string]round{
 		return fmt.Sprintf("1000 steps of every operation, %v", o.Format), world.Run(seed, o, 1000)
 	},
 	"beside": func(seed int64, _ string) (string, error) {
-		return "4 histories of 4000 steps side by side", world.Beside(seed, 10+int(seed%4)*60, 4, 4000)
+		keys := 10 + int(seed%4)*60
+		return "4 histories of 4000 steps side by side", world.Beside(seed, keys, 4, 4000)
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)

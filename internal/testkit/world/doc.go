@@ -5,6 +5,6 @@
 // Faults of one feature have tests beside it; a history finds those between two features.
 //
 // A history is a seed and a list of steps. Each step draws from a seed of its own, so that a
-// failing history can be shrunk by leaving steps out: see Run. Its steps are taken by one goroutine;
-// Beside runs several histories at once in one database.
+// failing history can be shrunk by leaving steps out: see Run. One goroutine takes its
+// steps; Beside runs several histories at once in one database.
 package world
