@@ -1,14 +1,70 @@
 package kvbench
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/kvbench/cgroup"
+	"github.com/loamdb/loam/internal/workload/store"
+	"github.com/loamdb/loam/internal/workload/store/storetest"
 )
+
+// hog is an engine that takes 256 MB of memory.
+type hog struct{ *storetest.Model }
+
+func (hog) Name() string  { return "hog" }
+func (hog) Title() string { return "Hog" }
+
+func (h hog) Open(dir string, c store.Config) (store.Store, error) {
+	memory := make([]byte, 256<<20)
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	defer runtime.KeepAlive(memory)
+	return h.Model.Open(dir, c)
+}
+
+// TestKilledPeerIsLeftOut: the other engines of a comparison go on.
+func TestKilledPeerIsLeftOut(t *testing.T) {
+	g, err := cgroup.New(leastMemory)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	file := filepath.Join(t.TempDir(), "r.json")
+	var out, errs bytes.Buffer
+	code := Main([]string{"--engine=loam,hog,peer", "--rounds=2", "--num=1000", "--memory=128MiB",
+		"--benchmarks=fillseq,readrandom", "--quiet=0", "--json", file}, &out, &errs, newEngine(),
+		hog{storetest.NewModel()}, peer{storetest.NewModel()})
+	const killed = "hog: killed for taking more than the 128 MB of --memory"
+	if code != exitOK || strings.Count(errs.String(), killed) != 1 {
+		t.Fatalf("exit %d: %s%s", code, errs.String(), out.String())
+	}
+	r, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]int{}
+	for _, run := range r.Runs {
+		runs[run.Engine]++
+	}
+	if runs["loam"] != 4 || runs["peer"] != 2 || runs["hog"] != 0 ||
+		!slices.Contains(r.Engines[1].Notes, killed) {
+		t.Errorf("%v, %+v", runs, r.Engines)
+	}
+	if _, err := r.page(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestMemory: a run within its limit reports it, one beyond it ends with the reason, and a limit
 // without cgroups is refused.

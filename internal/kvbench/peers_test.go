@@ -20,7 +20,8 @@ var child = func() {}
 // TestMain makes this program the other process of a comparison as well.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], taskFlag) {
-		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, newEngine(), peer{storetest.NewModel()}))
+		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, newEngine(), peer{storetest.NewModel()},
+			hog{storetest.NewModel()}))
 	}
 	if len(os.Args) == 2 && os.Args[1] == follower.Flag {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, loam.Drivers()...))

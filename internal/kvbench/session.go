@@ -29,11 +29,12 @@ type session struct {
 	bar     *bar
 	env     machine.Environment
 	report  Report
+	killed  map[string]bool // peers that took more than --memory: they are left out
 }
 
 func newSession(c *command, dir string, stdout, stderr io.Writer) *session {
 	return &session{c: c, drivers: c.drivers, driver: c.drivers[0], dir: dir, out: stdout,
-		errs: stderr}
+		errs: stderr, killed: map[string]bool{}}
 }
 
 // plan is one database of one engine from its beginning to its end: a variant
@@ -186,6 +187,9 @@ func (s *session) title(p *plan) string {
 
 // addRun puts a run into the column with the name.
 func addRun(columns []column, name string, run *Run) []column {
+	if run == nil {
+		return columns
+	}
 	i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 	if i < 0 {
 		i = len(columns)
@@ -246,11 +250,23 @@ func settingsText(settings []store.Setting) string {
 
 // runPlan runs a plan: here, or, when engines are compared, in a process of its
 // own, so that neither memory nor garbage of one engine is another's. With
-// --memory that process is in a cgroup.
+// --memory that process is in a cgroup; a peer that is killed for taking more is left out from
+// then on, which the report says, and its run is nil.
 func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
 	s.filter(p)
 	if s.processes() {
-		return s.runApart(ctx, p)
+		name := p.driver.Name()
+		if s.killed[name] {
+			return nil, nil
+		}
+		run, err := s.runApart(ctx, p)
+		if errors.Is(err, errKilled) && name != s.driver.Name() {
+			fmt.Fprintf(s.errs, "kvbench: %v; it is left out from here on\n", err)
+			s.killed[name] = true
+			s.report.noteText(name, []string{err.Error()})
+			return nil, nil
+		}
+		return run, err
 	}
 	run, err := s.runHere(ctx, p)
 	s.report.Runs = append(s.report.Runs, run)

@@ -104,8 +104,8 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 	case err != nil:
 		return nil, err
 	case o.Run == nil && group != nil && group.Killed():
-		return nil, fmt.Errorf("%s: killed for taking more than the %d MB of --memory",
-			p.driver.Name(), s.c.memory>>20)
+		return nil, fmt.Errorf("%s: %w the %d MB of --memory", p.driver.Name(), errKilled,
+			s.c.memory>>20)
 	case o.Run == nil && o.Code == exitOK: // it ended before it could say why
 		return nil,
 			fmt.Errorf("%s: %w", p.driver.Name(), errors.Join(runErr, errors.New("no result")))
@@ -122,6 +122,8 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 	s.report.noteText(p.driver.Name(), o.Notes)
 	return o.Run, o.failure(p.driver.Name())
 }
+
+var errKilled = errors.New("killed for taking more than")
 
 // limit makes the cgroup of a run. What the page cache holds of a database that
 // was there before is dropped: it would be counted elsewhere.
