@@ -109,7 +109,7 @@ func clockUses(body *ast.BlockStmt) (uses []ast.Node) {
 			if clocks[name] {
 				uses = append(uses, n)
 			}
-			return name != "synctest.Test"
+			return name != "synctest.Test" && name != "script.RunDir" // makes a bubble for each script
 		case *ast.ForStmt:
 			if n.Cond != nil && onlyYields(n.Body) && (len(n.Body.List) > 0 || loads(n.Cond)) {
 				uses = append(uses, n)

@@ -68,6 +68,9 @@ func (o op) String() string {
 	return s + " " + v
 }
 
+// writes reports whether the op is more than a delete of a range without keys.
+func (o op) writes() bool { return o.kind != delRange || o.from < o.to }
+
 // covers reports whether the op writes key i.
 func (o op) covers(i int) bool {
 	return i == o.from && o.kind != delRange || o.kind == delRange && o.from <= i && i < o.to
