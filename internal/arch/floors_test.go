@@ -59,6 +59,14 @@ var outside = map[string]bool{
 	"github.com/google/go-cmp":      true,
 }
 
+// ofCommands are the libraries that one command imports, by the directory of it: what imports the
+// engine builds without them.
+var ofCommands = map[string]string{
+	"github.com/spf13/cobra": "cmd/loam",
+	"github.com/spf13/pflag": "cmd/loam",
+	"golang.org/x/term":      "cmd/loam",
+}
+
 func matchPath(pattern, p string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		return p+"/" == pattern || strings.HasPrefix(p, pattern)
@@ -165,6 +173,14 @@ func checkOutside(f *file, from, im string) string {
 	first, _, _ := strings.Cut(im, "/")
 	if !strings.Contains(first, ".") {
 		return ""
+	}
+	for dep, command := range ofCommands {
+		if im == dep || strings.HasPrefix(im, dep+"/") {
+			if from != command {
+				return "for " + command + " only"
+			}
+			return ""
+		}
 	}
 	for dep, testOnly := range outside {
 		if im == dep || strings.HasPrefix(im, dep+"/") {

@@ -106,6 +106,8 @@ type Reader interface {
 	// VerifyMeta reads the blocks without entries that opening the table did not read, and
 	// checks them.
 	VerifyMeta() error
+	// Layout lists the pieces of the file in their order.
+	Layout() ([]Piece, error)
 	// MemoryUsage is the bytes of index, filter and cache slots held.
 	MemoryUsage() int64
 	// Props describes the table.

@@ -171,6 +171,34 @@ func (t *Table) seek(key []byte, trailer base.Trailer, flags sstable.ReadFlags,
 	return i, nil
 }
 
+// Layout lists the data blocks.
+func (t *Table) Layout() (pieces []sstable.Piece, err error) {
+	x := &t.Index
+	list := func(v *block.View) {
+		for i := range v.Len() {
+			h := x.handleIn(v, i)
+			pieces = append(pieces, sstable.Piece{Name: "data", Offset: h.Offset, Length: h.Length})
+		}
+	}
+	if x.parts == nil {
+		list(&x.View)
+		return pieces, nil
+	}
+	s := t.pool.Get()
+	defer t.pool.Put(s)
+	for p := range x.parts {
+		f, v, err := t.part(p, sstable.NoFill, s)
+		if err != nil {
+			return nil, err
+		}
+		list(&v)
+		if f.Valid() {
+			f.Release()
+		}
+	}
+	return pieces, nil
+}
+
 // place is where a data block lies in the file, and between which separators its keys lie.
 type place struct {
 	Handle

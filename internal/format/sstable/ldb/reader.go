@@ -158,37 +158,46 @@ func (r *Reader) openMeta(h block.Handle, end uint64, s *blocktable.Scratch) err
 
 // VerifyMeta checks the blocks that the metaindex names, filters of other engines among them.
 func (r *Reader) VerifyMeta() error {
-	s := pool.Get()
-	defer pool.Put(s)
-	end := r.Properties.Size - FooterLen
-	b, err := r.Read(&s.File, end, FooterLen)
-	if err != nil {
-		return err
-	}
-	meta, _, err := parseFooter(b)
-	if err != nil {
-		return r.Locate(err, end, FooterLen)
-	}
-	stored, err := r.Read(&s.File, meta.Offset, meta.Size+block.TrailerLen)
-	if err != nil {
-		return err
-	}
-	raw, _, err := unpack(stored, s, r.Env.MaxDecoded, r.Env.MaxDecoded)
-	if err != nil {
-		return r.Locate(err, meta.Offset, meta.Size)
-	}
 	var other block.Buffer
 	defer other.Free()
-	return block.EachRow(raw, func(_, value []byte) error {
-		h, n := block.DecodeHandle(value)
-		if n == 0 || h.End() > end { // nothing that is ever read
-			return nil
-		}
+	_, _, err := r.metaBlocks(func(_ string, h block.Handle) error {
 		stored, err := r.Read(&other, h.Offset, h.Size+block.TrailerLen)
 		if err == nil {
 			_, _, err = block.Open(stored)
 		}
 		return r.Locate(err, h.Offset, h.Size+block.TrailerLen)
+	})
+	return err
+}
+
+// metaBlocks calls do for the blocks that the metaindex names, and returns where metaindex and
+// index lie.
+func (r *Reader) metaBlocks(do func(name string, h block.Handle) error) (meta, index block.Handle,
+	err error) {
+	s := pool.Get()
+	defer pool.Put(s)
+	end := r.Properties.Size - FooterLen
+	b, err := r.Read(&s.File, end, FooterLen)
+	if err != nil {
+		return meta, index, err
+	}
+	if meta, index, err = parseFooter(b); err != nil {
+		return meta, index, r.Locate(err, end, FooterLen)
+	}
+	stored, err := r.Read(&s.File, meta.Offset, meta.Size+block.TrailerLen)
+	if err != nil {
+		return meta, index, err
+	}
+	raw, _, err := unpack(stored, s, r.Env.MaxDecoded, r.Env.MaxDecoded)
+	if err != nil {
+		return meta, index, r.Locate(err, meta.Offset, meta.Size)
+	}
+	return meta, index, block.EachRow(raw, func(name, value []byte) error {
+		h, n := block.DecodeHandle(value)
+		if n == 0 || h.End() > end { // nothing that is ever read
+			return nil
+		}
+		return do(string(name), h)
 	})
 }
 

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// Exit codes.
+const (
+	exitFine     = 0
+	exitProblems = 1 // what was looked for is missing, damaged or different
+	exitUsage    = 2
+	exitFailed   = 3   // something could not be read or written
+	exitSignal   = 130 // interrupted, as of a shell's 128 + SIGINT
+)
+
+func main() {
+	// A write to a closed pipe is an error that ends the verb, instead of the process.
+	signal.Ignore(syscall.SIGPIPE)
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a.readTerminal()
+	os.Exit(a.run(context.Background(), os.Args[1:]))
+}
+
+// app is one call of the program, or one line of its shell.
+type app struct {
+	in     io.Reader
+	out    *output
+	err    io.Writer
+	screen screen
+	// parsed is true once flags and arguments are right.
+	parsed bool
+
+	// Flags that many verbs have.
+	json     bool
+	comparer string
+	keyspace string
+}
+
+func newApp(in io.Reader, out, err io.Writer) *app {
+	return &app{in: in, out: newOutput(out), err: err, screen: screen{width: 80}}
+}
+
+// readTerminal finds out what standard output and standard error are.
+func (a *app) readTerminal() {
+	out, errs := int(os.Stdout.Fd()), int(os.Stderr.Fd())
+	a.screen = screen{width: 80, out: term.IsTerminal(out), err: term.IsTerminal(errs)}
+	for _, fd := range []int{out, errs} {
+		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+			a.screen.width = width
+			return
+		}
+	}
+}
+
+// group is a family of verbs in the help.
+type group struct {
+	id, title string
+	verbs     []func(*app) *cobra.Command
+}
+
+// table has all verbs, in the order of the help.
+func table() []group {
+	return []group{
+		{"data", "Data:", []func(*app) *cobra.Command{(*app).getVerb, (*app).putVerb,
+			(*app).delVerb, (*app).scanVerb, (*app).countVerb}},
+	}
+}
+
+// root makes the command with all verbs.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "loam",
+		Short: "Look at databases, take care of them, and move their data",
+		Long: "Loam looks at databases, takes care of them and moves their data: directories of " +
+			"Loam\nand of any LevelDB (LevelDB, goleveldb, plyvel, classic-level, Chrome, " +
+			"Minecraft).\n\nVerbs that read change nothing, and work while another process has the " +
+			"database open.\n\nExit codes: 0 fine, 1 problems found (damage, a missing key, a " +
+			"difference), 2 usage,\n3 could not read or write, 130 interrupted.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		Version:           version(),
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "JSON, see docs/loam.md for the schemas")
+	root.PersistentFlags().StringVar(&a.comparer, "comparer", "",
+		"order of keys where the stored name is unknown: bytewise, reverse or idb_cmp1")
+	for _, g := range table() {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, make := range g.verbs {
+			c := make(a)
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	a.markParsed(root)
+	return root
+}
+
+// markParsed has every verb note that its arguments are right, before it runs.
+func (a *app) markParsed(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.parsed = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.markParsed(sub)
+	}
+}
+
+// run runs a verb and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := a.protected(func() error { return root.ExecuteContext(ctx) })
+	if flushed := a.out.Flush(); err == nil {
+		err = flushed
+	}
+	return a.finish(err)
+}
+
+// protected makes a panic an error.
+func (a *app) protected(do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("fault of the program, please report it: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return do()
+}
+
+// finish tells the error and returns the exit code.
+func (a *app) finish(err error) int {
+	var found *problem
+	switch {
+	case err == nil:
+		return exitFine
+	case a.out.closed():
+		return exitFine // the reader has what it wanted
+	case errors.As(err, &found):
+		if found.text != "" {
+			fmt.Fprintln(a.err, "loam:", found.text)
+		}
+		return exitProblems
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.err, "loam: interrupted; nothing is broken, the verb can be run again")
+		return exitSignal
+	}
+	fmt.Fprintln(a.err, "loam:", err)
+	if !a.parsed {
+		fmt.Fprintln(a.err, "Try: loam --help, or loam VERB --help")
+		return exitUsage
+	}
+	if h := hint(err); h != "" {
+		fmt.Fprintln(a.err, h)
+	}
+	var wrong *usageError
+	if errors.As(err, &wrong) || errors.Is(err, lsm.ErrInvalidArgument) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// problem is a result that is no failure of the program: exit code 1. The text may be empty if the
+// output says everything.
+type problem struct{ text string }
+
+func (p *problem) Error() string { return p.text }
+
+// usageError is a wrong argument that only the verb can see.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// hint says what to do next after a failure.
+func hint(err error) string {
+	for _, h := range []struct {
+		of   error
+		text string
+	}{
+		{lsm.ErrLocked, "End that process first. Verbs that read work meanwhile."},
+		{lsm.ErrCorruption, "Next: \"loam check DIR\" says how far the damage goes, \"loam repair " +
+			"--dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory."},
+		{lsm.ErrNoMergeOperator, "The program that made the operands has the operator."},
+		{lsm.ErrComparerMismatch, "If you know that the order is a built-in one, say --comparer."},
+		{lsm.ErrNeedsNative, "Next: \"loam upgrade DIR\" makes the directory a native one."},
+		{lsm.ErrDoesNotExist, "Look at the path. \"loam put --create\" makes a database."},
+		{lsm.ErrNewerFormat, "Install the newest version of loam."},
+		{lsm.ErrExists, "Choose a directory that does not exist."},
+		{lsm.ErrNoKeyspace, "\"loam info DIR\" lists the keyspaces."},
+		{lsm.ErrTooManyFiles, "Raise the limit: ulimit -n."},
+		{lsm.ErrNoSpace, "Make room on the disk and run it again."},
+		{os.ErrPermission, "Run it as the user that owns the files."},
+	} {
+		if errors.Is(err, h.of) {
+			return h.text
+		}
+	}
+	return ""
+}
+
+// interruptible returns a context that the first Ctrl-C ends. The second one ends the process.
+func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// version is what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += " " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}

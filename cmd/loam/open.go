@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/lsm"
+)
+
+// readCache is the block cache of a verb that reads: it reads most blocks once.
+const readCache = 16 << 20
+
+// keyspaceFlag gives a verb the flag --keyspace.
+func (a *app) keyspaceFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.keyspace, "keyspace", "default", "name of the keyspace")
+}
+
+// options are those with which the directory opens: it is read first which comparers it has.
+func (a *app) options(dir string) (*lsm.Options, error) {
+	o := &lsm.Options{CacheSize: readCache, ErrorIfMissing: true}
+	forced, err := a.forcedComparer()
+	if err != nil {
+		return nil, err
+	}
+	d, err := examine.Open(lsm.OSFS(), dir)
+	if err != nil {
+		return o, err
+	}
+	for i, space := range d.State.Keyspaces() {
+		known, _ := base.ComparerNamed(space.Comparer)
+		c := (*lsm.Comparer)(known)
+		if c == nil && forced != nil {
+			named := *forced
+			named.Name = space.Comparer
+			c = &named
+		}
+		switch {
+		case c == nil:
+		case i == 0:
+			o.Comparer = c
+		default:
+			o.Comparers = append(o.Comparers, c)
+		}
+	}
+	return o, nil
+}
+
+// forcedComparer is the built-in comparer that the flag --comparer names, nil for none.
+func (a *app) forcedComparer() (*lsm.Comparer, error) {
+	name := a.comparer
+	switch name {
+	case "":
+		return nil, nil
+	case "bytewise":
+		return lsm.BytewiseComparer, nil
+	case "reverse":
+		return lsm.ReverseBytewiseComparer, nil
+	}
+	c, names := base.ComparerNamed(name)
+	if c == nil {
+		return nil, usagef("%q is no built-in order; want bytewise, reverse or one of %s", name,
+			strings.Join(names, ", "))
+	}
+	return (*lsm.Comparer)(c), nil
+}
+
+// database is a directory that is open for reading.
+type database struct {
+	*lsm.DB
+	// follows reports that another process has the database open.
+	follows bool
+}
+
+// openRead opens a directory without changing anything in it. Where another process has it open,
+// what that process has written so far is read.
+func (a *app) openRead(dir string) (*database, error) {
+	o, err := a.options(dir)
+	if err != nil {
+		return nil, err
+	}
+	o.ReadOnly = true
+	db, err := lsm.Open(dir, o)
+	if err == nil {
+		return &database{DB: db}, nil
+	}
+	if !errors.Is(err, lsm.ErrLocked) {
+		return nil, err
+	}
+	f, err := lsm.OpenFollower(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("reading beside the process that has the database open: %w", err)
+	}
+	return &database{DB: f.DB, follows: true}, nil
+}
+
+// openWrite opens a directory for writing. It fails where another process has it open.
+func (a *app) openWrite(dir string) (*lsm.DB, error) {
+	o, err := a.options(dir)
+	if err != nil {
+		return nil, err
+	}
+	o.CacheSize = 0
+	return lsm.Open(dir, o)
+}
+
+// spaceOf is the keyspace that the flag --keyspace names.
+func (a *app) spaceOf(db *lsm.DB, create bool) (*lsm.Keyspace, error) {
+	return db.Keyspace(a.keyspace, &lsm.KeyspaceOptions{ErrorIfMissing: !create})
+}
+
+// inKeyspace opens a directory for reading and calls do with the keyspace of --keyspace.
+func (a *app) inKeyspace(dir string, do func(db *database, k *lsm.Keyspace) error) error {
+	db, err := a.openRead(dir)
+	if err != nil {
+		return err
+	}
+	k, err := a.spaceOf(db.DB, false)
+	if err == nil {
+		err = do(db, k)
+	}
+	return errors.Join(err, db.Close())
+}

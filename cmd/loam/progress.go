@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// progress is the line on a terminal that says how far a verb has come. Where standard error is no
+// terminal it is silent. Its methods are safe for concurrent use.
+type progress struct {
+	a     *app
+	what  string
+	begun time.Time
+
+	mu    sync.Mutex
+	of    uint64 // bytes of the whole; 0: not known
+	shown time.Time
+	width int // of the line that stands there
+}
+
+// tick is how often the line changes.
+const tick = 200 * time.Millisecond
+
+func (a *app) progress(what string, of uint64) *progress {
+	return &progress{a: a, what: what, of: of, begun: a.now()}
+}
+
+// now is the time by which rates are computed.
+func (*app) now() time.Time { return time.Now() }
+
+// total sets how much there is.
+func (p *progress) total(of uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of = of
+}
+
+// both is at after total, for callbacks that are told both.
+func (p *progress) both(done, of uint64) {
+	p.total(of)
+	p.at(done)
+}
+
+// at shows that so many bytes are done.
+func (p *progress) at(done uint64) {
+	if !p.a.screen.err {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.a.now()
+	if now.Sub(p.shown) < tick {
+		return
+	}
+	p.shown = now
+	p.show(progressLine(p.what, done, p.of, now.Sub(p.begun), p.a.screen.width))
+}
+
+func (p *progress) show(line string) {
+	n := utf8.RuneCountInString(line)
+	fmt.Fprintf(p.a.err, "\r%s%s\r", line, strings.Repeat(" ", max(p.width-n, 0)))
+	p.width = n
+}
+
+// end removes the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width > 0 {
+		p.show("")
+	}
+}
+
+// progressLine says how much is done, at which rate and how long it will take, as far as the
+// terminal has room for it.
+func progressLine(what string, done, of uint64, took time.Duration, width int) string {
+	parts := []string{what, bytesText(done)}
+	rate := float64(done) / max(took.Seconds(), 0.001)
+	if of > 0 {
+		share := min(float64(done)/float64(of), 1)
+		parts = []string{fmt.Sprintf("%s %3.0f %%", what, 100*share),
+			bytesText(done) + " of " + bytesText(of)}
+	}
+	parts = append(parts, bytesText(uint64(rate))+"/s")
+	if of > done && rate > 0 {
+		left := time.Duration(float64(of-done) / rate * float64(time.Second))
+		parts = append(parts, left.Round(time.Second).String()+" left")
+	}
+	for n := len(parts); n > 0; n-- {
+		if line := strings.Join(parts[:n], "  "); utf8.RuneCountInString(line) < width {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+// Package examine reads the files of a database directory one by one, without opening the
+// database: what CURRENT and the MANIFEST say, the edits of a MANIFEST, the records of a log, the
+// blocks and entries of a table. It takes no lock and writes nothing, so the files may be those of
+// a database that another process has open, or be damaged.
+//
+// All of it belongs to one goroutine at a time.
+package examine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/owner"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// Directory is what CURRENT and the MANIFEST in force say.
+type Directory struct {
+	Path     string
+	Format   base.Format
+	Manifest string // name of the MANIFEST in force
+	State    manifest.State
+	// Torn describes the end of the MANIFEST if that is not whole.
+	Torn *base.Corruption
+	// ManifestSize is how many bytes of the MANIFEST hold edits.
+	ManifestSize int64
+
+	fs    vfs.FS
+	names map[string]bool // of the files
+}
+
+// Open reads CURRENT and the MANIFEST of the database in dir. No table is opened or looked up, so
+// the time it takes does not depend on the size of the tables. It fails with
+// base.ErrDoesNotExist, base.ErrNotADatabase, base.ErrNewerFormat, a *base.Corruption or the error
+// of the file system.
+func Open(fsys vfs.FS, dir string) (*Directory, error) {
+	d := &Directory{Path: dir, fs: fsys}
+	err := d.read()
+	if err != nil && !errors.Is(err, base.ErrDoesNotExist) {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return d, err
+}
+
+func (d *Directory) read() error {
+	info, err := d.fs.Stat(d.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", base.ErrDoesNotExist, err)
+	case err != nil:
+		return err
+	case !info.IsDir() && info.Mode()&fs.ModeSymlink == 0:
+		return fmt.Errorf("%w: it is not a directory", base.ErrNotADatabase)
+	}
+	if err := owner.Check(d.fs, d.Path); err != nil {
+		return err
+	}
+	// The writer of an open database replaces MANIFEST and CURRENT now and then.
+	for range maxReplaced {
+		if err = d.readManifest(); !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return err
+}
+
+const maxReplaced = 10
+
+var errReplaced = errors.New("the MANIFEST is replaced again and again")
+
+func (d *Directory) readManifest() error {
+	names, err := d.fs.List(d.Path)
+	if err != nil {
+		return err
+	}
+	d.names = make(map[string]bool, len(names))
+	for _, name := range names {
+		d.names[name] = true
+	}
+	c, err := current.Read(d.fs, d.Path)
+	d.Format, d.Manifest = c.Format, c.Manifest
+	if errors.Is(err, fs.ErrNotExist) {
+		return current.CheckMissing(d.fs, d.Path, names)
+	}
+	if err != nil {
+		return err
+	}
+	res, err := manifest.ReadManifest(d.fs, d.Path, c.Manifest, c.Format)
+	d.State, d.Torn, d.ManifestSize = res.State, res.Torn, res.Size
+	if errors.Is(err, fs.ErrNotExist) {
+		if now, err := current.Read(d.fs, d.Path); err == nil && now.Manifest != c.Manifest {
+			return errReplaced
+		}
+		return c.Missing()
+	}
+	if err != nil {
+		return err
+	}
+	return d.State.Complete(c.Format)
+}
+
+// Table finds the keyspace, level and description of table num; ok is false if the MANIFEST does
+// not have it.
+func (d *Directory) Table(num uint64) (space *manifest.KeyspaceState, f manifest.AddedFile, ok bool) {
+	for _, space = range d.State.Keyspaces() {
+		if f, ok = space.Files[num]; ok {
+			return space, f, true
+		}
+	}
+	return nil, f, false
+}
+
+// TableName is the name of the file of table num: the one of its possible names that is there, or
+// that of new tables.
+func (d *Directory) TableName(num uint64) (name string, there bool) {
+	namings := d.State.Namings(d.Format, num)
+	for _, naming := range namings {
+		if name := naming.Name(num); d.names[name] {
+			return name, true
+		}
+	}
+	return namings[0].Name(num), false
+}
+
+// Log is a log that recovery would read.
+type Log struct {
+	Name string
+	Size int64
+}
+
+// Logs lists the logs that the database needs, oldest first.
+func (d *Directory) Logs() (logs []Log, err error) {
+	for name := range d.names {
+		t, num := d.Format.ParseFileName(name)
+		if t != base.FileLog || num < d.State.LogNum && num != d.State.PrevLogNum {
+			continue
+		}
+		info, err := d.fs.Stat(filepath.Join(d.Path, name))
+		if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, Log{name, info.Size()})
+	}
+	sortLogs(logs)
+	return logs, nil
+}
+
+// Kind tells what the file with a base name is, and of which format, by the name alone.
+func Kind(name string) (t base.FileType, f base.Format, num uint64) {
+	for _, f := range []base.Format{base.Native, base.LevelDB} {
+		if t, num := f.ParseFileName(name); t != base.FileUnknown {
+			return t, f, num
+		}
+	}
+	// A copy that a recovery or a repair set aside.
+	if i := strings.LastIndexByte(name, '.'); i > 0 && strings.Contains(name[:i], ".") {
+		return Kind(name[:i])
+	}
+	return base.FileUnknown, 0, 0
+}

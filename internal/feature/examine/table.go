@@ -1,0 +1,119 @@
+package examine
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
+)
+
+// Table is an open table file.
+type Table struct {
+	Name string
+	// Comparer orders the keys.
+	Comparer *base.Comparer
+	Props    sstable.Props
+
+	file   vfs.ReadFile
+	reader sstable.Reader
+	env    files.TableOptions
+}
+
+// OpenTable opens the table file at path. With a nil comparer the order is the one that the table
+// names, or that the MANIFEST beside it has for it, or that of bytes. A table that cannot be opened
+// is closed by Close all the same; Salvage may read it.
+func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
+	t := &Table{Name: filepath.Base(path), Comparer: cmp}
+	f, err := current.OpenRegular(fsys, filepath.Dir(path), t.Name)
+	if err != nil {
+		return nil, err
+	}
+	t.file = f
+	t.env = files.TableOptions{Name: t.Name, Comparer: base.Bytewise}
+	_, _, t.env.FileNum = Kind(t.Name)
+	if t.Comparer == nil {
+		if t.Comparer, err = t.findComparer(fsys, filepath.Dir(path)); err != nil {
+			return t, err
+		}
+	}
+	t.env.Comparer = t.Comparer
+	if t.reader, err = files.OpenTable(f, t.env); err != nil {
+		return t, err
+	}
+	t.Props = t.reader.Props()
+	return t, nil
+}
+
+func (t *Table) findComparer(fsys vfs.FS, dir string) (*base.Comparer, error) {
+	props, err := files.TableProps(t.file, t.env)
+	name := props.Comparer
+	if err != nil || name == "" {
+		d, err := Open(fsys, dir)
+		if err != nil {
+			return base.Bytewise, nil
+		}
+		space, _, ok := d.Table(t.env.FileNum)
+		if !ok {
+			space = &d.State.KeyspaceState
+		}
+		name = space.Comparer
+	}
+	if name == "" {
+		return base.Bytewise, nil
+	}
+	cmp, _ := base.ComparerNamed(name)
+	if cmp == nil {
+		return base.Bytewise, fmt.Errorf("%w: the keys of %s are in the order %q, which is not "+
+			"built in", base.ErrComparerMismatch, t.Name, name)
+	}
+	return cmp, nil
+}
+
+// Layout lists the pieces of the file in their order: data blocks first.
+func (t *Table) Layout() ([]sstable.Piece, error) { return t.reader.Layout() }
+
+// Scan calls do for every chunk of entries, with the number of its data block, from the file and
+// past all caches.
+func (t *Table) Scan(do func(block int, e *base.Chunk) error) error {
+	src := t.reader.NewSource(sstable.Private | sstable.Scan)
+	defer src.Close()
+	return base.Scan(src, func(e *base.Chunk) error {
+		block := -1
+		if c, ok := src.(sstable.Covered); ok {
+			block = c.Coverage().To - 1
+		}
+		return do(block, e)
+	})
+}
+
+// RangeDels calls do for every fragment of a range tombstone.
+func (t *Table) RangeDels(do func(start, limit []byte, seq base.SeqNum)) {
+	for _, f := range t.reader.RangeDels().Fragments() {
+		for _, seq := range f.Seqs {
+			do(f.Start, f.Limit, seq)
+		}
+	}
+}
+
+// VerifyMeta checks the pieces without entries.
+func (t *Table) VerifyMeta() error { return t.reader.VerifyMeta() }
+
+// Salvage hands out what is readable, and what is not.
+func (t *Table) Salvage(out sstable.Salvage) error {
+	return files.SalvageTable(t.file, t.env, out)
+}
+
+// Size is the length of the file in bytes.
+func (t *Table) Size() int64 { return t.file.Size() }
+
+// Close closes the table.
+func (t *Table) Close() error {
+	if t.reader != nil {
+		_ = t.reader.Close()
+	}
+	return t.file.Close()
+}
