@@ -107,7 +107,8 @@ func (d *Directory) readManifest() error {
 
 // Table finds the keyspace, level and description of table num; ok is false if the MANIFEST does
 // not have it.
-func (d *Directory) Table(num uint64) (space *manifest.KeyspaceState, f manifest.AddedFile, ok bool) {
+func (d *Directory) Table(num uint64) (space *manifest.KeyspaceState, f manifest.AddedFile,
+	ok bool) {
 	for _, space = range d.State.Keyspaces() {
 		if f, ok = space.Files[num]; ok {
 			return space, f, true
