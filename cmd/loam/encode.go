@@ -202,3 +202,19 @@ func quoteJSON(s string) string {
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// printWithKeys writes v, which is a JSON object, with two keys as further members.
+func (a *app) printWithKeys(v any, as encoding, name1 string, key1 []byte, name2 string,
+	key2 []byte) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b = b[:len(b)-1]
+	b = as.appendField(append(b, ','), name1, key1)
+	if name2 != "" {
+		b = as.appendField(append(b, ','), name2, key2)
+	}
+	_, err = a.out.Write(append(b, '}', '\n'))
+	return err
+}

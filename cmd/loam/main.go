@@ -76,6 +76,9 @@ func table() []group {
 	return []group{
 		{"data", "Data:", []func(*app) *cobra.Command{(*app).getVerb, (*app).putVerb,
 			(*app).delVerb, (*app).scanVerb, (*app).countVerb}},
+		{"look", "Looking:", []func(*app) *cobra.Command{(*app).infoVerb, (*app).levelsVerb,
+			(*app).tablesVerb, (*app).propsVerb, (*app).sstVerb, (*app).walVerb,
+			(*app).manifestVerb}},
 	}
 }
 

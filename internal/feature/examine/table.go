@@ -76,16 +76,14 @@ func (t *Table) findComparer(fsys vfs.FS, dir string) (*base.Comparer, error) {
 // Layout lists the pieces of the file in their order: data blocks first.
 func (t *Table) Layout() ([]sstable.Piece, error) { return t.reader.Layout() }
 
-// Scan calls do for every chunk of entries, with the number of its data block, from the file and
-// past all caches.
+// Scan calls do for every chunk of entries with values that are unpacked, one for each data block,
+// from the file and past all caches.
 func (t *Table) Scan(do func(block int, e *base.Chunk) error) error {
-	src := t.reader.NewSource(sstable.Private | sstable.Scan)
+	src := t.reader.NewSource(sstable.NoFill | sstable.Scan)
 	defer src.Close()
+	block := -1
 	return base.Scan(src, func(e *base.Chunk) error {
-		block := -1
-		if c, ok := src.(sstable.Covered); ok {
-			block = c.Coverage().To - 1
-		}
+		block++
 		return do(block, e)
 	})
 }

@@ -1,0 +1,468 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/lsm"
+)
+
+// info is what the verb info says.
+type info struct {
+	Directory     string      `json:"directory"`
+	Format        string      `json:"format"`
+	Manifest      string      `json:"manifest"`
+	ManifestBytes int64       `json:"manifest_bytes"`
+	Edits         int         `json:"edits"`
+	TornEnd       string      `json:"torn_end,omitempty"`
+	LastSequence  uint64      `json:"last_sequence"`
+	NextFile      uint64      `json:"next_file"`
+	Logs          []logInfo   `json:"logs"`
+	Tables        int         `json:"tables"`
+	TableBytes    uint64      `json:"table_bytes"`
+	Keyspaces     []spaceInfo `json:"keyspaces"`
+}
+
+type logInfo struct {
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+type spaceInfo struct {
+	Name          string      `json:"name"`
+	ID            uint32      `json:"id"`
+	Comparer      string      `json:"comparer"`
+	MergeOperator string      `json:"merge_operator,omitempty"`
+	Tables        int         `json:"tables"`
+	Bytes         uint64      `json:"bytes"`
+	Counted       bool        `json:"counted"` // all tables say how many entries they have
+	Entries       uint64      `json:"entries,omitempty"`
+	Tombstones    uint64      `json:"tombstones,omitempty"`
+	RangeDeletes  uint64      `json:"range_deletes,omitempty"`
+	Levels        []levelInfo `json:"levels"`
+}
+
+type levelInfo struct {
+	Level  int    `json:"level"`
+	Tables int    `json:"tables"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// spaceOfState adds up what the MANIFEST says of a keyspace.
+func spaceOfState(s *manifest.KeyspaceState) spaceInfo {
+	x := spaceInfo{Name: nameOf(s), ID: uint32(s.ID), Comparer: s.Comparer,
+		MergeOperator: s.MergeOperator, Counted: true}
+	for level := range manifest.NumLevels {
+		x.Levels = append(x.Levels, levelInfo{Level: level})
+	}
+	for _, f := range s.Files {
+		l := &x.Levels[f.Level]
+		l.Tables++
+		l.Bytes += f.Meta.Size
+		x.Tables++
+		x.Bytes += f.Meta.Size
+		x.Entries += f.Meta.Entries
+		x.Tombstones += f.Meta.Deletes
+		x.RangeDeletes += f.Meta.RangeDels
+		if f.Meta.Entries == 0 && f.Meta.RangeDels == 0 {
+			x.Counted = false
+		}
+	}
+	return x
+}
+
+func nameOf(s *manifest.KeyspaceState) string {
+	if s.ID == base.DefaultKeyspace {
+		return base.DefaultKeyspaceName
+	}
+	return s.Name
+}
+
+// infoOf collects what the verb info says.
+func infoOf(d *examine.Directory) (*info, error) {
+	st := &d.State
+	x := &info{Directory: d.Path, Format: d.Format.String(), Manifest: d.Manifest,
+		ManifestBytes: d.ManifestSize, Edits: st.Edits, LastSequence: uint64(st.LastSeq),
+		NextFile: st.NextFile, Logs: []logInfo{}}
+	if d.Torn != nil {
+		x.TornEnd = d.Torn.Error()
+	}
+	logs, err := d.Logs()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
+		x.Logs = append(x.Logs, logInfo{l.Name, l.Size})
+	}
+	for _, s := range st.Keyspaces() {
+		space := spaceOfState(s)
+		x.Tables += space.Tables
+		x.TableBytes += space.Bytes
+		x.Keyspaces = append(x.Keyspaces, space)
+	}
+	return x, nil
+}
+
+func (a *app) infoVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info DIR",
+		Short: "Say what a database is and how large",
+		Long: "Say what a database is and how large, from the MANIFEST alone: no table is " +
+			"opened, " +
+			"so it takes\nthe same time whatever the size. Entries are known of native tables.",
+		Example: "  loam info trees\n  loam info --json trees\n" +
+			"  loam info ~/.config/app/'Local Storage'/leveldb",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := examine.Open(lsm.OSFS(), args[0])
+			if err != nil {
+				return err
+			}
+			x, err := infoOf(d)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(x)
+			}
+			return a.printInfo(x)
+		},
+	}
+}
+
+func (a *app) printInfo(x *info) error {
+	var p pairs
+	p.add("directory", "%s", x.Directory)
+	p.add("format", "%s", x.Format)
+	p.add("manifest", "%s, %s, %s", x.Manifest, bytesText(uint64(x.ManifestBytes)),
+		plural(x.Edits, "edit"))
+	if x.TornEnd != "" {
+		p.add("torn end", "%s", x.TornEnd)
+	}
+	p.add("last sequence", "%d", x.LastSequence)
+	logs := uint64(0)
+	for _, l := range x.Logs {
+		logs += uint64(l.Bytes)
+	}
+	p.add("logs", "%d, %s", len(x.Logs), bytesText(logs))
+	p.add("tables", "%s, %s", countText(x.Tables), bytesText(x.TableBytes))
+	if err := a.printPairs(p); err != nil {
+		return err
+	}
+	g := &grid{}
+	g.column("keyspace", false)
+	g.column("tables", true)
+	g.column("size", true)
+	g.column("entries", true)
+	g.column("tombstones", true)
+	g.column("comparer", false)
+	for _, s := range x.Keyspaces {
+		entries, tombstones := "?", "?"
+		if s.Counted {
+			entries, tombstones = countText(s.Entries), countText(s.Tombstones+s.RangeDeletes)
+		}
+		g.row(escape([]byte(s.Name)), countText(s.Tables), bytesText(s.Bytes), entries, tombstones,
+			escape([]byte(s.Comparer)))
+	}
+	if err := a.printf("\n"); err != nil {
+		return err
+	}
+	return a.printGrid(g)
+}
+
+func (a *app) levelsVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "levels DIR",
+		Short: "Draw the levels of tables",
+		Long: "Draw the levels of each keyspace: tables and bytes, from the MANIFEST alone. The " +
+			"bars are to scale\nwithin a keyspace.",
+		Example: "  loam levels trees\n  loam levels --json trees",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := examine.Open(lsm.OSFS(), args[0])
+			if err != nil {
+				return err
+			}
+			x, err := infoOf(d)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(x.Keyspaces)
+			}
+			for i, s := range x.Keyspaces {
+				if i > 0 {
+					if err := a.printf("\n"); err != nil {
+						return err
+					}
+				}
+				if err := a.printLevels(&s); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) printLevels(s *spaceInfo) error {
+	most := uint64(1)
+	for _, l := range s.Levels {
+		most = max(most, l.Bytes)
+	}
+	if err := a.printf("%s: %s, %s\n", escape([]byte(s.Name)), plural(s.Tables, "table"),
+		bytesText(s.Bytes)); err != nil {
+		return err
+	}
+	const text, widest = 26, 50 // columns before the bar, and of the longest one
+	room := min(a.screen.width-text-1, widest)
+	for _, l := range s.Levels {
+		bar := ""
+		if l.Bytes > 0 && room > 0 {
+			bar = strings.Repeat("█", max(int(float64(l.Bytes)/float64(most)*float64(room)), 1))
+		}
+		if room <= 0 {
+			if err := a.printf("L%d %s\n", l.Level, bytesText(l.Bytes)); err != nil {
+				return err
+			}
+			continue
+		}
+		line := fmt.Sprintf("L%d %9s %10s  %s", l.Level, countText(l.Tables), bytesText(l.Bytes),
+			bar)
+		if err := a.printf("%s\n", strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableInfo is a table as the MANIFEST has it.
+type tableInfo struct {
+	Keyspace string `json:"keyspace"`
+	Level    int    `json:"level"`
+	Number   uint64 `json:"number"`
+	File     string `json:"file"`
+	Missing  bool   `json:"missing,omitempty"`
+	Bytes    uint64 `json:"bytes"`
+	// Entries and the others are 0 where the MANIFEST does not have them.
+	Entries      uint64 `json:"entries,omitempty"`
+	Tombstones   uint64 `json:"tombstones,omitempty"`
+	RangeDeletes uint64 `json:"range_deletes,omitempty"`
+	SmallestSeq  uint64 `json:"smallest_key_sequence"`
+	LargestSeq   uint64 `json:"largest_key_sequence"`
+	smallest     []byte
+	largest      []byte
+}
+
+func tablesOf(d *examine.Directory) (tables []tableInfo) {
+	for _, s := range d.State.Keyspaces() {
+		for num, f := range s.Files {
+			m := f.Meta
+			name, there := d.TableName(num)
+			tables = append(tables, tableInfo{Keyspace: nameOf(s), Level: f.Level, Number: num,
+				File: name, Missing: !there, Bytes: m.Size, Entries: m.Entries,
+				Tombstones: m.Deletes, RangeDeletes: m.RangeDels,
+				SmallestSeq: uint64(m.Smallest.Trailer.Seq()),
+				LargestSeq:  uint64(m.Largest.Trailer.Seq()),
+				smallest:    m.Smallest.User, largest: m.Largest.User})
+		}
+	}
+	slices.SortFunc(tables, func(a, b tableInfo) int {
+		return cmp.Or(cmp.Compare(a.Keyspace, b.Keyspace), cmp.Compare(a.Level, b.Level),
+			cmp.Compare(a.Number, b.Number))
+	})
+	return tables
+}
+
+func (a *app) tablesVerb() *cobra.Command {
+	var e encodings
+	c := &cobra.Command{
+		Use:     "tables DIR",
+		Short:   "List the tables with their key ranges",
+		Long:    "List the tables of the MANIFEST: level, size and first and last key.",
+		Example: "  loam tables trees\n  loam tables --json trees | jq .file",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := e.parse(); err != nil {
+				return err
+			}
+			d, err := examine.Open(lsm.OSFS(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.printTables(tablesOf(d), e.key)
+		},
+	}
+	e.flags(c.Flags())
+	return c
+}
+
+func (a *app) printTables(tables []tableInfo, as encoding) error {
+	g := &grid{}
+	g.column("level", true)
+	g.column("file", false)
+	g.column("size", true)
+	g.column("entries", true)
+	g.column("keyspace", false)
+	g.column("keys", false)
+	for _, t := range tables {
+		if a.json {
+			if err := a.printWithKeys(t, as, "smallest", t.smallest, "largest",
+				t.largest); err != nil {
+				return err
+			}
+			continue
+		}
+		file, entries := t.File, "?"
+		if t.Missing {
+			file += " (missing)"
+		}
+		if t.Entries > 0 || t.RangeDeletes > 0 {
+			entries = countText(t.Entries)
+		}
+		g.row(fmt.Sprint(t.Level), file, bytesText(t.Bytes), entries, escape([]byte(t.Keyspace)),
+			as.text(t.smallest)+" .. "+as.text(t.largest))
+	}
+	if a.json {
+		return nil
+	}
+	return a.printGrid(g)
+}
+
+// props is what the tables of a keyspace say of themselves.
+type props struct {
+	Keyspace     string  `json:"keyspace"`
+	Tables       int     `json:"tables"`
+	Bytes        uint64  `json:"bytes"`
+	Entries      uint64  `json:"entries"`
+	Tombstones   uint64  `json:"tombstones"`
+	RangeDeletes uint64  `json:"range_deletes"`
+	KeyBytes     uint64  `json:"key_bytes"`
+	ValueBytes   uint64  `json:"value_bytes"`
+	Ratio        float64 `json:"compression_ratio"`
+	Blocks       int     `json:"blocks"`
+	FilterBits   int     `json:"filter_bits"`
+	// Silent is how many tables do not say what they have: LevelDB wrote them.
+	Silent int `json:"silent_tables"`
+}
+
+func (a *app) propsVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "props DIR",
+		Short: "Add up what the tables say of themselves",
+		Long: "Open every table and add up its properties: entries, tombstones, bytes before and " +
+			"after compression.\nTables that LevelDB wrote have no properties; they count as " +
+			"silent.",
+		Example: "  loam props trees\n  loam props --json trees",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := examine.Open(lsm.OSFS(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.props(cmd, d)
+		},
+	}
+}
+
+func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	sums := map[string]*props{}
+	var order []string
+	tables := tablesOf(d)
+	p := a.progress("reading properties", 0)
+	defer p.end()
+	done, all := uint64(0), uint64(0)
+	for _, t := range tables {
+		all += t.Bytes
+	}
+	for _, t := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sum := sums[t.Keyspace]
+		if sum == nil {
+			sum = &props{Keyspace: t.Keyspace}
+			sums[t.Keyspace], order = sum, append(order, t.Keyspace)
+		}
+		if err := sum.read(filepath.Join(d.Path, t.File)); err != nil {
+			return err
+		}
+		done += t.Bytes
+		p.both(done, all)
+	}
+	p.end()
+	for i, name := range order {
+		sum := sums[name]
+		if packed := sum.Bytes; packed > 0 && sum.Silent == 0 {
+			sum.Ratio = float64(sum.KeyBytes+sum.ValueBytes) / float64(packed)
+		}
+		if a.json {
+			if err := a.printJSON(sum); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			if err := a.printf("\n"); err != nil {
+				return err
+			}
+		}
+		if err := a.printProps(sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read adds a table.
+func (x *props) read(path string) error {
+	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
+	if t != nil {
+		defer t.Close()
+	}
+	if err != nil {
+		return err
+	}
+	p := t.Props
+	x.Tables++
+	x.Bytes += uint64(t.Size())
+	x.Entries += p.Entries
+	x.Tombstones += p.Deletes
+	x.RangeDeletes += p.RangeDels
+	x.KeyBytes += p.RawKeys
+	x.ValueBytes += p.RawValues
+	x.Blocks += p.Blocks
+	x.FilterBits = max(x.FilterBits, p.FilterBits)
+	if p.Entries == 0 && p.RangeDels == 0 {
+		x.Silent++
+	}
+	return nil
+}
+
+func (a *app) printProps(x *props) error {
+	var p pairs
+	p.add("keyspace", "%s", escape([]byte(x.Keyspace)))
+	p.add("tables", "%s, %s", countText(x.Tables), bytesText(x.Bytes))
+	if x.Silent > 0 {
+		p.add("silent", "%s without properties, left out below", plural(x.Silent, "table"))
+	}
+	p.add("entries", "%s", countText(x.Entries))
+	p.add("tombstones", "%s, %s of ranges", countText(x.Tombstones), countText(x.RangeDeletes))
+	p.add("keys", "%s", bytesText(x.KeyBytes))
+	p.add("values", "%s", bytesText(x.ValueBytes))
+	if x.Ratio > 0 {
+		p.add("compression", "%.2f to 1", x.Ratio)
+	}
+	p.add("filter", "%d bits per key", x.FilterBits)
+	return a.printPairs(p)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/lsm"
+)
+
+func (a *app) manifestVerb() *cobra.Command {
+	var e encodings
+	c := &cobra.Command{
+		Use:   "manifest FILE",
+		Short: "Show a MANIFEST: every edit by offset",
+		Long: "Show every edit of a MANIFEST: what it adds to the levels, what it deletes, and the " +
+			"numbers that\nit sets. A torn end is told and is no damage; damage is exit code 1.",
+		Example: "  loam manifest trees/000008.manifest\n  loam manifest leveldb/MANIFEST-000006\n" +
+			"  loam manifest --json trees/000008.manifest",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := e.parse(); err != nil {
+				return err
+			}
+			format, _, err := a.kindOf(args[0], base.FileManifest)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			w := &walPrinter{a: a, ctx: ctx}
+			err = examine.ReadManifest(lsm.OSFS(), args[0], format,
+				func(x examine.ManifestEdit) error {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if c := x.Damage; c != nil {
+						w.damaged(damage{File: c.File, Offset: c.Offset, Length: c.Length,
+							Kind: c.Kind, Reason: c.Reason}, x.Tail)
+						return nil
+					}
+					return a.printEdit(&x, e.key)
+				})
+			if err != nil {
+				return err
+			}
+			return w.end()
+		},
+	}
+	e.flags(c.Flags())
+	return c
+}
+
+// editLine is an edit of a MANIFEST. Numbers that it does not set are missing.
+type editLine struct {
+	Offset        int64   `json:"offset"`
+	Length        int64   `json:"length"`
+	FormatVersion uint32  `json:"format_version,omitempty"`
+	Keyspace      uint32  `json:"keyspace,omitempty"`
+	NewKeyspace   string  `json:"new_keyspace,omitempty"`
+	DropKeyspace  bool    `json:"drop_keyspace,omitempty"`
+	Comparer      *string `json:"comparer,omitempty"`
+	MergeOperator string  `json:"merge_operator,omitempty"`
+	// The log was durable up to DurableEnd when the edit was written.
+	DurableLog   uint64      `json:"durable_log,omitempty"`
+	DurableEnd   int64       `json:"durable_end,omitempty"`
+	Clock        uint64      `json:"clock,omitempty"`
+	Log          *uint64     `json:"log,omitempty"`
+	FirstLog     *uint64     `json:"first_log,omitempty"`
+	NextFile     *uint64     `json:"next_file,omitempty"`
+	LastSequence *uint64     `json:"last_sequence,omitempty"`
+	Deleted      []editTable `json:"deleted,omitempty"`
+	Added        []editTable `json:"added,omitempty"`
+}
+
+type editTable struct {
+	Level   int     `json:"level"`
+	Number  uint64  `json:"number"`
+	Bytes   *uint64 `json:"bytes,omitempty"`
+	Entries uint64  `json:"entries,omitempty"`
+	// Smallest and Largest are keys as text, with escapes, or in the encoding of --key-as.
+	Smallest *string `json:"smallest,omitempty"`
+	Largest  *string `json:"largest,omitempty"`
+}
+
+func lineOf(x *examine.ManifestEdit, as encoding) *editLine {
+	e := &x.Edit
+	l := &editLine{Offset: x.Offset, Length: x.Length, FormatVersion: e.FormatVersion,
+		Keyspace: uint32(e.Keyspace), DropKeyspace: e.DropKeyspace, MergeOperator: e.MergeOperator,
+		DurableLog: e.Durable.Num, DurableEnd: e.Durable.End, Clock: e.Clock}
+	if e.NewKeyspace != nil {
+		l.NewKeyspace = e.NewKeyspace.Name
+		l.Comparer = &e.NewKeyspace.Comparer
+	}
+	if e.HasComparer {
+		l.Comparer = &e.Comparer
+	}
+	if e.HasLogNum {
+		l.Log = &e.LogNum
+	}
+	if e.HasFirstLog {
+		l.FirstLog = &e.FirstLog
+	}
+	if e.HasNextFile {
+		l.NextFile = &e.NextFile
+	}
+	if e.HasLastSeq {
+		seq := uint64(e.LastSeq)
+		l.LastSequence = &seq
+	}
+	for _, d := range e.Deleted {
+		l.Deleted = append(l.Deleted, editTable{Level: d.Level, Number: d.Num})
+	}
+	for _, f := range e.Added {
+		l.Added = append(l.Added, addedTable(f, as))
+	}
+	return l
+}
+
+func addedTable(f manifest.AddedFile, as encoding) editTable {
+	m := f.Meta
+	smallest, largest := as.text(m.Smallest.User), as.text(m.Largest.User)
+	return editTable{Level: f.Level, Number: m.Num, Bytes: &m.Size, Entries: m.Entries,
+		Smallest: &smallest, Largest: &largest}
+}
+
+func (a *app) printEdit(x *examine.ManifestEdit, as encoding) error {
+	l := lineOf(x, as)
+	if a.json {
+		return a.printJSON(l)
+	}
+	var parts []string
+	add := func(format string, args ...any) {
+		parts = append(parts, fmt.Sprintf(format, args...))
+	}
+	if l.FormatVersion > 0 {
+		add("format version %d", l.FormatVersion)
+	}
+	if l.Keyspace > 0 {
+		add("keyspace %d", l.Keyspace)
+	}
+	if l.NewKeyspace != "" {
+		add("new keyspace %s", escape([]byte(l.NewKeyspace)))
+	}
+	if l.DropKeyspace {
+		add("drop keyspace")
+	}
+	if l.Comparer != nil {
+		add("comparer %s", escape([]byte(*l.Comparer)))
+	}
+	if l.DurableLog > 0 {
+		add("durable up to %d of log %d", l.DurableEnd, l.DurableLog)
+	}
+	if l.Clock > 0 {
+		add("clock %d", l.Clock)
+	}
+	if l.MergeOperator != "" {
+		add("merge operator %s", escape([]byte(l.MergeOperator)))
+	}
+	for _, n := range []struct {
+		name string
+		of   *uint64
+	}{{"log", l.Log}, {"first log", l.FirstLog}, {"next file", l.NextFile},
+		{"last sequence", l.LastSequence}} {
+		if n.of != nil {
+			add("%s %d", n.name, *n.of)
+		}
+	}
+	if err := a.printf("%d\t%s\n", l.Offset, strings.Join(parts, ", ")); err != nil {
+		return err
+	}
+	for _, t := range l.Deleted {
+		if err := a.printf("\t- L%d %06d\n", t.Level, t.Number); err != nil {
+			return err
+		}
+	}
+	for _, t := range l.Added {
+		if err := a.printf("\t+ L%d %06d  %s  %s .. %s\n", t.Level, t.Number,
+			bytesText(*t.Bytes), *t.Smallest, *t.Largest); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/lsm"
+)
+
+func (a *app) walVerb() *cobra.Command {
+	var f sstFlags
+	var records, follow bool
+	c := &cobra.Command{
+		Use:   "wal FILE",
+		Short: "Show a write-ahead log: batches and entries by offset",
+		Long: "Show the batches of a log with their offsets, sequence numbers and entries; every " +
+			"checksum is\ncompared. A torn end, which a crash leaves, is told and is no damage; " +
+			"damage is exit code 1.\nWhat follows damage is shown, although no recovery uses it.",
+		Example: "  loam wal trees/000007.wal\n  loam wal --records leveldb/000008.log\n" +
+			"  loam wal --json --as hex leveldb/000008.log\n  loam wal --follow trees/000007.wal",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.parse(); err != nil {
+				return err
+			}
+			format, num, err := a.kindOf(args[0], base.FileLog)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			w := &walPrinter{a: a, f: &f, ctx: ctx, records: records}
+			if follow {
+				return w.follow(args[0], format, num)
+			}
+			if err := examine.ReadLog(lsm.OSFS(), args[0], format, num, w.batch); err != nil {
+				return err
+			}
+			return w.end()
+		},
+	}
+	f.encodings.flags(c.Flags())
+	c.Flags().BoolVar(&records, "records", false, "batches without their entries")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what is written, until Ctrl-C")
+	return c
+}
+
+// kindOf finds the format and number of a file by its name.
+func (a *app) kindOf(path string, want base.FileType) (format base.Format, num uint64, err error) {
+	t, format, num := examine.Kind(filepath.Base(path))
+	if t == want {
+		return format, num, nil
+	}
+	wanted := map[base.FileType]string{
+		base.FileLog:      "logs are NUMBER.log (LevelDB) and NUMBER.wal (native)",
+		base.FileManifest: "MANIFESTs are MANIFEST-NUMBER (LevelDB) and NUMBER.manifest (native)",
+	}
+	return 0, 0, usagef("%s: the name tells the format, and %s", path, wanted[want])
+}
+
+// walPrinter prints a log.
+type walPrinter struct {
+	a       *app
+	f       *sstFlags
+	ctx     context.Context
+	records bool
+
+	batches, entries uint64
+	found            []damage
+	torn             *damage
+}
+
+// batchLine is a batch of a log.
+type batchLine struct {
+	Offset   int64  `json:"offset"`
+	Length   int64  `json:"length"`
+	Sequence uint64 `json:"sequence"`
+	Count    uint32 `json:"count"`
+}
+
+func (w *walPrinter) batch(b examine.Batch) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if c := b.Damage; c != nil {
+		w.damaged(damage{File: c.File, Offset: c.Offset, Length: c.Length, Kind: c.Kind,
+			Reason: c.Reason}, b.Tail)
+		return nil
+	}
+	w.batches++
+	if w.records {
+		line := batchLine{b.Offset, b.Length, uint64(b.Seq), b.Count}
+		if w.a.json {
+			return w.a.printJSON(line)
+		}
+		return w.a.printf("%d\t%d bytes\t#%d\t%s\n", line.Offset, line.Length, line.Sequence,
+			plural(uint64(line.Count), "operation"))
+	}
+	err := b.Entries(func(e examine.Entry) error {
+		w.entries++
+		value := e.Value
+		if e.Kind == base.KindSetExpiring {
+			value, _, _ = base.CutDeadline(value)
+		}
+		return w.a.printVersion(w.f, entryLine{Offset: &b.Offset, Keyspace: uint32(e.Keyspace),
+			Sequence: uint64(e.Seq), Kind: e.Kind.String()}, e.Key, value)
+	})
+	if found := damagesOf(err); found != nil {
+		found[0].File, found[0].Offset, found[0].Length = "", b.Offset, b.Length
+		w.damaged(found[0], false)
+		return nil
+	}
+	return err
+}
+
+// damaged notes damage, or a torn end.
+func (w *walPrinter) damaged(d damage, tail bool) {
+	if tail {
+		w.torn = &d
+		return
+	}
+	w.found = append(w.found, d)
+}
+
+func (w *walPrinter) end() error {
+	if w.torn != nil {
+		fmt.Fprintf(w.a.err, "torn end, as a crash leaves it: %s\n", w.torn.text(asText))
+	}
+	if len(w.found) > 0 {
+		return &problem{damageText(w.found)}
+	}
+	return nil
+}
+
+// follow prints what is in the log and what is written to it, until it is interrupted.
+func (w *walPrinter) follow(path string, format base.Format, num uint64) error {
+	t, err := examine.FollowLog(lsm.OSFS(), path, format, num)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	const pause = 100 * time.Millisecond
+	for {
+		b, ok, err := t.Next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := w.batch(b); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.a.out.Flush(); err != nil {
+			return err
+		}
+		select {
+		case <-w.ctx.Done():
+			return w.end()
+		case <-time.After(pause):
+		}
+	}
+}
