@@ -109,7 +109,8 @@ func clockUses(body *ast.BlockStmt) (uses []ast.Node) {
 			if clocks[name] {
 				uses = append(uses, n)
 			}
-			return name != "synctest.Test" && name != "script.RunDir" // makes a bubble for each script
+			// RunDir makes a bubble for each script.
+			return name != "synctest.Test" && name != "script.RunDir"
 		case *ast.ForStmt:
 			if n.Cond != nil && onlyYields(n.Body) && (len(n.Body.List) > 0 || loads(n.Cond)) {
 				uses = append(uses, n)
