@@ -118,7 +118,7 @@ LOAM_API loam_status loam_abi_check(int version, int revision, char **err);
 /* The ABI version and revision of the loaded library. */
 LOAM_API int loam_abi_version(void);
 LOAM_API int loam_abi_revision(void);
-/* The library's version, such as "0.1.0". Not to be freed. */
+/* The library's version, such as "0.3.0". Not to be freed. */
 LOAM_API const char *loam_version(void);
 
 /* ---- Status ---- */

@@ -27,7 +27,7 @@ loam_status loam_abi_check(int version, int revision, char **err) {
                    LOAM_ABI_VERSION, LOAM_ABI_REVISION);
 }
 
-const char *loam_version(void) { return "0.1.0"; }
+const char *loam_version(void) { return "0.3.0"; }
 
 void loam_free(void *p) { free(p); }
 

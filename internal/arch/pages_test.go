@@ -167,3 +167,38 @@ func declares(f *file, name string) bool {
 		return ok && id.Name+"."+fn.Name.Name == name
 	})
 }
+
+// versionFiles name the version: the part of each that is before it.
+var versionFiles = map[string]string{
+	"bindings/node/package.json":                 `"version": "`,
+	"bindings/node/package-lock.json":            `"version": "`,
+	"bindings/node/npm/linux-x64/package.json":   `"version": "`,
+	"bindings/node/npm/linux-arm64/package.json": `"version": "`,
+	"bindings/node/README.md":                    `{ "loamdb": "^`,
+	"bindings/python/pyproject.toml":             "\nversion = \"",
+	"bindings/python/src/loamdb/__init__.py":     `__version__ = "`,
+	"cabi/loam.h":                                `version, such as "`,
+	"cabi/shim.c":                                `loam_version(void) { return "`,
+}
+
+// TestOneVersion: the library and its packages have the version that CHANGELOG.md begins with.
+func TestOneVersion(t *testing.T) {
+	root := moduleRoot(t)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	changes := regexp.MustCompile(`(?m)^## (\d+\.\d+)`).FindStringSubmatch(read("CHANGELOG.md"))
+	if changes == nil {
+		t.Fatal("CHANGELOG.md has no version")
+	}
+	for name, before := range versionFiles {
+		_, after, found := strings.Cut(read(name), before)
+		if version, _, _ := strings.Cut(after, `"`); !found || version != changes[1]+".0" {
+			t.Errorf("%s has version %q, CHANGELOG.md begins with %s", name, version, changes[1])
+		}
+	}
+}

@@ -30,7 +30,7 @@ from .ingest import TableWriter
 from .iterator import Iterator
 from .transaction import Transaction
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 
 # Neither open nor IOError, which "from loamdb import *" would put before the built-in
 # ones, nor the other exceptions, whose inherited members fill help(): they are in errors.
