@@ -1,6 +1,7 @@
 # make build   the programs, in bin/
 # make bench   LevelDB's table and the Bloom filter experiment, within 5 minutes on 2 cores
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
+# make bench-table   the table and plot of the README, about half an hour
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 12 minutes on 2 cores
@@ -11,7 +12,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench bench-peers bench-check peers
+.PHONY: build bench bench-peers bench-table bench-check peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -43,6 +44,15 @@ peers:
 bench-peers: peers
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=$(PEERS) --num=$(N) --rounds=$(ROUNDS) --json build/peers.json --html build/peers.html --tsv build/peers.tsv
+
+# The table and the plot of the README: data larger than memory. The report is
+# build/table.json, the plot docs/bench.svg; the table is printed.
+TABLE_BENCHMARKS := fillseq,fillrandom,overwrite,readrandom,readmissing,seekrandom,readseq,readwhilewriting
+
+bench-table: peers
+	@mkdir -p build
+	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,rocksdb,pebble,badger,bbolt,lmdb --num=2M --reads=200000 --memory=160M --write_buffer_size=8MiB --benchmarks=$(TABLE_BENCHMARKS) --json build/table.json
+	@$(GO) run ./bench/table build/table.json docs/bench.svg
 
 CHECKED_BENCHMARKS := fillseq,fillsync,fillrandom,overwrite,compact,readrandomcached,readmissing,seekrandom,readseq,readreverse,multireadrandom,readwhilewriting
 
