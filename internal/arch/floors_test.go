@@ -37,6 +37,7 @@ var kits = []struct{ path, upTo string }{
 	{"internal/format/sstable/sstabletest", "internal/format"},
 	{"internal/testkit/", "lsm"},
 	{"internal/kvbench/", "lsm"},
+	{"bench/table", ""},
 }
 
 // formats are the table formats. Only internal/store/files imports them: it picks by a
