@@ -70,10 +70,10 @@ func (db *DB) Resume() error { return db.engine.Resume() }
 // contents, Loam or LevelDB wrote, and the directory when it is empty then. Where there is no
 // database it does nothing.
 //
-// It fails with ErrLocked if the database is open, with ErrNotADatabase if the directory is another
-// engine's, all files being left, and with the file system's error where a file cannot be removed.
-// A file with a database's name and unknown contents stays: Destroy removes all others and returns
-// ErrNotADatabase.
+// It fails with ErrLocked if the database is open, and with the file system's error where a file
+// cannot be removed. It fails with ErrNotADatabase, and removes nothing, if the directory is
+// another engine's, or if a file has a database's name and contents that neither Loam nor LevelDB
+// wrote.
 func Destroy(dir string, o *Options) error {
 	opts, err := o.resolve()
 	if err != nil {

@@ -1,15 +1,21 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
 // foreignDirs are the directories that testdata/foreign/maker makes, with the engines that wrote
@@ -85,8 +91,8 @@ func TestForeignDirectories(t *testing.T) {
 	}
 }
 
-// TestDestroyLeavesStrangers has files of other engines beside a database: they stay, also those
-// with names of the database's.
+// TestDestroyLeavesStrangers has files of other engines beside a database: as long as some have
+// names of the database's, nothing is removed; the others stay.
 func TestDestroyLeavesStrangers(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		for _, lost := range []string{"", "MANIFEST-*", "*.manifest", "CURRENT"} {
@@ -119,11 +125,47 @@ func TestDestroyLeavesStrangers(t *testing.T) {
 					}
 				}
 			}
+			if format == FormatLevelDB {
+				before := readTree(t, dir)
+				before["LOCK"] = ""
+				err := Destroy(dir, nil)
+				after := readTree(t, dir)
+				after["LOCK"] = ""
+				if !errors.Is(err, ErrNotADatabase) || !maps.Equal(before, after) {
+					t.Errorf("without %q: %d files of %d are left, %v", lost, len(after),
+						len(before), err)
+				}
+				for _, name := range []string{"000077.log", "000098.ldb", "000099.ldb"} {
+					must(t, os.Remove(filepath.Join(dir, name)))
+					delete(strangers, name)
+				}
+			}
 			err = Destroy(dir, nil)
-			if got := readTree(t, dir); fmt.Sprint(got) != fmt.Sprint(strangers) {
+			if got := readTree(t, dir); err != nil || fmt.Sprint(got) != fmt.Sprint(strangers) {
 				t.Errorf("%v without %q: left are %v, %v", format, lost, got, err)
 			}
 		}
+	}
+}
+
+// TestDestroyZeroedLogs: logs whose beginning a power cut zeroed are the database's.
+func TestDestroyZeroedLogs(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", &Options{FS: mem, Format: FormatLevelDB})
+	must(t, db.Put([]byte("k"), bytes.Repeat([]byte("v"), 100<<10), NoSync))
+	must(t, db.Close())
+	logs, err := fstest.Find(mem, "db", base.FileLog)
+	must(t, err)
+	contents, err := fstest.ReadFile(mem, logs[0])
+	must(t, err)
+	clear(contents[:32<<10])
+	must(t, mem.Remove(logs[0]))
+	for _, name := range []string{logs[0], "db/000999.log", "db/999999.log"} {
+		must(t, fstest.WriteFile(mem, name, contents))
+	}
+	must(t, Destroy("db", &Options{FS: mem}))
+	if names, err := mem.List("db"); err == nil && len(names) > 0 {
+		t.Errorf("left are %q", names)
 	}
 }
 

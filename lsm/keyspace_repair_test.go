@@ -130,8 +130,8 @@ func TestRepairKeyspaces(t *testing.T) {
 	}
 }
 
-// TestRepairOfSwappedTables: a table under the name of another keyspace's brings none of its
-// entries there.
+// TestRepairOfSwappedTables: tables of two keyspaces that swapped their names go back into their
+// own.
 func TestRepairOfSwappedTables(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
@@ -149,14 +149,19 @@ func TestRepairOfSwappedTables(t *testing.T) {
 	must(t, mem.Rename("db/swap", tables[1]))
 	report, err := Repair("db", o)
 	must(t, err)
-	if len(report.Dropped) == 0 {
-		t.Error("the repair reports nothing")
+	if len(report.Rewritten) != 2 {
+		t.Errorf("the repair reports %+v", report)
 	}
 	db = mustOpen(t, "db", o)
 	defer db.Close()
 	for key, s := range map[string]Store{"own": mustSpace(t, db, "other"), "others": db} {
 		if ok, err := s.Has([]byte(key)); ok || err != nil {
 			t.Errorf("%s is in the other keyspace: %v, %v", key, ok, err)
+		}
+	}
+	for key, s := range map[string]Store{"others": mustSpace(t, db, "other"), "own": db} {
+		if ok, err := s.Has([]byte(key)); !ok || err != nil {
+			t.Errorf("%s is not in its keyspace: %v, %v", key, ok, err)
 		}
 	}
 }

@@ -61,10 +61,10 @@ func unreadable(err error) bool {
 		base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Destroy removes the regular files in dir that are the database's: the tables that its MANIFEST
-// lists, what Loam or LevelDB wrote by its contents, and what an upgrade left. All others stay,
-// whatever their names are; it fails with base.ErrNotADatabase, when all is done, if one of them
-// has a name of the database's, and at once if the directory is another engine's. LOCK comes last.
+// Destroy removes the regular files in dir that are the database's: the tables and logs that its
+// MANIFEST needs, what Loam or LevelDB wrote by its contents, and what an upgrade left. Others stay.
+// It fails with base.ErrNotADatabase, and removes nothing, if one of them has a name of the
+// database's, or the directory is another engine's. LOCK comes last.
 func Destroy(fsys vfs.FS, dir string) error {
 	if err := owner.Check(fsys, dir); err != nil {
 		return err
@@ -72,6 +72,11 @@ func Destroy(fsys vfs.FS, dir string) error {
 	names, strange, err := ownFiles(fsys, dir)
 	if err != nil {
 		return err
+	}
+	if len(strange) > 0 {
+		return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell; "+
+			"nothing is removed; delete or move them away first",
+			base.ErrNotADatabase, strings.Join(strange, ", "))
 	}
 	var errs []error
 	for _, name := range names {
@@ -84,12 +89,7 @@ func Destroy(fsys vfs.FS, dir string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := fsys.Remove(filepath.Join(dir, base.LockName)); err != nil || len(strange) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell: they "+
-		"stay; delete or move them away",
-		base.ErrNotADatabase, strings.Join(strange, ", "))
+	return fsys.Remove(filepath.Join(dir, base.LockName))
 }
 
 // ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those
@@ -123,7 +123,8 @@ func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 		}
 		switch {
 		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog,
-			t == base.FileTemp, t == base.FileTable && live[num]:
+			t == base.FileTemp, t == base.FileTable && live[num],
+			t == base.FileLog && st.HasLogNum && num >= st.LogNum && num < st.NextFile:
 			own = append(own, name)
 			continue
 		case t == base.FileUnknown, t == base.FileLock, t == base.FileCurrent:

@@ -19,7 +19,11 @@ type logFile struct {
 	name  string
 	num   uint64
 	spans map[*keyspace]*span
+	seqs  []seqRange // of all entries
 }
+
+// seqRange has the sequence numbers from first up to, not including, end.
+type seqRange struct{ first, end base.SeqNum }
 
 // span is what a log holds of one keyspace.
 type span struct {
@@ -84,6 +88,11 @@ func (l *logFile) note(space *keyspace, seq base.SeqNum, _ base.Kind, _, _ []byt
 		s.ascending = false
 	}
 	s.minSeq, s.maxSeq = min(s.minSeq, seq), max(s.maxSeq, seq)
+	if n := len(l.seqs); n > 0 && l.seqs[n-1].end == seq {
+		l.seqs[n-1].end++
+	} else {
+		l.seqs = append(l.seqs, seqRange{seq, seq + 1})
+	}
 	return nil
 }
 

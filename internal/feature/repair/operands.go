@@ -29,14 +29,14 @@ type operands struct {
 	sets   map[*keyspace]*files.Set
 	// hidden has the keys of puts and deletes of logs, where there are tables with values that
 	// nobody can tell from an operand's.
-	hidden map[*keyspace]map[string]bool
+	hidden map[*keyspace]*keySet
 }
 
 // of takes the tables of a keyspace whose logs are not told from its tables by the MANIFEST.
 func (o *operands) of(s *keyspace, tables []*table) {
 	o.tables[s] = tables
 	if slices.ContainsFunc(tables, (*table).unclear) {
-		o.hidden[s] = make(map[string]bool)
+		o.hidden[s] = &keySet{cmp: s.cmp, exact: make(map[string]bool)}
 	}
 }
 
@@ -45,17 +45,44 @@ func (t *table) unclear() bool {
 	return t.native && t.firstLog == 0 && t.minSeq == 0 && t.entries > 0
 }
 
+// keySet is a set of user keys. Keys that the comparer calls equal are one.
+type keySet struct {
+	cmp    *base.Comparer
+	exact  map[string]bool // where equal keys have the same bytes
+	sorted [][]byte        // otherwise
+}
+
+func (k *keySet) search(key []byte) (int, bool) {
+	return slices.BinarySearchFunc(k.sorted, key, k.cmp.Cmp)
+}
+
+func (k *keySet) add(key []byte) {
+	if k.cmp.EqualIsBytewise {
+		k.exact[string(key)] = true
+	} else if i, found := k.search(key); !found {
+		k.sorted = slices.Insert(k.sorted, i, bytes.Clone(key))
+	}
+}
+
+func (k *keySet) has(key []byte) bool {
+	if k.cmp.EqualIsBytewise {
+		return k.exact[string(key)]
+	}
+	_, found := k.search(key)
+	return found
+}
+
 // twice reports whether an entry of a log is an operand that is, or may be, in a table.
 func (o *operands) twice(s *keyspace, l *logFile, kind base.Kind, seq base.SeqNum,
 	key []byte) (bool, error) {
 	if kind != base.KindMerge {
 		if h := o.hidden[s]; h != nil && kind != base.KindRangeDelete {
-			h[string(key)] = true
+			h.add(key)
 		}
 		return false, nil
 	}
 	for _, t := range o.tables[s] {
-		maybe := t.unclear() && t.meta.Num > l.num && !o.hidden[s][string(key)]
+		maybe := t.unclear() && t.meta.Num > l.num && !o.hidden[s].has(key)
 		if t.maxSeq < seq && !maybe || s.cmp.Cmp(key, t.meta.Smallest.User) < 0 ||
 			s.cmp.Cmp(key, t.meta.Largest.User) > 0 {
 			continue

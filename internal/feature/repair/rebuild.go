@@ -35,7 +35,7 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	levels := make(map[*keyspace]bool)
 	var merged []*table
 	stored := operands{r: r, tables: make(map[*keyspace][]*table),
-		sets: make(map[*keyspace]*files.Set), hidden: make(map[*keyspace]map[string]bool)}
+		sets: make(map[*keyspace]*files.Set), hidden: make(map[*keyspace]*keySet)}
 	for _, s := range r.sorted() {
 		mine := s.of(kept)
 		levels[s] = r.known.levels && s.inOrder(tables, logs)

@@ -95,6 +95,9 @@ func (r *repair) run() error {
 		return err
 	}
 	tables = r.homeless(tables)
+	if err := r.orderIngested(tables, logs); err != nil {
+		return err
+	}
 	if healthy, err := r.healthy(tables); healthy || err != nil {
 		return err
 	}

@@ -22,7 +22,14 @@ type table struct {
 	damage string             // why it has to be rewritten; "" for a whole one
 	made   bool               // by this run
 	orphan bool               // space is a guess
+	live   bool               // the MANIFEST has a table of its number
 	native bool               // of the native format, by an engine that wrote sequence number 0
+	// outside says that the file has sequence number 0 for all, see sstable.Props.Outside.
+	outside bool
+	// recorded is sstable.Props.Recorded.
+	recorded uint32
+	fileNum  uint64 // what the file says its number is; 0: nothing
+	placed   uint64 // the number of the table of the MANIFEST that it is; 0: of none
 	// firstLog is what the table records of logs, see sstable.Props; 0: nothing.
 	firstLog uint64
 	entries  uint64
@@ -57,7 +64,7 @@ func (r *repair) checkTables() ([]*table, error) {
 			continue
 		}
 		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)},
-			level: f.Level, space: f.space}
+			level: f.Level, space: f.space, live: live}
 		if !live {
 			var err error
 			if t.space, err = r.spaceOfTable(t); err != nil {
@@ -67,12 +74,9 @@ func (r *repair) checkTables() ([]*table, error) {
 				r.aside[name] = true
 				continue
 			}
-		}
-		stray, err := r.stray(t)
-		if err != nil {
+		} else if known, err := r.spaceOfLive(t); err != nil {
 			return nil, err
-		}
-		if stray {
+		} else if !known {
 			r.aside[name] = true
 			continue
 		}
@@ -86,9 +90,6 @@ func (r *repair) checkTables() ([]*table, error) {
 			t.damage = "its number is out of range"
 		}
 		found[num] = t
-		if live {
-			t.meta.GlobalSeq = f.Meta.GlobalSeq
-		}
 		regular, err := r.checkTable(t)
 		if err != nil {
 			return nil, err
@@ -97,26 +98,27 @@ func (r *repair) checkTables() ([]*table, error) {
 			r.aside[name] = true
 			continue
 		}
-		if live && t.damage == "" {
-			t.damage = disagreement(t.space.cmp, t.meta, f.Meta)
-			t.meta.Facts = f.Meta.Facts
-		}
-		r.maxSeq = max(r.maxSeq, t.maxSeq)
 		if t.damage == "" {
 			t.space.firstLog = max(t.space.firstLog, t.firstLog)
 		}
 		all = append(all, t)
 	}
+	all = r.place(all)
+	clear(found)
+	for _, t := range all {
+		r.maxSeq, found[t.placed] = max(r.maxSeq, t.maxSeq), t
+	}
 	r.reportMissing(found)
 	return r.dropTwins(all), nil
 }
 
-// stray reports whether a table records another keyspace than the MANIFEST: then another table has
-// its name, and its entries would be invented there.
-func (r *repair) stray(t *table) (bool, error) {
+// spaceOfLive sets the keyspace of a table of the MANIFEST to the one that the file records, which
+// is another one if the file has the name of another table, see place. known is false, and the file
+// dropped, if there is no such keyspace.
+func (r *repair) spaceOfLive(t *table) (known bool, err error) {
 	info, err := r.o.FS.Stat(r.path(t.name))
 	if err != nil || !info.Mode().IsRegular() {
-		return false, err // checkTable reports what it is
+		return err == nil, err // checkTable reports what it is
 	}
 	f, err := r.o.FS.Open(r.path(t.name))
 	if err != nil {
@@ -124,22 +126,22 @@ func (r *repair) stray(t *table) (bool, error) {
 	}
 	defer f.Close()
 	o := r.tableOptions(t)
-	o.FileNum = 0 // the table has that of its own name
+	o.FileNum = 0 // place compares what the file says
 	props, err := files.TableProps(f, o)
+	t.fileNum, t.recorded = props.FileNum, props.Recorded
 	switch {
-	case errors.Is(err, base.ErrCorruption):
-		return false, nil // which checkTable reports
+	case errors.Is(err, base.ErrCorruption): // which checkTable reports
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.name, err)
-	case props.Comparer == "" || props.Outside && props.KeyspaceName == "":
-		return false, nil // it records none
+	case props.Comparer == "" || props.Outside && props.KeyspaceName == "": // it records none
+	case r.spaces[props.Keyspace] != nil:
+		t.space = r.spaces[props.Keyspace]
+	default:
+		r.report.drop(t.name, 0, f.Size(), fmt.Sprintf("it is a table of keyspace %d, which the "+
+			"MANIFEST does not have", props.Keyspace))
+		return false, nil
 	}
-	stray := props.Keyspace != t.space.id
-	if stray {
-		r.report.drop(t.name, 0, int64(f.Size()),
-			fmt.Sprintf("it is a table of keyspace %d, not of %d", props.Keyspace, t.space.id))
-	}
-	return stray, nil
+	return true, nil
 }
 
 // tableNames lists the tables in the order of their numbers, of which an ingested table gets its
@@ -172,20 +174,6 @@ func (r *repair) reportMissing(found map[uint64]*table) {
 	}
 }
 
-// disagreement tells where the MANIFEST is wrong about a table that is whole.
-func disagreement(c *base.Comparer, found, said *manifest.FileMeta) string {
-	if found.Size != said.Size {
-		return fmt.Sprintf("it has %d bytes, the MANIFEST says %d", found.Size, said.Size)
-	}
-	if c.CompareInternal(found.Smallest.User, found.Smallest.Trailer, said.Smallest.User,
-		said.Smallest.Trailer) < 0 ||
-		c.CompareInternal(found.Largest.User, found.Largest.Trailer, said.Largest.User,
-			said.Largest.Trailer) > 0 {
-		return "it has keys outside of what the MANIFEST says"
-	}
-	return ""
-}
-
 // checkTable reads a table the way the database does, and sets t.damage when
 // that does not work. regular is false when there is nothing to read at all.
 func (r *repair) checkTable(t *table) (regular bool, err error) {
@@ -195,19 +183,18 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 	}
 	defer f.Close()
 	t.meta.Size = uint64(f.Size())
-	reader, err := files.OpenTable(f, r.tableOptions(t))
+	o := r.tableOptions(t)
+	if t.live {
+		o.FileNum = 0 // place compares what the file says
+	}
+	reader, err := files.OpenTable(f, o)
 	if err == nil {
 		if p := reader.Props(); p.Format == base.Native.String() {
-			t.native, t.firstLog = true, p.FirstLog
+			t.native, t.firstLog, t.outside = true, p.FirstLog, p.Outside
+			t.fileNum, t.recorded = p.FileNum, p.Recorded
 			f := &t.meta.Facts // of a table that the MANIFEST does not name
 			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry =
 				base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
-			if p.Outside && f.GlobalSeq == 0 {
-				f.GlobalSeq = r.maxSeq + 1
-			}
-		}
-		if t.meta.GlobalSeq > 0 {
-			reader = sstable.WithSeq(reader, t.space.cmp, t.meta.GlobalSeq)
 		}
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close())

@@ -68,6 +68,10 @@ type FileMeta struct {
 	Smallest, Largest base.InternalKey
 	// Comparer orders the table's keys; nil stands for that of the default keyspace.
 	Comparer *base.Comparer
+	// Stored says that all this was read from a MANIFEST, and that the table is one of Keyspace:
+	// package files compares the file with it.
+	Stored   bool
+	Keyspace base.KeyspaceID
 
 	// Facts are constant. Leftovers among them says that the table was written with
 	// deletions, or with versions kept for snapshots, so that a compaction may find

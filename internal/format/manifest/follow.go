@@ -83,7 +83,7 @@ func (s *Set) diff(c *Change, k *keyspace, state *KeyspaceState) error {
 	for _, num := range slices.Sorted(maps.Keys(state.Files)) {
 		if _, ok := k.placed[num]; !ok {
 			a := state.Files[num]
-			a.Meta.Comparer = k.cmp
+			k.adopt(a.Meta)
 			e.Add(a.Level, a.Meta)
 			c.Added = append(c.Added, a.Meta)
 		}
@@ -113,7 +113,7 @@ func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
 		return err
 	}
 	for _, a := range state.Files {
-		a.Meta.Comparer = k.cmp
+		k.adopt(a.Meta)
 		c.Added = append(c.Added, a.Meta)
 	}
 	c.Created = append(c.Created, Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp,

@@ -58,7 +58,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 			return base.Corruptf(kindManifest, "%v and %v are in two keyspaces", f.Meta, other)
 		}
 		s.versions.live[num] = f.Meta
-		f.Meta.Comparer = k.cmp
+		k.adopt(f.Meta)
 		s.MarkFileNumUsed(num)
 		seq := f.Meta.Smallest.Trailer.Seq()
 		if !f.Meta.OpenEnd() { // that is no entry's
@@ -69,6 +69,9 @@ func (s *Set) begin(st *KeyspaceState) error {
 	k.start(s, v)
 	return nil
 }
+
+// adopt says of a table from a MANIFEST that it is one of k.
+func (k *keyspace) adopt(m *FileMeta) { m.Comparer, m.Keyspace, m.Stored = k.cmp, k.id, true }
 
 // start makes v the first version of k and k part of s.
 func (k *keyspace) start(s *Set, v *Version) {

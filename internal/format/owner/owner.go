@@ -89,7 +89,8 @@ func checkContents(fsys vfs.FS, dir string, names []string, own bool) error {
 type Content struct {
 	Own    bool   // Loam or LevelDB wrote it
 	Engine string // another engine wrote it
-	// there is nothing in it but zeros, it is no regular file, or its name is no database's
+	// it begins with nothing but zeros, as a power cut leaves it, it is no regular file, or its
+	// name is no database's
 	Empty bool
 }
 
@@ -217,12 +218,16 @@ func framed(r interface {
 	case r.Resume():
 		return Content{Own: true}, nil
 	}
-	var head [7]byte // checksum, length, type
-	if f.Size() < int64(len(head)) {
+	const headLen = 7 // checksum, length, type
+	head := make([]byte, min(f.Size(), 512))
+	if len(head) < headLen {
 		return Content{Empty: true}, nil
 	}
-	if err = base.ReadFull(f, head[:], 0); err != nil {
+	if err = base.ReadFull(f, head, 0); err != nil {
 		return c, err
+	}
+	if len(bytes.Trim(head, "\x00")) == 0 {
+		return Content{Empty: true}, nil
 	}
 	const full, first, begin = 1, 2, 5
 	n, typ := binary.LittleEndian.Uint16(head[4:]), head[6]

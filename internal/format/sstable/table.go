@@ -132,6 +132,10 @@ type Props struct {
 	// Outside says that the table was written outside of a database, with sequence number 0
 	// for all that is in it.
 	Outside bool
+	// FileNum is the number that the table was written with; 0: it records none.
+	FileNum uint64
+	// Recorded is the crc32c of the file by what the table records of itself; 0: not known.
+	Recorded uint32
 
 	Keyspace     base.KeyspaceID
 	KeyspaceName string

@@ -198,6 +198,11 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num,
 		OnFault: s.fail, Pace: s.o.Pace, EvictFrom: evictFrom(c, m),
 	})
+	if err == nil && m.Stored {
+		if err = Match(m, s.comparer(m), r); err != nil {
+			_ = r.Close()
+		}
+	}
 	if err != nil {
 		if !held {
 			_ = f.Close()

@@ -51,12 +51,15 @@ const (
 	tagSample        = 22<<3 | typeBytes<<1 // of base.KeySample
 	tagPrefixLength  = 23<<3 | typeInt<<1   // of the prefixes in the filter
 	tagFirstLog      = 24<<3 | typeInt<<1
+	tagBodySum       = 25<<3 | typeInt<<1
 )
 
 // properties are what the properties of a table say.
 type properties struct {
 	sstable.Props
 	packing, codec uint64
+	// bodySum is the crc32c of all before the properties; 0: not recorded.
+	bodySum uint32
 	// Where the other parts of the file lie; Size 0: there is none. With parts, filter and
 	// index are several frames each.
 	filter, rangeDels, index, parts, dict block.Handle
@@ -113,6 +116,7 @@ func (p *properties) append(dst []byte) []byte {
 	}
 	num(tagPrefixLength, uint64(p.PrefixLength))
 	num(tagFirstLog, p.FirstLog)
+	num(tagBodySum, uint64(p.bodySum))
 	return dst
 }
 
@@ -198,6 +202,11 @@ func (p *properties) setInt(tag, v uint64) (known bool, err error) {
 		return true, nil
 	case tagFirstLog:
 		p.FirstLog = v
+		return true, nil
+	case tagBodySum:
+		if p.bodySum = uint32(v); uint64(p.bodySum) != v {
+			return true, badProps("checksum %d", v)
+		}
 		return true, nil
 	case tagFilterBits:
 		if v > filter.MaxBitsPerKey {

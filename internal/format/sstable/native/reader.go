@@ -118,7 +118,10 @@ func (r *Reader) readProps(size uint64, last *[FooterLen]byte,
 	if p, err = r.openProps(stored, f.props); err != nil {
 		return p, 0, r.Locate(err, f.props, end-f.props)
 	}
-	p.Outside = f.fileNum == 0
+	p.Outside, p.FileNum = f.fileNum == 0, f.fileNum
+	if p.bodySum != 0 {
+		p.Recorded = base.CRCUpdate(base.CRCUpdate(p.bodySum, stored), last[:])
+	}
 	return p, f.props, nil
 }
 

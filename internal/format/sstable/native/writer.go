@@ -121,7 +121,7 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 		w.meta.FilterBits, w.meta.PrefixLength = o.BloomBits, o.Prefixes()
 	}
 	w.prefixAt = -1
-	w.meta.Outside = o.FileNum == 0
+	w.meta.Outside, w.meta.FileNum = o.FileNum == 0, o.FileNum
 	w.meta.Format, w.meta.Comparer = format, o.Comparer.Name
 	w.meta.Keyspace, w.meta.KeyspaceName, w.meta.FirstLog = o.Keyspace, o.KeyspaceName, o.FirstLog
 	if o.Comparer.EqualIsBytewise {
@@ -373,6 +373,9 @@ func (w *Writer) finish() error {
 	p.Props = w.meta.Props
 	if err := w.writeParts(&p); err != nil {
 		return err
+	}
+	if w.meta.Outside { // others are told by their numbers
+		p.bodySum = base.CRCUpdate(w.out.Checksum, w.out.Buf.Bytes())
 	}
 	props, err := w.writeFrame(kindProps, p.append(nil))
 	if err != nil {

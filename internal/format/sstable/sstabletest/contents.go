@@ -55,6 +55,12 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks,
 		Format:  meta.Format,
 		Outside: meta.Format == "native" && o.FileNum == 0}
+	if meta.Format == "native" {
+		want.FileNum = o.FileNum
+	}
+	if want.Outside {
+		want.Recorded = meta.Checksum
+	}
 	for _, e := range es {
 		if e.Trailer.Kind() == base.KindDelete {
 			want.Deletes++
