@@ -62,7 +62,7 @@ func unreadable(err error) bool {
 }
 
 // Destroy removes the regular files in dir that are the database's: the tables and logs that its
-// MANIFEST needs, what Loam or LevelDB wrote by its contents, and what an upgrade left. Others stay.
+// MANIFEST needs, what Loam or LevelDB wrote by its contents, what an upgrade left. Others stay.
 // It fails with base.ErrNotADatabase, and removes nothing, if one of them has a name of the
 // database's, or the directory is another engine's. LOCK comes last.
 func Destroy(fsys vfs.FS, dir string) error {
