@@ -69,6 +69,18 @@ var rules = []struct {
 	{"clocks", func(t *tree) []string {
 		return goByClock(t, map[string]string{"lsm/b_test.go n": "a reason"})
 	}, clockOffenders, clockInnocent},
+	{"waits", ruleWaits, map[string]map[string]string{
+		"a.py:2: sleeps":     {"bindings/python/tests/a.py": "import time\ntime.sleep(1)\n"},
+		"b.py:1: sleeps":     {"bindings/python/tests/b.py": "await asyncio.sleep(0.1)\n"},
+		"c.py:1: sleeps":     {"bindings/python/tests/c.py": "threading.Event().wait(0.2)\n"},
+		"d.js:1: sleeps":     {"bindings/node/test/d.js": "setTimeout(resolve, 5)\n"},
+		"ttl.js:2: sleeps":   {"bindings/node/test/ttl.js": "setTimeout(f)\nsetTimeout(f)\n"},
+		"ttl.js: sleeps les": {"bindings/node/test/ttl.js": "\n"},
+	}, map[string]string{
+		"bindings/node/timers.js":    "setTimeout(resolve, 5)\n",
+		"bindings/node/test/ttl.js":  "setTimeout(resolve, 5)\n",
+		"bindings/python/tests/a.py": "await asyncio.sleep(0)\nevent.wait()\n",
+	}},
 	{"names", ruleNames, map[string]map[string]string{
 		`named "util"`:    {"internal/util/a.go": "package util\n"},
 		`named "helpers"`: {"internal/x/a_test.go": "package helpers_test\n"},
@@ -183,7 +195,7 @@ func TestTree(t *testing.T) {
 		{"every file compiled", ruleCompiled}, {"names", ruleNames},
 		{"package comment", rulePackageDoc}, {"exits", ruleExits}, {"machine paths", rulePaths},
 		{"errors", ruleErrors}, {"markers", ruleMarkers}, {"test-only API", ruleTestOnly},
-		{"clocks", ruleClocks},
+		{"clocks", ruleClocks}, {"waits", ruleWaits},
 	} {
 		for _, b := range r.check(tr) {
 			t.Errorf("%s: %s", r.name, b)

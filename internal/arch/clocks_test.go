@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -60,6 +61,50 @@ var allowedClocks = map[string]string{
 }
 
 func ruleClocks(t *tree) []string { return goByClock(t, allowedClocks) }
+
+// scriptWait matches where a test in Python or JavaScript waits until time has passed.
+var scriptWait = regexp.MustCompile(
+	`\btime\.sleep\(|\basyncio\.sleep\(0?\.?[1-9]|\basyncio\.sleep\(0\.|` +
+		`\bEvent\(\)\.wait\([0-9.]|\bsetTimeout\(`)
+
+// allowedWaits are files of the bindings' tests -> how many such lines, and why.
+var allowedWaits = map[string]struct {
+	lines int
+	why   string
+}{
+	"bindings/python/tests/conftest.py": {1, "a value expires by the engine's clock, unreported"},
+	"bindings/node/test/ttl.js":         {1, "a value expires by the engine's clock, unreported"},
+	"bindings/node/test/conformance.js": {1, "a value expires by the engine's clock, unreported"},
+	"bindings/node/test/follower.js":    {1, "the engine's clock measures a follower's interval"},
+	"bindings/node/test/programs/gc.js": {1, noEvent},
+	"bindings/node/test/api.js":         {2, "timers that fire beside reads are what is tested"},
+	"bindings/node/test/lifetimes.js":   {1, "a limit for a call that hangs"},
+}
+
+// ruleWaits holds the bindings' tests to events: none sleeps, and none is shown by a timer that
+// something has happened.
+func ruleWaits(t *tree) []string {
+	var bad []string
+	for _, f := range t.files {
+		if !strings.HasPrefix(f.path, "bindings/python/tests/") &&
+			!strings.HasPrefix(f.path, "bindings/node/test/") {
+			continue
+		}
+		allowed, n := allowedWaits[f.path].lines, 0
+		for i, line := range strings.Split(f.src, "\n") {
+			if !scriptWait.MatchString(line) {
+				continue
+			}
+			if n++; n > allowed {
+				bad = append(bad, fmt.Sprintf("%s:%d: sleeps; wait for an event", f.path, i+1))
+			}
+		}
+		if n < allowed {
+			bad = append(bad, f.path+": sleeps less often; shorten the list")
+		}
+	}
+	return bad
+}
 
 func goByClock(t *tree, allowed map[string]string) []string {
 	var bad []string

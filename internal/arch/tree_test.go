@@ -95,7 +95,7 @@ func textFile(name string) bool {
 
 // loadModule reads the module from disk. Directories named testdata, and those
 // whose name starts with a dot or an underscore, hold no source of the module,
-// nor does build, where make puts what it makes; .ci is the exception.
+// nor does any build, where make and Python put what they make; .ci is the exception.
 func loadModule(t testing.TB) *tree {
 	root := moduleRoot(t)
 	sources := map[string]string{}
@@ -110,7 +110,7 @@ func loadModule(t testing.TB) *tree {
 				return filepath.SkipDir // a module of its own
 			}
 			if hidden || name == "testdata" || name == "node_modules" ||
-				p == filepath.Join(root, "build") {
+				p != root && name == "build" {
 				return filepath.SkipDir
 			}
 			return nil

@@ -34,8 +34,9 @@ test('a feed of changes', async function (t) {
   t.is(seen[1].operations[1].value, undefined)
   t.is(feed.position, 5)
   // A wait ends with a write.
-  setTimeout(() => db.put('d', ''), 20)
-  t.same(keys(await feed.next()), ['put d'])
+  const waiting = feed.next()
+  await db.put('d', '')
+  t.same(keys(await waiting), ['put d'])
   const count = 1000
   for (let i = 0; i < count; i++) db.putSync(`k${i}`, '')
   let n = 0
@@ -70,16 +71,19 @@ test('waits for changes end', async function (t) {
   const db = new Loam(temporary())
   await db.open()
   const feed = db.changes()
-  setTimeout(() => feed.close(), 20)
-  t.is(await feed.next(), undefined, 'by close')
+  const closed = feed.next()
+  feed.close()
+  t.is(await closed, undefined, 'by close')
   const aborted = new AbortController()
   const other = db.changes({ signal: aborted.signal })
-  setTimeout(() => aborted.abort(), 20)
-  await refused(t, other.next(), 'LEVEL_ABORTED')
+  const stopped = refused(t, other.next(), 'LEVEL_ABORTED')
+  aborted.abort()
+  await stopped
   t.throws(() => db.changes({ signal: {} }), TypeError)
   const last = db.changes()
-  setTimeout(() => db.close(), 20)
-  t.is(await last.next(), undefined, 'by the end of the database')
+  const ended = last.next()
+  await db.close()
+  t.is(await ended, undefined, 'by the end of the database')
 })
 
 test('a feed of a follower', async function (t) {

@@ -118,7 +118,7 @@ test('bulk load', async (t) => {
   let returned = false
   const stalled = {
     [Symbol.asyncIterator]: () => ({
-      next: () => new Promise(() => setTimeout(() => never.abort(), 5)),
+      next: () => new Promise(() => setImmediate(() => never.abort())),
       return: () => { returned = true; return new Promise(() => {}) }
     })
   }

@@ -37,8 +37,10 @@ test(`worker.terminate() x ${terminations} with work under way`, async (t) => {
   const location = path.join(root, 'terminate')
   for (let i = 0; i < terminations; i++) {
     const worker = new Worker(program('busy.js'), { workerData: { location } })
-    await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
-    await new Promise((resolve) => setTimeout(resolve, i % 7))
+    await new Promise((resolve, reject) => {
+      let rounds = 0
+      worker.on('message', () => { if (++rounds > i % 2) resolve() }).once('error', reject)
+    })
     await worker.terminate()
   }
   await usable(t, location)

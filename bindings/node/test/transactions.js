@@ -418,9 +418,10 @@ test('a worker that ends while a transaction waits for a lock', async (t) => {
       await tx.put('a', '1')
       db.transaction((other) => other.put('a', '2'), { lock: true, lockTimeout: Infinity })
         .catch(() => {})
-      await new Promise((resolve) => setTimeout(resolve, 50))
+      await db.get('b')
+      parentPort.on('message', () => {}) // the worker stays
       parentPort.postMessage('waiting')
-      await new Promise((resolve) => setTimeout(resolve, 1e9))
+      await new Promise(() => {})
     }, { lock: true })`,
       { eval: true, workerData: { module: path.join(__dirname, '..'), location } })
   await new Promise((resolve) => worker.once('message', resolve))

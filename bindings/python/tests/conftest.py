@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import time
 from collections.abc import Generator
 
 import loamdb
@@ -25,6 +26,12 @@ if _format := os.environ.get("LOAM_FORMAT"):
         _open(self, path, settings | {"format": settings.get("format") or _format})
 
     loamdb.DB._open = _open_in_format
+
+
+def wait_until_gone(db: loamdb.DB, key: bytes) -> None:
+    """Returns once a value has expired, which the engine's clock decides and nothing reports."""
+    while key in db:
+        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_the_loop_goes_on_while_writers_are_stalled(path, tmp_path):
             held.set()
             writes = [asyncio.ensure_future(db.put(b"%d" % i, b"v" * 20_000)) for i in range(40)]
             for turn in range(200):
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
                 await other.put(b"%d" % turn, b"x")
                 assert await other.get(b"%d" % turn) == b"x"
             assert not all(write.done() for write in writes)

@@ -196,7 +196,7 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
     """The job goes on, with a comparator and a logger that live until it has ended."""
     out = run(
         """
-        import gc, os, signal, subprocess, sys, time
+        import gc, os, signal, subprocess, sys, threading, weakref
         import loamdb
         write = '''
         import os, sys, loamdb
@@ -216,18 +216,19 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
             raise Stop
         signal.signal(signal.SIGALRM, handler)
 
-        asked = 0
+        asked, dropped, ended = 0, threading.Event(), threading.Event()
         def make():
             def compare(a, b):
                 global asked
                 asked += 1
                 if asked == 100:
                     os.kill(os.getpid(), signal.SIGALRM)
-                time.sleep(0.0002)
+                    dropped.wait()
                 return (a > b) - (a < b)
             class Logger:
                 def log(self, *args):
                     pass
+            weakref.finalize(compare, ended.set)
             return dict(comparator=compare, comparator_name="c", logger=Logger())
         try:
             loamdb.open(sys.argv[1], **make()).close()
@@ -236,14 +237,11 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
             print("interrupted")
         gc.collect()
         junk = [bytearray(64) for _ in range(200_000)]
-        while True:
-            try:
-                with loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b),
-                    comparator_name="c") as db:
-                    print(len(list(db)))
-                break
-            except loamdb.LockedError:  # the interrupted job still opens, or closes
-                time.sleep(0.05)
+        dropped.set()
+        ended.wait()  # the job has opened the database and closed it
+        with loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b),
+            comparator_name="c") as db:
+            print(len(list(db)))
         """,
         path,
         timeout=300,

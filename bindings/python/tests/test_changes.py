@@ -101,11 +101,13 @@ def test_threads(path):
     """Threads that share a feed get each change once."""
     with loamdb.open(path) as db, db.changes() as feed:
         got = [[], [], []]
+        taken = threading.Semaphore(0)
 
         def take(mine):
             try:
                 while True:
                     mine.append(next(feed).seq)
+                    taken.release()
             except loamdb.errors.ClosedError:
                 pass
 
@@ -114,8 +116,8 @@ def test_threads(path):
             t.start()
         for i in range(2000):
             db[b"%d" % i] = b""
-        while sum(map(len, got)) < 2000:
-            time.sleep(0.001)
+        for _ in range(2000):
+            taken.acquire()
         feed.next(0)
         feed.close()
         for t in threads:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import itertools
 import pathlib
-import time
 import urllib.parse
 
 import loamdb
 import loamdb.plyvel
 import pytest
+from conftest import wait_until_gone
 
 CONFORMANCE = pathlib.Path(__file__).resolve().parents[3] / "testdata" / "conformance"
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
@@ -130,8 +130,7 @@ class Runner:
         return ["none" if left is None else "never" if left == float("inf") else "expires"]
 
     def do_gone(self, source, key):
-        while decode(key) in self.db:
-            time.sleep(0.01)
+        wait_until_gone(self.db, decode(key))
 
     def do_cas(self, source, key, old, value):
         old, value = (None if w == "-" else decode(w) for w in (old, value))

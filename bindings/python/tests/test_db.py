@@ -497,14 +497,17 @@ def test_close_while_in_use(path):
     unexpected, started = [], threading.Barrier(7)
 
     def work(step):
-        started.wait()
         try:
+            for _ in range(20):
+                step()
+            started.wait()
             while True:
                 step()
         except loamdb.ClosedError:
             pass
         except BaseException as error:
             unexpected.append(error)
+            started.abort()
 
     shared = db.items()
 
@@ -528,7 +531,6 @@ def test_close_while_in_use(path):
     for t in threads:
         t.start()
     started.wait()
-    threading.Event().wait(0.2)
     db.close()
     for t in threads:
         t.join(20)

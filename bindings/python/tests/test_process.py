@@ -14,7 +14,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import loamdb
 import pytest
@@ -102,13 +101,14 @@ def test_exit(tmp_path):
     """Processes that end with databases, iterators and threads in all states."""
     out = run(
         """
-        import os, random, sys, threading, time
+        import os, random, sys, threading
         import loamdb
 
-        def work(db):
+        def work(db, begun):
             try:
                 while True:
                     db.put(random.randbytes(4), b"v" * 1000)
+                    begun.set()
                     list(db.keys(prefix=random.randbytes(1)))
             except loamdb.ClosedError:
                 pass
@@ -123,8 +123,9 @@ def test_exit(tmp_path):
             if i % 5 == 1:
                 db.close()
             if i % 5 == 2:
-                threading.Thread(target=work, args=(db,), daemon=True).start()
-                time.sleep(0.005)
+                begun = threading.Event()
+                threading.Thread(target=work, args=(db, begun), daemon=True).start()
+                begun.wait()
             if i % 5 == 3:
                 del db
             if i % 5 == 4:
@@ -339,7 +340,7 @@ def test_asyncio(path):
 
 
 class Alarm:
-    """Raises KeyboardInterrupt, as Ctrl-C does, after some time."""
+    """Raises KeyboardInterrupt, as Ctrl-C does, at a random moment."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -353,14 +354,16 @@ class Alarm:
 
 
 def test_ctrl_c_in_a_compaction(path):
-    slow = threading.Event()
+    counting, interrupted = threading.Event(), threading.Event()
     entries, asked = 5000, 0
 
     def compare(a: bytes, b: bytes) -> int:
         nonlocal asked
-        if slow.is_set():
+        if counting.is_set():
             asked += 1
-            time.sleep(0.002)
+            if asked == 100:
+                os.kill(os.getpid(), signal.SIGINT)
+                interrupted.wait()
         return (a > b) - (a < b)
 
     with loamdb.open(
@@ -371,13 +374,12 @@ def test_ctrl_c_in_a_compaction(path):
                 for i in range(entries):
                     b[b"%04d%d" % (i, part)] = b"x"
             db.flush()
-        slow.set()
+        counting.set()
         try:
-            with pytest.raises(KeyboardInterrupt), Alarm(0.3):
+            with pytest.raises(KeyboardInterrupt):
                 db.compact()
-            assert 0 < asked < entries  # a whole one compares each with another
         finally:
-            slow.clear()
+            interrupted.set()
         assert len(list(db)) == 2 * entries
 
 
@@ -450,17 +452,23 @@ def test_threads_share_everything(path):
     they really meet."""
     out = run(
         """
-        import sys, threading, random, time
+        import itertools, sys, threading, random
         import loamdb
         allowed = (loamdb.ClosedError, loamdb.InUseError)
         failures = []
         entries = {b"%04d" % i: b"%04d" % i * 5 for i in range(2000)}
 
         def loop(function):
+            turned = threading.Event()
+            turning.append(turned)
             def work():
                 started.wait()
                 try:
-                    while going:
+                    for turn in itertools.count():
+                        if turn == 20:
+                            turned.set()
+                        if not going:
+                            break
                         try:
                             function()
                         except allowed:
@@ -471,6 +479,8 @@ def test_threads_share_everything(path):
                     pass
                 except BaseException as error:
                     failures.append(error)
+                finally:
+                    turned.set()
             return threading.Thread(target=work)
 
         def right(entry):
@@ -495,7 +505,7 @@ def test_threads_share_everything(path):
             if round % 2:
                 db.compact()
             it, snapshot, batch = db.items(), db.snapshot(), db.batch()
-            going, started = True, threading.Event()
+            going, started, turning = True, threading.Event(), []
             threads = [
                 loop(lambda: right(next(it))), loop(lambda: right(next(it))),
                 loop(lambda: right(it.prev())),
@@ -507,14 +517,16 @@ def test_threads_share_everything(path):
             for thread in threads:
                 thread.start()
             started.set()
-            time.sleep(0.4)
+            for turned in turning:
+                turned.wait()
             closers = [threading.Thread(target=thing.close) for thing in random.sample([it,
                 snapshot, db, db, it], 5)]
             for thread in closers:
                 thread.start()
-            time.sleep(0.1)
+            for thread in closers:
+                thread.join()
             going = False
-            for thread in threads + closers:
+            for thread in threads:
                 thread.join()
             assert it.closed and snapshot.closed and db.closed
             assert not failures, failures

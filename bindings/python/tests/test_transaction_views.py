@@ -321,7 +321,7 @@ def test_aio_locks_leave_threads_to_others(path):
 
             async def add(tx):
                 n = int(await tx.get_for_update(b"n"))
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
                 await tx.put(b"n", b"%d" % (n + 1))
 
             await asyncio.gather(*(db.update(add, lock=True, lock_timeout=30) for _ in range(20)))

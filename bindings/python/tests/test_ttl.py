@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,14 +11,7 @@ import pytest
 
 import loamdb
 import loamdb.aio
-
-
-def gone(db: loamdb.DB, key: bytes) -> None:
-    """Waits until the key has no value."""
-    end = time.monotonic() + 240
-    while key in db:
-        assert time.monotonic() < end, key
-        time.sleep(0.05)
+from conftest import wait_until_gone
 
 
 def test_values_expire(tmp_path: Path) -> None:
@@ -43,7 +35,7 @@ def test_values_expire(tmp_path: Path) -> None:
             db.ttl(b"d") == math.inf and db.ttl(b"nothing") is None and view.ttl(b"nothing") is None
         )
         for key in (b"a", b"b", b"c", b"x/e", b"x/f", b"g"):
-            gone(db, key)
+            wait_until_gone(db, key)
         assert list(db) == [b"d", b"h"]
         db[b"h"] = b"9"
         assert db.ttl(b"h") == math.inf

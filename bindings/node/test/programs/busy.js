@@ -35,9 +35,9 @@ async function main () {
     db.flush().catch(ignore)
     db.metrics().catch(ignore)
     round++
+    parentPort?.postMessage('busy')
   }
   start()
-  parentPort?.postMessage('busy')
   if (ending === 'exit') process.exit(7)
   if (ending === 'leave') return
   if (ending === 'close') return db.close()
