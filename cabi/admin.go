@@ -50,11 +50,7 @@ func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer,
 //
 //export loamgo_admin
 func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		switch what {
 		case C.LOAMGO_FLUSH:
 			return d.Flush()

@@ -27,11 +27,7 @@ func loamgo_backup_open(path *C.char, flags C.uint64_t, out *C.uint64_t, message
 		if err != nil {
 			return report.At(dir, err)
 		}
-		if err := publish(kindBackup, f, out); err != nil {
-			_ = f.Close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindBackup, f, out, f.Close)
 	})
 }
 
@@ -52,19 +48,13 @@ func backupOf(h, rate C.uint64_t) (*backupRun, error) {
 
 // run does the work, as a job if out is not NULL.
 func (b *backupRun) run(out *C.uint64_t) error {
-	o := &backup.RunOptions{BytesPerSecond: b.rate}
-	if out == nil {
-		_, err := b.work(context.Background(), o)
-		return err
-	}
 	var progress work.Gauge
-	o.Progress = progress.Set
-	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{Progress: progress.Read, Cancel: cancel}
-	return begin(j, out, func() (*database, string, error) {
-		defer cancel()
-		report, err := b.work(ctx, o)
-		return nil, report, err
+	o := &backup.RunOptions{BytesPerSecond: b.rate}
+	if out != nil {
+		o.Progress = progress.Set
+	}
+	return perform(out, nil, progress.Read, func(ctx context.Context) (string, error) {
+		return b.work(ctx, o)
 	})
 }
 
@@ -127,11 +117,7 @@ func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out 
 //
 //export loamgo_backup_delete
 func loamgo_backup_delete(h, id C.uint64_t, keep C.int, message **C.char) status {
-	return run(message, func() error {
-		f, err := get[*backup.Folder](h, kindBackup)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindBackup, func(f *backup.Folder) error {
 		if keep == 0 {
 			return f.Delete(uint64(id))
 		}
@@ -144,11 +130,7 @@ func loamgo_backup_delete(h, id C.uint64_t, keep C.int, message **C.char) status
 
 //export loamgo_backup_list
 func loamgo_backup_list(h C.uint64_t, out **C.char, message **C.char) status {
-	return run(message, func() error {
-		f, err := get[*backup.Folder](h, kindBackup)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindBackup, func(f *backup.Folder) error {
 		list, err := f.List()
 		if err != nil {
 			return err

@@ -43,11 +43,7 @@ func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t,
 			return err
 		}
 		c := &changes{blocks.New(feed), d}
-		if err := publish(kindChanges, c, out); err != nil {
-			_ = c.close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindChanges, c, out, c.close)
 	})
 }
 
@@ -82,11 +78,7 @@ func loamgo_changes_next(h C.uint64_t, most C.size_t, timeout C.int, data *unsaf
 
 //export loamgo_changes_position
 func loamgo_changes_position(h C.uint64_t, next *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		c, err := get[*changes](h, kindChanges)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindChanges, func(c *changes) error {
 		*next = C.uint64_t(c.Position())
 		return nil
 	})
@@ -95,11 +87,7 @@ func loamgo_changes_position(h C.uint64_t, next *C.uint64_t, message **C.char) s
 //export loamgo_changes_keyspace
 func loamgo_changes_keyspace(h C.uint64_t, number C.uint32_t, name **C.char,
 	message **C.char) status {
-	return run(message, func() error {
-		c, err := get[*changes](h, kindChanges)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindChanges, func(c *changes) error {
 		found := c.KeyspaceName(uint32(number))
 		if found == "" {
 			return lsm.ErrNotFound

@@ -42,23 +42,14 @@ func cancelable(db C.uint64_t, out *C.uint64_t, work func(context.Context, *data
 	if err != nil {
 		return err
 	}
-	if out == nil {
-		return work(context.Background(), d)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
-		defer cancel()
-		return nil, "", work(ctx, d)
+	return perform(out, nil, nil, func(ctx context.Context) (string, error) {
+		return "", work(ctx, d)
 	})
 }
 
 //export loamgo_lag
 func loamgo_lag(db C.uint64_t, sequences, microseconds *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		lag, err := (&lsm.Follower{DB: d.db}).Lag(context.Background())
 		*sequences, *microseconds = C.uint64_t(lag.Sequences), C.uint64_t(lag.Time.Microseconds())
 		return err

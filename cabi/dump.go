@@ -90,11 +90,7 @@ func loamgo_dump(db, snap C.uint64_t, compression *C.char, fn, arg C.uintptr_t, 
 
 //export loamgo_dump_check
 func loamgo_dump_check(db C.uint64_t, path *C.char, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		return dump.CheckPath(d.db, C.GoString(path))
 	})
 }

@@ -63,9 +63,7 @@ var statuses = []struct {
 	{lsm.ErrCompactionFilter, C.LOAM_ERR_CALLBACK},
 }
 
-var (
-	errHandle = errors.New("not a handle of this type")
-)
+var errHandle = errors.New("not a handle of this type")
 
 // statusOf finds the status of an error.
 func statusOf(err error) status {
@@ -89,8 +87,7 @@ func statusOf(err error) status {
 	return C.LOAM_ERR_INTERNAL
 }
 
-// fail stores the message of a failure and returns its status. Answers have no
-// message.
+// fail stores the message of a failure and returns its status. Answers have no message.
 func fail(err error, message **C.char) status {
 	s := statusOf(err)
 	if s < 0 && message != nil {
@@ -166,6 +163,15 @@ func publish(k kind, object any, out *C.uint64_t) error {
 	}
 	*out = C.uint64_t(h)
 	return nil
+}
+
+// publishOr is publish of an object that is closed if there is no handle for it.
+func publishOr(k kind, object any, out *C.uint64_t, end func() error) error {
+	err := publish(k, object, out)
+	if err != nil {
+		_ = end() // the caller learns the first error
+	}
+	return err
 }
 
 // span is C's bytes as a slice, never nil. The shim has checked the length.

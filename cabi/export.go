@@ -63,8 +63,29 @@ func guarded(message **C.char, f func() error) (s status) {
 	return C.LOAM_OK
 }
 
-// open returns the database of a handle, and the snapshot of another if that
-// is not 0.
+// with is run of what needs the object of a handle.
+func with[T any](message **C.char, h C.uint64_t, k kind, f func(T) error) status {
+	return run(message, func() error {
+		object, err := get[T](h, k)
+		if err != nil {
+			return err
+		}
+		return f(object)
+	})
+}
+
+// withLive is run of what needs an open database, see live.
+func withLive(message **C.char, db C.uint64_t, f func(d *database) error) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		return f(d)
+	})
+}
+
+// open returns the database of a handle, and the snapshot of another if that is not 0.
 func open(db, snap C.uint64_t) (*database, *lsm.Snapshot, error) {
 	d, err := get[*database](db, kindDB)
 	if err != nil || snap == 0 {
@@ -177,40 +198,27 @@ func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint6
 	return C.LOAM_OK
 }
 
+// loamgo_put puts, merges or deletes.
+//
 //export loamgo_put
-func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+func loamgo_put(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
 	valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
-	stk.Call(func() { s = put(db, key, keyLen, value, valueLen, flags, message) })
+	stk.Call(func() { s = put(db, op, key, keyLen, value, valueLen, flags, message) })
 	return s
 }
 
-func put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
+func put(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
 	valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)
-	if err == nil {
+	switch {
+	case err != nil:
+	case op == C.LOAM_OP_PUT:
 		err = d.Put(span(key, keyLen), span(value, valueLen), mode(flags))
-	}
-	if err != nil {
-		return fail(err, message)
-	}
-	return C.LOAM_OK
-}
-
-//export loamgo_delete
-func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
-	message **C.char) (s status) {
-	stk.Call(func() { s = remove(db, key, keyLen, flags, message) })
-	return s
-}
-
-func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t,
-	message **C.char) (s status) {
-	s = running
-	defer catch(&s, message)
-	d, err := get[*database](db, kindDB)
-	if err == nil {
+	case op == C.LOAM_OP_MERGE:
+		err = d.Merge(span(key, keyLen), span(value, valueLen), mode(flags))
+	default:
 		err = d.Delete(span(key, keyLen), mode(flags))
 	}
 	if err != nil {
@@ -225,11 +233,7 @@ func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t
 func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
 	value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, sequence *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
-		if err != nil {
-			return err
-		}
+	return with(message, db, kindDB, func(d *database) error {
 		var b lsm.Batch
 		switch op {
 		case C.LOAM_OP_PUT:
@@ -349,11 +353,7 @@ func release(object any) error {
 //export loamgo_open
 func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
 		defer o.Uses.Release()
 		if follow != 0 {
 			_ = o.Set("follow", "true")
@@ -362,10 +362,7 @@ func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t,
 		if err != nil {
 			return err
 		}
-		if err = publish(kindDB, db, out); err != nil {
-			_ = db.Close() // the caller learns the first error
-		}
-		return err
+		return publishOr(kindDB, db, out, db.Close)
 	})
 }
 
@@ -382,11 +379,7 @@ func loamgo_close(db C.uint64_t, message **C.char) status {
 
 //export loamgo_destroy
 func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
 		defer o.Uses.Release()
 		dir := C.GoString(path)
 		return report.At(dir, lsm.Destroy(dir, &o.Options))
@@ -395,17 +388,9 @@ func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
 
 //export loamgo_snapshot_create
 func loamgo_snapshot_create(db C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		s := &snapshot{d.Snapshot(), d}
-		if err := publish(kindSnapshot, s, out); err != nil {
-			_ = s.Close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindSnapshot, s, out, s.Close)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/replay"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -50,55 +51,43 @@ func (l *bulkLoad) close() error {
 //export loamgo_table_writer_create
 func loamgo_table_writer_create(path *C.char, opts C.uint64_t, out *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
 		w, err := lsm.NewTableWriter(C.GoString(path), &o.Options)
 		if err != nil {
 			o.Uses.Release()
 			return err
 		}
 		t := &tableWriter{TableWriter: w, uses: o.Uses}
-		if err := publish(kindTableWriter, t, out); err != nil {
-			_ = t.close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindTableWriter, t, out, t.close)
 	})
 }
 
-// onTable calls f with the table writer of a handle.
-func onTable(h C.uint64_t, f func(w *lsm.TableWriter) error) error {
-	w, err := get[*tableWriter](h, kindTableWriter)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return f(w.TableWriter)
+// withTable is run of what needs the table writer of a handle.
+func withTable(message **C.char, h C.uint64_t, f func(w *lsm.TableWriter) error) status {
+	return with(message, h, kindTableWriter, func(w *tableWriter) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return f(w.TableWriter)
+	})
 }
 
 //export loamgo_table_writer_write
 func loamgo_table_writer_write(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
 	value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		return onTable(h, func(w *lsm.TableWriter) error {
-			switch op {
-			case C.LOAM_OP_PUT:
-				return w.Put(span(key, keyLen), span(value, valueLen))
-			case C.LOAM_OP_PUT_TTL:
-				ttl, err := lifetime(seconds)
-				if err != nil {
-					return err
-				}
-				return w.PutTTL(span(key, keyLen), span(value, valueLen), ttl)
-			case C.LOAM_OP_DELETE_RANGE:
-				return w.DeleteRange(span(key, keyLen), span(value, valueLen))
+	return withTable(message, h, func(w *lsm.TableWriter) error {
+		switch op {
+		case C.LOAM_OP_PUT:
+			return w.Put(span(key, keyLen), span(value, valueLen))
+		case C.LOAM_OP_PUT_TTL:
+			ttl, err := lifetime(seconds)
+			if err != nil {
+				return err
 			}
-			return w.Delete(span(key, keyLen))
-		})
+			return w.PutTTL(span(key, keyLen), span(value, valueLen), ttl)
+		case C.LOAM_OP_DELETE_RANGE:
+			return w.DeleteRange(span(key, keyLen), span(value, valueLen))
+		}
+		return w.Delete(span(key, keyLen))
 	})
 }
 
@@ -107,26 +96,22 @@ func loamgo_table_writer_write(h C.uint64_t, op C.int, key unsafe.Pointer, keyLe
 //export loamgo_table_writer_add
 func loamgo_table_writer_add(h C.uint64_t, data unsafe.Pointer, n C.size_t,
 	message **C.char) status {
-	return run(message, func() error {
-		return onTable(h, func(w *lsm.TableWriter) error {
-			return replay.IntoTable(w, span(data, n))
-		})
+	return withTable(message, h, func(w *lsm.TableWriter) error {
+		return replay.IntoTable(w, span(data, n))
 	})
 }
 
 //export loamgo_table_writer_size
 func loamgo_table_writer_size(h C.uint64_t, size *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		return onTable(h, func(w *lsm.TableWriter) error {
-			*size = C.uint64_t(w.EstimatedSize())
-			return nil
-		})
+	return withTable(message, h, func(w *lsm.TableWriter) error {
+		*size = C.uint64_t(w.EstimatedSize())
+		return nil
 	})
 }
 
 //export loamgo_table_writer_finish
 func loamgo_table_writer_finish(h C.uint64_t, message **C.char) status {
-	return run(message, func() error { return onTable(h, (*lsm.TableWriter).Finish) })
+	return withTable(message, h, (*lsm.TableWriter).Finish)
 }
 
 // loamgo_ingest ingests tables, as a job if out is not NULL.
@@ -135,11 +120,7 @@ func loamgo_table_writer_finish(h C.uint64_t, message **C.char) status {
 func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t,
 	stop unsafe.Pointer, stopLen C.size_t, n C.size_t, paths **C.char, out *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		o := lsm.IngestOptions{Move: flags&C.LOAM_INGEST_MOVE != 0}
 		if flags&C.LOAM_INGEST_EXCISE != 0 {
 			// The caller's memory is not ours once a job has started.
@@ -150,13 +131,8 @@ func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t
 		for i, p := range unsafe.Slice(paths, n) {
 			names[i] = C.GoString(p)
 		}
-		if out == nil {
-			return d.Ingest(context.Background(), &o, names...)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
-			defer cancel()
-			return nil, "", d.Ingest(ctx, &o, names...)
+		return perform(out, nil, nil, func(ctx context.Context) (string, error) {
+			return "", d.Ingest(ctx, &o, names...)
 		})
 	})
 }
@@ -174,41 +150,31 @@ func loamgo_bulk_load_begin(db, memory C.uint64_t, out *C.uint64_t, message **C.
 			return err
 		}
 		l := &bulkLoad{BulkLoader: loader, db: d}
-		if err := publish(kindBulkLoad, l, out); err != nil {
-			_ = l.close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindBulkLoad, l, out, l.close)
 	})
 }
 
-// onBulkLoad calls f with the load of a handle.
-func onBulkLoad(h C.uint64_t, f func(l *lsm.BulkLoader) error) error {
-	l, err := get[*bulkLoad](h, kindBulkLoad)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return f(l.BulkLoader)
+// withBulkLoad is run of what needs the load of a handle.
+func withBulkLoad(message **C.char, h C.uint64_t, f func(l *lsm.BulkLoader) error) status {
+	return with(message, h, kindBulkLoad, func(l *bulkLoad) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return f(l.BulkLoader)
+	})
 }
 
 //export loamgo_bulk_load_put
 func loamgo_bulk_load_put(h C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
 	valueLen C.size_t, message **C.char) status {
-	return run(message, func() error {
-		return onBulkLoad(h, func(l *lsm.BulkLoader) error {
-			return l.Put(span(key, keyLen), span(value, valueLen))
-		})
+	return withBulkLoad(message, h, func(l *lsm.BulkLoader) error {
+		return l.Put(span(key, keyLen), span(value, valueLen))
 	})
 }
 
 //export loamgo_bulk_load_add
 func loamgo_bulk_load_add(h C.uint64_t, data unsafe.Pointer, n C.size_t, message **C.char) status {
-	return run(message, func() error {
-		return onBulkLoad(h, func(l *lsm.BulkLoader) error {
-			return replay.IntoBulkLoad(l, span(data, n))
-		})
+	return withBulkLoad(message, h, func(l *lsm.BulkLoader) error {
+		return replay.IntoBulkLoad(l, span(data, n))
 	})
 }
 
@@ -216,22 +182,11 @@ func loamgo_bulk_load_add(h C.uint64_t, data unsafe.Pointer, n C.size_t, message
 //
 //export loamgo_bulk_load_finish
 func loamgo_bulk_load_finish(h C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		if out == nil {
-			return onBulkLoad(h, func(l *lsm.BulkLoader) error {
-				return l.Finish(context.Background())
-			})
-		}
-		l, err := get[*bulkLoad](h, kindBulkLoad)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
-			defer cancel()
+	return with(message, h, kindBulkLoad, func(l *bulkLoad) error {
+		return perform(out, nil, nil, func(ctx context.Context) (string, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return nil, "", l.Finish(ctx)
+			return "", l.Finish(ctx)
 		})
 	})
 }

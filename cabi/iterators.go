@@ -147,11 +147,7 @@ func backward(op C.int) bool {
 //export loamgo_iter_set_bounds
 func loamgo_iter_set_bounds(h C.uint64_t, lower unsafe.Pointer, lowerLen C.size_t,
 	upper unsafe.Pointer, upperLen C.size_t, message **C.char) status {
-	return run(message, func() error {
-		it, err := get[*iterator](h, kindIterator)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindIterator, func(it *iterator) error {
 		it.pending, it.count = nil, 0
 		it.SetBounds(bound(lower, lowerLen), bound(upper, upperLen))
 		return nil

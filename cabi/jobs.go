@@ -15,6 +15,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/refs"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
 )
@@ -32,13 +34,37 @@ func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
 	return nil
 }
 
-//export loamgo_compact_start
-func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t,
+// perform does work at once, or as a job that can be canceled if out is not NULL. It releases uses
+// at the end, before the job is seen to have ended.
+func perform(out *C.uint64_t, uses *refs.Shared, progress func() (done, total uint64),
+	work func(ctx context.Context) (report string, err error)) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	do := func() (*database, string, error) {
+		defer uses.Release()
+		defer cancel()
+		report, err := work(ctx)
+		return nil, report, err
+	}
+	if out == nil {
+		_, _, err := do()
+		return err
+	}
+	err := begin(&job{Progress: progress, Cancel: cancel}, out, do)
+	if err != nil {
+		cancel()
+		uses.Release()
+	}
+	return err
+}
+
+// loamgo_compact compacts a range, as a job if out is not NULL.
+//
+//export loamgo_compact
+func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t,
 	stop unsafe.Pointer, stopLen C.size_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
-		if err != nil {
-			return err
+	return with(message, db, kindDB, func(d *database) error {
+		if out == nil {
+			return d.CompactRange(bound(start, startLen), bound(stop, stopLen))
 		}
 		// The caller's memory is not ours once this returns.
 		r := lsm.Range{Start: slices.Clone(bound(start, startLen)),
@@ -49,32 +75,15 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 			return err
 		}
 		total := sizes[0] + uint64(before.MemtableBytes)
-		ctx, cancel := context.WithCancel(context.Background())
-		j := &job{
-			Progress: func() (uint64, uint64) {
-				now := d.Metrics()
-				done := now.Compact.BytesIn - before.Compact.BytesIn +
-					now.Flush.BytesIn - before.Flush.BytesIn
-				return min(done, total), total
-			},
-			Cancel: cancel,
+		progress := func() (uint64, uint64) {
+			now := d.Metrics()
+			done := now.Compact.BytesIn - before.Compact.BytesIn +
+				now.Flush.BytesIn - before.Flush.BytesIn
+			return min(done, total), total
 		}
-		return begin(j, out, func() (*database, string, error) {
-			defer cancel()
-			return nil, "", d.CompactRangeContext(ctx, r.Start, r.Limit)
+		return perform(out, nil, progress, func(ctx context.Context) (string, error) {
+			return "", d.CompactRangeContext(ctx, r.Start, r.Limit)
 		})
-	})
-}
-
-//export loamgo_compact
-func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer,
-	stopLen C.size_t, message **C.char) status {
-	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
-		if err != nil {
-			return err
-		}
-		return d.CompactRange(bound(start, startLen), bound(stop, stopLen))
 	})
 }
 
@@ -101,31 +110,20 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 			return err
 		}
 		if what == C.LOAMGO_VERIFY {
-			return verifyStart(d, out)
+			var progress work.Gauge
+			return perform(out, nil, progress.Read, func(ctx context.Context) (string, error) {
+				return "", d.db.Verify(ctx, progress.Set)
+			})
 		}
 		return begin(new(job), out, func() (*database, string, error) { return nil, "", d.Flush() })
 	})
 }
 
-func verifyStart(d *database, out *C.uint64_t) error {
-	var progress work.Gauge
-	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{Progress: progress.Read, Cancel: cancel}
-	return begin(j, out, func() (*database, string, error) {
-		defer cancel()
-		return nil, "", d.db.Verify(ctx, progress.Set)
-	})
-}
-
 //export loamgo_open_start
 func loamgo_open_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
 		dir := C.GoString(path)
-		err = begin(new(job), out, func() (*database, string, error) {
+		err := begin(new(job), out, func() (*database, string, error) {
 			defer o.Uses.Release()
 			db, err := openDatabase(dir, o)
 			return db, "", err
@@ -194,11 +192,7 @@ func loamgo_job_cancel(h C.uint64_t, message **C.char) status {
 
 //export loamgo_job_db
 func loamgo_job_db(h C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		j, err := get[*job](h, kindJob)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindJob, func(j *job) error {
 		if _, err := j.Finished(); err != nil {
 			return err
 		}
@@ -215,11 +209,7 @@ func loamgo_job_db(h C.uint64_t, out *C.uint64_t, message **C.char) status {
 
 //export loamgo_job_report
 func loamgo_job_report(h C.uint64_t, out **C.char, message **C.char) status {
-	return run(message, func() error {
-		j, err := get[*job](h, kindJob)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindJob, func(j *job) error {
 		if _, err := j.Finished(); err != nil {
 			return err
 		}

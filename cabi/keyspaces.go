@@ -19,11 +19,7 @@ var openings atomic.Uint64
 //export loamgo_keyspace_open
 func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		wanted := &lsm.KeyspaceOptions{}
 		if opts != 0 {
 			o, err := copied(opts)
@@ -58,11 +54,7 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 
 //export loamgo_keyspace_drop
 func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		return d.db.DropKeyspace(C.GoString(name))
 	})
 }
@@ -72,11 +64,7 @@ func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status 
 //export loamgo_keyspace_number
 func loamgo_keyspace_number(db C.uint64_t, number *C.uint32_t, opening *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		*number, *opening = C.uint32_t(d.ID()), C.uint64_t(d.number)
 		return nil
 	})

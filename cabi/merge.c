@@ -113,5 +113,6 @@ loam_status loam_merge(loam_db *db, const loam_write_options *options, const voi
     return loamgo_put_numbered(HANDLE(db), LOAM_OP_MERGE, (void *)key, key_len, (void *)operand,
       operand_len, flags, sequence, err);
   }
-  return loamgo_merge(HANDLE(db), (void *)key, key_len, (void *)operand, operand_len, flags, err);
+  return loamgo_put(HANDLE(db), LOAM_OP_MERGE, (void *)key, key_len, (void *)operand, operand_len,
+    flags, err);
 }

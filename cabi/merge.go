@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/settings"
-	"github.com/loamdb/loam/cabi/internal/stk"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -82,25 +81,4 @@ func loamgo_options_set_merge_operator(h C.uint64_t, name *C.char, full, partial
 			o.MergeOperator = mergeOperator(C.GoString(name), full, partial, arg)
 		})
 	})
-}
-
-//export loamgo_merge
-func loamgo_merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer,
-	operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
-	stk.Call(func() { s = merge(db, key, keyLen, operand, operandLen, flags, message) })
-	return s
-}
-
-func merge(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, operand unsafe.Pointer,
-	operandLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
-	s = running
-	defer catch(&s, message)
-	d, err := get[*database](db, kindDB)
-	if err == nil {
-		err = d.Merge(span(key, keyLen), span(operand, operandLen), mode(flags))
-	}
-	if err != nil {
-		return fail(err, message)
-	}
-	return C.LOAM_OK
 }

@@ -39,11 +39,7 @@ func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, key
 func loamgo_txn_multi_get(h, keyspace C.uint64_t, n C.size_t, keys *unsafe.Pointer,
 	keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer,
 	message **C.char) status {
-	return run(message, func() error {
-		_, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(_ *transaction, tx *lsm.Txn) error {
 		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error {
 			return m.LookTxn(tx)
 		})

@@ -39,6 +39,17 @@ func copied(h C.uint64_t) (*settings.Settings, error) {
 	return o.Copy()
 }
 
+// withOptions is run of what needs a copy of the options of a handle, which it releases.
+func withOptions(message **C.char, h C.uint64_t, f func(o *settings.Settings) error) status {
+	return run(message, func() error {
+		o, err := copied(h)
+		if err != nil {
+			return err
+		}
+		return f(o)
+	})
+}
+
 // bring changes the options of a handle, which hold on to uses from then on.
 func bring(h C.uint64_t, p settings.Part, uses *refs.Shared, change func(o *lsm.Options)) error {
 	o, err := get[*settings.Options](h, kindOptions)
@@ -85,11 +96,7 @@ func loamgo_options_create(out *C.uint64_t, message **C.char) status {
 
 //export loamgo_options_set
 func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) status {
-	return run(message, func() error {
-		o, err := get[*settings.Options](h, kindOptions)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindOptions, func(o *settings.Options) error {
 		return o.Set(C.GoString(name), C.GoString(value))
 	})
 }
@@ -116,16 +123,12 @@ func loamgo_options_set_logger(h C.uint64_t, fn, arg, destroy C.uintptr_t,
 
 //export loamgo_options_set_cache
 func loamgo_options_set_cache(h, cacheHandle C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		c, err := get[*cache](cacheHandle, kindCache)
-		if err != nil {
-			return err
-		}
+	return with(message, cacheHandle, kindCache, func(c *cache) error {
 		uses := c.uses.Retain()
 		if uses == nil {
 			return lsm.ErrClosed
 		}
-		err = bring(h, settings.Cache, uses, func(o *lsm.Options) {
+		err := bring(h, settings.Cache, uses, func(o *lsm.Options) {
 			o.Cache, o.Resources = c.Cache, c.resources
 		})
 		if err != nil {

@@ -8,14 +8,15 @@ package main
 import "C"
 
 import (
+	"context"
+
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/lsm"
 )
 
-// repair returns the report as JSON and lets go of what the options brought.
+// repair returns the report as JSON.
 func repair(path string, o *settings.Settings) (string, error) {
-	defer o.Uses.Release()
 	found, err := lsm.Repair(path, &o.Options)
 	if err != nil {
 		return "", report.At(path, err)
@@ -25,11 +26,8 @@ func repair(path string, o *settings.Settings) (string, error) {
 
 //export loamgo_repair
 func loamgo_repair(path *C.char, opts C.uint64_t, out **C.char, message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
+		defer o.Uses.Release()
 		report, err := repair(C.GoString(path), o)
 		if err == nil && out != nil {
 			err = give(report, out)
@@ -40,19 +38,10 @@ func loamgo_repair(path *C.char, opts C.uint64_t, out **C.char, message **C.char
 
 //export loamgo_repair_start
 func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		o, err := copied(opts)
-		if err != nil {
-			return err
-		}
+	return withOptions(message, opts, func(o *settings.Settings) error {
 		dir := C.GoString(path)
-		err = begin(new(job), out, func() (*database, string, error) {
-			report, err := repair(dir, o)
-			return nil, report, err
+		return perform(out, o.Uses, nil, func(context.Context) (string, error) {
+			return repair(dir, o)
 		})
-		if err != nil {
-			o.Uses.Release()
-		}
-		return err
 	})
 }

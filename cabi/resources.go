@@ -33,47 +33,33 @@ func loamgo_resources_create(memory, backgroundJobs, ioBytesPerSecond, openFiles
 	})
 }
 
-// resourcesOf returns the resources of a handle.
-func resourcesOf(h C.uint64_t) (*lsm.Resources, error) {
-	c, err := get[*cache](h, kindCache)
-	if err != nil {
-		return nil, err
-	}
-	if c.resources == nil {
-		return nil, fmt.Errorf("%w: a cache, where resources are wanted", lsm.ErrInvalidArgument)
-	}
-	return c.resources, nil
+// withResources is run of what needs the resources of a handle.
+func withResources(message **C.char, h C.uint64_t, f func(r *lsm.Resources) error) status {
+	return with(message, h, kindCache, func(c *cache) error {
+		if c.resources == nil {
+			return fmt.Errorf("%w: a cache, where resources are wanted", lsm.ErrInvalidArgument)
+		}
+		return f(c.resources)
+	})
 }
 
 //export loamgo_resources_set
 func loamgo_resources_set(h C.uint64_t, name, value *C.char, message **C.char) status {
-	return run(message, func() error {
-		r, err := resourcesOf(h)
-		if err != nil {
-			return err
-		}
+	return withResources(message, h, func(r *lsm.Resources) error {
 		return r.Set(C.GoString(name), C.GoString(value))
 	})
 }
 
 //export loamgo_resources_metrics
 func loamgo_resources_metrics(h C.uint64_t, out, message **C.char) status {
-	return run(message, func() error {
-		r, err := resourcesOf(h)
-		if err != nil {
-			return err
-		}
+	return withResources(message, h, func(r *lsm.Resources) error {
 		return giveJSON(report.Of(r.Metrics()), out)
 	})
 }
 
 //export loamgo_set_option
 func loamgo_set_option(db C.uint64_t, name, value *C.char, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		if d.owner {
 			return d.db.SetOption(C.GoString(name), C.GoString(value))
 		}
@@ -83,11 +69,7 @@ func loamgo_set_option(db C.uint64_t, name, value *C.char, message **C.char) sta
 
 //export loamgo_option
 func loamgo_option(db C.uint64_t, name *C.char, out, message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
+	return withLive(message, db, func(d *database) error {
 		option := d.Option
 		if d.owner {
 			option = d.db.Option

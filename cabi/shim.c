@@ -291,7 +291,7 @@ loam_status loam_repair(const char *path, const loam_options *options, char **re
 loam_status loam_upgrade(const char *path, const loam_options *options, char **err) {
   BEGIN(err);
   WANT(err, path, "path");
-  return loamgo_upgrade((char *)path, HANDLE(options), err);
+  return loamgo_upgrade((char *)path, HANDLE(options), NULL, err);
 }
 
 loam_status loam_export(const char *path, const char *to, const char *format,
@@ -300,7 +300,7 @@ loam_status loam_export(const char *path, const char *to, const char *format,
   WANT(err, path, "path");
   WANT(err, to, "to");
   WANT(err, format, "format");
-  return loamgo_export((char *)path, (char *)to, (char *)format, HANDLE(options), err);
+  return loamgo_export((char *)path, (char *)to, (char *)format, HANDLE(options), NULL, err);
 }
 
 /* ---- Reading ---- */
@@ -436,7 +436,8 @@ loam_status loam_put(loam_db *db, const loam_write_options *options, const void 
     return loamgo_put_numbered(HANDLE(db), LOAM_OP_PUT, (void *)key, key_len, (void *)value,
       value_len, flags, sequence, err);
   }
-  return loamgo_put(HANDLE(db), (void *)key, key_len, (void *)value, value_len, flags, err);
+  return loamgo_put(HANDLE(db), LOAM_OP_PUT, (void *)key, key_len, (void *)value, value_len, flags,
+    err);
 }
 
 loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key,
@@ -448,7 +449,7 @@ loam_status loam_delete(loam_db *db, const loam_write_options *options, const vo
     return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, flags,
       sequence, err);
   }
-  return loamgo_delete(HANDLE(db), (void *)key, key_len, flags, err);
+  return loamgo_put(HANDLE(db), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, flags, err);
 }
 
 loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start,
@@ -474,7 +475,7 @@ loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const
   BEGIN(err);
   BOUND(err, start, start_len, "start");
   BOUND(err, stop, stop_len, "stop");
-  return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, err);
+  return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, NULL, err);
 }
 
 loam_status loam_verify(loam_db *db, char **err) {
@@ -527,7 +528,7 @@ loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len,
   BOUND(err, start, start_len, "start");
   BOUND(err, stop, stop_len, "stop");
   uint64_t handle = 0;
-  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)stop,
+  loam_status status = loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)stop,
     stop_len, &handle, err);
   GIVE(job, loam_job, handle);
   return status;
@@ -565,7 +566,7 @@ loam_status loam_upgrade_start(const char *path, const loam_options *options, lo
   WANT(err, job, "job");
   WANT(err, path, "path");
   uint64_t handle = 0;
-  loam_status status = loamgo_upgrade_start((char *)path, HANDLE(options), &handle, err);
+  loam_status status = loamgo_upgrade((char *)path, HANDLE(options), &handle, err);
   GIVE(job, loam_job, handle);
   return status;
 }
@@ -579,7 +580,7 @@ loam_status loam_export_start(const char *path, const char *to, const char *form
   WANT(err, to, "to");
   WANT(err, format, "format");
   uint64_t handle = 0;
-  loam_status status = loamgo_export_start((char *)path, (char *)to, (char *)format,
+  loam_status status = loamgo_export((char *)path, (char *)to, (char *)format,
     HANDLE(options), &handle, err);
   GIVE(job, loam_job, handle);
   return status;

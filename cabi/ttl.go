@@ -32,11 +32,7 @@ func lifetime(seconds C.uint64_t) (time.Duration, error) {
 //export loamgo_put_ttl
 func loamgo_put_ttl(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer,
 	valueLen C.size_t, seconds, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
-		if err != nil {
-			return err
-		}
+	return with(message, db, kindDB, func(d *database) error {
 		ttl, err := lifetime(seconds)
 		if err != nil {
 			return err
@@ -57,11 +53,7 @@ func loamgo_put_ttl(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value un
 //export loamgo_txn_put_ttl
 func loamgo_txn_put_ttl(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
 	value unsafe.Pointer, valueLen C.size_t, seconds C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		_, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(_ *transaction, tx *lsm.Txn) error {
 		ttl, err := lifetime(seconds)
 		if err != nil {
 			return err

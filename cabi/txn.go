@@ -50,27 +50,23 @@ func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *
 			o.Name = C.GoString(name)
 		}
 		t := &transaction{d.db.Begin(&o), d}
-		if err := publish(kindTxn, t, out); err != nil {
-			_ = t.close() // the caller learns the first error
-			return err
-		}
-		return nil
+		return publishOr(kindTxn, t, out, t.close)
 	})
 }
 
-// txnIn is the transaction of a handle in a keyspace; 0 is the one that it was begun in.
-func txnIn(h, keyspace C.uint64_t) (*transaction, *lsm.Txn, error) {
-	t, err := get[*transaction](h, kindTxn)
-	if err != nil {
-		return nil, nil, err
-	}
-	k := t.db
-	if keyspace != 0 {
-		if k, err = get[*database](keyspace, kindDB); err != nil {
-			return nil, nil, err
+// withTxn is run of what needs the transaction of a handle in a keyspace; 0 is the one that it was
+// begun in.
+func withTxn(message **C.char, h, keyspace C.uint64_t,
+	f func(t *transaction, tx *lsm.Txn) error) status {
+	return with(message, h, kindTxn, func(t *transaction) (err error) {
+		k := t.db
+		if keyspace != 0 {
+			if k, err = get[*database](keyspace, kindDB); err != nil {
+				return err
+			}
 		}
-	}
-	return t, t.In(k.Keyspace), nil
+		return f(t, t.In(k.Keyspace))
+	})
 }
 
 // loamgo_txn_get looks a key up, for update or not; the value is malloc'ed.
@@ -78,11 +74,7 @@ func txnIn(h, keyspace C.uint64_t) (*transaction, *lsm.Txn, error) {
 //export loamgo_txn_get
 func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, keyLen C.size_t,
 	value *unsafe.Pointer, length *C.size_t, message **C.char) status {
-	return run(message, func() error {
-		_, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(_ *transaction, tx *lsm.Txn) error {
 		read := tx.Get
 		if update != 0 {
 			read = tx.GetForUpdate
@@ -103,11 +95,7 @@ func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, ke
 //export loamgo_txn_write
 func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t,
 	value unsafe.Pointer, valueLen C.size_t, message **C.char) status {
-	return run(message, func() error {
-		_, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(_ *transaction, tx *lsm.Txn) error {
 		switch op {
 		case C.LOAM_OP_PUT:
 			return tx.Put(span(key, keyLen), span(value, valueLen))
@@ -123,11 +111,7 @@ func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyL
 //export loamgo_txn_has
 func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
 	message **C.char) status {
-	return run(message, func() error {
-		_, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(_ *transaction, tx *lsm.Txn) error {
 		has, err := tx.Has(span(key, keyLen))
 		if err == nil && !has {
 			err = lsm.ErrNotFound
@@ -139,11 +123,7 @@ func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t,
 //export loamgo_txn_iter_create
 func loamgo_txn_iter_create(h, keyspace C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		t, tx, err := txnIn(h, keyspace)
-		if err != nil {
-			return err
-		}
+	return withTxn(message, h, keyspace, func(t *transaction, tx *lsm.Txn) error {
 		if t.db.uses.Retain() == nil {
 			return lsm.ErrClosed
 		}
@@ -153,11 +133,7 @@ func loamgo_txn_iter_create(h, keyspace C.uint64_t, o *C.loamgo_iter_options, ou
 
 //export loamgo_txn_savepoint
 func loamgo_txn_savepoint(h C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		t, err := get[*transaction](h, kindTxn)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindTxn, func(t *transaction) error {
 		number := t.SavePoint().Number()
 		if number == 0 {
 			return lsm.ErrTxnDone
@@ -169,33 +145,21 @@ func loamgo_txn_savepoint(h C.uint64_t, out *C.uint64_t, message **C.char) statu
 
 //export loamgo_txn_rollback_to
 func loamgo_txn_rollback_to(h, savepoint C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		t, err := get[*transaction](h, kindTxn)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindTxn, func(t *transaction) error {
 		return t.RollbackTo(lsm.SavePointOf(uint64(savepoint)))
 	})
 }
 
 //export loamgo_txn_commit
 func loamgo_txn_commit(h C.uint64_t, flags C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		t, err := get[*transaction](h, kindTxn)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindTxn, func(t *transaction) error {
 		return t.Commit(mode(flags))
 	})
 }
 
 //export loamgo_txn_rollback
 func loamgo_txn_rollback(h C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		t, err := get[*transaction](h, kindTxn)
-		if err != nil {
-			return err
-		}
+	return with(message, h, kindTxn, func(t *transaction) error {
 		return t.Rollback()
 	})
 }
@@ -204,11 +168,7 @@ func loamgo_txn_rollback(h C.uint64_t, message **C.char) status {
 func loamgo_compare_and_swap(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, old unsafe.Pointer,
 	oldLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, swapped *C.int,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
-		if err != nil {
-			return err
-		}
+	return with(message, db, kindDB, func(d *database) error {
 		done, err := d.CompareAndSwap(span(key, keyLen), bound(old, oldLen), bound(value, valueLen),
 			mode(flags))
 		if done {
