@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/repair"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
@@ -31,7 +32,7 @@ func (k *keyspace) CompactRange(start, limit []byte) error {
 // and nothing lost, when ctx is done.
 func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
+		return base.Invalidf("CompactRangeContext needs a context")
 	}
 	return k.space.CompactRange(ctx, start, limit)
 }
@@ -48,14 +49,13 @@ func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte)
 // nil. It changes nothing, and damage that it finds does not stop the database.
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: Verify needs a context", ErrInvalidArgument)
+		return base.Invalidf("Verify needs a context")
 	}
 	return db.engine.Verify(ctx, progress)
 }
 
-// PauseCompaction stops automatic compaction, running ones included, and
-// returns when none runs. Flushes go on, and writes do not wait for level 0. Each
-// call needs a ResumeCompaction.
+// PauseCompaction stops automatic compaction, running ones included, and returns when none runs.
+// Flushes go on, and writes do not wait for level 0. Each call needs a ResumeCompaction.
 func (db *DB) PauseCompaction() { db.engine.Parts().Jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.

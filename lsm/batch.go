@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
@@ -70,7 +69,7 @@ func (b *Batch) Bytes() []byte { return b.b.Bytes() }
 // put nor a delete.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
-		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)
+		return base.Invalidf("Each needs both functions")
 	}
 	if b.Count() == 0 {
 		return nil
@@ -82,12 +81,10 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 			return it.Err()
 		}
 		if !kind.InLevelDB() {
-			return fmt.Errorf("%w: Each knows puts and deletes, and the batch has a %v",
-				ErrInvalidArgument, kind)
+			return base.Invalidf("Each knows puts and deletes, and the batch has a %v", kind)
 		}
 		if id != base.DefaultKeyspace {
-			return fmt.Errorf("%w: Each knows no keyspaces, and an operation of the batch "+
-				"names one", ErrInvalidArgument)
+			return base.Invalidf("Each knows no keyspaces, and an operation of the batch names one")
 		}
 		var err error
 		if kind.IsTombstone() {

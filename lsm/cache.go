@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/memory/cache"
 )
 
@@ -30,7 +31,7 @@ func (c *Cache) Close() {
 // hold returns the cache with a reference.
 func (c *Cache) hold() (*cache.Cache, error) {
 	if c.c == nil {
-		return nil, fmt.Errorf("%w: the cache was not made by NewCache", ErrInvalidArgument)
+		return nil, base.Invalidf("the cache was not made by NewCache")
 	}
 	if c.closed.Load() || !c.c.Ref() {
 		return nil, fmt.Errorf("%w: the shared cache", ErrClosed)

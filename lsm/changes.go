@@ -1,14 +1,13 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/loamdb/loam/internal/feature/feed"
-	"github.com/loamdb/loam/internal/store/wal"
-	"github.com/loamdb/loam/lsm/internal/joined"
 )
 
 // GapError says where a feed of changes cannot go on: the logs between are gone. errors.As finds it
@@ -74,9 +73,8 @@ func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
 // Operations are those of the change, in their order. They are valid as long as Batch.
 func (c Change) Operations() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
-		for o := range c.inside.Operations() {
-			if !yield(Operation{o.Seq, Op(o.Op), o.Key, o.Value, o.Expires, o.Keyspace,
-				o.KeyspaceID}) {
+		for o := range feed.Operations[Op](c.inside) {
+			if !yield(Operation(o)) {
 				return
 			}
 		}
@@ -100,23 +98,22 @@ type Op uint8
 // The kinds of operations.
 const (
 	// OpPut sets Key to Value, until Expires if that is not zero.
-	OpPut Op = iota + 1
+	OpPut Op = feed.OpPut
 	// OpDelete deletes Key.
-	OpDelete
+	OpDelete Op = feed.OpDelete
 	// OpMerge adds the operand Value to Key.
-	OpMerge
+	OpMerge Op = feed.OpMerge
 	// OpDeleteRange deletes the keys from Key up to, not including, Value.
-	OpDeleteRange
-)
-
-// The kinds are those of package feed.
-var (
-	_ = [1]struct{}{}[OpPut-Op(feed.OpPut)]
-	_ = [1]struct{}{}[OpDeleteRange-Op(feed.OpDeleteRange)]
+	OpDeleteRange Op = feed.OpDeleteRange
 )
 
 // String is "put", "delete", "merge" or "delete_range".
-func (o Op) String() string { return feed.Op(o).String() }
+func (o Op) String() string {
+	if o < OpPut || o > OpDeleteRange {
+		return "unknown"
+	}
+	return [...]string{"put", "delete", "merge", "delete_range"}[o-1]
+}
 
 // ChangesOptions configures a feed of changes. A nil *ChangesOptions and a zero field mean the
 // default.
@@ -141,9 +138,7 @@ type ChangesOptions struct {
 // fail with ErrDirectoryChanged. Changes fails with ErrClosed and with errors of the file system,
 // too. See docs/changes.md.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
-	if o == nil {
-		o = &ChangesOptions{}
-	}
+	o = cmp.Or(o, &ChangesOptions{})
 	c, err := db.engine.Feeds.New(from, feed.Options(*o))
 	if err != nil {
 		return nil, fmt.Errorf("changes from %d: %w", from, err)
@@ -157,15 +152,4 @@ type ChangesMetrics struct {
 	// Logs is the number of logs that are kept for feeds and needed no longer otherwise.
 	Logs     int
 	LogBytes int64 // LogBytes is the size of these logs.
-}
-
-func changesMetrics(db *joined.Database) ChangesMetrics {
-	logs, bytes := db.Parts().WAL.Retained()
-	return ChangesMetrics{Feeds: db.Feeds.Open(), Logs: logs, LogBytes: bytes}
-}
-
-// retention is what the options say of logs that are not needed. o is resolved.
-func (o *Options) retention() wal.Retention {
-	return wal.Retention{Bytes: max(o.WALRetentionBytes, 0),
-		For: max(o.WALRetentionTime, 0).Round(time.Millisecond)}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // CheckpointMetrics counts checkpoints, or backups.
@@ -37,7 +39,7 @@ type CheckpointMetrics struct {
 // another error of the file system. One that was opened with ReadOnly has checkpoints, too.
 func (db *DB) Checkpoint(ctx context.Context, dir string) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: Checkpoint needs a context", ErrInvalidArgument)
+		return base.Invalidf("Checkpoint needs a context")
 	}
 	if err := db.engine.Copies.Checkpoint(ctx, db.engine, dir); err != nil {
 		return fmt.Errorf("checkpoint in %s: %w", dir, err)

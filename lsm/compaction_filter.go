@@ -2,8 +2,6 @@ package lsm
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
@@ -59,7 +57,7 @@ func PrefixFilter(prefixes ...[]byte) *CompactionFilter {
 		own[i] = string(p)
 	}
 	return &CompactionFilter{
-		Name: prefixFilterName + joinPrefixes(own),
+		Name: prefixFilterName + options.JoinBytes(own),
 		Filter: func(_ int, key, _ []byte) (FilterDecision, error) {
 			for _, p := range own {
 				if len(key) >= len(p) && string(key[:len(p)]) == p {
@@ -89,7 +87,7 @@ func (f *CompactionFilter) inside() *base.CompactionFilter {
 // checkFilter refuses a filter that cannot be asked.
 func checkFilter(f *CompactionFilter) error {
 	if f != nil && (f.Name == "" || f.Filter == nil) {
-		return fmt.Errorf("%w: a CompactionFilter needs Name and Filter", ErrInvalidArgument)
+		return base.Invalidf("a CompactionFilter needs Name and Filter")
 	}
 	return nil
 }
@@ -100,77 +98,21 @@ const (
 )
 
 // filterField is an option that takes a compaction filter by its name: "prefix:" and a list of
-// prefixes, separated by commas, or none. In a prefix %xx is the byte with that hexadecimal number.
+// prefixes, or none.
 func filterField(f **CompactionFilter) options.Named {
-	return options.Named{
-		Default: noFilterName,
-		Name: func() string {
-			if *f == nil {
-				return noFilterName
-			}
-			return (*f).Name
-		},
-		Set: func(name string) error {
-			if name == noFilterName {
-				*f = nil
-				return nil
-			}
+	return options.Pointer(f, noFilterName, func(f *CompactionFilter) string { return f.Name },
+		func(name string) (*CompactionFilter, error) {
 			list, ok := strings.CutPrefix(name, prefixFilterName)
-			if !ok {
-				return errors.New(`want none or "prefix:" and prefixes separated by commas`)
+			switch {
+			case name == noFilterName:
+				return nil, nil
+			case !ok:
+				return nil, errors.New(`want none or "prefix:" and prefixes separated by commas`)
 			}
-			prefixes, err := splitPrefixes(list)
+			prefixes, err := options.SplitBytes(list)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			*f = PrefixFilter(prefixes...)
-			return nil
-		},
-	}
-}
-
-// joinPrefixes is what splitPrefixes reads.
-func joinPrefixes(prefixes []string) string {
-	var b strings.Builder
-	for i, p := range prefixes {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		for _, c := range []byte(p) {
-			if c <= ' ' || c >= 0x7f || c == ',' || c == '%' {
-				fmt.Fprintf(&b, "%%%02x", c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
-	}
-	return b.String()
-}
-
-// splitPrefixes reads prefixes that are separated by commas. %xx is the byte with that
-// hexadecimal number.
-func splitPrefixes(text string) (prefixes [][]byte, err error) {
-	for _, part := range strings.Split(text, ",") {
-		p := make([]byte, 0, len(part))
-		for i := 0; i < len(part); i++ {
-			if part[i] != '%' {
-				p = append(p, part[i])
-				continue
-			}
-			if i+2 >= len(part) {
-				return nil, errors.New("behind % come two hexadecimal digits")
-			}
-			n, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
-			if err != nil {
-				return nil, errors.New("behind % come two hexadecimal digits")
-			}
-			p = append(p, byte(n))
-			i += 2
-		}
-		if len(p) == 0 {
-			return nil, errors.New("an empty prefix would remove every key")
-		}
-		prefixes = append(prefixes, p)
-	}
-	return prefixes, nil
+			return PrefixFilter(prefixes...), nil
+		})
 }

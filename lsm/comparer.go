@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
@@ -45,24 +44,20 @@ var IndexedDBComparer *Comparer = (*Comparer)(base.IndexedDB)
 // usable reports why c cannot be a comparer.
 func (c *Comparer) usable() error {
 	if c == nil || c.Name == "" || c.Compare == nil {
-		return fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
+		return base.Invalidf("a Comparer needs Name and Compare")
 	}
 	return nil
 }
 
 // comparerField is an option that takes a comparer by its name.
 func comparerField(c **Comparer) options.Named {
-	return options.Named{
-		Default: BytewiseComparer.Name,
-		Name:    func() string { return (*c).Name },
-		Set: func(name string) error {
+	return options.Pointer(c, BytewiseComparer.Name, func(c *Comparer) string { return c.Name },
+		func(name string) (*Comparer, error) {
 			found, names := base.ComparerNamed(name)
 			if found == nil {
-				return errors.New("want one of " + strings.Join(names, ", ") +
+				return nil, errors.New("want one of " + strings.Join(names, ", ") +
 					", or set Options.Comparer")
 			}
-			*c = (*Comparer)(found)
-			return nil
-		},
-	}
+			return (*Comparer)(found), nil
+		})
 }

@@ -95,8 +95,7 @@ type DroppedLog struct {
 	Reason string // Reason says why it was not replayed, in words, lower case.
 }
 
-// RecoveryReport returns what this Open found. It does not change, and is answered
-// after Close too.
+// RecoveryReport returns what this Open found. It does not change, and is answered after Close too.
 func (db *DB) RecoveryReport() RecoveryReport {
 	found := db.engine.Recovery()
 	r := RecoveryReport{

@@ -80,6 +80,13 @@ type notifier struct {
 	listener *EventListener
 }
 
+// tell calls f later, unless it is nil.
+func tell[T any](n *notifier, f func(T), info T) {
+	if f != nil {
+		n.events.Post(func() { f(info) })
+	}
+}
+
 // ReadOnly tells of the failure that made the database read-only.
 func (n *notifier) ReadOnly(cause error) {
 	if f := n.listener.ReadOnly; f != nil {
@@ -97,43 +104,30 @@ func (n *notifier) FlushBegin() {
 // FlushEnd tells of a flush.
 func (n *notifier) FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration,
 	err error) {
-	if f := n.listener.FlushEnd; f != nil {
-		info := FlushInfo{Bytes: memtable, Output: tableInfos(added), Duration: d, Err: err}
-		n.events.Post(func() { f(info) })
-	}
+	tell(n, n.listener.FlushEnd,
+		FlushInfo{Bytes: memtable, Output: tableInfos(added), Duration: d, Err: err})
 }
 
 // CompactionBegin tells of a compaction.
 func (n *notifier) CompactionBegin(plan *picker.Plan) {
-	if f := n.listener.CompactionBegin; f != nil {
-		info := compactionInfo(plan)
-		n.events.Post(func() { f(info) })
-	}
+	tell(n, n.listener.CompactionBegin, compactionInfo(plan))
 }
 
 // CompactionEnd tells how a compaction ended.
 func (n *notifier) CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration,
 	err error) {
-	if f := n.listener.CompactionEnd; f != nil {
-		info := compactionInfo(plan)
-		info.Output, info.Duration, info.Err = tableInfos(added), d, err
-		n.events.Post(func() { f(info) })
-	}
+	info := compactionInfo(plan)
+	info.Output, info.Duration, info.Err = tableInfos(added), d, err
+	tell(n, n.listener.CompactionEnd, info)
 }
 
 // WriteStall tells of a writer that had to wait.
 func (n *notifier) WriteStall(cause string, d time.Duration) {
-	if f := n.listener.WriteStall; f != nil {
-		n.events.Post(func() { f(StallInfo{Cause: cause, Duration: d}) })
-	}
+	tell(n, n.listener.WriteStall, StallInfo{Cause: cause, Duration: d})
 }
 
 // JobFailed tells of background work that is tried again.
-func (n *notifier) JobFailed(_ string, err error) {
-	if f := n.listener.BackgroundError; f != nil {
-		n.events.Post(func() { f(err) })
-	}
-}
+func (n *notifier) JobFailed(_ string, err error) { tell(n, n.listener.BackgroundError, err) }
 
 // MergeFailed tells of a merge operator that failed in the background.
 func (n *notifier) MergeFailed(err error) { n.JobFailed("", err) }

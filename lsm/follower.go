@@ -2,8 +2,9 @@ package lsm
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // Follower reads a database that another process writes, be it Loam, LevelDB or goleveldb. It has
@@ -35,8 +36,7 @@ func OpenFollower(dir string, o *Options) (*Follower, error) {
 	return &Follower{db}, nil
 }
 
-var errNoFollower = fmt.Errorf("%w: the database was not opened by OpenFollower",
-	ErrInvalidArgument)
+var errNoFollower = base.Invalidf("the database was not opened by OpenFollower")
 
 // CatchUp reads what the writer has written up to this call, and usually more, and makes it
 // visible. Concurrent calls wait for each other.

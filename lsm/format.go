@@ -74,8 +74,7 @@ type MmapMode uint8
 
 // The modes of Options.Mmap.
 const (
-	// MmapAuto maps tables on 64-bit Linux and macOS, on file systems that are known to
-	// be local.
+	// MmapAuto maps tables on 64-bit Linux and macOS, on file systems that are known to be local.
 	MmapAuto MmapMode = iota
 	// MmapOn maps tables on all file systems of these systems.
 	MmapOn

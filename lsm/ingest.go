@@ -113,7 +113,7 @@ type IngestOptions struct {
 // may have all.
 func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: Ingest needs a context", ErrInvalidArgument)
+		return base.Invalidf("Ingest needs a context")
 	}
 	how := ingest.Options{}
 	if o != nil {
@@ -150,7 +150,7 @@ type BulkLoadOptions struct {
 func (k *keyspace) BulkLoad(ctx context.Context, entries iter.Seq2[[]byte, []byte],
 	o *BulkLoadOptions) error {
 	if ctx == nil || entries == nil {
-		return fmt.Errorf("%w: BulkLoad needs a context and a sequence", ErrInvalidArgument)
+		return base.Invalidf("BulkLoad needs a context and a sequence")
 	}
 	memory, err := k.loadMemory(o)
 	if err == nil {
@@ -181,8 +181,7 @@ func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {
 	case o == nil || o.Memory == 0:
 		return ingest.Memory(k.root.engine), nil
 	case o.Memory < 0:
-		return 0, fmt.Errorf("%w: BulkLoadOptions.Memory is %d, want 0 or more bytes",
-			ErrInvalidArgument, o.Memory)
+		return 0, base.Invalidf("BulkLoadOptions.Memory is %d, want 0 or more bytes", o.Memory)
 	}
 	return int(min(o.Memory, ingest.MaxMemory)), nil
 }

@@ -67,12 +67,10 @@ func (it *Iterator) SeekGE(key []byte) bool { return it.tree.SeekGE(key) }
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) bool { return it.tree.SeekLT(key) }
 
-// Next moves to the following key. On an iterator that is at no entry it
-// reports false.
+// Next moves to the following key. On an iterator that is at no entry it reports false.
 func (it *Iterator) Next() bool { return it.tree.Next() }
 
-// Prev moves to the preceding key. On an iterator that is at no entry it
-// reports false.
+// Prev moves to the preceding key. On an iterator that is at no entry it reports false.
 func (it *Iterator) Prev() bool { return it.tree.Prev() }
 
 // Valid reports whether the iterator is at an entry.
@@ -91,8 +89,7 @@ func (it *Iterator) Value() []byte { return it.tree.Value() }
 // iterator or its database is closed. Close does not change it.
 func (it *Iterator) Err() error { return it.tree.Err() }
 
-// SetBounds replaces Lower and Upper, which are copied; the iterator is then at no
-// entry.
+// SetBounds replaces Lower and Upper, which are copied; the iterator is then at no entry.
 func (it *Iterator) SetBounds(lower, upper []byte) {
 	it.tree.SetBounds(lower, upper)
 }
@@ -120,30 +117,32 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 // early, or nil: look at it after the loop. A nil err panics at the call, as the loop could not
 // report a failure.
 func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next,
-		err)
+	return walk(r, IterOptions{Lower: lower, Upper: upper}, false, err)
 }
 
 // Backward is All in descending order, from the last key before upper down to lower.
 func (r *reader) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
+	return walk(r, IterOptions{Lower: lower, Upper: upper}, true, err)
 }
 
-// Prefix is All over the keys that begin with prefix. It needs the order of
-// BytewiseComparer.
+// Prefix is All over the keys that begin with prefix. It needs the order of BytewiseComparer.
 func (r *reader) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(r, IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(r, IterOptions{Prefix: prefix}, false, err)
 }
 
 // walk is a scan of r, a reader or a transaction.
-func walk(r interface{ Iter(*IterOptions) *Iterator }, o IterOptions, start,
-	move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
+func walk(r interface{ Iter(*IterOptions) *Iterator }, o IterOptions, descending bool,
+	err *error) iter.Seq2[[]byte, []byte] {
 	if err == nil {
 		panic("loam: All, Backward and Prefix need a place for the error of the scan: pass &err")
 	}
 	return func(yield func(k, v []byte) bool) {
 		it := r.Iter(&o)
 		defer func() { *err = it.Close() }() // also when the loop's body panics
+		start, move := (*Iterator).First, (*Iterator).Next
+		if descending {
+			start, move = (*Iterator).Last, (*Iterator).Prev
+		}
 		for ok := start(it); ok && yield(it.Key(), it.Value()); ok = move(it) {
 		}
 	}

@@ -1,7 +1,7 @@
 package lsm
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -61,21 +61,16 @@ type KeyspaceOptions struct {
 // the defaults.
 //
 // It fails with ErrNeedsNative in LevelDB's format, with ErrInvalidArgument (the name, or a
-// comparer that the options of Open do not know), with ErrComparerMismatch, and as a write
-// does.
+// comparer that the options of Open do not know), with ErrComparerMismatch, and as a write does.
 func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
-	if o == nil {
-		o = &KeyspaceOptions{}
-	}
+	o = cmp.Or(o, &KeyspaceOptions{})
 	if !o.Compression.perLevel().Valid() || o.BloomBits > maxBloomBits ||
 		o.PrefixLength > sstable.MaxPrefixLength {
-		return nil,
-			fmt.Errorf("%w: compression, filter bits or prefixes of keyspace %q are out of range",
-				ErrInvalidArgument, name)
+		return nil, base.Invalidf("compression, filter bits or prefixes of keyspace %q are out "+
+			"of range", name)
 	}
 	if o.BloomBits < 0 && o.PrefixLength > 0 {
-		return nil, fmt.Errorf("%w: prefixes of keyspace %q without filters to hold them",
-			ErrInvalidArgument, name)
+		return nil, base.Invalidf("prefixes of keyspace %q without filters to hold them", name)
 	}
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
@@ -176,10 +171,9 @@ func (i BatchIn) Merge(key, operand []byte) { i.b.b.AddIn(i.space, base.KindMerg
 // Delete is Batch.Delete in the keyspace.
 func (i BatchIn) Delete(key []byte) { i.b.b.AddIn(i.space, base.KindDelete, key, nil) }
 
-// In returns the snapshot as it is in another keyspace of its database; nil is the
-// default one. It is the same snapshot: Close of either closes both. In a keyspace that
-// was created after the snapshot there is nothing; reads in one of another database fail
-// with ErrInvalidArgument.
+// In returns the snapshot as it is in another keyspace of its database; nil is the default one. It
+// is the same snapshot: Close of either closes both. In a keyspace that was created after the
+// snapshot there is nothing; reads in one of another database fail with ErrInvalidArgument.
 func (s *Snapshot) In(k *Keyspace) *Snapshot {
 	space := s.root.Default()
 	if k != nil {

@@ -10,14 +10,12 @@ import (
 )
 
 // MergeOperator makes a value of operands, see DB.Merge. Its functions must be pure and safe for
-// concurrent use, and must not keep or change their arguments. A panic in them counts as an
-// error.
+// concurrent use, and must not keep or change their arguments. A panic in them counts as an error.
 //
 // No lock is held while they run, but in the background flushes and compactions wait for them:
 // they may read other keys, and calls that would wait for them fail with ErrInUse.
 type MergeOperator struct {
-	// Name is stored: a keyspace that has operands opens only with their operator. It is
-	// required.
+	// Name is stored: a keyspace that has operands opens only with their operator. It is required.
 	Name string
 	// Full returns the value of key: existing, nil if there is none, with the operands applied in
 	// their order, oldest first. It may append the value to dst, which is empty, to save an
@@ -44,30 +42,22 @@ func (op *MergeOperator) usable() error { return (*mergeop.Operator)(op).Usable(
 // mergeOperatorField is an option that takes a merge operator by its name.
 func mergeOperatorField(op **MergeOperator) options.Named {
 	const none = "none"
-	return options.Named{
-		Default: none,
-		Name: func() string {
-			if *op == nil {
-				return none
-			}
-			return (*op).Name
-		},
-		Set: func(name string) error {
+	named := options.Pointer(op, none, func(op *MergeOperator) string { return op.Name },
+		func(name string) (*MergeOperator, error) {
 			found, names := mergeop.Named(name)
 			if found == nil && name != none {
-				return errors.New("want none or one of " + strings.Join(names, ", ") +
+				return nil, errors.New("want none or one of " + strings.Join(names, ", ") +
 					", or set Options.MergeOperator")
 			}
-			*op = (*MergeOperator)(found)
+			return (*MergeOperator)(found), nil
+		})
+	named.Check = func() error {
+		if *op == nil {
 			return nil
-		},
-		Check: func() error {
-			if *op == nil {
-				return nil
-			}
-			return (*op).usable()
-		},
+		}
+		return (*op).usable()
 	}
+	return named
 }
 
 // Merge adds an operand to key: the key's new value is what the merge operator makes of the old one

@@ -195,7 +195,8 @@ func (k *keyspace) Metrics() Metrics {
 		Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	checkpoints, backups := db.Copies.Stats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
-	m.Changes = changesMetrics(db)
+	m.Changes.Feeds = db.Feeds.Open()
+	m.Changes.Logs, m.Changes.LogBytes = parts.WAL.Retained()
 	m.Ingests = IngestMetrics(db.IngestStats())
 	f := parts.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors =

@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/memory/cache"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/store/work"
 )
 
@@ -28,12 +28,10 @@ type Options struct {
 	// ErrorIfMissing fails Open with ErrDoesNotExist where there is no database.
 	// The default, false, creates one.
 	ErrorIfMissing bool
-	// ErrorIfExists fails Open with ErrExists where there is a database. The
-	// default is false.
+	// ErrorIfExists fails Open with ErrExists where there is a database. The default is false.
 	ErrorIfExists bool
-	// ReadOnly changes nothing on disk: writes fail with ErrReadOnly, and any
-	// number of readers share the directory. The logs are replayed into memory. The
-	// default is false.
+	// ReadOnly changes nothing on disk: writes fail with ErrReadOnly, and any number of readers
+	// share the directory. The logs are replayed into memory. The default is false.
 	ReadOnly bool
 	// FollowInterval is how old, at most, the state is that reads of a Follower show: it catches up
 	// in the background at this interval while there are reads, and the first read after a pause
@@ -99,9 +97,8 @@ type Options struct {
 	// tables' indexes and filters in it. The default is 64 MiB; negative: none. Size
 	// it to the data that is read again and again.
 	CacheSize int64
-	// WriteBufferSize is the size of a memtable in bytes. The default is 64 MiB. A
-	// larger one makes fewer and larger tables in level 0, and takes longer to
-	// replay from the log at Open.
+	// WriteBufferSize is the size of a memtable in bytes. The default is 64 MiB. A larger one makes
+	// fewer and larger tables in level 0, and takes longer to replay from the log at Open.
 	WriteBufferSize int64
 	// MaxMemtables is how many memtables there may be, the one that takes writes
 	// included, before writes wait for a flush. The default is 3: one takes writes
@@ -112,23 +109,20 @@ type Options struct {
 	// when all have as much, writes wait for flushes. The default, 0, is MaxMemtables
 	// times WriteBufferSize, what one keyspace may have.
 	MaxMemtableBytes int64
-	// MaxOpenFiles is how many table files the database keeps open at once, within
-	// the process's limit of descriptors. The default is 1000. A read of a table
-	// that is not open opens it first.
+	// MaxOpenFiles is how many table files the database keeps open at once, within the process's
+	// limit of descriptors. The default is 1000. A read of a table that is not open opens it first.
 	MaxOpenFiles int
 
 	// Tables. A change applies to tables written from then on.
 
-	// BlockSize is the size of a table's block in bytes before compression, the unit
-	// of reading. The default is 4 KiB, LevelDB's. Larger blocks compress better and
-	// make a random read dearer.
+	// BlockSize is the size of a table's block in bytes before compression, the unit of reading.
+	// The default is 4 KiB, LevelDB's. Larger blocks compress better and make a random read dearer.
 	BlockSize int
 	// BlockRestartInterval is the number of entries between restart points, whose
 	// keys are stored whole. The default is 16, LevelDB's; a larger one saves bytes.
 	BlockRestartInterval int
-	// MaxFileSize is the size in bytes at which a compaction starts another table.
-	// The default is 64 MiB. A smaller one lets a compaction rewrite less at a time,
-	// at the price of more files.
+	// MaxFileSize is the size in bytes at which a compaction starts another table. The default is
+	// 64 MiB. A smaller one lets a compaction rewrite less at a time, at the price of more files.
 	MaxFileSize int64
 	// Compression is how blocks are packed, by level if it is a CompressionByLevel. The
 	// default is SnappyCompression, which every LevelDB reads.
@@ -145,9 +139,8 @@ type Options struct {
 	// it. It takes the order of BytewiseComparer, and filters: beside BloomBits below 0 it is
 	// ErrInvalidArgument. The default, 0, is none.
 	PrefixLength int
-	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's
-	// own. The default, false, saves their bytes; LevelDB opens the tables all the
-	// same.
+	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's own. The
+	// default, false, saves their bytes; LevelDB opens the tables all the same.
 	LevelDBFilter bool
 	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
 	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
@@ -221,68 +214,57 @@ type Options struct {
 var optionTable = options.Table[Options]{
 	{Name: "error_if_missing", Doc: "fail when there is no database instead of creating it",
 		Field: func(o *Options) any { return &o.ErrorIfMissing }},
-	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any {
-		return &o.ErrorIfExists
-	}},
+	{Name: "error_if_exists", Doc: "fail when the database exists",
+		Field: func(o *Options) any { return &o.ErrorIfExists }},
 	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by " +
-		"default in C and Python", Inverted: true, Field: func(o *Options) any {
-		return &o.NoCreateDirs
-	}},
-	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any {
-		return &o.ReadOnly
-	}},
+		"default in C and Python", Inverted: true,
+		Field: func(o *Options) any { return &o.NoCreateDirs }},
+	{Name: "read_only", Doc: "change nothing on disk",
+		Field: func(o *Options) any { return &o.ReadOnly }},
 	{Name: "follow",
 		Doc:   "read what another process writes, see docs/follower.md; OpenFollower sets it",
 		Field: func(o *Options) any { return &o.follow }},
 	{Name: "follow_interval", Doc: "how often a follower catches up by itself, with ms, m or h " +
 		"behind it if not in seconds; 0: never", Unit: "seconds", Min: 0,
-		Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
-			return &o.FollowInterval
-		}},
+		Max:   (1<<63 - 1) / int64(time.Second),
+		Field: func(o *Options) any { return &o.FollowInterval }},
 	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too",
 		Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any {
 			return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames}
 		}},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores",
 		Field: func(o *Options) any { return comparerField(&o.Comparer) }},
-	{Name: "compaction_filter", Dynamic: options.Part,
-		Doc: "entries that compactions remove: prefix: and the beginnings of their keys, " +
-			"separated by commas, %xx being a byte; or none", Field: func(o *Options) any {
-			return filterField(&o.CompactionFilter)
-		}},
+	{Name: "compaction_filter", Dynamic: options.Part, Doc: "entries that compactions remove: " +
+		"prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or " +
+		"none", Field: func(o *Options) any { return filterField(&o.CompactionFilter) }},
 	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database " +
 		"stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge",
 		Field: func(o *Options) any { return mergeOperatorField(&o.MergeOperator) }},
 	{Name: "default_ttl", Dynamic: options.Part, Doc: "how long values live that are put without " +
-		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds",
-		Min: 0, Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
-			return &o.DefaultTTL
-		}},
+		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever",
+		Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second),
+		Field: func(o *Options) any { return &o.DefaultTTL }},
 	{Name: "cache_size", Dynamic: options.Whole,
 		Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20,
-		Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any {
-			return &o.CacheSize
-		}},
+		Min: -1, Max: 1 << 46, NoneBelow: true,
+		Field: func(o *Options) any { return &o.CacheSize }},
 	{Name: "write_buffer_size", Dynamic: options.Part, Doc: "size of one memtable", Unit: "bytes",
-		Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any {
-			return &o.WriteBufferSize
-		}},
+		Default: 64 << 20, Min: 64 << 10, Max: 2 << 30,
+		Field: func(o *Options) any { return &o.WriteBufferSize }},
 	{Name: "max_memtables", Dynamic: options.Whole, Doc: "memtables in memory before writes wait",
-		Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any {
-			return &o.MaxMemtables
-		}},
+		Unit: "memtables", Default: 3, Min: 2, Max: 64,
+		Field: func(o *Options) any { return &o.MaxMemtables }},
 	{Name: "max_memtable_bytes", Dynamic: options.Whole,
 		Doc:  "memory of the memtables of all keyspaces; 0: max_memtables write buffers",
-		Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any {
-			return &o.MaxMemtableBytes
-		}},
-	{Name: "max_open_files", Dynamic: options.Whole, Doc: "table files kept open at once, within " +
-		"the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20,
+		Unit: "bytes", Min: 0, Max: 1 << 46,
+		Field: func(o *Options) any { return &o.MaxMemtableBytes }},
+	{Name: "max_open_files", Dynamic: options.Whole,
+		Doc: "table files kept open at once, within the process's limit", Unit: "files",
+		Default: 1000, Min: 4, Max: 1 << 20,
 		Field: func(o *Options) any { return &o.MaxOpenFiles }},
 	{Name: "block_size", Dynamic: options.Part, Doc: "size of a table block before compression",
-		Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any {
-			return &o.BlockSize
-		}},
+		Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20,
+		Field: func(o *Options) any { return &o.BlockSize }},
 	{Name: "block_restart_interval", Dynamic: options.Part,
 		Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1,
 		Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
@@ -290,25 +272,22 @@ var optionTable = options.Table[Options]{
 		Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20,
 		Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
 	{Name: "compression", Dynamic: options.Part, Doc: "none, snappy or zstd, or one for level 0 " +
-		"and each level below it, as in none,snappy,zstd: the last one counts for all " +
-		"deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
+		"and each level below it, as in none,snappy,zstd: the last one counts for all deeper " +
+		"levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
 		return options.Choices{Value: (*uint16)(&o.Compression), Names: sstable.CompressionNames}
 	}},
 	{Name: "zstd_level", Dynamic: options.Part, Doc: "zstd effort from 1 (fast) to 4 (small)",
 		Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
 	{Name: "bloom_bits", Dynamic: options.Part, Doc: "filter bits per key; 0: none", Unit: "bits",
-		Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any {
-			return &o.BloomBits
-		}},
+		Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true,
+		Field: func(o *Options) any { return &o.BloomBits }},
 	{Name: "prefix_length", Dynamic: options.Part, Doc: "filters also hold so many bytes at the " +
-		"beginnings of keys, and iterators within one prefix pass over tables without it; 0: none",
-		Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any {
-			return &o.PrefixLength
-		}},
+		"beginnings of keys, and iterators within one prefix pass over tables without it; 0: " +
+		"none", Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength,
+		Field: func(o *Options) any { return &o.PrefixLength }},
 	{Name: "leveldb_filter", Dynamic: options.Part,
-		Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any {
-			return &o.LevelDBFilter
-		}},
+		Doc:   "also write the filter blocks that LevelDB reads",
+		Field: func(o *Options) any { return &o.LevelDBFilter }},
 	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused",
 		Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1,
 		Field: func(o *Options) any { return &o.MaxDecodedBlock }},
@@ -317,57 +296,49 @@ var optionTable = options.Table[Options]{
 		return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames}
 	}},
 	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, " +
-		"where the file system can (Linux)", Field: func(o *Options) any {
-		return &o.CompactionDirectIO
-	}},
+		"where the file system can (Linux)",
+		Field: func(o *Options) any { return &o.CompactionDirectIO }},
 	{Name: "max_background_jobs", Dynamic: options.Whole,
 		Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs",
-		PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any {
-			return &o.MaxBackgroundJobs
-		}},
+		PerProcessor: true, Min: 1, Max: 256,
+		Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
 	{Name: "max_subcompactions", Dynamic: options.Whole,
 		Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true,
 		Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
-	{Name: "compaction_rate", Dynamic: options.Whole,
-		Doc: "what flushes and compactions read and write while no writer waits for them; 0: " +
-			"no bound", Unit: "bytes a second", Max: 1 << 46, Field: func(o *Options) any {
-			return &o.CompactionRate
-		}},
+	{Name: "compaction_rate", Dynamic: options.Whole, Doc: "what flushes and compactions read " +
+		"and write while no writer waits for them; 0: no bound", Unit: "bytes a second",
+		Max: 1 << 46, Field: func(o *Options) any { return &o.CompactionRate }},
 	{Name: "l0_compaction", Dynamic: options.Whole,
 		Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1,
 		Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
 	{Name: "l0_stop", Dynamic: options.Whole, Doc: "tables in level 0 at which writes wait",
-		Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any {
-			return &o.L0Stop
-		}},
-	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or " +
-		"compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30,
+		Unit: "tables", Default: 40, Min: 2, Max: 1 << 12,
+		Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "max_merge_operands",
+		Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands",
+		Default: 1000, Min: 2, Max: 1 << 30,
 		Field: func(o *Options) any { return &o.MaxMergeOperands }},
 	{Name: "max_space_amplification", Dynamic: options.Whole,
 		Doc:  "space of the tables when writes are not fast, as a multiple of live data",
-		Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any {
-			return &o.MaxSpaceAmplification
-		}},
+		Unit: "times", Fraction: 1.3, Min: 1, Max: 100,
+		Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes",
-		Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any {
-			return &o.WALPreallocate
-		}},
-	{Name: "max_wal_size", Dynamic: options.Whole, Doc: "logs from which on keyspaces that keep " +
-		"old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46,
-		Field: func(o *Options) any { return &o.MaxWALSize }},
+		Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true,
+		Field: func(o *Options) any { return &o.WALPreallocate }},
+	{Name: "max_wal_size", Dynamic: options.Whole,
+		Doc:  "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers",
+		Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
 	{Name: "wal_retention_bytes", Doc: "logs kept for feeds of changes beyond need; 0: none, or " +
 		"no limit if wal_retention_seconds is set", Unit: "bytes", Min: 0, Max: 1 << 50,
 		Field: func(o *Options) any { return &o.WALRetentionBytes }},
 	{Name: "wal_retention_seconds", Doc: "how long logs are kept for feeds of changes after " +
-		"their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit if " +
-		"wal_retention_bytes is set", Unit: "seconds", Min: 0,
-		Max: (1<<63 - 1) / int64(time.Second), Field: func(o *Options) any {
-			return &o.WALRetentionTime
-		}},
+		"their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit " +
+		"if wal_retention_bytes is set", Unit: "seconds", Min: 0,
+		Max:   (1<<63 - 1) / int64(time.Second),
+		Field: func(o *Options) any { return &o.WALRetentionTime }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its " +
-		"mapped file; C, Python and Node set it", Field: func(o *Options) any {
-		return &o.PlainWAL
-	}},
+		"mapped file; C, Python and Node set it",
+		Field: func(o *Options) any { return &o.PlainWAL }},
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused",
 		Field: func(o *Options) any { return &o.DisableCompaction }},
 }
@@ -406,8 +377,8 @@ func (o *Options) Set(name, value string) error { return optionTable.Set(o, name
 func (o *Options) resolve() (*Options, error) {
 	r, err := o.complete()
 	if err == nil && r.PrefixLength > 0 && r.BloomBits < 0 {
-		return nil, fmt.Errorf("%w: prefix_length is %d, and there are no filters to hold the "+
-			"prefixes: set bloom_bits, or prefix_length to 0", ErrInvalidArgument, r.PrefixLength)
+		return nil, base.Invalidf("prefix_length is %d, and there are no filters to hold the "+
+			"prefixes: set bloom_bits, or prefix_length to 0", r.PrefixLength)
 	}
 	return r, err
 }
@@ -443,10 +414,8 @@ func (o *Options) complete() (*Options, error) {
 		return nil, err
 	}
 	if r.Cache != nil && r.Resources.inside().Bounded() {
-		return nil,
-			fmt.Errorf(
-				"%w: Options.Cache beside Resources with a bound on memory, which have a cache",
-				ErrInvalidArgument)
+		return nil, base.Invalidf("Options.Cache beside Resources with a bound on memory, which " +
+			"have a cache")
 	}
 	if r.FS == nil {
 		r.FS = vfs.Default
@@ -471,13 +440,11 @@ func (o *Options) complete() (*Options, error) {
 	case start == 0:
 		r.L0Compaction = r.L0Stop - 1
 	default:
-		return nil,
-			fmt.Errorf("%w: l0_stop is %d and l0_compaction %d: writes would wait before a "+
-				"compaction begins; l0_stop must be larger", ErrInvalidArgument, stop, start)
+		return nil, base.Invalidf("l0_stop is %d and l0_compaction %d: writes would wait before "+
+			"a compaction begins; l0_stop must be larger", stop, start)
 	}
 	if r.ErrorIfExists && r.ReadOnly {
-		return nil, fmt.Errorf("%w: error_if_exists beside read_only, which makes no new database",
-			ErrInvalidArgument)
+		return nil, base.Invalidf("error_if_exists beside read_only, which makes no new database")
 	}
 	return r, nil
 }
@@ -499,7 +466,9 @@ func (o *Options) engine() store.Options {
 		Cache: o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock,
 		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff &&
 			!(o.Mmap == MmapAuto && o.Resources.inside().Bounded()),
-		WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
+		WALPreallocate: o.WALPreallocate, WALRetention: wal.Retention{
+			Bytes: max(o.WALRetentionBytes, 0),
+			For:   max(o.WALRetentionTime, 0).Round(time.Millisecond)},
 		Jobs:      work.Options{Paused: o.DisableCompaction, Limits: o.limits()},
 		Resources: o.Resources.inside(),
 	}

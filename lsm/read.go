@@ -1,20 +1,17 @@
 package lsm
 
 import (
-	"fmt"
-
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// Get appends the value of key to dst and returns the result; with room in dst
-// it allocates nothing. A missing key is ErrNotFound, and dst as it was. Neither key
-// nor dst is retained.
+// Get appends the value of key to dst and returns the result; with room in dst it allocates
+// nothing. A missing key is ErrNotFound, and dst as it was. Neither key nor dst is retained.
 //
-// Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk
-// are damaged, with ErrTooManyFiles or ErrNoMemory for want of these, and with the
-// file system's error where a file cannot be read. A panic of the comparer becomes
-// the error and makes the database read-only.
+// Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk are damaged,
+// with ErrTooManyFiles or ErrNoMemory for want of these, and with the file system's error where a
+// file cannot be read. A panic of the comparer becomes the error and makes the database read-only.
 func (r *reader) Get(key, dst []byte) ([]byte, error) {
 	return r.of.At(r.at).Get(key, dst, r.at, 0)
 }
@@ -25,14 +22,12 @@ func (r *reader) TryGet(key, dst []byte) ([]byte, error) {
 	return r.of.At(r.at).Get(key, dst, r.at, sstable.MemoryOnly)
 }
 
-// GetNoFill is Get that leaves the block cache as it is, for reads that will
-// not come again.
+// GetNoFill is Get that leaves the block cache as it is, for reads that will not come again.
 func (r *reader) GetNoFill(key, dst []byte) ([]byte, error) {
 	return r.of.At(r.at).Get(key, dst, r.at, sstable.NoFill)
 }
 
-// Has reports whether key has a value. It fails as Get does, except that a missing key
-// is no error.
+// Has reports whether key has a value. It fails as Get does, except that a missing key is no error.
 func (r *reader) Has(key []byte) (bool, error) { return r.of.At(r.at).Has(key, r.at) }
 
 // MultiResult receives the values of a MultiGet. One that is used again saves allocations. It is
@@ -52,7 +47,7 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value
 // are not retained.
 func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
-		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
+		return base.Invalidf("MultiGet needs a MultiResult")
 	}
 	return r.of.At(r.at).MultiGet(keys, r.at, &result.r)
 }

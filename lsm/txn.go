@@ -1,8 +1,8 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -11,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/store"
-	"github.com/loamdb/loam/internal/store/write"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -116,9 +115,7 @@ type begun struct {
 // database is closed, calls on the transaction fail with ErrClosed, and where o.Isolation is
 // unknown, with ErrInvalidArgument.
 func (db *DB) Begin(o *TxnOptions) *Txn {
-	if o == nil {
-		o = &TxnOptions{}
-	}
+	o = cmp.Or(o, &TxnOptions{})
 	b := &begun{}
 	b.txn, b.space, b.mode = &b.inside, db.space, o.Mode
 	in := txn.Options{Serializable: o.Isolation == Serializable, Lock: o.Lock, ReadOnly: o.ReadOnly,
@@ -128,8 +125,8 @@ func (db *DB) Begin(o *TxnOptions) *Txn {
 	}
 	db.engine.Txns.Begin(b.txn, in)
 	if o.Isolation > Serializable {
-		b.txn.Fail(fmt.Errorf("%w: isolation %d is unknown: it is SnapshotIsolation or "+
-			"Serializable", ErrInvalidArgument, o.Isolation))
+		b.txn.Fail(base.Invalidf("isolation %d is unknown: it is SnapshotIsolation or "+
+			"Serializable", o.Isolation))
 	}
 	return &b.Txn
 }
@@ -145,7 +142,7 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 // UpdateWith is Update with transactions that have the options o; nil means the defaults.
 func (db *DB) UpdateWith(ctx context.Context, o *TxnOptions, f func(tx *Txn) error) error {
 	if ctx == nil || f == nil {
-		return fmt.Errorf("%w: Update needs a context and a function", ErrInvalidArgument)
+		return base.Invalidf("Update needs a context and a function")
 	}
 	return txn.Retry(ctx, func() error { return db.try(f, o) })
 }
@@ -164,7 +161,7 @@ func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
 // returns the error of f.
 func (db *DB) View(f func(tx *Txn) error) error {
 	if f == nil {
-		return fmt.Errorf("%w: View needs a function", ErrInvalidArgument)
+		return base.Invalidf("View needs a function")
 	}
 	tx := db.Begin(&TxnOptions{ReadOnly: true})
 	defer tx.Rollback()
@@ -181,7 +178,7 @@ func (tx *Txn) In(k *Keyspace) *Txn {
 	if k.space.Database() != root {
 		b := &begun{}
 		b.txn, b.space = &b.inside, tx.space
-		b.txn.Fail(fmt.Errorf("%w: the keyspace is another database's", ErrInvalidArgument))
+		b.txn.Fail(base.Invalidf("the keyspace is another database's"))
 		return &b.Txn
 	}
 	return &Txn{tx.txn, k.space, tx.mode}
@@ -218,7 +215,7 @@ func (tx *Txn) Has(key []byte) (bool, error) { return tx.txn.Has(tx.space, key) 
 // a missing key is no error; after an error the results are not to be used.
 func (tx *Txn) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
-		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
+		return base.Invalidf("MultiGet needs a MultiResult")
 	}
 	return tx.txn.MultiGet(tx.space, keys, &result.r)
 }
@@ -241,19 +238,17 @@ func (tx *Txn) Iter(o *IterOptions) *Iterator {
 
 // All is DB.All in the transaction.
 func (tx *Txn) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next,
-		err)
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, false, err)
 }
 
 // Backward is DB.Backward in the transaction.
 func (tx *Txn) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev,
-		err)
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, true, err)
 }
 
 // Prefix is DB.Prefix in the transaction.
 func (tx *Txn) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return walk(tx, IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(tx, IterOptions{Prefix: prefix}, false, err)
 }
 
 // Put sets key to value in the transaction. Both are copied. It fails with ErrTooLarge above
@@ -310,7 +305,7 @@ func (tx *Txn) RollbackTo(s SavePoint) error { return tx.txn.RollbackTo(s.serial
 // whatever it returns: after an error nothing of it is written. Its locks are given back. It fails
 // with ErrConflict, and as DB.Write does.
 func (tx *Txn) Commit(mode WriteMode) error {
-	return tx.txn.Commit(write.Mode(mode & (Sync | NoStall)))
+	return tx.txn.Commit(mode.commit())
 }
 
 // Rollback ends the transaction without a trace. A call of another goroutine that waits for a lock
@@ -328,8 +323,7 @@ func (tx *Txn) Close() error { return tx.Rollback() }
 // stands for no value, and a nil value deletes the key. It fails as Put does.
 func (k *keyspace) CompareAndSwap(key, old, value []byte,
 	mode WriteMode) (swapped bool, err error) {
-	return k.root.engine.Txns.CompareAndSwap(k.space, key, old, value,
-		write.Mode(mode&(Sync|NoStall)))
+	return k.root.engine.Txns.CompareAndSwap(k.space, key, old, value, mode.commit())
 }
 
 // PutIfAbsent sets key to value if it has no value, and reports whether it did. It fails as Put

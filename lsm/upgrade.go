@@ -1,6 +1,10 @@
 package lsm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+)
 
 // Upgrade makes the LevelDB database in dir a native one. It replays the logs as Open
 // does, and writes a new MANIFEST; the tables stay as they are, under names of the native
@@ -18,7 +22,7 @@ func Upgrade(dir string, o *Options) error {
 		up = *o
 	}
 	if up.ReadOnly {
-		return fmt.Errorf("%w: an upgrade writes, and ReadOnly is set", ErrInvalidArgument)
+		return base.Invalidf("an upgrade writes, and ReadOnly is set")
 	}
 	up.upgrade, up.ErrorIfMissing, up.ErrorIfExists, up.DisableCompaction = true, true, false, true
 	db, err := Open(dir, &up)

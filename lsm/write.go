@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -20,8 +19,7 @@ const (
 	NoSync WriteMode = 0
 	// Sync returns when the write, and every write before it, is on disk.
 	Sync WriteMode = 1
-	// NoStall fails with ErrBusy where the write would have to wait for
-	// flushes or compactions.
+	// NoStall fails with ErrBusy where the write would have to wait for flushes or compactions.
 	NoStall WriteMode = 2
 )
 
@@ -39,12 +37,11 @@ const maxBatchSize = batchrepr.MaxLen
 
 // Put sets key to value. Both are copied.
 //
-// Writes fail with ErrClosed from the beginning of Close on, with ErrReadOnly when
-// the database was opened so or a failed write made it so, with ErrTooLarge above
-// the limit of a batch, and with ErrBusy where NoStall forbids a wait. After ErrNoSpace,
-// ErrTooManyFiles or ErrNoMemory the write is not visible and later ones may succeed;
-// so it is when flushes or compactions fail and the memtables or level 0 are full.
-// Any other failure of the log makes the database read-only.
+// Writes fail with ErrClosed from the beginning of Close on, with ErrReadOnly when the database was
+// opened so or a failed write made it so, with ErrTooLarge above the limit of a batch, and with
+// ErrBusy where NoStall forbids a wait. After ErrNoSpace, ErrTooManyFiles or ErrNoMemory the write
+// is not visible and later ones may succeed; so it is when flushes or compactions fail and the
+// memtables or level 0 are full. Any other failure of the log makes the database read-only.
 func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return store.TooLarge("key and value", len(key)+len(value))
@@ -63,19 +60,18 @@ func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 	return k.space.Put(base.KindDelete, key, nil, mode.commit())
 }
 
-// Write makes all operations of the batch take effect together. The batch may
-// be larger than the write buffer and may be reused afterwards; it must not be
-// changed meanwhile. An empty batch with Sync makes all earlier writes durable. It
-// fails as Put does, with ErrTooLarge if an operation did not fit into the batch, with
-// ErrInvalidArgument if b is nil or names a keyspace of another database, and with
-// ErrNoKeyspace if it names one that was dropped.
+// Write makes all operations of the batch take effect together. The batch may be larger than the
+// write buffer and may be reused afterwards; it must not be changed meanwhile. An empty batch with
+// Sync makes all earlier writes durable. It fails as Put does, with ErrTooLarge if an operation did
+// not fit into the batch, with ErrInvalidArgument if b is nil or names a keyspace of another
+// database, and with ErrNoKeyspace if it names one that was dropped.
 //
 // The operations of a batch of the function NewBatch are on the keyspace whose Write gets it,
 // unless Batch.In says otherwise. A batch of the keyspace's own NewBatch saves the copy that
 // Write of another keyspace than the default one makes then.
 func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
-		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)
+		return base.Invalidf("Write needs a batch")
 	}
 	return k.space.Commit(&b.b, mode.commit())
 }

@@ -61,6 +61,58 @@ func CutBytes(b []byte) (p, rest []byte, ok bool) {
 	return b[w:end:end], b[end:], true
 }
 
+// Cutter cuts values off the front of B. The first one that is malformed, or not there whole, makes
+// it Bad: that value and all later ones are zero.
+type Cutter struct {
+	B   []byte
+	Bad bool
+}
+
+// Bytes cuts n bytes off.
+func (c *Cutter) Bytes(n int) []byte {
+	if c.Bad || n > len(c.B) {
+		c.B, c.Bad = nil, true
+		return nil
+	}
+	p := c.B[:n:n]
+	c.B = c.B[n:]
+	return p
+}
+
+// Byte cuts a byte off.
+func (c *Cutter) Byte() byte {
+	if b := c.Bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Uvarint cuts a varint off.
+func (c *Cutter) Uvarint() uint64 {
+	v, n := binary.Uvarint(c.B)
+	if c.Bad = c.Bad || n <= 0; c.Bad {
+		return 0
+	}
+	c.B = c.B[n:]
+	return v
+}
+
+// Varint cuts a signed varint off.
+func (c *Cutter) Varint() int64 {
+	v := c.Uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// String cuts off a varint of at most limit, and as many bytes.
+func (c *Cutter) String(limit int) string {
+	n := c.Uvarint()
+	c.Bad = c.Bad || n > uint64(limit)
+	if c.Bad {
+		return ""
+	}
+	return string(c.Bytes(int(n)))
+}
+
 // Hash is the one hash of a user key that the memtable's index, the filters
 // and the blocks' fingerprints share.
 func Hash(key []byte) uint64 { return xxhash.Sum64(key) }

@@ -124,6 +124,11 @@ func AsPublic(err, target any) bool {
 	return true
 }
 
+// Invalidf makes an error that is ErrInvalidArgument, and says what is wrong.
+func Invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalidArgument, fmt.Errorf(format, args...))
+}
+
 // Corruptf makes a Corruption whose place is not yet known.
 func Corruptf(kind, format string, args ...any) *Corruption {
 	return &Corruption{Offset: -1, Kind: kind, Reason: fmt.Sprintf(format, args...)}

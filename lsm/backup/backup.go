@@ -15,6 +15,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -93,9 +94,7 @@ type Folder struct{ f *backup.Folder }
 // something else than backups, lsm.ErrNewerFormat, lsm.ErrCorruption, lsm.ErrInvalidArgument if dir
 // is empty, a shortage or an error of the file system.
 func Open(dir string, o *Options) (f *Folder, err error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	defer caught("opening the backups", &err)
 	fsys := vfs.FS(o.FS)
 	if fsys == nil {
@@ -123,7 +122,7 @@ func Open(dir string, o *Options) (f *Folder, err error) {
 // backups, too.
 func (f *Folder) Create(ctx context.Context, db *lsm.DB, o *RunOptions) (info Info, err error) {
 	if db == nil {
-		return info, fmt.Errorf("%w: Create needs a database", lsm.ErrInvalidArgument)
+		return info, base.Invalidf("Create needs a database")
 	}
 	err = f.run(ctx, "backup", o, func(r *backup.Run) error {
 		in := db.Inside()
@@ -192,14 +191,11 @@ func (f *Folder) Close() (err error) {
 func (f *Folder) run(ctx context.Context, what string, o *RunOptions,
 	do func(r *backup.Run) error) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: %s needs a context", lsm.ErrInvalidArgument, what)
+		return base.Invalidf("%s needs a context", what)
 	}
-	if o == nil {
-		o = &RunOptions{}
-	}
+	o = cmp.Or(o, &RunOptions{})
 	if o.BytesPerSecond < 0 {
-		return fmt.Errorf("%w: %s cannot run at %d bytes per second", lsm.ErrInvalidArgument, what,
-			o.BytesPerSecond)
+		return base.Invalidf("%s cannot run at %d bytes per second", what, o.BytesPerSecond)
 	}
 	r := backup.NewRun(ctx, o.BytesPerSecond, o.Progress)
 	err := func() (err error) {

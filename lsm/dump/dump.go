@@ -8,12 +8,14 @@
 package dump
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/os/fileid"
@@ -94,8 +96,7 @@ type Options struct {
 // of a dump, and asked before. It fails with lsm.ErrClosed when the database is closed.
 func CheckPath(db *lsm.DB, path string) error {
 	if db == nil || path == "" {
-		return fmt.Errorf("%w: the check of a path needs a database and a path",
-			lsm.ErrInvalidArgument)
+		return base.Invalidf("the check of a path needs a database and a path")
 	}
 	place := db.Inside().Place()
 	err := store.Protect(func() error {
@@ -134,18 +135,14 @@ func checkFile(db *lsm.DB, w io.Writer) error {
 // also if w is an *os.File in the database's directory. What is in w then is not a dump: Load
 // refuses it. Write does not sync or close w.
 func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	in := transfer.DumpOptions{Codec: block.Snappy, BlockBytes: blockBytes, Continue: o.Continue,
 		Progress: told(o.Progress)}
 	switch {
 	case ctx == nil || db == nil || w == nil:
-		return nil, fmt.Errorf("%w: a dump needs a context, a database and a writer",
-			lsm.ErrInvalidArgument)
+		return nil, base.Invalidf("a dump needs a context, a database and a writer")
 	case o.Compression > lsm.ZstdCompression:
-		return nil, fmt.Errorf("%w: compression %d of a dump is not known", lsm.ErrInvalidArgument,
-			o.Compression)
+		return nil, base.Invalidf("compression %d of a dump is not known", o.Compression)
 	case o.Compression == lsm.NoCompression:
 		in.Codec = block.None
 	case o.Compression == lsm.ZstdCompression:
@@ -153,8 +150,7 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 	}
 	if o.Snapshot != nil {
 		if in.Snapshot = o.Snapshot.Inside(); in.Snapshot == nil {
-			return nil, fmt.Errorf("%w: the snapshot is not one of a database",
-				lsm.ErrInvalidArgument)
+			return nil, base.Invalidf("the snapshot is not one of a database")
 		}
 	}
 	if err := checkFile(db, w); err != nil {
@@ -190,12 +186,9 @@ type LoadOptions struct {
 // ctx is done, and as writes do. It reads r up to the end of the dump.
 func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, error) {
 	if ctx == nil || db == nil || r == nil {
-		return nil, fmt.Errorf("%w: a load needs a context, a database and a reader",
-			lsm.ErrInvalidArgument)
+		return nil, base.Invalidf("a load needs a context, a database and a reader")
 	}
-	if o == nil {
-		o = &LoadOptions{}
-	}
+	o = cmp.Or(o, &LoadOptions{})
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
 		Progress: told(o.Progress), Loading: &db.Inside().Loading}
 	return result("loading a dump", func() (transfer.Summary, error) {
@@ -209,8 +202,7 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 // built-in one.
 func Verify(ctx context.Context, r io.Reader, progress func(Progress)) (*Info, error) {
 	if ctx == nil || r == nil {
-		return nil, fmt.Errorf("%w: a verification needs a context and a reader",
-			lsm.ErrInvalidArgument)
+		return nil, base.Invalidf("a verification needs a context and a reader")
 	}
 	return result("verifying a dump", func() (transfer.Summary, error) {
 		return transfer.Verify(ctx, r, told(progress))

@@ -1,11 +1,13 @@
 package backup
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // batchFiles is how many files are made durable together. Their descriptors are open until then.
@@ -62,27 +64,20 @@ func (b *batch) take() []written {
 // or of stop, after which no file is synced.
 func (b *batch) finish(stop func() error) error {
 	files := b.take()
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	for range min(len(files), workers) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
-				err := stop()
-				if f := failed.Load(); f != nil {
-					err = *f
-				}
-				if err = files[i].settle(err); err != nil {
-					failed.CompareAndSwap(nil, &err)
-				}
+	var settled atomic.Int64
+	err := store.Share(len(files), workers, func(numbers iter.Seq[int]) error {
+		for i := range numbers {
+			settled.Add(1)
+			if err := files[i].settle(stop()); err != nil {
+				return err
 			}
-		})
+		}
+		return nil
+	})
+	for _, f := range files[settled.Load():] { // dealt out in their order
+		_ = f.settle(err)
 	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return err
 }
 
 // abandon gives all files up.
@@ -94,15 +89,15 @@ func (b *batch) abandon() {
 
 // settle makes a file durable unless another one failed.
 func (f *written) settle(failed error) error {
-	err := caught(func() error {
+	err := store.Protect(func() error {
 		if failed != nil {
 			return failed
 		}
 		return f.out.Sync()
 	})
-	cerr := caught(f.out.Close)
+	cerr := store.Protect(f.out.Close)
 	if err == nil {
 		err = cerr
 	}
-	return caught(func() error { return f.then(err) })
+	return store.Protect(func() error { return f.then(err) })
 }

@@ -128,12 +128,12 @@ func (c *catalog) encode() []byte {
 	b = binary.AppendUvarint(b, c.id)
 	b = binary.AppendVarint(b, c.created)
 	b = append(b, byte(c.format))
-	b = appendString(b, c.database)
+	b = base.AppendBytes(b, []byte(c.database))
 	b = binary.AppendUvarint(b, c.newBytes)
 	b = binary.AppendUvarint(b, uint64(len(c.files)))
 	for i := range c.files {
 		f := &c.files[i]
-		b = appendString(b, f.name)
+		b = base.AppendBytes(b, []byte(f.name))
 		b = binary.AppendUvarint(b, uint64(f.object.size))
 		b = append(b, f.object.sum[:]...)
 		flags := byte(0)
@@ -157,10 +157,6 @@ func (c *catalog) encode() []byte {
 	return append(b, sum[:]...)
 }
 
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // decodeCatalog reads the catalog of backup id. Its memory is bounded by the length of b.
 func decodeCatalog(b []byte, id uint64) (*catalog, error) {
 	corrupt := func(reason string) error { return base.Corruptf(kindCatalog, "%s", reason) }
@@ -171,19 +167,19 @@ func decodeCatalog(b []byte, id uint64) (*catalog, error) {
 	if sum := sha256.Sum256(b[:end]); !bytes.Equal(sum[:], b[end:]) {
 		return nil, corrupt("its checksum is wrong")
 	}
-	d := decoder{b: b[:end]}
-	if string(d.bytes(len(catalogMagic))) != catalogMagic {
+	d := base.Cutter{B: b[:end]}
+	if string(d.Bytes(len(catalogMagic))) != catalogMagic {
 		return nil, corrupt("it does not begin as one")
 	}
-	if v := d.uvarint(); v > catalogVersion && !d.bad {
+	if v := d.Uvarint(); v > catalogVersion && !d.Bad {
 		return nil, fmt.Errorf("%w: the catalog of backup %d has version %d", base.ErrNewerFormat,
 			id, v)
 	}
-	c := &catalog{id: d.uvarint(), created: d.varint(), format: base.Format(d.byte()),
-		database: d.string(maxDatabase), newBytes: d.uvarint()}
-	n := d.uvarint()
+	c := &catalog{id: d.Uvarint(), created: d.Varint(), format: base.Format(d.Byte()),
+		database: d.String(maxDatabase), newBytes: d.Uvarint()}
+	n := d.Uvarint()
 	switch {
-	case d.bad || n > uint64(len(d.b)/minSaved):
+	case d.Bad || n > uint64(len(d.B)/minSaved):
 		return nil, corrupt("it ends too early")
 	case c.id != id:
 		return nil, corrupt(fmt.Sprintf("it is that of backup %d", c.id))
@@ -192,9 +188,9 @@ func decodeCatalog(b []byte, id uint64) (*catalog, error) {
 	}
 	c.files = make([]saved, n)
 	for i := range c.files {
-		c.files[i] = d.saved()
+		c.files[i] = cutSaved(&d)
 	}
-	if d.bad || len(d.b) > 0 {
+	if d.Bad || len(d.B) > 0 {
 		return nil, corrupt("its length and the number of files do not fit")
 	}
 	if reason := c.check(); reason != "" {
@@ -246,74 +242,23 @@ func (c *catalog) info() Info {
 	}
 }
 
-// decoder takes values off b. bad says that one was malformed, or not there; what is taken then is
-// zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if d.bad || n > len(d.b) {
-		d.bad = true
-		return nil
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *decoder) byte() byte {
-	if b := d.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad = true
-	}
-	d.bytes(max(n, 0))
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad = true
-	}
-	d.bytes(max(n, 0))
-	return v
-}
-
-func (d *decoder) string(limit uint64) string {
-	n := d.uvarint()
-	if n > limit {
-		d.bad = true
-		return ""
-	}
-	return string(d.bytes(int(n)))
-}
-
-// saved takes a file. No name of a database's file is longer than 64 bytes.
-func (d *decoder) saved() (f saved) {
-	f.name = d.string(64)
-	size := d.uvarint()
-	d.bad = d.bad || size > math.MaxInt64
+// cutSaved cuts a file off. No name of a database's file is longer than 64 bytes.
+func cutSaved(d *base.Cutter) (f saved) {
+	f.name = d.String(64)
+	size := d.Uvarint()
+	d.Bad = d.Bad || size > math.MaxInt64
 	f.object.size = int64(size)
-	copy(f.object.sum[:], d.bytes(sha256.Size))
-	flags := d.byte()
-	d.bad = d.bad || flags&^(hasCRC|hasIdentity) != 0
+	copy(f.object.sum[:], d.Bytes(sha256.Size))
+	flags := d.Byte()
+	d.Bad = d.Bad || flags&^(hasCRC|hasIdentity) != 0
 	if f.hasCRC = flags&hasCRC != 0; f.hasCRC {
-		if b := d.bytes(4); b != nil {
+		if b := d.Bytes(4); b != nil {
 			f.crc = binary.LittleEndian.Uint32(b)
 		}
 	}
 	if flags&hasIdentity != 0 {
-		f.source = identity{fileid.ID{Dev: d.uvarint(), Ino: d.uvarint()}, d.varint()}
-		d.bad = d.bad || f.source == identity{} // which encode does not write
+		f.source = identity{fileid.ID{Dev: d.Uvarint(), Ino: d.Uvarint()}, d.Varint()}
+		d.Bad = d.Bad || f.source == identity{} // which encode does not write
 	}
 	return f
 }

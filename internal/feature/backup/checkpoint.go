@@ -27,27 +27,16 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 	if err != nil {
 		return st, err
 	}
-	stage, err := NewStage(s.FS, to, false, s.Warn)
-	if err != nil {
-		return st, err
-	}
-	done := false
-	defer func() { // also when a file system panics
-		if !done {
-			stage.Abort()
+	c := copier{src: s, stop: stop, made: Content{}}
+	err = Make(s.FS, to, false, s.Warn, func(stage *Stage) (Content, error) {
+		img, err := s.capture()
+		if err != nil {
+			return nil, err
 		}
-	}()
-	c := copier{src: s, fs: stage.fs, stop: stop, made: Content{}}
-	img, err := s.capture()
-	if err != nil {
-		return st, err
-	}
-	defer img.pin.Release()
-	if err := c.fill(img, stage.dir); err != nil {
-		return c.stats, stage.explain(err)
-	}
-	err = stage.Commit(c.made)
-	done = err == nil
+		defer img.pin.Release()
+		c.fs = stage.fs
+		return c.made, stage.explain(c.fill(img, stage.dir))
+	})
 	return c.stats, err
 }
 
@@ -55,7 +44,7 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 // the name of.
 func target(fsys vfs.FS, dir, source, what string) (string, error) {
 	if dir == "" {
-		return "", fmt.Errorf("%w: a copy needs the name of a directory", base.ErrInvalidArgument)
+		return "", base.Invalidf("a copy needs the name of a directory")
 	}
 	return fileid.Outside(fsys, dir, source, what)
 }
@@ -67,7 +56,6 @@ type copier struct {
 	stop  func() error
 	made  Content
 	stats Stats
-	buf   []byte
 }
 
 // fill makes the files of the copy in dir. All are durable then, CURRENT last.
@@ -120,8 +108,7 @@ func (c *copier) table(t *table, dir string) error {
 	return nil
 }
 
-// log copies a log, or gives it a second name in dir if nothing is written to its file any
-// more.
+// log copies a log, or gives it a second name in dir if nothing is written to its file any more.
 func (c *copier) log(l wal.Part, last bool, dir string) error {
 	name := c.src.Format.FileName(base.FileLog, l.Num)
 	from, to := c.src.path(name), filepath.Join(dir, name)
@@ -138,49 +125,12 @@ func (c *copier) log(l wal.Part, last bool, dir string) error {
 	return nil
 }
 
-// copyChunk is how many bytes are copied at a time.
-const copyChunk = 1 << 20
-
 // copyFile makes a durable copy of the first size bytes of a file, and returns their checksum.
 func (c *copier) copyFile(from, to string, size int64) (sum uint32, err error) {
-	in, err := c.src.FS.Open(from)
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	out, err := c.fs.Create(to)
-	if err != nil {
-		return 0, err
-	}
-	sum, err = c.transfer(in, out, size)
-	if err == nil {
-		err = out.Sync()
-	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
+	err = vfs.Copy(c.src.FS, from, c.fs, to, size, func(piece []byte) error {
+		sum = base.CRCUpdate(sum, piece)
+		c.stats.BytesCopied += uint64(len(piece))
+		return c.stop()
+	})
 	return sum, err
-}
-
-func (c *copier) transfer(in vfs.ReadFile, out vfs.WriteFile, size int64) (sum uint32, err error) {
-	if c.buf == nil {
-		c.buf = make([]byte, copyChunk)
-	}
-	for off := int64(0); off < size; {
-		if err := c.stop(); err != nil {
-			return 0, err
-		}
-		b := c.buf[:min(size-off, copyChunk)]
-		in.Prefetch(off+int64(len(b)), copyChunk)
-		if err := base.ReadFull(in, b, off); err != nil {
-			return 0, err
-		}
-		sum = base.CRCUpdate(sum, b)
-		if _, err := out.Write(b); err != nil {
-			return 0, err
-		}
-		off += int64(len(b))
-		c.stats.BytesCopied += uint64(len(b))
-	}
-	return sum, nil
 }

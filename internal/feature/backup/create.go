@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // creation is a backup in the making.
@@ -57,7 +58,7 @@ func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st 
 			_ = f.release(&c.catalog) // what stays, the next opening removes
 		}
 	}()
-	err = caught(func() error { return c.make(ended) })
+	err = store.Protect(func() error { return c.make(ended) })
 	if err == nil {
 		err = f.commit(&c.catalog)
 	}

@@ -83,8 +83,7 @@ type object struct {
 // left of a backup is removed.
 func Open(dir string, o Options) (f *Folder, err error) {
 	if dir == "" {
-		return nil, fmt.Errorf("%w: a folder of backups needs the name of a directory",
-			base.ErrInvalidArgument)
+		return nil, base.Invalidf("a folder of backups needs the name of a directory")
 	}
 	f = &Folder{outer: files.RoomyFS{FS: o.FS}, readOnly: o.ReadOnly, backups: map[uint64]Info{},
 		objects: map[objectID]*object{}, prints: map[fingerprint]int{}}
@@ -124,8 +123,7 @@ func Open(dir string, o Options) (f *Folder, err error) {
 	return f, err
 }
 
-// recognize reports whether a directory is a folder of backups. It fails if it is something
-// else.
+// recognize reports whether a directory is a folder of backups. It fails if it is something else.
 func (f *Folder) recognize(fsys vfs.FS, dir string) (made bool, err error) {
 	info, err := fsys.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -442,7 +440,7 @@ func (f *Folder) Delete(id uint64) error {
 // be read stay.
 func (f *Folder) Keep(n int) error {
 	if n < 0 {
-		return fmt.Errorf("%w: %d backups cannot be kept", base.ErrInvalidArgument, n)
+		return base.Invalidf("%d backups cannot be kept", n)
 	}
 	if err := f.begin(true); err != nil {
 		return err

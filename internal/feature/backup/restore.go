@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // Verify reads all files of a backup, and compares them with its catalog. The error joins what is
@@ -42,31 +43,22 @@ func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 			return err
 		}
 		var left []error // of cleaning up
-		s, err := NewStage(f.outer, to, false, func(what string, err error) {
+		warn := func(what string, err error) {
 			left = append(left, fmt.Errorf("%s: %w", what, err))
+		}
+		err = Make(f.outer, to, false, warn, func(s *Stage) (Content, error) {
+			if err := f.fill(c, s, r); err != nil {
+				return nil, s.explain(err)
+			}
+			made := Content{}
+			for i := range c.files {
+				made[c.files[i].name] = c.files[i].object.size
+			}
+			return made, r.stop()
 		})
 		if err != nil {
-			return errors.Join(append([]error{err}, left...)...)
+			err = errors.Join(append([]error{err}, left...)...)
 		}
-		done := false
-		defer func() { // also when a file system panics
-			if !done {
-				s.Abort()
-				err = errors.Join(append([]error{err}, left...)...)
-			}
-		}()
-		if err := f.fill(c, s, r); err != nil {
-			return s.explain(err)
-		}
-		if err := r.stop(); err != nil {
-			return err
-		}
-		want := Content{}
-		for i := range c.files {
-			want[c.files[i].name] = c.files[i].object.size
-		}
-		err = s.Commit(want)
-		done = err == nil
 		return err
 	})
 }
@@ -87,7 +79,7 @@ func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
 		}
 		return nil
 	})
-	err = caught(func() error { return do(c) })
+	err = store.Protect(func() error { return do(c) })
 	return errors.Join(err, f.release(c))
 }
 

@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // Run is one call of Create, Verify or Restore: the end, the rate limit and the progress callback
@@ -195,36 +197,13 @@ const workers = 4
 // each calls do with the numbers below n, on several goroutines, each with a buffer of its own,
 // until one fails, and returns the first failure.
 func each(n int, do func(i int, buf []byte) error) error {
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	for range min(n, workers) {
-		wg.Go(func() {
-			buf := make([]byte, chunkSize)
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || failed.Load() != nil {
-					return
-				}
-				if err := caught(func() error { return do(i, buf) }); err != nil {
-					failed.CompareAndSwap(nil, &err)
-				}
+	return store.Share(n, workers, func(numbers iter.Seq[int]) error {
+		buf := make([]byte, chunkSize)
+		for i := range numbers {
+			if err := do(i, buf); err != nil {
+				return err
 			}
-		})
-	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// caught makes a panic, of a file system, an error.
-func caught(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = base.NewPanic(v)
 		}
-	}()
-	return f()
+		return nil
+	})
 }

@@ -22,7 +22,7 @@ const (
 	stagedDir  = "db"
 )
 
-// stageReserve is how many descriptors Abort needs: of the directory that it empties, and of one in
+// stageReserve is how many descriptors abort needs: of the directory that it empties, and of one in
 // it.
 const stageReserve = 2
 
@@ -38,11 +38,32 @@ type Stage struct {
 	held  *vfs.Dir // temp and its lock
 }
 
-// NewStage begins to make the directory to, which must not exist, or be empty. The directory in
-// which it gets its name must exist, unless parents says to make it. What a crash left of an
-// earlier Stage is removed. warn takes the files that could not be removed. Commit or Abort ends a
-// Stage.
-func NewStage(outer vfs.FS, to string, parents bool,
+// Make makes the directory to, which must not exist, or be empty, by fill: all of it, durably, or
+// nothing. fill makes files in a Stage, durable all of them, and says which. The directory in which
+// to gets its name must exist, unless parents says to make it. What a crash left of an earlier
+// Stage is removed. warn takes the files that could not be removed.
+func Make(outer vfs.FS, to string, parents bool, warn func(string, error),
+	fill func(s *Stage) (Content, error)) error {
+	s, err := newStage(outer, to, parents, warn)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() { // also when a file system or a callback panics
+		if !done {
+			s.abort()
+		}
+	}()
+	made, err := fill(s)
+	if err == nil {
+		err = s.commit(made)
+	}
+	done = err == nil
+	return err
+}
+
+// newStage begins a Stage, which commit or abort ends.
+func newStage(outer vfs.FS, to string, parents bool,
 	warn func(string, error)) (s *Stage, err error) {
 	temp := to + tempSuffix
 	s = &Stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp,
@@ -176,8 +197,8 @@ type Content map[string]int64
 // Dir is the directory while it is made.
 func (s *Stage) Dir() string { return s.dir }
 
-// Commit gives the directory its name. Everything in it is durable, and it must have want.
-func (s *Stage) Commit(want Content) error {
+// commit gives the directory its name. Everything in it is durable, and it must have want.
+func (s *Stage) commit(want Content) error {
 	if err := s.whole(want); err != nil {
 		return s.explain(err)
 	}
@@ -231,8 +252,8 @@ func (s *Stage) explain(err error) error {
 	return &sentence{text, errors.Join(base.ErrDirectoryChanged, err)}
 }
 
-// Abort removes the directory.
-func (s *Stage) Abort() {
+// abort removes the directory.
+func (s *Stage) abort() {
 	s.held.UseReserve()
 	s.clear()
 	s.discard()

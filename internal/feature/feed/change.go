@@ -20,34 +20,22 @@ type Change struct {
 	keyspace func(base.KeyspaceID) string
 }
 
-// Op is what an operation of a Change does.
-type Op uint8
-
 // The kinds of operations.
 const (
-	OpPut         Op = iota + 1 // Key gets Value, until Expires if that is not zero
-	OpDelete                    // Key is deleted
-	OpMerge                     // Value is an operand for Key
-	OpDeleteRange               // the keys from Key up to Value, exclusive, are deleted
+	OpPut         = iota + 1 // Key gets Value, until Expires if that is not zero
+	OpDelete                 // Key is deleted
+	OpMerge                  // Value is an operand for Key
+	OpDeleteRange            // the keys from Key up to Value, exclusive, are deleted
 )
 
-// String is "put", "delete", "merge" or "delete_range".
-func (o Op) String() string {
-	if o < OpPut || o > OpDeleteRange {
-		return "unknown"
-	}
-	return [...]string{"put", "delete", "merge", "delete_range"}[o-1]
-}
-
-// Operation is one operation of a Change. Key and Value are valid as long as the Change.
-type Operation struct {
-	Seq        uint64    // its sequence number
-	Op         Op        // what it does
-	Key        []byte    // the key, or where a range begins
-	Value      []byte    // the value, the operand, or where a range ends; nil for OpDelete
-	Expires    time.Time // of OpPut: when the value expires; zero: never
-	Keyspace   string    // its name; "" if the keyspace was dropped since
-	KeyspaceID uint32    // 0: the default keyspace; no ID is given out twice
+// Operation is lsm.Operation. Op is the type of the kinds there.
+type Operation[Op ~uint8] struct {
+	Seq        uint64
+	Op         Op
+	Key, Value []byte
+	Expires    time.Time
+	Keyspace   string
+	KeyspaceID uint32
 }
 
 // Len is the number of operations. The zero Change has none.
@@ -58,20 +46,16 @@ func (c Change) Len() int {
 	return int(batchrepr.Count(c.Batch))
 }
 
-// Next is the sequence number behind the Change: the place to go on from, when everything up to
-// here was dealt with.
-func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
-
-// Operations are those of the Change, in their order.
-func (c Change) Operations() iter.Seq[Operation] {
-	return func(yield func(Operation) bool) {
+// Operations are those of a Change, in their order.
+func Operations[Op ~uint8](c Change) iter.Seq[Operation[Op]] {
+	return func(yield func(Operation[Op]) bool) {
 		it := batchrepr.Read(c.Batch)
 		for seq := c.Seq; ; seq++ {
 			id, kind, key, value, ok := it.Next()
 			if !ok {
 				return
 			}
-			o := Operation{Seq: seq, Op: OpPut, Key: key, Value: value, KeyspaceID: uint32(id)}
+			o := Operation[Op]{Seq: seq, Op: OpPut, Key: key, Value: value, KeyspaceID: uint32(id)}
 			if c.keyspace != nil {
 				o.Keyspace = c.keyspace(id)
 			}

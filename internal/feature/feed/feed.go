@@ -82,8 +82,8 @@ func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 // begin checks where the feed begins.
 func (c *Changes) begin() error {
 	if c.durable && c.hub.env.Follower {
-		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask "+
-			"the writer, or leave Durable out", base.ErrInvalidArgument)
+		return base.Invalidf("a follower does not know what its writer has made durable; ask the " +
+			"writer, or leave Durable out")
 	}
 	seen := c.hub.env.Visible() // before the logs: numbers in no log, and not above it, are gone
 	logs, err := c.hub.env.logs()
@@ -127,7 +127,7 @@ func (c *Changes) gap(logs []log) *GapError {
 // the file system. After an error of the file system or of ctx, Next goes on where it was.
 func (c *Changes) Next(ctx context.Context) (Change, error) {
 	if ctx == nil {
-		return Change{}, fmt.Errorf("%w: Next needs a context", base.ErrInvalidArgument)
+		return Change{}, base.Invalidf("Next needs a context")
 	}
 	for {
 		change, ok, err := c.TryNext()

@@ -27,8 +27,8 @@ type Edits struct {
 	edits    *record.Tail
 	state    *manifest.State
 	begun    int
-	id       fileIdentity // of the MANIFEST
-	damaged  bool         // the MANIFEST is read from its beginning again
+	id       identity // of the MANIFEST
+	damaged  bool     // the MANIFEST is read from its beginning again
 }
 
 // NewEdits returns the Edits of the database in dir. It reads nothing yet.
@@ -104,7 +104,7 @@ func (t *Edits) poll() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.file == nil || t.damaged || !t.id.same(now) || cur != t.current ||
+	if t.file == nil || t.damaged || t.id != identityOf(now) || cur != t.current ||
 		!info.ModTime().Equal(t.modified) {
 		return true, t.start(cur, info.ModTime(), now)
 	}
@@ -132,7 +132,7 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 	}
 	t.current, t.modified, t.file, t.edits, t.state, t.damaged =
 		cur, modified, f, edits, state, false
-	t.id.init(info)
+	t.id = identityOf(info)
 	t.begun++
 	return err
 }

@@ -109,7 +109,8 @@ func (f *Follower) Open(db store.Followed) (wal.Report, error) {
 		FS: place.FS, Dir: place.Dir, Files: db.Host.Files(), Seqs: db.Host.Sequences(),
 		Edits: f.o.Edits, Warn: db.Host.Health().Warn, Followed: db,
 	}
-	if err := f.id.find(db.Path, place.Dir); err != nil {
+	var err error
+	if f.id, err = identify(db.Path, place.Dir); err != nil {
 		return wal.Report{}, err
 	}
 	f.begun = time.Now()
@@ -264,7 +265,7 @@ func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
 	return err
 }
 
-var errNoContext = fmt.Errorf("%w: no context", base.ErrInvalidArgument)
+var errNoContext = base.Invalidf("no context")
 
 // CatchUp reads to the end of the directory's logs. A state that has been read counts also
 // if CatchUp fails later, and the next call goes on from there.

@@ -10,48 +10,36 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// fileIdentity is that of a file or directory, where the system has one.
-type fileIdentity struct {
+// identity is that of a file or directory, where the system has one.
+type identity struct {
 	fileid.ID
 	known bool
 }
 
-func (i *fileIdentity) init(info fs.FileInfo) { i.ID, i.known = fileid.Of(info) }
-
-// same reports whether info can be of the same file.
-func (i *fileIdentity) same(info fs.FileInfo) bool {
-	var other fileIdentity
-	other.init(info)
-	return other == *i
+func identityOf(info fs.FileInfo) (i identity) {
+	i.ID, i.known = fileid.Of(info)
+	return i
 }
 
-// identity is that of the directory.
-type identity struct{ fileIdentity }
-
-func (i *identity) find(fsys vfs.FS, dir string) error {
-	now, err := identify(fsys, dir)
-	*i = now
-	return err
+// identify is the identity of the directory to which a name leads.
+func identify(fsys vfs.FS, dir string) (identity, error) {
+	info, err := fsys.Stat(dir + "/.") // also where dir is a link
+	if err != nil {
+		return identity{}, err
+	}
+	return identityOf(info), nil
 }
 
 // check fails with base.ErrDirectoryChanged when the name leads to another directory, or to none.
-func (i *identity) check(fsys vfs.FS, dir string) error {
+func (i identity) check(fsys vfs.FS, dir string) error {
 	now, err := identify(fsys, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w", base.ErrDirectoryChanged, err)
 	case err != nil:
 		return err
-	case now != *i:
+	case now != i:
 		return fmt.Errorf("%w: %s is another one", base.ErrDirectoryChanged, dir)
 	}
 	return nil
-}
-
-func identify(fsys vfs.FS, dir string) (i identity, err error) {
-	info, err := fsys.Stat(dir + "/.") // also where dir is a link
-	if err == nil {
-		i.fileIdentity.init(info)
-	}
-	return i, err
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
@@ -74,8 +74,7 @@ func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) e
 			return base.NeedsNative("an ingest that excises a range")
 		}
 		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
-			return fmt.Errorf("%w: the range to excise ends at or before its start",
-				base.ErrInvalidArgument)
+			return base.Invalidf("the range to excise ends at or before its start")
 		}
 		if err := j.take(paths); err != nil {
 			return err
@@ -96,7 +95,7 @@ func (j *job) take(paths []string) error {
 	paths = slices.Clone(paths)
 	for i, path := range paths {
 		if path == "" {
-			return fmt.Errorf("%w: a table needs the name of a file", base.ErrInvalidArgument)
+			return base.Invalidf("a table needs the name of a file")
 		}
 		path, err := vfs.Absolute(j.fs, path) // at once: the working directory may change
 		if err != nil {
@@ -106,33 +105,22 @@ func (j *job) take(paths []string) error {
 			return err // a file of the database itself
 		}
 		if slices.Contains(paths[:i], path) {
-			return fmt.Errorf("%w: %s is named twice", base.ErrInvalidArgument, path)
+			return base.Invalidf("%s is named twice", path)
 		}
 		paths[i] = path
 		j.tables = append(j.tables, &table{path: path})
 	}
-	var next sync.Mutex
-	at, errs := 0, make([]error, len(paths))
-	var wg sync.WaitGroup
-	for range min(len(paths), runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for {
-				next.Lock()
-				i := at
-				at++
-				next.Unlock()
-				if i >= len(paths) {
-					return
-				}
-				if errs[i] = j.takeOne(j.tables[i]); errs[i] != nil {
-					next.Lock()
-					at = len(paths) // the others are not needed
-					next.Unlock()
-				}
+	errs := make([]error, len(paths))
+	_ = store.Share(len(paths), runtime.GOMAXPROCS(0), func(numbers iter.Seq[int]) error {
+		for i := range numbers {
+			// The comparer or the file system may panic.
+			errs[i] = store.Protect(func() error { return j.takeOne(j.tables[i]) })
+			if errs[i] != nil {
+				return errs[i]
 			}
-		})
-	}
-	wg.Wait()
+		}
+		return nil
+	})
 	for i, err := range errs {
 		if err != nil {
 			return fmt.Errorf("%s: %w", paths[i], err)
@@ -141,12 +129,7 @@ func (j *job) take(paths []string) error {
 	return nil
 }
 
-func (j *job) takeOne(t *table) (err error) {
-	defer func() {
-		if r := recover(); r != nil { // the comparer, or the file system
-			err = base.NewPanic(r)
-		}
-	}()
+func (j *job) takeOne(t *table) error {
 	if err := j.stop(); err != nil {
 		return err
 	}
@@ -154,7 +137,7 @@ func (j *job) takeOne(t *table) (err error) {
 	t.meta = &manifest.FileMeta{Num: num}
 	t.name = name
 	to := filepath.Join(j.place.Dir, t.name)
-	err = vfs.Link(j.fs, t.path, to)
+	err := vfs.Link(j.fs, t.path, to)
 	if errors.Is(err, vfs.ErrCannotLink) {
 		err = j.copy(t, to)
 	}
@@ -173,39 +156,10 @@ func (j *job) takeOne(t *table) (err error) {
 	return err
 }
 
-// copyChunk is how many bytes are copied at a time.
-const copyChunk = 1 << 20
-
 // copy copies a file into the directory, durably but for its name.
 func (j *job) copy(t *table, to string) error {
-	in, err := j.fs.Open(t.path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := j.fs.Create(to)
-	if err != nil {
-		return err
-	}
 	t.copied = true
-	buf := make([]byte, copyChunk)
-	for off := int64(0); off < in.Size() && err == nil; {
-		b := buf[:min(in.Size()-off, copyChunk)]
-		if err = base.ReadFull(in, b, off); err == nil {
-			_, err = out.Write(b)
-		}
-		off += int64(len(b))
-		if err == nil {
-			err = j.stop()
-		}
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return vfs.Copy(j.fs, t.path, j.fs, to, vfs.WholeFile, func([]byte) error { return j.stop() })
 }
 
 // arrange orders the tables and refuses those that overlap, and makes the table that erases the
@@ -215,8 +169,7 @@ func (j *job) arrange(o *Options) error {
 	for _, t := range j.tables {
 		if o.Excise && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 ||
 			!t.meta.EndsBefore(cmp, o.Limit)) {
-			return fmt.Errorf("%w: %s has keys outside of the range to excise",
-				base.ErrInvalidArgument, t.path)
+			return base.Invalidf("%s has keys outside of the range to excise", t.path)
 		}
 	}
 	slices.SortFunc(j.tables, func(a, b *table) int {
@@ -227,8 +180,7 @@ func (j *job) arrange(o *Options) error {
 		a, b := j.tables[i-1], j.tables[i]
 		if c := cmp.Cmp(a.meta.Largest.User, b.meta.Smallest.User); c > 0 || c == 0 &&
 			!a.meta.OpenEnd() {
-			return fmt.Errorf("%w: the keys of %s and %s overlap", base.ErrInvalidArgument, a.path,
-				b.path)
+			return base.Invalidf("the keys of %s and %s overlap", a.path, b.path)
 		}
 	}
 	if !o.Excise {

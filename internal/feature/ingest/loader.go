@@ -431,39 +431,35 @@ func (l *BulkLoader) build(j *job) error {
 	bounds := l.cut()
 	parts := make([]*builder, len(bounds)+1)
 	var syncs syncing
-	next, errs := make(chan int, len(parts)), make([]error, len(parts))
-	for i := range parts {
-		next <- i
-	}
-	close(next)
-	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	if l.k.Comparer().Serial() {
 		workers = 1
 	}
-	for range min(len(parts), workers) {
-		wg.Go(func() {
-			var spare sstable.Spare
-			defer spare.Free()
-			for i := range next {
-				b := &builder{l: l, j: j, syncs: &syncs, spare: &spare}
-				if i > 0 {
-					b.lower = bounds[i-1]
-				}
-				if i < len(bounds) {
-					b.upper = bounds[i]
-				}
-				parts[i] = b
-				errs[i] = store.Protect(b.build)
-			}
-		})
+	for i := range parts {
+		parts[i] = &builder{l: l, j: j, syncs: &syncs}
+		if i > 0 {
+			parts[i].lower = bounds[i-1]
+		}
+		if i < len(bounds) {
+			parts[i].upper = bounds[i]
+		}
 	}
-	wg.Wait()
+	err := store.Share(len(parts), workers, func(numbers iter.Seq[int]) error {
+		var spare sstable.Spare
+		defer spare.Free()
+		for i := range numbers {
+			parts[i].spare = &spare
+			if err := parts[i].build(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	for _, b := range parts {
 		j.tables = append(j.tables, b.tables...)
 		j.stats.Loaded += b.entries
 	}
-	return errors.Join(append(errs, syncs.wait())...)
+	return errors.Join(err, syncs.wait())
 }
 
 // cut chooses keys that divide the load into parts of about the same size.

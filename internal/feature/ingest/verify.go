@@ -34,12 +34,10 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 		return false, fmt.Errorf("%w: the table has %q, the keyspace has %q",
 			base.ErrComparerMismatch, props.Comparer, j.k.Comparer().Name)
 	case native && !props.Outside:
-		return false,
-			fmt.Errorf("%w: this is a table of a database; those of a TableWriter can be ingested",
-				base.ErrInvalidArgument)
+		return false, base.Invalidf("this is a table of a database; those of a TableWriter can " +
+			"be ingested")
 	case native && j.plain:
-		return false, fmt.Errorf("%w: the table is in the native format, the database in LevelDB's",
-			base.ErrInvalidArgument)
+		return false, base.Invalidf("the table is in the native format, the database in LevelDB's")
 	}
 	r, err := files.OpenTable(f, env)
 	if err != nil {
@@ -47,9 +45,8 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 	}
 	defer r.Close()
 	if !native && !j.plain {
-		return false,
-			fmt.Errorf("%w: the table is in LevelDB's format, the database in the native one",
-				base.ErrInvalidArgument)
+		return false, base.Invalidf("the table is in LevelDB's format, the database in the " +
+			"native one")
 	}
 	v := verifier{j: j, r: r, cmp: j.k.Comparer(), native: native}
 	if err := v.read(); err != nil {
@@ -77,19 +74,11 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 
 // checksum is that of the whole file.
 func (j *job) checksum(f vfs.ReadFile) (sum uint32, err error) {
-	buf := make([]byte, copyChunk)
-	for off := int64(0); off < f.Size(); {
-		b := buf[:min(f.Size()-off, copyChunk)]
-		if err := base.ReadFull(f, b, off); err != nil {
-			return 0, err
-		}
+	err = base.ReadChunks(f, f.Size(), make([]byte, vfs.CopyChunk), func(b []byte) error {
 		sum = base.CRCUpdate(sum, b)
-		off += int64(len(b))
-		if err := j.stop(); err != nil {
-			return 0, err
-		}
-	}
-	return sum, nil
+		return j.stop()
+	})
+	return sum, err
 }
 
 // verifier checks the entries of a table, and notes what they are.
@@ -127,7 +116,7 @@ func (v *verifier) read() error {
 			p.Entries)
 	}
 	if err == nil && v.meta.Entries == 0 && v.meta.RangeDels == 0 {
-		err = fmt.Errorf("%w: the table has no entries", base.ErrInvalidArgument)
+		err = base.Invalidf("the table has no entries")
 	}
 	return err
 }
@@ -139,8 +128,8 @@ func (v *verifier) entry(key, value []byte, t base.Trailer) error {
 	}
 	switch {
 	case t.Seq() != 0 || c == 0:
-		return fmt.Errorf("%w: this is a table of a database: key %q has a sequence number, or "+
-			"several versions", base.ErrInvalidArgument, key)
+		return base.Invalidf("this is a table of a database: key %q has a sequence number, or "+
+			"several versions", key)
 	case c > 0:
 		return base.Corruptf("table", "key %q is not behind the one before it", key)
 	}
@@ -158,8 +147,7 @@ func (v *verifier) entry(key, value []byte, t base.Trailer) error {
 		}
 		m.MaxExpiry = max(m.MaxExpiry, deadline, 1)
 	default:
-		return fmt.Errorf("%w: the table has a %v, which cannot be ingested",
-			base.ErrInvalidArgument, kind)
+		return base.Invalidf("the table has a %v, which cannot be ingested", kind)
 	}
 	if !v.r.MayContain(base.MakeLookup(v.cmp, key, base.MaxSeqNum)) {
 		return base.Corruptf("table filter", "denies a key that is there")
@@ -177,8 +165,8 @@ func (v *verifier) rangeDels() error {
 	l := v.r.RangeDels()
 	for _, f := range l.Fragments() {
 		if len(f.Seqs) != 1 || f.Seqs[0] != 0 {
-			return fmt.Errorf("%w: this is a table of a database: its range tombstones have "+
-				"sequence numbers", base.ErrInvalidArgument)
+			return base.Invalidf("this is a table of a database: its range tombstones have " +
+				"sequence numbers")
 		}
 	}
 	if n := uint64(l.Count()); n > 0 {

@@ -102,7 +102,7 @@ func (t *TableWriter) DeleteRange(start, limit []byte) (err error) {
 	}
 	return t.protect(func() error {
 		if c := t.cmp.Cmp(start, limit); c > 0 {
-			return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
+			return base.Invalidf("range ends before it starts")
 		} else if c < 0 {
 			t.dels = append(t.dels, rangedel.Tombstone{Start: start, Limit: limit}.Clone())
 		}
@@ -136,8 +136,7 @@ func (t *TableWriter) add(key []byte, kind base.Kind, value []byte) error {
 	}
 	return t.protect(func() error {
 		if t.any && t.cmp.Cmp(t.last, key) >= 0 {
-			return fmt.Errorf("%w: key %q is not behind the one before it, %q",
-				base.ErrInvalidArgument, key, t.last)
+			return base.Invalidf("key %q is not behind the one before it, %q", key, t.last)
 		}
 		if err := t.w.Add(key, base.MakeTrailer(0, kind), base.CodecRaw, value); err != nil {
 			t.err = err
@@ -164,7 +163,7 @@ func (t *TableWriter) Finish() error {
 		return err
 	}
 	if err == nil && !t.any && len(t.dels) == 0 {
-		err = fmt.Errorf("%w: a table needs an entry", base.ErrInvalidArgument)
+		err = base.Invalidf("a table needs an entry")
 	}
 	if err == nil {
 		err = store.Protect(t.finish)

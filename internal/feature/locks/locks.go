@@ -1,11 +1,10 @@
 // Package locks is a table of exclusive locks on keys, with fair queues, time-outs and
 // deadlock detection.
 //
-// A lock goes from its owner straight to the longest waiting one, so that the order is kept.
-// An owner that has to wait looks for a deadlock first: it follows the owners from one to
-// the next, each of which waits for at most one lock. If it meets itself it fails at once;
-// the others go on. A cycle needs an owner that begins to wait last, so that looking then
-// finds every deadlock.
+// A lock goes from its owner straight to the longest waiting one, so that the order is kept. An
+// owner that has to wait looks for a deadlock first: it follows the owners from one to the next,
+// each of which waits for at most one lock. If it meets itself it fails at once; the others go on.
+// A cycle needs an owner that begins to wait last, so that looking then finds every deadlock.
 //
 // Keys that a comparer calls equal have one lock, whatever their bytes are. In a keyspace where
 // equal keys are the same bytes, a hash finds it; in others the comparer does.

@@ -31,8 +31,7 @@ type span struct {
 	ascending      bool // each entry is newer than the one before
 }
 
-// checkLogs reads the logs that are or may be needed, oldest first, and
-// records their damage.
+// checkLogs reads the logs that are or may be needed, oldest first, and records their damage.
 func (r *repair) checkLogs() ([]*logFile, error) {
 	k := &r.known
 	var logs []*logFile

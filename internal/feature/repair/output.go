@@ -12,9 +12,8 @@ import (
 	"github.com/loamdb/loam/internal/tree/compact"
 )
 
-// output writes ascending entries to new tables. An entry that comes twice, as
-// when the input and the output of a compaction were both found, is written
-// once.
+// output writes ascending entries to new tables. An entry that comes twice, as when the input and
+// the output of a compaction were both found, is written once.
 type output struct {
 	r     *repair
 	space *keyspace
@@ -101,8 +100,7 @@ func (o *output) finishTable(border []byte) error {
 	return nil
 }
 
-// finish ends the last table and returns all. After an error of add it only
-// cleans up.
+// finish ends the last table and returns all. After an error of add it only cleans up.
 func (o *output) finish(err error) ([]*table, error) {
 	if o.w == nil && err == nil && o.dels.next(o.space.cmp, nil) == nil {
 		return o.done, nil

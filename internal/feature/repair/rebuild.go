@@ -155,8 +155,7 @@ func (r *repair) mergeTop(s *keyspace, tables []*table) ([]*table, error) {
 	return append(rest, merged...), err
 }
 
-// flatten makes one sorted run of all tables: the deepest level, since nothing
-// older is left.
+// flatten makes one sorted run of all tables: the deepest level, since nothing older is left.
 func (r *repair) flatten(s *keyspace, tables []*table) ([]*table, error) {
 	return r.mergeOverlaps(s, tables, manifest.NumLevels-1)
 }
@@ -193,8 +192,7 @@ func (r *repair) mergeOverlaps(s *keyspace, tables []*table, level int) ([]*tabl
 	return out, nil
 }
 
-// merge writes the entries of all tables to new ones, every version of every
-// key.
+// merge writes the entries of all tables to new ones, every version of every key.
 func (r *repair) merge(s *keyspace, tables []*table, level int) ([]*table, error) {
 	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: s.cmp,
 		MaxDecoded: r.o.MaxDecoded})

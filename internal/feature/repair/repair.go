@@ -26,8 +26,7 @@ type Options struct {
 	Comparers func(name string) *base.Comparer
 	// FileSize is when a new table ends, in bytes; 0 means 64 MiB.
 	FileSize uint64
-	// WriteBuffer is how much of a log is sorted at once, in bytes; 0 means
-	// 32 MiB.
+	// WriteBuffer is how much of a log is sorted at once, in bytes; 0 means 32 MiB.
 	WriteBuffer int64
 	// MaxDecoded bounds a decompressed block, in bytes; 0 means 64 MiB.
 	MaxDecoded int64
@@ -62,8 +61,7 @@ type repair struct {
 // base.ErrNotADatabase when it is another engine's; base.ErrComparerMismatch.
 func Run(o Options) (*Report, error) {
 	if o.FS == nil || o.Comparer == nil || o.Tables.Comparer == nil {
-		return nil, fmt.Errorf("%w: repair needs a file system, a comparer and table options",
-			base.ErrInvalidArgument)
+		return nil, base.Invalidf("repair needs a file system, a comparer and table options")
 	}
 	if o.FileSize == 0 {
 		o.FileSize = 64 << 20
@@ -104,8 +102,7 @@ func (r *repair) run() error {
 	info, err := r.o.FS.Stat(r.path(LostDir))
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%w: %s is not a directory; move it away", base.ErrInvalidArgument,
-			r.path(LostDir))
+		return base.Invalidf("%s is not a directory; move it away", r.path(LostDir))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -195,8 +192,7 @@ func (r *repair) newNum() uint64 {
 
 func (r *repair) path(name string) string { return filepath.Join(r.o.Dir, name) }
 
-// open opens a regular file. ok is false, and the file dropped, when it is
-// something else.
+// open opens a regular file. ok is false, and the file dropped, when it is something else.
 func (r *repair) open(name string) (f vfs.ReadFile, ok bool, err error) {
 	info, err := r.o.FS.Stat(r.path(name))
 	if err != nil {

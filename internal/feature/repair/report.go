@@ -12,10 +12,9 @@
 // When a block of a live table is lost, older entries of its keys, if there are
 // any, show again: the Report has the range of keys.
 //
-// Everything new is durable before CURRENT names it, and only then are the
-// originals moved into the folder "lost": a repair that is cut short changes
-// nothing or is complete but for the moving. A database without damage is left
-// untouched. A failure to read is not damage: it ends the repair.
+// Everything new is durable before CURRENT names it, and only then are the originals moved into the
+// folder "lost": a repair that is cut short changes nothing or is complete but for the moving. A
+// database without damage is left untouched. A failure to read is not damage: it ends the repair.
 //
 // A repair belongs to one goroutine; the caller holds the directory's lock.
 package repair
@@ -26,8 +25,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// LostDir is the folder within the database directory that takes the
-// originals.
+// LostDir is the folder within the database directory that takes the originals.
 const LostDir = "lost"
 
 // Report is what a repair did. It is empty when there was nothing to do.
@@ -52,8 +50,7 @@ type Drop struct {
 	Offset int64  // bytes from the start of the file
 	Length int64  // bytes; 0 when unknown
 	Reason string // in words, lower case
-	// Smallest and Largest are user keys between which the lost entries lie;
-	// nil where unknown.
+	// Smallest and Largest are user keys between which the lost entries lie; nil where unknown.
 	Smallest, Largest []byte
 }
 
@@ -72,8 +69,7 @@ func (r *Report) drop(file string, off, length int64, reason string) {
 	r.Dropped = append(r.Dropped, Drop{File: file, Offset: off, Length: length, Reason: reason})
 }
 
-// dropCorruption records the damage that c describes; the place in it is used when it
-// has one.
+// dropCorruption records the damage that c describes; the place in it is used when it has one.
 func (r *Report) dropCorruption(file string, c *base.Corruption, off, length int64) {
 	if c.Offset >= 0 {
 		off, length = c.Offset, c.Length

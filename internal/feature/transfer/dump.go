@@ -69,9 +69,8 @@ func Dump(ctx context.Context, db store.Host, w io.Writer, o DumpOptions) (s Sum
 	}
 	f, ok := w.(File)
 	if !ok {
-		return s,
-			fmt.Errorf("%w: a dump is continued in a file, which can be read, sought and truncated",
-				base.ErrInvalidArgument)
+		return s, base.Invalidf("a dump is continued in a file, which can be read, sought and " +
+			"truncated")
 	}
 	c := continuation{ctx: ctx, st: st, f: f, e: e}
 	err = c.run()
@@ -140,8 +139,8 @@ func (c *continuation) run() error {
 	return c.st.copyBehind(c.ctx, after, c.e)
 }
 
-var errOtherState = fmt.Errorf("%w: the database is not in the state of the dump any more, so "+
-	"the dump cannot be continued", base.ErrInvalidArgument)
+var errOtherState = base.Invalidf("the database is not in the state of the dump any more, so the " +
+	"dump cannot be continued")
 
 // sameState compares the state with that of the dump, as far as the header says.
 func (c *continuation) sameState(h *Header) error {

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/backup"
@@ -48,28 +47,16 @@ func (x *export) run() (err error) {
 	if err != nil {
 		return err
 	}
-	stage, err := backup.NewStage(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health().Warn)
-	if err != nil {
-		return err
-	}
-	done := false
-	defer func() { // also when a callback panics
-		if !done {
-			stage.Abort()
-		}
-	}()
-	db, err := store.Open(stage.Dir(), x.opts)
-	if err != nil {
-		return err
-	}
-	err = store.Protect(func() error { return x.copyTo(db, of) })
-	want, terr := tables(db)
-	if err := errors.Join(err, terr, db.Close()); err != nil {
-		return err
-	}
-	err = stage.Commit(want)
-	done = err == nil
-	return err
+	return backup.Make(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health().Warn,
+		func(s *backup.Stage) (backup.Content, error) {
+			db, err := store.Open(s.Dir(), x.opts)
+			if err != nil {
+				return nil, err
+			}
+			err = store.Protect(func() error { return x.copyTo(db, of) })
+			made, terr := tables(db)
+			return made, errors.Join(err, terr, db.Close())
+		})
 }
 
 // tables are the files of a database's tables.
@@ -116,15 +103,13 @@ func checkExport(db store.Host, format base.Format) (bytes uint64, err error) {
 	for _, k := range all {
 		if format == base.LevelDB {
 			if k.ID() != base.DefaultKeyspace {
-				return 0,
-					fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q",
-						base.ErrInvalidArgument, k.Tree.Name())
+				return 0, base.Invalidf("LevelDB's format has no keyspaces, and the database has "+
+					"%q", k.Tree.Name())
 			}
 			if k.Tree.Expires() {
-				return 0,
-					fmt.Errorf("%w: values of the database expire, and in LevelDB's format they "+
-						"would stay: put them again without a time to live, or wait until they "+
-						"have expired; then call CompactRange", base.ErrInvalidArgument)
+				return 0, base.Invalidf("values of the database expire, and in LevelDB's format " +
+					"they would stay: put them again without a time to live, or wait until they " +
+					"have expired; then call CompactRange")
 			}
 		}
 		n, err := checkExportIn(k, format)
@@ -144,9 +129,8 @@ func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err err
 		for _, f := range v.Levels[level].Files {
 			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
 				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
-					return 0,
-						fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does "+
-							"not have", base.ErrInvalidArgument, f.Name(), kind)
+					return 0, base.Invalidf("%s has entries of kind %d, which LevelDB's format "+
+						"does not have", f.Name(), kind)
 				}
 			}
 		}

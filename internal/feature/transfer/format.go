@@ -137,19 +137,19 @@ func (h *Header) append(b []byte) []byte {
 }
 
 func (h *Header) parse(b []byte) error {
-	c := cutter{b: b}
-	copy(h.ID[:], c.bytes(len(h.ID)))
-	h.Created, h.Seq = c.uvarint(), c.uvarint()
-	n := c.uvarint()
-	if !c.bad && n > uint64(len(c.b))/4 {
-		return base.Corruptf("dump header", "%d keyspaces in %d bytes", n, len(c.b))
+	c := base.Cutter{B: b}
+	copy(h.ID[:], c.Bytes(len(h.ID)))
+	h.Created, h.Seq = c.Uvarint(), c.Uvarint()
+	n := c.Uvarint()
+	if !c.Bad && n > uint64(len(c.B))/4 {
+		return base.Corruptf("dump header", "%d keyspaces in %d bytes", n, len(c.B))
 	}
 	seen := map[string]bool{}
 	for range n {
-		s := HeaderSpace{Name: string(c.bytes(-1)), Comparer: string(c.bytes(-1)),
-			MergeOperator: string(c.bytes(-1))}
-		flags := c.bytes(1)
-		if c.bad {
+		s := HeaderSpace{Name: c.String(math.MaxInt), Comparer: c.String(math.MaxInt),
+			MergeOperator: c.String(math.MaxInt)}
+		flags := c.Bytes(1)
+		if c.Bad {
 			break
 		}
 		if seen[s.Name] || flags[0] > 1 {
@@ -160,7 +160,7 @@ func (h *Header) parse(b []byte) error {
 		s.Expires = flags[0] == 1
 		h.Spaces = append(h.Spaces, s)
 	}
-	if c.bad || len(c.b) > 0 {
+	if c.Bad || len(c.B) > 0 {
 		return base.Corruptf("dump header", "does not end where its frame does")
 	}
 	return nil
@@ -220,49 +220,19 @@ type Entry struct {
 
 // cutEntry cuts an entry off the rest of a payload.
 func cutEntry(b []byte) (e Entry, rest []byte, err error) {
-	c := cutter{b: b}
-	n, m := c.uvarint(), c.uvarint()
+	c := base.Cutter{B: b}
+	n, m := c.Uvarint(), c.Uvarint()
 	if n&1 != 0 {
-		if e.Deadline = c.uvarint(); !c.bad && (e.Deadline == 0 || e.Deadline > base.MaxDeadline) {
+		if e.Deadline = c.Uvarint(); !c.Bad && (e.Deadline == 0 || e.Deadline > base.MaxDeadline) {
 			return e, nil, base.Corruptf("dump block", "an entry expires at %d", e.Deadline)
 		}
 	}
-	if n >>= 1; c.bad || n > uint64(len(c.b)) || m > uint64(len(c.b))-n {
+	if n >>= 1; c.Bad || n > uint64(len(c.B)) || m > uint64(len(c.B))-n {
 		return e, nil, base.Corruptf("dump block", "an entry goes beyond the end")
 	}
 	if n+m > maxEntry {
 		return e, nil, fmt.Errorf("%w: an entry of %d bytes", base.ErrTooLarge, n+m)
 	}
-	e.Key, e.Value = c.bytes(int(n)), c.bytes(int(m))
-	return e, c.b, nil
-}
-
-// cutter cuts bytes up. It is bad from the first piece on that is not there.
-type cutter struct {
-	b   []byte
-	bad bool
-}
-
-func (c *cutter) uvarint() uint64 {
-	v, n := binary.Uvarint(c.b)
-	if n <= 0 {
-		c.b, c.bad = nil, true
-		return 0
-	}
-	c.b = c.b[n:]
-	return v
-}
-
-// bytes cuts n bytes off; -1: as many as the varint before them says.
-func (c *cutter) bytes(n int) []byte {
-	if n < 0 {
-		n = int(min(c.uvarint(), math.MaxInt))
-	}
-	if c.bad || n > len(c.b) {
-		c.b, c.bad = nil, true
-		return nil
-	}
-	p := c.b[:n:n]
-	c.b = c.b[n:]
-	return p
+	e.Key, e.Value = c.Bytes(int(n)), c.Bytes(int(m))
+	return e, c.B, nil
 }

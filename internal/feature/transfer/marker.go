@@ -48,21 +48,21 @@ func (m *marker) decode(b []byte) (ok bool) {
 		base.CRC(b[:n]) != binary.LittleEndian.Uint32(b[n:]) {
 		return false
 	}
-	c := cutter{b: b[len(markerMagic):n]}
-	copy(m.id[:], c.bytes(len(m.id)))
-	if flag := c.bytes(1); c.bad || flag[0] == 0 {
-		return !c.bad
+	c := base.Cutter{B: b[len(markerMagic):n]}
+	copy(m.id[:], c.Bytes(len(m.id)))
+	if flag := c.Bytes(1); c.Bad || flag[0] == 0 {
+		return !c.Bad
 	}
 	m.blocks = true
-	m.last.offset = int64(c.uvarint())
-	if p := c.bytes(8); p != nil {
+	m.last.offset = int64(c.Uvarint())
+	if p := c.Bytes(8); p != nil {
 		m.last.sum = binary.LittleEndian.Uint64(p)
 	}
-	m.last.counts.Blocks, m.last.counts.Bytes = c.uvarint(), c.uvarint()
-	for n := c.uvarint(); n > 0 && !c.bad; n-- {
-		m.last.counts.Entries = append(m.last.counts.Entries, c.uvarint())
+	m.last.counts.Blocks, m.last.counts.Bytes = c.Uvarint(), c.Uvarint()
+	for n := c.Uvarint(); n > 0 && !c.Bad; n-- {
+		m.last.counts.Entries = append(m.last.counts.Entries, c.Uvarint())
 	}
-	return !c.bad && len(c.b) == 0 && m.last.offset > 0
+	return !c.Bad && len(c.B) == 0 && m.last.offset > 0
 }
 
 // Files of markers. What a crash leaves of the second one is replaced.

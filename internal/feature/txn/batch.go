@@ -62,8 +62,7 @@ func (b *Batch) Release() {
 	batches.Put(b)
 }
 
-// Space returns the writes to a keyspace. With add it is made if there are none, else
-// it is nil.
+// Space returns the writes to a keyspace. With add it is made if there are none, else it is nil.
 func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
 	for _, s := range b.spaces[:b.used] {
 		if s.id == id {
@@ -87,8 +86,7 @@ func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
 // empty reports whether there are no writes.
 func (s *Space) empty() bool { return len(s.list.nodes) == 1 && len(s.dels.offs) == 0 }
 
-// Add appends a write. The caller has checked that the batch stays below its limit of
-// 4 GiB.
+// Add appends a write. The caller has checked that the batch stays below its limit of 4 GiB.
 func (s *Space) Add(kind base.Kind, key, value []byte) {
 	off := uint32(len(s.b.repr))
 	s.b.repr = batchrepr.AppendEntry(s.b.repr, s.id, kind, key, value)
@@ -120,9 +118,8 @@ func (s *Space) Newest(key []byte) (value []byte, kind base.Kind, found bool) {
 	return nil, base.KindDelete, covered > 0
 }
 
-// operands adds the writes to a key, whose newest one is an operand, to f, up to the one that
-// ends the lookup. It reports whether there is such a one, so that what the database has does
-// not count.
+// operands adds the writes to a key, whose newest one is an operand, to f, up to the one that ends
+// the lookup. It reports whether there is such a one, so that what the database has does not count.
 func (s *Space) operands(key []byte, f *mergeop.Fold) (ended bool) {
 	covered := s.covered(key)
 	for n := s.list.first(s.b.repr, key, newest); n != 0; n = s.list.nodes[n].next {
@@ -164,8 +161,7 @@ type Mark struct {
 // Mark returns the present state.
 func (b *Batch) Mark() Mark { return Mark{len(b.repr), batchrepr.Count(b.repr)} }
 
-// RollBack takes back all writes since a mark. Sources that see one of them fail from now
-// on.
+// RollBack takes back all writes since a mark. Sources that see one of them fail from now on.
 func (b *Batch) RollBack(m Mark) {
 	for _, s := range b.spaces[:b.used] {
 		for n := len(s.list.nodes) - 1; n > 0 && int(s.list.nodes[n].off) >= m.size; n-- {

@@ -12,8 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// A commit is checked in two steps, so that those of other transactions wait as little as
-// possible:
+// A commit is checked in two steps, so that those of other transactions wait as little as possible:
 //
 //  1. On the caller's goroutine, beside other commits: is there a newer entry of what the
 //     transaction wrote and read? This step may read tables. A range that it deleted counts

@@ -16,8 +16,7 @@
 // # Reads
 //
 // Reads lists keys, each with a sequence number, and ranges. Neither a key nor anything in a range
-// may change after that number. Who reads reports here; a commit asks
-// the trees.
+// may change after that number. Who reads reports here; a commit asks the trees.
 //
 // Nothing here is safe for concurrent use; a Source takes the lock of its transaction.
 package txn

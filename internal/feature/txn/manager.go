@@ -64,8 +64,7 @@ func (m *Manager) Close() {
 	m.closed = true
 }
 
-// Stats counts transactions since the database was opened, but for Locks, which are those
-// held now.
+// Stats counts transactions since the database was opened, but for Locks, which are those held now.
 type Stats struct {
 	Begun, Committed, Conflicts               int64
 	Locks, LockWaits, Deadlocks, LockTimeouts int64

@@ -192,20 +192,29 @@ func (tx *Txn) MultiGet(k Keyspace, keys [][]byte, r *tree.MultiResult) error {
 		return err
 	}
 	switch err := k.At(at).MultiGet(keys, at, r); {
-	case errors.Is(err, base.ErrMergeFailed) && own:
-		return tx.getEach(k, keys, r) // an own write may hide the operands that failed
+	case errors.Is(err, base.ErrMergeFailed) && own: // an own write may hide the operands
+		r.Reset(len(keys))
+		all := make([]int, len(keys))
+		for i := range all {
+			all[i] = i
+		}
+		return tx.getEach(k, keys, all, r)
 	case err != nil:
 		return tx.ended(err)
 	case own:
-		return tx.overlay(k, at, keys, r)
+		merges, err := tx.overlay(k, keys, r)
+		if err != nil {
+			return err
+		}
+		return tx.getEach(k, keys, merges, r)
 	}
 	return nil
 }
 
-func (tx *Txn) getEach(k Keyspace, keys [][]byte, r *tree.MultiResult) error {
-	r.Reset(len(keys))
-	for i, key := range keys {
-		value, err := tx.Get(k, key, nil, 0)
+// getEach looks keys[i] up on its own, for each i of which.
+func (tx *Txn) getEach(k Keyspace, keys [][]byte, which []int, r *tree.MultiResult) error {
+	for _, i := range which {
+		value, err := tx.Get(k, keys[i], nil, 0)
 		switch {
 		case err == nil:
 			r.Set(i, value, true)
@@ -216,23 +225,9 @@ func (tx *Txn) getEach(k Keyspace, keys [][]byte, r *tree.MultiResult) error {
 	return nil
 }
 
-// overlay puts own writes over the answers of the database.
-func (tx *Txn) overlay(k Keyspace, at *tree.Snapshot, keys [][]byte, r *tree.MultiResult) error {
-	merges, err := tx.overlayPoints(k, keys, r)
-	if err != nil {
-		return err
-	}
-	for _, i := range merges {
-		one := read{at: at, fold: mergeop.New()}
-		if err := tx.overlayMerge(k, &one, keys[i], i, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// overlayPoints does so for keys whose newest own write is no operand, and returns the others.
-func (tx *Txn) overlayPoints(k Keyspace, keys [][]byte,
+// overlay puts own writes over the answers of the database, and returns the keys whose newest own
+// write is an operand.
+func (tx *Txn) overlay(k Keyspace, keys [][]byte,
 	r *tree.MultiResult) (merges []int, err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -252,32 +247,4 @@ func (tx *Txn) overlayPoints(k Keyspace, keys [][]byte,
 		}
 	}
 	return merges, nil
-}
-
-// overlayMerge does so for key i, whose newest own write is an operand.
-func (tx *Txn) overlayMerge(k Keyspace, one *read, key []byte, i int, r *tree.MultiResult) error {
-	defer one.fold.Free()
-	if err := tx.ownOperands(k, one, key); err != nil {
-		return err
-	}
-	if value, found := r.Value(i); found && !one.known {
-		buf := one.fold.Buffer()
-		one.fold.Existing(append(buf, value...), len(buf))
-	}
-	value, err := one.folded(k, key, nil)
-	if err == nil {
-		r.Set(i, value, true)
-	}
-	return err
-}
-
-func (tx *Txn) ownOperands(k Keyspace, r *read, key []byte) (err error) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	defer tx.catch(&err)
-	if s := tx.own(k); s != nil {
-		r.known = s.operands(key, r.fold)
-		return nil
-	}
-	return tx.over
 }

@@ -81,8 +81,7 @@ type Range struct {
 	Inclusive    bool
 }
 
-// holds reports whether the range is at or behind key, given that it does not begin
-// behind it.
+// holds reports whether the range is at or behind key, given that it does not begin behind it.
 func (r *Range) holds(c *base.Comparer, key []byte) bool {
 	if r.Upper == nil {
 		return true

@@ -25,9 +25,8 @@ type node struct {
 	tower      uint32 // of a node with links above level 0: where they are, else 0
 }
 
-// skipList is the entries of a keyspace, sorted by key, then by descending offset. Nodes
-// are in the order of their entries, so that the last entries of a batch are the last
-// nodes.
+// skipList is the entries of a keyspace, sorted by key, then by descending offset. Nodes are in the
+// order of their entries, so that the last entries of a batch are the last nodes.
 type skipList struct {
 	cmp   *base.Comparer
 	nodes []node // the first is the head

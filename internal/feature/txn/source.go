@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
@@ -9,8 +8,8 @@ import (
 )
 
 // ErrRolledBack is the failure of a source whose entries were taken back.
-var ErrRolledBack = fmt.Errorf("%w: the transaction was rolled back to a savepoint that is older "+
-	"than this iterator: open another one", base.ErrInvalidArgument)
+var ErrRolledBack = base.Invalidf("the transaction was rolled back to a savepoint that is older " +
+	"than this iterator: open another one")
 
 // Chunks double from firstChunk to lastChunk entries, but end when they have chunkBytes.
 const (

@@ -236,8 +236,7 @@ func (tx *Txn) mayWrite(k Keyspace) error {
 		return tx.over
 	}
 	if tx.o.ReadOnly {
-		return fmt.Errorf("%w: the transaction is read-only: begin one that may write",
-			base.ErrInvalidArgument)
+		return base.Invalidf("the transaction is read-only: begin one that may write")
 	}
 	return k.Writable()
 }
@@ -332,8 +331,8 @@ func (tx *Txn) RollbackTo(serial uint64) (err error) {
 		tx.marks = tx.marks[:i+1]
 		return nil
 	}
-	return fmt.Errorf("%w: not a savepoint of this transaction, or one that a rollback to an "+
-		"older one took back", base.ErrInvalidArgument)
+	return base.Invalidf("not a savepoint of this transaction, or one that a rollback to an " +
+		"older one took back")
 }
 
 // Rollback ends the transaction without a trace, and a wait of another call for a lock, which has

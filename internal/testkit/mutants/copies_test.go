@@ -32,7 +32,7 @@ var copies = []mutant{
 
 	{"copy-not-synced", "the copied end of a log is not synced",
 		target{"internal/testkit/crash", "TestCopyStates"}, []edit{
-			{"internal/feature/backup/checkpoint.go", "\t\terr = out.Sync()\n",
+			{"internal/os/vfs/copy.go", "\t\terr = out.Sync()\n",
 				"\t\terr = nil\n"}}},
 
 	{"copy-name-not-synced", "the name of a checkpoint is not durable",
@@ -107,7 +107,7 @@ var copies = []mutant{
 	{"backup-batch-forgotten", "a sync that failed does not fail the backup",
 		target{"internal/feature/backup", "TestBatch"}, []edit{
 			{"internal/feature/backup/batch.go",
-				"return caught(func() error { return f.then(err) })",
+				"return store.Protect(func() error { return f.then(err) })",
 				"_ = f.then(err)\n\treturn nil"}}},
 
 	{"backup-names-not-synced", "the names of objects are not durable before the catalog",
