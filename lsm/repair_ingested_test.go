@@ -124,7 +124,7 @@ func TestRepairOrdersIngestedTogether(t *testing.T) {
 			paths = append(paths, "new-"+key)
 		}
 		must(t, db.Ingest(context.Background(), nil, paths...))
-		for _, key := range keys {
+		for _, key := range slices.Backward(keys) {
 			must(t, db.Put([]byte(key), []byte("newest"), NoSync))
 		}
 		if flush {

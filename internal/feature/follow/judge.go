@@ -61,7 +61,7 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	case err != nil:
 		return false, err
 	case hole && !at.Before(g.next):
-		l.covered = max(l.covered, l.group.First-1)
+		l.covered = max(l.covered, l.group.First-1, max(l.group.Marked, 1)-1)
 		return false, nil
 	case !hole && l.place.Before(at):
 		return false, stale{g.error} // the writer has written more meanwhile

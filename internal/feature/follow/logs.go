@@ -289,7 +289,7 @@ func (l *logs) fill() error {
 				return nil // the batch is the Tail's, and valid until the record behind it is read
 			}
 			g.Batch = append(l.joint[:0], r.Batch...)
-		case r.Log != g.Log || r.First != g.Last+1 || len(g.Batch)+len(r.Batch) > groupBytes ||
+		case r.Log != g.Log || r.First != g.Last+1 || r.Marked > r.First || len(g.Batch)+len(r.Batch) > groupBytes ||
 			len(r.Batch) > aloneBytes:
 			return nil
 		default:
@@ -302,8 +302,8 @@ func (l *logs) fill() error {
 
 // take puts records into memtables. It may be called again after an error.
 func (l *logs) take(r *wal.Tailed) error {
-	if r.First > l.whole()+1 {
-		c := base.Corruptf("log record", "sequence number %d follows %d", r.First, l.whole())
+	if first := max(r.First, r.Marked); first > l.whole()+1 {
+		c := base.Corruptf("log record", "sequence number %d follows %d", first, l.whole())
 		c.Offset = r.Begin
 		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0),
 			wal.Place{Log: r.Log, Offset: r.End}}

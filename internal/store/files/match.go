@@ -27,7 +27,7 @@ func Match(m *manifest.FileMeta, c *base.Comparer, r sstable.Reader) error {
 		return another("it was not written outside of the database")
 	case m.Entries != 0 && p.Entries != 0 && m.Entries != p.Entries:
 		return another(fmt.Sprintf("it has %d entries, not %d", p.Entries, m.Entries))
-	case m.Kinds != 0 && p.Kinds != 0 && m.Kinds != p.Kinds:
+	case m.Kinds != 0 && p.Kinds&^m.Kinds != 0:
 		return another("it has entries of other kinds")
 	case m.HasChecksum && p.Recorded != 0 && m.Checksum != p.Recorded:
 		return another("its checksum is different")

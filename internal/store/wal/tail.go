@@ -50,6 +50,9 @@ type Tailed struct {
 	Log         uint64
 	Begin, End  int64 // where in the log
 	Keyspaces   bool  // there are operations in others than the default one
+	// Marked is the largest number that a marker before the batch has: where it is not that of the
+	// next operation, records are missing. 0 in the native format, whose chunks tell that.
+	Marked base.SeqNum
 }
 
 // Tail reads the batches of logs that another process, or this one, may be writing. It takes no
@@ -71,7 +74,8 @@ type Tail struct {
 	seen directory  // when the directory was listed
 	gone bool       // num was not among its names then
 
-	keyspaces bool // see Tailed, of the last record
+	keyspaces bool        // see Tailed, of the last record
+	marked    base.SeqNum // see Tailed, of the next one
 }
 
 // openLog is a log that is read.
@@ -184,8 +188,13 @@ func (t *Tail) Next() (Tailed, error) {
 		n := batchrepr.Count(rec)
 		if first := batchrepr.Seq(rec); n > 0 && first+base.SeqNum(n)-1 > t.last {
 			t.last = first + base.SeqNum(n) - 1
+			marked := t.marked
+			t.marked = 0
 			return Tailed{Batch: rec, First: first, Last: t.last, Log: t.num, Begin: t.cur.Start(),
-				End: t.cur.End(), Keyspaces: t.keyspaces}, nil
+				End: t.cur.End(), Keyspaces: t.keyspaces, Marked: marked}, nil
+		}
+		if t.o.Format != base.Native && isMarker(rec) {
+			t.marked = max(t.marked, batchrepr.Seq(rec))
 		}
 	}
 }
