@@ -289,8 +289,8 @@ func (l *logs) fill() error {
 				return nil // the batch is the Tail's, and valid until the record behind it is read
 			}
 			g.Batch = append(l.joint[:0], r.Batch...)
-		case r.Log != g.Log || r.First != g.Last+1 || r.Marked > r.First || len(g.Batch)+len(r.Batch) > groupBytes ||
-			len(r.Batch) > aloneBytes:
+		case r.Log != g.Log || r.First != g.Last+1 || r.Marked > r.First ||
+			len(g.Batch)+len(r.Batch) > groupBytes || len(r.Batch) > aloneBytes:
 			return nil
 		default:
 			g.Batch, _ = batchrepr.AppendBatch(g.Batch, r.Batch) // the count is that of a few bytes

@@ -392,6 +392,9 @@ func (w *Writer) finish() error {
 		return err
 	}
 	w.meta.Size, w.meta.Checksum = w.out.Offset, w.out.Checksum
+	if w.meta.Outside {
+		w.meta.Recorded = w.meta.Checksum
+	}
 	return nil
 }
 
