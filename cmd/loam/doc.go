@@ -11,7 +11,7 @@
 //
 // Verbs use the public packages (lsm, lsm/backup, lsm/dump). What looks into single files goes by
 // internal/feature/examine, which opens no database. Nothing else of internal/ is imported, but the
-// names of formats and kinds in internal/base, and internal/kvbench for the verb bench.
+// names of formats and kinds in internal/base and internal/format.
 //
 // A verb that reads opens the directory with ReadOnly, or as a follower where another process has
 // it open. Nothing is written by it, and nothing is locked that a writer needs. A verb that writes

@@ -57,7 +57,7 @@ func (a *app) get(k *lsm.Keyspace, e *encodings, args []string) error {
 			err = a.printEntry(e, key, value)
 		case len(args) > 1:
 			err = a.printf("%s\t%s\n", e.key.text(key), e.value.text(value))
-		case a.screen.out || e.value != asText:
+		case a.screen.out || a.inShell || e.value != asText:
 			err = a.printf("%s\n", e.value.text(value))
 		default:
 			_, err = a.out.Write(value)

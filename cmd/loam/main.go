@@ -42,6 +42,8 @@ type app struct {
 	screen screen
 	// parsed is true once flags and arguments are right.
 	parsed bool
+	// inShell is true for a line of the verb shell.
+	inShell bool
 
 	// Flags that many verbs have.
 	json     bool
@@ -79,6 +81,13 @@ func table() []group {
 		{"look", "Looking:", []func(*app) *cobra.Command{(*app).infoVerb, (*app).levelsVerb,
 			(*app).tablesVerb, (*app).propsVerb, (*app).sstVerb, (*app).walVerb,
 			(*app).manifestVerb}},
+		{"care", "Care:", []func(*app) *cobra.Command{(*app).checkVerb, (*app).repairVerb,
+			(*app).backupVerb, (*app).backupsVerb, (*app).restoreVerb, (*app).checkpointVerb,
+			(*app).compactVerb, (*app).flushVerb, (*app).destroyVerb}},
+		{"move", "Moving:", []func(*app) *cobra.Command{(*app).dumpVerb, (*app).loadVerb,
+			(*app).exportVerb, (*app).convertVerb, (*app).upgradeVerb, (*app).diffVerb}},
+		{"more", "More:", []func(*app) *cobra.Command{(*app).shellVerb, (*app).benchVerb,
+			(*app).manVerb}},
 	}
 }
 
@@ -112,6 +121,8 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
 	a.markParsed(root)
 	return root
 }

@@ -27,10 +27,8 @@ func (a *app) options(dir string) (*lsm.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := examine.Open(lsm.OSFS(), dir)
-	if err != nil {
-		return o, err
-	}
+	// Of a damaged MANIFEST the edits before the damage count.
+	d, failed := examine.Open(lsm.OSFS(), dir)
 	for i, space := range d.State.Keyspaces() {
 		known, _ := base.ComparerNamed(space.Comparer)
 		c := (*lsm.Comparer)(known)
@@ -47,7 +45,7 @@ func (a *app) options(dir string) (*lsm.Options, error) {
 			o.Comparers = append(o.Comparers, c)
 		}
 	}
-	return o, nil
+	return o, failed
 }
 
 // forcedComparer is the built-in comparer that the flag --comparer names, nil for none.

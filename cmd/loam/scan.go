@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,7 @@ func (a *app) scan(k *lsm.Keyspace, f *scanFlags) error {
 		return err
 	}
 	o.KeysOnly = f.keysOnly
-	print := a.printer(f)
+	print, end := a.printer(f)
 	it := k.Iter(&o)
 	defer it.Close()
 	move, ok := it.Next, false
@@ -76,48 +77,37 @@ func (a *app) scan(k *lsm.Keyspace, f *scanFlags) error {
 		}
 		ok = move()
 	}
-	if err := it.Err(); err != nil {
-		return err
-	}
-	return print(nil, nil)
+	return errors.Join(it.Err(), end())
 }
 
-// printer returns what prints one entry. At the end it is called with a nil key.
-func (a *app) printer(f *scanFlags) func(key, value []byte) error {
+// printer returns what prints an entry, and what prints the rest at the end.
+func (a *app) printer(f *scanFlags) (print func(key, value []byte) error, end func() error) {
+	end = func() error { return nil }
 	switch {
 	case a.json:
 		return func(key, value []byte) error {
-			switch {
-			case key == nil:
-				return nil
-			case f.keysOnly:
+			if f.keysOnly {
 				b := f.key.appendField([]byte{'{'}, "key", key)
 				_, err := a.out.Write(append(b, '}', '\n'))
 				return err
 			}
 			return a.printEntry(&f.encodings, key, value)
-		}
+		}, end
 	case f.raw || f.null:
-		return func(key, value []byte) error { return a.printRaw(f, key, value) }
+		return func(key, value []byte) error { return a.printRaw(f, key, value) }, end
 	case a.screen.out:
 		c := &columns{a: a, f: f}
-		return c.print
+		return c.print, c.end
 	}
 	return func(key, value []byte) error {
-		switch {
-		case key == nil:
-			return nil
-		case f.keysOnly:
+		if f.keysOnly {
 			return a.printf("%s\n", f.key.text(key))
 		}
 		return a.printf("%s\t%s\n", f.key.text(key), f.value.text(value))
-	}
+	}, end
 }
 
 func (a *app) printRaw(f *scanFlags, key, value []byte) error {
-	if key == nil {
-		return nil
-	}
 	between, end := byte('\t'), byte('\n')
 	if f.null {
 		between, end = 0, 0
@@ -145,18 +135,21 @@ const (
 )
 
 func (c *columns) print(key, value []byte) error {
-	if key != nil {
-		row := [2]string{c.f.key.text(key)}
-		if !c.f.keysOnly {
-			row[1] = c.f.value.text(value)
-		}
-		if c.width > 0 {
-			return c.line(row)
-		}
-		if c.rows = append(c.rows, row); len(c.rows) < firstRows {
-			return nil
-		}
+	row := [2]string{c.f.key.text(key)}
+	if !c.f.keysOnly {
+		row[1] = c.f.value.text(value)
 	}
+	if c.width > 0 {
+		return c.line(row)
+	}
+	if c.rows = append(c.rows, row); len(c.rows) < firstRows {
+		return nil
+	}
+	return c.end()
+}
+
+// end decides how wide the keys are and prints the rows so far.
+func (c *columns) end() error {
 	for _, r := range c.rows {
 		c.width = max(c.width, utf8.RuneCountInString(r[0]))
 	}

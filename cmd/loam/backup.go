@@ -1,0 +1,243 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
+)
+
+// backupLine is a backup in JSON.
+type backupLine struct {
+	ID       uint64 `json:"id"`
+	Created  string `json:"created,omitempty"`
+	Database string `json:"database,omitempty"`
+	Format   string `json:"format,omitempty"`
+	Files    int    `json:"files"`
+	Bytes    uint64 `json:"bytes"`
+	NewBytes uint64 `json:"new_bytes"`
+	Error    string `json:"error,omitempty"`
+}
+
+func lineOfBackup(i backup.Info) backupLine {
+	l := backupLine{ID: i.ID, Database: i.Database, Format: i.Format, Files: i.Files,
+		Bytes: i.Bytes, NewBytes: i.NewBytes}
+	if i.Err != nil {
+		l.Error = i.Err.Error()
+		return l
+	}
+	l.Created = i.Created.UTC().Format(time.RFC3339)
+	return l
+}
+
+func (a *app) backupVerb() *cobra.Command {
+	var keep int
+	var verify bool
+	c := &cobra.Command{
+		Use:   "backup DIR FOLDER",
+		Short: "Back up a database into a folder of backups",
+		Long: "Make a backup of a database in a folder of backups, which shares what earlier " +
+			"backups have. The\nbackup is one state, durable and whole, or it is not there: also " +
+			"after Ctrl-C. A database that another\nprocess has open is backed up by that " +
+			"process, " +
+			"or with \"loam dump\". See docs/backup.md.",
+		Example: "  loam backup trees /backups\n  loam backup --keep 7 --verify trees /backups\n" +
+			"  loam backups /backups",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			o, err := a.options(args[0])
+			if err != nil {
+				return err
+			}
+			o.ReadOnly = true
+			db, err := lsm.Open(args[0], o)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			folder, err := backup.Open(args[1], nil)
+			if err != nil {
+				return err
+			}
+			defer folder.Close()
+			p := a.progress("backing up", 0)
+			info, err := folder.Create(ctx, db, &backup.RunOptions{Progress: p.both})
+			p.end()
+			if err != nil {
+				return err
+			}
+			if verify {
+				p := a.progress("verifying", 0)
+				err := folder.Verify(ctx, info.ID, &backup.RunOptions{Progress: p.both})
+				p.end()
+				if err != nil {
+					return a.unreadable(err)
+				}
+			}
+			if keep > 0 {
+				if err := folder.Keep(keep); err != nil {
+					return err
+				}
+			}
+			if a.json {
+				return a.printJSON(lineOfBackup(info))
+			}
+			return a.printf("backup %d: %s, %s of them new\n", info.ID, bytesText(info.Bytes),
+				bytesText(info.NewBytes))
+		},
+	}
+	c.Flags().IntVar(&keep, "keep", 0, "delete all but the newest N backups of the database")
+	c.Flags().BoolVar(&verify, "verify", false, "read the backup back and compare checksums")
+	return c
+}
+
+func (a *app) backupsVerb() *cobra.Command {
+	var verify bool
+	c := &cobra.Command{
+		Use:   "backups FOLDER",
+		Short: "List the backups of a folder",
+		Long: "List the backups of a folder, oldest first; with --verify each is read and " +
+			"compared " +
+			"with its\nchecksums, and damage is exit code 1.",
+		Example: "  loam backups /backups\n  loam backups --verify /backups",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			folder, err := backup.Open(args[0], &backup.Options{ErrorIfMissing: true,
+				ReadOnly: true})
+			if err != nil {
+				return err
+			}
+			defer folder.Close()
+			list, err := folder.List()
+			if err != nil {
+				return err
+			}
+			bad := 0
+			g := &grid{}
+			g.column("id", true)
+			g.column("created", false)
+			g.column("size", true)
+			g.column("new", true)
+			g.column("database", false)
+			for _, i := range list {
+				if verify && i.Err == nil {
+					p := a.progress(fmt.Sprintf("verifying %d", i.ID), 0)
+					i.Err = folder.Verify(ctx, i.ID, &backup.RunOptions{Progress: p.both})
+					p.end()
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+				}
+				l := lineOfBackup(i)
+				if i.Err != nil {
+					bad++
+				}
+				if a.json {
+					if err := a.printJSON(l); err != nil {
+						return err
+					}
+					continue
+				}
+				place := l.Database
+				if l.Error != "" {
+					place = "damaged: " + l.Error
+				}
+				g.row(strconv.FormatUint(l.ID, 10), l.Created, bytesText(l.Bytes),
+					bytesText(l.NewBytes), place)
+			}
+			if !a.json {
+				if err := a.printGrid(g); err != nil {
+					return err
+				}
+			}
+			if bad > 0 {
+				return &problem{plural(bad, "damaged backup")}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&verify, "verify", false, "read all backups and compare checksums")
+	return c
+}
+
+func (a *app) restoreVerb() *cobra.Command {
+	var id uint64
+	c := &cobra.Command{
+		Use:   "restore FOLDER DIR",
+		Short: "Make a database of a backup",
+		Long: "Make DIR a database as it was at a backup, the newest one unless --id names " +
+			"another. " +
+			"All files are\ncompared with their checksums. Nothing is left of a restore that " +
+			"failed " +
+			"or was interrupted.",
+		Example: "  loam restore /backups trees\n  loam restore --id 3 /backups trees",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			folder, err := backup.Open(args[0], &backup.Options{ErrorIfMissing: true,
+				ReadOnly: true})
+			if err != nil {
+				return err
+			}
+			defer folder.Close()
+			if id == 0 {
+				list, err := folder.List()
+				if err != nil {
+					return err
+				}
+				if len(list) == 0 {
+					return fmt.Errorf("%w: there is no backup in %s", lsm.ErrDoesNotExist, args[0])
+				}
+				id = list[len(list)-1].ID
+			}
+			p := a.progress("restoring", 0)
+			err = folder.Restore(ctx, id, args[1], &backup.RunOptions{Progress: p.both})
+			p.end()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"id": id, "directory": args[1]})
+			}
+			return a.printf("backup %d is in %s\n", id, args[1])
+		},
+	}
+	c.Flags().Uint64Var(&id, "id", 0, "number of the backup; default: the newest")
+	return c
+}
+
+func (a *app) checkpointVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "checkpoint DIR NEW",
+		Short: "Copy a database by hard links",
+		Long: "Make NEW a database of its own with what DIR has. Tables are hard links, where " +
+			"the " +
+			"file system\nallows it, so it takes no space and hardly any time.",
+		Example: "  loam checkpoint trees trees-before",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			o, err := a.options(args[0])
+			if err != nil {
+				return err
+			}
+			o.ReadOnly = true
+			db, err := lsm.Open(args[0], o)
+			if err != nil {
+				return err
+			}
+			return errors.Join(db.Checkpoint(ctx, args[1]), db.Close())
+		},
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/lsm"
+)
+
+// checked is what the verb check found.
+type checked struct {
+	Verdict    string   `json:"verdict"` // "sound" or "damaged"
+	Directory  string   `json:"directory"`
+	Format     string   `json:"format"`
+	Tables     int      `json:"tables"`
+	TableBytes uint64   `json:"table_bytes"`
+	Logs       int      `json:"logs"`
+	LogEntries uint64   `json:"log_entries"`
+	TornBytes  int64    `json:"torn_bytes"`
+	Damage     []damage `json:"damage"`
+}
+
+func (a *app) checkVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check DIR",
+		Short: "Read everything and compare checksums",
+		Long: "Read the MANIFEST, the logs and every table whole, and check checksums, the " +
+			"structure of blocks,\nthe order of keys, the levels and what files refer to. " +
+			"Nothing " +
+			"is written. Exit code 0: sound,\n1: damaged, 3: it could not be read.",
+		Example: "  loam check trees\n  loam check --json trees | jq .verdict\n" +
+			"  loam check trees || loam repair --dry-run trees",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			x := &checked{Directory: args[0], Damage: []damage{}}
+			if err := a.check(ctx, x); err != nil {
+				return err
+			}
+			return a.printChecked(x)
+		},
+	}
+}
+
+// check fills in x. Damage is no error.
+func (a *app) check(ctx context.Context, x *checked) error {
+	d, err := examine.Open(lsm.OSFS(), x.Directory)
+	x.Format = d.Format.String()
+	if err != nil {
+		return x.add(err)
+	}
+	tables := tablesOf(d)
+	x.Tables = len(tables)
+	for _, t := range tables {
+		x.TableBytes += t.Bytes
+	}
+	p := a.progress("checking", x.TableBytes)
+	defer p.end()
+	db, err := a.openRead(x.Directory)
+	if err != nil {
+		if err := x.add(err); err != nil {
+			return err
+		}
+		return x.checkEach(ctx, d, tables, p)
+	}
+	r := db.RecoveryReport()
+	x.Logs, x.LogEntries, x.TornBytes = r.Logs, r.Entries, r.TornBytes
+	for _, l := range r.Dropped {
+		x.Damage = append(x.Damage, damage{File: l.File, Offset: l.Offset, Length: l.Bytes,
+			Kind: "log", Reason: l.Reason})
+	}
+	err = db.Verify(ctx, p.both)
+	return errors.Join(x.add(err), db.Close())
+}
+
+// checkEach checks the tables one by one where the database does not open.
+func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []tableInfo,
+	p *progress) error {
+	done := uint64(0)
+	for _, t := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := x.add(checkTable(filepath.Join(d.Path, t.File))); err != nil {
+			return err
+		}
+		done += t.Bytes
+		p.at(done)
+	}
+	return nil
+}
+
+func checkTable(path string) error {
+	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
+	if t != nil {
+		defer t.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.Scan(func(int, *base.Chunk) error { return nil }); err != nil {
+		return err
+	}
+	return t.VerifyMeta()
+}
+
+// add notes the damage in err once, and returns err if it is something else.
+func (x *checked) add(err error) error {
+	found := damagesOf(err)
+	if err != nil && found == nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, d := range x.Damage {
+		known[d.text(asText)] = true
+	}
+	for _, d := range found {
+		if !known[d.text(asText)] {
+			x.Damage = append(x.Damage, d)
+		}
+	}
+	return nil
+}
+
+func (a *app) printChecked(x *checked) error {
+	x.Verdict = "sound"
+	if len(x.Damage) > 0 {
+		x.Verdict = "damaged"
+	}
+	if a.json {
+		if err := a.printJSON(x); err != nil {
+			return err
+		}
+		if len(x.Damage) > 0 {
+			return &problem{}
+		}
+		return nil
+	}
+	if len(x.Damage) > 0 {
+		for _, d := range x.Damage {
+			if err := a.printf("%s\n", d.text(asText)); err != nil {
+				return err
+			}
+		}
+		return &problem{fmt.Sprintf("%s is damaged in %s\nNext: loam repair --dry-run %s",
+			x.Directory, plural(len(x.Damage), "place"), x.Directory)}
+	}
+	torn := ""
+	if x.TornBytes > 0 {
+		torn = fmt.Sprintf(", torn end of %d bytes", x.TornBytes)
+	}
+	return a.printf("sound: %s, %s; %s, %s%s\n", plural(x.Tables, "table"),
+		bytesText(x.TableBytes), plural(x.Logs, "log"), plural(x.LogEntries, "operation"), torn)
+}

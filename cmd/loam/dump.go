@@ -1,0 +1,427 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/dump"
+)
+
+// toFile calls do with a file that gets its name when do has succeeded, or with standard output for
+// "" and "-". Nothing is left of a file that failed.
+func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error {
+	if name == "" || name == "-" {
+		if binary && a.screen.out {
+			return usagef("a dump is no text for a terminal; name a file with --output, or a pipe")
+		}
+		return do(a.out)
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return fmt.Errorf("%w: %s", lsm.ErrExists, name)
+	}
+	temp := name + ".incomplete"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	err = do(w)
+	if err == nil {
+		err = errors.Join(w.Flush(), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+func (a *app) dumpVerb() *cobra.Command {
+	var to, compression string
+	c := &cobra.Command{
+		Use:   "dump DIR",
+		Short: "Write all keyspaces as a portable stream",
+		Long: "Write one state of all keyspaces as a stream that \"loam load\" reads, on any " +
+			"machine and by later\nversions. It has checksums and an end, so a dump that was " +
+			"cut is " +
+			"no dump. See docs/dump.md.",
+		Example: "  loam dump trees --output trees.dump\n" +
+			"  loam dump trees | ssh host loam load trees -\n" +
+			"  loam dump --compression zstd trees -o trees.dump",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := dump.Options{}
+			packings := map[string]lsm.Compression{"none": lsm.NoCompression,
+				"snappy": lsm.SnappyCompression, "zstd": lsm.ZstdCompression}
+			packing, ok := packings[compression]
+			if !ok {
+				return usagef("%q is no compression; want none, snappy or zstd", compression)
+			}
+			o.Compression = packing
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			db, err := a.openRead(args[0])
+			if err != nil {
+				return err
+			}
+			p := a.progress("dumping", 0)
+			o.Progress = func(x dump.Progress) { p.at(x.Bytes) }
+			if to != "" && to != "-" {
+				err = dump.CheckPath(db.DB, to)
+			}
+			if err == nil {
+				err = a.toFile(to, true, func(w io.Writer) error {
+					_, err := dump.Write(ctx, db.DB, w, &o)
+					return err
+				})
+			}
+			p.end()
+			return errors.Join(err, db.Close())
+		},
+	}
+	c.Flags().StringVarP(&to, "output", "o", "", "file to write; default: standard output")
+	c.Flags().StringVar(&compression, "compression", "snappy", "none, snappy or zstd")
+	return c
+}
+
+func (a *app) exportVerb() *cobra.Command {
+	var f scanFlags
+	var to string
+	var asCSV bool
+	c := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Write a keyspace as JSON lines or CSV",
+		Long: "Write the keys and values of a keyspace as JSON lines or, with --csv, as CSV " +
+			"with a " +
+			"header. Nothing\nis lost: what is no text is base64, and \"loam load\" reads it back.",
+		Example: "  loam export trees -o trees.jsonl\n  loam export --csv --prefix user: app\n" +
+			"  loam export --value-as json app | jq .value_json.name",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.parse(); err != nil {
+				return err
+			}
+			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
+				return a.toFile(to, false, func(w io.Writer) error {
+					return a.export(w, k, &f, asCSV)
+				})
+			})
+		},
+	}
+	f.encodings.flags(c.Flags())
+	f.bounds.flags(c)
+	a.keyspaceFlag(c)
+	c.Flags().BoolVar(&asCSV, "csv", false, "CSV; the default is JSON lines")
+	c.Flags().StringVarP(&to, "output", "o", "", "file to write; default: standard output")
+	return c
+}
+
+func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) error {
+	o, err := f.iter(f.key)
+	if err != nil {
+		return err
+	}
+	to := csv.NewWriter(w)
+	if asCSV {
+		if err := to.Write([]string{f.key.column("key"), f.value.column("value")}); err != nil {
+			return err
+		}
+	}
+	it := k.Iter(&o)
+	defer it.Close()
+	var line []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		if asCSV {
+			err = to.Write([]string{f.key.text(it.Key()), f.value.text(it.Value())})
+		} else {
+			line = f.key.appendField(append(line[:0], '{'), "key", it.Key())
+			line = f.value.appendField(append(line, ','), "value", it.Value())
+			_, err = w.Write(append(line, '}', '\n'))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	to.Flush()
+	return errors.Join(it.Err(), to.Error())
+}
+
+// column is the name of a column with values of an encoding.
+func (e encoding) column(name string) string {
+	if e == asText {
+		return name
+	}
+	return name + "_" + string(e)
+}
+
+func (a *app) loadVerb() *cobra.Command {
+	var overwrite, leveldb bool
+	var as string
+	c := &cobra.Command{
+		Use:   "load DIR [FILE]",
+		Short: "Read a dump, JSON lines or CSV into a database",
+		Long: "Read a dump, JSON lines or CSV from FILE, or from standard input, into a " +
+			"database, " +
+			"which is made\nif there is none. A dump is told by its beginning, the others by " +
+			"--as, " +
+			"or by the name of the file:\n.jsonl, .json or .csv. CSV has a header: key or " +
+			"key_hex " +
+			"or key_base64, value or value_hex, ...\n\nA load of a dump that was interrupted " +
+			"goes " +
+			"on when it is started again.",
+		Example: "  loam load trees trees.dump\n  loam load trees trees.jsonl\n" +
+			"  loam load --as csv trees < trees.csv\n  loam load --leveldb copy trees.dump",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, name := a.in, ""
+			if len(args) == 2 && args[1] != "-" {
+				name = args[1]
+				f, err := os.Open(name)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				from = f
+			}
+			kind, err := loadKind(as, name)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			db, err := a.openOrCreate(args[0], true, leveldb)
+			if err != nil {
+				return err
+			}
+			n, err := a.load(ctx, db, from, kind, overwrite)
+			if err = errors.Join(err, db.Close()); err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]uint64{"loaded": n})
+			}
+			return a.printf("%s loaded\n", plural(n, "key"))
+		},
+	}
+	a.keyspaceFlag(c)
+	c.Flags().StringVar(&as, "as", "", "what is read: dump, jsonl or csv")
+	c.Flags().BoolVar(&overwrite, "overwrite", false, "load a dump over entries that are there")
+	c.Flags().BoolVar(&leveldb, "leveldb", false, "make a new database in LevelDB's format")
+	return c
+}
+
+// loadKind is what a file has: "dump", "jsonl" or "csv".
+func loadKind(as, name string) (string, error) {
+	switch as {
+	case "dump", "jsonl", "csv":
+		return as, nil
+	case "":
+	default:
+		return "", usagef("%q is nothing to load; want dump, jsonl or csv", as)
+	}
+	switch {
+	case strings.HasSuffix(name, ".csv"):
+		return "csv", nil
+	case strings.HasSuffix(name, ".jsonl"), strings.HasSuffix(name, ".json"):
+		return "jsonl", nil
+	}
+	return "dump", nil
+}
+
+func (a *app) load(ctx context.Context, db *lsm.DB, from io.Reader, kind string,
+	overwrite bool) (uint64, error) {
+	p := a.progress("loading", 0)
+	defer p.end()
+	if kind == "dump" {
+		n := uint64(0)
+		info, err := dump.Load(ctx, db, from, &dump.LoadOptions{Overwrite: overwrite,
+			Progress: func(x dump.Progress) { p.at(x.Bytes) }})
+		if err == nil {
+			for _, k := range info.Keyspaces {
+				n += k.Entries
+			}
+		}
+		return n, err
+	}
+	k, err := a.spaceOf(db, true)
+	if err != nil {
+		return 0, err
+	}
+	l := &loader{k: k, batch: k.NewBatch(), ctx: ctx, p: p}
+	if kind == "csv" {
+		err = l.csv(from)
+	} else {
+		err = l.lines(from)
+	}
+	if err == nil {
+		err = k.Write(l.batch, lsm.Sync)
+	}
+	return l.n, err
+}
+
+// loader writes entries in batches.
+type loader struct {
+	k     *lsm.Keyspace
+	batch *lsm.Batch
+	ctx   context.Context
+	p     *progress
+	n     uint64
+	bytes uint64
+}
+
+func (l *loader) put(key, value []byte) error {
+	l.batch.Put(key, value)
+	l.n++
+	l.bytes += uint64(len(key) + len(value))
+	const batchBytes = 1 << 20
+	if l.batch.Size() < batchBytes {
+		return nil
+	}
+	if err := errors.Join(l.ctx.Err(), l.k.Write(l.batch, lsm.NoSync)); err != nil {
+		return err
+	}
+	l.batch.Clear()
+	l.p.at(l.bytes)
+	return nil
+}
+
+// field undoes appendField and column: the name of a member says its encoding.
+func field(name, prefix string) (as encoding, ok bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	switch rest {
+	case "":
+		return asText, ok
+	case "_hex", "_base64", "_json":
+		return encoding(rest[1:]), ok
+	}
+	return "", false
+}
+
+func (l *loader) csv(from io.Reader) error {
+	r := csv.NewReader(from)
+	r.ReuseRecord = true
+	head, err := r.Read()
+	if err != nil {
+		return fmt.Errorf("the header of the CSV: %w", err)
+	}
+	keyAt, valueAt := -1, -1
+	var keyAs, valueAs encoding
+	for i, name := range head {
+		if as, ok := field(name, "key"); ok {
+			keyAt, keyAs = i, as
+		} else if as, ok := field(name, "value"); ok {
+			valueAt, valueAs = i, as
+		}
+	}
+	if keyAt < 0 || valueAt < 0 {
+		return usagef("the CSV has the columns %q; want key and value, each perhaps with _hex, "+
+			"_base64 or _json behind it", head)
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		key, err := keyAs.decode(row[keyAt])
+		if err == nil {
+			var value []byte
+			if value, err = valueAs.decode(row[valueAt]); err == nil {
+				err = l.put(key, value)
+			}
+		}
+		if err != nil {
+			line, _ := r.FieldPos(0)
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+}
+
+func (l *loader) lines(from io.Reader) error {
+	r := bufio.NewReaderSize(from, 1<<20)
+	for n := 1; ; n++ {
+		line, err := r.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := l.line(line); err != nil {
+				return fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *loader) line(line []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return usagef("it is no JSON object: %v", err)
+	}
+	var key, value []byte
+	for name, raw := range members {
+		b, err := member(name, raw)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, "key") {
+			key = b
+		} else {
+			value = b
+		}
+	}
+	if key == nil || value == nil {
+		return usagef("it has no key or no value")
+	}
+	return l.put(key, value)
+}
+
+// member is the bytes of a member of a JSON line.
+func member(name string, raw json.RawMessage) (b []byte, err error) {
+	as, ok := field(name, "key")
+	if !ok {
+		as, ok = field(name, "value")
+	}
+	if !ok {
+		return nil, usagef("%q is no member; want key and value, each perhaps with _hex, _base64 "+
+			"or _json behind it", name)
+	}
+	if as == asJSON {
+		return raw, nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, usagef("%s is no string: %v", name, err)
+	}
+	switch as {
+	case asHex:
+		b, err = hex.DecodeString(s)
+	case asBase64:
+		b, err = base64.StdEncoding.DecodeString(s)
+	default:
+		b = []byte(s)
+	}
+	if err != nil {
+		return nil, usagef("%s: %v", name, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+func (a *app) shellVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "shell DIR",
+		Short: "A prompt with the same verbs on one directory",
+		Long: "Read lines with verbs, their flags and arguments, without the directory: \"get " +
+			"ash\" is \"loam get\nDIR ash\". The arrow keys go through the history, which is " +
+			"kept, " +
+			"and Tab completes verbs and flags.\nWords with blanks stand in '...' or \"...\". " +
+			"\"exit\" or Ctrl-D ends it. From a pipe lines are run one\nafter the other.",
+		Example: "  loam shell trees\n  printf 'count\\nget ash\\n' | loam shell trees",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := &shell{a: a, dir: args[0], cmd: cmd}
+			if f, ok := a.in.(*os.File); ok && a.screen.out && term.IsTerminal(int(f.Fd())) {
+				return s.interactive(f)
+			}
+			return s.lines(a.in)
+		},
+	}
+}
+
+// shell runs lines on one directory.
+type shell struct {
+	a   *app
+	dir string
+	cmd *cobra.Command
+}
+
+// onFiles are the verbs whose first argument is a file of the directory.
+var onFiles = []string{"sst", "wal", "manifest"}
+
+// noDirectory are the verbs that take no directory of a database.
+var noDirectory = []string{"help", "bench", "completion", "man", "restore", "backups"}
+
+// lines runs all lines of r. The exit code is that of the last failure.
+func (s *shell) lines(r io.Reader) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 64<<20)
+	failed := error(nil)
+	for in.Scan() {
+		ended, code := s.run(in.Text(), nil)
+		if ended {
+			break
+		}
+		if code != exitFine {
+			failed = &problem{}
+		}
+	}
+	return errors.Join(in.Err(), failed)
+}
+
+// run runs a line. ended says that it ends the shell.
+func (s *shell) run(line string, in io.Reader) (ended bool, code int) {
+	words, err := split(line)
+	if err != nil {
+		fmt.Fprintln(s.a.err, "loam:", err)
+		return false, exitUsage
+	}
+	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		return false, exitFine
+	}
+	if words[0] == "exit" || words[0] == "quit" {
+		return true, exitFine
+	}
+	if in == nil {
+		in = strings.NewReader("")
+	}
+	one := &app{in: in, out: s.a.out, err: s.a.err, screen: s.a.screen, inShell: true}
+	return false, one.run(s.cmd.Context(), s.withDirectory(words))
+}
+
+// withDirectory puts the directory behind the verb.
+func (s *shell) withDirectory(words []string) []string {
+	verb := words[0]
+	if strings.HasPrefix(verb, "-") || slices.Contains(noDirectory, verb) {
+		return words
+	}
+	if !slices.Contains(onFiles, verb) {
+		return slices.Insert(words, 1, s.dir)
+	}
+	for i, w := range words[1:] {
+		if !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, `/\`) {
+			words[i+1] = filepath.Join(s.dir, w)
+		}
+	}
+	return words
+}
+
+// split cuts a line into words; '...' and "..." keep blanks, and a backslash in front of a blank or
+// a quote.
+func split(line string) (words []string, err error) {
+	var w strings.Builder
+	quote, in := rune(0), false
+	escaped := false
+	for _, c := range line {
+		switch {
+		case escaped:
+			if !strings.ContainsRune(` "'`, c) {
+				w.WriteRune('\\')
+			}
+			w.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped, in = true, true
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			} else {
+				w.WriteRune(c)
+			}
+		case c == '"' || c == '\'':
+			quote, in = c, true
+		case c == ' ' || c == '\t':
+			if in {
+				words = append(words, w.String())
+				w.Reset()
+			}
+			in = false
+		default:
+			in = true
+			w.WriteRune(c)
+		}
+	}
+	if escaped {
+		w.WriteRune('\\')
+	}
+	if quote != 0 {
+		return nil, usagef("the line has no closing %c", quote)
+	}
+	if in {
+		words = append(words, w.String())
+	}
+	return words, nil
+}
+
+// terminal is the two ends of a terminal.
+type terminal struct {
+	io.Reader
+	io.Writer
+}
+
+// interactive reads lines from a terminal.
+func (s *shell) interactive(f *os.File) error {
+	fd := int(f.Fd())
+	t := term.NewTerminal(terminal{f, os.Stdout}, filepath.Base(s.dir)+"> ")
+	_ = t.SetSize(s.a.screen.width, 24)
+	t.AutoCompleteCallback = s.complete
+	t.History = openHistory()
+	for {
+		// The terminal is raw only while a line is edited: verbs print as ever.
+		state, err := term.MakeRaw(fd)
+		if err != nil {
+			return err
+		}
+		line, err := t.ReadLine()
+		err = errors.Join(err, term.Restore(fd, state))
+		if errors.Is(err, io.EOF) {
+			fmt.Fprintln(os.Stdout)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ended, _ := s.run(line, f)
+		if ended {
+			return nil
+		}
+		if err := s.a.out.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// complete is called for each key: Tab completes a verb or a flag as far as it is clear.
+func (s *shell) complete(line string, pos int, key rune) (string, int, bool) {
+	if key != '\t' {
+		return line, pos, false
+	}
+	head := line[:pos]
+	start := strings.LastIndexByte(head, ' ') + 1
+	word := head[start:]
+	var all []string
+	first, _, more := strings.Cut(head, " ")
+	switch {
+	case !more:
+		for _, c := range s.cmd.Root().Commands() {
+			all = append(all, c.Name()+" ")
+		}
+	case strings.HasPrefix(word, "-"):
+		verb, _, err := s.cmd.Root().Find([]string{first})
+		if err != nil {
+			return line, pos, true
+		}
+		verb.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name+" ") })
+	default:
+		return line, pos, true
+	}
+	common := ""
+	for _, c := range all {
+		if !strings.HasPrefix(c, word) {
+			continue
+		}
+		if common == "" {
+			common = c
+		}
+		for !strings.HasPrefix(c, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	if len(common) <= len(word) {
+		return line, pos, true
+	}
+	return head[:start] + common + line[pos:], start + len(common), true
+}
+
+// history is the lines of this and earlier shells, in a file of the user's.
+type history struct {
+	lines []string
+	file  *os.File // nil: they are not kept
+}
+
+const maxHistory = 1000
+
+func openHistory() *history {
+	h := &history{}
+	dir, err := os.UserCacheDir()
+	if err == nil {
+		dir = filepath.Join(dir, "loam")
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return h // the shell works without
+	}
+	path := filepath.Join(dir, "history")
+	if b, err := os.ReadFile(path); err == nil {
+		h.lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+		h.lines = h.lines[max(len(h.lines)-maxHistory, 0):]
+	}
+	h.file, _ = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return h
+}
+
+// Add takes a line that was entered.
+func (h *history) Add(entry string) {
+	if entry == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == entry {
+		return
+	}
+	h.lines = append(h.lines, entry)
+	if h.file != nil {
+		_, _ = fmt.Fprintln(h.file, entry)
+	}
+}
+
+// Len is the number of lines.
+func (h *history) Len() int { return len(h.lines) }
+
+// At is a line, 0 being the newest.
+func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
