@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )
@@ -89,8 +90,8 @@ func (a *app) backupVerb() *cobra.Command {
 			if a.json {
 				return a.printJSON(lineOfBackup(info))
 			}
-			return a.printf("backup %d: %s, %s of them new\n", info.ID, bytesText(info.Bytes),
-				bytesText(info.NewBytes))
+			return a.printf("backup %d: %s, %s of them new\n", info.ID, text.Bytes(info.Bytes),
+				text.Bytes(info.NewBytes))
 		},
 	}
 	c.Flags().IntVar(&keep, "keep", 0, "delete all but the newest N backups of the database")
@@ -122,12 +123,12 @@ func (a *app) backupsVerb() *cobra.Command {
 				return err
 			}
 			bad := 0
-			g := &grid{}
-			g.column("id", true)
-			g.column("created", false)
-			g.column("size", true)
-			g.column("new", true)
-			g.column("database", false)
+			g := &text.Grid{}
+			g.Column("id", true)
+			g.Column("created", false)
+			g.Column("size", true)
+			g.Column("new", true)
+			g.Column("database", false)
 			for _, i := range list {
 				if verify && i.Err == nil {
 					p := a.progress(fmt.Sprintf("verifying %d", i.ID), 0)
@@ -151,8 +152,8 @@ func (a *app) backupsVerb() *cobra.Command {
 				if l.Error != "" {
 					place = "damaged: " + l.Error
 				}
-				g.row(strconv.FormatUint(l.ID, 10), l.Created, bytesText(l.Bytes),
-					bytesText(l.NewBytes), place)
+				g.Row(strconv.FormatUint(l.ID, 10), l.Created, text.Bytes(l.Bytes),
+					text.Bytes(l.NewBytes), place)
 			}
 			if !a.json {
 				if err := a.printGrid(g); err != nil {
@@ -160,7 +161,7 @@ func (a *app) backupsVerb() *cobra.Command {
 				}
 			}
 			if bad > 0 {
-				return &problem{plural(bad, "damaged backup")}
+				return &problem{text.Plural(bad, "damaged backup")}
 			}
 			return nil
 		},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/lsm"
@@ -119,10 +121,10 @@ func (x *checked) add(err error) error {
 	}
 	known := map[string]bool{}
 	for _, d := range x.Damage {
-		known[d.text(asText)] = true
+		known[d.text(encode.Text)] = true
 	}
 	for _, d := range found {
-		if !known[d.text(asText)] {
+		if !known[d.text(encode.Text)] {
 			x.Damage = append(x.Damage, d)
 		}
 	}
@@ -145,17 +147,18 @@ func (a *app) printChecked(x *checked) error {
 	}
 	if len(x.Damage) > 0 {
 		for _, d := range x.Damage {
-			if err := a.printf("%s\n", d.text(asText)); err != nil {
+			if err := a.printf("%s\n", d.text(encode.Text)); err != nil {
 				return err
 			}
 		}
 		return &problem{fmt.Sprintf("%s is damaged in %s\nNext: loam repair --dry-run %s",
-			x.Directory, plural(len(x.Damage), "place"), x.Directory)}
+			x.Directory, text.Plural(len(x.Damage), "place"), x.Directory)}
 	}
 	torn := ""
 	if x.TornBytes > 0 {
 		torn = fmt.Sprintf(", torn end of %d bytes", x.TornBytes)
 	}
-	return a.printf("sound: %s, %s; %s, %s%s\n", plural(x.Tables, "table"),
-		bytesText(x.TableBytes), plural(x.Logs, "log"), plural(x.LogEntries, "operation"), torn)
+	return a.printf("sound: %s, %s; %s, %s%s\n", text.Plural(x.Tables, "table"),
+		text.Bytes(x.TableBytes), text.Plural(x.Logs, "log"), text.Plural(x.LogEntries,
+			"operation"), torn)
 }

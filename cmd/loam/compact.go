@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) compactVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	var b bounds
 	c := &cobra.Command{
 		Use:   "compact DIR",
@@ -26,10 +28,10 @@ func (a *app) compactVerb() *cobra.Command {
 			if b.prefix != "" {
 				return usagef("compact takes --from and --to")
 			}
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
-			o, err := b.iter(e.key)
+			o, err := b.iter(e.Key)
 			if err != nil {
 				return err
 			}
@@ -60,10 +62,10 @@ func (a *app) compactVerb() *cobra.Command {
 			if a.json {
 				return a.printJSON(map[string]uint64{"bytes_before": before, "bytes_after": after})
 			}
-			return a.printf("%s before, %s now\n", bytesText(before), bytesText(after))
+			return a.printf("%s before, %s now\n", text.Bytes(before), text.Bytes(after))
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	b.flags(c)
 	a.keyspaceFlag(c)
 	return c

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -20,14 +21,14 @@ type damage struct {
 }
 
 // text is the damage on one line.
-func (d *damage) text(as encoding) string {
+func (d *damage) text(as encode.Encoding) string {
 	s := fmt.Sprintf("%s, offset %d", d.File, d.Offset)
 	if d.Length > 0 {
 		s += fmt.Sprintf(", %d bytes", d.Length)
 	}
 	s += ": " + d.Reason
 	if d.smallest != nil || d.largest != nil {
-		s += fmt.Sprintf(" (keys %s .. %s)", as.text(d.smallest), as.text(d.largest))
+		s += fmt.Sprintf(" (keys %s .. %s)", as.Format(d.smallest), as.Format(d.largest))
 	}
 	return s
 }
@@ -63,7 +64,7 @@ func damageText(found []damage) string {
 			lines = append(lines, fmt.Sprintf("and %d more", len(found)-most))
 			break
 		}
-		lines = append(lines, d.text(asText))
+		lines = append(lines, d.text(encode.Text))
 	}
 	return "damaged: " + strings.Join(lines, "\n  ")
 }

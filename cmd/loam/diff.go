@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) diffVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	var b bounds
 	var brief bool
 	c := &cobra.Command{
@@ -27,10 +29,10 @@ func (a *app) diffVerb() *cobra.Command {
 			"  loam restore /backups old && loam diff --json old trees",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
-			o, err := b.iter(e.key)
+			o, err := b.iter(e.Key)
 			if err != nil {
 				return err
 			}
@@ -61,7 +63,7 @@ func (a *app) diffVerb() *cobra.Command {
 			return d.end()
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	b.flags(c)
 	a.keyspaceFlag(c)
 	c.Flags().BoolVar(&brief, "brief", false, "only how many keys differ")
@@ -71,7 +73,7 @@ func (a *app) diffVerb() *cobra.Command {
 // differ prints and counts differences.
 type differ struct {
 	a     *app
-	e     *encodings
+	e     *encode.Flags
 	ctx   context.Context
 	brief bool
 
@@ -179,29 +181,29 @@ func (d *differ) print(name, change string, key, a, b []byte) error {
 	}
 	e := d.e
 	if d.a.json {
-		line := []byte(fmt.Sprintf(`{"change":%q,"keyspace":%s,`, change, quoteJSON(name)))
-		line = e.key.appendField(line, "key", key)
+		line := []byte(fmt.Sprintf(`{"change":%q,"keyspace":%s,`, change, encode.Quote(name)))
+		line = e.Key.AppendField(line, "key", key)
 		if change != "added" {
-			line = e.value.appendField(append(line, ','), "a_value", a)
+			line = e.Value.AppendField(append(line, ','), "a_value", a)
 		}
 		if change != "removed" {
-			line = e.value.appendField(append(line, ','), "b_value", b)
+			line = e.Value.AppendField(append(line, ','), "b_value", b)
 		}
 		_, err := d.a.out.Write(append(line, '}', '\n'))
 		return err
 	}
 	space := ""
 	if name != "default" {
-		space = escape([]byte(name)) + ": "
+		space = encode.Escape([]byte(name)) + ": "
 	}
-	sign, value := "~", e.value.text(a)+" -> "+e.value.text(b)
+	sign, value := "~", e.Value.Format(a)+" -> "+e.Value.Format(b)
 	switch change {
 	case "removed":
-		sign, value = "-", e.value.text(a)
+		sign, value = "-", e.Value.Format(a)
 	case "added":
-		sign, value = "+", e.value.text(b)
+		sign, value = "+", e.Value.Format(b)
 	}
-	return d.a.printf("%s\n", d.a.cut(sign+" "+space+e.key.text(key)+"\t"+value,
+	return d.a.printf("%s\n", d.a.cut(sign+" "+space+e.Key.Format(key)+"\t"+value,
 		d.a.screen.width))
 }
 
@@ -212,7 +214,7 @@ func (d *differ) end() error {
 		err = d.a.printJSON(d)
 	case d.brief:
 		err = d.a.printf("%s only in A, %s only in B, %s changed, %s the same\n",
-			countText(d.Removed), countText(d.Added), countText(d.Changed), countText(d.Same))
+			text.Count(d.Removed), text.Count(d.Added), text.Count(d.Changed), text.Count(d.Same))
 	}
 	if err == nil && d.Removed+d.Added+d.Changed > 0 {
 		return &problem{}

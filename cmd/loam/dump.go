@@ -2,12 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/csv"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/load"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -113,7 +111,7 @@ func (a *app) exportVerb() *cobra.Command {
 			"  loam export --value-as json app | jq .value_json.name",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := f.parse(); err != nil {
+			if err := f.Parse(); err != nil {
 				return err
 			}
 			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
@@ -123,7 +121,7 @@ func (a *app) exportVerb() *cobra.Command {
 			})
 		},
 	}
-	f.encodings.flags(c.Flags())
+	f.Flags.Register(c.Flags())
 	f.bounds.flags(c)
 	a.keyspaceFlag(c)
 	c.Flags().BoolVar(&asCSV, "csv", false, "CSV; the default is JSON lines")
@@ -132,13 +130,13 @@ func (a *app) exportVerb() *cobra.Command {
 }
 
 func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) error {
-	o, err := f.iter(f.key)
+	o, err := f.iter(f.Key)
 	if err != nil {
 		return err
 	}
 	to := csv.NewWriter(w)
 	if asCSV {
-		if err := to.Write([]string{f.key.column("key"), f.value.column("value")}); err != nil {
+		if err := to.Write([]string{f.Key.Column("key"), f.Value.Column("value")}); err != nil {
 			return err
 		}
 	}
@@ -147,10 +145,10 @@ func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) err
 	var line []byte
 	for ok := it.First(); ok; ok = it.Next() {
 		if asCSV {
-			err = to.Write([]string{f.key.text(it.Key()), f.value.text(it.Value())})
+			err = to.Write([]string{f.Key.Format(it.Key()), f.Value.Format(it.Value())})
 		} else {
-			line = f.key.appendField(append(line[:0], '{'), "key", it.Key())
-			line = f.value.appendField(append(line, ','), "value", it.Value())
+			line = f.Key.AppendField(append(line[:0], '{'), "key", it.Key())
+			line = f.Value.AppendField(append(line, ','), "value", it.Value())
 			_, err = w.Write(append(line, '}', '\n'))
 		}
 		if err != nil {
@@ -159,14 +157,6 @@ func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) err
 	}
 	to.Flush()
 	return errors.Join(it.Err(), to.Error())
-}
-
-// column is the name of a column with values of an encoding.
-func (e encoding) column(name string) string {
-	if e == asText {
-		return name
-	}
-	return name + "_" + string(e)
 }
 
 func (a *app) loadVerb() *cobra.Command {
@@ -215,7 +205,7 @@ func (a *app) loadVerb() *cobra.Command {
 			if a.json {
 				return a.printJSON(map[string]uint64{"loaded": n})
 			}
-			return a.printf("%s loaded\n", plural(n, "key"))
+			return a.printf("%s loaded\n", text.Plural(n, "key"))
 		},
 	}
 	a.keyspaceFlag(c)
@@ -262,166 +252,9 @@ func (a *app) load(ctx context.Context, db *lsm.DB, from io.Reader, kind string,
 	if err != nil {
 		return 0, err
 	}
-	l := &loader{k: k, batch: k.NewBatch(), ctx: ctx, p: p}
+	read := load.Lines
 	if kind == "csv" {
-		err = l.csv(from)
-	} else {
-		err = l.lines(from)
+		read = load.CSV
 	}
-	if err == nil {
-		err = k.Write(l.batch, lsm.Sync)
-	}
-	return l.n, err
-}
-
-// loader writes entries in batches.
-type loader struct {
-	k     *lsm.Keyspace
-	batch *lsm.Batch
-	ctx   context.Context
-	p     *progress
-	n     uint64
-	bytes uint64
-}
-
-func (l *loader) put(key, value []byte) error {
-	l.batch.Put(key, value)
-	l.n++
-	l.bytes += uint64(len(key) + len(value))
-	const batchBytes = 1 << 20
-	if l.batch.Size() < batchBytes {
-		return nil
-	}
-	if err := errors.Join(l.ctx.Err(), l.k.Write(l.batch, lsm.NoSync)); err != nil {
-		return err
-	}
-	l.batch.Clear()
-	l.p.at(l.bytes)
-	return nil
-}
-
-// field undoes appendField and column: the name of a member says its encoding.
-func field(name, prefix string) (as encoding, ok bool) {
-	rest, ok := strings.CutPrefix(name, prefix)
-	switch rest {
-	case "":
-		return asText, ok
-	case "_hex", "_base64", "_json":
-		return encoding(rest[1:]), ok
-	}
-	return "", false
-}
-
-func (l *loader) csv(from io.Reader) error {
-	r := csv.NewReader(from)
-	r.ReuseRecord = true
-	head, err := r.Read()
-	if err != nil {
-		return fmt.Errorf("the header of the CSV: %w", err)
-	}
-	keyAt, valueAt := -1, -1
-	var keyAs, valueAs encoding
-	for i, name := range head {
-		if as, ok := field(name, "key"); ok {
-			keyAt, keyAs = i, as
-		} else if as, ok := field(name, "value"); ok {
-			valueAt, valueAs = i, as
-		}
-	}
-	if keyAt < 0 || valueAt < 0 {
-		return usagef("the CSV has the columns %q; want key and value, each perhaps with _hex, "+
-			"_base64 or _json behind it", head)
-	}
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		key, err := keyAs.decode(row[keyAt])
-		if err == nil {
-			var value []byte
-			if value, err = valueAs.decode(row[valueAt]); err == nil {
-				err = l.put(key, value)
-			}
-		}
-		if err != nil {
-			line, _ := r.FieldPos(0)
-			return fmt.Errorf("line %d: %w", line, err)
-		}
-	}
-}
-
-func (l *loader) lines(from io.Reader) error {
-	r := bufio.NewReaderSize(from, 1<<20)
-	for n := 1; ; n++ {
-		line, err := r.ReadBytes('\n')
-		if len(bytes.TrimSpace(line)) > 0 {
-			if err := l.line(line); err != nil {
-				return fmt.Errorf("line %d: %w", n, err)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (l *loader) line(line []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(line, &members); err != nil {
-		return usagef("it is no JSON object: %v", err)
-	}
-	var key, value []byte
-	for name, raw := range members {
-		b, err := member(name, raw)
-		if err != nil {
-			return err
-		}
-		if strings.HasPrefix(name, "key") {
-			key = b
-		} else {
-			value = b
-		}
-	}
-	if key == nil || value == nil {
-		return usagef("it has no key or no value")
-	}
-	return l.put(key, value)
-}
-
-// member is the bytes of a member of a JSON line.
-func member(name string, raw json.RawMessage) (b []byte, err error) {
-	as, ok := field(name, "key")
-	if !ok {
-		as, ok = field(name, "value")
-	}
-	if !ok {
-		return nil, usagef("%q is no member; want key and value, each perhaps with _hex, _base64 "+
-			"or _json behind it", name)
-	}
-	if as == asJSON {
-		return raw, nil
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, usagef("%s is no string: %v", name, err)
-	}
-	switch as {
-	case asHex:
-		b, err = hex.DecodeString(s)
-	case asBase64:
-		b, err = base64.StdEncoding.DecodeString(s)
-	default:
-		b = []byte(s)
-	}
-	if err != nil {
-		return nil, usagef("%s: %v", name, err)
-	}
-	return b, nil
+	return read(ctx, k, from, p.at)
 }

@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) getVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	c := &cobra.Command{
 		Use:   "get DIR KEY...",
 		Short: "Print the values of keys",
@@ -25,7 +27,7 @@ func (a *app) getVerb() *cobra.Command {
 			"  loam get --json trees ash elm\n  loam get photos cat.jpg > cat.jpg",
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
 			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
@@ -33,15 +35,15 @@ func (a *app) getVerb() *cobra.Command {
 			})
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	a.keyspaceFlag(c)
 	return c
 }
 
-func (a *app) get(k *lsm.Keyspace, e *encodings, args []string) error {
+func (a *app) get(k *lsm.Keyspace, e *encode.Flags, args []string) error {
 	missing := 0
 	for _, arg := range args {
-		key, err := e.key.decode(arg)
+		key, err := e.Key.Decode(arg)
 		if err != nil {
 			return err
 		}
@@ -49,16 +51,16 @@ func (a *app) get(k *lsm.Keyspace, e *encodings, args []string) error {
 		switch {
 		case errors.Is(err, lsm.ErrNotFound):
 			missing++
-			fmt.Fprintf(a.err, "loam: %s: no value\n", e.key.text(key))
+			fmt.Fprintf(a.err, "loam: %s: no value\n", e.Key.Format(key))
 			continue
 		case err != nil:
 			return err
 		case a.json:
 			err = a.printEntry(e, key, value)
 		case len(args) > 1:
-			err = a.printf("%s\t%s\n", e.key.text(key), e.value.text(value))
-		case a.screen.out || a.inShell || e.value != asText:
-			err = a.printf("%s\n", e.value.text(value))
+			err = a.printf("%s\t%s\n", e.Key.Format(key), e.Value.Format(value))
+		case a.screen.out || a.inShell || e.Value != encode.Text:
+			err = a.printf("%s\n", e.Value.Format(value))
 		default:
 			_, err = a.out.Write(value)
 		}
@@ -73,15 +75,15 @@ func (a *app) get(k *lsm.Keyspace, e *encodings, args []string) error {
 }
 
 // printEntry writes an entry as a line of JSON.
-func (a *app) printEntry(e *encodings, key, value []byte) error {
-	b := e.key.appendField([]byte{'{'}, "key", key)
-	b = e.value.appendField(append(b, ','), "value", value)
+func (a *app) printEntry(e *encode.Flags, key, value []byte) error {
+	b := e.Key.AppendField([]byte{'{'}, "key", key)
+	b = e.Value.AppendField(append(b, ','), "value", value)
 	_, err := a.out.Write(append(b, '}', '\n'))
 	return err
 }
 
 func (a *app) putVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	var create, leveldb bool
 	var ttl time.Duration
 	c := &cobra.Command{
@@ -93,16 +95,16 @@ func (a *app) putVerb() *cobra.Command {
 			"  loam put photos cat.jpg < cat.jpg\n  loam put --ttl 24h sessions 17 open",
 		Args: cobra.RangeArgs(2, 3),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
-			key, err := e.key.decode(args[1])
+			key, err := e.Key.Decode(args[1])
 			if err != nil {
 				return err
 			}
 			var value []byte
 			if len(args) == 3 {
-				value, err = e.value.decode(args[2])
+				value, err = e.Value.Decode(args[2])
 			} else {
 				value, err = io.ReadAll(a.in)
 			}
@@ -124,7 +126,7 @@ func (a *app) putVerb() *cobra.Command {
 			return errors.Join(err, db.Close())
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	a.keyspaceFlag(c)
 	c.Flags().BoolVar(&create, "create", false, "make the database and the keyspace if missing")
 	c.Flags().BoolVar(&leveldb, "leveldb", false, "with --create: in LevelDB's format")
@@ -166,7 +168,7 @@ func (b *bounds) flags(c *cobra.Command) {
 func (b *bounds) any() bool { return b.from != "" || b.to != "" || b.prefix != "" }
 
 // iter are the bounds of an iterator; nil for none.
-func (b *bounds) iter(as encoding) (o lsm.IterOptions, err error) {
+func (b *bounds) iter(as encode.Encoding) (o lsm.IterOptions, err error) {
 	for _, x := range []struct {
 		flag string
 		to   *[]byte
@@ -174,7 +176,7 @@ func (b *bounds) iter(as encoding) (o lsm.IterOptions, err error) {
 		if x.flag == "" {
 			continue
 		}
-		if *x.to, err = as.decode(x.flag); err != nil {
+		if *x.to, err = as.Decode(x.flag); err != nil {
 			return o, err
 		}
 	}
@@ -183,7 +185,7 @@ func (b *bounds) iter(as encoding) (o lsm.IterOptions, err error) {
 }
 
 func (a *app) delVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	var b bounds
 	c := &cobra.Command{
 		Use:   "del DIR [KEY...]",
@@ -197,7 +199,7 @@ func (a *app) delVerb() *cobra.Command {
 			if (len(args) > 1) == b.any() {
 				return usagef("del needs keys, or a range: --from, --to or --prefix")
 			}
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
 			db, err := a.openWrite(args[0])
@@ -211,17 +213,17 @@ func (a *app) delVerb() *cobra.Command {
 			return errors.Join(err, db.Close())
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	b.flags(c)
 	a.keyspaceFlag(c)
 	return c
 }
 
-func (a *app) del(cmd *cobra.Command, k *lsm.Keyspace, e *encodings, b *bounds,
+func (a *app) del(cmd *cobra.Command, k *lsm.Keyspace, e *encode.Flags, b *bounds,
 	keys []string) error {
 	batch := k.NewBatch()
 	for _, arg := range keys {
-		key, err := e.key.decode(arg)
+		key, err := e.Key.Decode(arg)
 		if err != nil {
 			return err
 		}
@@ -230,7 +232,7 @@ func (a *app) del(cmd *cobra.Command, k *lsm.Keyspace, e *encodings, b *bounds,
 	if len(keys) > 0 {
 		return k.Write(batch, lsm.Sync)
 	}
-	o, err := b.iter(e.key)
+	o, err := b.iter(e.Key)
 	if err != nil {
 		return err
 	}
@@ -259,12 +261,5 @@ func (a *app) del(cmd *cobra.Command, k *lsm.Keyspace, e *encodings, b *bounds,
 	if a.json {
 		return a.printJSON(map[string]int{"deleted": n})
 	}
-	return a.printf("%s deleted\n", plural(n, "key"))
-}
-
-func plural[T int | int64 | uint64](n T, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return countText(n) + " " + what + "s"
+	return a.printf("%s deleted\n", text.Plural(n, "key"))
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -139,38 +141,38 @@ func (a *app) infoVerb() *cobra.Command {
 }
 
 func (a *app) printInfo(x *info) error {
-	var p pairs
-	p.add("directory", "%s", x.Directory)
-	p.add("format", "%s", x.Format)
-	p.add("manifest", "%s, %s, %s", x.Manifest, bytesText(uint64(x.ManifestBytes)),
-		plural(x.Edits, "edit"))
+	var p text.Pairs
+	p.Add("directory", "%s", x.Directory)
+	p.Add("format", "%s", x.Format)
+	p.Add("manifest", "%s, %s, %s", x.Manifest, text.Bytes(uint64(x.ManifestBytes)),
+		text.Plural(x.Edits, "edit"))
 	if x.TornEnd != "" {
-		p.add("torn end", "%s", x.TornEnd)
+		p.Add("torn end", "%s", x.TornEnd)
 	}
-	p.add("last sequence", "%d", x.LastSequence)
+	p.Add("last sequence", "%d", x.LastSequence)
 	logs := uint64(0)
 	for _, l := range x.Logs {
 		logs += uint64(l.Bytes)
 	}
-	p.add("logs", "%d, %s", len(x.Logs), bytesText(logs))
-	p.add("tables", "%s, %s", countText(x.Tables), bytesText(x.TableBytes))
+	p.Add("logs", "%d, %s", len(x.Logs), text.Bytes(logs))
+	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.TableBytes))
 	if err := a.printPairs(p); err != nil {
 		return err
 	}
-	g := &grid{}
-	g.column("keyspace", false)
-	g.column("tables", true)
-	g.column("size", true)
-	g.column("entries", true)
-	g.column("tombstones", true)
-	g.column("comparer", false)
+	g := &text.Grid{}
+	g.Column("keyspace", false)
+	g.Column("tables", true)
+	g.Column("size", true)
+	g.Column("entries", true)
+	g.Column("tombstones", true)
+	g.Column("comparer", false)
 	for _, s := range x.Keyspaces {
 		entries, tombstones := "?", "?"
 		if s.Counted {
-			entries, tombstones = countText(s.Entries), countText(s.Tombstones+s.RangeDeletes)
+			entries, tombstones = text.Count(s.Entries), text.Count(s.Tombstones+s.RangeDeletes)
 		}
-		g.row(escape([]byte(s.Name)), countText(s.Tables), bytesText(s.Bytes), entries, tombstones,
-			escape([]byte(s.Comparer)))
+		g.Row(encode.Escape([]byte(s.Name)), text.Count(s.Tables), text.Bytes(s.Bytes), entries,
+			tombstones, encode.Escape([]byte(s.Comparer)))
 	}
 	if err := a.printf("\n"); err != nil {
 		return err
@@ -218,24 +220,24 @@ func (a *app) printLevels(s *spaceInfo) error {
 	for _, l := range s.Levels {
 		most = max(most, l.Bytes)
 	}
-	if err := a.printf("%s: %s, %s\n", escape([]byte(s.Name)), plural(s.Tables, "table"),
-		bytesText(s.Bytes)); err != nil {
+	if err := a.printf("%s: %s, %s\n", encode.Escape([]byte(s.Name)), text.Plural(s.Tables,
+		"table"), text.Bytes(s.Bytes)); err != nil {
 		return err
 	}
-	const text, widest = 26, 50 // columns before the bar, and of the longest one
-	room := min(a.screen.width-text-1, widest)
+	const before, widest = 26, 50 // columns before the bar, and of the longest one
+	room := min(a.screen.width-before-1, widest)
 	for _, l := range s.Levels {
 		bar := ""
 		if l.Bytes > 0 && room > 0 {
 			bar = strings.Repeat("█", max(int(float64(l.Bytes)/float64(most)*float64(room)), 1))
 		}
 		if room <= 0 {
-			if err := a.printf("L%d %s\n", l.Level, bytesText(l.Bytes)); err != nil {
+			if err := a.printf("L%d %s\n", l.Level, text.Bytes(l.Bytes)); err != nil {
 				return err
 			}
 			continue
 		}
-		line := fmt.Sprintf("L%d %9s %10s  %s", l.Level, countText(l.Tables), bytesText(l.Bytes),
+		line := fmt.Sprintf("L%d %9s %10s  %s", l.Level, text.Count(l.Tables), text.Bytes(l.Bytes),
 			bar)
 		if err := a.printf("%s\n", strings.TrimRight(line, " ")); err != nil {
 			return err
@@ -283,7 +285,7 @@ func tablesOf(d *examine.Directory) (tables []tableInfo) {
 }
 
 func (a *app) tablesVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	c := &cobra.Command{
 		Use:     "tables DIR",
 		Short:   "List the tables with their key ranges",
@@ -291,28 +293,28 @@ func (a *app) tablesVerb() *cobra.Command {
 		Example: "  loam tables trees\n  loam tables --json trees | jq .file",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
 			d, err := examine.Open(lsm.OSFS(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.printTables(tablesOf(d), e.key)
+			return a.printTables(tablesOf(d), e.Key)
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	return c
 }
 
-func (a *app) printTables(tables []tableInfo, as encoding) error {
-	g := &grid{}
-	g.column("level", true)
-	g.column("file", false)
-	g.column("size", true)
-	g.column("entries", true)
-	g.column("keyspace", false)
-	g.column("keys", false)
+func (a *app) printTables(tables []tableInfo, as encode.Encoding) error {
+	g := &text.Grid{}
+	g.Column("level", true)
+	g.Column("file", false)
+	g.Column("size", true)
+	g.Column("entries", true)
+	g.Column("keyspace", false)
+	g.Column("keys", false)
 	for _, t := range tables {
 		if a.json {
 			if err := a.printWithKeys(t, as, "smallest", t.smallest, "largest",
@@ -326,10 +328,10 @@ func (a *app) printTables(tables []tableInfo, as encoding) error {
 			file += " (missing)"
 		}
 		if t.Entries > 0 || t.RangeDeletes > 0 {
-			entries = countText(t.Entries)
+			entries = text.Count(t.Entries)
 		}
-		g.row(fmt.Sprint(t.Level), file, bytesText(t.Bytes), entries, escape([]byte(t.Keyspace)),
-			as.text(t.smallest)+" .. "+as.text(t.largest))
+		g.Row(fmt.Sprint(t.Level), file, text.Bytes(t.Bytes), entries,
+			encode.Escape([]byte(t.Keyspace)), as.Format(t.smallest)+" .. "+as.Format(t.largest))
 	}
 	if a.json {
 		return nil
@@ -450,19 +452,19 @@ func (x *props) read(path string) error {
 }
 
 func (a *app) printProps(x *props) error {
-	var p pairs
-	p.add("keyspace", "%s", escape([]byte(x.Keyspace)))
-	p.add("tables", "%s, %s", countText(x.Tables), bytesText(x.Bytes))
+	var p text.Pairs
+	p.Add("keyspace", "%s", encode.Escape([]byte(x.Keyspace)))
+	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.Bytes))
 	if x.Silent > 0 {
-		p.add("silent", "%s without properties, left out below", plural(x.Silent, "table"))
+		p.Add("silent", "%s without properties, left out below", text.Plural(x.Silent, "table"))
 	}
-	p.add("entries", "%s", countText(x.Entries))
-	p.add("tombstones", "%s, %s of ranges", countText(x.Tombstones), countText(x.RangeDeletes))
-	p.add("keys", "%s", bytesText(x.KeyBytes))
-	p.add("values", "%s", bytesText(x.ValueBytes))
+	p.Add("entries", "%s", text.Count(x.Entries))
+	p.Add("tombstones", "%s, %s of ranges", text.Count(x.Tombstones), text.Count(x.RangeDeletes))
+	p.Add("keys", "%s", text.Bytes(x.KeyBytes))
+	p.Add("values", "%s", text.Bytes(x.ValueBytes))
 	if x.Ratio > 0 {
-		p.add("compression", "%.2f to 1", x.Ratio)
+		p.Add("compression", "%.2f to 1", x.Ratio)
 	}
-	p.add("filter", "%d bits per key", x.FilterBits)
+	p.Add("filter", "%d bits per key", x.FilterBits)
 	return a.printPairs(p)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/loamdb/loam/cmd/loam/internal/man"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -221,9 +222,9 @@ func hint(err error) string {
 		{lsm.ErrNoMergeOperator, "The program that made the operands has the operator."},
 		{lsm.ErrComparerMismatch, "If you know that the order is a built-in one, say --comparer."},
 		{lsm.ErrNeedsNative, "Next: \"loam upgrade DIR\" makes the directory a native one."},
-		{lsm.ErrDoesNotExist, "Look at the path. \"loam put --create\" makes a database."},
+		{lsm.ErrDoesNotExist, "Look at the path."},
 		{lsm.ErrNewerFormat, "Install the newest version of loam."},
-		{lsm.ErrExists, "Choose a directory that does not exist."},
+		{lsm.ErrExists, "Choose a name that is free. A load of a dump may say --overwrite."},
 		{lsm.ErrNoKeyspace, "\"loam info DIR\" lists the keyspaces."},
 		{lsm.ErrTooManyFiles, "Raise the limit: ulimit -n."},
 		{lsm.ErrNoSpace, "Make room on the disk and run it again."},
@@ -256,4 +257,18 @@ func version() string {
 		}
 	}
 	return v
+}
+
+func (a *app) manVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man",
+		Short:   "Print the manual page",
+		Long:    "Print the manual page of loam, made of the texts of --help, in roff.",
+		Example: "  loam man | man -l -\n  loam man > /usr/local/share/man/man1/loam.1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := a.out.Write([]byte(man.Page(cmd.Root())))
+			return err
+		},
+	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -13,7 +15,7 @@ import (
 )
 
 func (a *app) manifestVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	c := &cobra.Command{
 		Use:   "manifest FILE",
 		Short: "Show a MANIFEST: every edit by offset",
@@ -25,7 +27,7 @@ func (a *app) manifestVerb() *cobra.Command {
 			"  loam manifest --json trees/000008.manifest",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
 			format, _, err := a.kindOf(args[0], base.FileManifest)
@@ -45,7 +47,7 @@ func (a *app) manifestVerb() *cobra.Command {
 							Kind: c.Kind, Reason: c.Reason}, x.Tail)
 						return nil
 					}
-					return a.printEdit(&x, e.key)
+					return a.printEdit(&x, e.Key)
 				})
 			if err != nil {
 				return err
@@ -53,7 +55,7 @@ func (a *app) manifestVerb() *cobra.Command {
 			return w.end()
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	return c
 }
 
@@ -89,7 +91,7 @@ type editTable struct {
 	Largest  *string `json:"largest,omitempty"`
 }
 
-func lineOf(x *examine.ManifestEdit, as encoding) *editLine {
+func lineOf(x *examine.ManifestEdit, as encode.Encoding) *editLine {
 	e := &x.Edit
 	l := &editLine{Offset: x.Offset, Length: x.Length, FormatVersion: e.FormatVersion,
 		Keyspace: uint32(e.Keyspace), DropKeyspace: e.DropKeyspace, MergeOperator: e.MergeOperator,
@@ -123,14 +125,14 @@ func lineOf(x *examine.ManifestEdit, as encoding) *editLine {
 	return l
 }
 
-func addedTable(f manifest.AddedFile, as encoding) editTable {
+func addedTable(f manifest.AddedFile, as encode.Encoding) editTable {
 	m := f.Meta
-	smallest, largest := as.text(m.Smallest.User), as.text(m.Largest.User)
+	smallest, largest := as.Format(m.Smallest.User), as.Format(m.Largest.User)
 	return editTable{Level: f.Level, Number: m.Num, Bytes: &m.Size, Entries: m.Entries,
 		Smallest: &smallest, Largest: &largest}
 }
 
-func (a *app) printEdit(x *examine.ManifestEdit, as encoding) error {
+func (a *app) printEdit(x *examine.ManifestEdit, as encode.Encoding) error {
 	l := lineOf(x, as)
 	if a.json {
 		return a.printJSON(l)
@@ -146,13 +148,13 @@ func (a *app) printEdit(x *examine.ManifestEdit, as encoding) error {
 		add("keyspace %d", l.Keyspace)
 	}
 	if l.NewKeyspace != "" {
-		add("new keyspace %s", escape([]byte(l.NewKeyspace)))
+		add("new keyspace %s", encode.Escape([]byte(l.NewKeyspace)))
 	}
 	if l.DropKeyspace {
 		add("drop keyspace")
 	}
 	if l.Comparer != nil {
-		add("comparer %s", escape([]byte(*l.Comparer)))
+		add("comparer %s", encode.Escape([]byte(*l.Comparer)))
 	}
 	if l.DurableLog > 0 {
 		add("durable up to %d of log %d", l.DurableEnd, l.DurableLog)
@@ -161,7 +163,7 @@ func (a *app) printEdit(x *examine.ManifestEdit, as encoding) error {
 		add("clock %d", l.Clock)
 	}
 	if l.MergeOperator != "" {
-		add("merge operator %s", escape([]byte(l.MergeOperator)))
+		add("merge operator %s", encode.Escape([]byte(l.MergeOperator)))
 	}
 	for _, n := range []struct {
 		name string
@@ -182,7 +184,7 @@ func (a *app) printEdit(x *examine.ManifestEdit, as encoding) error {
 	}
 	for _, t := range l.Added {
 		if err := a.printf("\t+ L%d %06d  %s  %s .. %s\n", t.Level, t.Number,
-			bytesText(*t.Bytes), *t.Smallest, *t.Largest); err != nil {
+			text.Bytes(*t.Bytes), *t.Smallest, *t.Largest); err != nil {
 			return err
 		}
 	}

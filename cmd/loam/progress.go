@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 )
 
 // progress is the line on a terminal that says how far a verb has come. Where standard error is no
@@ -56,7 +58,7 @@ func (p *progress) at(done uint64) {
 		return
 	}
 	p.shown = now
-	p.show(progressLine(p.what, done, p.of, now.Sub(p.begun), p.a.screen.width))
+	p.show(text.Progress(p.what, done, p.of, now.Sub(p.begun), p.a.screen.width))
 }
 
 func (p *progress) show(line string) {
@@ -72,27 +74,4 @@ func (p *progress) end() {
 	if p.width > 0 {
 		p.show("")
 	}
-}
-
-// progressLine says how much is done, at which rate and how long it will take, as far as the
-// terminal has room for it.
-func progressLine(what string, done, of uint64, took time.Duration, width int) string {
-	parts := []string{what, bytesText(done)}
-	rate := float64(done) / max(took.Seconds(), 0.001)
-	if of > 0 {
-		share := min(float64(done)/float64(of), 1)
-		parts = []string{fmt.Sprintf("%s %3.0f %%", what, 100*share),
-			bytesText(done) + " of " + bytesText(of)}
-	}
-	parts = append(parts, bytesText(uint64(rate))+"/s")
-	if of > done && rate > 0 {
-		left := time.Duration(float64(of-done) / rate * float64(time.Second))
-		parts = append(parts, left.Round(time.Second).String()+" left")
-	}
-	for n := len(parts); n > 0; n-- {
-		if line := strings.Join(parts[:n], "  "); utf8.RuneCountInString(line) < width {
-			return line
-		}
-	}
-	return ""
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/overlay"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -90,7 +93,7 @@ func (a *app) dryRepair(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = a.repair(dir, newOverlay(ctx, lsm.OSFS(), temp), true)
+	err = a.repair(dir, overlay.New(ctx, lsm.OSFS(), temp), true)
 	return errors.Join(err, os.RemoveAll(temp))
 }
 
@@ -166,7 +169,7 @@ func textOf(key []byte) *string {
 	if key == nil {
 		return nil
 	}
-	s := escape(key)
+	s := encode.Escape(key)
 	return &s
 }
 
@@ -242,12 +245,12 @@ func (a *app) printRepaired(x *repaired) error {
 	if !x.Changed {
 		return a.printf("nothing to repair\n")
 	}
-	would := "was"
+	aside := "set aside"
 	if x.DryRun {
-		would = "would be"
+		aside = "to be set aside"
 	}
 	for _, l := range x.Lost {
-		line := "lost: " + l.text(asText)
+		line := "lost: " + l.text(encode.Text)
 		if l.AfterSequence != nil {
 			line += fmt.Sprintf(", sequence numbers after %d", *l.AfterSequence)
 		}
@@ -265,7 +268,7 @@ func (a *app) printRepaired(x *repaired) error {
 	}
 	for _, k := range x.Kept {
 		line := fmt.Sprintf("kept: keyspace %s, %s, %s, sequence numbers to %d", k.Keyspace,
-			plural(k.Tables, "table"), bytesText(k.Bytes), k.LastSequence)
+			text.Plural(k.Tables, "table"), text.Bytes(k.Bytes), k.LastSequence)
 		if k.Smallest != nil {
 			line += fmt.Sprintf(", keys %s .. %s", *k.Smallest, *k.Largest)
 		}
@@ -273,7 +276,7 @@ func (a *app) printRepaired(x *repaired) error {
 			return err
 		}
 	}
-	if err := a.printf("%d %s set aside in %s\n", len(x.SetAside), would,
+	if err := a.printf("%s %s in %s\n", text.Plural(len(x.SetAside), "file"), aside,
 		filepath.Join(x.Directory, "lost")); err != nil {
 		return err
 	}

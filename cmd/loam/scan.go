@@ -6,12 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
 // scanFlags are the flags of scan.
 type scanFlags struct {
-	encodings
+	encode.Flags
 	bounds
 	limit    int64
 	reverse  bool
@@ -37,7 +39,7 @@ func (a *app) scanVerb() *cobra.Command {
 			"  loam scan --keys --null trees | xargs -0 -n1 echo",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := f.parse(); err != nil {
+			if err := f.Parse(); err != nil {
 				return err
 			}
 			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
@@ -45,7 +47,7 @@ func (a *app) scanVerb() *cobra.Command {
 			})
 		},
 	}
-	f.encodings.flags(c.Flags())
+	f.Flags.Register(c.Flags())
 	f.bounds.flags(c)
 	a.keyspaceFlag(c)
 	c.Flags().Int64Var(&f.limit, "limit", 0, "entries at most; 0: all")
@@ -57,7 +59,7 @@ func (a *app) scanVerb() *cobra.Command {
 }
 
 func (a *app) scan(k *lsm.Keyspace, f *scanFlags) error {
-	o, err := f.iter(f.key)
+	o, err := f.iter(f.Key)
 	if err != nil {
 		return err
 	}
@@ -87,11 +89,11 @@ func (a *app) printer(f *scanFlags) (print func(key, value []byte) error, end fu
 	case a.json:
 		return func(key, value []byte) error {
 			if f.keysOnly {
-				b := f.key.appendField([]byte{'{'}, "key", key)
+				b := f.Key.AppendField([]byte{'{'}, "key", key)
 				_, err := a.out.Write(append(b, '}', '\n'))
 				return err
 			}
-			return a.printEntry(&f.encodings, key, value)
+			return a.printEntry(&f.Flags, key, value)
 		}, end
 	case f.raw || f.null:
 		return func(key, value []byte) error { return a.printRaw(f, key, value) }, end
@@ -101,9 +103,9 @@ func (a *app) printer(f *scanFlags) (print func(key, value []byte) error, end fu
 	}
 	return func(key, value []byte) error {
 		if f.keysOnly {
-			return a.printf("%s\n", f.key.text(key))
+			return a.printf("%s\n", f.Key.Format(key))
 		}
-		return a.printf("%s\t%s\n", f.key.text(key), f.value.text(value))
+		return a.printf("%s\t%s\n", f.Key.Format(key), f.Value.Format(value))
 	}, end
 }
 
@@ -135,9 +137,9 @@ const (
 )
 
 func (c *columns) print(key, value []byte) error {
-	row := [2]string{c.f.key.text(key)}
+	row := [2]string{c.f.Key.Format(key)}
 	if !c.f.keysOnly {
-		row[1] = c.f.value.text(value)
+		row[1] = c.f.Value.Format(value)
 	}
 	if c.width > 0 {
 		return c.line(row)
@@ -175,11 +177,11 @@ func (c *columns) line(r [2]string) error {
 	for range c.width - utf8.RuneCountInString(key) {
 		key += " "
 	}
-	return a.printf("%s  %s\n", key, a.cut(r[1], width-c.width-gap))
+	return a.printf("%s  %s\n", key, a.cut(r[1], width-c.width-text.Gap))
 }
 
 func (a *app) countVerb() *cobra.Command {
-	var e encodings
+	var e encode.Flags
 	var b bounds
 	c := &cobra.Command{
 		Use:   "count DIR",
@@ -190,7 +192,7 @@ func (a *app) countVerb() *cobra.Command {
 		Example: "  loam count trees\n  loam count --prefix user: app\n  loam count --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.parse(); err != nil {
+			if err := e.Parse(); err != nil {
 				return err
 			}
 			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
@@ -198,7 +200,7 @@ func (a *app) countVerb() *cobra.Command {
 			})
 		},
 	}
-	e.flags(c.Flags())
+	e.Register(c.Flags())
 	b.flags(c)
 	a.keyspaceFlag(c)
 	return c
@@ -211,8 +213,8 @@ type counted struct {
 	ValueBytes uint64 `json:"value_bytes"`
 }
 
-func (a *app) count(cmd *cobra.Command, k *lsm.Keyspace, e *encodings, b *bounds) error {
-	o, err := b.iter(e.key)
+func (a *app) count(cmd *cobra.Command, k *lsm.Keyspace, e *encode.Flags, b *bounds) error {
+	o, err := b.iter(e.Key)
 	if err != nil {
 		return err
 	}
@@ -242,6 +244,6 @@ func (a *app) count(cmd *cobra.Command, k *lsm.Keyspace, e *encodings, b *bounds
 	if a.json {
 		return a.printJSON(n)
 	}
-	return a.printf("%s, %s of keys, %s of values\n", plural(n.Keys, "key"), bytesText(n.KeyBytes),
-		bytesText(n.ValueBytes))
+	return a.printf("%s, %s of keys, %s of values\n", text.Plural(n.Keys, "key"),
+		text.Bytes(n.KeyBytes), text.Bytes(n.ValueBytes))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/loamdb/loam/cmd/loam/internal/shell"
 )
 
 func (a *app) shellVerb() *cobra.Command {
@@ -27,7 +29,7 @@ func (a *app) shellVerb() *cobra.Command {
 		Example: "  loam shell trees\n  printf 'count\\nget ash\\n' | loam shell trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := &shell{a: a, dir: args[0], cmd: cmd}
+			s := &prompt{a: a, dir: args[0], cmd: cmd}
 			if f, ok := a.in.(*os.File); ok && a.screen.out && term.IsTerminal(int(f.Fd())) {
 				return s.interactive(f)
 			}
@@ -36,8 +38,8 @@ func (a *app) shellVerb() *cobra.Command {
 	}
 }
 
-// shell runs lines on one directory.
-type shell struct {
+// prompt runs lines on one directory.
+type prompt struct {
 	a   *app
 	dir string
 	cmd *cobra.Command
@@ -50,7 +52,7 @@ var onFiles = []string{"sst", "wal", "manifest"}
 var noDirectory = []string{"help", "bench", "completion", "man", "restore", "backups"}
 
 // lines runs all lines of r. The exit code is that of the last failure.
-func (s *shell) lines(r io.Reader) error {
+func (s *prompt) lines(r io.Reader) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 64<<20)
 	failed := error(nil)
@@ -67,8 +69,8 @@ func (s *shell) lines(r io.Reader) error {
 }
 
 // run runs a line. ended says that it ends the shell.
-func (s *shell) run(line string, in io.Reader) (ended bool, code int) {
-	words, err := split(line)
+func (s *prompt) run(line string, in io.Reader) (ended bool, code int) {
+	words, err := shell.Split(line)
 	if err != nil {
 		fmt.Fprintln(s.a.err, "loam:", err)
 		return false, exitUsage
@@ -87,7 +89,7 @@ func (s *shell) run(line string, in io.Reader) (ended bool, code int) {
 }
 
 // withDirectory puts the directory behind the verb.
-func (s *shell) withDirectory(words []string) []string {
+func (s *prompt) withDirectory(words []string) []string {
 	verb := words[0]
 	if strings.HasPrefix(verb, "-") || slices.Contains(noDirectory, verb) {
 		return words
@@ -103,53 +105,6 @@ func (s *shell) withDirectory(words []string) []string {
 	return words
 }
 
-// split cuts a line into words; '...' and "..." keep blanks, and a backslash in front of a blank or
-// a quote.
-func split(line string) (words []string, err error) {
-	var w strings.Builder
-	quote, in := rune(0), false
-	escaped := false
-	for _, c := range line {
-		switch {
-		case escaped:
-			if !strings.ContainsRune(` "'`, c) {
-				w.WriteRune('\\')
-			}
-			w.WriteRune(c)
-			escaped = false
-		case c == '\\' && quote != '\'':
-			escaped, in = true, true
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			} else {
-				w.WriteRune(c)
-			}
-		case c == '"' || c == '\'':
-			quote, in = c, true
-		case c == ' ' || c == '\t':
-			if in {
-				words = append(words, w.String())
-				w.Reset()
-			}
-			in = false
-		default:
-			in = true
-			w.WriteRune(c)
-		}
-	}
-	if escaped {
-		w.WriteRune('\\')
-	}
-	if quote != 0 {
-		return nil, usagef("the line has no closing %c", quote)
-	}
-	if in {
-		words = append(words, w.String())
-	}
-	return words, nil
-}
-
 // terminal is the two ends of a terminal.
 type terminal struct {
 	io.Reader
@@ -157,12 +112,12 @@ type terminal struct {
 }
 
 // interactive reads lines from a terminal.
-func (s *shell) interactive(f *os.File) error {
+func (s *prompt) interactive(f *os.File) error {
 	fd := int(f.Fd())
 	t := term.NewTerminal(terminal{f, os.Stdout}, filepath.Base(s.dir)+"> ")
 	_ = t.SetSize(s.a.screen.width, 24)
 	t.AutoCompleteCallback = s.complete
-	t.History = openHistory()
+	t.History = shell.OpenHistory()
 	for {
 		// The terminal is raw only while a line is edited: verbs print as ever.
 		state, err := term.MakeRaw(fd)
@@ -189,7 +144,7 @@ func (s *shell) interactive(f *os.File) error {
 }
 
 // complete is called for each key: Tab completes a verb or a flag as far as it is clear.
-func (s *shell) complete(line string, pos int, key rune) (string, int, bool) {
+func (s *prompt) complete(line string, pos int, key rune) (string, int, bool) {
 	if key != '\t' {
 		return line, pos, false
 	}
@@ -229,47 +184,3 @@ func (s *shell) complete(line string, pos int, key rune) (string, int, bool) {
 	}
 	return head[:start] + common + line[pos:], start + len(common), true
 }
-
-// history is the lines of this and earlier shells, in a file of the user's.
-type history struct {
-	lines []string
-	file  *os.File // nil: they are not kept
-}
-
-const maxHistory = 1000
-
-func openHistory() *history {
-	h := &history{}
-	dir, err := os.UserCacheDir()
-	if err == nil {
-		dir = filepath.Join(dir, "loam")
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err != nil {
-		return h // the shell works without
-	}
-	path := filepath.Join(dir, "history")
-	if b, err := os.ReadFile(path); err == nil {
-		h.lines = strings.Split(strings.TrimSpace(string(b)), "\n")
-		h.lines = h.lines[max(len(h.lines)-maxHistory, 0):]
-	}
-	h.file, _ = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	return h
-}
-
-// Add takes a line that was entered.
-func (h *history) Add(entry string) {
-	if entry == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == entry {
-		return
-	}
-	h.lines = append(h.lines, entry)
-	if h.file != nil {
-		_, _ = fmt.Fprintln(h.file, entry)
-	}
-}
-
-// Len is the number of lines.
-func (h *history) Len() int { return len(h.lines) }
-
-// At is a line, 0 being the newest.
-func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }

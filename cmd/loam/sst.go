@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/sstable"
@@ -15,7 +17,7 @@ import (
 
 // sstFlags are the flags of sst.
 type sstFlags struct {
-	encodings
+	encode.Flags
 	layout, entries, salvage bool
 	block                    int
 }
@@ -35,13 +37,13 @@ func (a *app) sstVerb() *cobra.Command {
 			"  loam sst --salvage broken/000005.ldb",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.parse(); err != nil {
+			if err := f.Parse(); err != nil {
 				return err
 			}
 			return a.sst(cmd, args[0], &f)
 		},
 	}
-	f.encodings.flags(c.Flags())
+	f.Flags.Register(c.Flags())
 	c.Flags().BoolVar(&f.layout, "layout", false, "the pieces of the file and where they lie")
 	c.Flags().BoolVar(&f.entries, "entries", false, "all entries, tombstones and old versions too")
 	c.Flags().BoolVar(&f.salvage, "salvage", false, "what is readable of a damaged table")
@@ -117,7 +119,7 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	case f.layout:
 		err = a.printLayout(t, perBlock)
 	case a.json:
-		err = a.printWithKeys(x, f.key, "smallest", x.smallest, "largest", x.largest)
+		err = a.printWithKeys(x, f.Key, "smallest", x.smallest, "largest", x.largest)
 	default:
 		err = a.printTableProps(x, f)
 	}
@@ -196,7 +198,7 @@ func (a *app) printVersion(f *sstFlags, l entryLine, key, value []byte) error {
 		if l.packed || l.Kind == base.KindDelete.String() {
 			name = ""
 		}
-		return a.printWithKeys(l, f.key, "key", key, name, value)
+		return a.printWithKeys(l, f.Key, "key", key, name, value)
 	}
 	place := ""
 	switch {
@@ -210,12 +212,12 @@ func (a *app) printVersion(f *sstFlags, l entryLine, key, value []byte) error {
 	if l.Keyspace != 0 {
 		place += fmt.Sprintf("keyspace %d ", l.Keyspace)
 	}
-	text := f.value.text(value)
+	text := f.Value.Format(value)
 	if l.packed {
 		text = fmt.Sprintf("(%d bytes, packed)", len(value))
 	}
 	return a.printf("%s\n", a.cut(fmt.Sprintf("%s#%d %s\t%s\t%s", place, l.Sequence, l.Kind,
-		f.key.text(key), text), 4*a.screen.width))
+		f.Key.Format(key), text), 4*a.screen.width))
 }
 
 func (a *app) printLayout(t *examine.Table, perBlock map[int]int) error {
@@ -223,17 +225,17 @@ func (a *app) printLayout(t *examine.Table, perBlock map[int]int) error {
 	if err != nil {
 		return a.unreadable(err)
 	}
-	g := &grid{}
-	g.column("offset", true)
-	g.column("length", true)
-	g.column("block", true)
-	g.column("entries", true)
-	g.column("what", false)
+	g := &text.Grid{}
+	g.Column("offset", true)
+	g.Column("length", true)
+	g.Column("block", true)
+	g.Column("entries", true)
+	g.Column("what", false)
 	block := 0
 	for _, p := range pieces {
 		x := piece{Name: p.Name, Offset: p.Offset, Length: p.Length}
 		cells := []string{fmt.Sprint(p.Offset), fmt.Sprint(p.Length), "", "",
-			escape([]byte(p.Name))}
+			encode.Escape([]byte(p.Name))}
 		if p.Name == "data" {
 			b, n := block, perBlock[block]
 			x.Block, x.Entries = &b, &n
@@ -246,7 +248,7 @@ func (a *app) printLayout(t *examine.Table, perBlock map[int]int) error {
 			}
 			continue
 		}
-		g.row(cells...)
+		g.Row(cells...)
 	}
 	if a.json {
 		return nil
@@ -255,26 +257,26 @@ func (a *app) printLayout(t *examine.Table, perBlock map[int]int) error {
 }
 
 func (a *app) printTableProps(x *tableProps, f *sstFlags) error {
-	var p pairs
-	p.add("file", "%s, %s", x.File, bytesText(uint64(x.Bytes)))
-	p.add("format", "%s", x.Format)
-	p.add("comparer", "%s", escape([]byte(x.Comparer)))
+	var p text.Pairs
+	p.Add("file", "%s, %s", x.File, text.Bytes(uint64(x.Bytes)))
+	p.Add("format", "%s", x.Format)
+	p.Add("comparer", "%s", encode.Escape([]byte(x.Comparer)))
 	if x.Keyspace != "" {
-		p.add("keyspace", "%s", escape([]byte(x.Keyspace)))
+		p.Add("keyspace", "%s", encode.Escape([]byte(x.Keyspace)))
 	}
-	p.add("entries", "%s in %s", countText(x.Entries), plural(x.Blocks, "block"))
-	p.add("tombstones", "%s, %s of ranges", countText(x.Tombstones), countText(x.RangeDeletes))
-	p.add("keys", "%s", bytesText(x.KeyBytes))
-	p.add("values", "%s", bytesText(x.ValueBytes))
-	p.add("sequences", "%d .. %d", x.MinSequence, x.MaxSequence)
-	p.add("filter", "%d bits per key", x.FilterBits)
-	p.add("smallest", "%s", f.key.text(x.smallest))
-	p.add("largest", "%s", f.key.text(x.largest))
+	p.Add("entries", "%s in %s", text.Count(x.Entries), text.Plural(x.Blocks, "block"))
+	p.Add("tombstones", "%s, %s of ranges", text.Count(x.Tombstones), text.Count(x.RangeDeletes))
+	p.Add("keys", "%s", text.Bytes(x.KeyBytes))
+	p.Add("values", "%s", text.Bytes(x.ValueBytes))
+	p.Add("sequences", "%d .. %d", x.MinSequence, x.MaxSequence)
+	p.Add("filter", "%d bits per key", x.FilterBits)
+	p.Add("smallest", "%s", f.Key.Format(x.smallest))
+	p.Add("largest", "%s", f.Key.Format(x.largest))
 	state := "all blocks are sound"
 	if len(x.Damage) > 0 {
 		state = "damaged"
 	}
-	p.add("checksums", "%s", state)
+	p.Add("checksums", "%s", state)
 	return a.printPairs(p)
 }
 
@@ -303,8 +305,8 @@ func (a *app) salvage(ctx context.Context, t *examine.Table, f *sstFlags) error 
 		return nil
 	}
 	for _, d := range lost {
-		fmt.Fprintf(a.err, "loam: %s\n", d.text(f.key))
+		fmt.Fprintf(a.err, "loam: %s\n", d.text(f.Key))
 	}
 	return &problem{fmt.Sprintf("%s: %s readable, %s lost", filepath.Base(t.Name),
-		countText(entries)+" entries are", plural(len(lost), "part"))}
+		text.Count(entries)+" entries are", text.Plural(len(lost), "part"))}
 }

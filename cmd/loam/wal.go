@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/lsm"
@@ -26,7 +28,7 @@ func (a *app) walVerb() *cobra.Command {
 			"  loam wal --json --as hex leveldb/000008.log\n  loam wal --follow trees/000007.wal",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.parse(); err != nil {
+			if err := f.Parse(); err != nil {
 				return err
 			}
 			format, num, err := a.kindOf(args[0], base.FileLog)
@@ -45,7 +47,7 @@ func (a *app) walVerb() *cobra.Command {
 			return w.end()
 		},
 	}
-	f.encodings.flags(c.Flags())
+	f.Flags.Register(c.Flags())
 	c.Flags().BoolVar(&records, "records", false, "batches without their entries")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what is written, until Ctrl-C")
 	return c
@@ -100,7 +102,7 @@ func (w *walPrinter) batch(b examine.Batch) error {
 			return w.a.printJSON(line)
 		}
 		return w.a.printf("%d\t%d bytes\t#%d\t%s\n", line.Offset, line.Length, line.Sequence,
-			plural(uint64(line.Count), "operation"))
+			text.Plural(uint64(line.Count), "operation"))
 	}
 	err := b.Entries(func(e examine.Entry) error {
 		w.entries++
@@ -130,7 +132,7 @@ func (w *walPrinter) damaged(d damage, tail bool) {
 
 func (w *walPrinter) end() error {
 	if w.torn != nil {
-		fmt.Fprintf(w.a.err, "torn end, as a crash leaves it: %s\n", w.torn.text(asText))
+		fmt.Fprintf(w.a.err, "torn end, as a crash leaves it: %s\n", w.torn.text(encode.Text))
 	}
 	if len(w.found) > 0 {
 		return &problem{damageText(w.found)}

@@ -177,7 +177,7 @@ func checkOutside(f *file, from, im string) string {
 	}
 	for dep, command := range ofCommands {
 		if im == dep || strings.HasPrefix(im, dep+"/") {
-			if from != command {
+			if !matchPath(command+"/", from) {
 				return "for " + command + " only"
 			}
 			return ""

@@ -1,4 +1,6 @@
-package main
+// Package overlay has a file system that shows another one and keeps all changes for itself, so
+// that a repair can be tried.
+package overlay
 
 import (
 	"context"
@@ -14,9 +16,9 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// overlay is a file system that shows another one and keeps all changes for itself: new files lie
-// in a folder for temporary files, and renames and removals are only noted.
-type overlay struct {
+// FS shows another file system: new files lie in a folder for temporary files, and renames and
+// removals are only noted. It is safe for concurrent use.
+type FS struct {
 	under lsm.FS
 	ctx   context.Context // all calls fail when it is done
 	temp  string
@@ -28,13 +30,15 @@ type overlay struct {
 	made  int
 }
 
-func newOverlay(ctx context.Context, under lsm.FS, temp string) *overlay {
-	return &overlay{under: under, ctx: ctx, temp: temp, files: map[string]string{},
+// New returns an FS over under with new files in the folder temp. Every call of it fails when
+// ctx is done.
+func New(ctx context.Context, under lsm.FS, temp string) *FS {
+	return &FS{under: under, ctx: ctx, temp: temp, files: map[string]string{},
 		dirs: map[string]bool{}, gone: map[string]bool{}}
 }
 
 // find is where a file is that is no new directory. mu is held.
-func (o *overlay) find(op, name string) (string, error) {
+func (o *FS) find(op, name string) (string, error) {
 	if err := o.ctx.Err(); err != nil {
 		return "", err
 	}
@@ -52,7 +56,7 @@ func (o *overlay) find(op, name string) (string, error) {
 }
 
 // create chooses where a new file is. mu is held.
-func (o *overlay) create(name string) (string, error) {
+func (o *FS) create(name string) (string, error) {
 	real, err := o.find("open", name)
 	if err == nil {
 		_, err = o.under.Stat(real)
@@ -69,7 +73,8 @@ func (o *overlay) create(name string) (string, error) {
 	return real, nil
 }
 
-func (o *overlay) Create(name string) (lsm.WriteFile, error) {
+// Create makes a new file in the folder for temporary files.
+func (o *FS) Create(name string) (lsm.WriteFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	real, err := o.create(name)
@@ -79,7 +84,8 @@ func (o *overlay) Create(name string) (lsm.WriteFile, error) {
 	return o.under.Create(real)
 }
 
-func (o *overlay) CreateLog(name string, ahead int64) (lsm.LogFile, error) {
+// CreateLog is Create for a log.
+func (o *FS) CreateLog(name string, ahead int64) (lsm.LogFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	real, err := o.create(name)
@@ -89,7 +95,8 @@ func (o *overlay) CreateLog(name string, ahead int64) (lsm.LogFile, error) {
 	return o.under.CreateLog(real, ahead)
 }
 
-func (o *overlay) Open(name string) (lsm.ReadFile, error) {
+// Open opens a file for reading.
+func (o *FS) Open(name string) (lsm.ReadFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	real, err := o.find("open", name)
@@ -99,7 +106,8 @@ func (o *overlay) Open(name string) (lsm.ReadFile, error) {
 	return o.under.Open(real)
 }
 
-func (o *overlay) Remove(name string) error {
+// Remove notes that a name is gone.
+func (o *FS) Remove(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dirs[name] {
@@ -118,7 +126,8 @@ func (o *overlay) Remove(name string) error {
 	return nil
 }
 
-func (o *overlay) Rename(oldName, newName string) error {
+// Rename notes that a file or directory has another name.
+func (o *FS) Rename(oldName, newName string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	real, err := o.find("rename", oldName)
@@ -158,7 +167,8 @@ func (o *overlay) Rename(oldName, newName string) error {
 	return nil
 }
 
-func (o *overlay) MkdirAll(dir string) error {
+// MkdirAll notes a directory.
+func (o *FS) MkdirAll(dir string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, err := o.stat(dir); err == nil {
@@ -168,13 +178,14 @@ func (o *overlay) MkdirAll(dir string) error {
 	return o.ctx.Err()
 }
 
-func (o *overlay) List(dir string) ([]string, error) {
+// List returns the names in a directory, sorted.
+func (o *FS) List(dir string) ([]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.list(dir)
 }
 
-func (o *overlay) list(dir string) ([]string, error) {
+func (o *FS) list(dir string) ([]string, error) {
 	var names []string
 	real, err := o.find("open", dir)
 	if err == nil {
@@ -201,13 +212,14 @@ func (o *overlay) list(dir string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (o *overlay) Stat(name string) (fs.FileInfo, error) {
+// Stat describes a file.
+func (o *FS) Stat(name string) (fs.FileInfo, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.stat(name)
 }
 
-func (o *overlay) stat(name string) (fs.FileInfo, error) {
+func (o *FS) stat(name string) (fs.FileInfo, error) {
 	if o.dirs[name] {
 		return o.under.Stat(o.temp)
 	}
@@ -218,11 +230,12 @@ func (o *overlay) stat(name string) (fs.FileInfo, error) {
 	return o.under.Stat(real)
 }
 
-func (o *overlay) SyncDir(string) error { return o.ctx.Err() }
+// SyncDir does nothing.
+func (o *FS) SyncDir(string) error { return o.ctx.Err() }
 
 // Lock takes a lock that readers share, if there is a file to lock: a database that a process has
 // open for writing is not for repair.
-func (o *overlay) Lock(name string) (io.Closer, error) {
+func (o *FS) Lock(name string) (io.Closer, error) {
 	shared, ok := o.under.(interface {
 		LockShared(name string) (io.Closer, error)
 	})

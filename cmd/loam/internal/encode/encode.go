@@ -1,4 +1,6 @@
-package main
+// Package encode writes keys and values as text and reads them: as text with escapes, as
+// hexadecimal digits, base64 or JSON.
+package encode
 
 import (
 	"encoding/base64"
@@ -10,58 +12,62 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
+
+	"github.com/loamdb/loam/lsm"
 )
 
-// encoding is how bytes are written and read as text.
-type encoding string
+// Encoding is how bytes are written and read as text.
+type Encoding string
 
 // The encodings. Text has backslash escapes for what cannot be printed, so that every key has one
 // text and every text one key.
 const (
-	asText   encoding = "text"
-	asHex    encoding = "hex"
-	asBase64 encoding = "base64"
-	asJSON   encoding = "json"
+	Text   Encoding = "text"
+	Hex    Encoding = "hex"
+	Base64 Encoding = "base64"
+	JSON   Encoding = "json"
 )
 
-// encodings are what the flags --as, --key-as and --value-as say.
-type encodings struct {
+// Flags are what the flags --as, --key-as and --value-as say.
+type Flags struct {
 	both, keyFlag, valueFlag string
-	key, value               encoding
+	Key, Value               Encoding
 }
 
-func (e *encodings) flags(f *pflag.FlagSet) {
+// Register adds the flags to f.
+func (e *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&e.both, "as", "text", "keys and values as text, hex, base64 or json")
 	f.StringVar(&e.keyFlag, "key-as", "", "keys as text, hex or base64")
 	f.StringVar(&e.valueFlag, "value-as", "", "values as text, hex, base64 or json")
 }
 
-func (e *encodings) parse() error {
-	e.key, e.value = encoding(e.both), encoding(e.both)
+// Parse sets Key and Value.
+func (e *Flags) Parse() error {
+	e.Key, e.Value = Encoding(e.both), Encoding(e.both)
 	if e.keyFlag != "" {
-		e.key = encoding(e.keyFlag)
+		e.Key = Encoding(e.keyFlag)
 	}
 	if e.valueFlag != "" {
-		e.value = encoding(e.valueFlag)
+		e.Value = Encoding(e.valueFlag)
 	}
-	for _, x := range []encoding{e.key, e.value} {
+	for _, x := range []Encoding{e.Key, e.Value} {
 		switch x {
-		case asText, asHex, asBase64, asJSON:
+		case Text, Hex, Base64, JSON:
 		default:
-			return usagef("%q is no encoding; want text, hex, base64 or json", string(x))
+			return invalid("%q is no encoding; want text, hex, base64 or json", string(x))
 		}
 	}
 	return nil
 }
 
-// decode makes bytes of an argument.
-func (e encoding) decode(s string) (b []byte, err error) {
+// Decode makes bytes of an argument.
+func (e Encoding) Decode(s string) (b []byte, err error) {
 	switch e {
-	case asHex:
+	case Hex:
 		b, err = hex.DecodeString(strings.TrimPrefix(s, "0x"))
-	case asBase64:
+	case Base64:
 		b, err = base64.StdEncoding.DecodeString(s)
-	case asJSON:
+	case JSON:
 		var v string
 		if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &v) == nil {
 			return []byte(v), nil
@@ -74,7 +80,7 @@ func (e encoding) decode(s string) (b []byte, err error) {
 		b, err = unescape(s)
 	}
 	if err != nil {
-		return nil, usagef("%q cannot be read as %s: %v", s, string(e), err)
+		return nil, invalid("%q cannot be read as %s: %v", s, string(e), err)
 	}
 	if b == nil {
 		b = []byte{}
@@ -82,22 +88,22 @@ func (e encoding) decode(s string) (b []byte, err error) {
 	return b, nil
 }
 
-// text is the bytes as text of one line.
-func (e encoding) text(b []byte) string {
+// Format is the bytes as text of one line.
+func (e Encoding) Format(b []byte) string {
 	switch e {
-	case asHex:
+	case Hex:
 		return hex.EncodeToString(b)
-	case asBase64:
+	case Base64:
 		return base64.StdEncoding.EncodeToString(b)
-	case asJSON:
+	case JSON:
 		if utf8.Valid(b) {
 			if json.Valid(b) {
 				return compact(b)
 			}
-			return quoteJSON(string(b))
+			return Quote(string(b))
 		}
 	}
-	return escape(b)
+	return Escape(b)
 }
 
 func compact(b []byte) string {
@@ -108,9 +114,9 @@ func compact(b []byte) string {
 	return string(out)
 }
 
-// escape writes bytes as text: what can be printed as it is, a backslash twice, the others as
+// Escape writes bytes as text: what can be printed as it is, a backslash twice, the others as
 // \n, \r, \t or \xNN.
-func escape(b []byte) string {
+func Escape(b []byte) string {
 	var s strings.Builder
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -138,7 +144,7 @@ func escape(b []byte) string {
 	return s.String()
 }
 
-// unescape undoes escape.
+// unescape undoes Escape.
 func unescape(s string) ([]byte, error) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -178,22 +184,23 @@ func unescape(s string) ([]byte, error) {
 	return b, nil
 }
 
-// appendField appends a member to a JSON object: name, name_hex, name_base64 or name_json, after
+// AppendField appends a member to a JSON object: name, name_hex, name_base64 or name_json, after
 // the encoding. What is no UTF-8 is base64 where text is asked for.
-func (e encoding) appendField(dst []byte, name string, b []byte) []byte {
+func (e Encoding) AppendField(dst []byte, name string, b []byte) []byte {
 	switch {
-	case e == asHex:
+	case e == Hex:
 		return append(dst, fmt.Sprintf(`"%s_hex":"%x"`, name, b)...)
-	case e == asJSON && json.Valid(b):
+	case e == JSON && json.Valid(b):
 		return append(dst, fmt.Sprintf(`"%s_json":%s`, name, compact(b))...)
-	case e == asBase64 || !utf8.Valid(b):
+	case e == Base64 || !utf8.Valid(b):
 		return append(dst, fmt.Sprintf(`"%s_base64":"%s"`, name,
 			base64.StdEncoding.EncodeToString(b))...)
 	}
-	return append(dst, fmt.Sprintf(`"%s":%s`, name, quoteJSON(string(b)))...)
+	return append(dst, fmt.Sprintf(`"%s":%s`, name, Quote(string(b)))...)
 }
 
-func quoteJSON(s string) string {
+// Quote is s as a string of JSON.
+func Quote(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -203,18 +210,26 @@ func quoteJSON(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// printWithKeys writes v, which is a JSON object, with two keys as further members.
-func (a *app) printWithKeys(v any, as encoding, name1 string, key1 []byte, name2 string,
-	key2 []byte) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
+// Column is the name of a column or member with values of the encoding.
+func (e Encoding) Column(name string) string {
+	if e == Text {
+		return name
 	}
-	b = b[:len(b)-1]
-	b = as.appendField(append(b, ','), name1, key1)
-	if name2 != "" {
-		b = as.appendField(append(b, ','), name2, key2)
+	return name + "_" + string(e)
+}
+
+// OfColumn undoes Column, for a column whose name begins with prefix.
+func OfColumn(name, prefix string) (e Encoding, ok bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	switch rest {
+	case "":
+		return Text, ok
+	case "_hex", "_base64", "_json":
+		return Encoding(rest[1:]), ok
 	}
-	_, err = a.out.Write(append(b, '}', '\n'))
-	return err
+	return "", false
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{lsm.ErrInvalidArgument}, args...)...)
 }

@@ -1,4 +1,5 @@
-package main
+// Package man makes the manual page of loam out of the texts of its help.
+package man
 
 import (
 	"fmt"
@@ -8,22 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func (a *app) manVerb() *cobra.Command {
-	return &cobra.Command{
-		Use:     "man",
-		Short:   "Print the manual page",
-		Long:    "Print the manual page of loam, made of the texts of --help, in roff.",
-		Example: "  loam man | man -l -\n  loam man > /usr/local/share/man/man1/loam.1",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := a.out.Write([]byte(manual(cmd.Root())))
-			return err
-		},
-	}
-}
-
-// manual is the manual page in roff.
-func manual(root *cobra.Command) string {
+// Page is the manual page in roff.
+func Page(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString(".TH LOAM 1\n.SH NAME\nloam \\- look at databases, take care of them, and move " +
 		"their data\n.SH SYNOPSIS\n.B loam\n.I verb\n.RI [ flags ]\n.I arguments\n" +

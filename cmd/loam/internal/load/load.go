@@ -1,0 +1,176 @@
+// Package load writes entries from CSV and JSON lines into a keyspace.
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/lsm"
+)
+
+// CSV loads CSV, whose header says how keys and values are encoded, and returns how many entries it
+// has. progress is told how many bytes of keys and values were read. What is written is durable
+// when CSV returns nil.
+func CSV(ctx context.Context, k *lsm.Keyspace, r io.Reader,
+	progress func(bytes uint64)) (uint64, error) {
+	l := &loader{k: k, batch: k.NewBatch(), ctx: ctx, told: progress}
+	return l.end(l.csv(r))
+}
+
+// Lines is CSV for JSON lines.
+func Lines(ctx context.Context, k *lsm.Keyspace, r io.Reader,
+	progress func(bytes uint64)) (uint64, error) {
+	l := &loader{k: k, batch: k.NewBatch(), ctx: ctx, told: progress}
+	return l.end(l.lines(r))
+}
+
+func (l *loader) end(err error) (uint64, error) {
+	if err == nil {
+		err = l.k.Write(l.batch, lsm.Sync)
+	}
+	return l.n, err
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{lsm.ErrInvalidArgument}, args...)...)
+}
+
+// loader writes entries in batches.
+type loader struct {
+	k     *lsm.Keyspace
+	batch *lsm.Batch
+	ctx   context.Context
+	told  func(bytes uint64) // of progress
+	n     uint64
+	bytes uint64
+}
+
+func (l *loader) put(key, value []byte) error {
+	l.batch.Put(key, value)
+	l.n++
+	l.bytes += uint64(len(key) + len(value))
+	const batchBytes = 1 << 20
+	if l.batch.Size() < batchBytes {
+		return nil
+	}
+	if err := errors.Join(l.ctx.Err(), l.k.Write(l.batch, lsm.NoSync)); err != nil {
+		return err
+	}
+	l.batch.Clear()
+	l.told(l.bytes)
+	return nil
+}
+
+func (l *loader) csv(from io.Reader) error {
+	r := csv.NewReader(from)
+	r.ReuseRecord = true
+	head, err := r.Read()
+	if err != nil {
+		return fmt.Errorf("the header of the CSV: %w", err)
+	}
+	keyAt, valueAt := -1, -1
+	var keyAs, valueAs encode.Encoding
+	for i, name := range head {
+		if as, ok := encode.OfColumn(name, "key"); ok {
+			keyAt, keyAs = i, as
+		} else if as, ok := encode.OfColumn(name, "value"); ok {
+			valueAt, valueAs = i, as
+		}
+	}
+	if keyAt < 0 || valueAt < 0 {
+		return invalid("the CSV has the columns %q; want key and value, each perhaps with _hex, "+
+			"_base64 or _json behind it", head)
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		key, err := keyAs.Decode(row[keyAt])
+		if err == nil {
+			var value []byte
+			if value, err = valueAs.Decode(row[valueAt]); err == nil {
+				err = l.put(key, value)
+			}
+		}
+		if err != nil {
+			line, _ := r.FieldPos(0)
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+}
+
+func (l *loader) lines(from io.Reader) error {
+	r := bufio.NewReaderSize(from, 1<<20)
+	for n := 1; ; n++ {
+		line, err := r.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := l.line(line); err != nil {
+				return fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *loader) line(line []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return invalid("it is no JSON object: %v", err)
+	}
+	var key, value []byte
+	for name, raw := range members {
+		b, err := member(name, raw)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, "key") {
+			key = b
+		} else {
+			value = b
+		}
+	}
+	if key == nil || value == nil {
+		return invalid("it has no key or no value")
+	}
+	return l.put(key, value)
+}
+
+// member is the bytes of a member of a JSON line.
+func member(name string, raw json.RawMessage) (b []byte, err error) {
+	as, ok := encode.OfColumn(name, "key")
+	if !ok {
+		as, ok = encode.OfColumn(name, "value")
+	}
+	if !ok {
+		return nil, invalid("%q is no member; want key and value, each perhaps with _hex, _base64 "+
+			"or _json behind it", name)
+	}
+	if as == encode.JSON {
+		return raw, nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, invalid("%s is no string: %v", name, err)
+	}
+	if as == encode.Text { // JSON has escapes of its own
+		return []byte(s), nil
+	}
+	return as.Decode(s)
+}
