@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
 // Clock decides which values have expired, in seconds since 1970. It never goes back: it is the
@@ -176,9 +177,9 @@ func (t *Tree) Deadline(key []byte, snap *Snapshot) (deadline uint64, err error)
 	if h.state, seq, err = t.stateFor(h.guard, snap); err != nil {
 		return 0, err
 	}
-	r := newResolver(key, seq, 0)
+	r := resolver{fold: mergeop.New()}
 	defer r.fold.Free()
-	switch err = r.collect(&h); {
+	switch err = r.collect(&h, key, seq, 0); {
 	case err != nil:
 		return 0, err
 	case !r.found:

@@ -5,9 +5,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
-	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/sstable"
-	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // multiGetChunk keys go through the stages of a MultiGet side by side: enough
@@ -19,7 +17,6 @@ type MultiResult struct {
 	buf   []byte
 	spans []span
 	slow  bool // a span is unresolved
-	at    moment
 	state [multiGetChunk]lookup
 }
 
@@ -32,8 +29,7 @@ const unresolved = -2
 
 // lookup is one key on its way through the stages.
 type lookup struct {
-	base.Lookup
-	done   bool
+	walk
 	reader sstable.Reader   // to ask next, nil for none
 	at     sstable.Position // in it
 	pinned sstable.Pinned   // the block there, if it is cached
@@ -81,54 +77,50 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.Reset(0)
-	r.at = t.at(snap)
-	s, seq, err := t.acquireAt(snap)
-	if err != nil {
+	h := hold{tree: t, counted: true, at: t.at(snap)}
+	var seq base.SeqNum
+	if h.state, seq, err = t.acquireAt(snap); err != nil {
 		return err
 	}
 	defer func() {
-		for i := range r.state[:min(len(keys), multiGetChunk)] {
-			r.state[i].unpin() // after a failure
+		used := r.state[:min(len(keys), multiGetChunk)]
+		for i := range used {
+			used[i].unpin() // after a failure
 		}
-		s.Unref()
-		clear(r.state[:min(len(keys), multiGetChunk)]) // keep no key alive
+		h.end()
+		clear(used) // keep no key alive
 		if r := recover(); r != nil {
 			err = t.panicked(r)
 		}
 	}()
 	r.Reset(len(keys))
-	if s.hasRangeDels() {
-		return t.multiGetCovered(s, keys, seq, r)
-	}
 	for start := 0; start < len(keys); start += multiGetChunk {
 		end := min(start+multiGetChunk, len(keys))
-		if err := t.multiGetChunk(s, keys[start:end], seq, r, r.spans[start:end]); err != nil {
+		if err := h.multiGetChunk(keys[start:end], seq, r, r.spans[start:end]); err != nil {
 			return err
 		}
 	}
 	if r.slow {
-		return t.multiGetResolved(s, keys, seq, r)
+		return h.multiGetResolved(keys, seq, r)
 	}
 	return nil
 }
 
 // multiGetResolved is the slow path of MultiGet.
-func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum,
-	r *MultiResult) error {
-	h := hold{tree: t, state: s, counted: true, at: r.at}
+func (h *hold) multiGetResolved(keys [][]byte, seq base.SeqNum, r *MultiResult) error {
 	fold := mergeop.New()
 	defer fold.Free()
-	for i := range r.spans {
+	for i, key := range keys {
 		if r.spans[i].end != unresolved {
 			continue
 		}
 		fold.Reset()
-		one := resolver{key: keys[i], seq: seq, fold: fold}
-		if err := one.collect(&h); err != nil {
+		one := resolver{fold: fold}
+		if err := one.collect(h, key, seq, 0); err != nil {
 			return err
 		}
 		r.spans[i].end = -1
-		buf, err := one.value(t, r.buf)
+		buf, err := one.value(h.tree, key, r.buf)
 		switch {
 		case err == nil:
 			r.spans[i] = span{start: len(r.buf), end: len(buf)}
@@ -142,74 +134,45 @@ func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum,
 
 // multiGetChunk takes up to multiGetChunk keys through memtables and tables,
 // stage by stage, so that the memory accesses of one stage overlap.
-func (t *Tree) multiGetChunk(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult,
-	spans []span) error {
+func (h *hold) multiGetChunk(keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
 	state := r.state[:len(keys)]
 	for i, key := range keys {
-		state[i] = lookup{Lookup: memtable.MakeLookup(t.cmp, key, seq)}
-		s.Mem.Prefetch(state[i].Lookup)
+		l := &state[i]
+		l.walk = walk{}
+		l.begin(h.tree, key, seq, 0)
+		h.state.Mem.Prefetch(l.Lookup)
 	}
-	left := len(keys)
-	for i, key := range keys {
-		if value, trailer, found := s.memGet(state[i].Lookup); found {
-			r.record(&state[i], &spans[i], append(r.buf, value...), trailer)
-			left--
-		} else {
-			state[i].Lookup = base.MakeLookup(t.cmp, key, seq)
+	for i := range state {
+		if value, t, found := state[i].inMemory(h, nil); found {
+			h.record(r, i, spans, append(r.buf, value...), t)
 		}
 	}
-	for _, m := range s.Version.Levels[0].Files {
-		if left == 0 {
-			return nil
-		}
-		n, err := t.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
-			if t.cmp.Cmp(l.Key(), m.Smallest.User) < 0 || t.cmp.Cmp(l.Key(), m.Largest.User) > 0 {
-				return nil
-			}
-			return m
-		})
-		if err != nil {
+	for more := true; more; {
+		var err error
+		if more, err = h.multiGetTables(r, state, spans); err != nil {
 			return err
 		}
-		left -= n
-	}
-	for i := 1; i < manifest.NumLevels && left > 0; i++ {
-		level := &s.Version.Levels[i]
-		if len(level.Files) == 0 {
-			continue
-		}
-		n, err := t.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
-			return t.candidate(level, l)
-		})
-		if err != nil {
-			return err
-		}
-		left -= n
 	}
 	return nil
 }
 
-// multiGetTables takes the keys without an answer through one sorted run, where
-// pick names the file that may hold a key. It returns how many got one.
-func (t *Tree) multiGetTables(r *MultiResult, spans []span,
-	pick func(base.Lookup) *manifest.FileMeta) (answered int, err error) {
-	state := r.state[:len(spans)]
+// multiGetTables takes each key without an answer through the next table that may hold it. It
+// reports whether keys without an answer are left.
+func (h *hold) multiGetTables(r *MultiResult, state []lookup, spans []span) (more bool, err error) {
 	for i := range state {
 		l := &state[i]
 		l.reader = nil
-		if l.done {
-			continue
-		}
-		m := pick(l.Lookup)
+		m := l.nextTable(h)
 		if m == nil {
 			continue
 		}
-		reader, err := t.shared.Files.Reader(m)
-		if err != nil {
-			return 0, err
+		if l.reader, err = h.tree.shared.Files.Reader(m); err != nil {
+			return false, err
 		}
-		l.reader = reader
-		reader.PrefetchFilter(l.Lookup)
+		if m.RangeDels > 0 {
+			l.cover(l.reader.RangeDels().Newest(l.Key(), l.Seq))
+		}
+		l.reader.PrefetchFilter(l.Lookup)
 	}
 	for i := range state {
 		if l := &state[i]; l.reader != nil {
@@ -235,20 +198,21 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span,
 	for i := range state {
 		l := &state[i]
 		if l.reader == nil {
+			more = more || !l.last
 			continue
 		}
 		value, hit, found, err := l.get(r.buf)
-		if err != nil {
-			return 0, err
+		switch {
+		case err != nil:
+			return false, err
+		case !found:
+			h.tree.soughtInVain(hit.Searched)
+		case hit.Trailer.Seq() >= l.covered:
+			h.record(r, i, spans, value, hit.Trailer)
 		}
-		if found {
-			r.record(l, &spans[i], value, hit.Trailer)
-			answered++
-		} else {
-			t.soughtInVain(hit.Searched)
-		}
+		more = more || !l.last
 	}
-	return answered, nil
+	return more, nil
 }
 
 // get is the last stage of a lookup in a table.
@@ -262,10 +226,10 @@ func (l *lookup) get(dst []byte) (value []byte, hit sstable.Hit, found bool, err
 	return l.reader.GetAt(l.at, l.Lookup, 0, dst)
 }
 
-// record keeps the answer for one key; buf is r.buf with the value appended.
-func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
-	l.done = true
-	l.reader = nil
+// record keeps the answer for key i of a chunk; buf is r.buf with the value appended.
+func (h *hold) record(r *MultiResult, i int, spans []span, buf []byte, t base.Trailer) {
+	r.state[i].last = true
+	s := &spans[i]
 	switch t.Kind() {
 	case base.KindSet:
 		*s = span{start: len(r.buf), end: len(buf)}
@@ -275,7 +239,7 @@ func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
 		user, deadline, ok := base.CutDeadline(buf[len(r.buf):])
 		if !ok {
 			s.end, r.slow = unresolved, true // which says what is wrong
-		} else if !r.at.expired(deadline) {
+		} else if !h.at.expired(deadline) {
 			*s = span{start: len(r.buf), end: len(r.buf) + len(user)}
 			r.buf = buf[:s.end]
 		}

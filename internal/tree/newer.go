@@ -11,9 +11,6 @@ import (
 // What a transaction asks before it commits: has a key, or a range of keys, an entry that
 // is newer than a sequence number? While a snapshot of that number is open the answer is
 // exact: compactions drop an entry that is newer only for one that is newer still.
-//
-// Memtables and tables are asked newest first, up to the first that has nothing newer.
-// Most transactions are answered by the memtable.
 
 // Newer reports whether key has an entry that is newer than since, published or being
 // committed. With sstable.MemoryOnly it fails with base.ErrWouldBlock where the answer
@@ -25,47 +22,12 @@ func (t *Tree) Newer(key []byte, since base.SeqNum,
 	if h.state = t.state.Load(h.guard); h.state == nil {
 		return false, t.Gone()
 	}
-	l := memtable.MakeLookup(t.cmp, key, base.MaxSeqNum)
-	dels := h.state.hasRangeDels()
-	for i := -1; i < len(h.state.Sealed); i++ {
-		if i >= 0 && h.state.Sealed[i].Last <= since && !t.mayHaveIngested(since) {
-			return false, nil // and so is all that was flushed before it
-		}
-		m := h.state.memTable(i)
-		if dels && m.CoveredAt(l) > since {
-			return true, nil
-		}
-		if _, trailer, found := m.Get(l); found {
-			return trailer.Seq() > since, nil
-		}
-	}
-	l = base.MakeLookup(t.cmp, key, base.MaxSeqNum)
-	next := candidates{version: h.state.Version}
-	for m := next.file(t, l); m != nil; m = next.file(t, l) {
-		if !mayBeNewer(m, since) {
-			continue
-		}
-		if newer, known, err := h.newerIn(m, l, since, flags); known || err != nil {
-			return newer, err
-		}
-	}
-	return false, nil
-}
-
-// newerIn asks one table; known is false if it has nothing of the key.
-func (h *hold) newerIn(m *manifest.FileMeta, l base.Lookup, since base.SeqNum,
-	flags sstable.ReadFlags) (newer, known bool, err error) {
-	covered, err := h.covered(m, l, flags)
-	if err != nil || covered > since {
-		return err == nil, err == nil, err
-	}
-	buf := hasBuffers.Get().(*[]byte)
-	value, hit, found, err := h.fileGet(m, l, flags, (*buf)[:0])
-	if cap(value) <= maxHasBuffer {
-		*buf = value
-	}
-	hasBuffers.Put(buf)
-	return err == nil && found && hit.Trailer.Seq() > since, found, err
+	w := walk{since: since, noValue: true}
+	w.begin(t, key, base.MaxSeqNum, flags)
+	buf := unwanted.Get().(*[]byte)
+	value, trailer, _, err := h.next(&w, (*buf)[:0], nil)
+	freeUnwanted(buf, value)
+	return err == nil && max(trailer.Seq(), w.covered) > since, err
 }
 
 // mayBeNewer reports whether a table may have an entry newer than since.

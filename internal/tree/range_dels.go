@@ -1,12 +1,8 @@
 package tree
 
 import (
-	"errors"
-
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
-	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/tree/iters"
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
@@ -89,105 +85,4 @@ func (s *ReadState) memTable(i int) *memtable.MemTable {
 		return s.Mem
 	}
 	return s.Sealed[i].Mem
-}
-
-// getCovered is the search of Get where there are range tombstones. Each source is older than the
-// sources before it, so a tombstone over the key ends the search, too. It
-// reports false if the newest version of the key does not end the lookup.
-func (h *hold) getCovered(key, dst []byte, seq base.SeqNum,
-	flags sstable.ReadFlags) (value []byte, resolved bool, err error) {
-	s, cmp := h.state, h.tree.cmp
-	l := memtable.MakeLookup(cmp, key, seq)
-	for i := -1; i < len(s.Sealed); i++ {
-		m := s.memTable(i)
-		covered := m.CoveredAt(l)
-		if value, t, found := m.Get(l); found || covered > 0 {
-			if found && t.Seq() >= covered {
-				switch t.Kind() {
-				case base.KindSet:
-					return append(dst, value...), true, nil
-				case base.KindDelete:
-				case base.KindSetExpiring:
-					value, err := h.at.live(append(dst, value...), len(dst))
-					return value, true, err
-				default:
-					return dst, false, nil
-				}
-			}
-			return dst, true, base.ErrNotFound
-		}
-	}
-	l = base.MakeLookup(cmp, key, seq)
-	next := candidates{version: s.Version}
-	for m := next.file(h.tree, l); m != nil; m = next.file(h.tree, l) {
-		covered, err := h.covered(m, l, flags)
-		if err != nil {
-			return dst, true, err
-		}
-		value, hit, found, err := h.fileGet(m, l, flags, dst)
-		if err != nil {
-			return dst, true, err
-		}
-		if !found && covered == 0 {
-			continue
-		}
-		if found && hit.Trailer.Seq() >= covered {
-			switch hit.Trailer.Kind() {
-			case base.KindSet:
-				return value, true, nil
-			case base.KindDelete:
-			case base.KindSetExpiring:
-				value, err := h.at.live(value, len(dst))
-				return value, true, err
-			default:
-				return dst, false, nil
-			}
-		}
-		return dst, true, base.ErrNotFound
-	}
-	return dst, true, base.ErrNotFound
-}
-
-// covered is the sequence number of the newest range tombstone of a table over the key of l
-// that l sees, 0 if there is none.
-func (h *hold) covered(m *manifest.FileMeta, l base.Lookup,
-	flags sstable.ReadFlags) (base.SeqNum, error) {
-	if m.RangeDels == 0 {
-		return 0, nil
-	}
-	r, ok := h.tree.shared.Files.OpenNow(m)
-	if !ok {
-		if flags&sstable.MemoryOnly != 0 {
-			return 0, base.ErrWouldBlock
-		}
-		h.count()
-		var err error
-		if r, err = h.tree.shared.Files.Reader(m); err != nil {
-			return 0, err
-		}
-	}
-	return r.RangeDels().Newest(l.Key(), l.Seq), nil
-}
-
-// multiGetCovered is the search of MultiGet where there are range tombstones. The caller has a
-// reference on s.
-func (t *Tree) multiGetCovered(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult) error {
-	h := hold{tree: t, state: s, counted: true, at: r.at}
-	for i, key := range keys {
-		value, resolved, err := h.getCovered(key, r.buf, seq, 0)
-		switch {
-		case !resolved:
-			r.spans[i].end, r.slow = unresolved, true
-		case err == nil:
-			r.spans[i] = span{start: len(r.buf), end: len(value)}
-			r.buf = value
-		case !errors.Is(err, base.ErrNotFound):
-			return err
-		}
-	}
-	r.at = h.at
-	if r.slow {
-		return t.multiGetResolved(s, keys, seq, r)
-	}
-	return nil
 }

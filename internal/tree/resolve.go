@@ -1,47 +1,30 @@
 package tree
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
-	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/sstable"
-	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
-// A point read has a fast path, in Get and MultiGet: the newest visible entry of the key
-// is a set or a deletion and ends the lookup. All else is resolved here: resolver goes over
-// the visible versions of the key, newest first, in the memtables and then in the tables,
-// and collects operands until a version ends the lookup. Then the merge operator makes the
-// value of them.
+// A point read has a fast path, in Get and MultiGet: the newest visible version of the key
+// is a set or a deletion and ends the lookup. All else is resolved here: resolver walks over the
+// versions and collects operands until a version ends the lookup. Then the merge operator makes
+// the value of them.
 
 // resolver is the slow path of one point read.
 type resolver struct {
-	key   []byte
-	seq   base.SeqNum
-	flags sstable.ReadFlags
 	fold  *mergeop.Fold
 	found bool // the key has a value, or operands
-	// covered is the sequence number of the newest range tombstone over the key, in the
-	// sources looked at so far; 0: there is none.
-	covered base.SeqNum
 	// deadline is that of the version that ended the lookup, if it expires.
 	deadline uint64
 	err      error // a version is damaged
 }
 
-func newResolver(key []byte, seq base.SeqNum, flags sstable.ReadFlags) resolver {
-	return resolver{key: key, seq: seq, flags: flags, fold: mergeop.New()}
-}
-
 // version takes the next older version; buf is fold.Buffer() with its value appended. It
 // reports whether the lookup goes on.
 func (r *resolver) version(t base.Trailer, buf []byte, at *moment) (more bool) {
-	if t.Seq() < r.covered {
-		return false
-	}
 	switch t.Kind() {
 	case base.KindMerge:
 		r.fold.Operand(buf)
@@ -63,39 +46,19 @@ func (r *resolver) version(t base.Trailer, buf []byte, at *moment) (more bool) {
 	return false
 }
 
-// collect calls version for all visible versions of the key.
-func (r *resolver) collect(h *hold) error {
-	s, t := h.state, h.tree
-	take := func(value []byte, t base.Trailer) bool {
-		return r.version(t, append(r.fold.Buffer(), value...), &h.at)
+// collect calls version for the versions of key that seq sees.
+func (r *resolver) collect(h *hold, key []byte, seq base.SeqNum, flags sstable.ReadFlags) error {
+	var w walk
+	var p place
+	w.begin(h.tree, key, seq, flags)
+	buf, t, found, err := h.next(&w, r.fold.Buffer(), &p)
+	for found && r.version(t, buf, &h.at) {
+		buf, t, found, err = h.older(&w, r.fold.Buffer(), &p)
 	}
-	l := memtable.MakeLookup(t.cmp, r.key, r.seq)
-	for i := -1; i < len(s.Sealed); i++ {
-		m := s.memTable(i)
-		r.covered = m.CoveredAt(l)
-		if !m.Versions(l, take) || r.covered > 0 {
-			return r.err // or a tombstone hides what is in older sources
-		}
+	if err != nil {
+		return err
 	}
-	l = base.MakeLookup(t.cmp, r.key, r.seq)
-	next := candidates{version: s.Version}
-	for m := next.file(t, l); m != nil; m = next.file(t, l) {
-		var err error
-		if r.covered, err = h.covered(m, l, r.flags); err != nil {
-			return err
-		}
-		buf, hit, found, err := h.fileGet(m, l, r.flags, r.fold.Buffer())
-		for found && err == nil {
-			if !r.version(hit.Trailer, buf, &h.at) {
-				return r.err
-			}
-			buf, hit, found, err = h.fileGetNext(m, hit, l, r.flags, r.fold.Buffer())
-		}
-		if err != nil || r.covered > 0 {
-			return err
-		}
-	}
-	return nil
+	return r.err
 }
 
 // Folds counts what merge operators did in all trees of a database.
@@ -132,15 +95,15 @@ func (t *Tree) CountFold(n int, err error) {
 // a small memtable is flushed for it.
 const overlongFactor = 64
 
-// value appends what the collected versions amount to to dst.
-func (r *resolver) value(t *Tree, dst []byte) ([]byte, error) {
+// value appends what the collected versions of key amount to to dst.
+func (r *resolver) value(t *Tree, key, dst []byte) ([]byte, error) {
 	switch {
 	case !r.found:
 		return dst, base.ErrNotFound
 	case r.fold.Len() == 0:
 		return append(dst, r.fold.Only()...), nil
 	}
-	value, err := r.fold.Value(t.Merge(), r.key, true)
+	value, err := r.fold.Value(t.Merge(), key, true)
 	t.CountFold(r.fold.Len(), err)
 	if err != nil {
 		return dst, err
@@ -152,35 +115,11 @@ func (r *resolver) value(t *Tree, dst []byte) ([]byte, error) {
 // operator, which may block.
 func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum,
 	flags sstable.ReadFlags) ([]byte, error) {
-	r := newResolver(key, seq, flags)
+	r := resolver{fold: mergeop.New()}
 	defer r.fold.Free()
-	if err := r.collect(h); err != nil {
+	if err := r.collect(h, key, seq, flags); err != nil {
 		return dst, err
 	}
 	h.end()
-	return r.value(t, dst)
-}
-
-// fileGetNext goes on with the version of the key that is next older than the one found in
-// a table, in memory first like fileGet.
-func (h *hold) fileGetNext(m *manifest.FileMeta, prev sstable.Hit, l base.Lookup,
-	flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
-	r, ok := h.tree.shared.Files.OpenNow(m)
-	if !ok && flags&sstable.MemoryOnly != 0 {
-		return dst, sstable.Hit{}, false, base.ErrWouldBlock
-	}
-	if ok && !h.counted {
-		value, hit, found, err := r.GetNext(prev, l, flags|sstable.MemoryOnly, dst)
-		if flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
-			return value, hit, found, err
-		}
-	}
-	h.count()
-	if !ok {
-		var err error
-		if r, err = h.tree.shared.Files.Reader(m); err != nil {
-			return dst, sstable.Hit{}, false, err
-		}
-	}
-	return r.GetNext(prev, l, flags, dst)
+	return r.value(t, key, dst)
 }

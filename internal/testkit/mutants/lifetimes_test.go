@@ -4,8 +4,8 @@ package mutants
 var lifetimes = []mutant{
 	{"get-without-guard", "a Get searches memtables after its guard has exited",
 		target{"internal/tree", "TestGetKeepsItsState"}, []edit{
-			{"internal/tree/get.go", "\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err",
-				"\th.end()\n\tif h.state.hasRangeDels() {\n\t\tif value, resolved, err"}}},
+			{"internal/tree/get.go", "\tw.begin(t, key, seq, flags)\n",
+				"\th.end()\n\tw.begin(t, key, seq, flags)\n"}}},
 
 	{"check-without-reference", "the check of a commit gives its read state back before it looks",
 		target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{

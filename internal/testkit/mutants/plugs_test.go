@@ -15,8 +15,8 @@ var plugs = []mutant{
 
 	{"prefix-skip-sticks", "a table that was skipped stays so within other bounds",
 		target{"lsm", "TestPrefixFilters"}, []edit{
-			{"internal/tree/iters/level.go", "if _, ok := l.src.(skipped); ok {",
-				"if _, ok := l.src.(skipped); ok && l.lower == nil {"}}},
+			{"internal/tree/iters/level.go", "if l.skipped {",
+				"if l.skipped && l.lower == nil {"}}},
 
 	{"prefix-of-other-length", "tables are asked for prefixes of the option's length, not " +
 		"their own", target{"internal/format/sstable/native", "TestSuite/Read/Prefixes"}, []edit{

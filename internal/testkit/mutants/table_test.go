@@ -496,7 +496,7 @@ var table = []mutant{
 
 	{"io-in-guard", "a read waits for the disk inside its guard",
 		target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
-			{"internal/tree/get.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
+			{"internal/tree/walk.go", "\th.count()\n\treturn r.GetAt(", "\treturn r.GetAt("}}},
 
 	{"one-domain", "all databases share their guards",
 		target{"internal/memory/epoch", "TestDomainsAreApart"}, []edit{

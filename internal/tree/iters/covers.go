@@ -2,6 +2,7 @@ package iters
 
 import (
 	"math"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -68,7 +69,7 @@ func (d *covers) at(key []byte) error {
 		if r.any && within(d.cmp, &r.span, key) {
 			continue
 		}
-		if err := r.at(d, key); err != nil {
+		if err := r.at(d, key, false); err != nil {
 			d.any = false
 			return err
 		}
@@ -93,79 +94,55 @@ func (d *covers) intersect() {
 	}
 }
 
-// end returns the end of the covered keys from the present span on, of which the sources from
-// source on have no visible ones: a nil end is that of all keys. REQUIRES: the
-// present span is covered so.
-func (d *covers) end(source int, upper []byte) (end []byte, err error) {
-	for end = d.Limit; upper == nil || d.cmp.Cmp(end, upper) < 0; {
+// extent returns where the covered keys end that begin with the present span, towards larger or,
+// with back, smaller keys: the sources from source on have no visible ones among them. bound, nil
+// for none, is how far the answer matters. REQUIRES: the present span is covered so.
+func (d *covers) extent(source int, back bool, bound []byte) (to []byte, err error) {
+	to = d.Limit
+	if back {
+		to = d.Start
+	}
+	further := func(a, b []byte) bool {
+		c := d.cmp.Cmp(a, b)
+		return c > 0 && !back || c < 0 && back
+	}
+	for bound == nil || further(bound, to) {
 		var next []byte
 		for i := range d.runs {
 			r := &d.runs[i]
 			if r.Source >= source {
 				continue
 			}
-			to, err := r.coveredTo(d, end)
+			key, err := r.covered(d, to, back)
 			if err != nil {
 				return nil, err
 			}
-			if to != nil && (next == nil || d.cmp.Cmp(to, next) > 0) {
-				next = to
+			if key != nil && (next == nil || further(key, next)) {
+				next = key
 			}
 		}
 		if next == nil {
 			break
 		}
-		end = next
+		to = next
 	}
-	return end, nil
+	return to, nil
 }
 
-// start is end towards smaller keys: the first of them.
-func (d *covers) start(source int, lower []byte) (start []byte, err error) {
-	for start = d.Start; lower == nil || d.cmp.Cmp(start, lower) > 0; {
-		var next []byte
-		for i := range d.runs {
-			r := &d.runs[i]
-			if r.Source >= source {
-				continue
-			}
-			from, err := r.coveredFrom(d, start)
-			if err != nil {
-				return nil, err
-			}
-			if from != nil && (next == nil || d.cmp.Cmp(from, next) < 0) {
-				next = from
-			}
+// covered is a key up to which the run covers all keys from key on, or with back, from those just
+// before key on; nil if it does not cover those.
+func (r *coverRun) covered(d *covers, key []byte, back bool) ([]byte, error) {
+	list, seq := r.List, r.seq(d)
+	if list == nil {
+		if err := r.at(d, key, back); err != nil || r.span.Seq == 0 {
+			return nil, err
 		}
-		if next == nil {
-			break
-		}
-		start = next
+		list = r.list
 	}
-	return start, nil
-}
-
-// coveredTo is a key up to which the run covers all keys from key on, nil if it does not cover
-// that.
-func (r *coverRun) coveredTo(d *covers, key []byte) ([]byte, error) {
-	if r.List != nil {
-		return r.List.CoveredTo(key, r.seq(d)), nil
+	if back {
+		return list.CoveredFrom(key, seq), nil
 	}
-	if err := r.at(d, key); err != nil || r.span.Seq == 0 {
-		return nil, err
-	}
-	return r.list.CoveredTo(key, d.seq), nil
-}
-
-// coveredFrom is coveredTo towards smaller keys, from those just before key on.
-func (r *coverRun) coveredFrom(d *covers, key []byte) ([]byte, error) {
-	if r.List != nil {
-		return r.List.CoveredFrom(key, r.seq(d)), nil
-	}
-	if err := r.before(d, key); err != nil || r.span.Seq == 0 {
-		return nil, err
-	}
-	return r.list.CoveredFrom(key, d.seq), nil
+	return list.CoveredTo(key, seq), nil
 }
 
 // seq is the sequence number that List is read at.
@@ -176,56 +153,33 @@ func (r *coverRun) seq(d *covers) base.SeqNum {
 	return d.seq
 }
 
-// at makes the run's span that with key.
-func (r *coverRun) at(d *covers, key []byte) error {
+// at makes the run's span that with key, or with back, with the keys just before key.
+func (r *coverRun) at(d *covers, key []byte, back bool) error {
+	spanAt := (*rangedel.List).SpanAt
+	if back {
+		spanAt = (*rangedel.List).SpanBefore
+	}
 	if r.List != nil {
-		r.span, r.any = r.List.SpanAt(key, r.seq(d)), true
+		r.span, r.any = spanAt(r.List, key, r.seq(d)), true
 		return nil
 	}
-	i, j := 0, len(r.Files)
-	for i < j {
-		h := int(uint(i+j) >> 1)
-		if r.Files[h].EndsBefore(d.cmp, key) {
-			i = h + 1
-		} else {
-			j = h
+	i := sort.Search(len(r.Files), func(i int) bool {
+		if back {
+			return d.cmp.Cmp(r.Files[i].Largest.User, key) >= 0
+		}
+		return !r.Files[i].EndsBefore(d.cmp, key)
+	})
+	if i < len(r.Files) {
+		if c := d.cmp.Cmp(r.Files[i].Smallest.User, key); c < 0 || c == 0 && !back {
+			list, err := r.load(d, i)
+			if err == nil {
+				r.of(i, spanAt(list, key, d.seq))
+			}
+			return err
 		}
 	}
-	if i == len(r.Files) || d.cmp.Cmp(key, r.Files[i].Smallest.User) < 0 {
-		r.gap(i)
-		return nil
-	}
-	list, err := r.load(d, i)
-	if err == nil {
-		r.of(i, list.SpanAt(key, d.seq))
-	}
-	return err
-}
-
-// before makes the run's span that with the keys just before key.
-func (r *coverRun) before(d *covers, key []byte) error {
-	if r.List != nil {
-		r.span, r.any = r.List.SpanBefore(key, r.seq(d)), true
-		return nil
-	}
-	i, j := 0, len(r.Files)
-	for i < j {
-		h := int(uint(i+j) >> 1)
-		if d.cmp.Cmp(r.Files[h].Largest.User, key) < 0 {
-			i = h + 1
-		} else {
-			j = h
-		}
-	}
-	if i == len(r.Files) || d.cmp.Cmp(r.Files[i].Smallest.User, key) >= 0 {
-		r.gap(i)
-		return nil
-	}
-	list, err := r.load(d, i)
-	if err == nil {
-		r.of(i, list.SpanBefore(key, d.seq))
-	}
-	return err
+	r.gap(i)
+	return nil
 }
 
 // gap makes the run's span that before file i. No tombstone of a file covers its largest key
@@ -331,16 +285,13 @@ func (c *Cursor) passBack(in *input, i int) {
 func (c *Cursor) jump(in *input, source int) {
 	d, m := c.dels, &c.m
 	if c.hide { // the chunk that last aliases may go
-		c.last = append(c.buf[:0], c.last...)
-		c.buf = c.last
+		c.setLast(c.last)
 	}
-	var key []byte
-	var err error
+	bound := m.upper
 	if m.back {
-		key, err = d.start(source, m.lower)
-	} else {
-		key, err = d.end(source, m.upper)
+		bound = m.lower
 	}
+	key, err := d.extent(source, m.back, bound)
 	if err != nil {
 		c.stop(err)
 		return
@@ -397,13 +348,6 @@ func (m *Merge) jump(in *input, key []byte) {
 		m.advance(lowerBound(m.cmp, e, in.lo, in.i, key) - 1)
 		return
 	}
-	var i int
-	var err error
-	if m.back {
-		i, err = in.src.SeekLT(key, base.MaxTrailer, e)
-	} else {
-		i, err = in.src.SeekGE(key, base.MaxTrailer, e)
-	}
-	m.position(in, i, err)
+	m.seekOne(in, key)
 	m.build()
 }

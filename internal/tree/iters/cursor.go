@@ -125,10 +125,10 @@ func column(p unsafe.Pointer, i int) uint32 { return *(*uint32)(unsafe.Add(p, 4*
 // setSpan makes entries [lo, hi) of e the span, and entry at the present one.
 func (c *Cursor) setSpan(e *base.Chunk, at, lo, hi int) {
 	c.e, c.at, c.lo, c.hi = e, at, lo, hi
-	c.data, c.keyOff = unsafe.Pointer(unsafe.SliceData(e.Data)), unsafe.Pointer(
-		unsafe.SliceData(e.KeyOff))
-	c.valOff, c.valEnd = unsafe.Pointer(unsafe.SliceData(e.ValOff)), unsafe.Pointer(
-		unsafe.SliceData(e.ValEnd))
+	c.data = unsafe.Pointer(unsafe.SliceData(e.Data))
+	c.keyOff = unsafe.Pointer(unsafe.SliceData(e.KeyOff))
+	c.valOff = unsafe.Pointer(unsafe.SliceData(e.ValOff))
+	c.valEnd = unsafe.Pointer(unsafe.SliceData(e.ValEnd))
 }
 
 // Value is the present value, valid until the next move. nil when not Valid.
@@ -160,20 +160,12 @@ func (c *Cursor) Close() error {
 // Next moves to the following key. It reports false, and the cursor is no longer
 // valid, at the end. On an invalid cursor it does nothing.
 func (c *Cursor) Next() bool {
-	if c.at+1 < c.hi {
-		c.at++
-		return true
-	}
-	return c.nextSpan()
+	return c.Step() || c.nextSpan()
 }
 
 // Prev moves to the preceding key.
 func (c *Cursor) Prev() bool {
-	if c.at > c.lo {
-		c.at--
-		return true
-	}
-	return c.prevSpan()
+	return c.StepBack() || c.prevSpan()
 }
 
 // Step is Next within the present span: at its end it returns false and does not move.
@@ -286,12 +278,10 @@ func (c *Cursor) nextSpan() bool {
 	m := &c.m
 	switch {
 	case m.back:
-		c.last = append(c.buf[:0], c.e.Key(c.at)...)
-		c.buf = c.last
+		c.setLast(c.e.Key(c.at))
 		m.turn(false, c.last)
 	case c.past:
-		c.last = append(c.buf[:0], c.e.Key(c.at)...)
-		c.buf = c.last
+		c.setLast(c.e.Key(c.at))
 	default:
 		c.last = c.e.Key(c.at)
 		c.step(c.at + 1)
@@ -308,8 +298,7 @@ func (c *Cursor) prevSpan() bool {
 	m := &c.m
 	switch {
 	case !m.back:
-		c.last = append(c.buf[:0], c.e.Key(c.at)...)
-		c.buf = c.last
+		c.setLast(c.e.Key(c.at))
 		m.turn(true, c.last)
 		c.hide = true
 	case !c.past:
@@ -325,10 +314,15 @@ func (c *Cursor) prevSpan() bool {
 func (c *Cursor) step(to int) {
 	in := &c.m.in[c.m.ord[0].in]
 	if to < in.lo || to >= in.n {
-		c.last = append(c.buf[:0], c.last...)
-		c.buf = c.last
+		c.setLast(c.last)
 	}
 	c.m.advance(to)
+}
+
+// setLast makes last a copy of key.
+func (c *Cursor) setLast(key []byte) {
+	c.last = append(c.buf[:0], key...)
+	c.buf = c.last
 }
 
 // same reports whether two user keys are equal.
@@ -343,17 +337,15 @@ func (c *Cursor) same(a, b []byte) bool {
 func (c *Cursor) usable(e *base.Chunk, i int) bool {
 	switch k := e.Trailers[i].Kind(); {
 	case !k.Known() || !k.IsPoint():
-		c.m.err = base.Corruptf("internal key", "unknown kind %d", k)
+		c.stop(base.Corruptf("internal key", "unknown kind %d", k))
 	case k.HasValue() && e.Codec(i) != base.CodecRaw:
-		c.m.err = base.Corruptf("value", "unknown codec %d", e.Codec(i))
+		c.stop(base.Corruptf("value", "unknown codec %d", e.Codec(i)))
 	case k == base.KindSetExpiring && e.ValEnd[i]-e.ValOff[i] < base.DeadlineLen:
-		c.m.err = base.NoDeadline()
+		c.stop(base.NoDeadline())
 	default:
 		return true
 	}
-	c.m.ord = c.m.ord[:0]
-	c.invalidate()
-	return false
+	return c.failed()
 }
 
 // forward finds the first visible entry at or after the merge's position.

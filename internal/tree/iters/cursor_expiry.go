@@ -22,11 +22,16 @@ func (c *Cursor) showLive(e *base.Chunk, i int) bool {
 	if deadline <= c.now {
 		return false
 	}
-	c.setOwn(e.Key(i), value, base.MakeTrailer(e.Trailers[i].Seq(), base.KindSet))
+	c.showOwn(e.Key(i), value, e.Trailers[i].Seq())
 	c.deadline = deadline
+	return true
+}
+
+// showOwn moves the cursor to an entry of its own.
+func (c *Cursor) showOwn(key, value []byte, seq base.SeqNum) {
+	c.setOwn(key, value, base.MakeTrailer(seq, base.KindSet))
 	c.setSpan(&c.own, 0, 0, 1)
 	c.past, c.hide, c.last = true, false, nil
-	return true
 }
 
 // failed makes the cursor invalid after a failure of the merge, and returns false.

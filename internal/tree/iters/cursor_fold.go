@@ -60,8 +60,7 @@ func (c *Cursor) foldForward() bool {
 		m.advance(i + 1)
 	}
 	if m.err != nil {
-		c.invalidate()
-		return false
+		return c.failed()
 	}
 	return c.show(key, true)
 }
@@ -91,13 +90,9 @@ func (c *Cursor) show(key []byte, newestFirst bool) bool {
 		c.folds.CountFold(c.fold.Len(), err)
 	}
 	if err != nil {
-		c.m.err = err
-		c.m.ord = c.m.ord[:0]
-		c.invalidate()
-		return false
+		c.stop(err)
+		return c.failed()
 	}
-	c.setOwn(key, value, base.MakeTrailer(c.m.seq, base.KindSet))
-	c.setSpan(&c.own, 0, 0, 1)
-	c.past, c.hide, c.last = true, false, nil
+	c.showOwn(key, value, c.m.seq)
 	return true
 }

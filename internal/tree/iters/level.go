@@ -1,6 +1,7 @@
 package iters
 
 import (
+	"sort"
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
@@ -18,6 +19,7 @@ type level struct {
 	cur          int // index of src's file
 	prefetched   int // index of the file that PrefetchSeek found, -1 for none
 	src          base.Source
+	skipped      bool // src is an empty one in place of the file's
 }
 
 // NewLevel makes a source of files that ascend without overlap in internal
@@ -31,8 +33,7 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta,
 }
 
 // NewFilteredLevel is NewLevel without the tables that skip rules out: tables without a user key in
-// [lower, upper), the bounds of the level. A nil upper is no
-// bound.
+// [lower, upper), the bounds of the level. A nil upper is no bound.
 func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta,
 	open func(*manifest.FileMeta) (base.Source, error),
 	skip func(f *manifest.FileMeta, lower, upper []byte) bool) base.Source {
@@ -40,21 +41,6 @@ func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta,
 	l.skip = skip
 	return l
 }
-
-// skipped is what a level has open of a table that it skips.
-type skipped struct{}
-
-func (skipped) none(e *base.Chunk) (int, error) {
-	*e = base.Chunk{}
-	return -1, nil
-}
-func (s skipped) First(e *base.Chunk) (int, error)                            { return s.none(e) }
-func (s skipped) Last(e *base.Chunk) (int, error)                             { return s.none(e) }
-func (s skipped) SeekGE(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) { return s.none(e) }
-func (s skipped) SeekLT(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) { return s.none(e) }
-func (skipped) Next(*base.Chunk) (bool, error)                                { return false, nil }
-func (skipped) Prev(*base.Chunk) (bool, error)                                { return false, nil }
-func (skipped) Close()                                                        {}
 
 var (
 	_ base.SeekPrefetcher = (*level)(nil)
@@ -67,7 +53,7 @@ var levels = sync.Pool{New: func() any { return new(level) }}
 // SetBounds says that no user key outside of [lower, upper) will be looked at.
 func (l *level) SetBounds(lower, upper []byte) {
 	l.lower, l.upper = lower, upper
-	if _, ok := l.src.(skipped); ok { // within other bounds it may have entries
+	if l.skipped { // within other bounds it may have entries
 		l.leave()
 	}
 }
@@ -88,7 +74,7 @@ func (l *level) enter(n int) (bool, error) {
 	}
 	l.leave()
 	if l.skip != nil && l.lower != nil && l.skip(f, l.lower, l.upper) {
-		l.cur, l.src = n, skipped{}
+		l.cur, l.src, l.skipped = n, NewLevel(l.cmp, nil, nil), true
 		return true, nil
 	}
 	src, err := l.open(f)
@@ -104,7 +90,7 @@ func (l *level) leave() {
 		return
 	}
 	l.src.Close()
-	l.src, l.cur = nil, -1
+	l.src, l.cur, l.skipped = nil, -1, false
 }
 
 // none is the answer of a positioning call that found nothing or failed.
@@ -115,23 +101,21 @@ func (l *level) none(e *base.Chunk, err error) (int, error) {
 
 // firstFrom is the first entry of file n or of those after it.
 func (l *level) firstFrom(n int, e *base.Chunk) (int, error) {
-	for ; ; n++ {
-		if ok, err := l.enter(n); !ok {
-			return l.none(e, err)
-		}
-		if i, err := l.src.First(e); i >= 0 || err != nil {
-			return i, err
-		}
-	}
+	return l.from(n, 1, base.Source.First, e)
 }
 
 // lastFrom is the last entry of file n or of those before it.
 func (l *level) lastFrom(n int, e *base.Chunk) (int, error) {
-	for ; ; n-- {
+	return l.from(n, -1, base.Source.Last, e)
+}
+
+func (l *level) from(n, step int, find func(base.Source, *base.Chunk) (int, error),
+	e *base.Chunk) (int, error) {
+	for ; ; n += step {
 		if ok, err := l.enter(n); !ok {
 			return l.none(e, err)
 		}
-		if i, err := l.src.Last(e); i >= 0 || err != nil {
+		if i, err := find(l.src, e); i >= 0 || err != nil {
 			return i, err
 		}
 	}
@@ -163,17 +147,10 @@ func (l *level) PrefetchSeek(key []byte, t base.Trailer) {
 
 // find is the file that has the first entry at or after (key, t).
 func (l *level) find(key []byte, t base.Trailer) int {
-	i, j := 0, len(l.files)
-	for i < j {
-		h := int(uint(i+j) >> 1)
-		k := &l.files[h].Largest
-		if l.cmp.CompareInternal(k.User, k.Trailer, key, t) < 0 {
-			i = h + 1
-		} else {
-			j = h
-		}
-	}
-	return i
+	return sort.Search(len(l.files), func(i int) bool {
+		k := &l.files[i].Largest
+		return l.cmp.CompareInternal(k.User, k.Trailer, key, t) >= 0
+	})
 }
 
 func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
@@ -191,16 +168,10 @@ func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 }
 
 func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
-	i, j := 0, len(l.files)
-	for i < j {
-		h := int(uint(i+j) >> 1)
-		k := &l.files[h].Smallest
-		if l.cmp.CompareInternal(k.User, k.Trailer, key, t) < 0 {
-			i = h + 1
-		} else {
-			j = h
-		}
-	}
+	i := sort.Search(len(l.files), func(i int) bool {
+		k := &l.files[i].Smallest
+		return l.cmp.CompareInternal(k.User, k.Trailer, key, t) >= 0
+	})
 	if ok, err := l.enter(i - 1); !ok {
 		return l.none(e, err)
 	}

@@ -140,13 +140,7 @@ func (m *Merge) toFirst() {
 		m.seekGE(m.lower, base.MaxTrailer)
 		return
 	}
-	m.direct(false)
-	for j := range m.in {
-		in := &m.in[j]
-		i, err := in.src.First(&in.e)
-		m.position(in, i, err)
-	}
-	m.build()
+	m.locate(false, base.Source.First)
 }
 
 // last goes to the last entry within the bounds, running backward.
@@ -155,25 +149,13 @@ func (m *Merge) last() {
 		m.seekLT(m.upper, base.MaxTrailer)
 		return
 	}
-	m.direct(true)
-	for j := range m.in {
-		in := &m.in[j]
-		i, err := in.src.Last(&in.e)
-		m.position(in, i, err)
-	}
-	m.build()
+	m.locate(true, base.Source.Last)
 }
 
 // seekGE goes to the first entry at or after (key, t); key is not below lower.
 func (m *Merge) seekGE(key []byte, t base.Trailer) {
-	m.direct(false)
 	m.prefetchSeek(key, t)
-	for j := range m.in {
-		in := &m.in[j]
-		i, err := in.src.SeekGE(key, t, &in.e)
-		m.position(in, i, err)
-	}
-	m.build()
+	m.locate(false, func(s base.Source, e *base.Chunk) (int, error) { return s.SeekGE(key, t, e) })
 }
 
 // prefetchSeek tells all sources of the SeekGE(key, t) that follows, so that they wait
@@ -192,13 +174,29 @@ func (m *Merge) prefetchSeek(key []byte, t base.Trailer) {
 // seekLT goes to the last entry before (key, t), running backward; key is not
 // above upper.
 func (m *Merge) seekLT(key []byte, t base.Trailer) {
-	m.direct(true)
+	m.locate(true, func(s base.Source, e *base.Chunk) (int, error) { return s.SeekLT(key, t, e) })
+}
+
+// locate positions all inputs, by what find calls of their sources.
+func (m *Merge) locate(back bool, find func(base.Source, *base.Chunk) (int, error)) {
+	m.direct(back)
 	for j := range m.in {
 		in := &m.in[j]
-		i, err := in.src.SeekLT(key, t, &in.e)
+		i, err := find(in.src, &in.e)
 		m.position(in, i, err)
 	}
 	m.build()
+}
+
+// seekOne positions an input at its first entry at or after key, or running backward at the last
+// one before it.
+func (m *Merge) seekOne(in *input, key []byte) {
+	seek := base.Source.SeekGE
+	if m.back {
+		seek = base.Source.SeekLT
+	}
+	i, err := seek(in.src, key, base.MaxTrailer, &in.e)
+	m.position(in, i, err)
 }
 
 // direct begins a positioning.
@@ -224,12 +222,8 @@ func (m *Merge) turn(back bool, key []byte) {
 			m.move(in, in.i-1)
 		case in.live:
 			m.move(in, in.i+1)
-		case back:
-			i, err := in.src.SeekLT(key, base.MaxTrailer, &in.e)
-			m.position(in, i, err)
 		default:
-			i, err := in.src.SeekGE(key, base.MaxTrailer, &in.e)
-			m.position(in, i, err)
+			m.seekOne(in, key)
 		}
 	}
 	m.build()
@@ -296,38 +290,24 @@ func (m *Merge) move(in *input, to int) bool {
 	}
 	in.live = false
 	e := &in.e
+	if m.back && in.lo > 0 || !m.back && in.n < e.Len() {
+		return false // the bound lies in this chunk
+	}
+	next := base.Source.Next
 	if m.back {
-		if in.lo > 0 {
-			return false // the lower bound lies in this chunk
+		next = base.Source.Prev
+	}
+	for ok := true; ok; ok = e.Len() == 0 {
+		if more, err := next(in.src, e); err != nil {
+			m.fail(err)
+			return false
+		} else if !more {
+			return false
 		}
-		for {
-			if ok, err := in.src.Prev(e); err != nil {
-				m.fail(err)
-				return false
-			} else if !ok {
-				return false
-			}
-			if e.Len() > 0 {
-				break
-			}
-		}
+	}
+	in.i = 0
+	if m.back {
 		in.i = e.Len() - 1
-	} else {
-		if in.n < e.Len() {
-			return false // the upper bound lies in this chunk
-		}
-		for {
-			if ok, err := in.src.Next(e); err != nil {
-				m.fail(err)
-				return false
-			} else if !ok {
-				return false
-			}
-			if e.Len() > 0 {
-				break
-			}
-		}
-		in.i = 0
 	}
 	m.clipToBounds(in)
 	in.live = in.i >= in.lo && in.i < in.n
@@ -522,24 +502,31 @@ func (m *Merge) spanEnd(in *input) int {
 	if m.below(in, in.n-1) {
 		return in.n
 	}
-	// Invariant: entry i is below, entry j is not.
-	j := in.n - 1
-	for step := 1; i+step < j; step *= 2 {
-		if !m.below(in, i+step) {
-			j = i + step
+	return m.border(in, i, in.n-1, (*Merge).below) + 1
+}
+
+// border is the last entry on the way from good to bad, two entries of the first input, of those
+// from good on for which holds. It holds for good and not for bad; the answer is usually near good.
+func (m *Merge) border(in *input, good, bad int, holds func(*Merge, *input, int) bool) int {
+	dir := 1
+	if bad < good {
+		dir = -1
+	}
+	for step := dir; (bad-good-step)*dir > 0; step *= 2 {
+		if !holds(m, in, good+step) {
+			bad = good + step
 			break
 		}
-		i += step
+		good += step
 	}
-	for i+1 < j {
-		h := int(uint(i+j) >> 1)
-		if m.below(in, h) {
-			i = h
+	for good+dir != bad {
+		if h := int(uint(good+bad) >> 1); holds(m, in, h) {
+			good = h
 		} else {
-			j = h
+			bad = h
 		}
 	}
-	return j
+	return good
 }
 
 // below reports whether entry i of the first input comes before the runner-up.
@@ -571,23 +558,7 @@ func (m *Merge) spanStart(in *input) int {
 	if m.above(in, i) {
 		return i
 	}
-	// Invariant: entry j is above, entry i is not.
-	for step := 1; j-step > i; step *= 2 {
-		if !m.above(in, j-step) {
-			i = j - step
-			break
-		}
-		j -= step
-	}
-	for i+1 < j {
-		h := int(uint(i+j) >> 1)
-		if m.above(in, h) {
-			j = h
-		} else {
-			i = h
-		}
-	}
-	return j
+	return m.border(in, j, i, (*Merge).above)
 }
 
 // above reports whether the user key of entry i of the first input is above the

@@ -281,6 +281,15 @@ func (e *entry) valueOf(m *memory) []byte {
 	return m.arena[e.value:e.end:e.end]
 }
 
+// hit is the answer of a Get that found the entry at off; 0: none.
+func (m *memory) hit(off uint32) (value []byte, h Hit, found bool) {
+	if off == 0 {
+		return nil, Hit{}, false
+	}
+	e := m.entry(off)
+	return e.valueOf(m), Hit{e.trailer, off}, true
+}
+
 // key of the entry at off.
 func (m *memory) key(off uint32) []byte {
 	h := (*[headerLen]byte)(unsafe.Add(m.base, int(off)))

@@ -329,7 +329,7 @@ func (m *MemTable) Seal() {
 }
 
 // getOrdered is Get without the index.
-func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getOrdered(l base.Lookup) (value []byte, hit Hit, found bool) {
 	mem := m.mem.Load()
 	if err := m.order.complete(); err != nil {
 		if base.Transient(err) {
@@ -338,33 +338,34 @@ func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, foun
 		return m.getUnordered(mem, l)
 	}
 	if m.order.covered.Load() == arenaStart {
-		return nil, 0, false
+		return nil, Hit{}, false
 	}
 	var p leafCopy
 	key := l.Key()
 	at := m.order.seekLeaf(key, l.Trailer(), &p)
 	if at == p.n {
 		if !m.order.nextLeaf(&p) {
-			return nil, 0, false
+			return nil, Hit{}, false
 		}
 		at = 0
 	}
-	if e := mem.entry(p.offs[at]); m.cmp.Cmp(mem.key(p.offs[at]), key) == 0 {
-		return e.valueOf(mem), e.trailer, true
+	if off := p.offs[at]; m.cmp.Cmp(mem.key(off), key) == 0 {
+		return mem.hit(off)
 	}
-	return nil, 0, false
+	return nil, Hit{}, false
 }
 
 // getUnordered looks at every entry, for when order could not be made.
-func (m *MemTable) getUnordered(mem *memory,
-	l base.Lookup) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getUnordered(mem *memory, l base.Lookup) (value []byte, hit Hit, found bool) {
+	newest := uint32(0)
 	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
-		e := mem.entry(uint32(at))
-		if e.trailer.Seq() <= l.Seq && (!found || e.trailer > t) &&
-			m.cmp.Cmp(mem.key(uint32(at)), l.Key()) == 0 {
-			value, t, found = e.valueOf(mem), e.trailer, true
+		off := uint32(at)
+		e := mem.entry(off)
+		if e.trailer.Seq() <= l.Seq && (newest == 0 || e.trailer > mem.trailer(newest)) &&
+			m.cmp.Cmp(mem.key(off), l.Key()) == 0 {
+			newest = off
 		}
 		at = uint64(e.end)
 	}
-	return value, t, found
+	return mem.hit(newest)
 }

@@ -316,19 +316,25 @@ func (m *MemTable) grown() {
 	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))), int64(cap(m.index)))
 }
 
+// Hit is an entry that Get found.
+type Hit struct {
+	Trailer base.Trailer
+	off     uint32
+}
+
 // Get returns the entry that l, of MakeLookup, asks for. The value aliases the
 // arena and is nil for a deletion.
-func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) Get(l base.Lookup) (value []byte, hit Hit, found bool) {
 	if !m.hashed {
 		return m.getOrdered(l)
 	}
 	mem := m.mem.Load()
 	if mem.nslots == 0 {
-		return nil, 0, false
+		return nil, Hit{}, false
 	}
 	_, off := mem.find(l.Key(), l.Hash)
 	if off == 0 {
-		return nil, 0, false
+		return nil, Hit{}, false
 	}
 	if m.disorder.Load() {
 		off = mem.newestOf(off, l.Seq)
@@ -336,47 +342,24 @@ func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool)
 		off = mem.olderThan(off, l.Seq)
 	}
 	if off == 0 {
-		return nil, 0, false
+		return nil, Hit{}, false
 	}
 	e := mem.entry(off)
-	return e.valueOf(mem), e.trailer, true
+	return e.valueOf(mem), Hit{e.trailer, off}, true
 }
 
-// Versions calls f for the entries of the key that l, of MakeLookup, may see, newest first,
-// until f returns false. The values alias the arena and are nil for deletions. It reports
-// whether all calls returned true.
-func (m *MemTable) Versions(l base.Lookup, f func(value []byte, t base.Trailer) bool) bool {
-	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
-		_, off := mem.find(l.Key(), l.Hash)
-		if off != 0 && mem.trailer(off).Seq() > l.Seq && !m.disorder.Load() {
-			off = mem.olderThan(off, l.Seq)
-		}
-		for ; off != 0 && !m.disorder.Load(); off = mem.links(off).older {
-			e := mem.entry(off)
-			if !f(e.valueOf(mem), e.trailer) {
-				return false
-			}
-			if e.trailer.Seq() == 0 {
-				return true
-			}
-			l.Seq = e.trailer.Seq() - 1
-		}
-		if off == 0 {
-			return true
-		}
+// GetNext is Get for the newest entry of the key that is older than prev, which Get or GetNext
+// found for l.
+func (m *MemTable) GetNext(prev Hit, l base.Lookup) (value []byte, hit Hit, found bool) {
+	if m.hashed && !m.disorder.Load() {
+		mem := m.mem.Load()
+		return mem.hit(mem.links(prev.off).older)
 	}
-	for {
-		value, t, found := m.Get(l)
-		switch {
-		case !found:
-			return true
-		case !f(value, t):
-			return false
-		case t.Seq() == 0:
-			return true
-		}
-		l.Seq = t.Seq() - 1
+	if prev.Trailer.Seq() == 0 {
+		return nil, Hit{}, false
 	}
+	l.Seq = prev.Trailer.Seq() - 1
+	return m.Get(l)
 }
 
 // Written is the place in the memtable behind all entries that were applied before the

@@ -236,8 +236,8 @@ func TestComparerPanics(t *testing.T) {
 		}
 		src.Close()
 		left.Store(1 << 60)
-		if _, tr, ok := m.Get(MakeLookup(m.cmp, []byte("5"), base.MaxSeqNum)); !ok ||
-			tr.Seq() == 0 {
+		if _, hit, ok := m.Get(MakeLookup(m.cmp, []byte("5"), base.MaxSeqNum)); !ok ||
+			hit.Trailer.Seq() == 0 {
 			t.Error("Get needs the order that could not be made")
 		}
 		m.Unref()

@@ -345,7 +345,8 @@ func checkGets(t *testing.T, o *model.Model, m *MemTable, key func() string, rng
 		}
 		l := MakeLookup(m.cmp, []byte(k), seq)
 		m.Prefetch(l)
-		v, tr, found := m.Get(l)
+		v, hit, found := m.Get(l)
+		tr := hit.Trailer
 		want, ok := o.Newest(seq, []byte(k))
 		if found != ok || tr != want.Trailer || !bytes.Equal(v, want.Value) || found &&
 			(v == nil) != (tr.Kind() == base.KindDelete) {

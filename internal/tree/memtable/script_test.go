@@ -58,7 +58,8 @@ func TestScript(t *testing.T) {
 		case "get":
 			var out []string
 			for _, key := range c.List("keys") {
-				v, tr, ok := m.Get(MakeLookup(m.Comparer(), []byte(key), at))
+				v, hit, ok := m.Get(MakeLookup(m.Comparer(), []byte(key), at))
+				tr := hit.Trailer
 				if !ok {
 					out = append(out, key+" none")
 					continue
