@@ -20,7 +20,11 @@ import (
 // little I/O and few descriptors: everything ends, and everything is there. They are closed in
 // any order, beside writers of the others.
 func TestTinyResources(t *testing.T) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		if t.Failed() { // the others would wait as long
 			break
 		}

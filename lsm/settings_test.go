@@ -3,6 +3,7 @@ package lsm_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -21,8 +22,17 @@ func TestOptionsInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	derived := map[string]string{"max_wal_size": fmt.Sprint(4 * 64 << 20),
-		"max_memtable_bytes": fmt.Sprint(3 * 64 << 20)}
+	var buffer int
+	for _, d := range lsm.OptionDocs() {
+		if d.Name == "write_buffer_size" {
+			buffer, err = strconv.Atoi(d.Default)
+		}
+	}
+	if err != nil || buffer == 0 {
+		t.Fatal(buffer, err)
+	}
+	derived := map[string]string{"max_wal_size": fmt.Sprint(4 * buffer),
+		"max_memtable_bytes": fmt.Sprint(3 * buffer)}
 	dynamic := 0
 	for _, d := range lsm.OptionDocs() {
 		want := d.Default

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/memory/arena"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -25,6 +28,13 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 		setDefaultFormat(o.Format.dir())
+	}
+	if arena.RaceDetector {
+		// The Go heap has the whole write buffer of each memtable then.
+		row := slices.IndexFunc(optionTable, func(o options.Row[Options]) bool {
+			return o.Name == "write_buffer_size"
+		})
+		optionTable[row].Default = 4 << 20
 	}
 	if err := useCodecs(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

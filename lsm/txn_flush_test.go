@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // TestTxnChecksBesideFlushes commits transactions that have read or deleted ranges, beside writes
@@ -26,7 +27,8 @@ func TestTxnChecksBesideFlushes(t *testing.T) {
 			},
 		}})
 	defer mustClose(t, db)
-	const ranges, commits = 400, 30
+	const ranges = 400
+	commits := seed.Scale(10, 30, 30)
 	for i := range ranges {
 		mustAll(t, db.Put(fmt.Appendf(nil, "r%06d", i), nil, NoSync))
 	}
