@@ -4,7 +4,7 @@
 # make bench-table   the table and plot of the README, about half an hour
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make peers         only the program for that, bin/kvbench-peers
-# make test         all tests in their usual size, about 12 minutes on 2 cores
+# make test         all tests in their usual size, about 10 minutes on 2 cores
 # make test-full    in their long size, within 80 minutes
 # make lint         formatters and linters of every language; make test calls it
 # make lib, install, python-wheel, node-build: see cabi/lib.mk, bindings/*/*.mk

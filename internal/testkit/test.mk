@@ -1,4 +1,4 @@
-# make test          all tests in their usual size, about 12 minutes on 2 cores
+# make test          all tests in their usual size, about 10 minutes on 2 cores
 # make test-full     all tests in their long size, within 80 minutes
 # make test-<step>   one step: go, race, unmap, invariants, fuzz, interop, python, node
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
