@@ -55,7 +55,7 @@ func damagesOf(err error) (found []damage) {
 	return nil
 }
 
-// damageText is what is told of damage at the end.
+// damageText lists damage, for the end of a verb.
 func damageText(found []damage) string {
 	var lines []string
 	const most = 20

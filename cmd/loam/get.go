@@ -134,7 +134,7 @@ func (a *app) putVerb() *cobra.Command {
 	return c
 }
 
-// openOrCreate is openWrite, which makes a database if that is asked for and there is none.
+// openOrCreate is openWrite. With create it makes a missing database.
 func (a *app) openOrCreate(dir string, create, leveldb bool) (*lsm.DB, error) {
 	db, err := a.openWrite(dir)
 	if err == nil || !create || !errors.Is(err, lsm.ErrDoesNotExist) {

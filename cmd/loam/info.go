@@ -352,7 +352,7 @@ type props struct {
 	Ratio        float64 `json:"compression_ratio"`
 	Blocks       int     `json:"blocks"`
 	FilterBits   int     `json:"filter_bits"`
-	// Silent is how many tables do not say what they have: LevelDB wrote them.
+	// Silent counts the tables without properties: LevelDB wrote them.
 	Silent int `json:"silent_tables"`
 }
 

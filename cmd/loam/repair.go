@@ -196,7 +196,7 @@ func sequences(dir string, format base.Format) map[gapKey]seqGap {
 		}
 		last := uint64(0)
 		var open []gapKey
-		// What cannot be read is told by the repair.
+		// The repair reports read errors.
 		_ = examine.ReadLog(lsm.OSFS(), filepath.Join(dir, name), format, num,
 			func(b examine.Batch) error {
 				if b.Damage != nil {

@@ -226,9 +226,6 @@ func (a *app) count(cmd *cobra.Command, k *lsm.Keyspace, e *encode.Flags, b *bou
 	p := a.progress("counting", 0)
 	defer p.end()
 	for ok := it.First(); ok; ok = it.Next() {
-		n.Keys++
-		n.KeyBytes += uint64(len(it.Key()))
-		n.ValueBytes += uint64(len(it.Value()))
 		const often = 1 << 12
 		if n.Keys%often == 0 {
 			if ctx.Err() != nil {
@@ -236,6 +233,9 @@ func (a *app) count(cmd *cobra.Command, k *lsm.Keyspace, e *encode.Flags, b *bou
 			}
 			p.at(n.KeyBytes + n.ValueBytes)
 		}
+		n.Keys++
+		n.KeyBytes += uint64(len(it.Key()))
+		n.ValueBytes += uint64(len(it.Value()))
 	}
 	p.end()
 	if err := it.Err(); err != nil {

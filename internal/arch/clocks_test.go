@@ -47,7 +47,7 @@ var allowedClocks = map[string]string{
 	"internal/testkit/kill/powercut_linux.go cuts":                                atRandom,
 	"internal/testkit/kill/powercut_linux.go copyTo":                              other,
 	"internal/testkit/kill/kill.go limitOne":                                      hangs,
-	"internal/testkit/surroundings/hostile_run_linux_test.go testHostile":         hangs,
+	"internal/testkit/surroundings/hostile_run_linux_test.go runInTime":           hangs,
 	"cabi/build_test.go execute":                                                  hangs,
 	"internal/testkit/metamorphic/several.go wait":                                hangs,
 	"internal/testkit/metamorphic/shrink.go shrink":                               isTime,

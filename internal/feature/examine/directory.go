@@ -1,7 +1,7 @@
 // Package examine reads the files of a database directory one by one, without opening the
 // database: what CURRENT and the MANIFEST say, the edits of a MANIFEST, the records of a log, the
-// blocks and entries of a table. It takes no lock and writes nothing, so the files may be those of
-// a database that another process has open, or be damaged.
+// blocks and entries of a table. It takes no lock and writes nothing. Another process may have the
+// database open, and files may be damaged.
 //
 // All of it belongs to one goroutine at a time.
 package examine
@@ -155,7 +155,7 @@ func (d *Directory) Logs() (logs []Log, err error) {
 	return logs, nil
 }
 
-// Kind tells what the file with a base name is, and of which format, by the name alone.
+// Kind returns the type, format and number of a file by its base name alone.
 func Kind(name string) (t base.FileType, f base.Format, num uint64) {
 	for _, f := range []base.Format{base.Native, base.LevelDB} {
 		if t, num := f.ParseFileName(name); t != base.FileUnknown {

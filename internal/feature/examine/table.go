@@ -23,9 +23,9 @@ type Table struct {
 	env    files.TableOptions
 }
 
-// OpenTable opens the table file at path. With a nil comparer the order is the one that the table
-// names, or that the MANIFEST beside it has for it, or that of bytes. A table that cannot be opened
-// is closed by Close all the same; Salvage may read it.
+// OpenTable opens the table file at path. A nil comparer means the order that the table names, else
+// the order that the MANIFEST beside it names, else that of bytes. With an error that is not one of
+// opening the file the Table is not nil: Salvage may read it, and Close closes it.
 func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
 	t := &Table{Name: filepath.Base(path), Comparer: cmp}
 	f, err := current.OpenRegular(fsys, filepath.Dir(path), t.Name)

@@ -11,10 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // readingVerbs are the verbs of loam that write nothing, as lines of its shell.
@@ -23,7 +21,7 @@ var readingVerbs = []string{"info", "info --json", "levels", "tables", "props", 
 	"export --csv", "dump", "repair --dry-run", "repair --dry-run --json"}
 
 // mostFiles is how many files of a directory are looked at one by one.
-const mostFiles = 30
+const mostFiles = 12
 
 // TestLoamReadsHostileDirectories runs all verbs of the command loam that write nothing on the
 // corpus of hostile directories, a process for each directory: no signal, no hang, no panic, at
@@ -73,12 +71,7 @@ func readByLoam(t *testing.T, loam, outside, dir string) {
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n"))
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	must(t, cmd.Start())
-	limit := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
-	err = cmd.Wait()
-	if !limit.Stop() {
-		t.Error(hang.Error)
-	}
+	err = runInTime(t, cmd)
 	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 1 {
 		t.Errorf("%v\n%.3000s", err, errs.String())
 	}

@@ -161,12 +161,7 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 			cmd.Env = append(os.Environ(), roleEnv+"=hostile", "GOTRACEBACK=single")
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
-			must(t, cmd.Start())
-			limit := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
-			err := cmd.Wait()
-			if !limit.Stop() {
-				t.Error(hang.Error)
-			}
+			err := runInTime(t, cmd)
 			if err != nil || out.Len() > 0 {
 				t.Errorf("%v\n%.3000s", err, out.String())
 			}
@@ -179,4 +174,15 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 			must(t, os.RemoveAll(p.dir))
 		})
 	}
+}
+
+// runInTime runs a process, which is killed when it hangs.
+func runInTime(t *testing.T, cmd *exec.Cmd) error {
+	must(t, cmd.Start())
+	limit := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !limit.Stop() {
+		t.Error(hang.Error)
+	}
+	return err
 }

@@ -185,7 +185,7 @@ func unescape(s string) ([]byte, error) {
 }
 
 // AppendField appends a member to a JSON object: name, name_hex, name_base64 or name_json, after
-// the encoding. What is no UTF-8 is base64 where text is asked for.
+// the encoding. Bytes that are no UTF-8 are base64 instead of text.
 func (e Encoding) AppendField(dst []byte, name string, b []byte) []byte {
 	switch {
 	case e == Hex:

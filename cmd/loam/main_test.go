@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// loam runs a verb and returns what it wrote and its exit code.
+func loam(ctx context.Context, args ...string) (out, errs string, code int) {
+	var stdout, stderr bytes.Buffer
+	a := newApp(strings.NewReader(""), &stdout, &stderr)
+	code = a.run(ctx, args)
+	return stdout.String(), stderr.String(), code
+}
+
+// filled makes a database with some MiB.
+func filled(t *testing.T, o *lsm.Options) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "db")
+	db, err := lsm.Open(dir, o)
+	must(t, err)
+	for i := range 2000 {
+		must(t, db.Put([]byte{0, byte(i >> 8), byte(i)}, make([]byte, 1000), lsm.NoSync))
+	}
+	must(t, db.Flush())
+	must(t, db.Put([]byte{1}, nil, lsm.NoSync))
+	must(t, db.Delete([]byte{1}, lsm.NoSync))
+	must(t, db.Close())
+	return dir
+}
+
+// TestHelp holds every verb to a description and examples that begin with the verb.
+func TestHelp(t *testing.T) {
+	root := newApp(nil, nil, nil).root()
+	for _, g := range table() {
+		for _, make := range g.verbs {
+			c := make(newApp(nil, nil, nil))
+			if c.Short == "" || len(c.Long) < len(c.Short) ||
+				!strings.Contains(c.Example, "loam "+c.Name()) {
+				t.Errorf("%s: short %q, long %q, example %q", c.Name(), c.Short, c.Long, c.Example)
+			}
+			if c.RunE == nil || c.Run != nil {
+				t.Errorf("%s has no RunE", c.Name())
+			}
+		}
+	}
+	page, _, code := loam(context.Background(), "man")
+	for _, c := range root.Commands() {
+		if c.GroupID != "more" && !strings.Contains(page, ".SS loam "+c.Name()) {
+			t.Errorf("%s is not in the manual", c.Name())
+		}
+	}
+	if code != exitFine {
+		t.Error(code)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out, errs, code := loam(context.Background(), "completion", shell); code != exitFine ||
+			!strings.Contains(out, "loam") {
+			t.Errorf("%s: %d %s", shell, code, errs)
+		}
+	}
+}
+
+// brokenPipe fails as a pipe does whose reader has gone.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// TestClosedPipe ends verbs quietly when nobody reads what they print.
+func TestClosedPipe(t *testing.T) {
+	dir := filled(t, nil)
+	tables, err := filepath.Glob(filepath.Join(dir, "*.loam"))
+	must(t, err)
+	for _, args := range [][]string{{"scan", dir}, {"scan", "--raw", dir}, {"export", dir},
+		{"export", "--csv", dir}, {"dump", dir}, {"tables", dir}, {"info", "--json", dir},
+		{"sst", "--entries", tables[0]}, {"diff", dir, filled(t, &lsm.Options{
+			Comparer: lsm.BytewiseComparer})}, {"repair", "--dry-run", dir}} {
+		var errs bytes.Buffer
+		a := newApp(strings.NewReader(""), brokenPipe{}, &errs)
+		if code := a.run(context.Background(), args); code != exitFine || errs.Len() > 0 {
+			t.Errorf("%v: exit %d, %s", args, code, errs.String())
+		}
+	}
+}
+
+// TestInterrupted ends long verbs by Ctrl-C before they are done: nothing is left of them, and the
+// database is sound.
+func TestInterrupted(t *testing.T) {
+	for _, o := range []*lsm.Options{nil, {Format: lsm.FormatLevelDB}} {
+		dir := filled(t, o)
+		root := filepath.Dir(dir)
+		temp := filepath.Join(root, "temp")
+		must(t, os.Mkdir(temp, 0o700))
+		t.Setenv("TMPDIR", temp)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		dumped := filepath.Join(root, "dump")
+		for _, args := range [][]string{{"dump", dir, "-o", dumped}, {"compact", dir},
+			{"backup", dir, filepath.Join(root, "backups")},
+			{"convert", dir, filepath.Join(root, "new")},
+			{"checkpoint", dir, filepath.Join(root, "copy")}, {"check", dir},
+			{"repair", "--dry-run", dir}, {"count", dir}, {"props", dir}, {"diff", dir, dir}} {
+			out, errs, code := loam(ctx, args...)
+			if code != exitSignal || !strings.Contains(errs, "interrupted") {
+				t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+			}
+		}
+		if out, errs, code := loam(context.Background(), "check", dir); code != exitFine {
+			t.Errorf("%s%s", out, errs)
+		}
+		if got := files(t, root); got != "backups\ndb\ntemp\n" || files(t, temp) != "" {
+			t.Errorf("%s%s", got, files(t, temp))
+		}
+	}
+}
+
+// TestBesideWriter reads a database that is open for writing, up to the newest write, and refuses
+// to write to it.
+func TestBesideWriter(t *testing.T) {
+	for _, o := range []*lsm.Options{{}, {Format: lsm.FormatLevelDB}} {
+		dir := filled(t, o)
+		db, err := lsm.Open(dir, o)
+		must(t, err)
+		must(t, db.Put([]byte("newest"), []byte("v"), lsm.NoSync))
+		ctx := context.Background()
+		if out, errs, code := loam(ctx, "get", dir, "newest"); out != "v" || code != exitFine {
+			t.Errorf("%q %s %d", out, errs, code)
+		}
+		if out, errs, code := loam(ctx, "count", "--json", dir); code != exitFine ||
+			!strings.HasPrefix(out, `{"keys":2001,`) {
+			t.Errorf("%s%s", out, errs)
+		}
+		for _, args := range [][]string{{"info", dir}, {"check", dir}, {"tables", dir},
+			{"dump", dir}} {
+			if _, errs, code := loam(ctx, args...); code != exitFine {
+				t.Errorf("%v: %s", args, errs)
+			}
+		}
+		for _, args := range [][]string{{"put", dir, "a", "b"}, {"del", dir, "a"}, {"flush", dir},
+			{"compact", dir}, {"upgrade", dir}, {"repair", dir}, {"repair", "--dry-run", dir},
+			{"destroy", "--yes", dir}} {
+			if args[0] == "upgrade" && o.Format != lsm.FormatLevelDB {
+				continue
+			}
+			if _, errs, code := loam(ctx, args...); code != exitFailed ||
+				!strings.Contains(errs, "End that process first") {
+				t.Errorf("%v: exit %d: %s", args, code, errs)
+			}
+		}
+		must(t, db.Close())
+	}
+}
+
+// TestComparers reads databases in other orders than that of bytes: built-in ones by their names,
+// others if --comparer says which built-in one it is.
+func TestComparers(t *testing.T) {
+	ctx := context.Background()
+	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
+		dir := filled(t, &lsm.Options{Format: format, Comparer: lsm.IndexedDBComparer})
+		if out, errs, code := loam(ctx, "count", dir); code != exitFine {
+			t.Errorf("%s%s", out, errs)
+		}
+		if out, errs, code := loam(ctx, "check", dir); code != exitFine {
+			t.Errorf("%s%s", out, errs)
+		}
+		own := *lsm.BytewiseComparer
+		own.Name = "app.Order"
+		dir = filled(t, &lsm.Options{Format: format, Comparer: &own})
+		if _, errs, code := loam(ctx, "count", dir); code != exitFailed ||
+			!strings.Contains(errs, "--comparer") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+		if out, errs, code := loam(ctx, "count", "--comparer=bytewise", dir); code != exitFine {
+			t.Errorf("%s%s", out, errs)
+		}
+		if _, _, code := loam(ctx, "count", "--comparer=app", dir); code != exitUsage {
+			t.Errorf("exit %d", code)
+		}
+	}
+}
+
+// TestPanicIsTold makes a panic of a verb an error with an exit code.
+func TestPanicIsTold(t *testing.T) {
+	var errs bytes.Buffer
+	a := newApp(nil, &bytes.Buffer{}, &errs)
+	err := a.protected(func() error { var c *cobra.Command; return c.RunE(nil, nil) })
+	if code := a.finish(err); code == exitFine || !strings.Contains(errs.String(), "report it") {
+		t.Errorf("%d %s", code, errs.String())
+	}
+}
