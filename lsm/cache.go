@@ -17,7 +17,7 @@ type Cache struct {
 
 // NewCache makes a cache of the given capacity in bytes, which includes its own metadata and the
 // indexes and filters of tables. The memory lies outside the Go heap and is taken as it fills.
-// Close the cache when no database will be opened with it any more.
+// A capacity below 0 counts as 0. Close the cache when no database will be opened with it any more.
 func NewCache(capacity int64) *Cache { return &Cache{c: cache.New(max(capacity, 0))} }
 
 // Close gives up the caller's hold. Open databases go on using the cache, and the last of them

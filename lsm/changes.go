@@ -98,13 +98,19 @@ type Op uint8
 // The kinds of operations.
 const (
 	// OpPut sets Key to Value, until Expires if that is not zero.
-	OpPut Op = feed.OpPut
+	OpPut Op = iota + 1
 	// OpDelete deletes Key.
-	OpDelete Op = feed.OpDelete
+	OpDelete
 	// OpMerge adds the operand Value to Key.
-	OpMerge Op = feed.OpMerge
+	OpMerge
 	// OpDeleteRange deletes the keys from Key up to, not including, Value.
-	OpDeleteRange Op = feed.OpDeleteRange
+	OpDeleteRange
+)
+
+// The kinds are those of package feed.
+var (
+	_ = [1]struct{}{}[OpPut-feed.OpPut]
+	_ = [1]struct{}{}[OpDeleteRange-feed.OpDeleteRange]
 )
 
 // String is "put", "delete", "merge" or "delete_range".

@@ -76,7 +76,8 @@
 // Errors are tested with errors.Is and the Err variables; errors.As gives the details of a
 // [*CorruptionError], [*ConflictError], [*DeadlockError], [*GapError] or [*CallbackError]. [Open]
 // lists the errors of openings, [DB.Get] those of reads and [DB.Put] those of writes; other methods
-// name what they add.
+// name what they add. A nil context, or a nil function or result that a method needs, is
+// [ErrInvalidArgument].
 //
 // Want of space, memory or descriptors ([ErrNoSpace], [ErrNoMemory], [ErrTooManyFiles]) fails the
 // call that met it and nothing else; background work is tried again. Any other failed write to the

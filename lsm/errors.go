@@ -56,8 +56,8 @@ var (
 
 // Errors of merges and compaction filters.
 var (
-	// ErrNoMergeOperator: Merge, and reads of merged keys, need Options.MergeOperator, or the
-	// operator differs from that of the operands.
+	// ErrNoMergeOperator: Merge, and reads of merged keys, need the MergeOperator of Options or
+	// KeyspaceOptions, or the operator differs from that of the operands.
 	ErrNoMergeOperator = base.ErrNoMergeOperator
 	// ErrMergeFailed: the merge operator failed on the named key, with its error. The operands
 	// stay; a Put or Delete of the key ends the failures.

@@ -64,7 +64,7 @@ func (l *BulkLoader) Put(key, value []byte) error { return l.l.Put(key, value) }
 func (l *BulkLoader) Finish(ctx context.Context) error { return l.l.Finish(ctx) }
 
 // Close gives up a load that was not finished, and frees its memory and files. After Finish it does
-// nothing.
+// nothing. The error is always nil.
 func (l *BulkLoader) Close() error { return l.l.Close() }
 
 // NewTableWriter creates the file of a table, which must not exist. Format and Comparer of o must
@@ -131,8 +131,8 @@ func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string
 // BulkLoadOptions says how entries are loaded. A nil *BulkLoadOptions means the defaults.
 type BulkLoadOptions struct {
 	// Memory is how many bytes of memory entries take before they are written to the database's
-	// directory as a sorted run; at most 2 GiB, and at least some KiB, are used. The default, 0, is
-	// 4 * Options.WriteBufferSize.
+	// directory as a sorted run; at most 2 GiB, and at least some KiB, are used. Below 0 it is
+	// ErrInvalidArgument. The default, 0, is 4 * Options.WriteBufferSize.
 	Memory int64
 }
 

@@ -35,9 +35,10 @@ type IterOptions struct {
 // again.
 type Iterator struct{ tree tree.Iterator }
 
-// Iter opens an iterator over the present state; writes that come later are not seen. It is at no
-// entry yet: call First, Last or a Seek, and Close when done. A nil o means all keys. Iter itself
-// does not fail: Err has ErrClosed, or ErrInvalidArgument for a snapshot of another database.
+// Iter opens an iterator over one state: that of the snapshot, or else the present one. Later
+// writes are not seen. It is at no entry yet: call First, Last or a Seek, and Close when done. A
+// nil o means all keys. Iter itself does not fail: Err has ErrClosed, or ErrInvalidArgument for a
+// snapshot of another database.
 func (r *reader) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}

@@ -60,8 +60,9 @@ type KeyspaceOptions struct {
 // it exists, after a crash too. Names are printable UTF-8 of 1 to 255 bytes. A nil o means
 // the defaults.
 //
-// It fails with ErrNeedsNative in LevelDB's format, with ErrInvalidArgument (the name, or a
-// comparer that the options of Open do not know), with ErrComparerMismatch, and as a write does.
+// It fails with ErrNeedsNative in LevelDB's format, with ErrInvalidArgument (the name, an option,
+// or a comparer that the options of Open do not know), with ErrComparerMismatch, with
+// ErrNoMergeOperator (another operator than that of the operands), and as a write does.
 func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	o = cmp.Or(o, &KeyspaceOptions{})
 	if !o.Compression.perLevel().Valid() || o.BloomBits > maxBloomBits ||

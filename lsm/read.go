@@ -10,8 +10,10 @@ import (
 // nothing. A missing key is ErrNotFound, and dst as it was. Neither key nor dst is retained.
 //
 // Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk are damaged,
-// with ErrTooManyFiles or ErrNoMemory for want of these, and with the file system's error where a
-// file cannot be read. A panic of the comparer becomes the error and makes the database read-only.
+// with ErrTooManyFiles or ErrNoMemory for want of these, with ErrMergeFailed or ErrNoMergeOperator
+// where operands of the key cannot be applied, with ErrNoKeyspace after DropKeyspace, and with the
+// file system's error where a file cannot be read. A panic of the comparer becomes the error and
+// makes the database read-only.
 func (r *reader) Get(key, dst []byte) ([]byte, error) {
 	return r.of.At(r.at).Get(key, dst, r.at, 0)
 }

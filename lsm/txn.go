@@ -82,7 +82,7 @@ type TxnOptions struct {
 	// LockTimeout is how long a call waits for a lock; negative: without end. A deadlock is found
 	// at once. The default, 0, is 1 s.
 	LockTimeout time.Duration
-	// ReadOnly refuses writes with ErrReadOnly. The default is false.
+	// ReadOnly refuses writes, and GetForUpdate, with ErrInvalidArgument. The default is false.
 	ReadOnly bool
 	// Name is the name of the transaction in errors about locks. The default, "", is a number.
 	Name string
@@ -157,8 +157,8 @@ func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
 	return tx.Commit(tx.mode)
 }
 
-// View calls f with a transaction that reads one state of the database, and rolls it back. It
-// returns the error of f.
+// View calls f with a transaction that reads one state of the database and is ReadOnly, and rolls
+// it back. It returns the error of f.
 func (db *DB) View(f func(tx *Txn) error) error {
 	if f == nil {
 		return base.Invalidf("View needs a function")

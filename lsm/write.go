@@ -38,10 +38,11 @@ const maxBatchSize = batchrepr.MaxLen
 // Put sets key to value. Both are copied.
 //
 // Writes fail with ErrClosed from the beginning of Close on, with ErrReadOnly when the database was
-// opened so or a failed write made it so, with ErrTooLarge above the limit of a batch, and with
-// ErrBusy where NoStall forbids a wait. After ErrNoSpace, ErrTooManyFiles or ErrNoMemory the write
-// is not visible and later ones may succeed; so it is when flushes or compactions fail and the
-// memtables or level 0 are full. Any other failure of the log makes the database read-only.
+// opened so or a failed write made it so, with ErrTooLarge above the limit of a batch, with
+// ErrNoKeyspace after DropKeyspace, and with ErrBusy where NoStall forbids a wait. After
+// ErrNoSpace, ErrTooManyFiles or ErrNoMemory the write is not visible and later ones may succeed;
+// so it is when flushes or compactions fail and the memtables or level 0 are full. Any other
+// failure of the log makes the database read-only.
 func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return store.TooLarge("key and value", len(key)+len(value))
