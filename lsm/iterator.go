@@ -91,9 +91,7 @@ func (it *Iterator) Value() []byte { return it.tree.Value() }
 func (it *Iterator) Err() error { return it.tree.Err() }
 
 // SetBounds replaces Lower and Upper, which are copied; the iterator is then at no entry.
-func (it *Iterator) SetBounds(lower, upper []byte) {
-	it.tree.SetBounds(lower, upper)
-}
+func (it *Iterator) SetBounds(lower, upper []byte) { it.tree.SetBounds(lower, upper) }
 
 // Close releases what the iterator holds and returns Err: nil when the last move
 // ended well. Closing twice is harmless.

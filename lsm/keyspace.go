@@ -114,9 +114,7 @@ func (o *KeyspaceOptions) own() map[string]func(*Options) {
 
 // Keyspaces lists the names of all keyspaces, "default" first, the others in the order in
 // which they were created. It is answered after Close too.
-func (db *DB) Keyspaces() []string {
-	return db.engine.Keyspaces().Names()
-}
+func (db *DB) Keyspaces() []string { return db.engine.Keyspaces().Names() }
 
 // DropKeyspace drops a keyspace with all that is in it, at once, however large it is. Its tables
 // are deleted in the background, when the last iterator and snapshot that uses them is closed. A

@@ -20,9 +20,7 @@ func (k *keyspace) DeleteRange(start, limit []byte, mode WriteMode) error {
 // DeleteRange removes all keys from start up to, not including, limit; see DB.DeleteRange. Both
 // are copied. Puts that follow in the batch stay. If start is behind limit, Write fails with
 // ErrInvalidArgument.
-func (b *Batch) DeleteRange(start, limit []byte) {
-	b.b.Add(base.KindRangeDelete, start, limit)
-}
+func (b *Batch) DeleteRange(start, limit []byte) { b.b.Add(base.KindRangeDelete, start, limit) }
 
 // DeleteRange is Batch.DeleteRange in the keyspace.
 func (i BatchIn) DeleteRange(start, limit []byte) {

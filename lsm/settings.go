@@ -14,9 +14,7 @@ type liveOptions = options.Live[Options]
 // memtables, tables and compactions that begin later, and until Close: nothing is stored.
 // docs/options.md lists the options that change. SetOption fails with ErrInvalidArgument and
 // ErrClosed; then nothing has changed.
-func (db *DB) SetOption(name, value string) error {
-	return db.setOption(options.Root, name, value)
-}
+func (db *DB) SetOption(name, value string) error { return db.setOption(options.Root, name, value) }
 
 // SetOption is DB.SetOption for this keyspace alone. It takes the options whose OptionDoc.Dynamic
 // is "keyspace".
@@ -30,9 +28,7 @@ func (k *Keyspace) SetOption(name, value string) error {
 // Option returns the value of an option that is in force, as SetOption takes it. A comparer,
 // operator or filter of the caller's own is given by its Name. It fails with ErrInvalidArgument for
 // an unknown name, and with ErrClosed.
-func (db *DB) Option(name string) (string, error) {
-	return db.option(options.Root, name)
-}
+func (db *DB) Option(name string) (string, error) { return db.option(options.Root, name) }
 
 // Option is DB.Option of this keyspace.
 func (k *Keyspace) Option(name string) (string, error) {

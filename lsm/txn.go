@@ -258,9 +258,7 @@ func (tx *Txn) Put(key, value []byte) error {
 }
 
 // Delete removes key in the transaction, whether it exists or not. It fails as Put does.
-func (tx *Txn) Delete(key []byte) error {
-	return tx.txn.Write(tx.space, base.KindDelete, key, nil)
-}
+func (tx *Txn) Delete(key []byte) error { return tx.txn.Write(tx.space, base.KindDelete, key, nil) }
 
 // Merge adds an operand to key in the transaction; reads apply it to what the transaction
 // sees. It counts as a write of the key, as Put does, and fails as DB.Merge and Txn.Put do.
@@ -304,9 +302,7 @@ func (tx *Txn) RollbackTo(s SavePoint) error { return tx.txn.RollbackTo(s.serial
 // Commit makes the writes visible together, in the mode of a write, and ends the transaction
 // whatever it returns: after an error nothing of it is written. Its locks are given back. It fails
 // with ErrConflict, and as DB.Write does.
-func (tx *Txn) Commit(mode WriteMode) error {
-	return tx.txn.Commit(mode.commit())
-}
+func (tx *Txn) Commit(mode WriteMode) error { return tx.txn.Commit(mode.commit()) }
 
 // Rollback ends the transaction without a trace. A call of another goroutine that waits for a lock
 // of it ends with ErrTxnDone. After the transaction's end Rollback does nothing, so that it may be

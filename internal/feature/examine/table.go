@@ -101,9 +101,7 @@ func (t *Table) RangeDels(do func(start, limit []byte, seq base.SeqNum)) {
 func (t *Table) VerifyMeta() error { return t.reader.VerifyMeta() }
 
 // Salvage hands out what is readable, and what is not.
-func (t *Table) Salvage(out sstable.Salvage) error {
-	return files.SalvageTable(t.file, t.env, out)
-}
+func (t *Table) Salvage(out sstable.Salvage) error { return files.SalvageTable(t.file, t.env, out) }
 
 // Size is the length of the file in bytes.
 func (t *Table) Size() int64 { return t.file.Size() }

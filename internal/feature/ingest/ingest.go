@@ -283,9 +283,7 @@ func (j *job) install() error {
 
 // syncLogs makes what was written so far durable, so that little is left to sync while writers
 // wait.
-func (j *job) syncLogs() error {
-	return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)
-}
+func (j *job) syncLogs() error { return j.db.Commit(batchrepr.Init(nil), write.Sync, nil) }
 
 // lead is step 3 of an ingest. first, unless nil, is called before all else.
 func (j *job) lead(first func(store.Lead) error) error {

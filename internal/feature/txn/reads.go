@@ -184,9 +184,7 @@ func NewScan(r *Reads, mu *sync.Mutex, id base.KeyspaceID, c *base.Comparer) *Sc
 
 // Forward reports that the iterator went to the first key from `from` on, nil for the first of all,
 // and found at, or no key below upper: then at is nil.
-func (s *Scan) Forward(from, at, upper []byte) {
-	s.position(from, at, upper, at != nil)
-}
+func (s *Scan) Forward(from, at, upper []byte) { s.position(from, at, upper, at != nil) }
 
 // Backward reports that the iterator went to the last key before `before`, nil for the last of all,
 // and found at, or no key from lower on.
