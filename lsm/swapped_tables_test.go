@@ -121,3 +121,29 @@ func TestStrangeTable(t *testing.T) {
 		must(t, db.Close())
 	}
 }
+
+// TestSwappedIngestedOfKeyspaces: tables of a TableWriter do not record a keyspace, and return to
+// their own all the same.
+func TestSwappedIngestedOfKeyspaces(t *testing.T) {
+	mem := vfs.NewMem()
+	o := &Options{FS: mem}
+	db := mustOpen(t, "db", o)
+	values := map[string]Store{"1": db, "2": mustSpace(t, db, "other")}
+	for value, s := range values {
+		writeOne(t, value, "k", value, o)
+		must(t, s.Ingest(context.Background(), nil, value))
+	}
+	must(t, db.Close())
+	swapTables(t, mem)
+	report, err := Repair("db", o)
+	if err != nil || len(report.Rewritten) != 2 || len(report.Dropped) != 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	db = mustOpen(t, "db", o)
+	defer db.Close()
+	for value, s := range map[string]Store{"1": db, "2": mustSpace(t, db, "other")} {
+		if got, err := s.Get([]byte("k"), nil); string(got) != value {
+			t.Errorf("k is %q, %v, not %q", got, err, value)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,42 +12,88 @@ import (
 )
 
 // place gives the tables of the MANIFEST their levels and sequence numbers, and returns those that
-// are its tables. A file that has the name of another table is written anew in the place of that
-// one, or set aside if it is none of them: its entries would be invented.
-func (r *repair) place(tables []*table) []*table {
+// are its tables. A file that has the name of another table, maybe of a dead one, is written anew
+// in the place of that one, or set aside if it is none of them: its entries would be invented.
+func (r *repair) place(tables, dead []*table) (placed []*table, err error) {
 	if r.known.from == "" {
-		return tables
+		return tables, nil
 	}
 	taken := make(map[uint64]bool) // tables of the MANIFEST that were found
-	for _, t := range tables {
-		if t.live && t.fits(r.live[t.meta.Num]) {
-			t.placed = t.meta.Num
-			taken[t.placed] = true
+	stays := func(t *table) {
+		if num := t.meta.Num; !taken[num] && t.fits(r.live[num]) {
+			t.placed, taken[num] = num, true
 		}
 	}
-	return slices.DeleteFunc(tables, func(t *table) bool {
-		if !t.live {
+	keep := func(t *table) {
+		if r.placeOne(t, taken) {
+			placed = append(placed, t)
+			return
+		}
+		r.aside[t.name] = true
+		r.report.drop(t.name, 0, int64(t.meta.Size), "the MANIFEST has another table")
+	}
+	var moved, damaged []*table
+	for _, t := range tables {
+		switch {
+		case !t.live:
+			placed = append(placed, t)
+			continue
+		case t.damage != "":
+			damaged = append(damaged, t)
+			continue
+		}
+		if stays(t); t.placed != 0 {
+			keep(t)
+		} else {
+			moved = append(moved, t)
+		}
+	}
+	for _, t := range moved {
+		keep(t)
+	}
+	for _, t := range dead {
+		if len(taken) == len(r.live) {
+			break
+		}
+		known, err := r.spaceOfLive(t)
+		if known && err == nil {
+			known, err = r.checkTable(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if known && t.damage == "" && r.placeOne(t, taken) {
+			placed = append(placed, t)
+		}
+	}
+	for _, t := range damaged {
+		stays(t)
+		keep(t)
+	}
+	slices.SortStableFunc(placed, func(a, b *table) int {
+		return cmp.Compare(a.meta.Num, b.meta.Num)
+	})
+	return placed, nil
+}
+
+// placeOne gives a file the place of the table that it is. It reports false if it is none.
+func (r *repair) placeOne(t *table, taken map[uint64]bool) bool {
+	if t.placed == 0 {
+		if t.placed = r.nameOf(t, taken); t.placed == 0 {
 			return false
 		}
-		if t.placed == 0 {
-			if t.placed = r.nameOf(t, taken); t.placed == 0 {
-				r.aside[t.name] = true
-				r.report.drop(t.name, 0, int64(t.meta.Size), "the MANIFEST has another table")
-				return true
-			}
-			taken[t.placed] = true
-			t.damage = fmt.Sprintf("the MANIFEST has it as table %06d", t.placed)
-		}
-		said := r.live[t.placed]
-		t.level, t.meta.GlobalSeq = said.Level, said.Meta.GlobalSeq
-		if t.damage == "" {
-			t.meta.Facts = said.Meta.Facts
-		}
-		if t.outside {
-			t.setSeq(said.Meta.GlobalSeq)
-		}
-		return false
-	})
+		taken[t.placed] = true
+		t.damage = fmt.Sprintf("the MANIFEST has it as table %06d", t.placed)
+	}
+	said := r.live[t.placed]
+	t.level, t.space, t.meta.GlobalSeq = said.Level, said.space, said.Meta.GlobalSeq
+	if t.damage == "" {
+		t.meta.Facts = said.Meta.Facts
+	}
+	if t.outside {
+		t.setSeq(said.Meta.GlobalSeq)
+	}
+	return true
 }
 
 // nameOf returns the number of the table that this file is, which has another one's name; 0: of
@@ -68,7 +115,8 @@ func (r *repair) nameOf(t *table, taken map[uint64]bool) (num uint64) {
 func (t *table) fits(said liveTable) bool {
 	m, c := said.Meta, t.space.cmp
 	switch {
-	case t.space != said.space || t.fileNum != 0 && t.fileNum != m.Num:
+	case t.space != said.space && !(t.unnamed && t.recorded != 0 && c == said.space.cmp),
+		t.fileNum != 0 && t.fileNum != m.Num:
 		return false
 	case t.damage != "":
 		return t.fileNum != 0 || t.meta.Num == m.Num

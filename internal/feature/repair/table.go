@@ -28,6 +28,7 @@ type table struct {
 	outside bool
 	// recorded is sstable.Props.Recorded.
 	recorded uint32
+	unnamed  bool   // the file does not say which keyspace it is of
 	fileNum  uint64 // what the file says its number is; 0: nothing
 	placed   uint64 // the number of the table of the MANIFEST that it is; 0: of none
 	// firstLog is what the table records of logs, see sstable.Props; 0: nothing.
@@ -55,12 +56,14 @@ func (r *repair) checkTables() ([]*table, error) {
 	if err := r.findSeveral(); err != nil {
 		return nil, err
 	}
-	var all []*table
+	var all, dead []*table
 	for _, name := range r.tableNames() {
 		num, _ := r.isTable(name)
 		f, live := r.live[num]
 		if k.from != "" && !live && (k.levels || k.dead[num]) {
 			r.aside[name] = true
+			dead = append(dead, &table{name: name, space: r.spaces[base.DefaultKeyspace], live: true,
+				meta: &manifest.FileMeta{Num: num, Naming: naming(name)}})
 			continue
 		}
 		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)},
@@ -103,7 +106,10 @@ func (r *repair) checkTables() ([]*table, error) {
 		}
 		all = append(all, t)
 	}
-	all = r.place(all)
+	all, err := r.place(all, dead)
+	if err != nil {
+		return nil, err
+	}
 	clear(found)
 	for _, t := range all {
 		r.maxSeq, found[t.placed] = max(r.maxSeq, t.maxSeq), t
@@ -133,7 +139,14 @@ func (r *repair) spaceOfLive(t *table) (known bool, err error) {
 	case errors.Is(err, base.ErrCorruption): // which checkTable reports
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.name, err)
-	case props.Comparer == "" || props.Outside && props.KeyspaceName == "": // it records none
+	case props.Comparer == "": // LevelDB's format has one keyspace
+	case props.Outside && props.KeyspaceName == "":
+		t.unnamed = true
+		for _, s := range r.sorted() {
+			if c := r.comparer(props.Comparer); c != nil && t.space.cmp != c && s.cmp == c {
+				t.space = s
+			}
+		}
 	case r.spaces[props.Keyspace] != nil:
 		t.space = r.spaces[props.Keyspace]
 	default:
