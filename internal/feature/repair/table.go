@@ -62,8 +62,9 @@ func (r *repair) checkTables() ([]*table, error) {
 		f, live := r.live[num]
 		if k.from != "" && !live && (k.levels || k.dead[num]) {
 			r.aside[name] = true
-			dead = append(dead, &table{name: name, space: r.spaces[base.DefaultKeyspace], live: true,
-				meta: &manifest.FileMeta{Num: num, Naming: naming(name)}})
+			dead = append(dead, &table{name: name, live: true,
+				space: r.spaces[base.DefaultKeyspace],
+				meta:  &manifest.FileMeta{Num: num, Naming: naming(name)}})
 			continue
 		}
 		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)},
