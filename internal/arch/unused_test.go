@@ -18,9 +18,7 @@ import (
 // testsOnly are functions, methods and types that no shipped code uses:
 // "directory name" or "directory Type.method". The list only shrinks; an entry
 // that is not needed any more fails the test.
-var testsOnly = map[string]bool{
-	"internal/format/colblk Block.MaxSeq": true,
-}
+var testsOnly = map[string]bool{}
 
 // TestUnused holds the module to this: what is declared outside of tests is used
 // outside of tests. What only tests call belongs to them.

@@ -3,7 +3,7 @@
 //
 // The file of such a table has sequence number 0 for all entries, and at most one entry of a key.
 // The database gives all tables of an ingest one sequence number, which the MANIFEST has
-// (manifest.Facts.GlobalSeq) and every reader of the table puts in place of 0 (sstable.WithSeq). In
+// (manifest.Facts.GlobalSeq) and every reader of the table puts in place of 0 (blocktable.Env). In
 // LevelDB's format, which has no place for it, the number stays 0: the table may overlap nothing,
 // and no snapshot may be open.
 //

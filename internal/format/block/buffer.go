@@ -24,9 +24,9 @@ func (b *Buffer) Cap() int { return cap(b.b) }
 // Truncate cuts the contents to n bytes.
 func (b *Buffer) Truncate(n int) { b.b = b.b[:n] }
 
-// Room makes sure that n more bytes, and Slack after them, can be appended
+// Reserve makes sure that n more bytes, and Slack after them, can be appended
 // without growing.
-func (b *Buffer) Room(n int) error {
+func (b *Buffer) Reserve(n int) error {
 	if cap(b.b)-len(b.b)-Slack >= n {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (b *Buffer) grow(n int) error {
 func (b *Buffer) Resize(n int) ([]byte, error) {
 	if cap(b.b)-Slack < n {
 		b.b = b.b[:0]
-		if err := b.Room(n); err != nil {
+		if err := b.Reserve(n); err != nil {
 			return nil, err
 		}
 	}
@@ -57,13 +57,13 @@ func (b *Buffer) Resize(n int) ([]byte, error) {
 	return b.b, nil
 }
 
-// Set makes p the contents. REQUIRES: p is Bytes with bytes appended for which Room was
+// Set makes p the contents. REQUIRES: p is Bytes with bytes appended for which Reserve was
 // asked.
 func (b *Buffer) Set(p []byte) { b.b = p }
 
 // Append appends p.
 func (b *Buffer) Append(p []byte) error {
-	if err := b.Room(len(p)); err != nil {
+	if err := b.Reserve(len(p)); err != nil {
 		return err
 	}
 	b.b = append(b.b, p...)

@@ -48,14 +48,14 @@ func (b *RowBuilder) add(k, value []byte) error {
 	if uint64(len(k))+uint64(len(value)) > MaxRow {
 		return base.ErrTooLarge
 	}
-	if err := b.buf.Room(3*binary.MaxVarintLen32 + len(k) + len(value)); err != nil {
+	if err := b.buf.Reserve(3*binary.MaxVarintLen32 + len(k) + len(value)); err != nil {
 		return err
 	}
 	shared := 0
 	if b.count > 0 && b.run < b.Interval {
 		shared = base.SharedPrefixLen(b.last.Bytes(), k)
 	} else {
-		if err := b.restarts.Room(4); err != nil {
+		if err := b.restarts.Reserve(4); err != nil {
 			return err
 		}
 		b.restarts.Set(binary.LittleEndian.AppendUint32(b.restarts.Bytes(), uint32(b.buf.Len())))
@@ -101,7 +101,7 @@ func (b *RowBuilder) Finish() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := b.buf.Room(b.restarts.Len() + 4); err != nil {
+	if err := b.buf.Reserve(b.restarts.Len() + 4); err != nil {
 		return nil, err
 	}
 	p := append(b.buf.Bytes(), b.restarts.Bytes()...)

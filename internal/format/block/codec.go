@@ -125,10 +125,19 @@ func Decompress(buf *Buffer, p []byte, c Codec, limit int64) ([]byte, error) {
 	switch {
 	case c == None:
 		return p, nil
-	case c == Snappy:
-		return decodeSnappy(buf, p, limit)
-	case c == Zstd && bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return decodeZstd(buf, p, limit)
+	case c == Snappy || c == Zstd && bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		n, err := UnpackedLen(p, c)
+		if err != nil {
+			return nil, err
+		}
+		if n > uint64(max(limit, 0)) {
+			return nil, tooLong(n, limit)
+		}
+		dst, err := buf.Resize(int(n))
+		if err != nil {
+			return nil, err
+		}
+		return dst, Unpack(dst, p, c)
 	case c == Zstd && len(p) >= 2 && p[0]&0x0f == 8 && (uint(p[0])<<8|uint(p[1]))%31 == 0:
 		return decodeZlib(buf, p, limit)
 	case c == Deflate:
@@ -141,59 +150,48 @@ func tooLong(n uint64, limit int64) error {
 	return base.Corruptf("table block", "decompresses to %d bytes, allowed are %d", n, limit)
 }
 
-func decodeSnappy(buf *Buffer, p []byte, limit int64) ([]byte, error) {
-	n, err := s2.DecodedLen(p)
-	if err != nil {
-		return nil, base.Corruptf("table block", "snappy: %v", err)
+// UnpackedLen is the length that p, packed by Snappy or Zstd, has when it is unpacked, as p says.
+func UnpackedLen(p []byte, c Codec) (uint64, error) {
+	if c == Snappy {
+		n, err := s2.DecodedLen(p)
+		if err != nil {
+			return 0, base.Corruptf("table block", "snappy: %v", err)
+		}
+		// Three bytes of input give at most 64 of output in snappy; its extension
+		// s2 has longer copies, which no table holds.
+		if uint64(n) > 24*uint64(len(p))+64 {
+			return 0, base.Corruptf("table block", "snappy: %d bytes cannot decompress to %d",
+				len(p), n)
+		}
+		return uint64(n), nil
 	}
-	if int64(n) > limit {
-		return nil, tooLong(uint64(n), limit)
-	}
-	// Three bytes of input give at most 64 of output in snappy; its extension
-	// s2 has longer copies, which no table holds.
-	if n > 24*len(p)+64 {
-		return nil, base.Corruptf("table block", "snappy: %d bytes cannot decompress to %d", len(p),
-			n)
-	}
-	dst, err := buf.Resize(n)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s2.Decode(dst, p)
-	if err != nil {
-		return nil, base.Corruptf("table block", "snappy: %v", err)
-	}
-	return out, nil
-}
-
-func decodeZstd(buf *Buffer, p []byte, limit int64) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(p); err != nil {
-		return nil, base.Corruptf("table block", "zstd: %v", err)
+		return 0, base.Corruptf("table block", "zstd: %v", err)
 	}
 	if !h.HasFCS {
-		return nil, base.Corruptf("table block", "zstd: frame without its content's size")
+		return 0, base.Corruptf("table block", "zstd: frame without its content's size")
 	}
-	if h.FrameContentSize > uint64(max(limit, 0)) {
-		return nil, tooLong(h.FrameContentSize, limit)
+	return h.FrameContentSize, nil
+}
+
+// Unpack unpacks p, packed by Snappy or Zstd, to dst, which has its UnpackedLen.
+func Unpack(dst, p []byte, c Codec) error {
+	var out []byte
+	var err error
+	if c == Zstd {
+		var d *zstd.Decoder
+		if d, err = zstdDecoder(); err == nil {
+			out, err = d.DecodeAll(p, dst[:0:len(dst)])
+		}
+	} else if n, _ := s2.DecodedLen(p); n == len(dst) { // else into memory of its own
+		out, err = s2.Decode(dst, p)
 	}
-	d, err := zstdDecoder()
-	if err != nil {
-		return nil, err
+	if err != nil || len(out) != len(dst) {
+		return base.Corruptf("table block", "codec %d: %d bytes instead of %d: %v", c, len(out),
+			len(dst), err)
 	}
-	n := int(h.FrameContentSize)
-	dst, err := buf.Resize(n)
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.DecodeAll(p, dst[:0:n])
-	if err != nil {
-		return nil, base.Corruptf("table block", "zstd: %v", err)
-	}
-	if len(out) != n {
-		return nil, base.Corruptf("table block", "zstd: %d bytes instead of %d", len(out), n)
-	}
-	return out, nil
+	return nil
 }
 
 // inflaters are readers kept for reuse; both kinds have tens of KiB of state.
@@ -236,7 +234,7 @@ func inflate(buf *Buffer, r io.Reader, packed int, limit int64) ([]byte, error) 
 	buf.Truncate(0)
 	want := min(4*packed, 1<<20)
 	for {
-		if err := buf.Room(want); err != nil {
+		if err := buf.Reserve(want); err != nil {
 			return nil, err
 		}
 		b := buf.Bytes()

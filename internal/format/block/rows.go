@@ -36,45 +36,25 @@ func (s Shape) ViewSize(cols Columns) int {
 // restart points. An error is returned as soon as its View would take more
 // than limit bytes, which bounds what prefix compression can expand to.
 func Measure(rows []byte, limit int64) (Shape, error) {
-	end, restarts, err := splitRestarts(rows)
+	end, points, err := splitRestarts(rows)
 	if err != nil {
 		return Shape{}, err
 	}
 	s := Shape{end: end}
 	budget := viewBudget(limit)
-	nextRestart, numRestarts := uint32(0), len(restarts)/4
-	ri := 0
-	if end > 0 {
-		nextRestart = binary.LittleEndian.Uint32(restarts)
-	}
+	restarts := newRestarts(points, end)
 	var last uint64 // length of the previous key
 	for p := 0; p < end; {
 		at := p
 		shared, unshared, vlen, n := rowHeader(rows, p, end)
-		if n == 0 {
-			return Shape{}, badRow(at, "malformed lengths")
-		}
 		p += n
 		klen := shared + unshared
-		switch {
-		case shared > last:
-			return Shape{}, badRow(at, "shares %d bytes with a key of %d", shared, last)
-		case unshared+vlen > uint64(end-p):
-			return Shape{}, badRow(at, "ends outside the block")
-		case klen < base.TrailerLen:
-			return Shape{}, badRow(at, "key is too short for an internal key")
+		if n == 0 || shared > last || unshared+vlen > uint64(end-p) || klen < base.TrailerLen {
+			return Shape{}, badLengths(at, p, end, last, shared, unshared, vlen, n)
 		}
-		if ri < numRestarts && uint32(at) == nextRestart {
-			if shared != 0 {
-				return Shape{}, badRow(at, "restart point shares %d bytes", shared)
-			}
-			ri++
-			if ri < numRestarts {
-				next := binary.LittleEndian.Uint32(restarts[4*ri:])
-				if next <= nextRestart {
-					return Shape{}, base.Corruptf("table block", "restart points do not ascend")
-				}
-				nextRestart = next
+		if uint64(at) == restarts.next {
+			if err := restarts.met(at, shared); err != nil {
+				return Shape{}, err
 			}
 		}
 		p += int(unshared + vlen)
@@ -85,10 +65,7 @@ func Measure(rows []byte, limit int64) (Shape, error) {
 			return Shape{}, tooLarge(limit, p, len(rows))
 		}
 	}
-	if err := checkRestarts(restarts, ri, end); err != nil {
-		return Shape{}, err
-	}
-	return s, nil
+	return s, restarts.check(end)
 }
 
 // viewPerEntry is what the columns of a View take for an entry.
@@ -105,12 +82,42 @@ func tooLarge(limit int64, p, n int) error {
 		limit, p, n)
 }
 
-// checkRestarts checks that all restart points were met as starts of entries. A
+// restarts are the restart points of a block that is read from its beginning.
+type restarts struct {
+	points []byte // u32 each
+	n      int    // of those that were met
+	next   uint64 // offset of the next one; MaxUint64 for none
+}
+
+func newRestarts(points []byte, end int) restarts {
+	if end == 0 {
+		return restarts{points: points, next: math.MaxUint64}
+	}
+	return restarts{points: points, next: uint64(binary.LittleEndian.Uint32(points))}
+}
+
+// met checks the entry at the next restart point.
+func (r *restarts) met(at int, shared uint64) error {
+	if shared != 0 {
+		return badRow(at, "restart point shares %d bytes", shared)
+	}
+	last := r.next
+	r.next = math.MaxUint64
+	if r.n++; r.n < len(r.points)/4 {
+		r.next = uint64(binary.LittleEndian.Uint32(r.points[4*r.n:]))
+		if r.next <= last {
+			return base.Corruptf("table block", "restart points do not ascend")
+		}
+	}
+	return nil
+}
+
+// check checks that all restart points were met as starts of entries. A
 // block without entries may have one, at 0.
-func checkRestarts(restarts []byte, met, end int) error {
-	n := len(restarts) / 4
-	if met != n && (end > 0 || n != 1 || binary.LittleEndian.Uint32(restarts) != 0) {
-		return base.Corruptf("table block", "restart point %d is not the start of an entry", met)
+func (r *restarts) check(end int) error {
+	n := len(r.points) / 4
+	if r.n != n && (end > 0 || n != 1 || binary.LittleEndian.Uint32(r.points) != 0) {
+		return base.Corruptf("table block", "restart point %d is not the start of an entry", r.n)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package block
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -29,25 +28,22 @@ type RowSearch struct {
 // these bytes.
 func SearchRows(rows []byte, limit int64, cmp *base.Comparer, l base.Lookup,
 	buf *Buffer) (RowSearch, error) {
-	end, restarts, err := splitRestarts(rows)
+	end, points, err := splitRestarts(rows)
 	if err != nil {
 		return RowSearch{}, err
 	}
 	s := rowSearcher{
-		rows: rows, end: end, restarts: restarts, cmp: cmp, target: l.Key(),
-		targetTrailer: l.Trailer(), ascending: cmp == base.Bytewise, nextRestart: math.MaxUint64,
+		rows: rows, end: end, restarts: newRestarts(points, end), cmp: cmp, target: l.Key(),
+		targetTrailer: l.Trailer(), ascending: cmp == base.Bytewise,
 		limit: limit, budget: viewBudget(limit), before: true,
 	}
 	if s.buf, err = buf.Resize(minKeyBuffer); err != nil {
 		return RowSearch{}, err
 	}
-	if end > 0 {
-		s.nextRestart = uint64(binary.LittleEndian.Uint32(restarts))
+	if err = s.run(buf); err == nil {
+		err = s.restarts.check(end)
 	}
-	if err := s.run(buf); err != nil {
-		return RowSearch{}, err
-	}
-	if err := checkRestarts(restarts, s.restart, end); err != nil {
+	if err != nil {
 		return RowSearch{}, err
 	}
 	return s.RowSearch, nil
@@ -61,9 +57,7 @@ type rowSearcher struct {
 	RowSearch
 	rows          []byte
 	end           int // of the entries
-	restarts      []byte
-	restart       int    // restart points that were met
-	nextRestart   uint64 // offset of the next one; MaxUint64 for none
+	restarts      restarts
 	cmp           *base.Comparer
 	ascending     bool // the order is that of bytes
 	target        []byte
@@ -76,6 +70,20 @@ type rowSearcher struct {
 	common int  // while before: bytes that the previous key and the target share
 }
 
+// run decodes all entries, checks each, and compares with the target those that it must.
+//
+//  1. A row has only the bytes that its key does not share with the key before. key holds the
+//     previous internal key, and these bytes are written over its end: an entry costs one short
+//     copy.
+//  2. Keys ascend if the first byte in which two neighbours can differ ascends: key[shared], of the
+//     previous key, against tail[0]. Only where this byte does not tell, because it is the same,
+//     because a key ends there, or because the order is not that of bytes, order compares keys.
+//  3. While entries sort before the target, common is how many bytes the previous key and the
+//     target share. If an entry shares more than that with the previous one, it differs from the
+//     target where the previous one does, and in the same byte: it sorts before the target, too,
+//     and is not compared. Otherwise the bytes that it shares are equal to the target's, and
+//     compare begins behind them. So most entries are not compared at all.
+//  4. Behind the first entry at or after the target, before is false: the rest is only checked.
 func (s *rowSearcher) run(buf *Buffer) error {
 	rows, end := s.rows, s.end
 	prevLen, prevTrailer := 0, base.Trailer(0) // of the previous entry
@@ -90,8 +98,8 @@ func (s *rowSearcher) run(buf *Buffer) error {
 			sharedU+unsharedU < base.TrailerLen {
 			return badLengths(at, p, end, maxShared, sharedU, unsharedU, vlenU, n)
 		}
-		if uint64(at) == s.nextRestart {
-			if err := s.atRestart(at, sharedU); err != nil {
+		if uint64(at) == s.restarts.next {
+			if err := s.restarts.met(at, sharedU); err != nil {
 				return err
 			}
 		}
@@ -158,22 +166,6 @@ func badLengths(at, p, end int, maxShared, shared, unshared, vlen uint64, n int)
 	return badRow(at, "key is too short for an internal key")
 }
 
-// atRestart checks the entry at the next restart point.
-func (s *rowSearcher) atRestart(at int, shared uint64) error {
-	if shared != 0 {
-		return badRow(at, "restart point shares %d bytes", shared)
-	}
-	last := s.nextRestart
-	s.nextRestart = math.MaxUint64
-	if s.restart++; s.restart < len(s.restarts)/4 {
-		s.nextRestart = uint64(binary.LittleEndian.Uint32(s.restarts[4*s.restart:]))
-		if s.nextRestart <= last {
-			return base.Corruptf("table block", "restart points do not ascend")
-		}
-	}
-	return nil
-}
-
 // order compares the previous user key, which begins the previous internal key in
 // its memory, with the one of keyLen bytes that shares its first bytes and ends with
 // tail.
@@ -207,7 +199,7 @@ func (s *rowSearcher) compare(key []byte, shared int, t base.Trailer, value []by
 // growKey makes the buffer need bytes long and keeps the first ones.
 func growKey(buf *Buffer, need, keep int) ([]byte, error) {
 	buf.Truncate(keep)
-	if err := buf.Room(need - keep); err != nil {
+	if err := buf.Reserve(need - keep); err != nil {
 		return nil, err
 	}
 	return buf.Resize(need)

@@ -22,6 +22,8 @@ type Block struct {
 	cols   unsafe.Pointer // the columns, behind the prefix
 	tails  int            // length of all tails
 	flags  uint8          // as in the header
+	// trailer is that of entry i without the two columns
+	trailer uint64
 }
 
 func corrupt(format string, args ...any) error {
@@ -63,11 +65,12 @@ func headerLen(flags, codec uint8) int {
 func Reopen(b []byte) Block {
 	p := unsafe.Pointer(unsafe.SliceData(b))
 	v := Block{
-		p:      p,
-		size:   uintptr(len(b)),
-		n:      int(load32(p)),
-		widths: widthsOf(load32(unsafe.Add(p, hdrWidths))),
-		flags:  *(*byte)(unsafe.Add(p, hdrFlags)),
+		p:       p,
+		size:    uintptr(len(b)),
+		n:       int(load32(p)),
+		widths:  widthsOf(load32(unsafe.Add(p, hdrWidths))),
+		flags:   *(*byte)(unsafe.Add(p, hdrFlags)),
+		trailer: load64(unsafe.Add(p, hdrTrailerBase)),
 	}
 	v.sums = v.widths.sums()
 	codec := *(*byte)(unsafe.Add(p, hdrCodec))
@@ -218,23 +221,16 @@ func (v *Block) checkEnds(col int, stride uint32, room uint64) (uint64, error) {
 // Len is the number of entries.
 func (v *Block) Len() int { return v.n }
 
-// MaxSeq is the largest sequence number, 0 in an empty block.
-func (v *Block) MaxSeq() base.SeqNum {
-	if v.n == 0 {
-		return 0
-	}
-	m, c, step := uint64(0), v.col(colSeq), v.seqStep()
-	for i := range v.n {
-		m = max(m, uint64(i)*step+c.at(i))
-	}
-	return base.Trailer(v.field64(hdrTrailerBase) + m<<8).Seq()
+// SetSeq makes seq the sequence number of all entries. REQUIRES: they have the same one.
+func (v *Block) SetSeq(seq base.SeqNum) {
+	v.trailer = uint64(base.MakeTrailer(seq, base.Trailer(v.trailer).Kind()))
 }
 
 func (v *Block) seqStep() uint64 { return uint64(*(*byte)(unsafe.Add(v.p, hdrSeqStep))) }
 
 // Trailer returns trailer i.
 func (v *Block) Trailer(i int) base.Trailer {
-	return base.Trailer(v.field64(hdrTrailerBase) + (uint64(i)*v.seqStep()+v.col(colSeq).at(i))<<8 +
+	return base.Trailer(v.trailer + (uint64(i)*v.seqStep()+v.col(colSeq).at(i))<<8 +
 		v.col(colKind).at(i))
 }
 

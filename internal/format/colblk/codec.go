@@ -3,23 +3,14 @@ package colblk
 import (
 	"errors"
 	"slices"
-	"sync"
-
-	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/block"
 )
 
-// plainZstd unpacks zstd without a dictionary.
-var plainZstd = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<32))
-})
-
 var (
-	errNoDict  = errors.New("the table has no dictionary")
-	errNoCodec = errors.New("unknown codec")
-	errShort   = corrupt("a short value does not unpack to its length")
+	errNoDict = errors.New("the table has no dictionary")
+	errShort  = corrupt("a short value does not unpack to its length")
 )
 
 func tooLong(n uint64, limit int64) error {
@@ -38,26 +29,9 @@ func splitPacked(p []byte, c base.Codec) (n uint64, body []byte, err error) {
 			return 0, nil, corrupt("a packed value without its length")
 		}
 		return uint64(v), p[w:], nil
-	case base.CodecSnappy:
-		d, err := s2.DecodedLen(p)
-		if err != nil {
-			return 0, nil, corrupt("snappy: %v", err)
-		}
-		// Three bytes of input give at most 64 of output in snappy; its extension s2 has
-		// longer copies, which no table holds.
-		if uint64(d) > 24*uint64(len(p))+64 {
-			return 0, nil, corrupt("snappy: %d bytes cannot become %d", len(p), d)
-		}
-		return uint64(d), p, nil
-	case base.CodecZstd, base.CodecZstdDict:
-		var h zstd.Header
-		if err := h.Decode(p); err != nil {
-			return 0, nil, corrupt("zstd: %v", err)
-		}
-		if !h.HasFCS {
-			return 0, nil, corrupt("zstd: frame without its content's size")
-		}
-		return h.FrameContentSize, p, nil
+	case base.CodecSnappy, base.CodecZstd, base.CodecZstdDict:
+		n, err := block.UnpackedLen(p, block.Codec(min(c, base.CodecZstd)))
+		return n, p, err
 	}
 	return 0, nil, corrupt("unknown codec %d", c)
 }
@@ -94,47 +68,32 @@ func appendUnpacked(dst, p []byte, c base.Codec, dict *Dict, n, readable int) ([
 // unpackInto unpacks p, without its length, to dst, which has that length. wideCopy bytes behind
 // dst may be overwritten.
 func unpackInto(dst, p []byte, c base.Codec, dict *Dict, readable int) error {
-	var out []byte
-	var err error
+	ok := false
 	switch c {
 	case base.CodecRaw:
-		if out = p; len(p) == len(dst) {
-			copy(dst, p)
-		}
+		ok = copy(dst, p) == len(dst) && len(p) == len(dst)
 	case base.CodecShort:
-		if unpackShort(dst, p, nil, readable) {
-			return nil
-		}
-		return errShort
+		ok = unpackShort(dst, p, nil, readable)
 	case base.CodecShortDict:
-		switch {
-		case dict == nil:
-			err = errNoDict
-		case unpackShort(dst, p, dict.content, readable):
-			return nil
-		default:
-			return errShort
+		if dict == nil {
+			return corrupt("codec %d: %v", c, errNoDict)
 		}
-	case base.CodecSnappy:
-		// Into memory of its own if dst were too short.
-		if n, _ := s2.DecodedLen(p); n == len(dst) {
-			out, err = s2.Decode(dst, p)
-		}
-	case base.CodecZstd:
-		var dec *zstd.Decoder
-		if dec, err = plainZstd(); err == nil {
-			out, err = dec.DecodeAll(p, dst[:0:len(dst)])
-		}
+		ok = unpackShort(dst, p, dict.content, readable)
+	case base.CodecSnappy, base.CodecZstd:
+		return block.Unpack(dst, p, block.Codec(c))
 	case base.CodecZstdDict:
-		var dec *zstd.Decoder
-		if dec, err = dict.zstd(); err == nil {
+		dec, err := dict.zstd()
+		var out []byte
+		if err == nil {
 			out, err = dec.DecodeAll(p, dst[:0:len(dst)])
 		}
-	default:
-		err = errNoCodec
+		if err != nil {
+			return corrupt("codec %d: %v", c, err)
+		}
+		ok = len(out) == len(dst)
 	}
-	if err != nil || len(out) != len(dst) {
-		return corrupt("codec %d: %d bytes instead of %d: %v", c, len(out), len(dst), err)
+	if !ok {
+		return corrupt("codec %d: not %d bytes", c, len(dst))
 	}
 	return nil
 }

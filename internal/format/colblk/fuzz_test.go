@@ -42,8 +42,8 @@ func (x *exerciser) exercise(t testing.TB, b []byte, c *base.Comparer, target []
 	}
 	ordered := v.CheckOrder(c)
 	corruption(t, ordered)
-	if v.Len() > len(b) || v.MaxSeq() > base.MaxSeqNum {
-		t.Fatalf("%d entries in %d bytes, max seq %d", v.Len(), len(b), v.MaxSeq())
+	if v.Len() > len(b) || maxSeq(&v) > base.MaxSeqNum {
+		t.Fatalf("%d entries in %d bytes, max seq %d", v.Len(), len(b), maxSeq(&v))
 	}
 	for i := range v.Len() {
 		x.last, x.key = x.key, v.AppendKey(x.last[:0], i)

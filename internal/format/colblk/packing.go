@@ -201,7 +201,7 @@ func (w *Writer) unpackAll(n int) ([]byte, error) {
 	raw.Truncate(0)
 	from, values := uint32(0), w.values.Bytes()
 	for _, e := range w.entries[:n] {
-		if err := raw.Room(int(e.raw)); err != nil {
+		if err := raw.Reserve(int(e.raw)); err != nil {
 			return nil, err
 		}
 		b := raw.Bytes()

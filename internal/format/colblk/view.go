@@ -189,6 +189,24 @@ type expansion struct {
 
 // expand fills the expansion's offsets and data and returns the length of the data, which is
 // at most room.
+//
+// Every block that enters the cache, and every one that a compaction reads, passes through this
+// loop. It is fast for blocks as they usually are, and falls back for all others:
+//
+//  1. What is the same for all entries is decided before the loop: whether keys have one length and
+//     no tails (keys.simple), whether packed values stay as they are (keep), and whether they are
+//     short ones that are unpacked (short).
+//  2. A simple key is two stores of fixed length: 16 bytes for the prefix, then 8 for the
+//     abbreviation. They write beyond the key; the value, or the next key, overwrites that, and
+//     behind the last entry lies block.Slack.
+//  3. A value of up to 8*wideCopy bytes that needs no unpacking is copied 16 bytes at a time. These
+//     copies read beyond the value, so it must end wideCopy bytes before the source does (fast).
+//  4. A short value is unpacked to its place, whose length the column of lengths gives.
+//  5. value does the rest: long values, those at the end of the source, other codecs.
+//
+// Open has checked that keys and packed values lie in the block, and room is the sum of all lengths
+// that Measure or Chunk took from the same columns. So only what is unpacked is compared with room:
+// its length is what a column says, not what the block has.
 func (v *Block) expand(x *expansion, r *values, dict *Dict, room uint64) (int, error) {
 	out, src := unsafe.Pointer(unsafe.SliceData(x.data)), unsafe.Pointer(unsafe.SliceData(r.src))
 	keys := v.newKeyWriter(x.data)
@@ -339,7 +357,7 @@ func (x *expansion) value(pos, i int, r *values, from, to int, dict *Dict,
 // trailersTo writes the trailers to dst and reports whether all are sets, and the largest sequence
 // number.
 func (v *Block) trailersTo(dst []base.Trailer) (sets bool, maxSeq base.SeqNum) {
-	first, seqs, kinds := v.field64(hdrTrailerBase), v.col(colSeq), v.col(colKind)
+	first, seqs, kinds := v.trailer, v.col(colSeq), v.col(colKind)
 	sets = len(dst) == 0 || kinds.width > 0 || base.Trailer(first).Kind() == base.KindSet
 	top, step := base.Trailer(0), v.seqStep()<<8
 	if kinds.width == 0 {

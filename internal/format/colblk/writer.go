@@ -241,7 +241,7 @@ func (w *Writer) packOne(buf *block.Buffer, value []byte,
 	if len(value) < minPacked {
 		return value, base.CodecRaw, nil
 	}
-	if err := buf.Room(max(len(value), w.pack.Bound(len(value)))); err != nil {
+	if err := buf.Reserve(max(len(value), w.pack.Bound(len(value)))); err != nil {
 		return nil, 0, err
 	}
 	b := buf.Bytes()
@@ -345,7 +345,7 @@ func (w *Writer) Finish(dst []byte, n int) ([]byte, error) {
 
 // packHeap packs the heap of values if that saves an eighth. d is nil or the dictionary to use.
 func (w *Writer) packHeap(heap []byte, d *dictPacker) ([]byte, base.Codec, error) {
-	if err := w.scratch.Room(w.pack.Bound(len(heap))); err != nil {
+	if err := w.scratch.Reserve(w.pack.Bound(len(heap))); err != nil {
 		return nil, 0, err
 	}
 	if d != nil && d.enc != nil && len(heap) <= maxDictHeap {

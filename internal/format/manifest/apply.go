@@ -25,32 +25,43 @@ import (
 // it adds and those that it deletes must both be left in place, after a shortage
 // until Apply or Mend has succeeded.
 func (s *Set) Apply(e *Edit) (*Version, error) {
-	next, old, err := s.apply(e)
+	var old *Version
+	defer unref(&old)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, full, next, err := s.prepare(e)
 	if err != nil {
 		return nil, err
 	}
-	old.Unref() // may call Options.Obsolete: outside of s.mu
+	if err := s.write(full); err != nil {
+		return nil, err
+	}
+	old = s.install(k, full, next)
 	return next, nil
 }
 
-func (s *Set) apply(e *Edit) (next, old *Version, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// prepare checks and completes an edit, and derives the Version that it leads to. s.mu is held.
+func (s *Set) prepare(e *Edit) (*keyspace, *Edit, *Version, error) {
 	if err := s.writable(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	k, full, err := s.complete(e)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	next, err = s.derive(k, full)
+	next, err := s.derive(k, full)
 	if err != nil {
-		return nil, nil, s.poison(err)
+		return nil, nil, nil, s.poison(err)
 	}
-	if err := s.write(full); err != nil {
-		return nil, nil, err
+	return k, full, next, nil
+}
+
+// unref gives back a reference, if there is one. It may call Options.Obsolete, so it is deferred
+// before s.mu is locked.
+func unref(old **Version) {
+	if *old != nil {
+		(*old).Unref()
 	}
-	return next, s.install(k, full, next), nil
 }
 
 // write appends an edit to the MANIFEST and makes it durable. s.mu is held.
@@ -95,34 +106,19 @@ func (s *Set) vouch() {
 // edits become durable together, with StartManifest. It is only for a Set that
 // has not started a MANIFEST.
 func (s *Set) Stage(e *Edit) error {
-	old, err := s.stage(e)
-	if err != nil {
-		return err
-	}
-	old.Unref() // outside of s.mu, as in Apply
-	return nil
-}
-
-func (s *Set) stage(e *Edit) (old *Version, err error) {
+	var old *Version
+	defer unref(&old)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.writable(); err != nil {
-		return nil, err
+	if s.log != nil && s.writable() == nil {
+		return fmt.Errorf("%w: the MANIFEST has been started", base.ErrInvalidArgument)
 	}
-	if s.log != nil {
-		return nil, fmt.Errorf("%w: the MANIFEST has been started", base.ErrInvalidArgument)
+	k, full, next, err := s.prepare(e)
+	if err == nil {
+		old = s.install(k, full, next)
+		next.Unref() // the caller's reference; the Set has its own
 	}
-	k, full, err := s.complete(e)
-	if err != nil {
-		return nil, err
-	}
-	next, err := s.derive(k, full)
-	if err != nil {
-		return nil, s.poison(err)
-	}
-	old = s.install(k, full, next)
-	next.Unref() // the caller's reference; the Set has its own
-	return old, nil
+	return err
 }
 
 func (s *Set) writable() error {

@@ -227,18 +227,10 @@ func (e *Edit) Encode(dst []byte, format base.Format) []byte {
 	if e.HasComparer {
 		dst = appendString(append(dst, tagComparer), e.Comparer)
 	}
-	if e.HasLogNum {
-		dst = binary.AppendUvarint(append(dst, tagLogNum), e.LogNum)
-	}
-	if e.HasPrevLogNum {
-		dst = binary.AppendUvarint(append(dst, tagPrevLogNum), e.PrevLogNum)
-	}
-	if e.HasNextFile {
-		dst = binary.AppendUvarint(append(dst, tagNextFile), e.NextFile)
-	}
-	if e.HasLastSeq {
-		dst = binary.AppendUvarint(append(dst, tagLastSeq), uint64(e.LastSeq))
-	}
+	dst = appendField(dst, e.HasLogNum, tagLogNum, e.LogNum)
+	dst = appendField(dst, e.HasPrevLogNum, tagPrevLogNum, e.PrevLogNum)
+	dst = appendField(dst, e.HasNextFile, tagNextFile, e.NextFile)
+	dst = appendField(dst, e.HasLastSeq, tagLastSeq, uint64(e.LastSeq))
 	for _, c := range e.CompactPointers {
 		dst = binary.AppendUvarint(append(dst, tagCompactPointer), uint64(c.Level))
 		dst = appendKey(dst, c.Key)
@@ -270,25 +262,15 @@ func (e *Edit) Encode(dst []byte, format base.Format) []byte {
 }
 
 func (e *Edit) encodeNative(dst []byte) []byte {
-	if e.FormatVersion != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagVersion), uint64(e.FormatVersion))
-	}
-	if e.LevelDBBelow != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagLevelDBBelow), e.LevelDBBelow)
-	}
+	dst = appendField(dst, e.FormatVersion != 0, tagVersion, uint64(e.FormatVersion))
+	dst = appendField(dst, e.LevelDBBelow != 0, tagLevelDBBelow, e.LevelDBBelow)
 	if e.Durable.Num != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagDurable), e.Durable.Num)
+		dst = appendField(dst, true, tagDurable, e.Durable.Num)
 		dst = binary.AppendUvarint(dst, uint64(e.Durable.End))
 	}
-	if e.Clock != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagClock), e.Clock)
-	}
-	if e.HasMaxKeyspace {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagMaxKeyspace), uint64(e.MaxKeyspace))
-	}
-	if e.Keyspace != base.DefaultKeyspace {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagKeyspace), uint64(e.Keyspace))
-	}
+	dst = appendField(dst, e.Clock != 0, tagClock, e.Clock)
+	dst = appendField(dst, e.HasMaxKeyspace, tagMaxKeyspace, uint64(e.MaxKeyspace))
+	dst = appendField(dst, e.Keyspace != base.DefaultKeyspace, tagKeyspace, uint64(e.Keyspace))
 	if k := e.NewKeyspace; k != nil {
 		dst = appendString(appendString(binary.AppendUvarint(dst, tagNewKeyspace), k.Name),
 			k.Comparer)
@@ -296,13 +278,19 @@ func (e *Edit) encodeNative(dst []byte) []byte {
 	if e.DropKeyspace {
 		dst = binary.AppendUvarint(dst, tagDropKeyspace)
 	}
-	if e.HasFirstLog {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagFirstLog), e.FirstLog)
-	}
+	dst = appendField(dst, e.HasFirstLog, tagFirstLog, e.FirstLog)
 	if e.MergeOperator != "" {
 		dst = appendString(binary.AppendUvarint(dst, tagMerge), e.MergeOperator)
 	}
 	return dst
+}
+
+// appendField appends the field of a number, if it is there.
+func appendField(dst []byte, there bool, tag, v uint64) []byte {
+	if !there {
+		return dst
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(dst, tag), v)
 }
 
 func appendString(dst []byte, s string) []byte {

@@ -260,29 +260,24 @@ func (s *Set) SetMergeOperator(id base.KeyspaceID, name string) error {
 // otherwise as Apply does: after a shortage the keyspace may be gone in what a crash
 // leaves, so that it must not be written until DropKeyspace or Mend has succeeded.
 func (s *Set) DropKeyspace(id base.KeyspaceID) error {
-	old, err := s.drop(id)
-	if err == nil {
-		old.Unref() // may call Options.Obsolete: outside of s.mu
-	}
-	return err
-}
-
-func (s *Set) drop(id base.KeyspaceID) (*Version, error) {
+	var old *Version
+	defer unref(&old)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(); err != nil {
-		return nil, err
+		return err
 	}
 	k := s.find(id)
 	if k == nil || id == base.DefaultKeyspace {
-		return nil, fmt.Errorf("%w, or is the default one: keyspace %d", base.ErrNoKeyspace, id)
+		return fmt.Errorf("%w, or is the default one: keyspace %d", base.ErrNoKeyspace, id)
 	}
 	e := &Edit{Keyspace: id, DropKeyspace: true}
 	s.fill(e)
 	if err := s.write(e); err != nil {
-		return nil, err
+		return err
 	}
-	return s.forget(k), nil
+	old = s.forget(k)
+	return nil
 }
 
 // snapshot is the edits that lead from nothing to the current state, the default

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// blocks reads a file block after block.
+// blocks reads a file block after block. It is the base of a Reader and a ChainReader.
 type blocks struct {
 	r    io.ReaderAt
 	size int64
@@ -16,7 +16,25 @@ type blocks struct {
 	buf      []byte // blockSize bytes
 	block    []byte // the block in buf, shorter at the end of the file
 	blockOff int64  // its file offset; -1: none
+
+	pos    int64  // where the next chunk begins
+	joined []byte // chunks of an unfinished record
+	start  int64  // of the last record returned
+	ended  int64  // where it ends
+	err    error
+	tail   bool
 }
+
+// Offset is where in the file the last record returned begins.
+func (b *blocks) Offset() int64 { return b.start }
+
+// End is where the last record returned ends.
+func (b *blocks) End() int64 { return b.ended }
+
+// Tail reports, after a *base.Corruption, that it is the end of a log that was torn, and that
+// nothing is missing that was durable. Of LevelDB's framing it tells whether a crash in the middle
+// of a write explains the damage: the damaged record is the last one, and nothing valid follows.
+func (b *blocks) Tail() bool { return b.tail }
 
 func newBlocks(r io.ReaderAt, size int64, name string) blocks {
 	return blocks{r: r, size: size, name: name, blockOff: -1}

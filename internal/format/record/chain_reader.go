@@ -35,12 +35,6 @@ type ChainReader struct {
 	previous uint32
 	durable  int64 // the most that a chunk says
 
-	pos     int64  // where the next chunk begins
-	joined  []byte // chunks of an unfinished record
-	start   int64  // of the last record returned
-	end     int64  // where it ends
-	err     error
-	tail    bool
 	follows bool
 	resume  int64 // where Resume continues; 0: nowhere
 }
@@ -60,18 +54,9 @@ func (r *ChainReader) Begin() (b Begin, begun bool) {
 // Former is the number of an older log whose first chunk the file begins with; 0: none.
 func (r *ChainReader) Former() uint64 { return r.former }
 
-// Offset is where in the file the last record returned begins.
-func (r *ChainReader) Offset() int64 { return r.start }
-
-// End is where the last record returned ends.
-func (r *ChainReader) End() int64 { return r.end }
-
 // Durable is how many bytes of the log its chunks say were durable, as far as it was
 // read. If it is not 0, all logs before this one were durable.
 func (r *ChainReader) Durable() int64 { return r.durable }
-
-// Tail reports, after a *base.Corruption, that the missing bytes may not have been durable.
-func (r *ChainReader) Tail() bool { return r.tail }
 
 // Follows reports, after a *base.Corruption, that intact chunks of this life follow the gap.
 func (r *ChainReader) Follows() bool { return r.follows }
@@ -131,7 +116,7 @@ func (r *ChainReader) readBegin() error {
 			r.begin, r.life, r.previous = b, h.life(), h.sum()
 			r.begin.Life = r.life
 			r.pos = chainHeaderLen + beginLen
-			r.end = r.pos
+			r.ended = r.pos
 			return nil
 		case ok && b.Num > r.num && h.intact(numCRC(b.Num), 0):
 			// A file has been older logs only.
@@ -193,7 +178,7 @@ func (r *ChainReader) next() ([]byte, error) {
 		r.pos += int64(chainHeaderLen + n)
 		switch typ {
 		case chunkFull:
-			r.start, r.end = at, r.pos
+			r.start, r.ended = at, r.pos
 			return data, nil
 		case chunkFirst:
 			r.start, r.joined = at, append(r.joined[:0], data...)
@@ -201,7 +186,7 @@ func (r *ChainReader) next() ([]byte, error) {
 		case chunkMiddle:
 			r.joined = append(r.joined, data...)
 		case chunkLast:
-			r.joined, r.end = append(r.joined, data...), r.pos
+			r.joined, r.ended = append(r.joined, data...), r.pos
 			return r.joined, nil
 		}
 	}
@@ -227,7 +212,7 @@ func (r *ChainReader) stop(reach int64, h chained) error {
 		why = "a chunk is damaged or missing, and others follow"
 	case mine:
 		why = "a chunk is damaged"
-	case reach > r.end:
+	case reach > r.ended:
 		why = "the record's last chunk is missing"
 	case written:
 		why = "no chunk"
@@ -251,7 +236,7 @@ func (r *ChainReader) stopped(reach int64, why string, torn bool) error {
 	} else {
 		c = base.Corruptf("log record", "%s, but the log had been synced up to %d", why, durable)
 	}
-	c.File, c.Offset, c.Length = r.name, r.end, max(r.size-r.end, 0)
+	c.File, c.Offset, c.Length = r.name, r.ended, max(r.size-r.ended, 0)
 	return c
 }
 

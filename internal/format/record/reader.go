@@ -13,12 +13,6 @@ import (
 // skips damage by itself: a later record may depend on one that was lost in it.
 type Reader struct {
 	blocks
-	pos    int64  // where the next chunk begins
-	joined []byte // chunks of an unfinished record
-	start  int64  // of the last record returned
-	stop   int64  // where it ends
-	err    error
-	tail   bool
 	zeros  bool  // see Zeros
 	resume int64 // where Resume continues; -1: nowhere
 }
@@ -45,21 +39,10 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 	rec, err := r.next()
 	if r.err = err; err == nil {
-		r.stop = r.pos
+		r.ended = r.pos
 	}
 	return rec, err
 }
-
-// Offset is where in the file the last record returned begins.
-func (r *Reader) Offset() int64 { return r.start }
-
-// End is where the last record returned ends.
-func (r *Reader) End() int64 { return r.stop }
-
-// Tail reports, after a *base.Corruption, whether a crash in the middle of a write
-// explains it: the damaged record is the last one, and nothing valid follows. Otherwise
-// acknowledged data may be lost.
-func (r *Reader) Tail() bool { return r.tail }
 
 // Zeros reports, after a *base.Corruption, whether only zeros, and perhaps a record
 // without its end before them, lie before the next intact record: a killed writer had

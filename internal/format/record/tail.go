@@ -234,7 +234,8 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 	}
 	r := NewChainReader(t.r, size, t.name, t.num, 0)
 	if t.begin.Life != 0 {
-		r.begin, r.life, r.previous, r.pos, r.end = t.begin, t.begin.Life, t.previous, t.pos, t.pos
+		r.begin, r.life, r.previous = t.begin, t.begin.Life, t.previous
+		r.pos, r.ended = t.pos, t.pos
 		if t.previous == 0 && t.pos < size { // reading began there
 			if err := r.load(t.pos); errors.Is(err, io.ErrUnexpectedEOF) {
 				return 0, nil // as above

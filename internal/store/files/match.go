@@ -13,7 +13,6 @@ import (
 // has as m: a file has the name of another one. c orders its keys. A table with a number of its
 // own, which OpenTable compares, or a checksum is told by its properties; of the others, which are
 // LevelDB's and those that older versions wrote outside, the first and the last key are read, too.
-// REQUIRES: r is not of sstable.WithSeq.
 func Match(m *manifest.FileMeta, c *base.Comparer, r sstable.Reader) error {
 	p := r.Props()
 	native := p.Format == base.Native.String()

@@ -196,7 +196,7 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 	}
 	r, err := OpenTable(f, TableOptions{
 		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num,
-		OnFault: s.fail, Pace: s.o.Pace, EvictFrom: evictFrom(c, m),
+		GlobalSeq: m.GlobalSeq, OnFault: s.fail, Pace: s.o.Pace, EvictFrom: evictFrom(c, m),
 	})
 	if err == nil && m.Stored {
 		if err = Match(m, s.comparer(m), r); err != nil {
@@ -208,9 +208,6 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 			_ = f.Close()
 		}
 		return nil, base.LocateCorruption(err, name, 0, f.size)
-	}
-	if m.GlobalSeq > 0 {
-		r = sstable.WithSeq(r, s.comparer(m), m.GlobalSeq)
 	}
 	return &table{reader: r, file: f}, nil
 }

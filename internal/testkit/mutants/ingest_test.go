@@ -4,13 +4,12 @@ package mutants
 var ingests = []mutant{
 	{"ingest-ignores-sequence", "an ingested table is read with the sequence numbers of its file",
 		target{"lsm", "TestIngest"}, []edit{
-			{"internal/store/files/set.go", "if m.GlobalSeq > 0 {", "if m.GlobalSeq > 1<<55 {"}}},
+			{"internal/store/files/set.go", "GlobalSeq: m.GlobalSeq,", "GlobalSeq: 0,"}}},
 
 	{"ingest-seen-by-snapshots", "a Get at an older snapshot finds what was ingested",
 		target{"lsm", "TestIngest"}, []edit{
-			{"internal/format/sstable/sequenced.go",
-				"\tif l.Seq < s.seq {\n\t\treturn dst, Hit{}, false, nil\n\t}\n\tvalue, hit, " +
-					"found, err := s.Reader.Get(", "\tvalue, hit, found, err := s.Reader.Get("}}},
+			{"internal/format/sstable/native/block.go", "if seq := t.Env.GlobalSeq; seq > 0 && ",
+				"if seq := t.Env.GlobalSeq; seq > 0 && !c.verified && "}}},
 
 	{"ingest-below-memtable", "memtables in the range of a table are not flushed",
 		target{"lsm", "TestIngest"}, []edit{

@@ -20,8 +20,8 @@ var plugs = []mutant{
 
 	{"prefix-of-other-length", "tables are asked for prefixes of the option's length, not " +
 		"their own", target{"internal/format/sstable/native", "TestSuite/Read/Prefixes"}, []edit{
-		{"internal/format/sstable/blocktable/table.go", "return base.Hash(lower[:n]), true",
-			"return base.Hash(lower[:n-1]), true"}}},
+		{"internal/format/sstable/blocktable/filtered.go", "if hash := base.Hash(lower[:n]); ",
+			"if hash := base.Hash(lower[:n-1]); "}}},
 
 	{"level-keeps-codec", "values stay packed as they were in a level of another compression",
 		target{"internal/format/colblk", "TestPackedByAnotherCodec"}, []edit{

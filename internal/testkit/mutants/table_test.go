@@ -390,10 +390,11 @@ var table = []mutant{
 			"\tif to > first.Blocks {"}}},
 
 	{"index-entry-lost", "a table goes on after an index entry found no memory", memory, []edit{
-		{"internal/format/sstable/ldb/writer.go", "\tif w.fail(w.hashes.Room(8)) {\n\t\treturn\n",
-			"\tif w.err = w.hashes.Room(8); w.err != nil {\n\t\treturn\n"},
-		{"internal/format/sstable/ldb/writer.go", "\tif w.err == nil && w.index.Count() != " +
-			"w.meta.Blocks {", "\tif w.err == nil && w.index.Count() < 0 {"}}},
+		{"internal/format/sstable/blocktable/writer.go",
+			"\tif w.Fail(w.hashes.Reserve(8)) {\n\t\treturn\n",
+			"\tif w.Err = w.hashes.Reserve(8); w.Err != nil {\n\t\treturn\n"},
+		{"internal/format/sstable/ldb/writer.go", "\tif w.Err == nil && w.index.Count() != " +
+			"w.Meta.Blocks {", "\tif w.Err == nil && w.index.Count() < 0 {"}}},
 
 	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
 		{"internal/store/open.go", "\tdefer r.free()\n", ""}}},

@@ -14,7 +14,7 @@ import (
 const outputChunk = 2 << 20
 
 // Output is a table on its way to the file. Its user appends to Buf, for which it asked
-// Buf.Room, and then calls Advance.
+// Buf.Reserve, and then calls Advance.
 type Output struct {
 	File vfs.WriteFile
 	Buf  block.Buffer // not yet in the file

@@ -20,15 +20,6 @@ const (
 	filterFlag = sstable.Position(1 << 62)
 )
 
-// PartFilter is a filter that is cut where the index is.
-type PartFilter interface {
-	// Cached reports whether part p is in memory.
-	Cached(p int) bool
-	// Admits reports whether part p admits the key. It reads the part if it must and flags
-	// let it.
-	Admits(p int, l base.Lookup, flags sstable.ReadFlags) (bool, error)
-}
-
 // Part is a part of an index.
 type Part struct {
 	Handle         // of the part

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/base/prefix"
 	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/format/filter"
 	"github.com/loamdb/loam/internal/format/inplace"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/cache"
@@ -35,6 +35,9 @@ type Env struct {
 	// FileNum is the number that the file has in the MANIFEST, 0 when unknown. A table
 	// that knows its own number, and has another one, is damage.
 	FileNum uint64
+	// GlobalSeq is the sequence number of all entries and range tombstones of a table that was
+	// ingested: its file says 0. 0: the file has them.
+	GlobalSeq base.SeqNum
 	// OnFault, which may be nil, is told why blocks are no longer read in place.
 	OnFault func(error)
 	// Pace, which may be nil, is called after a compaction has read so many bytes, and may sleep.
@@ -63,6 +66,10 @@ type Table struct {
 	MaxRaw int64
 	// Number is what the format knows its file by, 0 where it does not.
 	Number uint64
+	// Whole is the filter of all keys, if HasWhole; it lies in FilterMem.
+	Whole     filter.Table
+	HasWhole  bool
+	FilterMem block.Buffer
 	// Filter is cut where the index is, nil where there is none or it is whole.
 	Filter PartFilter
 	// Dict is what the format unpacks values with besides the block; nil for nothing.
@@ -105,10 +112,10 @@ func (t *Table) Init(src vfs.ReadFile, env Env, pool *Pool, footer int64) error 
 }
 
 // Start ends the opening: the table's blocks go into the cache from now on. other is the
-// memory that the format holds for the table besides the index.
+// memory that the format holds for the table besides index and filter.
 func (t *Table) Start(other int) {
 	t.Properties.Blocks = t.Index.Len()
-	t.reserved = int64(t.Index.mem.Cap() + other)
+	t.reserved = int64(t.Index.mem.Cap() + t.FilterMem.Cap() + other)
 	if c := t.Env.Cache; c != nil {
 		t.Slots = c.NewSlots(t.Index.Len())
 		if n := len(t.Index.parts); n > 0 {
@@ -211,16 +218,6 @@ func (t *Table) damaged(i int, s *Scratch, err error) error {
 	return err
 }
 
-// RangePrefix is the hash of the prefix that all keys in [lower, upper) begin with, of those
-// that the filter holds. ok is false where there is none.
-func (t *Table) RangePrefix(lower, upper []byte) (hash uint64, ok bool) {
-	n := t.Properties.PrefixLength
-	if n <= 0 || t.cmp.Name != base.Bytewise.Name || !prefix.Within(lower, upper, n) {
-		return 0, false
-	}
-	return base.Hash(lower[:n]), true
-}
-
 // MemoryUsage is the bytes of index, filter and cache slots held.
 func (t *Table) MemoryUsage() int64 {
 	n := t.reserved
@@ -245,6 +242,8 @@ func (t *Table) Close() error {
 	}
 	err := t.mapped.Close()
 	t.mapped = nil
+	t.Whole, t.HasWhole, t.Filter = filter.Table{}, false, nil
+	t.FilterMem.Free()
 	t.Index.free()
 	t.pool.tableClosed()
 	return err

@@ -141,7 +141,7 @@ func compareTables(t *testing.T, theirs, ours *Reader, whole bool) {
 	}
 	s := pool.Get()
 	defer pool.Put(s)
-	rowsOf := func(r *Reader, i int) ([]byte, block.Shape, error) {
+	rowsOf := func(r *Reader, i int) ([]byte, int64, error) {
 		h := r.Index.Handle(i)
 		return r.contents(block.Handle{Offset: h.Offset, Size: h.Length - block.TrailerLen}, s)
 	}

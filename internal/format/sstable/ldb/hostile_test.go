@@ -296,7 +296,7 @@ func TestBombs(t *testing.T) {
 // A filter written without loam's own blocks is LevelDB's, asked block by block.
 func TestLevelDBFilterIsAsked(t *testing.T) {
 	r := openGolden(t, "testdata/snappy-filter.ldb", base.Bytewise)
-	if !r.hasLDB || r.hasFilter {
+	if !r.hasLDB || r.HasWhole {
 		t.Fatal("LevelDB's filter is not in use")
 	}
 	admitted := 0

@@ -17,11 +17,8 @@ type Env = blocktable.Env
 // Reader reads one table.
 type Reader struct {
 	blocktable.Table
-	filter    filter.Table
 	ldbFilter filter.LevelDB
-	hasFilter bool // filter
-	hasLDB    bool // ldbFilter
-	filterMem block.Buffer
+	hasLDB    bool // ldbFilter, in place of a whole one
 }
 
 var _ sstable.Reader = (*Reader)(nil)
@@ -43,7 +40,7 @@ func Open(src vfs.ReadFile, env Env) (*Reader, error) {
 	}
 	// Rows are searched by what neighbours share.
 	r.InPlace = env.Comparer.HasAbbrev()
-	r.Start(r.filterMem.Cap())
+	r.Start(0)
 	r.Map(footer[:])
 	return r, nil
 }
@@ -74,9 +71,13 @@ func (r *Reader) open(size int64, footer *[FooterLen]byte, s *blocktable.Scratch
 
 // openIndex builds the index's view and checks every handle in it.
 func (r *Reader) openIndex(h block.Handle, limit uint64, s *blocktable.Scratch) error {
-	raw, shape, err := r.contents(h, s)
+	raw, viewLimit, err := r.contents(h, s)
 	if err != nil {
 		return err
+	}
+	shape, err := block.Measure(raw, viewLimit)
+	if err != nil {
+		return blocktable.Final(err)
 	}
 	mem, err := r.Index.Alloc(shape.ViewSize(block.Abbreviations))
 	if err != nil {
@@ -93,11 +94,7 @@ func (r *Reader) openIndex(h block.Handle, limit uint64, s *blocktable.Scratch) 
 // openMeta reads the blocks that the metaindex names and that are of use.
 func (r *Reader) openMeta(h block.Handle, end uint64, s *blocktable.Scratch) error {
 	at := func(err error, h block.Handle) error { return r.Locate(err, h.Offset, h.Size) }
-	stored, err := r.Read(&s.File, h.Offset, h.Size+block.TrailerLen)
-	if err != nil {
-		return err
-	}
-	raw, _, err := unpack(stored, s, r.MaxRaw, r.Env.MaxDecoded)
+	raw, _, err := r.contents(h, s)
 	if err != nil {
 		return at(err, h)
 	}
@@ -132,19 +129,19 @@ func (r *Reader) openMeta(h block.Handle, end uint64, s *blocktable.Scratch) err
 		return nil
 	}
 	if h, ok := blocks[filterKey]; ok {
-		b, err := r.plain(h, &r.filterMem)
+		b, err := r.plain(h, &r.FilterMem)
 		if err == nil {
-			r.filter, err = filter.Parse(b)
+			r.Whole, err = filter.Parse(b)
 		}
 		if err != nil {
 			return at(err, h)
 		}
-		r.hasFilter = true
+		r.HasWhole = true
 		offheap.AdviseHuge(b)
 		return nil
 	}
 	if h, ok := blocks[levelDBFilterKey]; ok {
-		b, err := r.plain(h, &r.filterMem)
+		b, err := r.plain(h, &r.FilterMem)
 		if err == nil {
 			r.ldbFilter, err = filter.ParseLevelDB(b)
 		}
@@ -184,11 +181,7 @@ func (r *Reader) metaBlocks(do func(name string, h block.Handle) error) (meta, i
 	if meta, index, err = parseFooter(b); err != nil {
 		return meta, index, r.Locate(err, end, FooterLen)
 	}
-	stored, err := r.Read(&s.File, meta.Offset, meta.Size+block.TrailerLen)
-	if err != nil {
-		return meta, index, err
-	}
-	raw, _, err := unpack(stored, s, r.Env.MaxDecoded, r.Env.MaxDecoded)
+	raw, _, err := r.contents(meta, s)
 	if err != nil {
 		return meta, index, r.Locate(err, meta.Offset, meta.Size)
 	}
@@ -252,67 +245,39 @@ func unpack(stored []byte, s *blocktable.Scratch, maxRaw,
 	return raw, limit, blocktable.Final(err)
 }
 
-// contents reads a block whose rows have internal keys.
-func (r *Reader) contents(h block.Handle, s *blocktable.Scratch) ([]byte, block.Shape, error) {
+// contents reads and decompresses a block other than a data block. limit is what its view may take.
+func (r *Reader) contents(h block.Handle, s *blocktable.Scratch) (raw []byte, limit int64,
+	err error) {
 	stored, err := r.Read(&s.File, h.Offset, h.Size+block.TrailerLen)
 	if err != nil {
-		return nil, block.Shape{}, err
+		return nil, 0, err
 	}
-	raw, limit, err := unpack(stored, s, r.MaxRaw, r.Env.MaxDecoded)
-	if err != nil {
-		return nil, block.Shape{}, err
-	}
-	shape, err := block.Measure(raw, limit)
-	return raw, shape, blocktable.Final(err)
-}
-
-// Close frees the memory; it does not close the file.
-func (r *Reader) Close() error {
-	err := r.Table.Close()
-	r.filter, r.ldbFilter, r.hasFilter, r.hasLDB = filter.Table{}, filter.LevelDB{}, false, false
-	r.filterMem.Free()
-	return err
+	return unpack(stored, s, r.Env.MaxDecoded, r.Env.MaxDecoded)
 }
 
 // Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
 func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags,
 	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
-	if r.hasFilter {
-		return r.GetFiltered(&r.filter, l, flags, dst)
+	if !r.hasLDB {
+		return r.Table.Get(l, flags, dst)
 	}
 	p, ok := r.Find(l)
-	if !ok || r.hasLDB && !r.ldbFilter.MayContain(r.Index.Handle(int(p)).Offset, l.Key()) {
+	if !ok || !r.ldbFilter.MayContain(r.Index.Handle(int(p)).Offset, l.Key()) {
 		return dst, sstable.Hit{}, false, nil
 	}
 	return r.GetAt(p, l, flags, dst)
 }
 
-// PrefetchFilter hints that MayContain will be called.
-func (r *Reader) PrefetchFilter(l base.Lookup) {
-	if r.hasFilter {
-		r.filter.Prefetch(l.Hash)
-	}
-}
-
 // MayContain reports whether the filter, if any, admits the key.
 func (r *Reader) MayContain(l base.Lookup) bool {
-	if r.hasFilter {
-		return r.filter.MayContain(l.Hash)
-	}
 	if !r.hasLDB {
-		return true
+		return r.Table.MayContain(l)
 	}
 	// The block of the newest version holds the key if any block does.
 	key := l.Key()
 	b := r.Index.SeekGE(r.Env.Comparer, key, base.MaxTrailer)
 	return b < r.Index.Len() && r.ldbFilter.MayContain(r.Index.Handle(b).Offset, key)
-}
-
-// MayContainRange reports whether there may be entries with user keys in [lower, upper).
-func (r *Reader) MayContainRange(lower, upper []byte) bool {
-	hash, ok := r.RangePrefix(lower, upper)
-	return !ok || !r.hasFilter || r.filter.MayContain(hash)
 }
 
 // RangeDels is nil: the format has no range tombstones.

@@ -14,43 +14,27 @@ import (
 
 // salvage reads one damaged table.
 type salvage struct {
-	env     Env
-	f       vfs.ReadFile
-	size    uint64
-	left    uint64 // bytes of blocks that the index may still lead to
-	out     sstable.Salvage
-	scratch *blocktable.Scratch
-
-	any     bool // last and trailer are those of the last entry taken
-	last    []byte
-	trailer base.Trailer
+	blocktable.Salvager
+	left uint64 // bytes of blocks that the index may still lead to
 }
 
 // Salvage hands out what is readable of a damaged table: the blocks that the index
 // leads to or, without one, those that can be made out in the file.
 func Salvage(f vfs.ReadFile, env Env, out sstable.Salvage) error {
-	if env.MaxDecoded <= 0 {
-		env.MaxDecoded = block.DefaultMaxDecoded
-	}
-	s := &salvage{env: env, f: f, size: uint64(f.Size()), out: out, scratch: pool.Get()}
-	defer pool.Put(s.scratch)
+	s := &salvage{Salvager: blocktable.NewSalvager(f, env, out, &pool)}
+	defer pool.Put(s.Scratch)
 	// Blocks do not overlap; holes may make them larger than the disk.
-	s.left = uint64(max(vfs.Stored(f, f.Size()), 0)) + uint64(env.MaxDecoded)
+	s.left = s.Stored + uint64(s.Env.MaxDecoded)
 	handles, err := s.readIndex()
 	var c *base.Corruption
 	switch {
 	case errors.As(err, &c):
-		s.lost(max(c.Offset, 0), c.Length, c)
+		s.Lost(uint64(max(c.Offset, 0)), uint64(c.Length), c, nil, nil)
 		return s.walk()
 	case err != nil:
 		return err
 	}
 	return s.byIndex(handles)
-}
-
-// lost reports a stretch of the file whose entries have an unknown range.
-func (s *salvage) lost(off, length int64, c *base.Corruption) {
-	s.out.Lost(sstable.Lost{Offset: off, Length: length, Reason: c.Kind + ": " + c.Reason})
 }
 
 // indexEntry is where a data block is said to lie, and a key at or after its
@@ -69,10 +53,10 @@ func at(off, n uint64, format string, args ...any) *base.Corruption {
 // readIndex reads footer and index; every returned handle is within the file and after the previous
 // one.
 func (s *salvage) readIndex() ([]indexEntry, error) {
-	if s.size < FooterLen {
-		return nil, at(0, s.size, "too short for a footer")
+	if s.Size < FooterLen {
+		return nil, at(0, s.Size, "too short for a footer")
 	}
-	end := s.size - FooterLen
+	end := s.Size - FooterLen
 	foot, err := s.read(end, FooterLen)
 	if err != nil {
 		return nil, err
@@ -95,8 +79,8 @@ func (s *salvage) readIndex() ([]indexEntry, error) {
 		k, ok := base.DecodeInternalKey(key)
 		h, n := block.DecodeHandle(value)
 		if !ok || n == 0 || h.Offset < last || h.End() > end {
-			s.lost(int64(index.Offset), int64(index.Size),
-				base.Corruptf("table index", "an entry leads nowhere"))
+			s.Lost(index.Offset, index.Size,
+				base.Corruptf("table index", "an entry leads nowhere"), nil, nil)
 			return nil
 		}
 		last = h.End()
@@ -129,8 +113,7 @@ func (s *salvage) byIndex(handles []indexEntry) error {
 		}
 		var c *base.Corruption
 		if errors.As(locate(err, h.Handle), &c) {
-			s.out.Lost(sstable.Lost{Offset: c.Offset, Length: c.Length,
-				Reason: c.Kind + ": " + c.Reason, Smallest: before, Largest: h.separator})
+			s.Lost(uint64(c.Offset), uint64(c.Length), c, before, h.separator)
 		} else if err != nil {
 			return err
 		}
@@ -141,17 +124,13 @@ func (s *salvage) byIndex(handles []indexEntry) error {
 
 // read returns n bytes that lie in the file, valid until the next call.
 func (s *salvage) read(off, n uint64) ([]byte, error) {
-	if off > s.size || n > s.size-off {
+	if off > s.Size || n > s.Size-off {
 		return nil, at(off, n, "lies outside of the file")
 	}
-	if stored := vfs.Stored(s.f, int64(s.size)); n > uint64(max(stored, s.env.MaxDecoded)) {
-		return nil, at(off, n, "a block of %d bytes in a file with %d on disk", n, stored)
+	if n > max(s.Stored, uint64(s.Env.MaxDecoded)) {
+		return nil, at(off, n, "a block of %d bytes in a file with %d on disk", n, s.Stored)
 	}
-	b, err := s.scratch.File.Resize(int(n))
-	if err != nil {
-		return nil, err
-	}
-	return b, base.ReadFull(s.f, b, int64(off))
+	return s.Read(&s.Scratch.File, off, n)
 }
 
 // contents returns a block's rows, checked and decompressed.
@@ -172,33 +151,28 @@ func (s *salvage) unpack(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return block.Decompress(&s.scratch.Raw, stored, codec, s.env.MaxDecoded)
+	return block.Decompress(&s.Scratch.Raw, stored, codec, s.Env.MaxDecoded)
 }
 
 // take hands out the entries of a data block, up to the first that is malformed,
 // and leaves out those that do not ascend.
 func (s *salvage) take(rows []byte) error {
-	left := max(s.env.MaxDecoded, int64(len(rows))) // keys may expand, but not without end
+	left := max(s.Env.MaxDecoded, int64(len(rows))) // keys may expand, but not without end
 	skipped := 0
-	err := block.EachRow(rows, func(key, value []byte) error {
+	err := block.EachRow(rows, func(key, value []byte) (err error) {
 		k, ok := base.DecodeInternalKey(key)
 		if !ok || !k.Trailer.Kind().InLevelDB() {
 			return base.Corruptf("table block", "a key is not an internal key")
 		}
 		if left -= int64(len(key) + len(value)); left < 0 {
 			return base.Corruptf("table block", "its keys expand to more than %d bytes",
-				s.env.MaxDecoded)
+				s.Env.MaxDecoded)
 		}
-		if s.any && s.env.Comparer.CompareInternal(s.last, s.trailer, k.User, k.Trailer) >= 0 {
+		ok, err = s.Add(k.User, k.Trailer, base.CodecRaw, value)
+		if err == nil && !ok {
 			skipped++
-			return nil
 		}
-		if err := s.out.Add(k.User, k.Trailer, base.CodecRaw, value); err != nil {
-			return err
-		}
-		s.any = true
-		s.last, s.trailer = append(s.last[:0], k.User...), k.Trailer
-		return nil
+		return err
 	})
 	if err == nil && skipped > 0 {
 		err = base.Corruptf("table block", "%d entries do not come after the one before", skipped)

@@ -29,12 +29,12 @@ func (s *salvage) walk() error {
 	limit := uint64(walkWindow)
 	found := make(map[uint64]uint64) // offset -> end of the data blocks made out
 	off := uint64(0)
-	for off+block.TrailerLen < s.size && steps > 0 {
-		if data := uint64(vfs.NextData(s.f, int64(off))); data > off+1 {
+	for off+block.TrailerLen < s.Size && steps > 0 {
+		if data := uint64(vfs.NextData(s.File, int64(off))); data > off+1 {
 			off, limit = data-1, walkStray // a block begins with one zero at most
 			continue
 		}
-		b, err := s.read(off, min(limit, s.size-off))
+		b, err := s.read(off, min(limit, s.Size-off))
 		if err != nil {
 			return err
 		}
@@ -57,13 +57,13 @@ func (s *salvage) walk() error {
 		}
 		off, lost, limit = end, end, walkWindow
 	}
-	s.lose(lost, s.size)
+	s.lose(lost, s.Size)
 	return nil
 }
 
 func (s *salvage) lose(from, to uint64) {
 	if from < to {
-		s.lost(int64(from), int64(to-from), base.Corruptf("table", "no block can be made out"))
+		s.Lost(from, to-from, base.Corruptf("table", "no block can be made out"), nil, nil)
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (bloc
 		if !errors.As(err, &c) {
 			return err
 		}
-		s.lost(int64(off), int64(len(b)), c)
+		s.Lost(off, uint64(len(b)), c, nil, nil)
 		return nil
 	}
 	rows, err := s.unpack(b)

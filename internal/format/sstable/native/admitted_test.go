@@ -23,7 +23,7 @@ func TestGetFiltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if !r.hasFilter {
+	if !r.HasWhole {
 		t.Fatal("the table has no filter")
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))

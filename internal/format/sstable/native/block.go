@@ -50,8 +50,16 @@ func (c *columns) Open(t *blocktable.Table, off uint64, stored []byte,
 	if c.Block, err = colblk.Open(b, t.Env.Comparer); err != nil {
 		return 0, blocktable.Final(err)
 	}
-	c.limit = viewLimit(t.Env.MaxDecoded, len(b))
+	c.opened(t, b)
 	return 2 * len(b), nil
+}
+
+// opened notes what the table says of the block of these bytes.
+func (c *columns) opened(t *blocktable.Table, b []byte) {
+	c.limit = viewLimit(t.Env.MaxDecoded, len(b))
+	if seq := t.Env.GlobalSeq; seq > 0 && !c.part {
+		c.SetSeq(seq)
+	}
 }
 
 // reopen is Open of a block that was verified.
@@ -61,7 +69,7 @@ func (c *columns) reopen(t *blocktable.Table, stored []byte) (size int, err erro
 		return 0, err
 	}
 	c.Block, err = colblk.OpenVerified(b, t.Env.Comparer)
-	c.limit = viewLimit(t.Env.MaxDecoded, len(b))
+	c.opened(t, b)
 	return 2 * len(b), err
 }
 
@@ -93,7 +101,7 @@ func (c *columns) endKeys(buf *block.Buffer) (e blocktable.Ends, err error) {
 	}
 	last := e.Count - 1
 	first := c.KeyLen(0)
-	if err := buf.Room(first + c.KeyLen(last)); err != nil {
+	if err := buf.Reserve(first + c.KeyLen(last)); err != nil {
 		return e, err
 	}
 	b := c.AppendKey(c.AppendKey(buf.Bytes()[:0], 0), last)

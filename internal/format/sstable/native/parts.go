@@ -178,8 +178,8 @@ func (f *filterParts) ask(p int, l base.Lookup) (admits, ok bool) {
 	return admits, true
 }
 
-// mayContain reports whether the filter, as far as it is in memory, admits the key.
-func (f *filterParts) mayContain(l base.Lookup) bool {
+// MayContain reports whether the filter, as far as it is in memory, admits the key.
+func (f *filterParts) MayContain(l base.Lookup) bool {
 	p := f.r.Index.PartAt(f.r.Env.Comparer, l.Key(), l.Trailer())
 	if p == len(f.handles) {
 		return false
@@ -191,9 +191,9 @@ func (f *filterParts) mayContain(l base.Lookup) bool {
 // maxAsked is how many parts are asked for a range at most.
 const maxAsked = 2
 
-// mayContainRange reports whether one of the parts in which [lower, upper) lies admits the
+// MayContainRange reports whether one of the parts in which [lower, upper) lies admits the
 // hash of its prefix. It reads parts that are not in memory.
-func (f *filterParts) mayContainRange(lower, upper []byte, hash uint64) bool {
+func (f *filterParts) MayContainRange(lower, upper []byte, hash uint64) bool {
 	cmp, index := f.r.Env.Comparer, &f.r.Index
 	last := len(f.handles) - 1
 	if upper != nil {
@@ -213,7 +213,7 @@ func (f *filterParts) mayContainRange(lower, upper []byte, hash uint64) bool {
 
 // VerifyMeta checks the parts of the filter.
 func (r *Reader) VerifyMeta() error {
-	if r.parted == nil || !r.hasFilter {
+	if r.parted == nil {
 		return nil
 	}
 	for p := range r.parted.handles {

@@ -21,7 +21,7 @@ func (r *Reader) openRangeDels(p *properties, h block.Handle, s *blocktable.Scra
 	if err != nil {
 		return err
 	}
-	list, err := rangeDelsOf(&v, r.Env.Comparer)
+	list, err := rangeDelsOf(&v, r.Env.Comparer, r.Env.GlobalSeq)
 	if err == nil && p.RangeDels != uint64(v.Len()) {
 		err = base.Corruptf("table range tombstones", "there are %d, the properties say %d",
 			v.Len(), p.RangeDels)
@@ -30,21 +30,22 @@ func (r *Reader) openRangeDels(p *properties, h block.Handle, s *blocktable.Scra
 	return blocktable.Final(err)
 }
 
-// rangeDelsOf makes a List of a block of range tombstones.
-func rangeDelsOf(v *block.View, cmp *base.Comparer) (*rangedel.List, error) {
+// rangeDelsOf makes a List of a block of range tombstones. seq is that of all, 0: each has its own.
+func rangeDelsOf(v *block.View, cmp *base.Comparer, seq base.SeqNum) (*rangedel.List, error) {
 	var frags []rangedel.Fragment
 	for i := range v.Len() {
 		key, t, limit := v.Key(i), v.Trailer(i), v.Value(i)
+		at := max(seq, t.Seq())
 		if t.Kind() != base.KindRangeDelete {
 			return nil, base.Corruptf("table range tombstones", "entry %d is a %v", i, t.Kind())
 		}
 		if n := len(frags); n > 0 && cmp.Cmp(frags[n-1].Start, key) == 0 &&
 			cmp.Cmp(frags[n-1].Limit, limit) == 0 {
-			frags[n-1].Seqs = append(frags[n-1].Seqs, t.Seq())
+			frags[n-1].Seqs = append(frags[n-1].Seqs, at)
 			continue
 		}
 		frags = append(frags, rangedel.Fragment{Start: clone(key), Limit: clone(limit),
-			Seqs: []base.SeqNum{t.Seq()}})
+			Seqs: []base.SeqNum{at}})
 	}
 	list, ok := rangedel.New(cmp, frags)
 	if !ok {

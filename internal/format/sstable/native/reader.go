@@ -17,12 +17,7 @@ import (
 // Reader reads one table.
 type Reader struct {
 	blocktable.Table
-	filter    filter.Table
-	hasFilter bool
-	filterMem block.Buffer
-
-	parted *filterParts // a filter in parts; nil: it is whole
-
+	parted    *filterParts // a filter in parts; nil: it is whole
 	rangeDels *rangedel.List
 }
 
@@ -47,9 +42,9 @@ func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
 		return nil, err
 	}
 	r.InPlace = true
-	r.Start(r.filterMem.Cap() + int(r.rangeDels.Bytes()) + dictOf(&r.Table).Cap())
+	r.Start(int(r.rangeDels.Bytes()) + dictOf(&r.Table).Cap())
 	r.Map(end[:])
-	if r.parted != nil && r.hasFilter {
+	if r.parted != nil {
 		r.Filter = r.parted
 		if r.Env.Cache != nil {
 			r.parted.slots = r.Env.Cache.NewSlots(len(r.parted.handles))
@@ -70,6 +65,9 @@ func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch)
 	}
 	p.Size = size
 	r.Properties = p.Props
+	if seq := r.Env.GlobalSeq; seq > 0 {
+		r.Properties.MinSeq, r.Properties.MaxSeq = seq, seq
+	}
 	return r.openParts(&p, at, s)
 }
 
@@ -233,17 +231,22 @@ func (r *Reader) openIndex(p *properties, h block.Handle, s *blocktable.Scratch)
 }
 
 func (r *Reader) openFilter(_ *properties, h block.Handle, _ *blocktable.Scratch) error {
-	r.hasFilter = r.Env.Comparer.EqualIsBytewise
+	bytewise := r.Env.Comparer.EqualIsBytewise
 	if r.parted != nil {
-		return r.checkFilterParts(h)
+		err := r.checkFilterParts(h)
+		if !bytewise {
+			r.parted = nil
+		}
+		return err
 	}
-	stored, err := r.Read(&r.filterMem, h.Offset, h.Size)
+	stored, err := r.Read(&r.FilterMem, h.Offset, h.Size)
 	if err != nil {
 		return err
 	}
-	if r.filter, err = r.parseFilter(stored, h.Offset); err != nil {
+	if r.Whole, err = r.parseFilter(stored, h.Offset); err != nil {
 		return err
 	}
+	r.HasWhole = bytewise
 	offheap.AdviseHuge(stored)
 	return nil
 }
@@ -278,64 +281,11 @@ func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
 	return d, blocktable.Final(err)
 }
 
-// Get appends the newest visible value of the key to dst. With
-// base.ErrWouldBlock, GetAt goes on from hit.Position.
-func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags,
-	dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
-	if r.hasFilter {
-		if r.parted == nil {
-			return r.GetFiltered(&r.filter, l, flags, dst)
-		}
-		if !r.parted.mayContain(l) {
-			return dst, sstable.Hit{}, false, nil
-		}
-	}
-	p, ok := r.Find(l)
-	if !ok {
-		return dst, sstable.Hit{}, false, nil
-	}
-	return r.GetAt(p, l, flags, dst)
-}
-
-// PrefetchFilter hints that MayContain will be called.
-func (r *Reader) PrefetchFilter(l base.Lookup) {
-	if r.hasFilter && r.parted == nil {
-		r.filter.Prefetch(l.Hash)
-	}
-}
-
-// MayContain reports whether the filter, if any, admits the key; a part of a filter that is
-// not in memory does.
-func (r *Reader) MayContain(l base.Lookup) bool {
-	if !r.hasFilter {
-		return true
-	}
-	if r.parted != nil {
-		return r.parted.mayContain(l)
-	}
-	return r.filter.MayContain(l.Hash)
-}
-
-// MayContainRange reports whether there may be entries with user keys in [lower, upper).
-func (r *Reader) MayContainRange(lower, upper []byte) bool {
-	hash, ok := r.RangePrefix(lower, upper)
-	switch {
-	case !ok || !r.hasFilter:
-		return true
-	case r.parted != nil:
-		return r.parted.mayContainRange(lower, upper, hash)
-	}
-	return r.filter.MayContain(hash)
-}
-
 // Close frees the memory; it does not close the file.
 func (r *Reader) Close() error {
 	if r.parted != nil && r.parted.slots != nil {
 		r.parted.slots.Free()
 	}
-	r.parted, r.Filter = nil, nil
-	err := r.Table.Close()
-	r.filter, r.hasFilter, r.rangeDels = filter.Table{}, false, nil
-	r.filterMem.Free()
-	return err
+	r.parted, r.rangeDels = nil, nil
+	return r.Table.Close()
 }

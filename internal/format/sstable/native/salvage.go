@@ -19,19 +19,11 @@ import (
 // salvage reads one damaged table. It needs neither footer nor index: a frame has a marker and a
 // checksum, and names its contents.
 type salvage struct {
-	env     blocktable.Env
-	f       vfs.ReadFile
-	size    uint64
-	stored  uint64 // bytes that are no holes
-	number  uint64
-	out     sstable.Salvage
-	scratch *blocktable.Scratch
-	window  block.Buffer // bytes of the file, to look for frames
-	at      uint64       // where window begins in the file
+	blocktable.Salvager
+	number uint64
+	window block.Buffer // bytes of the file, to look for frames
+	at     uint64       // where window begins in the file
 
-	any     bool // last and trailer are those of the last entry taken
-	last    []byte
-	trailer base.Trailer
 	dict    *colblk.Dict
 	dels    base.Chunk     // range tombstones
 	del     int            // of dels, the next one
@@ -51,7 +43,7 @@ type found struct {
 // whose checksum is right.
 func Salvage(f vfs.ReadFile, env blocktable.Env, out sstable.Salvage) error {
 	s := newSalvage(f, env)
-	s.out = out
+	s.Out = out
 	defer s.close()
 	frames, err := s.find()
 	if err != nil {
@@ -84,16 +76,11 @@ func Is(f vfs.ReadFile, env blocktable.Env) (bool, error) {
 }
 
 func newSalvage(f vfs.ReadFile, env blocktable.Env) *salvage {
-	if env.MaxDecoded <= 0 {
-		env.MaxDecoded = block.DefaultMaxDecoded
-	}
-	s := &salvage{env: env, f: f, size: uint64(f.Size()), scratch: pool.Get()}
-	s.stored = uint64(max(vfs.Stored(f, f.Size()), 0))
-	return s
+	return &salvage{Salvager: blocktable.NewSalvager(f, env, sstable.Salvage{}, &pool)}
 }
 
 func (s *salvage) close() {
-	pool.Put(s.scratch)
+	pool.Put(s.Scratch)
 	s.window.Free()
 }
 
@@ -113,18 +100,18 @@ func (s *salvage) find() (frames []found, err error) {
 
 // numbers are the numbers that the file may have been written with, the likeliest first.
 func (s *salvage) numbers() ([]uint64, error) {
-	numbers := []uint64{s.env.FileNum}
-	if s.env.FileNum != 0 {
+	numbers := []uint64{s.Env.FileNum}
+	if s.Env.FileNum != 0 {
 		numbers = append(numbers, 0)
 	}
-	if s.size < FooterLen {
+	if s.Size < FooterLen {
 		return numbers, nil
 	}
-	b, err := s.look(s.size-FooterLen, FooterLen)
+	b, err := s.look(s.Size-FooterLen, FooterLen)
 	if err != nil {
 		return nil, err
 	}
-	if foot, err := parseFooter(b, s.size); err == nil {
+	if foot, err := parseFooter(b, s.Size); err == nil {
 		numbers = []uint64{foot.fileNum}
 	}
 	return numbers, nil
@@ -140,7 +127,7 @@ const (
 // look returns n bytes of the file, n <= windowLen, valid until the next call.
 func (s *salvage) look(off, n uint64) ([]byte, error) {
 	if held := s.window.Bytes(); off < s.at || off+n > s.at+uint64(len(held)) {
-		if err := s.read(&s.window, off, min(windowLen, s.size-off)); err != nil {
+		if _, err := s.Read(&s.window, off, min(windowLen, s.Size-off)); err != nil {
 			return nil, err
 		}
 		s.at = off
@@ -149,27 +136,14 @@ func (s *salvage) look(off, n uint64) ([]byte, error) {
 	return b[:n], nil
 }
 
-// read fills buf with n bytes of the file.
-func (s *salvage) read(buf *block.Buffer, off, n uint64) error {
-	b, err := buf.Resize(int(n))
-	if err != nil {
-		return err
-	}
-	if err := base.ReadFull(s.f, b, int64(off)); err != nil {
-		buf.Truncate(0)
-		return err
-	}
-	return nil
-}
-
 // findNumbered returns all frames of the file with this number.
 func (s *salvage) findNumbered() (frames []found, err error) {
 	tries := int64(maxTries)
-	for off := uint64(0); off+headerLen <= s.size && tries > 0; {
-		if data := uint64(vfs.NextData(s.f, int64(off))); data > off+headerLen {
+	for off := uint64(0); off+headerLen <= s.Size && tries > 0; {
+		if data := uint64(vfs.NextData(s.File, int64(off))); data > off+headerLen {
 			off = data - headerLen // a frame's header has no more zeros in front
 		}
-		n := min(windowLen, s.size-off)
+		n := min(windowLen, s.Size-off)
 		b, err := s.look(off, n)
 		if err != nil {
 			return nil, err
@@ -205,7 +179,7 @@ func (s *salvage) frameAt(off uint64, tries *int64) (found, error) {
 	}
 	f := found{off: off, end: off + headerLen + uint64(binary.LittleEndian.Uint32(b[frameLength:])),
 		kind: b[frameKind]}
-	if f.end > s.size || f.end-off > max(s.stored, uint64(s.env.MaxDecoded)) {
+	if f.end > s.Size || f.end-off > max(s.Stored, uint64(s.Env.MaxDecoded)) {
 		return found{}, nil
 	}
 	want, crc := binary.LittleEndian.Uint32(b), seed(s.number, off)
@@ -261,9 +235,9 @@ func (s *salvage) takeAll(frames []found) error {
 	}
 	s.lostZeros()
 	if !complete {
-		s.lost(before.end, s.size-before.end,
+		s.Lost(before.end, s.Size-before.end,
 			base.Corruptf("table", "no block can be made out, and the end is missing"),
-			bytes.Clone(s.last), nil)
+			bytes.Clone(s.Last), nil)
 	}
 	return nil
 }
@@ -291,16 +265,16 @@ func (s *salvage) gap(before, f found) error {
 		if err != nil {
 			return err
 		}
-		if c, err := colblk.Open(b, s.env.Comparer); err == nil && c.Len() > 0 {
+		if c, err := colblk.Open(b, s.Env.Comparer); err == nil && c.Len() > 0 {
 			largest = c.AppendKey(nil, 0)
 		}
 	}
 	if may {
 		s.zeros = append(s.zeros, sstable.Lost{Offset: int64(end), Length: int64(f.off - end),
-			Smallest: bytes.Clone(s.last), Largest: largest})
+			Smallest: bytes.Clone(s.Last), Largest: largest})
 		return nil
 	}
-	s.lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.last),
+	s.Lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.Last),
 		largest)
 	return nil
 }
@@ -331,17 +305,11 @@ func (s *salvage) lostZeros() {
 		return
 	}
 	first, last := s.zeros[0], s.zeros[len(s.zeros)-1]
-	s.lost(uint64(first.Offset), uint64(last.Offset+last.Length-first.Offset),
+	s.Lost(uint64(first.Offset), uint64(last.Offset+last.Length-first.Offset),
 		base.Corruptf("table",
 			"%d of %d entries are missing, and %d stretches of zeros here may have been blocks: "+
 				"the index is lost, too", s.entries-s.seen, s.entries, len(s.zeros)),
 		first.Smallest, last.Largest)
-}
-
-// lost reports a part of the file.
-func (s *salvage) lost(off, n uint64, c *base.Corruption, smallest, largest []byte) {
-	s.out.Lost(sstable.Lost{Offset: int64(off), Length: int64(n), Reason: c.Kind + ": " + c.Reason,
-		Smallest: smallest, Largest: largest})
 }
 
 // damaged reports the frame f if err is damage; other errors end the salvage.
@@ -350,16 +318,17 @@ func (s *salvage) damaged(f found, err error) error {
 	if !errors.As(err, &c) {
 		return err
 	}
-	s.lost(f.off, f.end-f.off, c, nil, nil)
+	s.Lost(f.off, f.end-f.off, c, nil, nil)
 	return nil
 }
 
 // contents reads what the frame holds.
 func (s *salvage) contents(f found) ([]byte, error) {
-	if err := s.read(&s.scratch.File, f.off, f.end-f.off); err != nil {
+	b, err := s.Read(&s.Scratch.File, f.off, f.end-f.off)
+	if err != nil {
 		return nil, err
 	}
-	return s.scratch.File.Bytes()[headerLen:], nil
+	return b[headerLen:], nil
 }
 
 // chunk reads the entries of a frame.
@@ -368,17 +337,17 @@ func (s *salvage) chunk(f found, buf *block.Buffer, e *base.Chunk) error {
 	if err != nil {
 		return err
 	}
-	c, err := colblk.Open(b, s.env.Comparer)
+	c, err := colblk.Open(b, s.Env.Comparer)
 	if err != nil {
 		return err
 	}
-	return c.Chunk(e, s.dict, viewLimit(s.env.MaxDecoded, len(b)), buf, &s.scratch.Raw)
+	return c.Chunk(e, s.dict, viewLimit(s.Env.MaxDecoded, len(b)), buf, &s.Scratch.Raw)
 }
 
 // openIndex reads where data blocks lie. Unreadable parts are ignored.
 func (s *salvage) openIndex(f found) error {
 	var e base.Chunk
-	if err := s.chunk(f, &s.scratch.View, &e); err != nil {
+	if err := s.chunk(f, &s.Scratch.View, &e); err != nil {
 		if errors.Is(err, base.ErrCorruption) {
 			return nil
 		}
@@ -437,33 +406,20 @@ func (s *salvage) openRangeDels(f found) error {
 func (s *salvage) takeDels(key []byte, t base.Trailer) error {
 	for ; s.del < s.dels.Len(); s.del++ {
 		k, dt := s.dels.Key(s.del), s.dels.Trailers[s.del]
-		if key != nil && s.env.Comparer.CompareInternal(k, dt, key, t) > 0 {
+		if key != nil && s.Env.Comparer.CompareInternal(k, dt, key, t) > 0 {
 			break
 		}
-		if _, err := s.add(k, dt, base.CodecRaw, s.dels.Value(s.del)); err != nil {
+		if _, err := s.Add(k, dt, base.CodecRaw, s.dels.Value(s.del)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add hands out an entry unless it does not come after the one before.
-func (s *salvage) add(key []byte, t base.Trailer, codec base.Codec, value []byte) (bool, error) {
-	if s.any && s.env.Comparer.CompareInternal(s.last, s.trailer, key, t) >= 0 {
-		return false, nil
-	}
-	if err := s.out.Add(key, t, codec, value); err != nil {
-		return false, err
-	}
-	s.any = true
-	s.last, s.trailer = append(s.last[:0], key...), t
-	return true, nil
-}
-
 // take hands out the entries of a data block.
 func (s *salvage) take(f found) error {
 	var e base.Chunk
-	if err := s.chunk(f, &s.scratch.View, &e); err != nil {
+	if err := s.chunk(f, &s.Scratch.View, &e); err != nil {
 		return s.damaged(f, err)
 	}
 	s.seen += uint64(e.Len())
@@ -477,7 +433,7 @@ func (s *salvage) take(f found) error {
 		}
 		ok, err := false, error(nil)
 		if t.Kind().InNative() {
-			if ok, err = s.add(key, t, e.Codec(i), e.Value(i)); err != nil {
+			if ok, err = s.Add(key, t, e.Codec(i), e.Value(i)); err != nil {
 				return err
 			}
 		}

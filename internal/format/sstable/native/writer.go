@@ -4,31 +4,20 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/colblk"
-	"github.com/loamdb/loam/internal/format/filter"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-const (
-	// maxExpanded closes a block early that comes near what readers accept in memory;
-	// blocks of usual sizes never get there.
-	maxExpanded = block.DefaultMaxDecoded * 3 / 8
-	viewColumns = 25 // bytes of an entry's columns in a view
-)
-
 // Writer writes one table.
 type Writer struct {
-	o   sstable.WriterOptions
-	err error // sticky
-	out blocktable.Output
+	blocktable.Writer
 
-	*buffers // nil once finished
+	*buffers
 	packing  colblk.Options
 	maxIndex int // an index that takes more memory is cut into parts
 	partLen  int // of about so many bytes
@@ -39,26 +28,17 @@ type Writer struct {
 
 	last     base.InternalKey // added; User lies in lastKey
 	sep      []byte
-	meta     sstable.Meta
 	firstDel base.InternalKey // where the first range tombstone starts
 	lastDel  struct {
 		start base.InternalKey
 		limit []byte // nil: there is none
 	}
-	delsLen  int // about the bytes of the range tombstones
-	finished bool
-	closed   bool
-	filtered bool // a filter is wanted
-
-	prefix   []byte // of the last key that has one
-	prefixAt int    // where its hash lies in hashes, -1 for none
+	delsLen int // about the bytes of the range tombstones
 }
 
 // buffers is the memory of a Writer.
 type buffers struct {
 	data, dels, index colblk.Writer
-	out               block.Buffer // of the Output, between writers
-	hashes            block.Buffer // u64 per user key, for the filter
 	lastKey           block.Buffer
 	blocks            blockList
 }
@@ -68,65 +48,26 @@ func (b *buffers) Free() {
 	b.data.Free()
 	b.dels.Free()
 	b.index.Free()
-	b.out.Free()
-	b.hashes.Free()
 	b.lastKey.Free()
 	b.blocks.free()
-}
-
-// takeBuffers returns empty buffers.
-func takeBuffers(s *sstable.Spare) *buffers {
-	b, _ := s.Take().(*buffers)
-	if b == nil {
-		return new(buffers)
-	}
-	b.out.Truncate(0)
-	b.hashes.Truncate(0)
-	b.blocks.reset()
-	return b
-}
-
-// release gives the buffers back.
-func (w *Writer) release() {
-	if w.buffers != nil {
-		w.buffers.out, w.out.Buf = w.out.Buf, block.Buffer{}
-		w.o.Spare.Put(w.buffers)
-		w.buffers = nil
-	}
 }
 
 // NewWriter returns a writer of a table in f, which is empty and which it
 // closes. Options that cannot be met are reported by Add and Finish.
 func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
-	if o.BlockSize <= 0 {
-		o.BlockSize = 4096
-	}
-	o.BloomBits = min(o.BloomBits, filter.MaxBitsPerKey)
-	w := &Writer{o: o, buffers: takeBuffers(o.Spare)}
-	w.out = blocktable.Output{File: f, Buf: w.buffers.out, Summed: true}
-	w.buffers.out = block.Buffer{}
-	w.packing = Packing(&o)
-	w.maxIndex, w.partLen = maxIndex, partLen
-	w.ratio = 0.6
+	w := &Writer{packing: Packing(&o), maxIndex: maxIndex, partLen: partLen, ratio: 0.6}
+	w.buffers = w.Begin(f, o, format, func() sstable.Buffers { return new(buffers) }).(*buffers)
+	w.blocks.reset()
+	w.Summed = true
 	if w.packing.Packing == colblk.PackNone {
 		w.ratio = 1
 	}
 	plain := colblk.Options{Comparer: o.Comparer}
-	w.fail(w.data.Reset(w.packing))
-	w.fail(w.dels.Reset(plain))
-	w.fail(w.index.Reset(plain))
-	// Filters hash bytes, so they need a comparer under which equal means same.
-	w.filtered = o.BloomBits > 0 && o.Comparer.EqualIsBytewise
-	if w.filtered {
-		w.meta.FilterBits, w.meta.PrefixLength = o.BloomBits, o.Prefixes()
-	}
-	w.prefixAt = -1
-	w.meta.Outside, w.meta.FileNum = o.FileNum == 0, o.FileNum
-	w.meta.Format, w.meta.Comparer = format, o.Comparer.Name
-	w.meta.Keyspace, w.meta.KeyspaceName, w.meta.FirstLog = o.Keyspace, o.KeyspaceName, o.FirstLog
-	if o.Comparer.EqualIsBytewise {
-		w.meta.Sample = new(base.KeySample)
-	}
+	w.Fail(w.data.Reset(w.packing))
+	w.Fail(w.dels.Reset(plain))
+	w.Fail(w.index.Reset(plain))
+	w.Meta.Outside, w.Meta.FileNum, w.Meta.Comparer = o.FileNum == 0, o.FileNum, o.Comparer.Name
+	w.Meta.Keyspace, w.Meta.KeyspaceName, w.Meta.FirstLog = o.Keyspace, o.KeyspaceName, o.FirstLog
 	return w
 }
 
@@ -141,55 +82,47 @@ func Packing(o *sstable.WriterOptions) colblk.Options {
 	return p
 }
 
-// fail keeps the first error and reports whether there is one.
-func (w *Writer) fail(err error) bool {
-	if w.err == nil {
-		w.err = err
-	}
-	return w.err != nil
-}
-
 // Add appends an entry.
 func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	if key == nil {
 		key = []byte{} // nil is no key, see cut
 	}
-	if w.finished || !t.Kind().InNative() || codec == base.CodecZstdDict ||
+	if w.Finished || !t.Kind().InNative() || codec == base.CodecZstdDict ||
 		codec > base.CodecShort {
 		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument,
 			t.Kind(), codec)
 	}
-	if w.meta.Kinds == 0 {
-		w.meta.MinSeq = t.Seq()
+	if w.Meta.Kinds == 0 {
+		w.Meta.MinSeq = t.Seq()
 	}
 	sameKey := false
 	if t.Kind() == base.KindRangeDelete {
-		w.fail(w.addRangeDel(key, t, codec, value))
-		return w.err
+		w.Fail(w.addRangeDel(key, t, codec, value))
+		return w.Err
 	}
-	if w.meta.Entries > 0 {
-		c := w.o.Comparer.Cmp(w.last.User, key)
+	if w.Meta.Entries > 0 {
+		c := w.Options.Comparer.Cmp(w.last.User, key)
 		sameKey = c == 0
 		if c > 0 || sameKey && w.last.Trailer <= t {
 			return fmt.Errorf("%w: entries of a table must ascend", base.ErrInvalidArgument)
 		}
 	} else {
-		w.meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
+		w.Meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
 	}
-	if w.fail(w.addEntry(key, t, codec, value, sameKey)) {
-		return w.err
+	if w.Fail(w.addEntry(key, t, codec, value, sameKey)) {
+		return w.Err
 	}
-	if t.Kind() == base.KindSetExpiring && w.fail(w.countExpiry(codec, value)) {
-		return w.err
+	if t.Kind() == base.KindSetExpiring && w.Fail(w.countExpiry(codec, value)) {
+		return w.Err
 	}
-	w.meta.Entries++
+	w.Meta.Entries++
 	w.count(key, t)
 	b, err := w.lastKey.Resize(len(key))
-	if w.fail(err) {
-		return w.err
+	if w.Fail(err) {
+		return w.Err
 	}
 	copy(b, key)
 	w.last = base.InternalKey{User: b, Trailer: t}
@@ -198,9 +131,9 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 
 // count notes an entry or a range tombstone in the properties.
 func (w *Writer) count(key []byte, t base.Trailer) {
-	w.meta.Kinds |= 1 << t.Kind()
-	w.meta.MinSeq, w.meta.MaxSeq = min(w.meta.MinSeq, t.Seq()), max(w.meta.MaxSeq, t.Seq())
-	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
+	w.Meta.Kinds |= 1 << t.Kind()
+	w.Meta.MinSeq, w.Meta.MaxSeq = min(w.Meta.MinSeq, t.Seq()), max(w.Meta.MaxSeq, t.Seq())
+	w.Meta.RawKeys += uint64(len(key) + base.TrailerLen)
 }
 
 // countExpiry notes the deadline of a value in the properties.
@@ -214,10 +147,10 @@ func (w *Writer) countExpiry(codec base.Codec, value []byte) (err error) {
 	if !ok {
 		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, base.NoDeadline())
 	}
-	if w.meta.MinExpiry == 0 || deadline < w.meta.MinExpiry {
-		w.meta.MinExpiry = max(deadline, 1)
+	if w.Meta.MinExpiry == 0 || deadline < w.Meta.MinExpiry {
+		w.Meta.MinExpiry = max(deadline, 1)
 	}
-	w.meta.MaxExpiry = max(w.meta.MaxExpiry, deadline, 1)
+	w.Meta.MaxExpiry = max(w.Meta.MaxExpiry, deadline, 1)
 	return nil
 }
 
@@ -247,50 +180,20 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 		}
 	}
 	w.open.count(len(key), raw)
-	if w.o.Comparer.EqualIsBytewise && !sameKey {
-		if err := w.addHash(key, t.Kind().IsTombstone()); err != nil {
-			return err
-		}
+	if w.Options.Comparer.EqualIsBytewise && !sameKey {
+		w.AddKey(key, t.Kind().IsTombstone())
 	}
 	if t.Kind().IsTombstone() {
-		w.meta.Deletes++
+		w.Meta.Deletes++
 	}
-	w.meta.RawValues += uint64(raw)
-	return nil
-}
-
-// addHash adds a key to the filter and the sample.
-func (w *Writer) addHash(key []byte, tombstone bool) error {
-	hash := base.Hash(key)
-	w.meta.Sample.Add(hash, tombstone)
-	if !w.filtered {
-		return nil
-	}
-	if n := w.meta.PrefixLength; n > 0 && len(key) >= n && !bytes.Equal(key[:n], w.prefix) {
-		w.prefix, w.prefixAt = append(w.prefix[:0], key[:n]...), w.hashes.Len()/8
-		if err := w.filterHash(base.Hash(w.prefix)); err != nil {
-			return err
-		}
-	}
-	return w.filterHash(hash)
-}
-
-// filterHash adds a hash to the filter.
-func (w *Writer) filterHash(hash uint64) error {
-	if err := w.hashes.Room(8); err != nil {
-		return err
-	}
-	n := w.hashes.Len()
-	b := w.hashes.Bytes()[:n+8]
-	*(*uint64)(unsafe.Pointer(&b[n])) = hash
-	w.hashes.Set(b)
+	w.Meta.RawValues += uint64(raw)
 	return nil
 }
 
 // addRangeDel adds a range tombstone from key up to value: one of the last fragment, or of one
 // behind it (package rangedel).
 func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
-	cmp := w.o.Comparer
+	cmp := w.Options.Comparer
 	if codec != base.CodecRaw || cmp.Cmp(key, value) >= 0 {
 		return fmt.Errorf("%w: a range tombstone from %q to %q", base.ErrInvalidArgument, key,
 			value)
@@ -306,7 +209,7 @@ func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value
 	if err := w.dels.Add(key, t, codec, value); err != nil {
 		return err
 	}
-	if w.meta.RangeDels == 0 {
+	if w.Meta.RangeDels == 0 {
 		w.firstDel = base.InternalKey{User: bytes.Clone(key), Trailer: t}
 	}
 	w.lastDel.start.User, w.lastDel.start.Trailer = append(w.lastDel.start.User[:0], key...), t
@@ -314,20 +217,17 @@ func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value
 	if w.lastDel.limit == nil {
 		w.lastDel.limit = []byte{}
 	}
-	w.meta.RangeDels++
-	w.meta.RawValues += uint64(len(value))
-	w.delsLen += len(key) + len(value) + viewColumns
+	w.Meta.RangeDels++
+	w.Meta.RawValues += uint64(len(value))
+	w.delsLen += len(key) + len(value) + blocktable.ViewColumns
 	w.count(key, t)
 	return nil
 }
 
-// Entries is how many have been added, range tombstones left out.
-func (w *Writer) Entries() uint64 { return w.meta.Entries }
-
 // EstimatedSize is the size of the file if it were finished now.
 func (w *Writer) EstimatedSize() uint64 {
-	n := w.out.Offset
-	if w.finished {
+	n := w.Offset
+	if w.Finished {
 		return n
 	}
 	n += FooterLen + 256 + uint64(w.blocks.size()) + w.open.size(&w.data) + uint64(w.delsLen)
@@ -335,26 +235,16 @@ func (w *Writer) EstimatedSize() uint64 {
 		parts := min(w.blocks.memory()/w.partLen+1, w.blocks.len())
 		n += uint64(parts) * uint64(partOverhead+w.blocks.keys.Len()/w.blocks.len())
 	}
-	if w.filtered {
-		n += uint64(filter.Size(w.hashes.Len()/8, w.o.BloomBits))
-	}
-	return n
+	return n + uint64(w.FilterSize())
 }
 
 // Finish writes what is left.
 func (w *Writer) Finish() (sstable.Meta, error) {
-	if w.finished {
-		w.fail(fmt.Errorf("%w: table finished twice", base.ErrInvalidArgument))
+	m, err := w.FinishBy(w.finish)
+	if m.Outside {
+		m.Recorded = m.Checksum
 	}
-	if w.err == nil {
-		w.fail(w.finish())
-	}
-	if w.err != nil {
-		return sstable.Meta{}, w.err
-	}
-	vfs.StartSync(w.out.File)
-	w.release()
-	return w.meta, nil
+	return m, err
 }
 
 func (w *Writer) finish() error {
@@ -363,50 +253,40 @@ func (w *Writer) finish() error {
 			return err
 		}
 	}
-	w.finished = true
+	w.Finished = true
 	p := properties{packing: uint64(w.data.Packing()), codec: uint64(w.packing.Codec)}
-	if w.meta.Entries > 0 {
-		w.meta.Largest = w.last.Clone()
+	if w.Meta.Entries > 0 {
+		w.Meta.Largest = w.last.Clone()
 	}
 	w.boundRangeDels()
-	w.meta.Blocks = w.blocks.len()
-	p.Props = w.meta.Props
+	w.Meta.Blocks = w.blocks.len()
+	p.Props = w.Meta.Props
 	if err := w.writeParts(&p); err != nil {
 		return err
 	}
-	if w.meta.Outside { // others are told by their numbers
-		p.bodySum = base.CRCUpdate(w.out.Checksum, w.out.Buf.Bytes())
+	if w.Meta.Outside { // others are told by their numbers
+		p.bodySum = base.CRCUpdate(w.Checksum, w.Buf.Bytes())
 	}
 	props, err := w.writeFrame(kindProps, p.append(nil))
 	if err != nil {
 		return err
 	}
-	f := footer{props: props.Offset, fileNum: w.o.FileNum, size: w.out.Offset + FooterLen}
-	if err := w.out.Buf.Append(f.append(nil)); err != nil {
+	f := footer{props: props.Offset, fileNum: w.Options.FileNum, size: w.Offset + FooterLen}
+	if err := w.Buf.Append(f.append(nil)); err != nil {
 		return err
 	}
-	if err := w.out.Advance(FooterLen); err != nil {
-		return err
-	}
-	if err := w.out.Flush(); err != nil {
-		return err
-	}
-	w.meta.Size, w.meta.Checksum = w.out.Offset, w.out.Checksum
-	if w.meta.Outside {
-		w.meta.Recorded = w.meta.Checksum
-	}
-	return nil
+	return w.Advance(FooterLen)
 }
 
 // boundRangeDels extends the table's bounds by those of its range tombstones. The trailer of
 // an end is one that no entry has: the end itself is not deleted.
 func (w *Writer) boundRangeDels() {
-	if w.meta.RangeDels == 0 {
+	if w.Meta.RangeDels == 0 {
 		return
 	}
 	first, end := w.firstDel, base.InternalKey{User: bytes.Clone(w.lastDel.limit),
 		Trailer: base.RangeDelEnd}
-	m, c := &w.meta, w.o.Comparer
+	m, c := &w.Meta, w.Options.Comparer
 	if m.Entries == 0 || c.CompareInternal(first.User, first.Trailer, m.Smallest.User,
 		m.Smallest.Trailer) < 0 {
 		m.Smallest = first
@@ -415,26 +295,4 @@ func (w *Writer) boundRangeDels() {
 		end.Trailer) < 0 {
 		m.Largest = end
 	}
-}
-
-// Sync makes the finished table durable.
-func (w *Writer) Sync() error {
-	if w.err == nil && !w.finished {
-		w.fail(fmt.Errorf("%w: sync of a table that is not finished", base.ErrInvalidArgument))
-	}
-	if w.err == nil {
-		w.err = w.out.Sync()
-	}
-	return w.err
-}
-
-// Close closes the file and gives up the buffers.
-func (w *Writer) Close() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	w.fail(base.ErrClosed)
-	w.release()
-	return w.out.File.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/colblk"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 )
 
 // Blocks of up to a page do not straddle two pages: a read of one touches one page. As
@@ -34,8 +35,8 @@ type dataBlock struct {
 // count counts an entry with so many bytes.
 func (d *dataBlock) count(key, value int) {
 	d.raw += key + value + base.TrailerLen
-	d.view += key + viewColumns
-	d.full = d.raw >= d.target || d.view >= maxExpanded
+	d.view += key + blocktable.ViewColumns
+	d.full = d.raw >= d.target || d.view >= blocktable.MaxExpanded
 }
 
 // size is about what the block takes, whose entries are in w.
@@ -43,21 +44,21 @@ func (d *dataBlock) size(w *colblk.Writer) uint64 {
 	if w.Len() == 0 {
 		return 0
 	}
-	return uint64(d.view - w.Len()*viewColumns/2 + w.ValueBytes())
+	return uint64(d.view - w.Len()*blocktable.ViewColumns/2 + w.ValueBytes())
 }
 
 // beginBlock chooses where the next data block ends, and pads the one before if the next one
 // is to begin with a page.
 func (w *Writer) beginBlock() error {
-	w.open = dataBlock{target: w.o.BlockSize}
-	expected := float64(w.o.BlockSize) * w.ratio
+	w.open = dataBlock{target: w.Options.BlockSize}
+	expected := float64(w.Options.BlockSize) * w.ratio
 	if w.data.Packing() == colblk.PackHeap || expected > unplaced*pageLen {
 		return nil
 	}
-	room := pageLen - int(w.out.Offset%pageLen)
+	room := pageLen - int(w.Offset%pageLen)
 	blocks := int(float64(room)/expected + 0.5)
 	if blocks == 0 {
-		if (w.padded+uint64(room))*maxPadded > w.out.Offset+credit {
+		if (w.padded+uint64(room))*maxPadded > w.Offset+credit {
 			w.open.limit = room + pageLen
 			return nil
 		}
@@ -69,22 +70,22 @@ func (w *Writer) beginBlock() error {
 	w.open.limit = room
 	w.open.target = int(float64(room) / float64(blocks) / w.ratio)
 	if blocks == 1 { // it ends with the page
-		w.open.target = 2 * w.o.BlockSize
+		w.open.target = 2 * w.Options.BlockSize
 	}
 	return nil
 }
 
 // pad adds n zeros to the last data block.
 func (w *Writer) pad(n int) error {
-	if err := w.out.Buf.Room(n); err != nil {
+	if err := w.Buf.Reserve(n); err != nil {
 		return err
 	}
-	b := w.out.Buf.Bytes()
+	b := w.Buf.Bytes()
 	clear(b[len(b) : len(b)+n])
-	w.out.Buf.Set(b[:len(b)+n])
+	w.Buf.Set(b[:len(b)+n])
 	w.padded += uint64(n)
 	w.blocks.handles[w.blocks.len()-1].Size += uint64(n)
-	return w.out.Advance(n)
+	return w.Advance(n)
 }
 
 // overflows reports whether the data block is longer than its limit. While it is far from that
@@ -108,19 +109,19 @@ func (w *Writer) cut(n int, next []byte) error {
 	}
 	values -= w.data.ValueBytes()
 	w.columns = max(float64(int(h.Size)-values)/float64(n), 1)
-	if w.open.raw >= w.o.BlockSize/4 {
+	if w.open.raw >= w.Options.BlockSize/4 {
 		// The ratio follows the data, but not every block.
 		w.ratio += (min(float64(h.Size)/float64(w.open.raw), 1.25) - w.ratio) / 4
 	}
 	w.open = dataBlock{}
-	return w.blocks.add(w.separator(next), h, w.hashes.Len()/8, w.prefixAt)
+	return w.blocks.add(w.separator(next), h, w.NumHashes(), w.PrefixAt)
 }
 
 // separator returns an internal key at or after the last one and before every entry of
 // next, short if the comparer knows one. Its trailer is 0 unless next is the same key, so
 // that the index need not store trailers.
 func (w *Writer) separator(next []byte) base.InternalKey {
-	c := w.o.Comparer
+	c := w.Options.Comparer
 	if next == nil {
 		return base.InternalKey{User: w.last.User}
 	}
@@ -136,36 +137,36 @@ func (w *Writer) separator(next []byte) base.InternalKey {
 
 // writeColumns writes the first n entries of c as a frame.
 func (w *Writer) writeColumns(kind byte, c *colblk.Writer, n int) (block.Handle, error) {
-	if err := w.out.Buf.Room(headerLen + c.Bound()); err != nil {
+	if err := w.Buf.Reserve(headerLen + c.Bound()); err != nil {
 		return block.Handle{}, err
 	}
-	from := w.out.Buf.Len()
-	b, err := c.Finish(w.out.Buf.Bytes()[:from+headerLen], n)
+	from := w.Buf.Len()
+	b, err := c.Finish(w.Buf.Bytes()[:from+headerLen], n)
 	if err != nil {
 		return block.Handle{}, err
 	}
-	w.out.Buf.Set(b)
+	w.Buf.Set(b)
 	return w.seal(kind, from)
 }
 
 // seal makes a frame of what the output has after from.
 func (w *Writer) seal(kind byte, from int) (block.Handle, error) {
-	b := w.out.Buf.Bytes()[from:]
-	h := block.Handle{Offset: w.out.Offset, Size: uint64(len(b))}
+	b := w.Buf.Bytes()[from:]
+	h := block.Handle{Offset: w.Offset, Size: uint64(len(b))}
 	if h.Size > maxFrame {
 		return h, fmt.Errorf("%w: a block of %d bytes", base.ErrTooLarge, len(b))
 	}
-	sealFrame(b, kind, w.o.FileNum, h.Offset)
-	return h, w.out.Advance(len(b))
+	sealFrame(b, kind, w.Options.FileNum, h.Offset)
+	return h, w.Advance(len(b))
 }
 
 // writeFrame writes p as a frame.
 func (w *Writer) writeFrame(kind byte, p []byte) (block.Handle, error) {
-	if err := w.out.Buf.Room(headerLen + len(p)); err != nil {
+	if err := w.Buf.Reserve(headerLen + len(p)); err != nil {
 		return block.Handle{}, err
 	}
-	from := w.out.Buf.Len()
-	w.out.Buf.Set(append(w.out.Buf.Bytes()[:from+headerLen], p...))
+	from := w.Buf.Len()
+	w.Buf.Set(append(w.Buf.Bytes()[:from+headerLen], p...))
 	return w.seal(kind, from)
 }
 
@@ -183,7 +184,7 @@ func (l *blockList) len() int { return len(l.handles) }
 
 // size is about what the index takes in the file, memory what its View takes.
 func (l *blockList) size() int   { return l.keys.Len() + 12*l.len() }
-func (l *blockList) memory() int { return l.keys.Len() + (viewColumns+6)*l.len() }
+func (l *blockList) memory() int { return l.keys.Len() + (blocktable.ViewColumns+6)*l.len() }
 
 func (l *blockList) add(sep base.InternalKey, h block.Handle, hashes, prefix int) error {
 	if err := l.keys.Append(sep.User); err != nil {

@@ -2,11 +2,11 @@ package native
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/filter"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 )
 
 const (
@@ -28,10 +28,8 @@ type partition struct {
 // isCut reports whether index and filter are cut into parts.
 func (w *Writer) isCut() bool {
 	n, most := w.blocks.memory(), w.maxIndex
-	if whole := w.o.MaxWhole; n <= most && whole > 0 {
-		if most = whole; w.filtered {
-			n += filter.Size(w.hashes.Len()/8, w.o.BloomBits)
-		}
+	if whole := w.Options.MaxWhole; n <= most && whole > 0 {
+		most, n = whole, n+w.FilterSize()
 	}
 	return n > most
 }
@@ -44,7 +42,8 @@ func (w *Writer) partitions() (parts []partition) {
 	}
 	from, size := 0, 0
 	for i := range l.len() {
-		if size += len(l.separator(i).User) + viewColumns + 6; size >= w.partLen || i == l.len()-1 {
+		size += len(l.separator(i).User) + blocktable.ViewColumns + 6
+		if size >= w.partLen || i == l.len()-1 {
 			parts = append(parts, partition{from: from, to: i + 1})
 			from, size = i+1, 0
 		}
@@ -61,27 +60,27 @@ func (w *Writer) writeParts(p *properties) error {
 			return err
 		}
 	}
-	at := w.out.Offset
-	if w.filtered {
+	at := w.Offset
+	if w.Filtered {
 		for i := range parts {
 			if parts[i].filter, err = w.writeFilter(&parts[i]); err != nil {
 				return err
 			}
 		}
-		p.filter = block.Handle{Offset: at, Size: w.out.Offset - at}
+		p.filter = block.Handle{Offset: at, Size: w.Offset - at}
 	}
 	if n := w.dels.Len(); n > 0 {
 		if p.rangeDels, err = w.writeColumns(kindRangeDels, &w.dels, n); err != nil {
 			return err
 		}
 	}
-	at = w.out.Offset
+	at = w.Offset
 	for i := range parts {
 		if parts[i].index, err = w.writeIndex(&parts[i]); err != nil {
 			return err
 		}
 	}
-	p.index = block.Handle{Offset: at, Size: w.out.Offset - at}
+	p.index = block.Handle{Offset: at, Size: w.Offset - at}
 	if w.isCut() {
 		p.parts, err = w.writeIndexOfParts(parts)
 	}
@@ -92,8 +91,7 @@ func (w *Writer) writeParts(p *properties) error {
 // part before may go on in this one, and so may keys with its prefix: their hashes come
 // first, the prefix's in place of one that only parts before need. Parts are built in order.
 func (w *Writer) writeFilter(p *partition) (block.Handle, error) {
-	b := w.hashes.Bytes()
-	hashes := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+	hashes := w.Hashes()
 	if p.to < w.blocks.len() {
 		hashes = hashes[:w.blocks.hashes[p.to-1]]
 	}
@@ -105,11 +103,11 @@ func (w *Writer) writeFilter(p *partition) (block.Handle, error) {
 		}
 		hashes = hashes[from:]
 	}
-	if err := w.out.Buf.Room(headerLen + filter.Size(len(hashes), w.o.BloomBits)); err != nil {
+	if err := w.Buf.Reserve(headerLen + filter.Size(len(hashes), w.Options.BloomBits)); err != nil {
 		return block.Handle{}, err
 	}
-	from := w.out.Buf.Len()
-	w.out.Buf.Set(filter.Build(w.out.Buf.Bytes()[:from+headerLen], hashes, w.o.BloomBits))
+	from := w.Buf.Len()
+	w.Buf.Set(filter.Build(w.Buf.Bytes()[:from+headerLen], hashes, w.Options.BloomBits))
 	return w.seal(kindFilter, from)
 }
 
@@ -121,8 +119,8 @@ func (w *Writer) writeIndex(p *partition) (block.Handle, error) {
 		if i > 0 {
 			// Neighbouring entries ascend; with a comparer that is no order that says
 			// nothing of blocks.
-			before := w.blocks.separator(i - 1)
-			if w.o.Comparer.CompareInternal(before.User, before.Trailer, k.User, k.Trailer) >= 0 {
+			before, c := w.blocks.separator(i-1), w.Options.Comparer
+			if c.CompareInternal(before.User, before.Trailer, k.User, k.Trailer) >= 0 {
 				return block.Handle{}, fmt.Errorf("%w: blocks of a table must ascend",
 					base.ErrInvalidArgument)
 			}
