@@ -68,17 +68,22 @@ func appendUnpacked(dst, p []byte, c base.Codec, dict *Dict, n, readable int) ([
 // unpackInto unpacks p, without its length, to dst, which has that length. wideCopy bytes behind
 // dst may be overwritten.
 func unpackInto(dst, p []byte, c base.Codec, dict *Dict, readable int) error {
-	ok := false
 	switch c {
 	case base.CodecRaw:
-		ok = copy(dst, p) == len(dst) && len(p) == len(dst)
+		if copy(dst, p) == len(dst) && len(p) == len(dst) {
+			return nil
+		}
 	case base.CodecShort:
-		ok = unpackShort(dst, p, nil, readable)
+		if unpackShort(dst, p, nil, readable) {
+			return nil
+		}
 	case base.CodecShortDict:
 		if dict == nil {
 			return corrupt("codec %d: %v", c, errNoDict)
 		}
-		ok = unpackShort(dst, p, dict.content, readable)
+		if unpackShort(dst, p, dict.content, readable) {
+			return nil
+		}
 	case base.CodecSnappy, base.CodecZstd:
 		return block.Unpack(dst, p, block.Codec(c))
 	case base.CodecZstdDict:
@@ -87,13 +92,10 @@ func unpackInto(dst, p []byte, c base.Codec, dict *Dict, readable int) error {
 		if err == nil {
 			out, err = dec.DecodeAll(p, dst[:0:len(dst)])
 		}
-		if err != nil {
-			return corrupt("codec %d: %v", c, err)
+		if err == nil && len(out) == len(dst) {
+			return nil
 		}
-		ok = len(out) == len(dst)
+		return corrupt("codec %d: %d bytes instead of %d: %v", c, len(out), len(dst), err)
 	}
-	if !ok {
-		return corrupt("codec %d: not %d bytes", c, len(dst))
-	}
-	return nil
+	return corrupt("codec %d: not %d bytes", c, len(dst))
 }
