@@ -107,7 +107,7 @@ var followers = []mutant{
 
 	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it",
 		target{"lsm", "TestFollowerBesideEachStep"}, []edit{
-			{"internal/feature/follow/logs.go", "if r.First > l.whole()+1 {", "if false {"}}},
+			{"internal/feature/follow/logs.go", "first > l.whole()+1 {", "false {"}}},
 
 	{"tail-leaves-log-early", "the next log is read before this one is read to its end",
 		target{"internal/store/wal", "TestTailBesideAWriter"}, []edit{

@@ -43,5 +43,5 @@ var ingests = []mutant{
 
 	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest",
 		target{"internal/testkit/ingests", "TestRepairKeepsOrder"}, []edit{
-			{"internal/feature/repair/table.go", "f.GlobalSeq = r.maxSeq + 1", "f.GlobalSeq = 1"}}},
+			{"internal/feature/repair/place.go", "seq := last + 1", "seq := base.SeqNum(1)"}}},
 }
