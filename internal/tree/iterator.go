@@ -433,9 +433,9 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 	return it.block(dst, maxEntries, maxBytes, (*iters.Cursor).AppendBackward, (*Iterator).Prev)
 }
 
-// block appends run by run; move goes from one to the next.
+// block appends span by span; move goes from one to the next.
 func (it *Iterator) block(dst []byte, maxEntries, maxBytes int,
-	appendRun func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int),
+	appendSpan func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int),
 	move func(*Iterator) bool) (block []byte, n int) {
 	if maxEntries <= 0 {
 		maxEntries = math.MaxInt
@@ -446,7 +446,7 @@ func (it *Iterator) block(dst []byte, maxEntries, maxBytes int,
 	}
 	for ok := it.open() && it.Valid(); ok && n < maxEntries && len(dst) < limit; ok = move(it) {
 		var m int
-		dst, m = appendRun(it.cursor, dst, maxEntries-n, limit, !it.keysOnly)
+		dst, m = appendSpan(it.cursor, dst, maxEntries-n, limit, !it.keysOnly)
 		n += m
 	}
 	return dst, n

@@ -122,8 +122,7 @@ func (s *Sequences) unpinLocked(goes func(pinKey) bool) {
 	o.Swap(&next)
 }
 
-// unpin gives back the reference of a pin, when the guards have exited that may have seen
-// it.
+// unpin gives back the reference of a pin, when the guards that may have seen it have exited.
 func (s *ReadState) unpin() {
 	s.tree.shared.Reads.Retire(func() {
 		if s.refs.Unref() {

@@ -213,20 +213,16 @@ func (t *Tree) replace(o epoch.Owner[ReadState], s *ReadState) {
 
 // Close takes the state away: later reads, and moves of iterators, fail with
 // base.ErrClosed. Iterators and reads under way keep what they use.
-func (t *Tree) Close() {
-	o := t.state.Lock()
-	defer o.Unlock()
-	t.dropped.Store(false)
-	t.replace(o, nil)
-	t.shared.Seqs.unpinTree(t)
-}
+func (t *Tree) Close() { t.end(false) }
 
 // Drop takes the state away of a keyspace that was dropped: later reads fail with
 // base.ErrNoKeyspace, but open iterators go on until Close.
-func (t *Tree) Drop() {
+func (t *Tree) Drop() { t.end(true) }
+
+func (t *Tree) end(dropped bool) {
 	o := t.state.Lock()
 	defer o.Unlock()
-	t.dropped.Store(true)
+	t.dropped.Store(dropped)
 	t.replace(o, nil)
 	t.shared.Seqs.unpinTree(t)
 }
@@ -284,12 +280,13 @@ func (t *Tree) Acquire() *ReadState {
 // OldestLog is that of the current state; ok is false once closed.
 func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 	g := t.shared.Reads.Enter()
-	if s := t.state.Load(g); s != nil {
-		num, any = s.OldestLog(flushed)
-		ok = true
+	defer g.Exit()
+	s := t.state.Load(g)
+	if s == nil {
+		return 0, false, false
 	}
-	g.Exit()
-	return num, any, ok
+	num, any = s.OldestLog(flushed)
+	return num, any, true
 }
 
 // HasSealed reports whether a memtable still waits for its flush.

@@ -723,7 +723,8 @@ var table = []mutant{
 
 	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge",
 		target{"internal/tree/picker", "TestPickScript"}, []edit{
-			{"internal/tree/picker/pick.go", "\t\tabove = p.busyDownTo()\n", "\t\tabove = 0\n"}}},
+			{"internal/tree/picker/pick.go", "\t\tabove = p.inProgressDownTo()\n",
+				"\t\tabove = 0\n"}}},
 
 	{"space-behind-level0", "merges for space wait until level 0 is below its limit",
 		target{"internal/tree/picker", "TestPickScript"}, []edit{

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -38,15 +39,8 @@ type collapse struct {
 
 // stripe is how many snapshots are older than an entry of sequence s.
 func (c *collapse) stripe(s base.SeqNum) int {
-	lo, hi := 0, len(c.snapshots)
-	for lo < hi {
-		if mid := int(uint(lo+hi) >> 1); c.snapshots[mid] < s {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	n, _ := slices.BinarySearch(c.snapshots, s)
+	return n
 }
 
 func (c *collapse) isLast(key []byte) bool {

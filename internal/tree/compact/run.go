@@ -103,7 +103,7 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	if env.Filter != nil {
 		w.filter = &filtering{env: env, level: p.OutputLevel}
 	}
-	result, err := w.run()
+	result, err := w.execute()
 	result.reads, result.Snapshots = reads, snapshots
 	return result, err
 }
@@ -139,7 +139,7 @@ func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.V
 		exactly: &entries,
 	}
 	w.takeRangeDels(dels, v, 0)
-	return w.run()
+	return w.execute()
 }
 
 // openInputs opens the inputs of a plan, newest first.
@@ -189,7 +189,7 @@ type work struct {
 	work int // since the last yield
 }
 
-func (w *work) run() (res Result, err error) {
+func (w *work) execute() (res Result, err error) {
 	w.out.res = &w.res
 	done := false
 	defer func() { // also when the comparer panics
@@ -230,7 +230,7 @@ func (w *work) mergeAll() error {
 	for err == nil && m.Valid() {
 		e, i, end := m.NextSpan()
 		w.res.EntriesIn += uint64(end - i)
-		if err := w.copyRun(e, i, end); err != nil {
+		if err := w.copySpan(e, i, end); err != nil {
 			return err
 		}
 		if end == e.Len() {
@@ -244,18 +244,18 @@ func (w *work) mergeAll() error {
 	return err
 }
 
-// copyRun hands the survivors of entries [i, end) to the output.
+// copySpan hands the survivors of entries [i, end) to the output.
 //
 // Five parts of work may drop or change an entry, in this order: a range tombstone hides it
 // (dels); it has expired (expiring); no reader sees it (collapse); it is an operand, or the value
 // below operands (fold); the compaction filter removes it (filter). collapse comes before fold
 // and filter, which must not see versions that are hidden already.
 //
-// In a chunk of live sets no key occurs twice. So only the first entry of the run that no range
+// In a chunk of live sets no key occurs twice. So only the first entry of the span that no range
 // tombstone hides can be an older version of the key before it, or lie below waiting operands:
 // collapse and fold check entries until one survives, and the others survive without a check.
-// collapse learns of the last of these at the end (pass), for the run that follows.
-func (w *work) copyRun(e *base.Chunk, i, end int) error {
+// collapse learns of the last of these at the end (pass), for the span that follows.
+func (w *work) copySpan(e *base.Chunk, i, end int) error {
 	// In a plain chunk, only the first key can be that of the entry before.
 	plain := e.AllLiveSets
 	passed := -1 // the last entry that survives without a check

@@ -133,8 +133,8 @@ func (e *estimate) live(v *manifest.Version) uint64 {
 }
 
 // sampled are those of the files that have a sample.
-func (e *estimate) sampled(files []*manifest.FileMeta) iter.Seq2[*manifest.FileMeta,
-	*base.KeySample] {
+func (e *estimate) sampled(
+	files []*manifest.FileMeta) iter.Seq2[*manifest.FileMeta, *base.KeySample] {
 	return func(yield func(*manifest.FileMeta, *base.KeySample) bool) {
 		for _, f := range files {
 			if s := e.samples[f]; s != nil && !yield(f, s) {

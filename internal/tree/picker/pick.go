@@ -246,10 +246,15 @@ func Force(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 func (p *picker) planZero(files []*manifest.FileMeta, to int, reason string) *Plan {
 	plan := p.plan(0, files, to, reason)
 	if plan != nil && plan.NumFiles() == len(files) && disjoint(p.Comparer, files) {
-		plan.TrivialMove = true
-		plan.MaxPieces = 1
+		return plan.moves()
 	}
 	return plan
+}
+
+// moves makes the plan a trivial move.
+func (p *Plan) moves() *Plan {
+	p.TrivialMove, p.MaxPieces = true, 1
+	return p
 }
 
 // batch is the bytes that level 0 brings at a time.
@@ -290,7 +295,7 @@ func (p *picker) bloatedBy(ratio uint64) bool {
 func (p *picker) space() *Plan {
 	above := 0
 	if p.Live > 0 || p.bloatedBy(2*spaceRatio) {
-		above = p.busyDownTo()
+		above = p.inProgressDownTo()
 	}
 	if !p.bloated() || above >= p.bottom || above == 0 && p.limit() < p.bottom {
 		return nil
@@ -351,11 +356,11 @@ func (p *picker) limit() int {
 	return limit
 }
 
-// busyDownTo is the deepest level that the plans in flight work on, 0 without any.
+// inProgressDownTo is the deepest level that the plans in flight work on, 0 without any.
 // Merges below it can go on beside them. They normally wait, as fewer and larger
 // merges cost less; but level 0 always has something to merge while writers are
 // fast, so what is urgent does not wait for the end of that.
-func (p *picker) busyDownTo() (level int) {
+func (p *picker) inProgressDownTo() (level int) {
 	for _, b := range p.inProgress {
 		level = max(level, b.OutputLevel)
 	}
@@ -405,7 +410,7 @@ func (p *picker) crowd(first, limit int) (from, to int, ok bool) {
 // makeRoom frees levels before level 0 needs them.
 func (p *picker) makeRoom() *Plan {
 	first, limit := 2, p.limit()
-	if above := p.busyDownTo(); limit < 2 && above < p.bottom &&
+	if above := p.inProgressDownTo(); limit < 2 && above < p.bottom &&
 		p.runs[1] > quickBatches*p.batch() {
 		first, limit = above+1, p.bottom
 	}
@@ -441,104 +446,10 @@ func (p *picker) moveDown() *Plan {
 			return nil
 		}
 		if plan := p.plan(from, p.v.Levels[from].Files, to, "to a free level"); plan != nil {
-			plan.TrivialMove = true
-			plan.MaxPieces = 1
-			return plan
+			return plan.moves()
 		}
 	}
 	return nil
-}
-
-// leaveWorker leaves one of the workers to level 0 beside fast writers.
-func (p *picker) leaveWorker() {
-	if p.Fast {
-		p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
-	}
-}
-
-// merge merges runs, a slice of the key space at a time when they are large.
-func (p *picker) merge(from, to int, reason string) *Plan {
-	for from < to && p.runs[from] == 0 {
-		from++
-	}
-	if from >= to {
-		return nil
-	}
-	p.leaveWorker()
-	if sum(p.runs[from:to+1]) <= p.sliceBytes() {
-		return p.plan(from, p.v.Levels[from].Files, to, reason)
-	}
-	return p.slice(from, to, reason)
-}
-
-// slice plans the part of merging levels from..to that moves the most bytes of
-// the upper runs per byte of the bottom one, out of some evenly spread parts of
-// sliceBytes or less, where the tables' ranges allow. Runs whose tables span too
-// much stay where they are, if they are the youngest.
-func (p *picker) slice(from, to int, reason string) *Plan {
-	var best *Plan
-	for ; from < to; from++ {
-		if p.runs[from] == 0 {
-			continue
-		}
-		plan := p.bestSlice(from, to, reason)
-		if plan != nil && (best == nil || plan.InputBytes < best.InputBytes/2) {
-			best = plan
-		}
-		if best != nil && best.InputBytes <= p.sliceBytes() {
-			break
-		}
-	}
-	return best
-}
-
-func (p *picker) bestSlice(from, to int, reason string) *Plan {
-	// The largest upper run is what slices are cut along.
-	along := from
-	for l := from; l < to; l++ {
-		if p.runs[l] > p.runs[along] {
-			along = l
-		}
-	}
-	files := p.v.Levels[along].Files
-	const starts = 32
-	step := max(1, len(files)/starts)
-	var best *Plan
-	var bestCost float64
-	for i := 0; i < len(files); i += step {
-		plan := p.sliceAt(from, to, files[i:], reason)
-		if plan == nil {
-			continue
-		}
-		bottom := size(plan.Inputs[to])
-		if cost := float64(bottom) / float64(plan.InputBytes-bottom); best == nil ||
-			cost < bestCost {
-			best, bestCost = plan, cost
-		}
-	}
-	return best
-}
-
-// sliceAt plans a slice along the first of files, as many as fit.
-func (p *picker) sliceAt(from, to int, files []*manifest.FileMeta, reason string) *Plan {
-	var best *Plan
-	for n := 1; n <= len(files); n *= 2 {
-		r := span(p.Comparer, files[:n])
-		var plan *Plan
-		for l := from; l < to && plan == nil; l++ {
-			if top := p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi); len(top) > 0 {
-				plan = p.planWithin(l, top, to, reason, &r)
-				if plan == nil {
-					return best
-				}
-			}
-		}
-		if plan == nil || best != nil && plan.InputBytes > p.sliceBytes() {
-			return best
-		}
-		best = plan
-	}
-	return best
 }
 
 // moveToBottom moves those files of a level to the bottom run that overlap nothing
@@ -557,9 +468,7 @@ func (p *picker) moveToBottom(level int) *Plan {
 		// A user key split over two files: the older part must not stay above.
 		if plan := p.plan(level, files[i:n], p.bottom, "overlaps nothing"); plan != nil &&
 			plan.NumFiles() == n-i {
-			plan.TrivialMove = true
-			plan.MaxPieces = 1
-			return plan
+			return plan.moves()
 		}
 		i = n
 	}
@@ -604,7 +513,7 @@ func (p *picker) dense() *Plan {
 	}
 	for l := 1; l <= lastLevel; l++ {
 		for _, f := range p.v.Levels[l].Files {
-			if !p.TombstoneDense(f) && !p.settles(l, f) && !p.allExpired(f) {
+			if !p.unreadable(l, f) {
 				continue
 			}
 			to := l
@@ -622,9 +531,14 @@ func (p *picker) dense() *Plan {
 	return nil
 }
 
+// unreadable reports whether much of a table is worth nothing to readers.
+func (p *picker) unreadable(level int, f *manifest.FileMeta) bool {
+	return p.TombstoneDense(f) || p.settles(level, f) || p.allExpired(f)
+}
+
 func (p *picker) denseZero() *Plan {
 	for _, f := range p.v.Levels[0].Files {
-		if !p.TombstoneDense(f) && !p.settles(0, f) && !p.allExpired(f) {
+		if !p.unreadable(0, f) {
 			continue
 		}
 		files := p.withOlder([]*manifest.FileMeta{f})
