@@ -234,8 +234,8 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 		at := c.log.End()
 		rec, err := c.log.next(c.next)
 		switch {
-		case errors.Is(err, wal.ErrNotYet) && tries < maxTries, err == nil &&
-			rec.first >= c.log.limit:
+		case tries < maxTries && (errors.Is(err, wal.ErrNotYet) || err == nil &&
+			rec.first >= c.log.limit):
 			// What is visible is in a log, but in another one.
 			c.unposition()
 			continue
@@ -250,7 +250,9 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 			}
 			continue
 		case rec.first > c.next:
-			return part{}, false, &GapError{Asked: uint64(c.next), Next: uint64(rec.first)}
+			// The next log has what is from its first number on.
+			return part{}, false, &GapError{Asked: uint64(c.next),
+				Next: uint64(min(rec.first, c.log.limit))}
 		}
 		return c.show(rec)
 	}
