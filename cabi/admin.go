@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/settings"
+	"github.com/loamdb/loam/internal/base/plain"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -73,7 +74,7 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			return giveJSON(report.Of(settings.Docs()), out)
+			return giveJSON(plain.Of(settings.Docs()), out)
 		}
 		d, err := live(db)
 		if err != nil {
@@ -81,7 +82,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 		}
 		switch what {
 		case C.LOAMGO_METRICS:
-			m := report.Of(d.Metrics()).(map[string]any)
+			m := plain.Of(d.Metrics()).(map[string]any)
 			m["logger_error"] = nil
 			if d.logger != nil {
 				if f := d.logger.Failure(); f != nil {
@@ -90,7 +91,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			}
 			return giveJSON(m, out)
 		case C.LOAMGO_RECOVERY:
-			return giveJSON(report.Of(d.db.RecoveryReport()), out)
+			return giveJSON(plain.Of(d.db.RecoveryReport()), out)
 		case C.LOAMGO_KEYSPACES:
 			return giveJSON(d.db.Keyspaces(), out)
 		case C.LOAMGO_COMPARATOR:

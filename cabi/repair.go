@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/settings"
+	"github.com/loamdb/loam/internal/base/plain"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -21,7 +22,7 @@ func repair(path string, o *settings.Settings) (string, error) {
 	if err != nil {
 		return "", report.At(path, err)
 	}
-	return report.JSON(report.Of(found))
+	return report.JSON(plain.Of(found))
 }
 
 //export loamgo_repair

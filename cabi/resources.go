@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/internal/base/plain"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -53,7 +54,7 @@ func loamgo_resources_set(h C.uint64_t, name, value *C.char, message **C.char) s
 //export loamgo_resources_metrics
 func loamgo_resources_metrics(h C.uint64_t, out, message **C.char) status {
 	return withResources(message, h, func(r *lsm.Resources) error {
-		return giveJSON(report.Of(r.Metrics()), out)
+		return giveJSON(plain.Of(r.Metrics()), out)
 	})
 }
 

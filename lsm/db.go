@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/lsm/internal/joined"
@@ -50,13 +51,15 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := joined.Open(dir, opts.engine(), opts.follow, opts.FollowInterval)
+	opts.inspector = inspect.New(opts.Inspect, opts.ReadOnly || opts.follow)
+	e, err := joined.Open(dir, opts.engine(), opts.follow, opts.FollowInterval, opts.inspector)
 	if err != nil {
 		return nil, err
 	}
 	db := &DB{engine: e, inside: joined.Of(e)}
 	db.keyspace, db.reader = keyspace{e.Default(), db}, reader{of: e.Default()}
 	db.initLive(o)
+	e.Inspect(opts.inspector, func(k *store.Keyspace) any { return (&keyspace{k, db}).Metrics() })
 	return db, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base/events"
+	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
@@ -78,24 +79,35 @@ type EventListener struct {
 type notifier struct {
 	events   *events.Queue
 	listener *EventListener
+	notes    *inspect.Events // nil: there is no socket
 }
 
-// tell calls f later, unless it is nil.
-func tell[T any](n *notifier, f func(T), info T) {
+// tell makes the call f, unless that is nil, and notes the event.
+func tell[T any](n *notifier, kind string, f func(T), info func() T) {
+	if f == nil && n.notes == nil {
+		return
+	}
+	told := info()
+	n.notes.Add(kind, told)
 	if f != nil {
-		n.events.Post(func() { f(info) })
+		n.events.Post(func() { f(told) })
 	}
 }
 
 // ReadOnly tells of the failure that made the database read-only.
 func (n *notifier) ReadOnly(cause error) {
+	n.notes.Add("read_only", failed{cause})
 	if f := n.listener.ReadOnly; f != nil {
 		n.events.PostLast(func() { f(cause) })
 	}
 }
 
+// failed is an event that is an error.
+type failed struct{ Err error }
+
 // FlushBegin is of work.Events, like all that follow.
 func (n *notifier) FlushBegin() {
+	n.notes.Add("flush_begin", struct{}{})
 	if f := n.listener.FlushBegin; f != nil {
 		n.events.Post(f)
 	}
@@ -104,30 +116,40 @@ func (n *notifier) FlushBegin() {
 // FlushEnd tells of a flush.
 func (n *notifier) FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration,
 	err error) {
-	tell(n, n.listener.FlushEnd,
-		FlushInfo{Bytes: memtable, Output: tableInfos(added), Duration: d, Err: err})
+	tell(n, "flush_end", n.listener.FlushEnd, func() FlushInfo {
+		return FlushInfo{Bytes: memtable, Output: tableInfos(added), Duration: d, Err: err}
+	})
 }
 
 // CompactionBegin tells of a compaction.
 func (n *notifier) CompactionBegin(plan *picker.Plan) {
-	tell(n, n.listener.CompactionBegin, compactionInfo(plan))
+	tell(n, "compaction_begin", n.listener.CompactionBegin, func() CompactionInfo {
+		return compactionInfo(plan)
+	})
 }
 
 // CompactionEnd tells how a compaction ended.
 func (n *notifier) CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration,
 	err error) {
-	info := compactionInfo(plan)
-	info.Output, info.Duration, info.Err = tableInfos(added), d, err
-	tell(n, n.listener.CompactionEnd, info)
+	tell(n, "compaction_end", n.listener.CompactionEnd, func() CompactionInfo {
+		info := compactionInfo(plan)
+		info.Output, info.Duration, info.Err = tableInfos(added), d, err
+		return info
+	})
 }
 
 // WriteStall tells of a writer that had to wait.
 func (n *notifier) WriteStall(cause string, d time.Duration) {
-	tell(n, n.listener.WriteStall, StallInfo{Cause: cause, Duration: d})
+	tell(n, "write_stall", n.listener.WriteStall, func() StallInfo { return StallInfo{cause, d} })
 }
 
 // JobFailed tells of background work that is tried again.
-func (n *notifier) JobFailed(_ string, err error) { tell(n, n.listener.BackgroundError, err) }
+func (n *notifier) JobFailed(_ string, err error) {
+	n.notes.Add("background_error", failed{err})
+	if f := n.listener.BackgroundError; f != nil {
+		n.events.Post(func() { f(err) })
+	}
+}
 
 // MergeFailed tells of a merge operator that failed in the background.
 func (n *notifier) MergeFailed(err error) { n.JobFailed("", err) }

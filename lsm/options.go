@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base/events"
 	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/cache"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -22,6 +23,8 @@ import (
 type Options struct {
 	upgrade bool // a LevelDB directory becomes a native one; default false
 	follow  bool // as OpenFollower does; default false
+
+	inspector *inspect.Server // set by Open; nil: nobody is answered
 
 	// What is opened.
 
@@ -84,6 +87,12 @@ type Options struct {
 	Logger *slog.Logger
 	// Events takes events of background work. The default, nil, is no listener.
 	Events *EventListener
+	// Inspect answers other processes of the same user, loam top for instance, on a socket in the
+	// directory; see docs/observe.md. Open fails with errors.ErrUnsupported where there are none.
+	// LOAM_INSPECT=1 in the environment sets it for all databases of a process; one without a
+	// socket opens then all the same. A database that is opened to be read has none. The default is
+	// false.
+	Inspect bool
 
 	// Memory.
 
@@ -244,6 +253,9 @@ var optionTable = options.Table[Options]{
 		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever",
 		Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second),
 		Field: func(o *Options) any { return &o.DefaultTTL }},
+	{Name: "inspect", Doc: "answer loam top and others on a socket in the directory, see " +
+		"docs/observe.md; LOAM_INSPECT=1 in the environment sets it",
+		Field: func(o *Options) any { return &o.Inspect }},
 	{Name: "cache_size", Dynamic: options.Whole,
 		Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20,
 		Min: -1, Max: 1 << 46, NoneBelow: true,
@@ -461,7 +473,7 @@ func (o *Options) engine() store.Options {
 		Merge: (*mergeop.Operator)(o.MergeOperator), Merges: o.mergeOperatorOf,
 		MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter.inside(), Logger: o.Logger,
 		Listener: func(q *events.Queue) store.Listener {
-			return &notifier{events: q, listener: o.Events}
+			return &notifier{events: q, listener: o.Events, notes: o.inspector.Notes()}
 		},
 		Cache: o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock,
 		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff &&

@@ -60,6 +60,8 @@ const (
 	// LoadName is there while a dump is being loaded, in both formats.
 	LoadName     = "LOADING"
 	LoadTempName = LoadName + ".tmp"
+	// InspectName is the socket of an open database, in both formats.
+	InspectName = "INSPECT"
 )
 
 // extensions are the suffixes of numbered files. The first one of a type is that of

@@ -4,12 +4,12 @@
 package store
 
 import (
-	"io"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/store/work"
 	"github.com/loamdb/loam/internal/store/write"
@@ -24,7 +24,7 @@ type DB struct {
 	// All constant after Open.
 	dir      string  // its absolute path
 	opts     Options // FS and Format are those of the directory
-	dirLock  io.Closer
+	dirLock  *vfs.Dir
 	health   Health
 	recovery Recovery
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"path/filepath"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
@@ -204,6 +205,18 @@ type Txns interface {
 	NewDraft() Draft
 	// Close ends the waits for locks.
 	Close()
+}
+
+// Inspector answers other processes about a database that is open for writing.
+type Inspector interface {
+	// Listen makes the socket in the directory, whose lock is held.
+	Listen(d *vfs.Dir) error
+	// Optional reports whether the database opens although Listen failed.
+	Optional() bool
+	// Close removes the socket, if there is one, and ends all connections. It waits for nothing.
+	Close()
+	// Wait returns when the requests under way have ended, and after limit at the latest.
+	Wait(limit time.Duration)
 }
 
 // Values is how the values are read that merges change where values expire. The commit checks

@@ -43,6 +43,8 @@ type Options struct {
 	Feeds Feeds
 	// Txns are the transactions; nil: there are none, and no values that expire.
 	Txns Txns
+	// Inspector answers other processes; nil: none is answered.
+	Inspector Inspector
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
@@ -139,6 +141,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if db.opts.TTL > 0 && !db.Native() {
 		return base.NeedsNative("a time to live")
 	}
+	if err := db.listen(); err != nil {
+		return err
+	}
 	if err := db.openCache(); err != nil {
 		return err
 	}
@@ -174,6 +179,20 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return nil
 	}
 	return r.finish()
+}
+
+// listen makes the socket for inspection, if one is wanted.
+func (db *DB) listen() error {
+	i := db.opts.Inspector
+	if i == nil {
+		return nil
+	}
+	err := i.Listen(db.dirLock)
+	if err != nil && i.Optional() {
+		db.health.Warn("no process can inspect the database", err)
+		return nil
+	}
+	return err
 }
 
 // connect makes the pipeline, behind sequence number last, and what needs it.
@@ -334,6 +353,9 @@ func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
 	db.health.Closing.Store(true)
+	if db.opts.Inspector != nil {
+		_ = Protect(func() error { db.opts.Inspector.Close(); return nil })
+	}
 	if db.home != nil {
 		db.jobs.Close()
 		_ = Protect(func() error { return db.wal.Close(false) })
@@ -381,6 +403,9 @@ func (db *DB) Close() error {
 	if db.health.Closing.Swap(true) {
 		return base.ErrDatabaseClosed
 	}
+	if db.opts.Inspector != nil {
+		db.opts.Inspector.Close()
+	}
 	if db.txns != nil {
 		db.txns.Close()
 	}
@@ -401,6 +426,9 @@ func (db *DB) Close() error {
 		_ = closing() // Exclusive failed by a panic before closing ended
 	}
 	db.jobs.Close()
+	if db.opts.Inspector != nil {
+		db.opts.Inspector.Wait(releaseFor) // its answers read
+	}
 	err := Protect(func() error { return db.wal.Close(db.health.Failed() == nil) })
 	// a panic alone
 	err = errors.Join(err, Protect(func() error { db.manifest.NoteDurable(); return nil }))

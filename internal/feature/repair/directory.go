@@ -62,9 +62,10 @@ func unreadable(err error) bool {
 }
 
 // Destroy removes the regular files in dir that are the database's: the tables and logs that its
-// MANIFEST needs, what Loam or LevelDB wrote by its contents, what an upgrade left. Others stay.
-// It fails with base.ErrNotADatabase, and removes nothing, if one of them has a name of the
-// database's, or the directory is another engine's. LOCK comes last.
+// MANIFEST needs, what Loam or LevelDB wrote by its contents, what an upgrade left; and the socket
+// of a process that was killed. Others stay. It fails with base.ErrNotADatabase, and removes
+// nothing, if one of them has a name of the database's, or the directory is another engine's. LOCK
+// comes last.
 func Destroy(fsys vfs.FS, dir string) error {
 	if err := owner.Check(fsys, dir); err != nil {
 		return err
@@ -81,7 +82,9 @@ func Destroy(fsys vfs.FS, dir string) error {
 	var errs []error
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if info, err := fsys.Stat(path); err == nil && info.Mode().IsRegular() {
+		info, err := fsys.Stat(path)
+		if err == nil && (info.Mode().IsRegular() || name == base.InspectName &&
+			info.Mode()&fs.ModeSocket != 0) {
 			errs = append(errs, fsys.Remove(path))
 		}
 	}
@@ -122,8 +125,8 @@ func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 			}
 		}
 		switch {
-		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog,
-			t == base.FileTemp, t == base.FileTable && live[num],
+		case name == base.LoadName, name == base.LoadTempName, name == base.InspectName,
+			t == base.FileInfoLog, t == base.FileTemp, t == base.FileTable && live[num],
 			t == base.FileLog && st.HasLogNum && num >= st.LogNum && num < st.NextFile:
 			own = append(own, name)
 			continue

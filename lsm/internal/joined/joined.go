@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/feature/backup"
 	"github.com/loamdb/loam/internal/feature/feed"
 	"github.com/loamdb/loam/internal/feature/follow"
+	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/internal/feature/txn"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
@@ -25,10 +26,14 @@ type Database struct {
 }
 
 // Open opens the database in dir. With follows it is one that another process may be writing, and
-// catches up at intervals unless every is 0.
-func Open(dir string, o store.Options, follows bool, every time.Duration) (*Database, error) {
+// catches up at intervals unless every is 0. i, unless nil, makes a socket; Inspect begins to answer.
+func Open(dir string, o store.Options, follows bool, every time.Duration, i *inspect.Server) (
+	*Database, error) {
 	d := &Database{}
 	o.Feeds, o.Txns = &d.Feeds, &d.Txns
+	if i != nil {
+		o.Inspector = i
+	}
 	var followed feed.Follower
 	if follows {
 		d.Follower = follow.New()

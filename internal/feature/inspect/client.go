@@ -1,0 +1,86 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// maxAnswer bounds what a Client reads: the largest scan or list of tables, in base64.
+const maxAnswer = 16 << 20
+
+// Client asks the process that has a database open. It is safe for concurrent use; requests are
+// answered one after the other.
+type Client struct {
+	mu sync.Mutex // held during a request
+	c  *conn
+	r  *bufio.Reader
+}
+
+// Dial connects to the process that has the database in dir open. It fails with
+// base.ErrDoesNotExist where no process answers, with errors.ErrUnsupported where the system has no
+// sockets, and with base.ErrBusy.
+func Dial(dir string) (*Client, error) {
+	c, err := connect(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{c: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+// Ask sends a request and decodes the result of the answer into result, unless that is nil. It
+// waits until ctx is done, which ends the connection. Errors of the other process are told apart by
+// errors.Is, as those of package lsm.
+func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(line) >= MaxRequest {
+		return fmt.Errorf("%w: a request has %d bytes at most", base.ErrInvalidArgument, MaxRequest)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = c.c.send(append(line, '\n'))
+	// A server that refuses a connection answers at once and closes it.
+	answer, rerr := c.readLine()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case rerr == nil:
+		return decode(answer, result)
+	case err != nil:
+		return fmt.Errorf("asking the process: %w", err)
+	}
+	return fmt.Errorf("waiting for the answer: %w", rerr)
+}
+
+func (c *Client) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := c.r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, nil
+		case errors.Is(err, io.EOF):
+			return nil, io.ErrUnexpectedEOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(line) > maxAnswer:
+			return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		}
+	}
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.c.Close() }

@@ -1,0 +1,83 @@
+package inspect
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// TestLongPath: the directory's path may be longer than that of a socket.
+func TestLongPath(t *testing.T) {
+	dir := t.TempDir()
+	for range 5 {
+		dir = filepath.Join(dir, strings.Repeat("d", 60))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	startedIn(t, dir, echo)
+	if err := dialed(t, dir).Ask(t.Context(), &Request{Do: "x"}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := listen(filepath.Join(dir, "other")); err == nil ||
+		!strings.Contains(err.Error(), "shorter link") {
+		t.Error(err)
+	}
+}
+
+// TestForeignUser: a process of another user is refused, although the permissions of the socket and
+// the directory let it connect.
+func TestForeignUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	// The directory above that of t.TempDir is closed to others.
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	startedIn(t, dir, echo)
+	name := filepath.Join(dir, base.InspectName)
+	open := func(path string) error { return unix.Chmod(path, 0o777) }
+	if err := errors.Join(open(dir), open(name)); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := newSocket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // without Unlock: the thread ends, and with it the other user
+		const nobody = 65534
+		if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			failed <- errno
+			return
+		}
+		failed <- unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+	}()
+	if err := <-failed; err != nil {
+		unix.Close(fd)
+		t.Skip("another user does not reach the directory: ", err)
+	}
+	c, err := newConn(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	client := &Client{c: c, r: bufio.NewReader(c)}
+	err = client.Ask(t.Context(), &Request{Do: "x"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "the request is of user 65534") {
+		t.Error(err)
+	}
+}
