@@ -1006,7 +1006,7 @@ LOAM_API loam_status loam_bulk_load_close(loam_bulk_load *load);
 
 /* LevelDB's properties, such as "leveldb.stats", or "stats". LOAM_NOT_FOUND: unknown. */
 LOAM_API loam_status loam_property(loam_db *db, const char *name, char **value, char **err);
-/* All counters as JSON. */
+/* All counters as JSON, as docs/metrics.md describes them. */
 LOAM_API loam_status loam_metrics(loam_db *db, char **json, char **err);
 /* What opening found in the logs, as JSON. */
 LOAM_API loam_status loam_recovery_report(loam_db *db, char **json, char **err);

@@ -181,7 +181,8 @@ func testScans(t *testing.T, db *DB, c *inspect.Client) {
 	if e := cut.Entries[0]; len(e.Value) != 64<<10 || e.ValueSize != 100_000 {
 		t.Errorf("%d bytes of %d", len(e.Value), e.ValueSize)
 	}
-	whole := ask[scanAnswer](t, c, inspect.Request{Do: "scan", Keyspace: "space", MaxValue: 1 << 20})
+	whole := ask[scanAnswer](t, c,
+		inspect.Request{Do: "scan", Keyspace: "space", MaxValue: 1 << 20})
 	if e := whole.Entries[0]; len(e.Value) != 100_000 || e.ValueSize != 0 {
 		t.Errorf("%d bytes of %d", len(e.Value), e.ValueSize)
 	}
@@ -274,7 +275,8 @@ func TestInspectIsOffUnlessAsked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	none := func(when string) {
 		t.Helper()
-		if _, err := os.Lstat(filepath.Join(dir, base.InspectName)); !errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Lstat(filepath.Join(dir, base.InspectName))
+		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -295,7 +297,8 @@ func TestInspectIsOffUnlessAsked(t *testing.T) {
 	mustClose(t, db)
 	none("after Close")
 	var said bytes.Buffer
-	db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	logger := slog.New(slog.NewTextHandler(&said, nil))
+	db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Logger: logger})
 	mustClose(t, db)
 	if !strings.Contains(said.String(), "no process can inspect the database") {
 		t.Errorf("logged: %s", said.String())
@@ -308,7 +311,7 @@ func TestInspectIsOffUnlessAsked(t *testing.T) {
 
 const inspectedChild = "LOAM_TEST_INSPECTED"
 
-// TestInspectAfterKill: what a killed process leaves is in nobody's way, and an opening replaces it.
+// TestInspectAfterKill: what a killed process leaves hinders nothing, and an opening replaces it.
 func TestInspectAfterKill(t *testing.T) {
 	if dir := os.Getenv(inspectedChild); dir != "" {
 		db := mustOpen(t, dir, &Options{Inspect: true})

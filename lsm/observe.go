@@ -161,9 +161,9 @@ type Metrics struct {
 // The levels of Metrics are those of trees.
 var _ = [len(Metrics{}.Levels)]struct{}([manifest.NumLevels]struct{}{})
 
-// MarshalJSON writes the metrics with the names of docs/metrics.md, as C, Python and Node have them:
-// durations in nanoseconds, errors as their texts or null. Names and meanings stay; a later version
-// may add some.
+// MarshalJSON writes the metrics with the names of docs/metrics.md, as C, Python and Node have
+// them: durations in nanoseconds, errors as their texts or null. Names and meanings stay; a later
+// version may add some.
 func (m Metrics) MarshalJSON() ([]byte, error) { return json.Marshal(plain.Of(&m)) }
 
 // Metrics returns the metrics of now. On a closed database they are zeros, with ErrClosed in

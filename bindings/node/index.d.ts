@@ -268,7 +268,7 @@ export class Loam<KDefault = string, VDefault = string>
   /** Try again now what failed for want of space, memory or file descriptors. */
   retry (): void
 
-  /** All counters of the engine. */
+  /** All counters of the engine, as docs/metrics.md describes them. */
   metrics (): Promise<Record<string, any>>
 
   /** What opening found in the logs. */
@@ -758,6 +758,9 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Read and write tables of compactions past the page cache (Linux). Default: false. */
   compactionDirectIo?: boolean | undefined
   disableCompaction?: boolean | undefined
+  /** Answer `loam top` and others on a socket in the directory, see docs/observe.md.
+   * Default: false, or the environment's LOAM_INSPECT. */
+  inspect?: boolean | undefined
   /** Open without writing anything. */
   readOnly?: boolean | undefined
   /** Make missing directories above the location too. Default: true. */

@@ -10,8 +10,9 @@
 //	progress.go  how far a long verb has come, on a terminal
 //
 // Verbs use the public packages (lsm, lsm/backup, lsm/dump). What looks into single files goes by
-// internal/feature/examine, which opens no database. Nothing else of internal/ is imported, but the
-// names of formats and kinds in internal/base and internal/format.
+// internal/feature/examine, which opens no database, and what asks a running one by
+// internal/feature/inspect. Nothing else of internal/ is imported, but the names of formats and
+// kinds in internal/base and internal/format.
 //
 // A verb that reads opens the directory with ReadOnly, or as a follower where another process has
 // it open. Nothing is written by it, and nothing is locked that a writer needs. A verb that writes

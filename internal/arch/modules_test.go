@@ -16,7 +16,8 @@ import (
 // imported is required, exactly one version of it, and not "// indirect".
 func TestModules(t *testing.T) {
 	root := moduleRoot(t)
-	for _, dir := range []string{".", "internal/testkit/interop", "bench/peers", "examples/ethdb"} {
+	for _, dir := range []string{".", "internal/testkit/interop", "bench/peers", "examples/ethdb",
+		"examples/otel"} {
 		bad, err := ruleModule(filepath.Join(root, filepath.FromSlash(dir)))
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@
 # make test-full     all tests in their long size, within 80 minutes
 # make test-<step>   one step: go, race, unmap, invariants, fuzz, interop, python, node
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
+# make test-otel     the example of OpenTelemetry, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
@@ -37,7 +38,7 @@ TEST_STEPS := $(filter go unmap invariants fuzz $(if $(call has,gcc),race) $(if 
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-lint test-go test-race test-unmap test-invariants test-fuzz test-interop test-ethdb test-python test-node
+.PHONY: audit test test-full test-lint test-go test-race test-unmap test-invariants test-fuzz test-interop test-ethdb test-otel test-python test-node
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
@@ -94,7 +95,7 @@ $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-interop: test-ethdb $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb test-otel $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
 	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./goleveldb ./pebble
@@ -102,6 +103,10 @@ test-interop: test-ethdb $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.pa
 # go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
 test-ethdb:
 	@cd examples/ethdb && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+# Go downloads OpenTelemetry.
+test-otel:
+	@cd examples/otel && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.

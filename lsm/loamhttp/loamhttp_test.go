@@ -117,7 +117,8 @@ func TestText(t *testing.T) {
 	if kind != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Error(kind)
 	}
-	open, kind := get(t, h, "/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+	accept := "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+	open, kind := get(t, h, "/metrics", accept)
 	if kind != "application/openmetrics-text; version=1.0.0; charset=utf-8" {
 		t.Error(kind)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// TestParseRequest: what is refused, and the bounds of what is not.
+// TestParseRequest: malformed requests are refused, and limits are bounded.
 func TestParseRequest(t *testing.T) {
 	for _, line := range []string{
 		"", "\n", "{", "}", "[]", `"info"`, "null x", "{}", `{"do":""}`, `{"do":"scan"} {}`,
@@ -23,7 +23,8 @@ func TestParseRequest(t *testing.T) {
 			t.Errorf("%.40q: %+v, %v", line, r, err)
 		}
 	}
-	r, err := ParseRequest([]byte(`{"do":"scan","from":"AP8=","limit":99999999,"max_value":9999999}`))
+	large := `{"do":"scan","from":"AP8=","limit":99999999,"max_value":9999999}`
+	r, err := ParseRequest([]byte(large))
 	if err != nil || !bytes.Equal(r.From, []byte{0, 255}) || r.To != nil ||
 		r.Limit != MaxEntries || r.MaxValue != MaxValue {
 		t.Errorf("%+v, %v", r, err)
@@ -83,7 +84,8 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	list, last := e.After(3*maxEvents - 2)
-	if len(list) != 2 || last != 3*maxEvents || list[1].Detail.(map[string]any)["n"] != 3*maxEvents {
+	if len(list) != 2 || last != 3*maxEvents ||
+		list[1].Detail.(map[string]any)["n"] != 3*maxEvents {
 		t.Errorf("%v, %d", list, last)
 	}
 	for _, after := range []uint64{last, last + 1, 1<<64 - 1} {

@@ -66,9 +66,9 @@ type Server struct {
 // environment asks for a socket of every database that the process opens.
 const environment = "LOAM_INSPECT"
 
-// New returns a Server without a socket; nil if nobody asks for one, or if the database is opened to
-// be read, which changes nothing in the directory. If only the environment asks, the database opens
-// without a socket where none can be made.
+// New returns a Server without a socket; nil if nobody asks for one, or if the database is opened
+// to be read, which changes nothing in the directory. If only the environment asks, the database
+// opens without a socket where none can be made.
 func New(asked, readOnly bool) *Server {
 	env, _ := strconv.ParseBool(os.Getenv(environment))
 	if readOnly || !asked && !env {
@@ -242,8 +242,8 @@ func (s *Server) serve(ctx context.Context, c *conn, a Answerer) {
 	}
 }
 
-// readLines hands on the requests of a connection; nil stands for one that is too long, which is
-// the last.
+// readLines hands on the requests of a connection; nil stands for a request that is too
+// long, which is the last.
 func readLines(ctx context.Context, c *conn, lines chan<- []byte) {
 	r := bufio.NewReaderSize(c, MaxRequest)
 	for {

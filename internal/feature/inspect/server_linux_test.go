@@ -60,7 +60,8 @@ func TestForeignUser(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // without Unlock: the thread ends, and with it the other user
 		const nobody = 65534
-		if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+		_, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody)
+		if errno != 0 {
 			failed <- errno
 			return
 		}

@@ -119,7 +119,8 @@ func TestGarbage(t *testing.T) {
 func TestHalfClosed(t *testing.T) {
 	dir, _ := started(t, echo)
 	c := dialed(t, dir)
-	if err := c.c.send([]byte(`{"do":"one"}` + "\n" + `{"do":"two"}` + "\n" + `{"do":"thr`)); err != nil {
+	sent := `{"do":"one"}` + "\n" + `{"do":"two"}` + "\n" + `{"do":"thr`
+	if err := c.c.send([]byte(sent)); err != nil {
 		t.Fatal(err)
 	}
 	err := c.c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })

@@ -26,7 +26,8 @@ type Database struct {
 }
 
 // Open opens the database in dir. With follows it is one that another process may be writing, and
-// catches up at intervals unless every is 0. i, unless nil, makes a socket; Inspect begins to answer.
+// catches up at intervals unless every is 0. i, unless nil, makes a socket, which answers from
+// Inspect on.
 func Open(dir string, o store.Options, follows bool, every time.Duration, i *inspect.Server) (
 	*Database, error) {
 	d := &Database{}

@@ -1,0 +1,144 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// topOf runs top with these arguments and returns what it prints.
+func topOf(t *testing.T, args ...string) (code int, out, err string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	a := newApp(strings.NewReader(""), &o, &e)
+	code = a.run(t.Context(), append([]string{"top"}, args...))
+	return code, o.String(), e.String()
+}
+
+// TestTop asks a database of this process, and reads one whose process does not answer.
+func TestTop(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		dir := filepath.Join(t.TempDir(), "db")
+		db, err := lsm.Open(dir, &lsm.Options{Inspect: answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Put([]byte("a"), []byte("b"), lsm.Sync); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		code, out, said := topOf(t, "--once", dir)
+		from := map[bool]string{true: "process ", false: "as a follower"}[answers]
+		if code != exitFine || said != "" || !strings.Contains(out, from) ||
+			!strings.Contains(out, "1 operations written") ||
+			strings.Contains(out, "flush end") != answers {
+			t.Errorf("%d, %s\n%s", code, said, out)
+		}
+		code, out, _ = topOf(t, "--once", "--json", dir)
+		var got struct {
+			Source  string
+			Metrics struct {
+				LastSequence int `json:"last_sequence"`
+			}
+			Levels *struct{ Levels []any }
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFine ||
+			got.Metrics.LastSequence != 1 || (got.Levels != nil) != answers {
+			t.Errorf("%v, %d: %s", err, code, out)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, said := topOf(t, filepath.Join(t.TempDir(), "none")); code != exitFailed {
+		t.Errorf("%d, %s", code, said)
+	}
+	if code, _, said := topOf(t, "--interval", "1ms", "x"); code != exitUsage {
+		t.Errorf("%d, %s", code, said)
+	}
+}
+
+// fixed is a source of moments.
+type fixed struct {
+	moments []string
+	end     context.CancelFunc
+}
+
+func (f *fixed) look(context.Context, string) (*moment, error) {
+	m := &moment{Directory: "db", Source: "process", PID: 7, Format: "native",
+		Metrics: json.RawMessage(f.moments[0])}
+	if f.moments = f.moments[1:]; len(f.moments) == 0 {
+		f.end()
+	}
+	return m, m.parse()
+}
+
+func (f *fixed) close() {}
+
+// TestTopRates: rates are between two moments; the first view has none.
+func TestTopRates(t *testing.T) {
+	then := &moment{At: time.Unix(100, 0), Metrics: json.RawMessage(`{"last_sequence":1000,
+		"wal_bytes_written":0,"cache":{"hits":10,"misses":10},"stalls":{}}`)}
+	now := &moment{At: time.Unix(102, 0), Directory: "db", PID: 7, Format: "native",
+		Metrics: json.RawMessage(`{"last_sequence":5000,"wal_bytes_written":4096,
+		"cache":{"hits":40,"misses":20,"used":1,"capacity":2},"read_only":"disk gone\nstack",
+		"stalls":{"level0":{"duration_ns":1000000000}},
+		"wal_sync":{"count":5,"p50":1500,"max":2000000000},
+		"levels":[{"files":1,"bytes":10},{"files":3,"bytes":1048576}]}`)}
+	for _, m := range []*moment{then, now} {
+		if err := m.parse(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if then.since(nil) != nil || now.since(now) != nil {
+		t.Error("rates of one moment")
+	}
+	now.Rates = now.since(then)
+	view := now.render(80, "\n")
+	for _, want := range []string{"writes  2k/s   log 2.00 KiB/s", "stalls  500 ms/s for level0",
+		"75.0 % of 20/s", "median 1.5 us", "longest 2 s", "READ-ONLY  disk gone\n",
+		"    1       3   1.00 MiB"} {
+		if !strings.Contains(strings.ReplaceAll(view, " lookups", ""), want) {
+			t.Errorf("there is no %q in\n%s", want, view)
+		}
+	}
+	for _, width := range []int{0, 1, 20, 40} {
+		for _, l := range strings.Split(now.render(width, "\n"), "\n") {
+			if n := utf8.RuneCountInString(l); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, l)
+			}
+		}
+	}
+}
+
+// TestTopFullScreen: the terminal is as it was at the end.
+func TestTopFullScreen(t *testing.T) {
+	var o bytes.Buffer
+	a := newApp(strings.NewReader(""), &o, &o)
+	a.screen.out = true
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &fixed{moments: []string{"{}", `{"last_sequence":5}`}, end: cancel}
+	if err := a.top(ctx, s, time.Nanosecond, false); err != nil {
+		t.Fatal(err)
+	}
+	out := o.String()
+	if !strings.HasPrefix(out, "\x1b[?1049h\x1b[?25l\x1b[Hloam top") ||
+		!strings.HasSuffix(out, "\x1b[?25h\x1b[?1049l") || strings.Count(out, "\x1b[H") != 1 {
+		t.Errorf("%q", out)
+	}
+	if got := clip("a\x1b[31mb\tc", 80); strings.ContainsAny(got, "\x1b\t") {
+		t.Errorf("%q", got)
+	}
+}
