@@ -347,6 +347,15 @@ func TestInspectAfterKill(t *testing.T) {
 			}
 			return err
 		},
+		"destroy beside another file": func(dir string) error {
+			name := filepath.Join(dir, base.InspectName)
+			mustAll(t, os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600))
+			err := Destroy(dir, nil)
+			if kept, rerr := os.ReadFile(name); string(kept) != "mine" {
+				t.Errorf("Destroy removes a file that is no socket: %v", rerr)
+			}
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")

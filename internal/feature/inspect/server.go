@@ -60,7 +60,7 @@ type Server struct {
 	conns  map[*conn]context.CancelFunc
 	closed bool
 
-	running sync.WaitGroup // goroutines; Add is called with mu held, or by Serve
+	running sync.WaitGroup // goroutines; Add is called with mu held, by Serve, and by one of them
 }
 
 // environment asks for a socket of every database that the process opens.
@@ -184,7 +184,6 @@ func (s *Server) accept(a Answerer) {
 // admit serves a connection, or refuses it.
 func (s *Server) admit(c *conn, a Answerer) {
 	err := c.mayAsk()
-	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
 	switch {
 	case err != nil:
@@ -193,25 +192,22 @@ func (s *Server) admit(c *conn, a Answerer) {
 	case len(s.conns) >= maxConns:
 		err = fmt.Errorf("%w: %d other connections inspect the database", base.ErrBusy, maxConns)
 	default:
+		ctx, cancel := context.WithCancel(context.Background())
 		s.conns[c] = cancel
 		s.running.Add(1)
-		go s.serve(ctx, c, a)
+		go s.serve(ctx, cancel, c, a)
 	}
 	s.mu.Unlock()
 	if err != nil {
-		cancel()
 		c.sendNow(encode(nil, err))
 		c.Close()
 	}
 }
 
 // serve answers the requests of a connection.
-func (s *Server) serve(ctx context.Context, c *conn, a Answerer) {
+func (s *Server) serve(ctx context.Context, cancel context.CancelFunc, c *conn, a Answerer) {
 	lines, held := make(chan []byte), Held{}
-	s.mu.Lock()
-	cancel := s.conns[c]
 	s.running.Add(1)
-	s.mu.Unlock()
 	defer func() {
 		cancel()
 		c.Close()

@@ -82,9 +82,11 @@ func Destroy(fsys vfs.FS, dir string) error {
 	var errs []error
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		info, err := fsys.Stat(path)
-		if err == nil && (info.Mode().IsRegular() || name == base.InspectName &&
-			info.Mode()&fs.ModeSocket != 0) {
+		want := fs.FileMode(0) // of a regular file
+		if name == base.InspectName {
+			want = fs.ModeSocket
+		}
+		if info, err := fsys.Stat(path); err == nil && info.Mode().Type() == want {
 			errs = append(errs, fsys.Remove(path))
 		}
 	}
