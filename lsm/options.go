@@ -24,7 +24,7 @@ type Options struct {
 	upgrade bool // a LevelDB directory becomes a native one; default false
 	follow  bool // as OpenFollower does; default false
 
-	inspector *inspect.Server // set by Open; nil: nobody is answered
+	inspector *inspect.Server // set by Open; default nil: nobody is answered
 
 	// What is opened.
 
