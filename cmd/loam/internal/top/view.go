@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/feature/inspect"
 )
 
@@ -128,7 +129,7 @@ func (n *moment) render(width int, newline string) string {
 		r = &rates{}
 		add("%d operations written since the database was made", m.LastSequence)
 	} else {
-		add("writes  %s/s   log %s/s   syncs %s/s", count(r.Writes), bytesText(uint64(r.LogBytes)),
+		add("writes  %s/s   log %s/s   syncs %s/s", count(r.Writes), text.Bytes(uint64(r.LogBytes)),
 			count(r.Syncs))
 		add("stalls  %s", n.stalls())
 		hits := "no lookups"
@@ -137,23 +138,23 @@ func (n *moment) render(width int, newline string) string {
 				count(r.CacheLookups))
 		}
 		add("cache   %s", hits)
-		add("merges  %s/s written", bytesText(uint64(r.CompactBytes)))
+		add("merges  %s/s written", text.Bytes(uint64(r.CompactBytes)))
 	}
 	add("")
 	add("syncs   %d, median %s, 99%% within %s, longest %s", m.WALSync.Count, short(m.WALSync.P50),
 		short(m.WALSync.P99), short(m.WALSync.Max))
-	add("cache   %s of %s used", bytesText(uint64(m.Cache.Used)),
-		bytesText(uint64(m.Cache.Capacity)))
-	add("memory  %d memtables of %s; %d snapshots", m.Memtables, bytesText(uint64(m.MemtableBytes)),
+	add("cache   %s of %s used", text.Bytes(uint64(m.Cache.Used)),
+		text.Bytes(uint64(m.Cache.Capacity)))
+	add("memory  %d memtables of %s; %d snapshots", m.Memtables, text.Bytes(uint64(m.MemtableBytes)),
 		m.Snapshots)
-	add("disk    %s; write amplification %.1f; compaction debt %s", bytesText(uint64(m.DiskBytes)),
-		m.WriteAmplification, bytesText(uint64(m.CompactionDebt)))
+	add("disk    %s; write amplification %.1f; compaction debt %s", text.Bytes(uint64(m.DiskBytes)),
+		m.WriteAmplification, text.Bytes(uint64(m.CompactionDebt)))
 	for _, problem := range []struct {
 		what string
-		text *string
+		says *string
 	}{{"READ-ONLY", m.ReadOnly}, {"ERROR", m.BackgroundError}} {
-		if problem.text != nil && n.PID != 0 {
-			first, _, _ := strings.Cut(*problem.text, "\n")
+		if problem.says != nil && n.PID != 0 {
+			first, _, _ := strings.Cut(*problem.says, "\n")
 			add("%s  %s", problem.what, first)
 		}
 	}
@@ -212,7 +213,7 @@ func (n *moment) levels(width int) []string {
 			bar = max(bar, 1)
 		}
 		lines = append(lines, fmt.Sprintf("%5d  %6d %10s  %7s  %s", i, l.Files,
-			bytesText(uint64(l.Bytes)), merging, strings.Repeat("#", bar)))
+			text.Bytes(uint64(l.Bytes)), merging, strings.Repeat("#", bar)))
 	}
 	return lines
 }

@@ -1,8 +1,9 @@
 //go:build linux || darwin || freebsd
 
-package main
+package top
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,13 +16,15 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// topOf runs top with these arguments and returns what it prints.
-func topOf(t *testing.T, args ...string) (code int, out, err string) {
+// viewOf returns one view of a directory.
+func viewOf(t *testing.T, dir string, asJSON bool) (string, error) {
 	t.Helper()
-	var o, e bytes.Buffer
-	a := newApp(strings.NewReader(""), &o, &e)
-	code = a.run(t.Context(), append([]string{"top"}, args...))
-	return code, o.String(), e.String()
+	var b bytes.Buffer
+	out := bufio.NewWriter(&b)
+	err := Run(t.Context(), dir, Options{Keyspace: "default", Every: time.Hour, Once: true,
+		JSON: asJSON, Out: out, Width: 100,
+		Options: func() (*lsm.Options, error) { return nil, nil }})
+	return b.String(), err
 }
 
 // TestTop asks a database of this process, and reads one whose process does not answer.
@@ -38,14 +41,14 @@ func TestTop(t *testing.T) {
 		if err := db.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		code, out, said := topOf(t, "--once", dir)
+		out, err := viewOf(t, dir, false)
 		from := map[bool]string{true: "process ", false: "as a follower"}[answers]
-		if code != exitFine || said != "" || !strings.Contains(out, from) ||
+		if err != nil || !strings.Contains(out, from) ||
 			!strings.Contains(out, "1 operations written") ||
 			strings.Contains(out, "flush end") != answers {
-			t.Errorf("%d, %s\n%s", code, said, out)
+			t.Errorf("%v\n%s", err, out)
 		}
-		code, out, _ = topOf(t, "--once", "--json", dir)
+		out, failed := viewOf(t, dir, true)
 		var got struct {
 			Source  string
 			Metrics struct {
@@ -53,19 +56,16 @@ func TestTop(t *testing.T) {
 			}
 			Levels *struct{ Levels []any }
 		}
-		if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFine ||
+		if err := json.Unmarshal([]byte(out), &got); err != nil || failed != nil ||
 			got.Metrics.LastSequence != 1 || (got.Levels != nil) != answers {
-			t.Errorf("%v, %d: %s", err, code, out)
+			t.Errorf("%v, %v: %s", err, failed, out)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if code, _, said := topOf(t, filepath.Join(t.TempDir(), "none")); code != exitFailed {
-		t.Errorf("%d, %s", code, said)
-	}
-	if code, _, said := topOf(t, "--interval", "1ms", "x"); code != exitUsage {
-		t.Errorf("%d, %s", code, said)
+	if _, err := viewOf(t, filepath.Join(t.TempDir(), "none"), false); err == nil {
+		t.Error("a view of nothing")
 	}
 }
 
@@ -124,16 +124,15 @@ func TestTopRates(t *testing.T) {
 
 // TestTopFullScreen: the terminal is as it was at the end.
 func TestTopFullScreen(t *testing.T) {
-	var o bytes.Buffer
-	a := newApp(strings.NewReader(""), &o, &o)
-	a.screen.out = true
+	var b bytes.Buffer
+	o := &Options{Every: time.Nanosecond, Out: bufio.NewWriter(&b), Width: 80}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &fixed{moments: []string{"{}", `{"last_sequence":5}`}, end: cancel}
-	if err := a.top(ctx, s, time.Nanosecond, false); err != nil {
+	if err := o.top(ctx, s); err != nil {
 		t.Fatal(err)
 	}
-	out := o.String()
+	out := b.String()
 	if !strings.HasPrefix(out, "\x1b[?1049h\x1b[?25l\x1b[Hloam top") ||
 		!strings.HasSuffix(out, "\x1b[?25h\x1b[?1049l") || strings.Count(out, "\x1b[H") != 1 {
 		t.Errorf("%q", out)
