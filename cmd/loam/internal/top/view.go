@@ -147,8 +147,8 @@ func (n *moment) render(width int, newline string) string {
 		text.Bytes(uint64(m.Cache.Capacity)))
 	add("memory  %d memtables of %s; %d snapshots", m.Memtables, text.Bytes(uint64(m.MemtableBytes)),
 		m.Snapshots)
-	add("disk    %s; write amplification %.1f; compaction debt %s", text.Bytes(uint64(m.DiskBytes)),
-		m.WriteAmplification, text.Bytes(uint64(m.CompactionDebt)))
+	add("disk    %s; write amplification %.1f; compaction debt %s",
+		text.Bytes(uint64(m.DiskBytes)), m.WriteAmplification, text.Bytes(uint64(m.CompactionDebt)))
 	for _, problem := range []struct {
 		what string
 		says *string
