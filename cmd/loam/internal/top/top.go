@@ -35,8 +35,17 @@ type Output interface {
 	Flush() error
 }
 
+// Help explains the verb.
+const Help = "Top shows throughput, levels, stalls, the cache and the last events of a database " +
+	"that a\nprocess has open with Options.Inspect or LOAM_INSPECT=1. Of others it shows what a\n" +
+	"follower can read. q ends it. Where output is no terminal, it prints one view.\n\n" +
+	"docs/observe.md explains what it shows."
+
 // Run shows the database in dir until ctx is done.
 func Run(ctx context.Context, dir string, o Options) error {
+	if o.Every < 100*time.Millisecond {
+		return fmt.Errorf("%w: --interval must be 100ms or more", lsm.ErrInvalidArgument)
+	}
 	s, err := o.watch(ctx, dir)
 	if err != nil {
 		return err

@@ -145,8 +145,8 @@ func (n *moment) render(width int, newline string) string {
 		short(m.WALSync.P99), short(m.WALSync.Max))
 	add("cache   %s of %s used", text.Bytes(uint64(m.Cache.Used)),
 		text.Bytes(uint64(m.Cache.Capacity)))
-	add("memory  %d memtables of %s; %d snapshots", m.Memtables, text.Bytes(uint64(m.MemtableBytes)),
-		m.Snapshots)
+	add("memory  %d memtables of %s; %d snapshots", m.Memtables,
+		text.Bytes(uint64(m.MemtableBytes)), m.Snapshots)
 	add("disk    %s; write amplification %.1f; compaction debt %s",
 		text.Bytes(uint64(m.DiskBytes)), m.WriteAmplification, text.Bytes(uint64(m.CompactionDebt)))
 	for _, problem := range []struct {
