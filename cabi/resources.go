@@ -11,7 +11,6 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/cabi/internal/refs"
-	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/internal/base/plain"
 	"github.com/loamdb/loam/lsm"
 )
