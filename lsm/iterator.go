@@ -52,7 +52,7 @@ func (r *reader) Iter(o *IterOptions) *Iterator {
 		}
 	}
 	it := &Iterator{}
-	r.of.At(in.Snapshot).Init(&it.tree, &in)
+	r.of.Reads().Init(&it.tree, &in)
 	return it
 }
 

@@ -228,7 +228,7 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 	for i := range 400 { // 25 write buffers
 		putIn(t, db, fmt.Sprint(i), value, nil)
 		if i%10 == 0 {
-			if err := db.engine.Parts().Jobs.WaitFlushed(db.engine.Default().Tree, 0); err != nil {
+			if err := db.engine.Parts().Jobs.WaitFlushed(db.engine.Parts().Home, 0); err != nil {
 				t.Fatal(err)
 			}
 			db.engine.Parts().Shared.Files.WaitDeleted()

@@ -326,7 +326,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 		hang.Within(t, "Close", func() {
 			gate.Shut()
 			if err := db.engine.Parts().Pipeline.Exclusive(func() error {
-				return db.engine.Parts().Jobs.Seal(db.engine.Default().Tree)
+				return db.engine.Parts().Jobs.Seal(db.engine.Parts().Home)
 			}); err != nil {
 				t.Fatal(err)
 			}

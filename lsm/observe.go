@@ -169,15 +169,15 @@ func (m Metrics) MarshalJSON() ([]byte, error) { return json.Marshal(plain.Of(&m
 // Metrics returns the metrics of now. On a closed database they are zeros, with ErrClosed in
 // ReadOnly.
 func (k *keyspace) Metrics() Metrics {
-	db, t := k.root.engine, k.space.At(nil)
-	state := t.Acquire()
-	if state == nil {
-		return Metrics{ReadOnly: t.Gone()}
+	db := k.root.engine
+	state, err := k.space.Present()
+	if err != nil {
+		return Metrics{ReadOnly: err}
 	}
 	defer state.Unref()
 	parts := db.Parts()
 	m := Metrics{
-		CompactionDebt: parts.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
+		CompactionDebt: k.space.Debt(state), OffHeapBytes: offheap.InUse(),
 		LastSequence:    uint64(parts.Shared.Seqs.Visible()),
 		Snapshots:       parts.Shared.Seqs.NumSnapshots(),
 		WALBytesWritten: parts.WAL.Bytes(), WALSync: latencies(parts.WAL.Syncs()),
@@ -252,10 +252,9 @@ type Range struct {
 // in memtables; sizes[i] is that of ranges[i]. Tables at the ends of a range are opened if they are
 // not. It fails as Get does.
 func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
-	t := k.space.At(nil)
-	v := t.Acquire()
-	if v == nil {
-		return nil, t.Gone()
+	v, err := k.space.Present()
+	if err != nil {
+		return nil, err
 	}
 	defer v.Unref()
 	defer k.root.engine.Health().CatchPanic(&err)

@@ -15,22 +15,22 @@ import (
 // file system's error where a file cannot be read. A panic of the comparer becomes the error and
 // makes the database read-only.
 func (r *reader) Get(key, dst []byte) ([]byte, error) {
-	return r.of.At(r.at).Get(key, dst, r.at, 0)
+	return r.of.Reads().Get(key, dst, r.at, 0)
 }
 
 // TryGet is Get without I/O: when memtables and cached blocks do not hold the
 // answer it fails with ErrWouldBlock.
 func (r *reader) TryGet(key, dst []byte) ([]byte, error) {
-	return r.of.At(r.at).Get(key, dst, r.at, sstable.MemoryOnly)
+	return r.of.Reads().Get(key, dst, r.at, sstable.MemoryOnly)
 }
 
 // GetNoFill is Get that leaves the block cache as it is, for reads that will not come again.
 func (r *reader) GetNoFill(key, dst []byte) ([]byte, error) {
-	return r.of.At(r.at).Get(key, dst, r.at, sstable.NoFill)
+	return r.of.Reads().Get(key, dst, r.at, sstable.NoFill)
 }
 
 // Has reports whether key has a value. It fails as Get does, except that a missing key is no error.
-func (r *reader) Has(key []byte) (bool, error) { return r.of.At(r.at).Has(key, r.at) }
+func (r *reader) Has(key []byte) (bool, error) { return r.of.Reads().Has(key, r.at) }
 
 // MultiResult receives the values of a MultiGet. One that is used again saves allocations. It is
 // used by one goroutine at a time; its zero value is ready.
@@ -51,5 +51,5 @@ func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
 		return base.Invalidf("MultiGet needs a MultiResult")
 	}
-	return r.of.At(r.at).MultiGet(keys, r.at, &result.r)
+	return r.of.Reads().MultiGet(keys, r.at, &result.r)
 }

@@ -87,7 +87,7 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 		full.Store(true)
 		mustPut(t, db, 1)
 		if err := db.engine.Parts().Pipeline.Exclusive(func() error {
-			return db.engine.Parts().Jobs.Seal(db.engine.Default().Tree)
+			return db.engine.Parts().Jobs.Seal(db.engine.Parts().Home)
 		}); err != nil {
 			t.Fatal(err)
 		}

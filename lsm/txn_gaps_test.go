@@ -16,12 +16,12 @@ type gap struct {
 	call func()
 }
 
-func (g *gap) At(s *tree.Snapshot) *tree.Tree {
+func (g *gap) Reads() *tree.Tree {
 	if f := g.call; f != nil {
 		g.call = nil
 		f()
 	}
-	return g.Keyspace.At(s)
+	return g.Keyspace.Reads()
 }
 
 // TestTxnIterGap takes writes back, and makes others, between the moment that an iterator sees and

@@ -11,22 +11,22 @@ import (
 
 // Flush writes the memtables of a keyspace into tables; see lsm.DB.Flush.
 func (k *Keyspace) Flush() error {
-	db, t := k.db, k.Tree
+	db := k.db
 	if err := errors.Join(base.NotWithin(), k.Writable()); err != nil {
 		return err
 	}
 	since := db.jobs.FlushesBegun()
-	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(t) }); err != nil {
+	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(&k.work) }); err != nil {
 		return err
 	}
-	return db.jobs.WaitFlushed(t, since)
+	return db.jobs.WaitFlushed(&k.work, since)
 }
 
 // CompactRange compacts a range of a keyspace; see lsm.DB.CompactRange.
 func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err error) {
-	db, t := k.db, k.Tree
+	db := k.db
 	defer db.health.CatchPanic(&err)
-	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
+	if start != nil && limit != nil && k.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
 	}
 	if err := base.NotWithin(); err != nil {
@@ -42,13 +42,19 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 	if err != nil {
 		return err
 	}
-	return db.jobs.CompactRange(ctx, t, start, limit)
+	return db.jobs.CompactRange(ctx, &k.work, start, limit)
 }
 
 // Verify reads the tables of all keyspaces; see lsm.DB.Verify.
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
 	defer db.health.CatchPanic(&err)
-	return tree.Verify(ctx, db.spaces.all(db.home.Tree), progress)
+	var trees []*tree.Tree
+	for _, k := range db.spaces.all() {
+		if !k.dropped.Load() {
+			trees = append(trees, k.Tree)
+		}
+	}
+	return tree.Verify(ctx, trees, progress)
 }
 
 // Resume tries failed background work again at once; see lsm.DB.Resume.

@@ -319,7 +319,9 @@ func (k *Keyspace) Put(kind base.Kind, key, value []byte, mode write.Mode) error
 		return err
 	}
 	k.Tree.PrefetchWrite(key)
-	return k.db.pipeline.Put(k.Tree.ID(), kind, key, value, mode)
+	err := k.db.pipeline.Put(k.Tree.ID(), kind, key, value, mode)
+	k.db.committed()
+	return err
 }
 
 // DeleteRange deletes the keys from start up to limit; see lsm.DB.DeleteRange.
@@ -348,6 +350,7 @@ func (k *Keyspace) Merge(key, operand []byte, mode write.Mode) error {
 	if !k.mergesByReading() {
 		k.Tree.PrefetchWrite(key)
 		err := k.db.pipeline.PutIf(k.ID(), base.KindMerge, key, operand, mode, (*mergeBlind)(k))
+		k.db.committed()
 		if err != errMergesRead {
 			return err
 		}

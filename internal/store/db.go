@@ -35,8 +35,7 @@ type DB struct {
 	shared   tree.Shared     // what all trees need: table files, guards, sequence numbers
 	txns     Txns            // transactions
 	home     *Keyspace       // the default one
-	spaces   keyspaces       // the others
-	serial   serialTrees     // those that writers order
+	spaces   keyspaces       // all, dropped ones that are still read included
 	jobs     *work.Scheduler // flushes and compactions
 	feeds    Feeds           // of changes
 
@@ -46,6 +45,7 @@ type DB struct {
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 	ownOrder    atomic.Bool // a keyspace has had a comparer of the program in this opening
+	serial      atomic.Bool // one of them is on the caller's thread: writers order what they wrote
 }
 
 // Parts are parts of an open database, for metrics and for tests of the engine.
@@ -58,13 +58,14 @@ type Parts struct {
 	Pipeline *write.Pipeline
 	Shared   tree.Shared
 	Jobs     *work.Scheduler
+	Home     *work.Keyspace // the default one
 }
 
 // Parts returns the parts that metrics and tests look at. Features have a Host.
 func (db *DB) Parts() Parts {
 	return Parts{
 		Dir: db.dir, Opts: db.opts, Cache: db.cache, Manifest: db.manifest, WAL: db.wal,
-		Pipeline: db.pipeline, Shared: db.shared, Jobs: db.jobs,
+		Pipeline: db.pipeline, Shared: db.shared, Jobs: db.jobs, Home: &db.home.work,
 	}
 }
 

@@ -46,7 +46,7 @@ func (k *Keyspace) mergesByReading() bool { return k.ttl.Load() > 0 || k.Tree.Ex
 // TTLOf is how long key has its value in snap, or at present if that is nil; see lsm.DB.TTL.
 func (k *Keyspace) TTLOf(key []byte,
 	snap *tree.Snapshot) (left time.Duration, expires bool, err error) {
-	deadline, err := k.At(snap).Deadline(key, snap)
+	deadline, err := k.Tree.Deadline(key, snap)
 	if err != nil || deadline == 0 {
 		return 0, false, err
 	}
@@ -73,6 +73,7 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 	buf := values.Get().(*[]byte)
 	*buf = base.AppendDeadline(append((*buf)[:0], value...), deadline)
 	err = k.db.pipeline.Put(k.Tree.ID(), base.KindSetExpiring, key, *buf, mode)
+	k.db.committed()
 	if cap(*buf) <= maxKept {
 		values.Put(buf)
 	}

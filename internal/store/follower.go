@@ -30,7 +30,8 @@ func (db *DB) openFollower() error {
 	db.connect(0)
 	report, err := db.follower.Open(Followed{
 		Host: db, Path: db.opts.path, Manifest: db.manifest,
-		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Moved: db.wakeFeeds,
+		Tree: func(id base.KeyspaceID) *tree.Tree { return db.spaces.find(id).Tree },
+		Make: db.makeFollowed, Drop: db.dropFollowed, Moved: db.wakeFeeds,
 		Merge: func(t *tree.Tree, name string) {
 			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
 				t.SetMerge(op)
@@ -44,12 +45,12 @@ func (db *DB) openFollower() error {
 }
 
 // makeFollowed makes a keyspace that the writer has created.
-func (db *DB) makeFollowed(k manifest.Keyspace) (t *tree.Tree, add func()) {
-	made := db.newKeyspace(k)
-	return made.Tree, func() {
+func (db *DB) makeFollowed(m manifest.Keyspace) (t *tree.Tree, add func()) {
+	k := db.newKeyspace(m)
+	return k.Tree, func() {
 		db.spaces.mu.Lock()
 		defer db.spaces.mu.Unlock()
-		db.spaces.add(made)
+		db.add(k)
 	}
 }
 
@@ -57,11 +58,9 @@ func (db *DB) makeFollowed(k manifest.Keyspace) (t *tree.Tree, add func()) {
 func (db *DB) dropFollowed(id base.KeyspaceID) {
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
-	k := db.keyspaceByID(id)
-	if k == nil {
-		return
+	if k := db.keyspaceByID(id); k != nil {
+		k.Tree.Refuse(db.shared.Seqs.Visible())
+		db.jobs.Forget(&k.work)
+		_ = db.detach(k) // nobody writes, so that it cannot fail
 	}
-	k.endReads()
-	db.jobs.Forget(k.Tree)
-	_ = db.forgetLocked(k) // nobody writes, so that it cannot fail
 }

@@ -168,16 +168,19 @@ func (db *DB) Files() *files.Set { return db.shared.Files }
 func (db *DB) Sequences() *tree.Sequences { return db.shared.Seqs }
 
 // Commit is for Host.
-func (db *DB) Commit(batch []byte, mode write.Mode, c write.Condition) error {
+func (db *DB) Commit(batch []byte, mode write.Mode, c write.Condition) (err error) {
 	if c == nil {
-		return db.pipeline.Commit(batch, mode)
+		err = db.pipeline.Commit(batch, mode)
+	} else {
+		err = db.pipeline.CommitIf(batch, mode, c)
 	}
-	return db.pipeline.CommitIf(batch, mode, c)
+	db.committed()
+	return err
 }
 
 // Feeds are the feeds of changes of a database.
 type Feeds interface {
-	// Waiting reports whether a feed waits for a commit. The commit leader asks after each commit.
+	// Waiting reports whether a feed waits for a commit. Writers ask after each commit.
 	Waiting() bool
 	// Wake makes the feeds that wait look again.
 	Wake()

@@ -14,6 +14,7 @@ type Lead struct{ k *Keyspace }
 // Assign runs f with the lead of the pipeline. f gets the first of n sequence numbers, and returns
 // how many it used, or may have used; see write.Pipeline.Assign.
 func (k *Keyspace) Assign(n int, f func(l Lead, first base.SeqNum) (used int, err error)) error {
+	defer k.db.wakeFeeds()
 	return k.db.pipeline.Assign(n, func(first base.SeqNum) (used int, err error) {
 		return f(Lead{k}, first)
 	})
@@ -21,8 +22,8 @@ func (k *Keyspace) Assign(n int, f func(l Lead, first base.SeqNum) (used int, er
 
 // Flush writes the memtables of the keyspace into tables.
 func (l Lead) Flush() error {
-	jobs := l.k.db.jobs
-	return errors.Join(jobs.Seal(l.k.Tree), jobs.WaitFlushed(l.k.Tree, 0))
+	jobs, k := l.k.db.jobs, &l.k.work
+	return errors.Join(jobs.Seal(k), jobs.WaitFlushed(k, 0))
 }
 
 // SyncLogs makes the logs durable.
@@ -32,7 +33,7 @@ func (l Lead) SyncLogs() error { return l.k.db.wal.Sync() }
 func (l Lead) Install(
 	tables []*manifest.FileMeta, mode picker.IngestMode,
 ) (kept bool, err error) {
-	return l.k.db.jobs.Ingest(l.k.Tree, tables, mode)
+	return l.k.db.jobs.Ingest(&l.k.work, tables, mode)
 }
 
 // IngestStats counts ingests and loads.

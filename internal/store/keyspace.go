@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,162 +13,153 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
-	"github.com/loamdb/loam/internal/store/write"
+	"github.com/loamdb/loam/internal/store/work"
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// keyspaces is the keyspaces of a database besides the default one. All share one
-// write-ahead log, one sequence of numbers, one MANIFEST, one scheduler and one cache.
+// keyspaces is the list of the keyspaces of a database. All share one write-ahead log, one
+// sequence of numbers, one MANIFEST, one scheduler and one cache.
 type keyspaces struct {
-	mu     sync.Mutex // held while one is created or dropped; outermost
-	byName map[string]*Keyspace
+	mu sync.Mutex // held while one is created or dropped; outermost
 
-	idMu sync.RWMutex                  // a leaf
-	byID map[base.KeyspaceID]*Keyspace // those that may be written
-
-	unread  atomic.Int32 // how many of dropped a snapshot may still read
-	dropMu  sync.Mutex   // a leaf
-	dropped []*Keyspace  // dropped ones that a snapshot may still read, or with open iterators
-
-	find func(base.KeyspaceID) *tree.Tree // DB.treeOf; constant
-	// Used by the commit leader, changed in pipeline.Exclusive.
-	several bool // a batch may name other keyspaces than the default one
-	trees   map[base.KeyspaceID]*tree.Tree
+	listMu sync.Mutex // held while list is replaced, and with it dropped and unread change; a leaf
+	// list is in the order of their IDs, the default one first. A dropped one stays while a
+	// snapshot or an iterator may read it.
+	list    atomic.Pointer[[]*Keyspace]
+	unread  atomic.Int32 // how many dropped ones a snapshot may still read
+	several atomic.Bool  // a batch may name other keyspaces than the default one
 }
 
-// Keyspace is a keyspace of an open database. It is safe for concurrent use.
+// Keyspace is the record of a keyspace of an open database. It is safe for concurrent use.
+//
+// One that is being dropped goes through three states. tree.Tree.Refuse: writes are refused, and
+// reads but those of earlier snapshots. work.Scheduler.DropKeyspace: the MANIFEST does not have it,
+// and nothing is started for it. dropped: no commit has it in its group, so that its tree may be
+// given up as soon as no snapshot reads it.
 type Keyspace struct {
 	Tree *tree.Tree
+	work work.Keyspace // Tree, and the work on it
 	db   *DB
 
-	// gone is set when the keyspace is being dropped, to a tree whose reads say so. Writes
-	// are refused from then on, and reads too, except at snapshots whose sequence number
-	// is at most last.
-	gone atomic.Pointer[tree.Tree]
-	last atomic.Uint64
-
+	dropped atomic.Bool
 	sealing atomic.Bool   // see RangeDeleted
 	ttl     atomic.Uint64 // see SetTTL
 }
 
-// init makes the trees of the keyspaces that the manifest has.
-func (s *keyspaces) init(db *DB) {
-	s.byID = map[base.KeyspaceID]*Keyspace{base.DefaultKeyspace: db.home}
-	s.byName = map[string]*Keyspace{}
-	s.trees = map[base.KeyspaceID]*tree.Tree{}
-	s.find = db.treeOf
-	s.several = db.manifest.MaxKeyspace() > base.DefaultKeyspace
-	for _, k := range db.manifest.Keyspaces() {
-		if k.ID != base.DefaultKeyspace {
-			s.add(db.newKeyspace(k))
+// all is the list.
+func (s *keyspaces) all() []*Keyspace {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// find returns the keyspace of an ID, or nil.
+func (s *keyspaces) find(id base.KeyspaceID) *Keyspace {
+	list := s.all()
+	if id == base.DefaultKeyspace && len(list) > 0 {
+		return list[0]
+	}
+	i, found := slices.BinarySearchFunc(list, id, func(k *Keyspace, id base.KeyspaceID) int {
+		return cmp.Compare(k.ID(), id)
+	})
+	if !found || list[i].dropped.Load() {
+		return nil
+	}
+	return list[i]
+}
+
+// named returns the keyspace of a name, or nil.
+func (s *keyspaces) named(name string) *Keyspace {
+	for _, k := range s.all() {
+		if k.Tree.Name() == name && !k.dropped.Load() {
+			return k
 		}
 	}
+	return nil
 }
 
-// add adds a keyspace. It is called while no commit is under way.
-func (s *keyspaces) add(k *Keyspace) {
-	s.several = true
-	s.byName[k.Tree.Name()] = k
-	s.trees[k.Tree.ID()] = k.Tree
-	s.idMu.Lock()
-	s.byID[k.Tree.ID()] = k
-	s.idMu.Unlock()
-	k.db.jobs.Add(k.Tree)
-}
-
-// treeOf returns the tree of a keyspace, or nil. Commit leader only.
-func (db *DB) treeOf(id base.KeyspaceID) *tree.Tree {
-	if id == base.DefaultKeyspace {
-		return db.home.Tree
+// add puts keyspaces on the list. It is called while no commit is under way.
+func (db *DB) add(added ...*Keyspace) {
+	s := &db.spaces
+	s.listMu.Lock()
+	list := slices.Concat(s.all(), added)
+	slices.SortFunc(list, func(a, b *Keyspace) int { return cmp.Compare(a.ID(), b.ID()) })
+	s.list.Store(&list)
+	s.listMu.Unlock()
+	for _, k := range added {
+		if k.ID() != base.DefaultKeyspace {
+			s.several.Store(true)
+		}
+		db.jobs.Add(&k.work)
 	}
-	return db.spaces.trees[id]
-}
-
-// all lists the trees of all keyspaces, first that of the default one.
-func (s *keyspaces) all(first *tree.Tree) []*tree.Tree {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	trees := []*tree.Tree{first}
-	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		trees = append(trees, s.byName[name].Tree)
-	}
-	return trees
 }
 
 // close closes the trees of all keyspaces. It is called after the last commit.
 func (s *keyspaces) close() {
-	for _, t := range s.trees {
-		t.Close()
-	}
-	s.dropMu.Lock()
-	defer s.dropMu.Unlock()
-	for _, k := range s.dropped {
+	for _, k := range s.all() {
 		k.Tree.Close()
 	}
-	s.dropped = nil
 	s.unread.Store(0)
 }
 
 // closeUnread drops the trees of dropped keyspaces that no open snapshot may read, and
 // takes them off the list once they have no iterator either.
 func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
-	if s.unread.Load() == 0 {
-		return
-	}
 	oldest, open := seqs.Oldest()
-	s.dropMu.Lock()
-	defer s.dropMu.Unlock()
-	unread := int32(0)
-	s.dropped = slices.DeleteFunc(s.dropped, func(k *Keyspace) bool {
-		if open && uint64(oldest) <= k.last.Load() {
-			unread++
-			return false
+	over := func(k *Keyspace) bool {
+		return k.dropped.Load() && !(open && k.Tree.ServesAt(oldest))
+	}
+	for _, k := range s.all() {
+		if over(k) {
+			k.Tree.Drop()
 		}
-		k.Tree.Drop()
-		return k.Tree.Unused()
+	}
+	s.listMu.Lock()
+	defer s.listMu.Unlock()
+	unread := int32(0)
+	list := slices.DeleteFunc(slices.Clone(s.all()), func(k *Keyspace) bool {
+		if k.dropped.Load() && !over(k) {
+			unread++
+		}
+		return over(k) && k.Tree.Unused()
 	})
+	s.list.Store(&list)
 	s.unread.Store(unread)
 }
 
 // newKeyspace makes a keyspace, whose tree does nothing before its Start.
-func (db *DB) newKeyspace(k manifest.Keyspace) *Keyspace {
-	space := &Keyspace{db: db, Tree: db.newTree(k)}
-	db.serial.note(space.Tree)
-	return space
+func (db *DB) newKeyspace(m manifest.Keyspace) *Keyspace {
+	k := &Keyspace{db: db}
+	k.Tree = db.newTree(k, m)
+	k.work.Tree = k.Tree
+	if m.Comparer.Serial() {
+		db.serial.Store(true)
+	}
+	return k
 }
 
-// serialTrees are the trees whose comparer is on the caller's thread; nil: there is none. Those
-// that were dropped stay.
-type serialTrees struct {
-	list atomic.Pointer[[]*tree.Tree]
+// wakeFeeds makes the feeds look again that wait for a commit, a sync or a catch-up.
+func (db *DB) wakeFeeds() {
+	if db.feeds.Waiting() {
+		db.feeds.Wake()
+	}
 }
 
-func (s *serialTrees) note(t *tree.Tree) {
-	if !t.Comparer().Serial() {
+// committed is called after a commit by the goroutine of each of its writers, which leads no more.
+// It wakes feeds, and orders what was written, where that is the writers' work. The writes are
+// done: the next call tells of a comparer that panics.
+func (db *DB) committed() {
+	db.wakeFeeds()
+	if !db.serial.Load() {
 		return
 	}
-	for {
-		old := s.list.Load()
-		list := []*tree.Tree{t}
-		if old != nil {
-			list = append(list, *old...)
-		}
-		if s.list.CompareAndSwap(old, &list) {
-			return
-		}
-	}
-}
-
-// orderWritten orders what was written, where that is the writers' work. The writes are done: of a
-// comparer that panics the next call tells.
-func (db *DB) orderWritten() {
-	list := db.serial.list.Load()
-	if list == nil {
-		return
-	}
-	for _, t := range *list {
+	for _, k := range db.spaces.all() {
 		var p *base.Panic
-		if err := t.Order(); errors.As(err, &p) {
+		if !k.Tree.Comparer().Serial() {
+			continue
+		}
+		if err := k.Tree.Order(); errors.As(err, &p) {
 			_ = db.health.fail(err)
 		}
 	}
@@ -221,14 +211,11 @@ func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace,
 	db.shared.Seqs.Present()
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
-	k := db.spaces.byName[name]
-	if name == base.DefaultKeyspaceName {
-		k = db.home
-	}
+	k := db.spaces.named(name)
 	switch {
 	case k == nil:
 		return db.createKeyspaceLocked(name, c, create)
-	case k.gone.Load() != nil:
+	case k.Tree.Refused():
 		return nil, dropFailed(name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:
 		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch,
@@ -269,7 +256,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 			return base.ErrDatabaseClosed
 		}
 		k.Tree.Start(db.wal.Num(), nil, version)
-		db.spaces.add(k)
+		db.add(k)
 		return nil
 	})
 	if err != nil {
@@ -285,59 +272,41 @@ func (ks Keyspaces) Drop(name string) error {
 	if err := base.NotWithin(); err != nil {
 		return err
 	}
-	s := &db.spaces
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
 	if err := db.health.Writable(); err != nil {
 		return err
 	}
 	if name == base.DefaultKeyspaceName {
 		return fmt.Errorf("%w: the default keyspace cannot be dropped", base.ErrInvalidArgument)
 	}
-	k := s.byName[name]
+	k := db.spaces.named(name)
 	if k == nil {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
-	k.endReads()
-	if err := db.jobs.DropKeyspace(k.Tree); err != nil {
+	// Writes that passed checkKeyspaces before count as written before the drop.
+	k.Tree.Refuse(db.shared.Seqs.Visible())
+	if err := db.jobs.DropKeyspace(&k.work); err != nil {
 		return err
 	}
-	if err := db.forgetLocked(k); err != nil {
+	if err := db.detach(k); err != nil {
 		return err
 	}
 	return db.jobs.ReleaseLogs()
 }
 
-// endReads makes reads at present fail, and writes.
-func (k *Keyspace) endReads() {
-	// Writes that passed checkKeyspaces before count as written before the drop.
-	k.last.Store(uint64(k.db.shared.Seqs.Visible()))
-	if k.gone.Load() == nil {
-		gone := k.db.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(),
-			Comparer: k.Tree.Comparer()})
-		gone.Drop()
-		k.gone.Store(gone)
-	}
-}
-
-// forgetLocked takes a keyspace off the lists that was dropped.
+// detach makes a keyspace that the MANIFEST does not have any more dropped.
 //
 // REQUIRES: db.spaces.mu held.
-func (db *DB) forgetLocked(k *Keyspace) error {
-	s := &db.spaces
-	delete(s.byName, k.Tree.Name())
-	s.idMu.Lock()
-	delete(s.byID, k.Tree.ID())
-	s.idMu.Unlock()
+func (db *DB) detach(k *Keyspace) error {
 	err := db.pipeline.Exclusive(func() error {
-		delete(s.trees, k.Tree.ID())
-		s.dropMu.Lock()
-		defer s.dropMu.Unlock()
-		s.dropped = append(s.dropped, k)
-		s.unread.Add(1)
+		db.spaces.listMu.Lock()
+		defer db.spaces.listMu.Unlock()
+		db.spaces.unread.Add(1)
+		k.dropped.Store(true)
 		return nil
 	})
-	s.closeUnread(db.shared.Seqs)
+	db.spaces.closeUnread(db.shared.Seqs)
 	return err
 }
 
@@ -370,18 +339,19 @@ func (ks Keyspaces) Names() (names []string) {
 }
 
 func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
-	s := &db.spaces
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
 	if db.health.Closing.Load() {
 		return nil, base.ErrDatabaseClosed
 	}
 	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
-	all = slices.AppendSeq([]*Keyspace{db.home}, maps.Values(s.byName))
-	slices.SortFunc(all, func(a, b *Keyspace) int { return cmp.Compare(a.ID(), b.ID()) })
-	for _, k := range all {
-		if k.gone.Load() != nil {
+	for _, k := range db.spaces.all() {
+		switch {
+		case k.dropped.Load():
+		case k.Tree.Refused():
 			return nil, dropFailed(k.Tree.Name())
+		default:
+			all = append(all, k)
 		}
 	}
 	then()
@@ -396,10 +366,7 @@ func dropFailed(name string) error {
 func (ks Keyspaces) ByID(id base.KeyspaceID) *Keyspace { return ks.db.keyspaceByID(id) }
 
 func (db *DB) keyspaceByID(id base.KeyspaceID) *Keyspace {
-	s := &db.spaces
-	s.idMu.RLock()
-	defer s.idMu.RUnlock()
-	if k := s.byID[id]; k != nil && k.gone.Load() == nil {
+	if k := db.spaces.find(id); k != nil && !k.Tree.Refused() {
 		return k
 	}
 	return nil
@@ -413,52 +380,44 @@ func (db *DB) checkKeyspaces(named []*Keyspace) error {
 			return fmt.Errorf("%w: the batch names a keyspace of another database",
 				base.ErrInvalidArgument)
 		}
-		if gone := k.gone.Load(); gone != nil {
-			return gone.Gone()
+		if err := k.Gone(); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// Gone returns base.ErrNoKeyspace if the keyspace was dropped.
+func (k *Keyspace) Gone() error {
+	if k.Tree.Refused() {
+		return k.Tree.Gone()
 	}
 	return nil
 }
 
 // Writable returns why the keyspace takes no writes, or nil.
 func (k *Keyspace) Writable() error {
-	if gone := k.gone.Load(); gone != nil && !k.db.health.Closing.Load() {
-		return gone.Gone()
+	if k.Tree.Refused() && !k.db.health.Closing.Load() {
+		return k.Tree.Gone()
 	}
 	return k.db.health.Writable()
 }
 
-// makeRoomAll makes room in each tree that the group writes to. Commit leader only.
-func (db *DB) makeRoomAll(group [][]byte, bytes int64, entries int, mode write.Mode) error {
-	if !db.spaces.several {
-		return db.jobs.MakeRoom(db.home.Tree, bytes, entries, mode)
+// Present is the state to read at present, with a reference.
+func (k *Keyspace) Present() (*tree.ReadState, error) {
+	if state := k.Tree.Acquire(); state != nil && !k.Tree.Refused() {
+		return state, nil
+	} else if state != nil {
+		state.Unref()
 	}
-	return db.jobs.MakeRoomForGroup(db.spaces.find, group, mode)
+	return nil, k.Tree.Gone()
 }
 
-// applyAll inserts a batch into the trees that it writes to. Commit leader only.
-func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
-	if !db.spaces.several {
-		return db.home.Tree.Apply(batch, seq)
-	}
-	return tree.ApplyAll(db.spaces.find, batch, seq)
-}
+// Debt is how many bytes compactions still have to move in a state.
+func (k *Keyspace) Debt(state *tree.ReadState) uint64 { return k.db.jobs.Debt(&k.work, state) }
 
-// At is the tree to read at a snapshot, or at present if that is nil. If the keyspace was
-// dropped before, it is one without a state.
-func (k *Keyspace) At(snap *tree.Snapshot) *tree.Tree {
-	if k.gone.Load() != nil {
-		return k.whenGone(snap)
-	}
-	return k.Tree
-}
-
-func (k *Keyspace) whenGone(snap *tree.Snapshot) *tree.Tree {
-	if snap == nil || uint64(snap.Seq()) > k.last.Load() {
-		return k.gone.Load()
-	}
-	return k.Tree
-}
+// Reads is the tree to read. If the keyspace was dropped, it says so.
+func (k *Keyspace) Reads() *tree.Tree { return k.Tree }
 
 // ID is the number of the keyspace.
 func (k *Keyspace) ID() base.KeyspaceID { return k.Tree.ID() }
@@ -472,5 +431,7 @@ func (k *Keyspace) Comparer() *base.Comparer { return k.Tree.Comparer() }
 // CloseSnapshot closes a snapshot of the database. Further calls do nothing.
 func (db *DB) CloseSnapshot(s *tree.Snapshot) {
 	s.Close()
-	db.spaces.closeUnread(db.shared.Seqs)
+	if db.spaces.unread.Load() > 0 {
+		db.spaces.closeUnread(db.shared.Seqs)
+	}
 }

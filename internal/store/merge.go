@@ -30,7 +30,7 @@ func (db *DB) mergeOperator(id base.KeyspaceID, stored string) *mergeop.Operator
 
 // checkMergeOperators refuses a database that has operands of an operator that is not known,
 // or another one than the options name. It stores the names of operators that are new.
-func (db *DB) checkMergeOperators(r *replay) error {
+func (db *DB) checkMergeOperators(r *replayer) error {
 	if !db.Native() {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (db *DB) checkMergeOperators(r *replay) error {
 		if known != nil && known.Name == k.MergeOperator || known == nil && k.MergeOperator == "" {
 			continue
 		}
-		if k.MergeOperator != "" && db.hasOperands(k, r.spaces[k.ID].tables) {
+		if k.MergeOperator != "" && db.hasOperands(k, r.spaces[k.ID].Tables) {
 			return foreignOperands(k, want)
 		}
 		if want == nil {
@@ -134,8 +134,8 @@ func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
 
 // longChains has a memtable flushed whose long chains of operands reads fold again and again:
 // the flush folds them. The tables are left to compactions that reads trigger.
-func (db *DB) longChains(t *tree.Tree) {
-	s := t.Acquire()
+func (k *Keyspace) longChains() {
+	db, s := k.db, k.Tree.Acquire()
 	if s == nil {
 		return
 	}
@@ -144,7 +144,7 @@ func (db *DB) longChains(t *tree.Tree) {
 	if flush && db.folding.CompareAndSwap(false, true) {
 		go func() {
 			defer db.folding.Store(false)
-			if err := Protect((&Keyspace{db: db, Tree: t}).Flush); err != nil &&
+			if err := Protect(k.Flush); err != nil &&
 				db.health.Writable() == nil {
 				db.health.Warn("flushing long chains of operands", err)
 			}

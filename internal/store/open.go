@@ -164,7 +164,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 			}
 		}
 	}
-	r := &replay{db: db}
+	r := &replayer{db: db}
 	defer r.free()
 	if err := r.logs(); err != nil {
 		return err
@@ -198,18 +198,9 @@ func (db *DB) listen() error {
 // connect makes the pipeline, behind sequence number last, and what needs it.
 func (db *DB) connect(last base.SeqNum) {
 	env := write.Env{
-		Append:  db.wal.Append,
-		Sync:    db.sync,
-		Apply:   db.home.Tree.Apply,
-		Publish: db.publish,
-		Written: db.orderWritten, LeaderAsks: db.ownOrder.Load,
-		Room: func(_ [][]byte, bytes int64, entries int, mode write.Mode) error {
-			return db.jobs.MakeRoom(db.home.Tree, bytes, entries, mode)
-		},
+		Room: db.jobs.MakeRoom, Append: db.wal.Append, Sync: db.wal.Sync,
+		Publish: db.shared.Seqs.Publish, LeaderAsks: db.ownOrder.Load,
 		Failed: func(err error) { db.health.fail(err) },
-	}
-	if db.Native() {
-		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
 	db.pipeline = write.New(env, last)
 	db.health.connect(db.pipeline, db.jobs, db.feeds)
@@ -306,11 +297,6 @@ func (db *DB) assemble() {
 		Rename: db.shared.Files.Rename, Delete: db.shared.Files.DeleteFile,
 		Retention: o.WALRetention, Obsoleted: db.feeds.Obsoleted,
 	})
-	for _, k := range db.manifest.Keyspaces() {
-		if k.ID == base.DefaultKeyspace {
-			db.home = db.newKeyspace(k)
-		}
-	}
 	limits := o.Jobs
 	limits.Env = work.Env{
 		Writable: h.Writable, Failure: h.Failed,
@@ -320,33 +306,52 @@ func (db *DB) assemble() {
 		}, EndStall: func() { db.pipeline.EndStall() },
 		Exclusive: func(f func() error) error { return db.pipeline.Exclusive(f) },
 		Events:    h,
+		All: func(yield func(*work.Keyspace) bool) {
+			for _, k := range db.spaces.all() {
+				if !yield(&k.work) {
+					return
+				}
+			}
+		},
+		Find: func(id base.KeyspaceID) *work.Keyspace {
+			if k := db.spaces.find(id); k != nil {
+				return &k.work
+			}
+			return nil
+		},
+		Several: db.spaces.several.Load,
 	}
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds =
 		db.shared.Files, db.manifest, db.wal, db.cache, db.shared.Seqs, db.shared.Folds
 	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.shared.Spare, o.ReadOnly, db.Native()
 	db.jobs = work.New(limits)
+	var all []*Keyspace
+	for _, m := range db.manifest.Keyspaces() { // the default one first
+		all = append(all, db.newKeyspace(m))
+	}
+	db.home = all[0]
 	_ = db.home.SetTTL(o.TTL) // open has checked the format
-	db.jobs.Add(db.home.Tree)
-	db.spaces.init(db)
+	db.spaces.several.Store(db.manifest.MaxKeyspace() > base.DefaultKeyspace)
+	db.add(all...)
 }
 
 // newTree makes the tree of a keyspace, which does nothing before its Start.
-func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
+func (db *DB) newTree(k *Keyspace, m manifest.Keyspace) *tree.Tree {
 	tables := db.opts.Tables
-	tables.Format, tables.Comparer = db.opts.Format, k.Comparer
-	if !k.Comparer.BuiltIn() {
+	tables.Format, tables.Comparer = db.opts.Format, m.Comparer
+	if !m.Comparer.BuiltIn() {
 		db.ownOrder.Store(true)
 	}
 	filter := db.opts.Filter
-	if k.ID != base.DefaultKeyspace {
+	if m.ID != base.DefaultKeyspace {
 		filter = nil // until lsm.KeyspaceOptions name one
 	}
 	return tree.New(tree.Options{
-		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables,
+		ID: m.ID, Name: m.Name, Comparer: m.Comparer, Tables: tables,
 		MemTableSize: db.opts.Jobs.WriteBuffer, Account: db.opts.Jobs.Account, Filter: filter,
-		MaxUnpacked: db.opts.MaxDecoded, RunsSought: func(t *tree.Tree) { db.jobs.WakeFor(t) },
-		Merge: db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.opts.MaxOperands,
-		LongChains: db.longChains,
+		MaxUnpacked: db.opts.MaxDecoded, RunsSought: func() { db.jobs.WakeFor(&k.work) },
+		Merge: db.mergeOperator(m.ID, m.MergeOperator), MaxOperands: db.opts.MaxOperands,
+		LongChains: k.longChains,
 	}, db.shared)
 }
 
@@ -359,7 +364,6 @@ func (db *DB) abandon(found *manifest.Found) {
 	if db.home != nil {
 		db.jobs.Close()
 		_ = Protect(func() error { return db.wal.Close(false) })
-		db.home.Tree.Close()
 		db.spaces.close()
 	}
 	if db.follower != nil {
@@ -416,7 +420,6 @@ func (db *DB) Close() error {
 	db.copies.close() // after stalls have ended, which a copy may wait for
 	db.feeds.Close()
 	closing := func() error {
-		db.home.Tree.Close()
 		db.spaces.close()
 		db.pipeline.Poison(base.ErrDatabaseClosed)
 		return nil

@@ -14,8 +14,8 @@ func (k *Keyspace) Property(name string) (value string, ok bool) {
 	if !ok {
 		rest = strings.TrimPrefix(name, "loam.")
 	}
-	state := k.At(nil).Acquire()
-	if state == nil {
+	state, err := k.Present()
+	if err != nil {
 		return "", false
 	}
 	defer state.Unref()

@@ -24,22 +24,16 @@ func (k *Keyspace) sealSoon() {
 	time.AfterFunc(sealAfter, func() {
 		k.sealing.Store(false)
 		// A failure shows at the next write. After Close there is nothing to seal.
-		_ = k.db.pipeline.Exclusive(func() error { return k.db.jobs.Seal(k.Tree) })
+		_ = k.db.pipeline.Exclusive(func() error { return k.db.jobs.Seal(&k.work) })
 	})
 }
 
 // ResumeCompaction undoes a pause of automatic compactions; see lsm.DB.ResumeCompaction.
 func (db *DB) ResumeCompaction() {
 	db.jobs.Unpause()
-	var waiting []*Keyspace
-	db.spaces.idMu.RLock()
-	for _, k := range db.spaces.byID {
+	for _, k := range db.spaces.all() {
 		if k.sealing.Load() {
-			waiting = append(waiting, k)
+			k.sealSoon()
 		}
-	}
-	db.spaces.idMu.RUnlock()
-	for _, k := range waiting {
-		k.sealSoon()
 	}
 }

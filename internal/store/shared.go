@@ -206,13 +206,7 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 		return base.ErrDatabaseClosed
 	}
 	defer db.cache.Unref()
-	s := &db.spaces
-	s.idMu.RLock()
-	var spaces []*Keyspace
-	for _, k := range s.byID {
-		spaces = append(spaces, k)
-	}
-	s.idMu.RUnlock()
+	spaces := db.spaces.all()
 	tunings := make([]KeyspaceTuning, len(spaces))
 	for i, k := range spaces {
 		tunings[i] = of(k)
@@ -259,12 +253,4 @@ func (k *Keyspace) tune(t KeyspaceTuning) {
 	k.Tree.SetMemTableSize(t.MemTableSize)
 	k.Tree.SetFilter(t.Filter)
 	_ = k.SetTTL(t.TTL) // the format was checked
-}
-
-// Gone returns base.ErrNoKeyspace if the keyspace was dropped.
-func (k *Keyspace) Gone() error {
-	if gone := k.gone.Load(); gone != nil {
-		return gone.Gone()
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ func (t *Tree) Newer(key []byte, since base.SeqNum,
 	flags sstable.ReadFlags) (newer bool, err error) {
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
-	if h.state = t.state.Load(h.guard); h.state == nil {
+	if h.state = t.current(h.guard); h.state == nil {
 		return false, t.Gone()
 	}
 	w := walk{since: since, noValue: true}
@@ -45,7 +45,7 @@ type Place struct {
 func (t *Tree) Place() (Place, error) {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
-	s := t.state.Load(g)
+	s := t.current(g)
 	if s == nil {
 		return Place{}, t.Gone()
 	}
@@ -101,9 +101,9 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 			err = t.panicked(r)
 		}
 	}()
-	s := t.Acquire()
-	if s == nil {
-		return nil, t.Gone()
+	s, _, err := t.acquireAt(nil)
+	if err != nil {
+		return nil, err
 	}
 	defer s.Unref()
 	r := keyRange{t.cmp, lower, upper, inclusive}

@@ -87,7 +87,7 @@ func (t *Tree) CountFold(n int, err error) {
 	s.Unref()
 	if t.overlong.Add(int64(n)) >= int64(max(entries, overlongFactor*t.opts.MaxOperands)) {
 		t.overlong.Store(0)
-		t.opts.LongChains(t)
+		t.opts.LongChains()
 	}
 }
 

@@ -135,7 +135,7 @@ func (s *Sequences) NumSnapshots() int {
 // may be in a state that is loaded later. The state may be used until g exits.
 func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum, error) {
 	state := t.state.Load(g)
-	if state == nil {
+	if state == nil || t.Refused() && (snap == nil || !t.ServesAt(snap.seq)) {
 		return nil, 0, t.Gone()
 	}
 	seq := t.shared.Seqs.Visible()

@@ -52,9 +52,9 @@ type Options struct {
 	// MaxOperands is how many operands a read may fold without consequences. Reads that
 	// fold more call LongChains when they have cost as much as a flush would.
 	MaxOperands int
-	LongChains  func(*Tree)
+	LongChains  func()
 	// RunsSought takes every soughtStep extra sorted runs that reads of the tree searched.
-	RunsSought func(*Tree)
+	RunsSought func()
 }
 
 // Tree is one keyspace. It is safe for concurrent use, but for the methods of the
@@ -73,7 +73,7 @@ type Tree struct {
 	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
 	filter  atomic.Pointer[base.CompactionFilter] // nil: none
-	dropped atomic.Bool                           // there is no state because of Drop
+	dropped atomic.Uint64                         // 0, or see Refuse
 	states  atomic.Int64                          // how many exist
 
 	merge      atomic.Pointer[mergeop.Operator]
@@ -213,16 +213,32 @@ func (t *Tree) replace(o epoch.Owner[ReadState], s *ReadState) {
 
 // Close takes the state away: later reads, and moves of iterators, fail with
 // base.ErrClosed. Iterators and reads under way keep what they use.
-func (t *Tree) Close() { t.end(false) }
-
-// Drop takes the state away of a keyspace that was dropped: later reads fail with
-// base.ErrNoKeyspace, but open iterators go on until Close.
-func (t *Tree) Drop() { t.end(true) }
-
-func (t *Tree) end(dropped bool) {
+func (t *Tree) Close() {
 	o := t.state.Lock()
 	defer o.Unlock()
-	t.dropped.Store(dropped)
+	t.dropped.Store(0)
+	t.replace(o, nil)
+	t.shared.Seqs.unpinTree(t)
+}
+
+// Refuse says that the keyspace is being dropped: reads fail with base.ErrNoKeyspace from now on,
+// but for those at snapshots whose sequence number is at most last.
+func (t *Tree) Refuse(last base.SeqNum) { t.dropped.Store(uint64(last) + 1) }
+
+// Refused reports whether there was a Refuse, and no Close since.
+func (t *Tree) Refused() bool { return t.dropped.Load() != 0 }
+
+// ServesAt reports whether a snapshot of a sequence number may be read.
+func (t *Tree) ServesAt(seq base.SeqNum) bool {
+	d := t.dropped.Load()
+	return d == 0 || uint64(seq) < d
+}
+
+// Drop takes the state away after Refuse, when no snapshot may be read. Open iterators go on until
+// Close.
+func (t *Tree) Drop() {
+	o := t.state.Lock()
+	defer o.Unlock()
 	t.replace(o, nil)
 	t.shared.Seqs.unpinTree(t)
 }
@@ -237,12 +253,11 @@ func (t *Tree) mayHaveIngested(since base.SeqNum) bool {
 }
 
 // Closed reports whether the Tree was closed, or not started.
-func (t *Tree) Closed() bool { return t.state.Empty() && !t.dropped.Load() }
+func (t *Tree) Closed() bool { return t.state.Empty() && !t.Refused() }
 
-// Gone is why a Tree without a state takes no call: base.ErrClosed, or
-// base.ErrNoKeyspace after Drop.
+// Gone is why a Tree takes no call: base.ErrNoKeyspace after Refuse, or base.ErrClosed.
 func (t *Tree) Gone() error {
-	if t.dropped.Load() {
+	if t.Refused() {
 		return fmt.Errorf("%w any more: %q was dropped", base.ErrNoKeyspace, t.opts.Name)
 	}
 	return base.ErrDatabaseClosed
@@ -250,6 +265,14 @@ func (t *Tree) Gone() error {
 
 // Unused reports whether no read and no iterator has a state.
 func (t *Tree) Unused() bool { return t.states.Load() == 0 }
+
+// current is the state to read at present; nil after Refuse, and once closed.
+func (t *Tree) current(g epoch.Guard) *ReadState {
+	if t.Refused() {
+		return nil
+	}
+	return t.state.Load(g)
+}
 
 // acquireAt returns the state and the sequence number to read at snap, or at present if
 // that is nil, with a reference on the state.
@@ -446,7 +469,7 @@ const tallyStep = soughtStep / 64
 func (t *Tree) addRunsSought(n uint64) {
 	before, after, moved := t.runsSought.Add(int64(n))
 	if moved && before/soughtStep != after/soughtStep && t.opts.RunsSought != nil {
-		t.opts.RunsSought(t)
+		t.opts.RunsSought()
 	}
 }
 

@@ -434,9 +434,9 @@ func (f *Follower) jump(ctx context.Context) (end bool, err error) {
 func (f *Follower) publish() {
 	var nexts []tree.Next
 	for _, s := range f.logs.spaces {
-		if s.dirty && f.created[s.tree.ID()] == nil {
-			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.newestFirst()})
-			s.dirty = false
+		if s.changed() && f.created[s.tree.ID()] == nil {
+			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.NewestFirst()})
+			s.shown = s.Newest()
 		}
 	}
 	noteExpiring(f.logs)
@@ -448,7 +448,7 @@ func (f *Follower) publish() {
 // them. Switch does so for those whose memtables or tables are others than before.
 func noteExpiring(l *logs) {
 	for _, s := range l.spaces {
-		if !s.tree.Expires() && s.newest().Mem.HasExpiring() {
+		if !s.tree.Expires() && s.Newest().Mem.HasExpiring() {
 			s.tree.NoteExpiring()
 		}
 	}
@@ -468,10 +468,10 @@ func (f *Follower) install(l *logs) {
 		switch v := versions[k.ID]; {
 		case f.created[k.ID] != nil:
 			s.start(v)
-		case v != nil || s.dirty || l != f.logs:
-			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.newestFirst(), Version: v})
+		case v != nil || s.changed() || l != f.logs:
+			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.NewestFirst(), Version: v})
 		}
-		s.dirty = false
+		s.shown = s.Newest()
 	}
 	l.covered = max(l.covered, c.State.LastSeq)
 	noteExpiring(l)

@@ -3,11 +3,11 @@ package follow
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/tree/memtable"
@@ -23,10 +23,10 @@ type logs struct {
 
 	seq     base.SeqNum // all up to here was read
 	covered base.SeqNum // tables have what is up to here and in no log
-	// all up to here is in memtables: more than seq after a record that failed in the middle
-	applied base.SeqNum
-	place   wal.Place // behind the last record
-	end     bool      // there was no more
+	// tables.Applied is more than seq after a record that failed in the middle
+	tables replay.Tables
+	place  wal.Place // behind the last record
+	end    bool      // there was no more
 
 	group wal.Tailed // records to be taken next, as one; no Batch: none
 	held  wal.Tailed // the record behind the group; no Batch: it was not read
@@ -41,15 +41,16 @@ const (
 	aloneBytes = 4 << 10
 )
 
-// space is what was read of one keyspace.
+// space is what was read of one keyspace. There is one memtable at least.
 type space struct {
-	tree     *tree.Tree
-	firstLog uint64 // entries of older logs are in tables
-	// tables are memtables with a reference each, oldest first, each with entries of one log. There
-	// is one at least.
-	tables []*tree.Sealed
-	dirty  bool // tables are others than those of the tree's state
+	replay.Space
+	tree *tree.Tree
+	// the newest memtable of the tree's state; nil: the state has others
+	shown *tree.Sealed
 }
+
+// changed reports whether the memtables are others than those of the tree's state.
+func (s *space) changed() bool { return s.shown != s.Newest() }
 
 // gap says that the logs do not go on at l.place: sequence numbers, records or a log are missing.
 type gap struct {
@@ -82,15 +83,16 @@ func (l *logs) firstLog(st *manifest.State, k *manifest.KeyspaceState) uint64 {
 
 // start starts the tree with a version, whose reference it takes over.
 func (s *space) start(v *manifest.Version) {
-	tables := s.newestFirst()
+	tables := s.NewestFirst()
 	s.tree.StartWith(tables[0].Mem, tables[0].FirstLog, tables[1:], v)
-	s.dirty = false
+	s.shown = s.Newest()
 }
 
 // readAnew reads the logs that a MANIFEST needs, up to a state that is whole with its tables.
 func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, err error) {
 	l := &logs{format: f.o.Edits.Format(), begun: f.o.Edits.Begun(),
 		spaces: map[base.KeyspaceID]*space{}, known: st.MaxKeyspace, covered: st.LastSeq}
+	l.tables = replay.Tables{Find: l.find, PerLog: true}
 	defer func() {
 		if err != nil {
 			l.free()
@@ -104,7 +106,7 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 		var like *memtable.MemTable
 		if f.logs != nil && f.logs.spaces[k.ID] != nil {
-			like = f.logs.spaces[k.ID].newest().Mem
+			like = f.logs.spaces[k.ID].Newest().Mem
 		}
 		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
@@ -176,23 +178,34 @@ func (f *Follower) overtaken(l *logs) error {
 
 // add adds a keyspace, whose memtable is to be one like another one, if that is not nil.
 func (l *logs) add(id base.KeyspaceID, t *tree.Tree, firstLog uint64, like *memtable.MemTable) {
-	l.spaces[id] = &space{tree: t, firstLog: firstLog}
-	l.spaces[id].begin(like)
+	s := &space{tree: t, Space: replay.Space{New: t.NewMemTable, FirstLog: firstLog}}
+	l.spaces[id] = s
+	s.begin(like)
 }
 
 // begin begins a memtable where there is none.
 func (s *space) begin(like *memtable.MemTable) {
-	mem, _ := s.tree.NewMemTable(like, 0, 0) // for nothing there always is memory
-	s.tables, s.dirty = []*tree.Sealed{{Mem: mem, FirstLog: s.firstLog}}, true
+	mem, _ := s.New(like, 0, 0) // for nothing there always is memory
+	s.Tables, s.shown = []*tree.Sealed{{Mem: mem, FirstLog: s.FirstLog}}, nil
 }
 
-// newest is the memtable that takes entries.
-func (s *space) newest() *tree.Sealed { return s.tables[len(s.tables)-1] }
+// find is for replay.Tables: the keyspace of an entry of l.group.
+func (l *logs) find(id base.KeyspaceID) (*replay.Space, error) {
+	if s := l.spaces[id]; s != nil {
+		return &s.Space, nil
+	}
+	if r := &l.group; id > l.known {
+		return nil, gap{error: base.LocateCorruption(base.Corruptf("log record",
+			"unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin,
+			r.End-r.Begin)}
+	}
+	return nil, nil // it was dropped
+}
 
 // remove forgets a keyspace.
 func (l *logs) remove(id base.KeyspaceID) {
 	if s := l.spaces[id]; s != nil {
-		s.free()
+		s.Free()
 		delete(l.spaces, id)
 	}
 }
@@ -200,38 +213,24 @@ func (l *logs) remove(id base.KeyspaceID) {
 // free gives back what the logs hold.
 func (l *logs) free() {
 	for _, s := range l.spaces {
-		s.free()
+		s.Free()
 	}
 	_ = l.tail.Close() // of files that were read: nothing is lost
 }
 
-func (s *space) free() {
-	for _, t := range s.tables {
-		t.Mem.Unref()
-	}
-	s.tables = nil
-}
-
 // drop gives up the memtables of logs before firstLog.
 func (s *space) drop(firstLog uint64) {
-	s.firstLog = max(s.firstLog, firstLog)
+	s.FirstLog = max(s.FirstLog, firstLog)
 	n := 0
-	for ; n < len(s.tables) && s.tables[n].FirstLog < s.firstLog; n++ {
-		s.tables[n].Mem.Unref()
+	for ; n < len(s.Tables) && s.Tables[n].FirstLog < s.FirstLog; n++ {
 	}
 	if n > 0 {
-		s.tables, s.dirty = slices.Delete(s.tables, 0, n), true
+		s.DropOldest(n)
+		s.shown = nil
 	}
-	if len(s.tables) == 0 {
+	if len(s.Tables) == 0 {
 		s.begin(nil)
 	}
-}
-
-// newestFirst is the memtables as a tree has them.
-func (s *space) newestFirst() []*tree.Sealed {
-	tables := slices.Clone(s.tables)
-	slices.Reverse(tables)
-	return tables
 }
 
 // read puts the next bytes of the logs into memtables, whole records, at least limit unless
@@ -309,73 +308,30 @@ func (l *logs) take(r *wal.Tailed) error {
 			wal.Place{Log: r.Log, Offset: r.End}}
 	}
 	whole := false
-	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.applied, l.seq) {
-		var err error
-		if whole, err = s.takeWhole(r); err != nil {
-			return err
-		}
+	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.tables.Applied, l.seq) {
+		whole = s.takesWhole(r)
 	}
-	if !whole {
-		if err := l.takeEntries(r); err != nil {
-			return err
-		}
+	var err error
+	if whole {
+		home := &l.spaces[base.DefaultKeyspace].Space
+		err = l.tables.AddWhole(home, r.Log, r.Batch, r.First, r.Last)
+	} else {
+		l.prefetch(r.Batch)
+		err = l.tables.Add(r.Log, r.Batch, r.First)
 	}
-	l.seq, l.applied = r.Last, r.Last
-	return nil
+	if err == nil {
+		l.seq = r.Last
+	}
+	return err
 }
 
-// takeWhole takes records that are in no memtable and have entries of this keyspace only. It
-// returns false where their log has a memtable that has no room for all of them: entry by entry it
-// is filled as far as the writer's, so that a log usually has one.
-func (s *space) takeWhole(r *wal.Tailed) (bool, error) {
-	if r.Log < s.firstLog {
-		return true, nil
-	}
-	n := int(r.Last-r.First) + 1
-	if newest := s.newest(); n > 1 && len(r.Batch) <= groupBytes && newest.FirstLog == r.Log &&
-		newest.Mem.Len() > 0 && newest.Mem.Room(int64(len(r.Batch)), n) != nil {
-		return false, nil
-	}
-	mem, err := s.memTableFor(r.Log, int64(len(r.Batch)), n)
-	if err != nil {
-		return false, err
-	}
-	mem.Last = r.Last
-	return true, mem.Mem.Apply(r.Batch, r.First)
-}
-
-// takeEntries takes records by their entries, without those that were taken before, are in tables,
-// or are of keyspaces that were dropped.
-func (l *logs) takeEntries(r *wal.Tailed) error {
-	l.prefetch(r.Batch)
-	seq := r.First
-	for it := batchrepr.Read(r.Batch); ; seq++ {
-		id, kind, key, value, ok := it.Next()
-		if !ok {
-			return it.Err()
-		}
-		if seq <= l.applied {
-			continue
-		}
-		s := l.spaces[id]
-		switch {
-		case s == nil && id > l.known:
-			return gap{error: base.LocateCorruption(base.Corruptf("log record",
-				"unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin,
-				r.End-r.Begin)}
-		case s == nil || r.Log < s.firstLog:
-			l.applied = seq
-			continue
-		}
-		mem, err := s.memTableFor(r.Log, int64(len(key)+len(value)), 1)
-		if err == nil {
-			err = mem.Mem.Add(seq, kind, key, value)
-		}
-		if err != nil {
-			return err
-		}
-		mem.Last, l.applied = seq, seq
-	}
+// takesWhole reports whether records that are in no memtable, and have entries of this keyspace
+// only, are taken as one. They are not where their log has a memtable that has no room for all of
+// them: entry by entry it is filled as far as the writer's, so that a log usually has one.
+func (s *space) takesWhole(r *wal.Tailed) bool {
+	n, newest := int(r.Last-r.First)+1, s.Newest()
+	return r.Log < s.FirstLog || n == 1 || len(r.Batch) > groupBytes || newest.FirstLog != r.Log ||
+		newest.Mem.Len() == 0 || newest.Mem.Room(int64(len(r.Batch)), n) == nil
 }
 
 // prefetch loads the places of entries in the indexes of memtables into the processor's cache, side
@@ -390,34 +346,7 @@ func (l *logs) prefetch(batch []byte) {
 			return
 		}
 		if s := l.spaces[id]; s != nil {
-			s.newest().Mem.Hint().PrefetchWrite(key)
+			s.Newest().Mem.Hint().PrefetchWrite(key)
 		}
 	}
-}
-
-// memTableFor returns a memtable with room for so many bytes and entries of a log.
-func (s *space) memTableFor(log uint64, bytes int64, entries int) (*tree.Sealed, error) {
-	newest := s.newest()
-	if newest.Mem.Len() == 0 && newest.FirstLog != log {
-		newest.FirstLog = log
-	}
-	if newest.FirstLog == log {
-		if err := newest.Mem.Room(bytes, entries); err == nil || newest.Mem.Len() == 0 {
-			return newest, err
-		}
-	}
-	fullest := newest.Mem // tells what to expect of the next one
-	for _, t := range s.tables {
-		if t.Mem.Bytes() > fullest.Bytes() {
-			fullest = t.Mem
-		}
-	}
-	mem, err := s.tree.NewMemTable(fullest, bytes, entries)
-	if err != nil {
-		mem.Unref()
-		return nil, err
-	}
-	t := &tree.Sealed{Mem: mem, FirstLog: log}
-	s.tables, s.dirty = append(s.tables, t), true
-	return t, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
@@ -158,38 +159,35 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error) {
 	ignore := func(string, *base.Corruption, int64, int64) {} // recorded by checkLogs
 	var out []*table
-	mems := make(map[*keyspace]*memtable.MemTable)
+	spaces := make(map[*keyspace]*replay.Space)
 	defer func() {
-		for _, mem := range mems {
-			mem.Unref()
+		for _, to := range spaces {
+			to.Free()
 		}
 	}()
+	// flush writes the memtable of a keyspace, if it has one.
 	flush := func(s *keyspace) error {
-		mem := mems[s]
-		if mem == nil {
+		to := spaces[s]
+		if to == nil || len(to.Tables) == 0 {
 			return nil
 		}
-		tables, err := r.writeMemtable(s, mem)
-		mem.Unref()
-		delete(mems, s)
+		tables, err := r.writeMemtable(s, to.Tables[0].Mem)
+		to.DropOldest(1)
 		out = append(out, tables...)
 		return err
 	}
+	var mems replay.Tables
 	for _, l := range logs {
 		err := r.readLog(l, ignore, func(s *keyspace, seq base.SeqNum, kind base.Kind, key,
 			value []byte) error {
 			if twice, err := stored.twice(s, l, kind, seq, key); twice || err != nil {
 				return err
 			}
-			if mem := mems[s]; mem != nil && mem.Room(int64(len(key)+len(value)), 1) != nil {
-				if err := flush(s); err != nil {
-					return err
-				}
+			if spaces[s] == nil {
+				spaces[s] = &replay.Space{New: r.newMemtable(s),
+					Full: func() error { return flush(s) }}
 			}
-			if mems[s] == nil {
-				mems[s] = memtable.New(memtable.Options{Comparer: s.cmp, Size: r.o.WriteBuffer})
-			}
-			return mems[s].Add(seq, kind, key, value)
+			return mems.AddEntry(spaces[s], l.num, seq, kind, key, value)
 		})
 		if err != nil {
 			return nil, err
@@ -202,6 +200,14 @@ func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error
 		}
 	}
 	return out, nil
+}
+
+// newMemtable makes memtables of a keyspace.
+func (r *repair) newMemtable(s *keyspace) func(*memtable.MemTable, int64,
+	int) (*memtable.MemTable, error) {
+	return func(*memtable.MemTable, int64, int) (*memtable.MemTable, error) {
+		return memtable.New(memtable.Options{Comparer: s.cmp, Size: r.o.WriteBuffer}), nil
+	}
 }
 
 func (r *repair) writeMemtable(s *keyspace, mem *memtable.MemTable) ([]*table, error) {

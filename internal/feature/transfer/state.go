@@ -113,7 +113,7 @@ func (s *State) copyBehind(ctx context.Context, after *position, to Sink) error 
 
 // iter makes it, a zero Iterator, one of a keyspace.
 func (s *State) iter(it *tree.Iterator, i int) {
-	s.spaces[i].At(s.snap).Init(it, &tree.IterOptions{NoFillCache: true, Snapshot: s.snap})
+	s.spaces[i].Reads().Init(it, &tree.IterOptions{NoFillCache: true, Snapshot: s.snap})
 }
 
 func (s *State) copySpace(ctx context.Context, i int, after *position, to Sink) error {

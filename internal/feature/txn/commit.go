@@ -132,7 +132,7 @@ func (c *check) alive() error {
 		if k.ID() == base.DefaultKeyspace || !c.hasRead(k.ID()) {
 			continue
 		}
-		if _, err := k.At(nil).Place(); err != nil {
+		if _, err := k.Reads().Place(); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (c *check) first() error {
 	}
 	c.places = c.places[:0]
 	for _, u := range c.unions {
-		p, err := c.tx.keyspace(u.ID).At(nil).Place()
+		p, err := c.tx.keyspace(u.ID).Reads().Place()
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (c *check) keys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
 	newer := func(id base.KeyspaceID, key []byte, since base.SeqNum) bool {
 		k := tx.keyspace(id)
 		var found bool
-		if found, err = k.At(nil).Newer(key, max(since, seen), flags); found {
+		if found, err = k.Reads().Newer(key, max(since, seen), flags); found {
 			err = tx.conflict(k, key)
 		}
 		return err == nil
@@ -206,7 +206,7 @@ func (c *check) ranges(u *Union) error {
 	k := c.tx.keyspace(u.ID)
 	for i := range u.Ranges {
 		r := &u.Ranges[i]
-		key, err := k.At(nil).NewerIn(r.Lower, r.Upper, r.Inclusive, c.tx.snap.Seq())
+		key, err := k.Reads().NewerIn(r.Lower, r.Upper, r.Inclusive, c.tx.snap.Seq())
 		if key != nil {
 			err = c.tx.conflict(k, key)
 		}
@@ -236,7 +236,7 @@ func (c *check) Holds(last base.SeqNum) error {
 		u := &c.unions[i]
 		k := c.tx.keyspace(u.ID)
 		var conflict error
-		ok := k.At(nil).WrittenSince(c.places[i], c.seen, func(key []byte) bool {
+		ok := k.Reads().WrittenSince(c.places[i], c.seen, func(key []byte) bool {
 			if u.Holds(k.Comparer(), key) {
 				conflict = c.tx.conflict(k, key)
 			}

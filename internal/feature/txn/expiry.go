@@ -13,11 +13,11 @@ import (
 type snapshotValues struct{ tx *Txn }
 
 func (v snapshotValues) Deadline(k *store.Keyspace, key []byte) (uint64, error) {
-	return k.At(v.tx.snap).Deadline(key, v.tx.snap)
+	return k.Reads().Deadline(key, v.tx.snap)
 }
 
 func (v snapshotValues) Value(k *store.Keyspace, key []byte) ([]byte, error) {
-	return k.At(v.tx.snap).Get(key, nil, v.tx.snap, 0)
+	return k.Reads().Get(key, nil, v.tx.snap, 0)
 }
 
 // notedValues are noted for the check of the commit when they are read.

@@ -99,7 +99,7 @@ func (r *read) finish(tx *Txn, k Keyspace, key, dst []byte,
 		if r.known || r.err != nil {
 			return r.value, r.err
 		}
-		value, err := k.At(r.at).Get(key, dst, r.at, flags)
+		value, err := k.Reads().Get(key, dst, r.at, flags)
 		return value, tx.ended(err)
 	}
 	defer r.fold.Free()
@@ -108,7 +108,7 @@ func (r *read) finish(tx *Txn, k Keyspace, key, dst []byte,
 	}
 	if !r.known {
 		buf := r.fold.Buffer()
-		switch with, err := k.At(r.at).Get(key, buf, r.at, flags); {
+		switch with, err := k.Reads().Get(key, buf, r.at, flags); {
 		case err == nil:
 			r.fold.Existing(with, len(buf))
 		case !errors.Is(err, base.ErrNotFound):
@@ -120,7 +120,7 @@ func (r *read) finish(tx *Txn, k Keyspace, key, dst []byte,
 
 // folded appends the value that the operands amount to to dst.
 func (r *read) folded(k Keyspace, key, dst []byte) ([]byte, error) {
-	t := k.At(r.at)
+	t := k.Reads()
 	value, err := r.fold.Value(t.Merge(), key, true)
 	t.CountFold(r.fold.Len(), err)
 	if err != nil {
@@ -152,7 +152,7 @@ func (tx *Txn) Get(k Keyspace, key, dst []byte, flags sstable.ReadFlags) ([]byte
 func (tx *Txn) Has(k Keyspace, key []byte) (has bool, err error) {
 	r := tx.beginRead(k, key, nil)
 	if r.err == nil && !r.known && r.fold == nil {
-		has, err = k.At(r.at).Has(key, r.at)
+		has, err = k.Reads().Has(key, r.at)
 		return has, tx.ended(err)
 	}
 	_, err = r.finish(tx, k, key, nil, 0)
@@ -191,7 +191,7 @@ func (tx *Txn) MultiGet(k Keyspace, keys [][]byte, r *tree.MultiResult) error {
 	if err != nil {
 		return err
 	}
-	switch err := k.At(at).MultiGet(keys, at, r); {
+	switch err := k.Reads().MultiGet(keys, at, r); {
 	case errors.Is(err, base.ErrMergeFailed) && own: // an own write may hide the operands
 		r.Reset(len(keys))
 		all := make([]int, len(keys))

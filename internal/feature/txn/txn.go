@@ -46,8 +46,8 @@ func (c *Conflict) As(target any) bool { return base.AsPublic(c, target) }
 type Keyspace interface {
 	ID() base.KeyspaceID
 	Comparer() *base.Comparer
-	// At is the tree to read at a snapshot.
-	At(*tree.Snapshot) *tree.Tree
+	// Reads is the tree to read.
+	Reads() *tree.Tree
 	// Writable says why the keyspace takes no writes, or nil.
 	Writable() error
 	// CheckWrite says why the keyspace cannot hold a write, or nil.
@@ -171,7 +171,7 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 		it.Fail(err)
 		return
 	}
-	k.At(o.Snapshot).Init(it, &o)
+	k.Reads().Init(it, &o)
 	if err := it.Err(); err != nil {
 		it.Fail(tx.ended(err))
 	}
@@ -282,7 +282,7 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 			}
 			tx.snap = later
 		}
-	} else if newer, err := k.At(nil).Newer(key, tx.snap.Seq(), 0); err != nil || newer {
+	} else if newer, err := k.Reads().Newer(key, tx.snap.Seq(), 0); err != nil || newer {
 		if err == nil {
 			tx.m.conflicts.Add(1)
 			err = tx.conflict(k, key)
@@ -294,7 +294,7 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 }
 
 func (tx *Txn) conflict(k Keyspace, key []byte) error {
-	return &Conflict{Keyspace: k.At(&tx.begin).Name(), Key: clone(key)}
+	return &Conflict{Keyspace: k.Reads().Name(), Key: clone(key)}
 }
 
 // SavePoint returns the number of a savepoint, for RollbackTo.

@@ -53,7 +53,7 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
 // picked from.
 //
 // REQUIRES: s.mu held.
-func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.Plan,
+func (s *Scheduler) startLocked(ctx context.Context, k *Keyspace, plan *picker.Plan,
 	version *manifest.Version) <-chan error {
 	version.Ref()
 	s.trees.start(k, plan)
@@ -75,7 +75,7 @@ func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.P
 }
 
 // compact runs the pieces of a plan side by side and installs their results.
-func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan,
+func (s *Scheduler) compact(ctx context.Context, k *Keyspace, plan *picker.Plan,
 	job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.CompactionBegin(plan)
@@ -112,7 +112,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan,
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
-func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan,
+func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Plan,
 	job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
@@ -209,7 +209,7 @@ func joinFailures(errs []error) error {
 
 // finishedCompaction takes the plan off the list and starts what may come next;
 // after a failure automatic compaction pauses for a while, unless it began before Retry.
-func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error,
+func (s *Scheduler) finishedCompaction(k *Keyspace, plan *picker.Plan, err error,
 	kick chan struct{}) {
 	if err != nil {
 		s.failed("compaction", err) // first: Close waits only for running work
@@ -217,9 +217,6 @@ func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trees.end(k, plan)
-	if k.dropped {
-		s.trees.forgetDropped()
-	}
 	if cancel := k.manual[plan]; cancel != nil {
 		delete(k.manual, plan)
 		cancel(nil)

@@ -18,9 +18,9 @@ import (
 
 // nextFlushLocked is the tree whose flush frees the oldest log, or nil when no
 // memtable is sealed.
-func (s *Scheduler) nextFlushLocked() (next *keyspace) {
+func (s *Scheduler) nextFlushLocked() (next *Keyspace) {
 	var oldest uint64
-	s.trees.sealed = slices.DeleteFunc(s.trees.sealed, func(k *keyspace) (none bool) {
+	s.trees.sealed = slices.DeleteFunc(s.trees.sealed, func(k *Keyspace) (none bool) {
 		state := k.Acquire()
 		if state == nil {
 			return false
@@ -120,10 +120,7 @@ func (s *Scheduler) trimNow() {
 // shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader
 // only.
 func (s *Scheduler) shrinkMemTables() error {
-	s.mu.Lock()
-	all := slices.Clone(s.trees.all)
-	s.mu.Unlock()
-	for _, k := range all {
+	for k := range s.opts.All {
 		if state := k.Acquire(); state != nil {
 			state.Mem.Shrink()
 			state.Unref()
@@ -134,7 +131,7 @@ func (s *Scheduler) shrinkMemTables() error {
 
 // finishedFlush records the outcome, and after a failure waits before the next
 // try. A failure that began before Retry does not describe the state after it.
-func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
+func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
 	}
@@ -164,7 +161,7 @@ func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
 }
 
 // flushMemTable writes a sealed memtable into tables and makes those live.
-func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) (err error) {
+func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
@@ -173,7 +170,7 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) 
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {
-		err = s.writeMemTable(k.Tree, m, job, func(r compact.Result) error {
+		err = s.writeMemTable(k, m, job, func(r compact.Result) error {
 			result = r
 			if s.readSince(r) {
 				s.warm(context.Background(), []compact.Result{r})
@@ -195,12 +192,12 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) 
 // overlaps nothing, makes them and their names durable, and calls install. The
 // tables of a failed write are deleted; those of a failed install are not, as
 // the manifest may have them.
-func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed,
+func (s *Scheduler) WriteMemTable(k *Keyspace, m *tree.Sealed,
 	install func(compact.Result) error) error {
-	return s.writeMemTable(t, m, nil, install)
+	return s.writeMemTable(k, m, nil, install)
 }
 
-func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
+func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job,
 	install func(compact.Result) error) error {
 	if m.Mem.Len() == 0 {
 		return install(compact.Result{})
@@ -212,10 +209,6 @@ func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
 	if smallest == nil {
 		return install(compact.Result{})
 	}
-	k := s.space(t)
-	if k == nil {
-		return errDropped
-	}
 	version, level, plan := s.placeFlush(k, smallest, largest)
 	if version == nil {
 		return errDropped
@@ -226,7 +219,7 @@ func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
 		s.mu.Unlock()
 		version.Unref()
 	}()
-	env := s.env(t, level, nil, s.paceFlush)
+	env := s.env(k.Tree, level, nil, s.paceFlush)
 	env.Stop = func() error {
 		job.Progress()
 		s.opts.Account.Settle()
@@ -253,7 +246,7 @@ func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job,
 }
 
 // placeFlush chooses the level of a flush and reserves it.
-func (s *Scheduler) placeFlush(k *keyspace, smallest,
+func (s *Scheduler) placeFlush(k *Keyspace, smallest,
 	largest []byte) (*manifest.Version, int, *picker.Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic
@@ -319,10 +312,10 @@ func (s *Scheduler) FlushesBegun() uint64 {
 // tables, or with the error that keeps them from it. Of flushes that fail, those up
 // to number since do not count: there may be space by now. It fails with
 // base.ErrClosed if the tree is closed, and base.ErrNoKeyspace if it is dropped.
-func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
-	state := t.Acquire()
+func (s *Scheduler) WaitFlushed(k *Keyspace, since uint64) error {
+	state := k.Acquire()
 	if state == nil {
-		return t.Gone()
+		return k.Gone()
 	}
 	defer state.Unref()
 	if len(state.Sealed) == 0 {
@@ -335,13 +328,13 @@ func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 		if err := s.opts.Failure(); err != nil {
 			return err
 		}
-		switch k := s.spaceLocked(t); {
+		switch {
 		case s.closing || s.stopFlush.Load():
 			return base.ErrDatabaseClosed
-		case k == nil || k.dropped:
+		case k.dropped:
 			return base.ErrNoKeyspace
 		}
-		if !t.HasSealed(newest) {
+		if !k.HasSealed(newest) {
 			return nil
 		}
 		if s.flush.err != nil && s.flush.failed > since {

@@ -38,8 +38,8 @@ func (q *quiet) fast(now time.Time) bool {
 // in so many.
 const liveStep = 64
 
-// estimateLive keeps keyspace.quiet.live up to date. Scheduler.install is held.
-func (s *Scheduler) estimateLive(k *keyspace) {
+// estimateLive keeps Keyspace.quiet.live up to date. Scheduler.install is held.
+func (s *Scheduler) estimateLive(k *Keyspace) {
 	state := k.Acquire()
 	if state == nil {
 		return
@@ -60,7 +60,7 @@ func (s *Scheduler) estimateLive(k *keyspace) {
 
 // idleLocked reports whether nobody has written for long enough to merge a tree into
 // one run. Once it is, it stays so until somebody writes.
-func (s *Scheduler) idleLocked(k *keyspace, v *manifest.Version, c picker.Config) bool {
+func (s *Scheduler) idleLocked(k *Keyspace, v *manifest.Version, c picker.Config) bool {
 	q, now := &k.quiet, time.Now()
 	if seq := s.opts.Seqs.Visible(); seq != q.seq || q.since.IsZero() {
 		q.seq, q.since, q.idle = seq, now, false
@@ -82,7 +82,7 @@ const (
 // restLocked is called when nothing was found to do for a tree. It reports whether that
 // is so until something changes, or until the time for a look at it that it sets if the
 // tree has work for a quiet time.
-func (s *Scheduler) restLocked(k *keyspace, v *manifest.Version) bool {
+func (s *Scheduler) restLocked(k *Keyspace, v *manifest.Version) bool {
 	c := s.configLocked(k)
 	if after, ok := picker.IdleAfter(v, c); ok {
 		s.idleLocked(k, v, c)
@@ -103,7 +103,7 @@ const maxExpiryWatch = time.Minute
 
 // watchExpiryLocked has the tree looked at again when everything in one of its tables has
 // expired, so that it is dropped though nobody writes.
-func (s *Scheduler) watchExpiryLocked(k *keyspace, v *manifest.Version, expired uint64) {
+func (s *Scheduler) watchExpiryLocked(k *Keyspace, v *manifest.Version, expired uint64) {
 	if expired == 0 {
 		return
 	}
@@ -153,7 +153,7 @@ const (
 // giveWay returns the function by which a merge that only reads gain from is given up for
 // a manual compaction that waits for its end, as that does the same work and more, and by
 // which the merge of an idle tree gives way to writers. Other plans go on: it is stop.
-func (s *Scheduler) giveWay(k *keyspace, plan *picker.Plan, stop func() error) func() error {
+func (s *Scheduler) giveWay(k *Keyspace, plan *picker.Plan, stop func() error) func() error {
 	s.mu.Lock()
 	optional := k.optional == plan
 	s.mu.Unlock()
@@ -195,14 +195,14 @@ func (s *Scheduler) giveWay(k *keyspace, plan *picker.Plan, stop func() error) f
 }
 
 // isIdlePlan reports whether the plan is for a tree that nobody writes.
-func (s *Scheduler) isIdlePlan(k *keyspace, plan *picker.Plan) bool {
+func (s *Scheduler) isIdlePlan(k *Keyspace, plan *picker.Plan) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return k.quiet.plan == plan
 }
 
 // waitsForFlush reports whether a tree has a sealed memtable.
-func (s *Scheduler) waitsForFlush(k *keyspace) bool {
+func (s *Scheduler) waitsForFlush(k *Keyspace) bool {
 	state := k.Acquire()
 	if state == nil {
 		return true

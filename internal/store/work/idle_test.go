@@ -21,7 +21,7 @@ func TestIdleMergeGivesWay(t *testing.T) {
 		open := make(chan struct{})
 		d := openDatabase(t, gated(open)) // no flush ends before
 		defer close(open)
-		k := d.jobs.space(d.tree)
+		k := d.tree
 		never := func() error { return nil }
 		idle, other := &picker.Plan{}, &picker.Plan{}
 		d.jobs.mu.Lock()
@@ -146,7 +146,7 @@ func TestDelayCountsSpace(t *testing.T) {
 		}
 	}
 	d.jobs.Pause()
-	k := d.jobs.space(d.tree)
+	k := d.tree
 	set := func(live uint64) time.Duration {
 		d.jobs.mu.Lock()
 		k.quiet.live = live

@@ -5,7 +5,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
-	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/tree/compact"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
@@ -14,17 +13,16 @@ import (
 // their names, overlap no memtable, are in the order of their keys, and newer than all tables there
 // are; the last one has the largest number. kept: they are still the caller's, and are deleted
 // after a failure. Commit leader only.
-func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta,
+func (s *Scheduler) Ingest(k *Keyspace, tables []*manifest.FileMeta,
 	mode picker.IngestMode) (kept bool, err error) {
 	s.install.Lock()
 	defer s.install.Unlock()
-	k := s.space(t)
-	version := s.opts.Manifest.Current(t.ID())
+	version := s.opts.Manifest.Current(k.ID())
 	if version == nil {
-		return true, t.Gone()
+		return true, k.Gone()
 	}
 	defer version.Unref()
-	edit := &manifest.Edit{Keyspace: t.ID()}
+	edit := &manifest.Edit{Keyspace: k.ID()}
 	edit.SetLastSeq(tables[len(tables)-1].GlobalSeq)
 	plans, err := s.place(k, version, tables, edit, mode)
 	defer s.Wake()
@@ -54,7 +52,7 @@ func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta,
 	}
 	if err := s.applied(err, compact.Result{Added: edit.Added}); err != nil {
 		if errors.Is(err, errDropped) {
-			err = t.Gone()
+			err = k.Gone()
 		}
 		if base.IsShortage(err) && s.opts.Manifest.Mend() == nil {
 			s.dropOrphans()
@@ -68,7 +66,7 @@ func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta,
 
 // place adds tables to the edit. The plans that it returns reserve their levels until they are
 // ended.
-func (s *Scheduler) place(k *keyspace, v *manifest.Version, tables []*manifest.FileMeta,
+func (s *Scheduler) place(k *Keyspace, v *manifest.Version, tables []*manifest.FileMeta,
 	edit *manifest.Edit, mode picker.IngestMode) ([]*picker.Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic

@@ -11,7 +11,7 @@ import (
 
 // installFlush makes the tables live, and the memtable and the logs that only it
 // needed obsolete, in one edit.
-func (s *Scheduler) installFlush(k *keyspace, m *tree.Sealed, result compact.Result) error {
+func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Result) error {
 	if err := s.syncLogsOf(k, m); err != nil {
 		s.discard(result)
 		return err
@@ -60,7 +60,7 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 	oldest = s.opts.WAL.Num()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.trees.all {
+	for k := range s.opts.All {
 		if k.dropped {
 			continue
 		}
@@ -77,7 +77,7 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 }
 
 // installCompaction makes the change of a compaction live.
-func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit,
+func (s *Scheduler) installCompaction(k *Keyspace, edit *manifest.Edit,
 	results []compact.Result) error {
 	s.install.Lock()
 	defer s.install.Unlock()
@@ -90,7 +90,7 @@ func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit,
 // MANIFEST is known to be without it.
 //
 // REQUIRES: s.install held.
-func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed,
+func (s *Scheduler) installLocked(k *Keyspace, edit *manifest.Edit, flushed *tree.Sealed,
 	results ...compact.Result) error {
 	edit.Keyspace = k.ID()
 	version, err := s.opts.Manifest.Apply(edit)

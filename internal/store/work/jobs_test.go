@@ -34,7 +34,8 @@ type database struct {
 	fs     vfs.FS
 	shared tree.Shared
 	wal    *wal.Set
-	tree   *tree.Tree
+	tree   *Keyspace
+	others []*Keyspace
 	jobs   *Scheduler
 	last   base.SeqNum
 
@@ -85,10 +86,11 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 	})
 	log, err := d.wal.Rotate(0)
 	check(err)
-	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Filter: filter,
+	d.tree = &Keyspace{Tree: tree.New(tree.Options{Comparer: base.Bytewise,
+		MemTableSize: 64 << 10, Filter: filter,
 		Tables: sstable.WriterOptions{
 			Format: format, Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
-		}}, d.shared)
+		}}, d.shared)}
 	d.tree.Start(log, nil, set.Current(base.DefaultKeyspace))
 	d.jobs = New(Options{
 		Env: Env{
@@ -97,6 +99,14 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 				d.stalls.Add(1)
 			}, EndStall: func() { d.stalls.Add(-1) }, Events: d,
 			Exclusive: func(f func() error) error { return f() }, // by the test's only writer
+			All: func(yield func(*Keyspace) bool) {
+				for _, k := range append([]*Keyspace{d.tree}, d.others...) {
+					if !yield(k) {
+						return
+					}
+				}
+			},
+			Several: func() bool { return false },
 		},
 		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs,
 		Folds: d.shared.Folds, Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3,
@@ -161,11 +171,13 @@ func (d *database) MergeFailed(err error)                    { d.told("merge fai
 func (d *database) put(key string, mode write.Mode) error {
 	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key),
 		make([]byte, 1000))
-	if err := d.jobs.MakeRoom(d.tree, int64(len(b)), 1, mode); err != nil {
+	group := [][]byte{b}
+	to, err := d.jobs.MakeRoom(group, int64(len(b)), 1, mode)
+	if err != nil {
 		return err
 	}
 	batchrepr.SetSeq(b, d.last+1)
-	if err := errors.Join(d.wal.Append([][]byte{b}), d.tree.Apply(b, d.last+1)); err != nil {
+	if err := errors.Join(d.wal.Append(group), to.Apply(b, d.last+1)); err != nil {
 		return err
 	}
 	d.last++

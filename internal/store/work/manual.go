@@ -6,7 +6,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
-	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
@@ -17,20 +16,20 @@ var errYield = errors.New("level 0 goes first")
 // limit into as few tables as possible; nil is no bound. It goes in steps, beside
 // and between which automatic compactions run. When ctx is done it fails with its
 // error, nothing being lost.
-func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start,
+func (s *Scheduler) CompactRange(ctx context.Context, k *Keyspace, start,
 	limit []byte) (err error) {
 	defer s.catchPanic(&err)
-	state := t.Acquire()
+	state := k.Acquire()
 	if state == nil {
-		return t.Gone()
+		return k.Gone()
 	}
-	last, some := picker.LastBelow(state.Version, t.Comparer(), limit)
+	last, some := picker.LastBelow(state.Version, k.Comparer(), limit)
 	state.Unref()
 	if !some {
 		return nil
 	}
 	m := picker.NewManual(start, last)
-	if filter, _ := t.Filter(); filter != nil {
+	if filter, _ := k.Filter(); filter != nil {
 		m.RewriteBelow(s.opts.Manifest.NewFileNum())
 	}
 	unwatch := context.AfterFunc(ctx, func() {
@@ -41,10 +40,6 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start,
 	defer unwatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.spaceLocked(t)
-	if k == nil {
-		return base.ErrNoKeyspace
-	}
 	for {
 		done, err := s.manualStepLocked(ctx, k, m)
 		if done || err != nil {
@@ -55,14 +50,14 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start,
 
 // manualFirstLocked reports whether a manual compaction takes its turn before
 // further automatic ones: while level 0 is far from making writers wait.
-func (s *Scheduler) manualFirstLocked(k *keyspace, v *manifest.Version) bool {
+func (s *Scheduler) manualFirstLocked(k *Keyspace, v *manifest.Version) bool {
 	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.limits.Load().L0Trigger,
 		s.limits.Load().L0Stop/2)
 }
 
 // manualStepLocked does the next step of a manual compaction, as soon as those that
 // are in its way have ended. It unlocks s.mu meanwhile.
-func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace,
+func (s *Scheduler) manualStepLocked(ctx context.Context, k *Keyspace,
 	m *picker.Manual) (done bool, err error) {
 	plan, ctx, done, err := s.beginStepLocked(ctx, k, m)
 	if done || err != nil {
@@ -84,7 +79,7 @@ func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace,
 
 // beginStepLocked starts the next step when nothing is in its way. The context is
 // the step's.
-func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace,
+func (s *Scheduler) beginStepLocked(ctx context.Context, k *Keyspace,
 	m *picker.Manual) (end <-chan error, step context.Context, done bool, err error) {
 	k.manualWaits++
 	defer func() {
@@ -113,7 +108,7 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace,
 }
 
 // tryStepLocked starts the next step unless something is in its way.
-func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace,
+func (s *Scheduler) tryStepLocked(ctx context.Context, k *Keyspace,
 	m *picker.Manual) (end <-chan error, step context.Context, done bool) {
 	state := k.Acquire()
 	if state == nil || s.stop.Load() {
@@ -131,13 +126,16 @@ func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace,
 		return nil, nil, done
 	}
 	step, cancel := context.WithCancelCause(ctx)
+	if k.manual == nil {
+		k.manual = map[*picker.Plan]context.CancelCauseFunc{}
+	}
 	k.manual[plan] = cancel
 	return s.startLocked(step, k, plan, state.Version), step, false
 }
 
 // yieldManualLocked stops the steps of a tree's manual compactions if a writer waits for level 0
 // and no running merge reads from it.
-func (s *Scheduler) yieldManualLocked(k *keyspace) {
+func (s *Scheduler) yieldManualLocked(k *Keyspace) {
 	for _, plan := range k.running {
 		if len(plan.Inputs[0]) > 0 {
 			return

@@ -13,7 +13,7 @@ import (
 //
 // All fields are guarded by Scheduler.mu.
 type pace struct {
-	k        *keyspace // the tree whose memtable is being flushed, or nil
+	k        *Keyspace // the tree whose memtable is being flushed, or nil
 	bytes    int64     // of that memtable
 	begun    time.Time // when the flush began
 	sorted   time.Time // when it reported its first entries; zero before
@@ -37,7 +37,7 @@ const (
 )
 
 // begin notes that a flush begins.
-func (p *pace) begin(k *keyspace, m *tree.Sealed, now time.Time) {
+func (p *pace) begin(k *Keyspace, m *tree.Sealed, now time.Time) {
 	*p = pace{k: k, bytes: m.Mem.Bytes(), begun: now, of: uint64(m.Mem.Len()), rate: p.rate,
 		tail: p.tail}
 }
@@ -77,7 +77,7 @@ func (p *pace) left(now time.Time) time.Duration {
 }
 
 // beginFlush notes that the flush of a memtable begins.
-func (s *Scheduler) beginFlush(k *keyspace, m *tree.Sealed) {
+func (s *Scheduler) beginFlush(k *Keyspace, m *tree.Sealed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

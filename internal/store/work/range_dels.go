@@ -4,13 +4,12 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
-	"github.com/loamdb/loam/internal/tree"
 )
 
 // settledRangeDels are the range tombstones of a table that every snapshot sees, see
 // picker.Config. As with tombstoneDense, tables that nobody has opened are not looked at:
 // those with range tombstones are opened when they are made, and by OpenRangeDels.
-func (s *Scheduler) settledRangeDels(k *keyspace, m *manifest.FileMeta) *rangedel.List {
+func (s *Scheduler) settledRangeDels(k *Keyspace, m *manifest.FileMeta) *rangedel.List {
 	r, ok := s.opts.Files.OpenNow(m)
 	if !ok {
 		return nil
@@ -36,8 +35,8 @@ func (s *Scheduler) settledRangeDels(k *keyspace, m *manifest.FileMeta) *rangede
 // OpenRangeDels opens the tables of a tree that have range tombstones, so that the tables that
 // they cover are dropped. It is called when the tree is started. A failure shows again when
 // the table is read.
-func (s *Scheduler) OpenRangeDels(t *tree.Tree) {
-	state := t.Acquire()
+func (s *Scheduler) OpenRangeDels(k *Keyspace) {
+	state := k.Acquire()
 	if state == nil {
 		return
 	}

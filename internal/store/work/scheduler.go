@@ -3,7 +3,7 @@ package work
 import (
 	"context"
 	"errors"
-	"slices"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +35,12 @@ type Env struct {
 	BeginStall, EndStall func()
 	// Exclusive runs f while no commit is under way.
 	Exclusive func(f func() error) error
+	// All goes over the keyspaces that were added. Dropped ones may be among them.
+	All iter.Seq[*Keyspace]
+	// Find returns the keyspace of an ID, or nil if it was dropped; Several reports whether batches
+	// may name other keyspaces than the default one. For the commit leader.
+	Find    func(base.KeyspaceID) *Keyspace
+	Several func() bool
 	// Events takes the events of a Scheduler, in order.
 	Events Events
 }
@@ -131,7 +137,8 @@ type Scheduler struct {
 	paceNanos  atomic.Int64 // write delay per KiB from the flush, see pace
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
-	shares     []share      // commit leader only
+	home       *Keyspace    // the default one
+	group      group        // commit leader only
 	// bytes appended to logs at which boundLogs looks again; commit leader only
 	nextLook  int64
 	nextWeigh int64 // the same of boundMemory; commit leader only
@@ -174,46 +181,37 @@ func New(o Options) *Scheduler {
 		s.client = o.Pool.Open(s.Wake)
 	}
 	s.stats.stalls = map[string]Stall{}
-	s.trees.of, s.trees.pressed = map[*tree.Tree]*keyspace{}, map[*keyspace]float64{}
+	s.trees.pressed = map[*Keyspace]float64{}
+	s.group.rotateLog = s.rotateLogOnce
 	if o.Paused {
 		s.paused = 1
 	}
 	return s
 }
 
-// Add takes on the work for a tree.
-func (s *Scheduler) Add(t *tree.Tree) {
+// Add takes on the work for a keyspace, that of the default one first.
+func (s *Scheduler) Add(k *Keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trees.add(&keyspace{Tree: t, manual: map[*picker.Plan]context.CancelCauseFunc{}})
-}
-
-// spaceLocked is the keyspace of a tree that was added.
-func (s *Scheduler) spaceLocked(t *tree.Tree) *keyspace { return s.trees.of[t] }
-
-// space is spaceLocked for callers without the lock.
-func (s *Scheduler) space(t *tree.Tree) *keyspace {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spaceLocked(t)
-}
-
-// WakeFor is Wake after a change of a tree.
-func (s *Scheduler) WakeFor(t *tree.Tree) {
-	s.mu.Lock()
-	if k := s.spaceLocked(t); k != nil {
-		s.trees.changed(k)
+	if s.home == nil {
+		s.home = k
 	}
+	s.trees.changed(k)
+	s.trees.seal(k)
+}
+
+// WakeFor is Wake after a change of a keyspace.
+func (s *Scheduler) WakeFor(k *Keyspace) {
+	s.mu.Lock()
+	s.trees.changed(k)
 	s.mu.Unlock()
 	s.Wake()
 }
 
-// wakeSealed is Wake after a memtable of a tree was sealed.
-func (s *Scheduler) wakeSealed(t *tree.Tree) {
+// wakeSealed is Wake after a memtable was sealed.
+func (s *Scheduler) wakeSealed(k *Keyspace) {
 	s.mu.Lock()
-	if k := s.spaceLocked(t); k != nil {
-		s.trees.seal(k)
-	}
+	s.trees.seal(k)
 	s.updatePaceLocked(time.Now())
 	s.mu.Unlock()
 	s.Wake()
@@ -227,6 +225,15 @@ func (s *Scheduler) Wake() {
 	s.cond.Broadcast()
 }
 
+// scheduleLocked starts what can run. It is called after every change that may let work begin, and
+// before every wait for work. A call too many does nothing.
+//
+// It loses no work, because each list that it goes by errs on the safe side. A keyspace is on
+// trees.sealed from the sealing of a memtable until nextFlushLocked finds none. It is on trees.due
+// from any change of its memtables, tables or plans until a search for a compaction finds none,
+// unless something under way changes the answer (restLocked). Where time alone changes the answer
+// the keyspace is on trees.watched, which has a timer. One goroutine flushes, the memtable of the
+// oldest log first. Compactions begin one for each keyspace in turn, until MaxJobs pieces run.
 func (s *Scheduler) scheduleLocked() {
 	if s.closing || s.opts.ReadOnly || s.opts.Failure() != nil {
 		s.reservedLocked(false)
@@ -236,76 +243,87 @@ func (s *Scheduler) scheduleLocked() {
 		s.flushing = true
 		go s.flushLoop()
 	}
-	refused := false
-	defer func() { s.reservedLocked(refused) }()
-	for started := true; started; {
-		var begun []*keyspace
-		s.trees.due = slices.DeleteFunc(s.trees.due, func(k *keyspace) bool {
-			if s.paused > 0 || s.stop.Load() || s.workers >= s.limits.Load().MaxJobs ||
-				s.compaction.retry != nil {
-				return false
-			}
-			if !s.reserveLocked(k) {
-				refused = true
-				return false
-			}
-			began, rests := s.startNextLocked(k)
-			if began { // one each, in turn
-				begun = append(begun, k)
-			}
-			k.isDue = !rests
-			return began || rests
-		})
-		s.trees.due = append(s.trees.due, begun...)
-		started = len(begun) > 0
+	refused := false // a compaction waits for a worker
+	queue, later := s.trees.due, s.trees.due[:0]
+	for ; len(queue) > 0; queue = queue[1:] {
+		k := queue[0]
+		if !s.mayCompactLocked() {
+			later = append(later, k)
+			continue
+		}
+		if !s.reserveLocked(k) {
+			refused = true
+			later = append(later, k)
+			continue
+		}
+		switch began, rests := s.startNextLocked(k); {
+		case began:
+			queue = append(queue, k) // perhaps for another one, after the others
+		case rests:
+			k.isDue = false
+		default:
+			later = append(later, k)
+		}
 	}
+	s.trees.due = later
+	s.reservedLocked(refused)
 	s.watchLocked()
 }
 
-// startNextLocked starts the most urgent compaction of a tree, if there is one. rests is set until
-// something changes.
-func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
-	state := k.Acquire()
-	if state == nil {
-		return false, k.dropped
-	}
-	defer state.Unref()
+// mayCompactLocked reports whether automatic compactions may begin.
+func (s *Scheduler) mayCompactLocked() bool {
+	return s.paused == 0 && !s.stop.Load() && s.workers < s.limits.Load().MaxJobs &&
+		s.compaction.retry == nil
+}
+
+// startNextLocked starts the most urgent compaction of a keyspace, if there is one. rests is set
+// until something changes.
+func (s *Scheduler) startNextLocked(k *Keyspace) (began, rests bool) {
 	if k.dropped {
 		return false, true
 	}
-	if s.manualFirstLocked(k, state.Version) {
+	state := k.Acquire()
+	if state == nil {
+		return false, false
+	}
+	defer state.Unref()
+	v := state.Version
+	if s.manualFirstLocked(k, v) {
 		return false, false
 	}
 	k.heldBySnapshot = false
-	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan {
-		if plan := picker.Pick(state.Version, k.running, c); plan != nil || s.flushing {
-			return plan
-		}
-		if plan := picker.PickReadTriggered(state.Version, k.running, c,
-			k.RunsSought()); plan != nil {
-			k.optional = plan
-			return plan
-		}
-		if !s.idleLocked(k, state.Version, c) {
-			return nil
-		}
-		plan := picker.PickIdle(state.Version, k.running, c)
-		if plan != nil {
-			k.quiet.plan, k.optional = plan, plan
-		}
-		return plan
-	})
+	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan { return s.nextPlanLocked(k, v, c) })
 	if plan == nil {
-		return false, s.restLocked(k, state.Version)
+		return false, s.restLocked(k, v)
 	}
 	k.SpendRunsSought(plan.RunsSought())
-	s.startLocked(context.Background(), k, plan, state.Version)
+	s.startLocked(context.Background(), k, plan, v)
 	return true, false
+}
+
+// nextPlanLocked is what the picker finds: what the limits ask for, then, while no flush runs, what
+// makes reads faster, then what a quiet time is good for.
+func (s *Scheduler) nextPlanLocked(k *Keyspace, v *manifest.Version, c picker.Config) *picker.Plan {
+	plan := picker.Pick(v, k.running, c)
+	if plan != nil || s.flushing {
+		return plan
+	}
+	plan = picker.PickReadTriggered(v, k.running, c, k.RunsSought())
+	if plan == nil && s.idleLocked(k, v, c) {
+		plan = picker.PickIdle(v, k.running, c)
+		if plan != nil {
+			k.quiet.plan = plan
+		}
+	}
+	if plan != nil {
+		k.optional = plan
+	}
+	return plan
 }
 
 // pickLocked calls a decision of package picker. Decisions call the user's
 // comparer while s.mu is held: a panic must not leave it so.
-func (s *Scheduler) pickLocked(k *keyspace,
+func (s *Scheduler) pickLocked(k *Keyspace,
 	decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -318,7 +336,7 @@ func (s *Scheduler) pickLocked(k *keyspace,
 }
 
 // configLocked is what decisions about a tree go by.
-func (s *Scheduler) configLocked(k *keyspace) picker.Config {
+func (s *Scheduler) configLocked(k *Keyspace) picker.Config {
 	o := s.limits.Load()
 	return picker.Config{
 		Comparer:          k.Comparer(),
@@ -410,11 +428,8 @@ func (s *Scheduler) BeginClose() {
 		s.Wake()
 	})
 	defer patience.Stop()
-	s.mu.Lock()
-	spaces := slices.Clone(s.trees.all) // a drop changes the list in place
-	s.mu.Unlock()
-	for _, k := range spaces {
-		_ = s.WaitFlushed(k.Tree, 0)
+	for k := range s.opts.All {
+		_ = s.WaitFlushed(k, 0)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 type logScript struct {
 	*database
 	gate  chan struct{} // tables are made when it is closed
-	trees map[string]*tree.Tree
+	trees map[string]*Keyspace
 	begun []uint64 // numbers of logs
 }
 
@@ -57,12 +57,13 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 			fsys = gated(s.gate)
 		}
 		s.database = openDatabase(t, fsys)
-		s.trees = map[string]*tree.Tree{"main": s.tree}
+		s.trees = map[string]*Keyspace{"main": s.tree}
 		s.begun = []uint64{s.wal.Num()}
 	case "tree":
-		other := tree.New(tree.Options{ID: base.KeyspaceID(len(s.trees)), Name: name,
-			Comparer: base.Bytewise, MemTableSize: 64 << 10}, s.shared)
+		other := &Keyspace{Tree: tree.New(tree.Options{ID: base.KeyspaceID(len(s.trees)),
+			Name: name, Comparer: base.Bytewise, MemTableSize: 64 << 10}, s.shared)}
 		other.Start(s.begun[0]-1, nil, s.jobs.opts.Manifest.Current(base.DefaultKeyspace))
+		s.others = append(s.others, other)
 		s.jobs.Add(other)
 		s.trees[name] = other
 	case "put":
@@ -81,12 +82,12 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 				return s.wal.Num(), nil
 			})
 			s.jobs.mu.Lock()
-			s.jobs.trees.seal(s.jobs.spaceLocked(s.trees[name]))
+			s.jobs.trees.seal(s.trees[name])
 			s.jobs.mu.Unlock()
 		}
 	case "install":
 		tr := s.trees[name]
-		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), newestSealed(tr))
+		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), newestSealed(tr.Tree))
 	case "oldest":
 		return s.oldest(c)
 	case "next":
@@ -94,7 +95,7 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		defer s.jobs.mu.Unlock()
 		next := s.jobs.nextFlushLocked()
 		for name, tr := range s.trees {
-			if next != nil && next.Tree == tr {
+			if next != nil && next == tr {
 				return name
 			}
 		}
@@ -128,7 +129,7 @@ func newestSealed(t *tree.Tree) *tree.Sealed {
 func (s *logScript) oldest(c *script.Command) string {
 	var m *tree.Sealed
 	if name := c.Arg("without", ""); name != "" {
-		m = newestSealed(s.trees[name])
+		m = newestSealed(s.trees[name].Tree)
 	}
 	log, ok := s.jobs.oldestLogWithout(m)
 	if !ok {

@@ -17,7 +17,7 @@ func (s *Scheduler) SetLimits(l Limits) {
 
 // needOf is how much a tree needs a compaction: budget.Urgent when level 0 has three quarters of
 // the tables at which writes wait.
-func (s *Scheduler) needOf(k *keyspace) float64 {
+func (s *Scheduler) needOf(k *Keyspace) float64 {
 	state := k.Acquire()
 	if state == nil {
 		return 0
@@ -28,7 +28,7 @@ func (s *Scheduler) needOf(k *keyspace) float64 {
 }
 
 // reserveLocked asks for a worker for a compaction of k.
-func (s *Scheduler) reserveLocked(k *keyspace) bool {
+func (s *Scheduler) reserveLocked(k *Keyspace) bool {
 	return s.client == nil || s.client.Reserve(s.needOf(k))
 }
 
@@ -56,7 +56,7 @@ func (s *Scheduler) beginJob(plan *picker.Plan) *budget.Job {
 
 // beginFlushJob waits for a worker for a flush. The database whose writers wait goes first, then
 // the one with the most sealed memtables.
-func (s *Scheduler) beginFlushJob(k *keyspace) (*budget.Job, error) {
+func (s *Scheduler) beginFlushJob(k *Keyspace) (*budget.Job, error) {
 	if s.client == nil {
 		return nil, nil
 	}

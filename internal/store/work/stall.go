@@ -7,7 +7,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/store/write"
-	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
@@ -19,31 +18,78 @@ const (
 	StallDebt      = "debt"   // level 0 is filling up, or the tables take much space
 )
 
-// MakeRoom makes sure that the memtable of a tree takes a group of so many bytes and
-// entries. It delays the writer (delay) and rotates a full memtable, as soon as another
-// one may be sealed (waitForRoom). Commit leader only.
-func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode write.Mode) error {
-	if err := s.delay(bytes, mode); err != nil {
-		return err
+// MakeRoom sees to it that the memtables take a group, and returns where it is applied. It delays
+// the writer (delay), bounds logs and memory, and rotates the memtables that are full and no
+// others, as soon as another one may be sealed (wait); they share one new log. Commit leader only.
+func (s *Scheduler) MakeRoom(batches [][]byte, bytes int64, entries int,
+	mode write.Mode) (write.Target, error) {
+	g, several := &s.group, s.opts.Several()
+	g.log = 0
+	if several {
+		bytes = g.split(batches, s.opts.Find)
+	} else {
+		g.shares = append(g.shares[:0], share{s.home, bytes, entries})
 	}
-	if s.opts.Account != nil && s.opts.Account.Wrote(bytes) { // no call where memory is not shared
-		if err := s.boundMemory(s.opts.WAL.Rotate, mode); err != nil {
-			return err
+	if err := s.delay(bytes, mode); err != nil {
+		return nil, err
+	}
+	if several {
+		if err := s.boundLogs(); err != nil {
+			return nil, err
 		}
 	}
-	if fits, err := t.HasRoom(bytes, entries); fits || err != nil {
-		t.BeginLog(s.opts.WAL.Num()) // another tree may have begun it
-		return err
+	if crossed := s.opts.Account != nil && s.opts.Account.Wrote(bytes); crossed || several {
+		if err := s.boundMemory(mode); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.waitForRoom(t, mode); err != nil {
-		return err
+	for i := range g.shares {
+		sh := &g.shares[i]
+		fits, err := sh.space.HasRoom(sh.bytes, sh.entries)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			continue
+		}
+		if err := s.wait(sh.space, mode); err != nil {
+			return nil, err
+		}
+		if err := s.rotate(sh.space, sh.bytes, sh.entries); err != nil {
+			return nil, err
+		}
 	}
-	return s.rotate(t, bytes, entries)
+	for i := range g.shares {
+		g.shares[i].space.BeginLog(s.opts.WAL.Num()) // another tree may have begun it
+	}
+	if several && !g.sole {
+		return g, nil
+	}
+	return g.shares[0].space.Tree, nil
 }
 
-// Seal rotates the memtable of a tree if it has any entry. Commit leader only.
-func (s *Scheduler) Seal(t *tree.Tree) error {
-	state := t.Acquire()
+// rotate seals the memtable of a keyspace and starts another one, with room for so many bytes and
+// entries. Commit leader only.
+func (s *Scheduler) rotate(k *Keyspace, bytes int64, entries int) error {
+	if err := k.Rotate(bytes, entries, s.group.rotateLog); err != nil {
+		return err
+	}
+	s.wakeSealed(k)
+	return nil
+}
+
+// rotateLogOnce starts a log at its first call for a group, and returns the number of that one
+// afterwards: nothing is appended in between.
+func (s *Scheduler) rotateLogOnce(last base.SeqNum) (num uint64, err error) {
+	if s.group.log == 0 {
+		s.group.log, err = s.opts.WAL.Rotate(last)
+	}
+	return s.group.log, err
+}
+
+// Seal rotates the memtable of a keyspace if it has any entry. Commit leader only.
+func (s *Scheduler) Seal(k *Keyspace) error {
+	state := k.Acquire()
 	if state == nil {
 		return nil
 	}
@@ -51,20 +97,11 @@ func (s *Scheduler) Seal(t *tree.Tree) error {
 	if state.Mem.Len() == 0 {
 		return nil
 	}
-	if err := s.waitForRoom(t, 0); err != nil {
+	if err := s.wait(k, 0); err != nil {
 		return err
 	}
-	return s.rotate(t, 0, 0)
-}
-
-// rotate seals the memtable of a tree and starts another one, with room for a group
-// of so many bytes and entries and with a log of its own. Commit leader only.
-func (s *Scheduler) rotate(t *tree.Tree, bytes int64, entries int) error {
-	if err := t.Rotate(bytes, entries, s.opts.WAL.Rotate); err != nil {
-		return err
-	}
-	s.wakeSealed(t)
-	return nil
+	s.group.log = 0
+	return s.rotate(k, 0, 0)
 }
 
 // delay makes the writer sleep in proportion to the bytes it writes and to the debt, or to the rest
@@ -97,7 +134,7 @@ func (s *Scheduler) delay(bytes int64, mode write.Mode) error {
 // taken of the tree under most pressure: nothing below half of the way to a limit, then growing
 // smoothly, without bound as the limit of level 0 comes near, so that writers and compactions meet
 // in between. At three quarters of the limit it is 10 us per KiB.
-func (s *Scheduler) noteVersion(k *keyspace) {
+func (s *Scheduler) noteVersion(k *Keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trees.changed(k)
@@ -115,10 +152,11 @@ func (s *Scheduler) noteVersion(k *keyspace) {
 	s.delayNanos.Store(int64(10_000 * min(pressure/max(1-pressure, 0.01), 100)))
 }
 
-// waitForRoom returns when another memtable of a tree may be sealed: at most
-// MaxMemTables in memory, and level 0 below its limit. It fails when the job that
-// would make room keeps failing. Commit leader only.
-func (s *Scheduler) waitForRoom(t *tree.Tree, mode write.Mode) error {
+// wait is where the commit leader waits for room. It returns when another memtable of a keyspace
+// may be sealed: at most MaxMemTables are in memory, and level 0 is below its limit. With nil, it
+// returns when the memtables of all keyspaces have less than MaxMemTableBytes. It fails when the job
+// that would make room keeps failing, and never waits where nothing is under way that would.
+func (s *Scheduler) wait(k *Keyspace, mode write.Mode) error {
 	var start time.Time
 	var cause string
 	s.mu.Lock()
@@ -134,15 +172,7 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode write.Mode) error {
 		if err := s.opts.Writable(); err != nil {
 			return err
 		}
-		k, state := s.spaceLocked(t), t.Acquire()
-		if state == nil {
-			return t.Gone()
-		}
-		now, err := s.noRoomLocked(state)
-		state.Unref()
-		if k == nil { // dropped meanwhile
-			return t.Gone()
-		}
+		now, err := s.blockedLocked(k)
 		if now == "" || err != nil {
 			return err
 		}
@@ -161,36 +191,53 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode write.Mode) error {
 			s.yieldManualLocked(k)
 		}
 		if !s.underWayLocked(k, now) {
-			return s.opts.Writable() // nothing would end the wait
+			return s.opts.Writable()
 		}
 		s.waitsFor = now
 		s.cond.Wait()
 	}
 }
 
-// noRoomLocked says why no other memtable may be sealed now, or "". It fails when
-// the job that would make room has failed.
-func (s *Scheduler) noRoomLocked(state *tree.ReadState) (cause string, err error) {
+// blockedLocked says why wait waits, or "". It fails when the job that would make room has failed,
+// and when the keyspace is gone.
+func (s *Scheduler) blockedLocked(k *Keyspace) (cause string, err error) {
+	if k == nil {
+		active, sealed, _ := s.memTableBytesLocked()
+		if sealed == 0 || !s.mustWaitForMemory(active, sealed) {
+			return "", nil
+		}
+		return StallMemTables, noRoom("flushing", s.flush.err)
+	}
+	state := k.Acquire()
+	if state == nil || k.dropped {
+		if state != nil {
+			state.Unref()
+		}
+		return "", k.Gone()
+	}
+	defer state.Unref()
 	switch {
 	case len(state.Sealed) >= s.limits.Load().MaxMemTables-1:
-		if s.flush.err != nil {
-			err = fmt.Errorf("no room for the write, as flushing fails: %w", s.flush.err)
-		}
-		return StallMemTables, err
+		return StallMemTables, noRoom("flushing", s.flush.err)
 	case len(state.Version.Levels[0].Files) >= s.limits.Load().L0Stop && s.paused == 0:
-		if s.compaction.err != nil {
-			err = fmt.Errorf("no room for the write, as compaction fails: %w", s.compaction.err)
-		}
-		return StallLevel0, err
+		return StallLevel0, noRoom("compaction", s.compaction.err)
 	}
 	return "", nil
+}
+
+// noRoom is the error of a write for which a job that failed makes no room; nil: it has not failed.
+func noRoom(job string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("no room for the write, as %s fails: %w", job, err)
 }
 
 // underWayLocked reports whether work runs, or waits on a timer, after which a waiting writer
 // checks the cause again. A writer never waits without: where
 // Pick finds nothing, level 0 is merged by force, and if even that is impossible
 // the write goes on.
-func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
+func (s *Scheduler) underWayLocked(k *Keyspace, cause string) bool {
 	switch {
 	case cause == StallMemTables:
 		return s.flushing

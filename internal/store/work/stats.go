@@ -78,11 +78,11 @@ func (s *Scheduler) Status() Status {
 	return st
 }
 
-// Debt is how many bytes compactions still have to move in a state of a tree.
-func (s *Scheduler) Debt(t *tree.Tree, state *tree.ReadState) uint64 {
+// Debt is how many bytes compactions still have to move in a state of a keyspace.
+func (s *Scheduler) Debt(k *Keyspace, state *tree.ReadState) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return picker.Debt(state.Version, s.configLocked(s.spaceLocked(t)))
+	return picker.Debt(state.Version, s.configLocked(k))
 }
 
 // Counters are totals since Open.

@@ -30,16 +30,15 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 			}
 			return n
 		}
-		var trees []*tree.Tree
 		for i := range 1000 {
-			other := tree.New(tree.Options{ID: base.KeyspaceID(i + 1), Name: fmt.Sprint(i),
-				Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)
+			other := &Keyspace{Tree: tree.New(tree.Options{ID: base.KeyspaceID(i + 1),
+				Name: fmt.Sprint(i), Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)}
 			other.Start(d.wal.Num(), nil, d.jobs.opts.Manifest.Current(base.DefaultKeyspace))
+			d.others = append(d.others, other)
 			d.jobs.Add(other)
-			trees = append(trees, other)
 		}
 		defer func() {
-			for _, other := range trees {
+			for _, other := range d.others {
 				other.Close()
 			}
 		}()

@@ -62,7 +62,7 @@ func (s *Scheduler) readSince(r compact.Result) bool {
 // tombstoneDense reports that half of a table are deletions and no snapshot needs
 // what they hide. Tables that nobody has opened are not looked at: new ones that are
 // dense are opened at once, see openDense.
-func (s *Scheduler) tombstoneDense(k *keyspace, m *manifest.FileMeta) bool {
+func (s *Scheduler) tombstoneDense(k *Keyspace, m *manifest.FileMeta) bool {
 	r, ok := s.opts.Files.OpenNow(m)
 	if !ok {
 		return false

@@ -23,7 +23,6 @@ func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
 	if lead && p.expectsNobody(mode) {
 		p.writeGroup(w)
 		p.release()
-		p.env.Written()
 		err := w.err
 		p.free(w)
 		return err

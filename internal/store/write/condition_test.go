@@ -24,7 +24,7 @@ type conditional struct {
 
 func (c *conditional) env() Env {
 	return Env{
-		Room: func([][]byte, int64, int, Mode) error { return nil },
+		Room: func([][]byte, int64, int, Mode) (Target, error) { return target(c.apply), nil },
 		Append: func(group [][]byte) error {
 			c.appends++
 			if c.fail != nil {
@@ -32,17 +32,18 @@ func (c *conditional) env() Env {
 			}
 			return nil
 		},
-		Sync: func() error { c.syncs++; return c.failed },
-		Apply: func(batch []byte, _ base.SeqNum) error {
-			for it := batchrepr.Read(batch); ; {
-				_, _, key, _, ok := it.Next()
-				if !ok {
-					return nil
-				}
-				c.keys = append(c.keys, string(key))
-			}
-		},
+		Sync:    func() error { c.syncs++; return c.failed },
 		Publish: func(seq base.SeqNum) { c.visible = seq },
+	}
+}
+
+func (c *conditional) apply(batch []byte, _ base.SeqNum) error {
+	for it := batchrepr.Read(batch); ; {
+		_, _, key, _, ok := it.Next()
+		if !ok {
+			return nil
+		}
+		c.keys = append(c.keys, string(key))
 	}
 }
 

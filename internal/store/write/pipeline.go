@@ -1,7 +1,7 @@
 // Package write is the group commit: it orders writes, gives them sequence
 // numbers, has them logged, applied and published, and lets writers that come
 // at the same time share one log append and one sync. It knows the database as
-// a few functions only.
+// a few functions only, of which one, Room, leads up into it.
 //
 // Every write runs on its caller's goroutine, in one of three roles:
 //
@@ -23,7 +23,7 @@
 //
 // The steps of a group, in this order (write):
 //
-//  1. Room: the memtable takes the group. This is where writes are delayed and stall.
+//  1. Room: the memtables take the group. This is where writes are delayed and stall.
 //  2. Sequence numbers, Append, and Sync if a writer of the group asks for it. A group
 //     whose append or sync fails is never visible.
 //  3. Apply and Publish. Readers look at the published sequence number only, so a
@@ -50,9 +50,14 @@ import (
 
 // Env is what a Pipeline needs of a database. The functions are called by the
 // leader, never two at a time, in the order Room, Append, Sync (if a writer of the
-// group asks for it), Apply for each batch, Publish. None may call back into the
-// Pipeline except for Poison, Err, BeginStall and EndStall.
+// group asks for it), Target.Apply for each batch, Publish. None may call back into the
+// Pipeline except for Poison, Err, BeginStall and EndStall. Only Room and what is rare, LeaderAsks
+// and Failed, lead up into the database; the others are the log's and the read states' own.
 type Env struct {
+	// Room sees to it that a group, which has so many bytes and entries, can be
+	// applied, and returns where. With NoStall it fails with base.ErrBusy rather than wait. Its
+	// errors fail the group and nothing else.
+	Room func(group [][]byte, bytes int64, entries int, mode Mode) (Target, error)
 	// Append writes the group to the log, in one go. The batches have ascending
 	// sequence numbers without gaps. After a shortage (base.IsShortage) nothing
 	// of the group is in the log, and only the group fails, unless Append has
@@ -60,22 +65,20 @@ type Env struct {
 	Append func(group [][]byte) error
 	// Sync makes everything appended durable.
 	Sync func() error
-	// Apply inserts a batch, whose first entry has sequence seq.
-	Apply func(batch []byte, seq base.SeqNum) error
 	// Publish makes everything up to seq visible.
 	Publish func(seq base.SeqNum)
-	// Room sees to it that a group, which has so many bytes and entries, can be
-	// applied. With NoStall it fails with base.ErrBusy rather than wait. Its errors
-	// fail the group and nothing else.
-	Room func(group [][]byte, bytes int64, entries int, mode Mode) error
-	// Written, if not nil, is called after a commit by the goroutine of each of its writers, which
-	// leads no more.
-	Written func()
 	// LeaderAsks, if not nil, reports whether leaders may call a comparer of the program: then a
 	// write that is about to wait makes sure that it is not within one.
 	LeaderAsks func() bool
 	// Failed, if not nil, takes a failure, a panic for instance, that ends all commits.
 	Failed func(err error)
+}
+
+// Target is where the batches of a group are applied.
+type Target interface {
+	// Apply inserts a batch of the group, whose first entry has sequence number seq. The batches
+	// come in their order; some may be left out.
+	Apply(batch []byte, seq base.SeqNum) error
 }
 
 // Mode is what a write asks for, a set of flags. A group has the flags of all
@@ -113,6 +116,7 @@ type Pipeline struct {
 	last    base.SeqNum
 	buf     []byte   // encodes the lone leader's Put
 	batches [][]byte // of the group being written
+	target  Target   // of the group, from Room
 	lastLen int      // writers in the group before
 
 	writers sync.Pool // *writer
@@ -124,9 +128,6 @@ type Pipeline struct {
 
 // New makes a pipeline whose next write has sequence number last+1.
 func New(env Env, last base.SeqNum) *Pipeline {
-	if env.Written == nil {
-		env.Written = func() {}
-	}
 	if env.LeaderAsks == nil {
 		env.LeaderAsks = func() bool { return false }
 	}
@@ -141,7 +142,6 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 	if lead && p.expectsNobody(mode) {
 		err := p.alone(batch, mode)
 		p.release()
-		p.env.Written()
 		return err
 	}
 	w := p.newWriter()
@@ -155,7 +155,6 @@ func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mo
 	if lead && p.expectsNobody(mode) {
 		err := p.entryAlone(in, kind, key, value, mode)
 		p.release()
-		p.env.Written()
 		return err
 	}
 	w := p.newWriter()
@@ -292,7 +291,7 @@ func (p *Pipeline) write(mode Mode) (err error) {
 // apply inserts p.batches, which are logged.
 func (p *Pipeline) apply() error {
 	for _, b := range p.batches {
-		if err := p.env.Apply(b, p.last+1); err != nil {
+		if err := p.target.Apply(b, p.last+1); err != nil {
 			return p.fail(err)
 		}
 		p.last += base.SeqNum(batchrepr.Count(b))
@@ -308,7 +307,7 @@ func (p *Pipeline) append(mode Mode) error {
 	return p.log()
 }
 
-func (p *Pipeline) makeRoom(mode Mode) error {
+func (p *Pipeline) makeRoom(mode Mode) (err error) {
 	var bytes int64
 	var entries uint64
 	for _, b := range p.batches {
@@ -318,7 +317,8 @@ func (p *Pipeline) makeRoom(mode Mode) error {
 	if entries >= uint64(base.MaxSeqNum-p.last) {
 		return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 	}
-	return p.env.Room(p.batches, bytes, int(entries), mode)
+	p.target, err = p.env.Room(p.batches, bytes, int(entries), mode)
+	return err
 }
 
 // log numbers p.batches and appends them to the log.
@@ -381,9 +381,6 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 			p.gather(int(p.waiting.Load()) + p.lastLen)
 		}
 		p.leadGroup(w)
-	}
-	if w.exclusive == nil {
-		p.env.Written()
 	}
 	err := w.err
 	p.free(w)

@@ -38,7 +38,7 @@ func newFakeDB(t testing.TB) *fakeDB {
 }
 
 func (d *fakeDB) env() Env {
-	return Env{Append: d.append, Sync: d.sync, Apply: d.apply, Publish: d.publish, Room: d.room}
+	return Env{Append: d.append, Sync: d.sync, Publish: d.publish, Room: d.room}
 }
 
 // enter checks that no two calls run at a time.
@@ -59,7 +59,12 @@ func (d *fakeDB) enter(step string, after ...string) func() {
 	return func() { d.inside.Add(-1) }
 }
 
-func (d *fakeDB) room(group [][]byte, bytes int64, entries int, mode Mode) error {
+// target is a Target by its Apply.
+type target func(batch []byte, seq base.SeqNum) error
+
+func (t target) Apply(batch []byte, seq base.SeqNum) error { return t(batch, seq) }
+
+func (d *fakeDB) room(group [][]byte, bytes int64, entries int, mode Mode) (Target, error) {
 	defer d.enter("room")()
 	for _, b := range group {
 		bytes -= int64(len(b))
@@ -77,9 +82,9 @@ func (d *fakeDB) room(group [][]byte, bytes int64, entries int, mode Mode) error
 		d.t.Errorf("room for %d bytes, %d entries", bytes, entries)
 	}
 	if d.roomFn != nil {
-		return d.roomFn(mode)
+		return target(d.apply), d.roomFn(mode)
 	}
-	return nil
+	return target(d.apply), nil
 }
 
 func (d *fakeDB) append(group [][]byte) error {
@@ -569,9 +574,10 @@ func nopEnv() Env {
 	return Env{
 		Append:  func([][]byte) error { return nil },
 		Sync:    func() error { return nil },
-		Apply:   func([]byte, base.SeqNum) error { return nil },
 		Publish: func(base.SeqNum) {},
-		Room:    func([][]byte, int64, int, Mode) error { return nil },
+		Room: func([][]byte, int64, int, Mode) (Target, error) {
+			return target(func([]byte, base.SeqNum) error { return nil }), nil
+		},
 	}
 }
 

@@ -9,8 +9,8 @@ var followers = []mutant{
 
 	{"follower-takes-twice", "what a batch has before an unknown keyspace is taken again with it",
 		target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
-			{"internal/feature/follow/logs.go",
-				"\t\tif seq <= l.applied {\n\t\t\tcontinue\n\t\t}\n", ""}}},
+			{"internal/store/replay/replay.go",
+				"\t\tif seq <= t.Applied {\n\t\t\tcontinue\n\t\t}\n", ""}}},
 
 	{"follower-one-keyspace", "the entries of a keyspace that is not known yet are taken for the " +
 		"default one's", target{"lsm", "TestFollowerOfANewKeyspace"}, []edit{
@@ -19,13 +19,13 @@ var followers = []mutant{
 
 	{"follower-keeps-memtables", "memtables stay whose entries are in tables",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
-			{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++",
-				"s.tables[n].FirstLog < 0*s.firstLog; n++"}}},
+			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
+				"s.Tables[n].FirstLog < 0*s.FirstLog; n++"}}},
 
 	{"follower-drops-too-much", "a memtable goes whose log is the first one that is needed",
 		target{"lsm", "TestFollower"}, []edit{
-			{"internal/feature/follow/logs.go", "s.tables[n].FirstLog < s.firstLog; n++",
-				"s.tables[n].FirstLog <= s.firstLog; n++"}}},
+			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
+				"s.Tables[n].FirstLog <= s.FirstLog; n++"}}},
 
 	{"follower-tables-before-logs",
 		"tables are visible before the logs are read that belong to them",
