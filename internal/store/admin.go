@@ -49,10 +49,8 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
 	defer db.health.CatchPanic(&err)
 	var trees []*tree.Tree
-	for _, k := range db.spaces.all() {
-		if !k.dropped.Load() {
-			trees = append(trees, k.Tree)
-		}
+	for _, k := range db.spaces.live() {
+		trees = append(trees, k.Tree)
 	}
 	return tree.Verify(ctx, trees, progress)
 }

@@ -54,6 +54,13 @@ func (s *keyspaces) all() []*Keyspace {
 	return nil
 }
 
+// live is the list without the dropped ones.
+func (s *keyspaces) live() []*Keyspace {
+	return slices.DeleteFunc(slices.Clone(s.all()), func(k *Keyspace) bool {
+		return k.dropped.Load()
+	})
+}
+
 // find returns the keyspace of an ID, or nil.
 func (s *keyspaces) find(id base.KeyspaceID) *Keyspace {
 	list := s.all()
@@ -345,13 +352,10 @@ func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
 		return nil, base.ErrDatabaseClosed
 	}
 	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
-	for _, k := range db.spaces.all() {
-		switch {
-		case k.dropped.Load():
-		case k.Tree.Refused():
+	all = db.spaces.live()
+	for _, k := range all {
+		if k.Tree.Refused() {
 			return nil, dropFailed(k.Tree.Name())
-		default:
-			all = append(all, k)
 		}
 	}
 	then()

@@ -31,7 +31,7 @@ func (k *Keyspace) sealSoon() {
 // ResumeCompaction undoes a pause of automatic compactions; see lsm.DB.ResumeCompaction.
 func (db *DB) ResumeCompaction() {
 	db.jobs.Unpause()
-	for _, k := range db.spaces.all() {
+	for _, k := range db.spaces.live() {
 		if k.sealing.Load() {
 			k.sealSoon()
 		}

@@ -206,7 +206,7 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 		return base.ErrDatabaseClosed
 	}
 	defer db.cache.Unref()
-	spaces := db.spaces.all()
+	spaces := db.spaces.live()
 	tunings := make([]KeyspaceTuning, len(spaces))
 	for i, k := range spaces {
 		tunings[i] = of(k)

@@ -65,18 +65,13 @@ func (r *repair) checkLogs() ([]*logFile, error) {
 // replayable replays the logs as Open does, which fails if something is missing that was
 // durable: a log, its end, or what stood between two. A single log does not show that.
 func (r *repair) replayable(s *manifest.Set) error {
-	replay := wal.Replay{
-		FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Last: s.LastSeq(), Synced: s.Durable(),
-		Apply: func(uint64, []byte) error { return nil },
-	}
+	n := wal.Needs{Knows: s.Knows, LogNum: s.LogNum(), PrevLogNum: s.PrevLogNum(),
+		LastSeq: s.LastSeq(), Synced: s.Durable()}
 	if r.format == base.Native {
-		replay.Keyspaces = func(id base.KeyspaceID) bool { return id <= s.MaxKeyspace() }
+		n.Keyspaces = func(id base.KeyspaceID) bool { return id <= s.MaxKeyspace() }
 	}
-	nums, err := replay.Needed(s.Knows, s.LogNum(), s.PrevLogNum())
-	if err != nil {
-		return err
-	}
-	return replay.Run(nums, s.LogNum())
+	_, _, err := wal.Judge(wal.TailOptions{FS: r.o.FS, Dir: r.o.Dir, Format: r.format}, n)
+	return err
 }
 
 func (l *logFile) note(space *keyspace, seq base.SeqNum, _ base.Kind, _, _ []byte) error {
