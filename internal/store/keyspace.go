@@ -32,10 +32,10 @@ type keyspaces struct {
 
 // Keyspace is the record of a keyspace of an open database. It is safe for concurrent use.
 //
-// One that is being dropped goes through three states. tree.Tree.Refuse: writes are refused, and
-// reads but those of earlier snapshots. work.Scheduler.DropKeyspace: the MANIFEST does not have it,
-// and nothing is started for it. dropped: no commit has it in its group, so that its tree may be
-// given up as soon as no snapshot reads it.
+// A drop has three steps. tree.Tree.Refuse: writes are refused, and reads but those of earlier
+// snapshots. work.Scheduler.DropKeyspace: the edit of the MANIFEST, after which no job of the
+// keyspace begins. dropped: no commit has the keyspace in its group, so that its tree goes as soon
+// as no snapshot reads it.
 type Keyspace struct {
 	Tree *tree.Tree
 	work work.Keyspace // Tree, and the work on it

@@ -26,8 +26,8 @@ type Tables struct {
 
 // Space is what was read of one keyspace.
 type Space struct {
-	// New makes a memtable with room for so many bytes and entries, to follow one that tells what
-	// to expect, which may be nil.
+	// New makes a memtable with room for so many bytes and entries. like, which may be nil, tells
+	// what to expect of them.
 	New func(like *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error)
 	// Full, unless nil, is called before a memtable is begun beside Tables, and may take some of
 	// them away.

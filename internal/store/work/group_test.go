@@ -53,7 +53,8 @@ func TestGroupGoesWhereItBelongs(t *testing.T) {
 	d.shared.Seqs.Publish(seq)
 	for _, k := range []*Keyspace{d.tree, other} {
 		got := ""
-		for _, key := range []string{"main", "left out", "both", "dropped too", "dropped", "other"} {
+		for _, key := range []string{"main", "left out", "both", "dropped too", "dropped",
+			"other"} {
 			if has, err := k.Has([]byte(key), nil); err != nil {
 				t.Fatal(err)
 			} else if has {

@@ -154,8 +154,8 @@ func (s *Scheduler) noteVersion(k *Keyspace) {
 
 // wait is where the commit leader waits for room. It returns when another memtable of a keyspace
 // may be sealed: at most MaxMemTables are in memory, and level 0 is below its limit. With nil, it
-// returns when the memtables of all keyspaces have less than MaxMemTableBytes. It fails when the job
-// that would make room keeps failing, and never waits where nothing is under way that would.
+// returns when the memtables of all keyspaces have less than MaxMemTableBytes. It fails when the
+// job that would make room keeps failing, and never waits where nothing under way would end that.
 func (s *Scheduler) wait(k *Keyspace, mode write.Mode) error {
 	var start time.Time
 	var cause string

@@ -220,12 +220,12 @@ var table = []mutant{
 
 	{"keyspace-replayed-twice", "recovery reads back what a keyspace has in tables",
 		target{"lsm", "TestRotationLeavesOtherKeyspaces"}, []edit{
-			{"internal/store/recovery.go", "k == nil || num < k.firstLog", "k == nil"}}},
+			{"internal/store/replay/replay.go", "s == nil || log < s.FirstLog", "s == nil"}}},
 
 	{"keyspace-keeps-logs", "a keyspace that is seldom written keeps all logs",
 		target{"lsm", "TestSeldomWrittenKeyspaceKeepsNoLogs"}, []edit{
-			{"internal/store/work/keyspaces.go", "for _, t := range pinning {",
-				"for _, t := range pinning[:0] {"}}},
+			{"internal/store/work/group.go", "for _, k := range pinning {",
+				"for _, k := range pinning[:0] {"}}},
 
 	{"keyspace-drop-not-seen", "jobs of a keyspace that was dropped make the database read-only",
 		target{"lsm", "TestDroppedWhileCompacting"}, []edit{
@@ -242,9 +242,9 @@ var table = []mutant{
 
 	{"publish-early", "a sequence number is visible before its entries", snapshots, []edit{
 		{"internal/store/write/pipeline.go", "\tfor _, b := range p.batches {\n\t\tif err := " +
-			"p.env.Apply(",
+			"p.target.Apply(",
 			"\tp.env.Publish(p.last + 1)\n\tfor _, b := range p.batches {\n\t\tif err := " +
-				"p.env.Apply("}}},
+				"p.target.Apply("}}},
 
 	{"eio-is-eof", "a failure to read the log counts as its end",
 		target{"internal/format/record", "TestReadErrorIsNotDamage"}, []edit{
