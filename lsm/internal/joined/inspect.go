@@ -114,10 +114,9 @@ type memtable struct {
 }
 
 func levels(k *store.Keyspace) (any, error) {
-	t := k.At(nil)
-	state := t.Acquire()
-	if state == nil {
-		return nil, t.Gone()
+	state, err := k.Present()
+	if err != nil {
+		return nil, err
 	}
 	defer state.Unref()
 	memtables := []memtable{{state.Mem.MemoryUsage(), state.Mem.Len()}}
@@ -170,7 +169,7 @@ func (d *inspected) scan(k *store.Keyspace, r *inspect.Request, h *inspect.Held)
 		}
 	}
 	var it tree.Iterator
-	k.At(snap).Init(&it, &tree.IterOptions{Lower: r.From, Upper: r.To, Prefix: r.Prefix,
+	k.Reads().Init(&it, &tree.IterOptions{Lower: r.From, Upper: r.To, Prefix: r.Prefix,
 		KeysOnly: r.KeysOnly, NoFillCache: true, Snapshot: snap})
 	defer it.Close()
 	first, next := it.First, it.Next
