@@ -18,7 +18,7 @@ func TestDamageIsSeenAlike(t *testing.T) {
 					bad++
 					return bad < 20
 				})
-			if err != nil || n < 100 {
+			if err != nil || n < testkit.Scale(30, 100, 1000) {
 				t.Error(n, err)
 			}
 			t.Logf("%d damages", n)
