@@ -82,6 +82,7 @@ var subjects = map[string]string{
 	"BatchIn":     "a value, of a Batch",
 	"SavePoint":   "a value, of a Txn",
 	"MmapMode":    "a value",
+	"Metrics":     "a value",
 
 	"TableWriter": "no object of a database: testkit/ingests",
 	"BulkLoader":  "one goroutine's: tests of loads in lsm",

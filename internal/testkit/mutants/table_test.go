@@ -737,7 +737,7 @@ var table = []mutant{
 
 	{"whole-merges", "runs are merged whole, however large",
 		target{"internal/tree/picker", "TestSimulateOverwrite"}, []edit{
-			{"internal/tree/picker/pick.go", "if sum(p.runs[from:to+1]) <= p.sliceBytes() {",
+			{"internal/tree/picker/slice.go", "if sum(p.runs[from:to+1]) <= p.sliceBytes() {",
 				"if true {"}}},
 
 	{"hidden-is-live", "what newer entries hide counts as live",
