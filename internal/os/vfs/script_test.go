@@ -146,4 +146,3 @@ func spans(b []byte) string {
 	}
 	return strings.Join(out, ", ")
 }
-
