@@ -3,14 +3,17 @@ package pebble
 import (
 	"context"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
-// Checkpoint copies the log.
-func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(dir) }
+// Checkpoint copies the log, after a write of what Pebble has in memory for it.
+func (d *database) Checkpoint(dir string) error {
+	return d.db.Checkpoint(dir, pebble.WithFlushedWAL())
+}
 
 // NewTable begins a table as the deepest level has them.
 func (d *database) NewTable(file string) (store.Sink, error) {

@@ -285,6 +285,7 @@ class DB(_Mapping, Handle):
         default_ttl: float | str | None = None,
         follow: bool | None = None,
         follow_interval: float | str | None = None,
+        inspect: bool | None = None,
         cache: Cache | None = None,
         resources: Resources | None = None,
         logger: Logger | None = None,
