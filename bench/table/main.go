@@ -99,7 +99,7 @@ func (r *report) table() table {
 	var engines, versions, left []string
 	for _, e := range r.Engines {
 		if all[e.Name] == nil {
-			left = append(left, strings.Join(e.Notes, "; "))
+			left = append(left, strings.Join(append([]string{e.Title}, e.Notes...), ", "))
 			continue
 		}
 		engines = append(engines, e.Name)

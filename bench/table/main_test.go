@@ -35,7 +35,7 @@ func TestMarkdown(t *testing.T) {
 
 Microseconds per operation, less is better, the best in bold. 2026-11-23, 2 cores (a CPU), ` +
 		`2 million entries of 16 + 100 bytes, in 512 MB of memory with the page cache. Loam 3, ` +
-		`Slow 1.2. Left out: big: killed.
+		`Slow 1.2. Left out: Big, big: killed.
 `
 	if got := table.markdown(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
