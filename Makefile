@@ -3,6 +3,7 @@
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
 # make bench-table   the table and plot of the README, about half an hour
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
+# make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 10 minutes on 2 cores
 # make test-full    in their long size, within 80 minutes
@@ -12,7 +13,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench bench-peers bench-table bench-check peers
+.PHONY: build bench bench-peers bench-table bench-check bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -60,6 +61,12 @@ bench-check: peers
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb $(if $(FORMAT),--format=$(FORMAT)) --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
 	@bin/kvbench-peers check build/check.json bench/history
+
+# The same libraries as for peers; one that is missing is left out.
+bench-repairs:
+	@cd bench/peers && $(GO) run ./rocksdb/release ../../build/rocksdb || true
+	@cd bench/peers && ROCKSDB="$(or $(ROCKSDB:=/lib/librocksdb.so),$(wildcard $(CURDIR)/build/rocksdb/lib/librocksdb.so))" \
+		LEVELDB="$(LEVELDB:=/lib/libleveldb.so)" $(GO) run ./repairs ../../docs/repair.md
 
 include internal/testkit/lint/lint.mk
 include internal/testkit/test.mk

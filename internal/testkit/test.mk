@@ -85,8 +85,8 @@ test-fuzz:
 	@GO="$(GO)" internal/testkit/fuzz.sh $(FUZZTIME)
 
 # LevelDB by way of plyvel and classic-level, and goleveldb; what refuses a native
-# directory: LevelDB, RocksDB (the system's libraries), goleveldb, Pebble. The drivers of the
-# last two, for benchmarks, are tested as well.
+# directory: LevelDB, RocksDB (the system's libraries), goleveldb, Pebble. Repairs of all
+# of them beside Loam's. The drivers of the last two, for benchmarks, are tested as well.
 $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 	@$(PYTHON) -m venv $(INTEROP_VENV)
 	@$(INTEROP_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
@@ -98,7 +98,7 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 test-interop: test-ethdb test-otel $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
-	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./goleveldb ./pebble
+	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
 
 # go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
 test-ethdb:
