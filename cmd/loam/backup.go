@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,6 +37,18 @@ func lineOfBackup(i backup.Info) backupLine {
 	return l
 }
 
+// openFolder opens a folder of backups for reading.
+func openFolder(dir string) (*backup.Folder, error) {
+	return backup.Open(dir, &backup.Options{ErrorIfMissing: true, ReadOnly: true})
+}
+
+// verifyBackup reads a backup and compares checksums.
+func (a *app) verifyBackup(ctx context.Context, folder *backup.Folder, id uint64) error {
+	p := a.progress(fmt.Sprintf("verifying %d", id), 0)
+	defer p.end()
+	return folder.Verify(ctx, id, &backup.RunOptions{Progress: p.both})
+}
+
 func (a *app) backupVerb() *cobra.Command {
 	var keep int
 	var verify bool
@@ -45,20 +58,14 @@ func (a *app) backupVerb() *cobra.Command {
 		Long: "Make a backup of a database in a folder of backups, which shares what earlier " +
 			"backups have. The\nbackup is one state, durable and whole, or it is not there: also " +
 			"after Ctrl-C. A database that another\nprocess has open is backed up by that " +
-			"process, " +
-			"or with \"loam dump\". See docs/backup.md.",
+			"process, or with \"loam dump\". See docs/backup.md.",
 		Example: "  loam backup trees /backups\n  loam backup --keep 7 --verify trees /backups\n" +
 			"  loam backups /backups",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			o, err := a.options(args[0])
-			if err != nil {
-				return err
-			}
-			o.ReadOnly = true
-			db, err := lsm.Open(args[0], o)
+			db, err := a.openAlone(args[0])
 			if err != nil {
 				return err
 			}
@@ -75,10 +82,7 @@ func (a *app) backupVerb() *cobra.Command {
 				return err
 			}
 			if verify {
-				p := a.progress("verifying", 0)
-				err := folder.Verify(ctx, info.ID, &backup.RunOptions{Progress: p.both})
-				p.end()
-				if err != nil {
+				if err := a.verifyBackup(ctx, folder, info.ID); err != nil {
 					return a.unreadable(err)
 				}
 			}
@@ -105,15 +109,13 @@ func (a *app) backupsVerb() *cobra.Command {
 		Use:   "backups FOLDER",
 		Short: "List the backups of a folder",
 		Long: "List the backups of a folder, oldest first; with --verify each is read and " +
-			"compared " +
-			"with its\nchecksums, and damage is exit code 1.",
+			"compared with its\nchecksums, and damage is exit code 1.",
 		Example: "  loam backups /backups\n  loam backups --verify /backups",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			folder, err := backup.Open(args[0], &backup.Options{ErrorIfMissing: true,
-				ReadOnly: true})
+			folder, err := openFolder(args[0])
 			if err != nil {
 				return err
 			}
@@ -131,9 +133,7 @@ func (a *app) backupsVerb() *cobra.Command {
 			g.Column("database", false)
 			for _, i := range list {
 				if verify && i.Err == nil {
-					p := a.progress(fmt.Sprintf("verifying %d", i.ID), 0)
-					i.Err = folder.Verify(ctx, i.ID, &backup.RunOptions{Progress: p.both})
-					p.end()
+					i.Err = a.verifyBackup(ctx, folder, i.ID)
 					if ctx.Err() != nil {
 						return ctx.Err()
 					}
@@ -176,17 +176,14 @@ func (a *app) restoreVerb() *cobra.Command {
 		Use:   "restore FOLDER DIR",
 		Short: "Make a database of a backup",
 		Long: "Make DIR a database as it was at a backup, the newest one unless --id names " +
-			"another. " +
-			"All files are\ncompared with their checksums. Nothing is left of a restore that " +
-			"failed " +
-			"or was interrupted.",
+			"another. All files are\ncompared with their checksums. Nothing is left of a restore " +
+			"that failed or was interrupted.",
 		Example: "  loam restore /backups trees\n  loam restore --id 3 /backups trees",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			folder, err := backup.Open(args[0], &backup.Options{ErrorIfMissing: true,
-				ReadOnly: true})
+			folder, err := openFolder(args[0])
 			if err != nil {
 				return err
 			}
@@ -222,19 +219,13 @@ func (a *app) checkpointVerb() *cobra.Command {
 		Use:   "checkpoint DIR NEW",
 		Short: "Copy a database by hard links",
 		Long: "Make NEW a database of its own with what DIR has. Tables are hard links, where " +
-			"the " +
-			"file system\nallows it, so it takes no space and hardly any time.",
+			"the file system\nallows it, so it takes no space and hardly any time.",
 		Example: "  loam checkpoint trees trees-before",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			o, err := a.options(args[0])
-			if err != nil {
-				return err
-			}
-			o.ReadOnly = true
-			db, err := lsm.Open(args[0], o)
+			db, err := a.openAlone(args[0])
 			if err != nil {
 				return err
 			}

@@ -17,8 +17,7 @@ func (a *app) benchVerb() *cobra.Command {
 		Use:   "bench [FLAGS OF KVBENCH]",
 		Short: "Measure Loam on this machine with LevelDB's benchmarks",
 		Long: "Measure Loam on this machine with LevelDB's benchmarks. It runs the program " +
-			"kvbench, " +
-			"which lies\nbeside loam or in PATH; \"loam bench --help\" lists its flags.",
+			"kvbench, which lies\nbeside loam or in PATH; \"loam bench --help\" lists its flags.",
 		Example: "  loam bench leveldb\n" +
 			"  loam bench --num=1M --benchmarks=fillrandom,readrandom",
 		DisableFlagParsing: true,

@@ -34,8 +34,7 @@ func (a *app) checkVerb() *cobra.Command {
 		Short: "Read everything and compare checksums",
 		Long: "Read the MANIFEST, the logs and every table whole, and check checksums, the " +
 			"structure of blocks,\nthe order of keys, the levels and what files refer to. " +
-			"Nothing " +
-			"is written. Exit code 0: sound,\n1: damaged, 3: it could not be read.",
+			"Nothing is written. Exit code 0: sound,\n1: damaged, 3: it could not be read.",
 		Example: "  loam check trees\n  loam check --json trees | jq .verdict\n" +
 			"  loam check trees || loam repair --dry-run trees",
 		Args: cobra.ExactArgs(1),

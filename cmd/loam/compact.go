@@ -20,8 +20,7 @@ func (a *app) compactVerb() *cobra.Command {
 		Use:   "compact DIR",
 		Short: "Merge tables and drop what no read sees",
 		Long: "Merge the tables of a range, or of all keyspaces, into as few as possible, and " +
-			"drop " +
-			"overwritten\nand deleted entries. Ctrl-C ends it at any time; nothing is lost.",
+			"drop overwritten\nand deleted entries. Ctrl-C ends it at any time; nothing is lost.",
 		Example: "  loam compact trees\n  loam compact --from a --to m trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,22 +40,12 @@ func (a *app) compactVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			names := []string{a.keyspace}
-			if !cmd.Flags().Changed("keyspace") {
-				names = db.Keyspaces()
-			}
 			before := db.Metrics().DiskBytes
-			for _, name := range names {
-				k, err := db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
-				if err == nil {
-					err = k.CompactRangeContext(ctx, o.Lower, o.Upper)
-				}
-				if err != nil {
-					return errors.Join(err, db.Close())
-				}
-			}
+			err = a.eachKeyspace(cmd, db, func(k *lsm.Keyspace) error {
+				return k.CompactRangeContext(ctx, o.Lower, o.Upper)
+			})
 			after := db.Metrics().DiskBytes
-			if err := db.Close(); err != nil {
+			if err := errors.Join(err, db.Close()); err != nil {
 				return err
 			}
 			if a.json {
@@ -79,21 +68,12 @@ func (a *app) flushVerb() *cobra.Command {
 			"opening replays\nnothing.",
 		Example: "  loam flush trees",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			db, err := a.openWrite(args[0])
 			if err != nil {
 				return err
 			}
-			for _, name := range db.Keyspaces() {
-				k, err := db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
-				if err == nil {
-					err = k.Flush()
-				}
-				if err != nil {
-					return errors.Join(err, db.Close())
-				}
-			}
-			return db.Close()
+			return errors.Join(a.eachKeyspace(cmd, db, (*lsm.Keyspace).Flush), db.Close())
 		},
 	}
 }
@@ -103,9 +83,8 @@ func (a *app) destroyVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "destroy DIR",
 		Short: "Delete a database",
-		Long: "Delete the database in DIR: its own files and no others, and the directory if " +
-			"it is " +
-			"empty then.\nOn a terminal it asks before; elsewhere it needs --yes.",
+		Long: "Delete the database in DIR: its own files and no others, and the directory if it " +
+			"is empty then.\nOn a terminal it asks before; elsewhere it needs --yes.",
 		Example: "  loam destroy trees\n  loam destroy --yes trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -12,10 +12,8 @@ func (a *app) convertVerb() *cobra.Command {
 		Use:   "convert DIR NEW",
 		Short: "Copy a database into a new one of either format",
 		Long: "Write what the database in DIR holds into a new database NEW, in the native " +
-			"format " +
-			"or in LevelDB's.\nDIR stays as it is. Nothing is left of a conversion that failed " +
-			"or " +
-			"was interrupted.",
+			"format or in LevelDB's.\nDIR stays as it is. Nothing is left of a conversion that " +
+			"failed or was interrupted.",
 		Example: "  loam convert --format leveldb trees trees.leveldb\n" +
 			"  loam convert --format native chrome.leveldb copy",
 		Args: cobra.ExactArgs(2),
@@ -49,9 +47,8 @@ func (a *app) upgradeVerb() *cobra.Command {
 		Use:   "upgrade DIR",
 		Short: "Make a LevelDB directory a native one, in place",
 		Long: "Make the LevelDB database in DIR a native one. Tables stay as they are until a " +
-			"compaction meets\nthem, so it takes about as long as opening. There is no way " +
-			"back but " +
-			"\"loam convert\".",
+			"compaction meets\nthem, so it takes about as long as opening. There is no way back " +
+			"but \"loam convert\".",
 		Example: "  loam upgrade leveldb\n  loam backup leveldb /backups && loam upgrade leveldb",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

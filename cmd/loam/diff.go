@@ -21,10 +21,9 @@ func (a *app) diffVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Print the keys that differ between two databases",
-		Long: "Compare what reads see in two databases, of either format: all keyspaces, or " +
-			"the one " +
-			"of --keyspace.\nLines begin with - (only in A), + (only in B) or ~ (another value). " +
-			"Exit code 1: they differ.",
+		Long: "Compare what reads see in two databases, of either format: all keyspaces, or the " +
+			"one of --keyspace.\nLines begin with - (only in A), + (only in B) or ~ (another " +
+			"value). Exit code 1: they differ.",
 		Example: "  loam diff trees trees-before\n  loam diff --brief trees copy\n" +
 			"  loam restore /backups old && loam diff --json old trees",
 		Args: cobra.ExactArgs(2),

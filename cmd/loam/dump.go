@@ -55,9 +55,8 @@ func (a *app) dumpVerb() *cobra.Command {
 		Use:   "dump DIR",
 		Short: "Write all keyspaces as a portable stream",
 		Long: "Write one state of all keyspaces as a stream that \"loam load\" reads, on any " +
-			"machine and by later\nversions. It has checksums and an end, so a dump that was " +
-			"cut is " +
-			"no dump. See docs/dump.md.",
+			"machine and by later\nversions. It has checksums and an end, so a dump that was cut " +
+			"is no dump. See docs/dump.md.",
 		Example: "  loam dump trees --output trees.dump\n" +
 			"  loam dump trees | ssh host loam load trees -\n" +
 			"  loam dump --compression zstd trees -o trees.dump",
@@ -104,9 +103,9 @@ func (a *app) exportVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write a keyspace as JSON lines or CSV",
-		Long: "Write the keys and values of a keyspace as JSON lines or, with --csv, as CSV " +
-			"with a " +
-			"header. Nothing\nis lost: what is no text is base64, and \"loam load\" reads it back.",
+		Long: "Write the keys and values of a keyspace as JSON lines or, with --csv, as CSV with " +
+			"a header. Nothing\nis lost: what is no text is base64, and \"loam load\" reads it " +
+			"back.",
 		Example: "  loam export trees -o trees.jsonl\n  loam export --csv --prefix user: app\n" +
 			"  loam export --value-as json app | jq .value_json.name",
 		Args: cobra.ExactArgs(1),
@@ -166,14 +165,10 @@ func (a *app) loadVerb() *cobra.Command {
 		Use:   "load DIR [FILE]",
 		Short: "Read a dump, JSON lines or CSV into a database",
 		Long: "Read a dump, JSON lines or CSV from FILE, or from standard input, into a " +
-			"database, " +
-			"which is made\nif there is none. A dump is told by its beginning, the others by " +
-			"--as, " +
-			"or by the name of the file:\n.jsonl, .json or .csv. CSV has a header: key or " +
-			"key_hex " +
-			"or key_base64, value or value_hex, ...\n\nA load of a dump that was interrupted " +
-			"goes " +
-			"on when it is started again.",
+			"database, which is made\nif there is none. A dump is told by its beginning, the " +
+			"others by --as, or by the name of the file:\n.jsonl, .json or .csv. CSV has a " +
+			"header: key or key_hex or key_base64, value or value_hex, ...\n\nA load of a dump " +
+			"that was interrupted goes on when it is started again.",
 		Example: "  loam load trees trees.dump\n  loam load trees trees.jsonl\n" +
 			"  loam load --as csv trees < trees.csv\n  loam load --leveldb copy trees.dump",
 		Args: cobra.RangeArgs(1, 2),

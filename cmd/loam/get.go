@@ -20,8 +20,7 @@ func (a *app) getVerb() *cobra.Command {
 		Short: "Print the values of keys",
 		Long: "Print the values of keys. On a terminal a value is text; to a pipe one value goes " +
 			"as it is,\nwithout a newline, and several go as lines of text. A key without a " +
-			"value " +
-			"is exit code 1.\n\nText has backslash escapes: \\x00 is a zero byte, \\\\ a " +
+			"value is exit code 1.\n\nText has backslash escapes: \\x00 is a zero byte, \\\\ a " +
 			"backslash.",
 		Example: "  loam get trees ash\n  loam get --as hex trees 6173 6174\n" +
 			"  loam get --json trees ash elm\n  loam get photos cat.jpg > cat.jpg",

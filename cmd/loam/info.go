@@ -89,7 +89,11 @@ func nameOf(s *manifest.KeyspaceState) string {
 }
 
 // infoOf collects what the verb info says.
-func infoOf(d *examine.Directory) (*info, error) {
+func infoOf(dir string) (*info, error) {
+	d, err := examine.Open(lsm.OSFS(), dir)
+	if err != nil {
+		return nil, err
+	}
 	st := &d.State
 	x := &info{Directory: d.Path, Format: d.Format.String(), Manifest: d.Manifest,
 		ManifestBytes: d.ManifestSize, Edits: st.Edits, LastSequence: uint64(st.LastSeq),
@@ -118,17 +122,13 @@ func (a *app) infoVerb() *cobra.Command {
 		Use:   "info DIR",
 		Short: "Say what a database is and how large",
 		Long: "Say what a database is and how large, from the MANIFEST alone: no table is " +
-			"opened, " +
-			"so it takes\nthe same time whatever the size. Entries are known of native tables.",
+			"opened, so it takes\nthe same time whatever the size. Entries are known of native " +
+			"tables.",
 		Example: "  loam info trees\n  loam info --json trees\n" +
 			"  loam info ~/.config/app/'Local Storage'/leveldb",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := examine.Open(lsm.OSFS(), args[0])
-			if err != nil {
-				return err
-			}
-			x, err := infoOf(d)
+			x, err := infoOf(args[0])
 			if err != nil {
 				return err
 			}
@@ -189,11 +189,7 @@ func (a *app) levelsVerb() *cobra.Command {
 		Example: "  loam levels trees\n  loam levels --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := examine.Open(lsm.OSFS(), args[0])
-			if err != nil {
-				return err
-			}
-			x, err := infoOf(d)
+			x, err := infoOf(args[0])
 			if err != nil {
 				return err
 			}

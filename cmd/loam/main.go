@@ -100,9 +100,8 @@ func (a *app) root() *cobra.Command {
 		Long: "Loam looks at databases, takes care of them and moves their data: directories of " +
 			"Loam\nand of any LevelDB (LevelDB, goleveldb, plyvel, classic-level, Chrome, " +
 			"Minecraft).\n\nVerbs that read change nothing, and work while another process has " +
-			"the " +
-			"database open.\n\nExit codes: 0 fine, 1 problems found (damage, a missing key, a " +
-			"difference), 2 usage,\n3 could not read or write, 130 interrupted.",
+			"the database open.\n\nExit codes: 0 fine, 1 problems found (damage, a missing key, " +
+			"a difference), 2 usage,\n3 could not read or write, 130 interrupted.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
@@ -217,8 +216,7 @@ func hint(err error) string {
 	}{
 		{lsm.ErrLocked, "End that process first. Verbs that read work meanwhile."},
 		{lsm.ErrCorruption, "Next: \"loam check DIR\" says how far the damage goes, \"loam " +
-			"repair " +
-			"--dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory."},
+			"repair --dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory."},
 		{lsm.ErrNoMergeOperator, "The program that made the operands has the operator."},
 		{lsm.ErrComparerMismatch, "If you know that the order is a built-in one, say --comparer."},
 		{lsm.ErrNeedsNative, "Next: \"loam upgrade DIR\" makes the directory a native one."},

@@ -75,7 +75,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// TestClosedPipe ends verbs quietly when nobody reads what they print.
+// TestClosedPipe ends verbs quietly when the reader of their output has closed the pipe.
 func TestClosedPipe(t *testing.T) {
 	dir := filled(t, nil)
 	tables, err := filepath.Glob(filepath.Join(dir, "*.loam"))

@@ -20,8 +20,8 @@ func (a *app) manifestVerb() *cobra.Command {
 		Use:   "manifest FILE",
 		Short: "Show a MANIFEST: every edit by offset",
 		Long: "Show every edit of a MANIFEST: what it adds to the levels, what it deletes, and " +
-			"the " +
-			"numbers that\nit sets. A torn end is told and is no damage; damage is exit code 1.",
+			"the numbers that\nit sets. A torn end is told and is no damage; damage is exit code " +
+			"1.",
 		Example: "  loam manifest trees/000008.manifest\n  loam manifest " +
 			"leveldb/MANIFEST-000006\n" +
 			"  loam manifest --json trees/000008.manifest",

@@ -74,19 +74,28 @@ type database struct {
 	follows bool
 }
 
-// openRead opens a directory without changing anything in it. Where another process has it open,
-// what that process has written so far is read.
-func (a *app) openRead(dir string) (*database, error) {
+// openAlone opens a directory for reading. It fails where another process has it open.
+func (a *app) openAlone(dir string) (*lsm.DB, error) {
 	o, err := a.options(dir)
 	if err != nil {
 		return nil, err
 	}
 	o.ReadOnly = true
-	db, err := lsm.Open(dir, o)
+	return lsm.Open(dir, o)
+}
+
+// openRead opens a directory without changing anything in it. Where another process has it open,
+// what that process has written so far is read.
+func (a *app) openRead(dir string) (*database, error) {
+	db, err := a.openAlone(dir)
 	if err == nil {
 		return &database{DB: db}, nil
 	}
 	if !errors.Is(err, lsm.ErrLocked) {
+		return nil, err
+	}
+	o, err := a.options(dir)
+	if err != nil {
 		return nil, err
 	}
 	f, err := lsm.OpenFollower(dir, o)
@@ -109,6 +118,24 @@ func (a *app) openWrite(dir string) (*lsm.DB, error) {
 // spaceOf is the keyspace that the flag --keyspace names.
 func (a *app) spaceOf(db *lsm.DB, create bool) (*lsm.Keyspace, error) {
 	return db.Keyspace(a.keyspace, &lsm.KeyspaceOptions{ErrorIfMissing: !create})
+}
+
+// eachKeyspace calls do with every keyspace, or with the one that the flag --keyspace names.
+func (a *app) eachKeyspace(c *cobra.Command, db *lsm.DB, do func(k *lsm.Keyspace) error) error {
+	names := db.Keyspaces()
+	if c.Flags().Changed("keyspace") {
+		names = []string{a.keyspace}
+	}
+	for _, name := range names {
+		k, err := db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+		if err == nil {
+			err = do(k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inKeyspace opens a directory for reading and calls do with the keyspace of --keyspace.

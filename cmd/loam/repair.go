@@ -63,14 +63,11 @@ func (a *app) repairVerb() *cobra.Command {
 		Use:   "repair DIR",
 		Short: "Keep what can be read of a damaged database",
 		Long: "Bring a damaged database back to a state that opens, with all that can be read " +
-			"and " +
-			"nothing else.\nIt works in place; the originals move into the folder lost in DIR. A " +
-			"database without damage stays\nas it is.\n\n--dry-run writes nothing in DIR and " +
-			"says " +
-			"what would be kept and what is lost. It writes the new\ntables into the folder for " +
-			"temporary files (TMPDIR), which needs room for them.\n\nExit code 1: something is " +
-			"lost " +
-			"or, with --dry-run, there is something to repair.",
+			"and nothing else.\nIt works in place; the originals move into the folder lost in " +
+			"DIR. A database without damage stays\nas it is.\n\n--dry-run writes nothing in DIR " +
+			"and says what would be kept and what is lost. It writes the new\ntables into the " +
+			"folder for temporary files (TMPDIR), which needs room for them.\n\nExit code 1: " +
+			"something is lost or, with --dry-run, there is something to repair.",
 		Example: "  loam repair --dry-run trees\n  loam repair --dry-run --json trees\n" +
 			"  cp -r trees copy && loam repair copy\n" +
 			"  loam repair --comparer idb_cmp1 chrome.indexeddb.leveldb",

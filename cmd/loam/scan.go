@@ -28,15 +28,12 @@ func (a *app) scanVerb() *cobra.Command {
 		Use:   "scan DIR",
 		Short: "Print keys and values in order",
 		Long: "Print keys and values in their order. A terminal gets two columns, cut to its " +
-			"width; " +
-			"a pipe\ngets lines of key, tab and value, whole, with escapes; --raw writes the " +
-			"bytes " +
-			"as they are.",
-		Example: "  loam scan trees\n  loam scan --prefix user: --limit 10 app\n" +
-			"  loam scan --from b --to d --reverse trees\n" +
-			"  loam scan --json --as hex " +
-			"'Default/IndexedDB/https_example.org_0.indexeddb.leveldb'\n" +
-			"  loam scan --keys --null trees | xargs -0 -n1 echo",
+			"width; a pipe\ngets lines of key, tab and value, whole, with escapes; --raw writes " +
+			"the bytes as they are.",
+		Example: "  loam scan trees\n  loam scan --prefix user: --limit 10 app\n  loam scan " +
+			"--from b --to d --reverse trees\n  loam scan --json --as hex " +
+			"'Default/IndexedDB/https_example.org_0.indexeddb.leveldb'\n  loam scan --keys " +
+			"--null trees | xargs -0 -n1 echo",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := f.Parse(); err != nil {
@@ -187,8 +184,7 @@ func (a *app) countVerb() *cobra.Command {
 		Use:   "count DIR",
 		Short: "Count keys and their bytes",
 		Long: "Count the keys that reads see, and the bytes of keys and values. All tables of " +
-			"the " +
-			"range are read;\n\"loam info\" has the number of entries without that.",
+			"the range are read;\n\"loam info\" has the number of entries without that.",
 		Example: "  loam count trees\n  loam count --prefix user: app\n  loam count --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

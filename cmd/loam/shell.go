@@ -23,9 +23,8 @@ func (a *app) shellVerb() *cobra.Command {
 		Short: "A prompt with the same verbs on one directory",
 		Long: "Read lines with verbs, their flags and arguments, without the directory: \"get " +
 			"ash\" is \"loam get\nDIR ash\". The arrow keys go through the history, which is " +
-			"kept, " +
-			"and Tab completes verbs and flags.\nWords with blanks stand in '...' or \"...\". " +
-			"\"exit\" or Ctrl-D ends it. From a pipe lines are run one\nafter the other.",
+			"kept, and Tab completes verbs and flags.\nWords with blanks stand in '...' or " +
+			"\"...\". \"exit\" or Ctrl-D ends it. From a pipe lines are run one\nafter the other.",
 		Example: "  loam shell trees\n  printf 'count\\nget ash\\n' | loam shell trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

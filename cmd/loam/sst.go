@@ -28,9 +28,8 @@ func (a *app) sstVerb() *cobra.Command {
 		Use:   "sst FILE",
 		Short: "Show a table file: properties, layout, entries",
 		Long: "Show a table file of Loam or LevelDB in full. Every block is read and its " +
-			"checksum " +
-			"compared, so\ndamage is found whatever is printed. A damaged table is exit code 1; " +
-			"--salvage prints what can\nbe read of it.",
+			"checksum compared, so\ndamage is found whatever is printed. A damaged table is exit " +
+			"code 1; --salvage prints what can\nbe read of it.",
 		Example: "  loam sst trees/000005.loam\n  loam sst --layout trees/000005.loam\n" +
 			"  loam sst --entries --as hex leveldb/000005.ldb\n" +
 			"  loam sst --entries --block 3 trees/000005.loam\n" +

@@ -124,7 +124,7 @@ func AsPublic(err, target any) bool {
 	return true
 }
 
-// Invalidf makes an error that is ErrInvalidArgument, and says what is wrong.
+// Invalidf returns an ErrInvalidArgument with a message.
 func Invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalidArgument, fmt.Errorf(format, args...))
 }

@@ -58,7 +58,7 @@ type Follower struct {
 	change  *manifest.Change // read and not carried out yet; nil: none
 	behind  bool             // Manifest is behind the last Poll
 	trees   map[base.KeyspaceID]*tree.Tree
-	created map[base.KeyspaceID]func() // makes the tree known, which was not started yet
+	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
 	gapAt   gapPlace                   // see gap
 	severed wal.Place                  // see judge
 	closed  bool

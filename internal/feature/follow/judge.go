@@ -10,9 +10,9 @@ import (
 	"github.com/loamdb/loam/internal/store/wal"
 )
 
-// A follower refuses the logs that Open refuses: wal.Judge, which is Open's own replay, decides. It
-// reads files that a writer may be changing, so that a failure counts as damage only under
-// conditions. Why they suffice:
+// A follower refuses the logs that Open refuses: wal.Judge, which is Open's own replay, decides. A
+// writer may change the files meanwhile, so a failure of Judge is damage only under these
+// conditions:
 //
 //  1. An edit of the MANIFEST says that logs are durable up to an end, or that other logs are
 //     obsolete, after both are facts. The writer deletes or renames a log only after the edit that
