@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base/plain"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/work"
 )
 
@@ -75,7 +76,17 @@ type LatencyMetrics struct {
 	Max   int64   // Max is the longest duration.
 }
 
+// OperationMetrics counts one kind of reads or writes.
+type OperationMetrics struct {
+	Count   uint64         // Count is the number of calls.
+	Latency LatencyMetrics // Latency has the durations of a sample of them.
+}
+
+// latencies summarises h; nil is empty.
 func latencies(h *hist.Histogram) LatencyMetrics {
+	if h == nil {
+		return LatencyMetrics{}
+	}
 	return LatencyMetrics{
 		Count: int64(h.Count()), Mean: h.Mean(), P50: h.Quantile(0.5), P99: h.Quantile(0.99),
 		P999: h.Quantile(0.999), P9999: h.Quantile(0.9999), Max: h.Max(),
@@ -86,6 +97,18 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 // metrics of a keyspace have its own memtables, levels, debt and DiskBytes; everything else
 // concerns the whole database.
 type Metrics struct {
+	// Gets counts calls of Get, TryGet, GetNoFill and Has; the duration of one in 128 is taken.
+	Gets OperationMetrics
+	// MultiGets counts calls of MultiGet; the duration of one in 16 is taken.
+	MultiGets    OperationMetrics
+	MultiGetKeys uint64 // MultiGetKeys is the number of keys of these calls.
+	// Seeks counts calls of SeekGE and SeekLT of iterators; the duration of one in 64 is taken.
+	// Those of an open iterator are counted by 64.
+	Seeks OperationMetrics
+	// Commits counts batches and single writes that became visible. The duration of one in 32 is
+	// taken, with its waits and its sync.
+	Commits OperationMetrics
+
 	Levels  [7]LevelMetrics // Levels describes the seven levels; flushes write to level 0.
 	Flush   WorkMetrics     // Flush counts flushes of memtables.
 	Compact WorkMetrics     // Compact counts compactions, manual ones included.
@@ -189,6 +212,7 @@ func (k *keyspace) Metrics() Metrics {
 	if parts.Opts.ReadOnly || db.Health().Failed() != nil {
 		m.ReadOnly = db.Health().Writable()
 	}
+	m.addOperations(parts)
 	status := parts.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
 	m.Memtables = 1 + len(state.Sealed)
@@ -220,6 +244,20 @@ func (k *keyspace) Metrics() Metrics {
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
 	}
 	return m
+}
+
+// addOperations fills in the counts and durations of reads and writes.
+func (m *Metrics) addOperations(parts store.Parts) {
+	ops := parts.Shared.Ops
+	m.Gets = OperationMetrics{parts.Shared.Reads.Counted(), latencies(ops.GetTimes.Histogram())}
+	m.MultiGets = OperationMetrics{uint64(ops.MultiGets.Sum()),
+		latencies(ops.MultiGetTimes.Histogram())}
+	m.MultiGetKeys = uint64(ops.MultiGetKeys.Sum())
+	m.Seeks = OperationMetrics{uint64(ops.Seeks.Sum()), latencies(ops.SeekTimes.Histogram())}
+	if p := parts.Pipeline; p != nil {
+		n, times := p.Commits()
+		m.Commits = OperationMetrics{n, latencies(times)}
+	}
 }
 
 // addWork fills in what the scheduler counts.

@@ -113,7 +113,7 @@ func Open(dir string, o Options) (*DB, error) {
 	db.health.init(db.dir, &o)
 	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
-		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.fail,
+		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.fail, Ops: tree.NewOperations(),
 	}
 	if !o.Resources.Bounded() {
 		db.shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)

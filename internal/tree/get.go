@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/epoch"
 )
@@ -40,8 +41,9 @@ type hold struct {
 	tree    *Tree
 	guard   epoch.Guard
 	state   *ReadState
-	counted bool // by a reference
-	over    bool // released
+	counted bool  // by a reference
+	over    bool  // released
+	begun   int64 // hist.Now of a Get that is measured; 0: it is not
 	at      moment
 }
 
@@ -69,6 +71,9 @@ func (h *hold) end() {
 // release ends the read; a panic in it becomes its error.
 func (h *hold) release(err *error) {
 	h.end()
+	if h.begun != 0 {
+		h.tree.shared.Ops.GetTimes.Since(h.begun)
+	}
 	if r := recover(); r != nil {
 		*err = h.tree.panicked(r)
 	}
@@ -83,7 +88,11 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot,
 	if err := t.present(snap, flags); err != nil {
 		return dst, err
 	}
-	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
+	guard, nth := t.shared.Reads.EnterCounted()
+	h := hold{tree: t, guard: guard, at: t.at(snap)}
+	if nth%getsPerSample == 1 {
+		h.begun = hist.Now()
+	}
 	defer h.release(&err)
 	var seq base.SeqNum
 	h.state, seq, err = t.stateFor(h.guard, snap)

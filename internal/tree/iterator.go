@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/format/sstable"
@@ -45,6 +46,7 @@ type Iterator struct {
 	seq      base.SeqNum
 	now      uint64        // when it was opened, or its snapshot; 0: nothing expired then
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
+	told     uint64        // of seeks, those that Operations has counted
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	noFill   bool
@@ -64,6 +66,8 @@ type scan struct {
 	cursor  iters.Cursor
 	sources []base.Source
 	runs    int // of tables, among sources
+	// seeks counts those of all its iterators, and says which ones are measured.
+	seeks uint
 }
 
 var scans = sync.Pool{New: func() any { return new(scan) }}
@@ -284,6 +288,28 @@ func (it *Iterator) catchPanic(ok *bool) {
 	}
 }
 
+// countSeek counts a seek. measured reports whether its duration is to be taken.
+func (it *Iterator) countSeek() (measured bool) {
+	it.seeks++
+	if it.scan == nil {
+		return false
+	}
+	it.scan.seeks++
+	if it.scan.seeks%seeksPerSample != 1 {
+		return false
+	}
+	it.tellSeeks()
+	return true
+}
+
+// tellSeeks has Operations count the seeks since the last call.
+func (it *Iterator) tellSeeks() {
+	if it.seeks > it.told {
+		it.tree.shared.Ops.Seeks.Add(int64(it.seeks - it.told))
+		it.told = it.seeks
+	}
+}
+
 // First moves to the first key.
 func (it *Iterator) First() (ok bool) {
 	defer it.catchPanic(&ok)
@@ -299,14 +325,18 @@ func (it *Iterator) Last() (ok bool) {
 // SeekGE moves to the first key at or after key.
 func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
-	it.seeks++
+	if it.countSeek() {
+		defer it.tree.shared.Ops.SeekTimes.Since(hist.Now())
+	}
 	return it.ready() && it.toForward(key, it.cursor.SeekGE(key))
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
-	it.seeks++
+	if it.countSeek() {
+		defer it.tree.shared.Ops.SeekTimes.Since(hist.Now())
+	}
 	return it.ready() && it.toBackward(key, it.cursor.SeekLT(key))
 }
 
@@ -411,6 +441,7 @@ func (it *Iterator) Close() error {
 	}
 	it.err = it.Err()
 	it.cursor.Close()
+	it.tellSeeks()
 	if runs := it.scan.runs; runs > 1 && it.seeks > 0 {
 		it.tree.addRunsSought(it.seeks * uint64(runs-1))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/sstable"
 )
@@ -17,6 +18,7 @@ type MultiResult struct {
 	buf   []byte
 	spans []span
 	slow  bool // a span is unresolved
+	uses  uint
 	state [multiGetChunk]lookup
 }
 
@@ -77,6 +79,12 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.Reset(0)
+	ops := t.shared.Ops
+	ops.MultiGets.Add(1)
+	ops.MultiGetKeys.Add(int64(len(keys)))
+	if r.uses++; r.uses%multiGetsPerSample == 1 {
+		defer ops.MultiGetTimes.Since(hist.Now())
+	}
 	h := hold{tree: t, counted: true, at: t.at(snap)}
 	var seq base.SeqNum
 	if h.state, seq, err = t.acquireAt(snap); err != nil {

@@ -27,6 +27,7 @@ type Shared struct {
 	Files   *files.Set
 	Holders *Holders
 	Folds   *Folds
+	Ops     *Operations
 	Spare   *arena.Spare // memory for memtables; nil: none is kept
 	// Fail makes the database read-only with err as the cause, and returns the
 	// error that later writes get.

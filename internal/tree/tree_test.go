@@ -42,7 +42,7 @@ func newHouse(t *testing.T) *house {
 	c := cache.New(1 << 20)
 	h.manifest = set
 	h.Shared = Shared{
-		Seqs: &Sequences{}, Reads: epoch.New(nil), Folds: &Folds{},
+		Seqs: &Sequences{}, Reads: epoch.New(nil), Folds: &Folds{}, Ops: NewOperations(),
 		Holders: NewHolders(func() { h.released++ }),
 		Fail:    func(err error) error { h.failed = err; return err },
 	}

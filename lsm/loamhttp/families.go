@@ -11,6 +11,12 @@ import (
 var families = slices.Concat(levelFamilies,
 	work("flush", "Flushes", func(m *lsm.Metrics) *lsm.WorkMetrics { return &m.Flush }),
 	work("compaction", "Compactions", func(m *lsm.Metrics) *lsm.WorkMetrics { return &m.Compact }),
+	operations("get", "Gets", func(m *lsm.Metrics) *lsm.OperationMetrics { return &m.Gets }),
+	operations("multi_get", "MultiGets",
+		func(m *lsm.Metrics) *lsm.OperationMetrics { return &m.MultiGets }),
+	operations("seek", "Seeks", func(m *lsm.Metrics) *lsm.OperationMetrics { return &m.Seeks }),
+	operations("commit", "Commits",
+		func(m *lsm.Metrics) *lsm.OperationMetrics { return &m.Commits }),
 	writeFamilies, readFamilies,
 	copies("checkpoint", "Checkpoints",
 		func(m *lsm.Metrics) *lsm.CheckpointMetrics { return &m.Checkpoints }),
@@ -61,6 +67,8 @@ var writeFamilies = []family{
 }
 
 var readFamilies = []family{
+	{"loam_multi_get_keys", "counter", "Keys of MultiGets.", once,
+		one(func(m *lsm.Metrics) uint64 { return m.MultiGetKeys })},
 	{"loam_cache_capacity_bytes", "gauge", "Limit of the block cache.", once,
 		one(func(m *lsm.Metrics) int64 { return m.Cache.Capacity })},
 	{"loam_cache_used_bytes", "gauge", "Blocks, indexes, filters and metadata in the cache.", once,

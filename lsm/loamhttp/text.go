@@ -82,6 +82,16 @@ func latencies(l *lsm.LatencyMetrics) []sample {
 		sample{suffix: "_count", value: float64(l.Count)})
 }
 
+// operations are the families of one kind of reads or writes.
+func operations(name, what string, of func(m *lsm.Metrics) *lsm.OperationMetrics) []family {
+	return []family{
+		{"loam_" + name + "s", "counter", what + ".", once,
+			one(func(m *lsm.Metrics) uint64 { return of(m).Count })},
+		{"loam_" + name + "_seconds", "summary", "Durations of a sample of " + what + ".", once,
+			func(m *lsm.Metrics) []sample { return latencies(&of(m).Latency) }},
+	}
+}
+
 // work are the families of flushes or of compactions.
 func work(name, verb string, of func(m *lsm.Metrics) *lsm.WorkMetrics) []family {
 	f := func(suffix, help string, value func(w *lsm.WorkMetrics) float64) family {

@@ -20,6 +20,7 @@
 package epoch
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -29,11 +30,20 @@ import (
 	"github.com/loamdb/loam/internal/base/invariants"
 )
 
-// stripe counts the readers inside, by the phase in which they entered.
+// stripe counts the readers inside, by the phase in which they entered. The low bits of inside are
+// their number; the bits above count the guards of EnterCounted, which is free: a guard changes the
+// word anyway.
 type stripe struct {
-	inside [2]atomic.Int32
-	_      [lineLen - 8]byte
+	inside [2]atomic.Int64
+	_      [lineLen - 16]byte
 }
+
+const (
+	insideBits = 24 // more readers than memory has stacks for
+	insideMask = 1<<insideBits - 1
+	// maxCounted is the count of a stripe from which on the sign bit is set, see carry.
+	maxCounted = 1 << (63 - insideBits)
+)
 
 // Domain is a set of guards and what waits for them. The goroutine that runs
 // retired functions exists only while there are any.
@@ -46,6 +56,7 @@ type Domain struct {
 	_       [lineLen]byte
 
 	mu      sync.Mutex // guards the rest
+	counted uint64     // guards of EnterCounted that stripes count no more
 	done    sync.Cond  // finished has advanced, or a DrainFor is over; its L is &mu
 	queue   []func()
 	running bool   // the goroutine exists
@@ -63,7 +74,7 @@ func New(onPanic func(v any, stack []byte)) *Domain {
 }
 
 // Guard is an entered read section: the counter that holds it.
-type Guard struct{ inside *atomic.Int32 }
+type Guard struct{ inside *atomic.Int64 }
 
 // Enter begins a read section. It never blocks.
 func (d *Domain) Enter() Guard {
@@ -72,11 +83,44 @@ func (d *Domain) Enter() Guard {
 	return Guard{c}
 }
 
+// EnterCounted is Enter for a guard that Counted counts. nth is its number in its stripe.
+func (d *Domain) EnterCounted() (g Guard, nth uint64) {
+	c := &d.stripes[ownStripe(len(d.stripes))].inside[d.phase.Load()&1]
+	n := c.Add(1<<insideBits | 1)
+	if n < 0 {
+		d.carry(c)
+	}
+	return Guard{c}, uint64(n) >> insideBits
+}
+
+// carry moves maxCounted guards from a stripe to d.counted, before the stripe's count overflows.
+func (d *Domain) carry(c *atomic.Int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.Load() < 0 {
+		c.Add(math.MinInt64) // clears the sign bit
+		d.counted += maxCounted
+	}
+}
+
+// Counted is how many guards EnterCounted has entered.
+func (d *Domain) Counted() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum := d.counted
+	for i := range d.stripes {
+		for p := range d.stripes[i].inside {
+			sum += uint64(d.stripes[i].inside[p].Load()) >> insideBits
+		}
+	}
+	return sum
+}
+
 // Exit ends the read section. It is called exactly once per Enter.
 func (g Guard) Exit() {
 	n := g.inside.Add(-1)
 	if invariants.Enabled {
-		invariants.Check(n >= 0, "epoch: a guard was exited twice")
+		invariants.Check(n&insideMask != insideMask, "epoch: a guard was exited twice")
 	}
 }
 
@@ -153,7 +197,7 @@ func (d *Domain) run(f func()) {
 	f()
 }
 
-// waitForReaders returns when each of the counters has been seen at zero, and
+// waitForReaders returns when each of the counters has been seen at zero readers, and
 // so every reader that was inside at the call has left. A reader that loads the
 // phase and is delayed may still count itself into the old phase after the
 // flip: if that happens after the counter was seen at zero, the reader entered
@@ -169,7 +213,7 @@ func (d *Domain) waitForReaders() {
 func (d *Domain) waitForPhase(p uint32) {
 	for i := range d.stripes {
 		c := &d.stripes[i].inside[p]
-		for n := 0; c.Load() != 0; n++ {
+		for n := 0; c.Load()&insideMask != 0; n++ {
 			// Most guards are gone within a microsecond; one whose thread the
 			// system has taken off its processor lasts for milliseconds.
 			if n < 16 {

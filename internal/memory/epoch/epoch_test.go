@@ -155,8 +155,8 @@ func TestTorture(t *testing.T) {
 		t.Fatalf("%d of %d reads saw a freed object", bad.Load(), reads.Load())
 	}
 	for i := range d.stripes {
-		if n := d.stripes[i].inside[0].Load() + d.stripes[i].inside[1].Load(); n != 0 {
-			t.Fatalf("stripe %d left at %d", i, n)
+		if in := &d.stripes[i].inside; (in[0].Load()+in[1].Load())&insideMask != 0 {
+			t.Fatalf("stripe %d has readers left", i)
 		}
 	}
 }
@@ -175,4 +175,28 @@ func BenchmarkGuardParallel(b *testing.B) {
 			d.Enter().Exit()
 		}
 	})
+}
+
+// TestCounted counts guards of EnterCounted only, beyond what a stripe's word holds.
+func TestCounted(t *testing.T) {
+	d := New(nil)
+	d.Enter().Exit()
+	g, _ := d.EnterCounted()
+	if n := d.Counted(); n != 1 {
+		t.Errorf("%d guards", n)
+	}
+	g.inside.Add((maxCounted - 2) << insideBits)
+	for range 2 { // the first one takes the stripe to its end
+		inner, _ := d.EnterCounted()
+		inner.Exit()
+	}
+	if n := d.Counted(); n != maxCounted+1 {
+		t.Errorf("%d guards, want %d", n, int64(maxCounted)+1)
+	}
+	freed := false
+	d.Retire(func() { freed = true })
+	g.Exit()
+	if !d.DrainFor(time.Minute) || !freed {
+		t.Error("a guard that was counted keeps memory")
+	}
 }

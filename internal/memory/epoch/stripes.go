@@ -1,6 +1,7 @@
 package epoch
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
@@ -119,6 +120,9 @@ type Tally struct {
 	early atomic.Int32 // additions made without stripes
 	_     [lineLen]byte
 }
+
+// NoStep is a step that no stripe reaches: Add never moves anything, and Sum never decreases.
+const NoStep = math.MaxInt64
 
 // Init makes t, which is zero, ready.
 func (t *Tally) Init(step int64) { t.step = step }

@@ -2,6 +2,7 @@ package write
 
 import (
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
@@ -17,6 +18,9 @@ type Condition interface {
 // CommitIf is Commit of a batch that is written only if the condition holds then. The
 // batch may be empty.
 func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
+	if p.measures() {
+		defer p.times.Since(hist.Now())
+	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	w := p.newWriter()
 	w.batch, w.mode, w.condition = batch, mode, c
@@ -35,6 +39,9 @@ func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
 func (p *Pipeline) PutIf(
 	in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode, c Condition,
 ) error {
+	if p.measures() {
+		defer p.times.Since(hist.Now())
+	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
 		err := c.Holds(p.last)

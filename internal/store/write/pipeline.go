@@ -45,6 +45,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
@@ -110,6 +111,8 @@ type Pipeline struct {
 	lead atomic.Uint32
 	// waiting is the length of the queue.
 	waiting atomic.Int32
+	// commits counts the batches that were written. It lies beside lead: a writer has the line.
+	commits atomic.Uint64
 	cause   atomic.Pointer[error] // why no more commits are accepted
 
 	// Guarded by lead.
@@ -120,6 +123,7 @@ type Pipeline struct {
 	lastLen int      // writers in the group before
 
 	writers sync.Pool // *writer
+	times   hist.Durations
 
 	mu         sync.Mutex // leaf; guards the queue
 	head, tail *writer
@@ -138,6 +142,9 @@ func New(env Env, last base.SeqNum) *Pipeline {
 // when it is in the log (with Sync: durable) and visible. An empty batch with
 // Sync makes all earlier writes durable.
 func (p *Pipeline) Commit(batch []byte, mode Mode) error {
+	if p.measures() {
+		defer p.times.Since(hist.Now())
+	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
 		err := p.alone(batch, mode)
@@ -151,6 +158,9 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 
 // Put commits a single entry of any kind, in a keyspace.
 func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode) error {
+	if p.measures() {
+		defer p.times.Since(hist.Now())
+	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
 		err := p.entryAlone(in, kind, key, value, mode)
@@ -161,6 +171,18 @@ func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mo
 	w.own = encode(w.own, in, kind, key, value)
 	w.batch, w.mode = w.own, mode
 	return p.submit(w, lead)
+}
+
+// commitsPerSample is how many commits there are for one whose duration is taken.
+const commitsPerSample = 32
+
+// measures reports whether the duration of a commit that begins now is to be taken.
+func (p *Pipeline) measures() bool { return p.commits.Load()%commitsPerSample == 0 }
+
+// Commits is the number of batches written, and the durations of a sample of the commits, waits and
+// syncs included.
+func (p *Pipeline) Commits() (n uint64, times *hist.Histogram) {
+	return p.commits.Load(), p.times.Histogram()
 }
 
 // encode makes buf a batch of one entry.
@@ -296,6 +318,7 @@ func (p *Pipeline) apply() error {
 		}
 		p.last += base.SeqNum(batchrepr.Count(b))
 	}
+	p.commits.Add(uint64(len(p.batches)))
 	return nil
 }
 

@@ -89,10 +89,13 @@ func (f *fixed) close() {}
 // TestTopRates: rates are between two moments; the first view has none.
 func TestTopRates(t *testing.T) {
 	then := &moment{At: time.Unix(100, 0), Metrics: json.RawMessage(`{"last_sequence":1000,
-		"wal_bytes_written":0,"cache":{"hits":10,"misses":10},"stalls":{}}`)}
+		"wal_bytes_written":0,"cache":{"hits":10,"misses":10},"stalls":{},
+		"gets":{"count":10},"multi_get_keys":5,"seeks":{"count":1},"commits":{"count":2}}`)}
 	now := &moment{At: time.Unix(102, 0), Directory: "db", PID: 7, Format: "native",
 		Metrics: json.RawMessage(`{"last_sequence":5000,"wal_bytes_written":4096,
 		"cache":{"hits":40,"misses":20,"used":1,"capacity":2},"read_only":"disk gone\nstack",
+		"gets":{"count":3010,"latency":{"count":9,"p50":300,"p99":2000,"max":3000000}},
+		"multi_get_keys":65,"seeks":{"count":3},"commits":{"count":2002},
 		"stalls":{"level0":{"duration_ns":1000000000}},
 		"wal_sync":{"count":5,"p50":1500,"max":2000000000},
 		"levels":[{"files":1,"bytes":10},{"files":3,"bytes":1048576}]}`)}
@@ -107,7 +110,10 @@ func TestTopRates(t *testing.T) {
 	now.Rates = now.since(then)
 	view := now.render(80, "\n")
 	for _, want := range []string{"writes  2k/s   log 2.00 KiB/s", "stalls  500 ms/s for level0",
-		"75.0 % of 20/s", "median 1.5 us", "longest 2 s", "READ-ONLY  disk gone\n",
+		"75.0 % of 20/s",
+		"reads   1.5k gets/s   30 keys/s by MultiGet   1 seeks/s", "commits 1k/s",
+		"gets    3010, median 300 ns, 99% within 2 us, longest 3 ms", "median 1.5 us",
+		"longest 2 s", "READ-ONLY  disk gone\n",
 		"    1       3   1.00 MiB"} {
 		if !strings.Contains(strings.ReplaceAll(view, " lookups", ""), want) {
 			t.Errorf("there is no %q in\n%s", want, view)

@@ -33,6 +33,10 @@ type moment struct {
 
 // counters are the metrics that top shows.
 type counters struct {
+	Gets, Seeks, Commits operations
+	MultiGets            operations `json:"multi_gets"`
+	MultiGetKeys         int64      `json:"multi_get_keys"`
+
 	Levels []struct {
 		Files        int
 		Bytes        int64
@@ -46,10 +50,10 @@ type counters struct {
 	Stalls             map[string]stallCounters
 	CompactionDebt     int64 `json:"compaction_debt"`
 	Memtables          int
-	MemtableBytes      int64                                `json:"memtable_bytes"`
-	WALBytesWritten    int64                                `json:"wal_bytes_written"`
-	WriteAmplification float64                              `json:"write_amplification"`
-	WALSync            struct{ Count, P50, P99, Max int64 } `json:"wal_sync"`
+	MemtableBytes      int64   `json:"memtable_bytes"`
+	WALBytesWritten    int64   `json:"wal_bytes_written"`
+	WriteAmplification float64 `json:"write_amplification"`
+	WALSync            latency `json:"wal_sync"`
 	Cache              struct{ Capacity, Used, Hits, Misses int64 }
 	Snapshots          int
 	DiskBytes          int64   `json:"disk_bytes"`
@@ -58,12 +62,24 @@ type counters struct {
 	BackgroundError    *string `json:"background_error"`
 }
 
+type operations struct {
+	Count   int64
+	Latency latency
+}
+
+// latency is nanoseconds.
+type latency struct{ Count, P50, P99, Max int64 }
+
 type stallCounters struct {
 	Duration int64 `json:"duration_ns"`
 }
 
 // rates are changes in a second between two moments.
 type rates struct {
+	Gets         float64            `json:"gets"`
+	MultiGetKeys float64            `json:"multi_get_keys"`
+	Seeks        float64            `json:"seeks"`
+	Commits      float64            `json:"commits"`
 	Writes       float64            `json:"writes"`
 	LogBytes     float64            `json:"log_bytes"`
 	CompactBytes float64            `json:"compaction_bytes"` // written
@@ -98,6 +114,10 @@ func (n *moment) since(before *moment) *rates {
 	per := func(now, then int64) float64 { return max(0, float64(now-then)/seconds) }
 	m, b := &n.m, &before.m
 	r := &rates{
+		Gets:         per(m.Gets.Count, b.Gets.Count),
+		MultiGetKeys: per(m.MultiGetKeys, b.MultiGetKeys),
+		Seeks:        per(m.Seeks.Count, b.Seeks.Count),
+		Commits:      per(m.Commits.Count, b.Commits.Count),
 		Writes:       per(m.LastSequence, b.LastSequence),
 		LogBytes:     per(m.WALBytesWritten, b.WALBytesWritten),
 		CompactBytes: per(m.Compact.BytesOut, b.Compact.BytesOut),
@@ -129,8 +149,10 @@ func (n *moment) render(width int, newline string) string {
 		r = &rates{}
 		add("%d operations written since the database was made", m.LastSequence)
 	} else {
-		add("writes  %s/s   log %s/s   syncs %s/s", count(r.Writes), text.Bytes(uint64(r.LogBytes)),
-			count(r.Syncs))
+		add("reads   %s gets/s   %s keys/s by MultiGet   %s seeks/s", count(r.Gets),
+			count(r.MultiGetKeys), count(r.Seeks))
+		add("writes  %s/s   log %s/s   commits %s/s   syncs %s/s", count(r.Writes),
+			text.Bytes(uint64(r.LogBytes)), count(r.Commits), count(r.Syncs))
 		add("stalls  %s", n.stalls())
 		hits := "no lookups"
 		if r.CacheLookups > 0 {
@@ -141,8 +163,16 @@ func (n *moment) render(width int, newline string) string {
 		add("merges  %s/s written", text.Bytes(uint64(r.CompactBytes)))
 	}
 	add("")
-	add("syncs   %d, median %s, 99%% within %s, longest %s", m.WALSync.Count, short(m.WALSync.P50),
-		short(m.WALSync.P99), short(m.WALSync.Max))
+	for _, o := range []struct {
+		what string
+		operations
+	}{{"gets", m.Gets}, {"m.gets", m.MultiGets}, {"seeks", m.Seeks}, {"commits", m.Commits},
+		{"syncs", operations{m.WALSync.Count, m.WALSync}}} {
+		if l := o.Latency; l.Count > 0 {
+			add("%-7s %d, median %s, 99%% within %s, longest %s", o.what, o.Count, short(l.P50),
+				short(l.P99), short(l.Max))
+		}
+	}
 	add("cache   %s of %s used", text.Bytes(uint64(m.Cache.Used)),
 		text.Bytes(uint64(m.Cache.Capacity)))
 	add("memory  %d memtables of %s; %d snapshots", m.Memtables,
