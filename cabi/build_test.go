@@ -17,40 +17,48 @@ import (
 // The tests here build the libraries and run C programs against them. They need
 // gcc and are not cgo themselves, so they run whatever CGO_ENABLED says.
 
-// library builds libloam.so and libleveldb.so once and returns their folder.
-// With asan the C side is instrumented: bad addresses and undefined behaviour end
-// the program.
+// library builds libloam.so and libleveldb.so once and returns their folder: what make lib has,
+// and builds if it is older than its sources. With asan they are built with an instrumented C side:
+// bad addresses and undefined behaviour end the program.
 func library(t testing.TB, asan bool) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skipf("the C library is tested on linux, not %s", runtime.GOOS)
 	}
-	for _, tool := range []string{"gcc", "nm"} {
+	for _, tool := range []string{"gcc", "nm", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no C compiler: %v; install gcc to test the C library", err)
+			t.Skipf("%v; install gcc and make to test the C library", err)
 		}
 	}
-	l := &libraries[0]
+	build := shipped
 	if asan {
-		l = &libraries[1]
+		build = sanitized
 	}
-	l.once.Do(func() { l.dir, l.err = buildLibrary(asan) })
-	if l.err != nil {
-		t.Fatal(l.err)
+	dir, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return l.dir
+	return dir
 }
 
-var libraries [2]struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+var (
+	shipped, sanitized = sync.OnceValues(makeLibrary), sync.OnceValues(buildSanitized)
+	sanitizedDir       string
+)
 
 const leveldbFlags = "-std=c99 -pedantic -O2 -Wall -Wextra -Werror -fPIC -shared " +
 	"-fvisibility=hidden"
 
-func buildLibrary(asan bool) (string, error) {
+func makeLibrary() (string, error) {
+	make := exec.Command("make", "-s", "-f", "cabi/lib.mk", "lib")
+	make.Dir = ".."
+	if out, err := make.CombinedOutput(); err != nil {
+		return "", &buildError{err, out}
+	}
+	return filepath.Abs("../build/lib")
+}
+
+func buildSanitized() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -59,21 +67,16 @@ func buildLibrary(asan bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	sanitizedDir = dir
 	script := filepath.Join(here, "loam.map")
-	strip, env := "-s -w ", []string{"CGO_ENABLED=1"}
-	sanitize := ""
-	if asan {
-		strip = ""
-		sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-		env = append(env, "CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize,
-			"CGO_LDFLAGS="+sanitize)
-	}
+	const sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 	so := filepath.Join(dir, "libloam.so.0")
 	// With -trimpath, what make lib has compiled is in the build cache, and the other way round.
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
 		"-o", so,
-		"-ldflags", strip+"-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", ".")
-	build.Env = append(os.Environ(), env...)
+		"-ldflags", "-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1",
+		"CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize, "CGO_LDFLAGS="+sanitize)
 	if out, err := build.CombinedOutput(); err != nil {
 		return dir, &buildError{err, out}
 	}
@@ -101,10 +104,8 @@ func (e *buildError) Error() string { return e.err.Error() + "\n" + string(e.out
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for i := range libraries {
-		if dir := libraries[i].dir; dir != "" {
-			os.RemoveAll(dir)
-		}
+	if sanitizedDir != "" {
+		os.RemoveAll(sanitizedDir)
 	}
 	os.Exit(code)
 }

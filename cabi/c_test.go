@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 func testProgram(t *testing.T, name string) string {
@@ -62,7 +64,7 @@ func TestMerge(t *testing.T) { testProgram(t, "merge") }
 func TestLimits(t *testing.T) {
 	program := compile(t, false, "testdata/limits.c", "-lloam")
 	execute(t, program)
-	if os.Getenv("LOAM_T2") == "1" {
+	if seed.Full() {
 		execute(t, program, "large") // takes 4 GiB of memory
 	}
 }
@@ -93,20 +95,20 @@ func TestSignals(t *testing.T) {
 // installed before and after the database was opened.
 func TestFloods(t *testing.T) {
 	program := compile(t, false, "testdata/floods.c", "-lloam")
-	rooms, stacks, seconds := []string{"128", "32768"}, []string{"0", "8192"}, "1"
-	if os.Getenv("LOAM_T2") == "1" {
-		rooms, stacks, seconds = []string{"128", "1024", "4096", "16384", "32768"}, []string{"0",
-			"256", "8192"}, "10"
+	rooms, stacks, signals := []string{"128", "32768"}, []string{"0", "8192"}, "2000"
+	if seed.Full() {
+		rooms = []string{"128", "1024", "4096", "16384", "32768"}
+		stacks, signals = []string{"0", "256", "8192"}, "150000"
 	}
 	for _, when := range []string{"before", "after"} {
 		for _, room := range rooms {
 			for _, stack := range stacks {
-				t.Log(execute(t, program, room, stack, seconds, when), room, stack, when)
+				t.Log(execute(t, program, room, stack, signals, when), room, stack, when)
 			}
 		}
 		// Small threads have room for small handlers.
-		execute(t, program, "128", "32", seconds, when)
-		execute(t, program, "4096", "64", seconds, when)
+		execute(t, program, "128", "32", signals, when)
+		execute(t, program, "4096", "64", signals, when)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -326,14 +327,11 @@ func TestRacing(t *testing.T) {
 		nil {
 		t.Fatal(err)
 	}
-	seconds := "2"
-	if os.Getenv("LOAM_T2") == "1" {
-		seconds = "30"
-	}
+	rounds := strconv.Itoa(seed.Scale(500, 500, 20_000))
 	for _, asan := range []bool{false, true} {
 		program := compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam")
-		execute(t, program, seconds)
-		execute(t, program, seconds, "shared")
+		execute(t, program, rounds)
+		execute(t, program, rounds, "shared")
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include <loam.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,29 @@
 /* Options of one call. */
 #define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
 #define WRITE(what) (&(loam_write_options){sizeof(loam_write_options), (what)})
+
+/* Seconds after which a child process that hangs ends. */
+enum { HANG = 600 };
+
+/* Counts of ends of callbacks' arguments, which jobs in the background make. */
+static pthread_mutex_t ends_mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ends_cond = PTHREAD_COND_INITIALIZER;
+
+static inline void note_end(int *ends) {
+  pthread_mutex_lock(&ends_mu);
+  ++*ends;
+  pthread_cond_broadcast(&ends_cond);
+  pthread_mutex_unlock(&ends_mu);
+}
+
+/* Waits for the first end, and returns the count. */
+static inline int ended(int *ends) {
+  pthread_mutex_lock(&ends_mu);
+  while (!*ends) pthread_cond_wait(&ends_cond, &ends_mu);
+  int n = *ends;
+  pthread_mutex_unlock(&ends_mu);
+  return n;
+}
 
 static inline size_t operations(const loam_batch *batch) {
   size_t n = SIZE_MAX;

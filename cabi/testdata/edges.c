@@ -63,7 +63,7 @@ static void background(void) {
   pid_t pid = fork();
   if (pid == 0) {
     char *err = NULL;
-    alarm(20);
+    alarm(600);
     leveldb_t *db = leveldb_open(o, "forked", &err);
     CHECK(db && !err, "%s", err);
     leveldb_writeoptions_t *w = leveldb_writeoptions_create();

@@ -1,11 +1,10 @@
 /* A flood of signals over everything that calls the library, with handlers that
- * know nothing of signal stacks: floods ROOM STACK SECONDS before|after
+ * know nothing of signal stacks: floods ROOM STACK SIGNALS before|after
  *
- * ROOM bytes are what a handler uses, STACK KiB the threads' size (0: the
- * default), before or after loam_open is when the handlers are installed. The
- * handlers must run on the program's own threads only, and harm nothing there:
- * neither while calls wait, with the collector at work, nor in a thread's first
- * call. */
+ * It ends when so many SIGNALS were handled. ROOM bytes are what a handler uses, STACK KiB the threads' size (0: the default), before or after loam_open
+ * is when the handlers are installed. The handlers must run on the program's own threads
+ * only, and harm nothing there: neither while calls wait, with the collector at work, nor
+ * in a thread's first call. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -13,7 +12,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WORKERS = 8, KEYS = 3000 };
@@ -122,7 +120,8 @@ int main(int argc, char **argv) {
   CHECK(argc == 5, "usage");
   room = (size_t)atoi(argv[1]);
   size_t stack = (size_t)atoi(argv[2]) << 10;
-  int seconds = atoi(argv[3]), before = !strcmp(argv[4], "before");
+  long wanted = atol(argv[3]);
+  int before = !strcmp(argv[4], "before");
   pthread_attr_t attr;
   loam_options *o;
   mine = 1;
@@ -142,8 +141,8 @@ int main(int argc, char **argv) {
   CHECK(!create(&flooder, NULL, flood, NULL), "thread");
   struct itimerval profiler = {{0, 1000}, {0, 1000}};
   CHECK(!setitimer(ITIMER_PROF, &profiler, NULL), "setitimer");
-  time_t end = time(NULL) + seconds;
-  for (uintptr_t i = 0; time(NULL) < end; i++) {
+  /* Each worker makes its calls meanwhile. */
+  for (uintptr_t i = 0; __atomic_load_n(&handled, __ATOMIC_RELAXED) < wanted || __atomic_load_n(&rounds, __ATOMIC_RELAXED) < wanted; i++) {
     pthread_t t;
     CHECK(!create(&t, &attr, fresh, (void *)i), "thread");
     pthread_join(t, NULL);
@@ -154,7 +153,6 @@ int main(int argc, char **argv) {
   memset(&profiler, 0, sizeof profiler);
   setitimer(ITIMER_PROF, &profiler, NULL);
   CHECK(foreign == 0, "%ld of %ld signals were handled on the library's threads", foreign, handled);
-  CHECK(handled > 100 && rounds > 20, "%ld signals, %ld calls", handled, rounds);
   WANT(LOAM_OK, loam_close(db, &err));
   fprintf(stderr, "%ld signals, %ld calls\n", handled, rounds);
   return 0;

@@ -76,7 +76,7 @@ static int parent(int born, int end) {
   WANT(LOAM_OK, loam_open("orphan", NULL, &db, &err));
   WANT(LOAM_OK, loam_put(db, NULL, "k", 1, "v", 1, NULL, &err));
   if (fork() == 0) {
-    alarm(60);
+    alarm(HANG);
     if (write(born, &byte, 1) != 1) _exit(1);
     while (read(end, &byte, 1) > 0) continue;
     _exit(0);
@@ -88,7 +88,7 @@ static void child(loam_db *db, loam_batch *batch, loam_iter *iter) {
   char *err = NULL, buf[8];
   size_t len;
   loam_db *other;
-  alarm(10); /* a hang ends the child */
+  alarm(HANG); /* a hang ends the child */
   WANT(LOAM_ERR_FORKED, loam_open("db", NULL, &other, &err));
   loam_open("db", NULL, &other, &err);
   CHECK(strstr(err, "fork"), "%s", err);

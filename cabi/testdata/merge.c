@@ -1,8 +1,6 @@
 /* Merges: named operators, and operators of callbacks, which fail at times. */
 #include "check.h"
 
-#include <unistd.h>
-
 static char *err;
 
 typedef struct {
@@ -51,7 +49,7 @@ static int partial(void *arg, const void *key, size_t key_len, const loam_bytes 
   return 1;
 }
 
-static void destroy(void *arg) { ((operator *)arg)->destroyed++; }
+static void destroy(void *arg) { note_end(&((operator *)arg)->destroyed); }
 
 static loam_options *native(void) {
   loam_options *options;
@@ -102,8 +100,7 @@ static void callbacks(const char *dir) {
   want(db, "k", "1+2+3++4", 8);
   CHECK(o.calls > 3 && !o.destroyed, "%ld calls, %d ends", o.calls, o.destroyed);
   WANT(LOAM_OK, loam_close(db, &err));
-  for (int i = 0; i < 1000 && !o.destroyed; i++) usleep(1000);
-  CHECK(o.destroyed == 1, "%d ends", o.destroyed);
+  CHECK(ended(&o.destroyed) == 1, "%d ends", o.destroyed);
 }
 
 static void named(const char *dir) {
@@ -128,8 +125,7 @@ static void named(const char *dir) {
   WANT(LOAM_OK, loam_close(space, &err));
   CHECK(!o.destroyed, "an operator of an open database has ended");
   WANT(LOAM_OK, loam_close(db, &err));
-  for (int i = 0; i < 1000 && !o.destroyed; i++) usleep(1000);
-  CHECK(o.destroyed == 1, "%d ends", o.destroyed);
+  CHECK(ended(&o.destroyed) == 1, "%d ends", o.destroyed);
 }
 
 int main(void) {

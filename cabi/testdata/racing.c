@@ -4,7 +4,6 @@
 #include "check.h"
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 static objects good; /* each handle read and stored atomically */
@@ -86,12 +85,12 @@ int main(int argc, char **argv) {
   pthread_t threads[4];
   loam_db *none;
   loam_cache *cache = NULL;
-  int seconds = argc > 1 ? atoi(argv[1]) : 2;
+  int rounds = argc > 1 ? atoi(argv[1]) : 1000;
   CHECK(loam_open(NULL, NULL, &none, &message) == LOAM_ERR_INVALID_ARGUMENT && message, "no message");
   if (argc > 2) CHECK(loam_cache_create(8 << 20, &cache, NULL) == LOAM_OK, "cache");
   renew(cache);
   for (uintptr_t i = 0; i < 4; i++) CHECK(!pthread_create(&threads[i], NULL, use, (void *)(i + 1)), "thread");
-  for (time_t end = time(NULL) + seconds; time(NULL) < end; usleep(500)) renew(cache);
+  for (int i = 0; i < rounds; i++, usleep(500)) renew(cache);
   stop = 1;
   for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
   return 0;

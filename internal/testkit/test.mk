@@ -59,27 +59,30 @@ test-full:
 # long runs on each. The other format is not known to the test cache.
 ON_EACH_FORMAT := ./lsm ./internal/testkit/surroundings ./internal/testkit/leak
 
+# What vet checks is the same in every step; it looks at the files of other builds as well.
+TAGGED := ./internal/base/invariants $(addprefix ./internal/memory/,arena cache offheap)
+
 test-go:
-	@$(GO) vet ./...
-	@$(GO) test -timeout $(TEST_TIMEOUT) ./...
+	@$(GO) vet ./... && $(GO) vet -tags 'invariants unmap race' $(TAGGED)
+	@$(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	$(if $(LOAM_T2),@for format in leveldb native; do \
-		LOAM_FORMAT=$$format $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
+		LOAM_FORMAT=$$format $(GO) test -vet=off -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
 
 test-lint: lint
 
 # The other steps build without cgo, so that cabi's Go files are read and its panics tested here.
 test-race:
 	@CGO_ENABLED=1 $(GO) vet ./cabi/...
-	@CGO_ENABLED=1 $(GO) test -run TestPanics ./cabi
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-skip '$(RACE_ALONE)') $(CONCURRENT)
+	@CGO_ENABLED=1 $(GO) test -vet=off -run TestPanics ./cabi
+	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-skip '$(RACE_ALONE)') $(CONCURRENT)
 
 # In long runs, all tests of lsm.
 test-unmap:
-	@$(GO) test -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED)
-	@$(GO) test -tags unmap -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-run '$(UNMAPPED_LSM)') ./lsm
+	@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED)
+	@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-run '$(UNMAPPED_LSM)') ./lsm
 
 test-invariants:
-	@$(GO) test -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED)
+	@$(GO) test -vet=off -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED)
 
 test-fuzz:
 	@GO="$(GO)" internal/testkit/fuzz.sh $(FUZZTIME)
@@ -97,20 +100,20 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 
 test-interop: test-ethdb test-otel $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
-		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
+		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
 
 # go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
 test-ethdb:
-	@cd examples/ethdb && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
+	@cd examples/ethdb && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads OpenTelemetry.
 test-otel:
-	@cd examples/otel && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
+	@cd examples/otel && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.
-KILL = $(GO) test -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
+KILL = $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
 
 test-python: python-test $(if $(LOAM_T2),python-asan python-freeze)
 	@LOAM_KILL_PYTHON=$(PYTHON_VENV)/bin/python $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^python$$'

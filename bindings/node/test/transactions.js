@@ -418,7 +418,7 @@ test('a worker that ends while a transaction waits for a lock', async (t) => {
       await tx.put('a', '1')
       db.transaction((other) => other.put('a', '2'), { lock: true, lockTimeout: Infinity })
         .catch(() => {})
-      await db.get('b')
+      while ((await db.metrics()).txn.lock_waits === 0); // the wait tells nobody that it begins
       parentPort.on('message', () => {}) // the worker stays
       parentPort.postMessage('waiting')
       await new Promise(() => {})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,10 +46,7 @@ type snapshot struct {
 
 // TestEqualKeys does random operations and compares all reads with the model.
 func TestEqualKeys(t *testing.T) {
-	histories := 40
-	if os.Getenv(seed.FullEnv) == "1" {
-		histories = 2000
-	}
+	histories := seed.Scale(40, 40, 2000)
 	first := uint64(seed.Of(t))
 	for i := range histories {
 		history(t, first+uint64(i))

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"os"
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -10,10 +9,7 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := 100
-	if os.Getenv(seed.FullEnv) == "1" {
-		runs = 10_000
-	}
+	runs := seed.Scale(100, 100, 10_000)
 	first := seed.Of(t)
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
@@ -29,12 +25,9 @@ func TestHistories(t *testing.T) {
 
 // TestLongHistories runs histories with many keys, so that tables and levels come up.
 func TestLongHistories(t *testing.T) {
-	runs := int64(2)
-	if os.Getenv(seed.FullEnv) == "1" {
-		runs = 200
-	}
+	runs := seed.Scale(2, 2, 200)
 	first := seed.Of(t)
-	for i := range runs {
+	for i := range int64(runs) {
 		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]
 		if err := Run(first+i, Settings{Format: format, Keys: 300}, 3000); err != nil {
 			t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
@@ -44,12 +37,9 @@ func TestLongHistories(t *testing.T) {
 
 // TestBeside runs histories on several goroutines in one database.
 func TestBeside(t *testing.T) {
-	runs := int64(2)
-	if os.Getenv(seed.FullEnv) == "1" {
-		runs = 200
-	}
+	runs := seed.Scale(2, 2, 200)
 	first := seed.Of(t)
-	for i := range runs {
+	for i := range int64(runs) {
 		if err := Beside(first+i, 10+int(i%2)*90, 4, 2000); err != nil {
 			t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
 		}
