@@ -181,9 +181,9 @@ func (r *repair) reportMissing(found map[uint64]*table) {
 	}
 	for _, num := range slices.Sorted(maps.Keys(r.live)) {
 		if m := r.live[num].Meta; found[num] == nil {
-			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size),
-				Reason:   reason,
-				Smallest: m.Smallest.User, Largest: m.Largest.User})
+			name := r.known.st.Namings(r.format, num)[0].Name(num)
+			r.report.Dropped = append(r.report.Dropped, Drop{File: name, Length: int64(m.Size),
+				Reason: reason, Smallest: m.Smallest.User, Largest: m.Largest.User})
 		}
 	}
 }
