@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -701,41 +700,6 @@ func TestChangesIngested(t *testing.T) {
 			!strings.Contains(got[0], `"d"`) {
 			t.Errorf("behind the gap: %q", got)
 		}
-	}
-}
-
-// TestChangesHoleBeforeCarried: a feed that asks for numbers that an ingest took fails also where
-// the record behind them is in two logs, because an opening carried it into a new one. A search that
-// does not end would use up the calls of the file system.
-func TestChangesHoleBeforeCarried(t *testing.T) {
-	var calls atomic.Int64
-	calls.Store(math.MaxInt64)
-	o := &Options{WALRetentionBytes: 1 << 40,
-		FS: vfs.NewFault(vfs.NewMem(), func(vfs.Op) (out vfs.Outcome) {
-			if calls.Add(-1) < 0 {
-				out.Err = errPlanted
-			}
-			return out
-		})}
-	db := opened(t, "/db", o)
-	must(t, db.Put([]byte("a"), nil, NoSync))
-	mustFlush(t, db)
-	must(t, db.Ingest(context.Background(), nil, writeTable(t, "/table", o, "b", "", "c", "")))
-	last := db.Metrics().LastSequence
-	must(t, db.Put([]byte("d"), nil, NoSync))
-	mustClose(t, db)
-	db = opened(t, "/db", o)
-	calls.Store(1000)
-	feed, err := db.Changes(last, nil)
-	if err == nil {
-		_, _, err = feed.TryNext()
-	}
-	calls.Store(math.MaxInt64)
-	if gap := (*GapError)(nil); !errors.As(err, &gap) || gap.Asked != last || gap.Next != last+1 {
-		t.Fatalf("numbers before %d: %v", last+1, err)
-	}
-	if got := drain(t, mustChanges(t, db, last+1, nil)); len(got) != 1 {
-		t.Errorf("behind the hole: %q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"io"
 	"math"
 	"math/rand/v2"
 
@@ -78,6 +79,28 @@ func decodeBegin(p []byte) (b Begin, ok bool) {
 	b = Begin{Num: field(0), Before: Predecessor{Num: field(1), End: int64(field(2)),
 		Durable: int64(field(3))}, Former: int64(field(4))}
 	return b, b.Before.End >= 0 && b.Before.Durable >= 0 && b.Former >= 0
+}
+
+// ReadBegin returns what the first chunk of a file says, whichever log the file is. ok is false if
+// the file does not begin with an intact one.
+func ReadBegin(r io.ReaderAt) (b Begin, ok bool, err error) {
+	var head [chainHeaderLen + beginLen]byte
+	n, err := r.ReadAt(head[:], 0)
+	if err == io.EOF {
+		err = nil
+	}
+	b, ok = beginOf(head[:n])
+	return b, ok, err
+}
+
+// beginOf is ReadBegin of the first bytes of a file.
+func beginOf(h chained) (b Begin, ok bool) {
+	if len(h) < chainHeaderLen+beginLen || h.typ() != chunkBegin || chunkLen(h) != beginLen {
+		return Begin{}, false
+	}
+	b, ok = decodeBegin(h[chainHeaderLen : chainHeaderLen+beginLen])
+	b.Life = h.life()
+	return b, ok && h.intact(numCRC(b.Num), 0)
 }
 
 // chain is what a chained chunk is made from beside its data.

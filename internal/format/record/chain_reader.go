@@ -108,26 +108,23 @@ func (r *ChainReader) readBegin() error {
 	if err := r.load(0); err != nil {
 		return err
 	}
-	h, former := chained(r.block), false
-	if len(h) >= chainHeaderLen+beginLen && h.typ() == chunkBegin && chunkLen(h) == beginLen {
-		b, ok := decodeBegin(h[chainHeaderLen : chainHeaderLen+beginLen])
-		switch {
-		case ok && b.Num == r.num && h.intact(r.seed, 0):
-			r.begin, r.life, r.previous = b, h.life(), h.sum()
-			r.begin.Life = r.life
-			r.pos = chainHeaderLen + beginLen
-			r.ended = r.pos
-			return nil
-		case ok && b.Num > r.num && h.intact(numCRC(b.Num), 0):
-			// A file has been older logs only.
-			c := base.Corruptf("log record", "the file is log %06d", b.Num)
-			c.File, c.Length = r.name, r.size
-			return c
-		case ok && b.Num != r.num && h.intact(numCRC(b.Num), 0):
-			// The first chunk of an older log: this one was not begun, unless its first
-			// chunk was lost. Then some of those that follow are here.
-			former, r.former = true, b.Num
-		}
+	h := chained(r.block)
+	b, former := beginOf(h)
+	switch {
+	case former && b.Num == r.num:
+		r.begin, r.life, r.previous = b, b.Life, h.sum()
+		r.pos = chainHeaderLen + beginLen
+		r.ended = r.pos
+		return nil
+	case former && b.Num > r.num:
+		// A file has been older logs only.
+		c := base.Corruptf("log record", "the file is log %06d", b.Num)
+		c.File, c.Length = r.name, r.size
+		return c
+	case former:
+		// The first chunk of an older log: this one was not begun, unless its first
+		// chunk was lost. Then some of those that follow are here.
+		r.former = b.Num
 	}
 	search := r.size
 	if former {

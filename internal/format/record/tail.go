@@ -79,20 +79,15 @@ func (t *Tail) ReadBegin() (b Begin, gone bool, err error) {
 		return Begin{}, t.begin.Life != 0 && err == ErrNotYet, err
 	}
 	h := chained(head[:])
-	if h.typ() == chunkBegin && chunkLen(h) == beginLen {
-		b, ok := decodeBegin(h[chainHeaderLen:])
-		switch {
-		case !ok || !h.intact(numCRC(b.Num), 0):
-		case b.Num > t.num:
-			return Begin{}, true, ErrNotYet
-		case b.Num == t.num && (t.begin.Life == 0 || t.begin.Life == h.life()):
-			b.Life = h.life()
-			if t.begin.Life == 0 && t.pos == 0 {
-				t.pos, t.start, t.previous = int64(len(head)), int64(len(head)), h.sum()
-			}
-			t.begin = b
-			return b, false, nil
+	switch b, ok := beginOf(h); {
+	case ok && b.Num > t.num:
+		return Begin{}, true, ErrNotYet
+	case ok && b.Num == t.num && (t.begin.Life == 0 || t.begin.Life == b.Life):
+		if t.begin.Life == 0 && t.pos == 0 {
+			t.pos, t.start, t.previous = int64(len(head)), int64(len(head)), h.sum()
 		}
+		t.begin = b
+		return b, false, nil
 	}
 	return Begin{}, t.begin.Life != 0, ErrNotYet
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
@@ -78,6 +79,46 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 			return err
 		}
 	}
+}
+
+// checkObsolete fails if a log that is needed has the name of an obsolete one. The file of its own
+// name, which was not begun then, looks like a spare log.
+func (r *Replay) checkObsolete() error {
+	if r.Format != base.Native {
+		return nil
+	}
+	for _, num := range r.obsolete {
+		b, begun, err := r.readBegin(num)
+		if err != nil {
+			return err
+		}
+		if !begun || b.Num < max(r.chain.first, num+1) {
+			continue
+		}
+		switch own, begun, err := r.readBegin(b.Num); {
+		case err != nil:
+			return err
+		case begun && own.Num == b.Num:
+			continue
+		}
+		c := base.Corruptf("log record", "the file is log %06d, which is needed", b.Num)
+		c.File, c.Offset = r.Format.FileName(base.FileLog, num), 0
+		return c
+	}
+	return nil
+}
+
+// readBegin reads the first chunk of a log, if it has one.
+func (r *Replay) readBegin(num uint64) (b record.Begin, ok bool, err error) {
+	f, err := r.FS.Open(filepath.Join(r.Dir, r.Format.FileName(base.FileLog, num)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, false, nil
+	}
+	if err != nil {
+		return b, false, err
+	}
+	defer f.Close()
+	return record.ReadBegin(f)
 }
 
 // passOver reports whether a log that was begun is not replayed, after checkBefore. Behind a gap it

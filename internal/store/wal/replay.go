@@ -55,6 +55,7 @@ type Replay struct {
 	// dropped.
 	End Place
 
+	obsolete []uint64    // logs that Needed left out
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
 	lost     []string    // logs to be set aside
@@ -76,14 +77,18 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 			continue
 		}
 		t, num := knows(name)
-		if t != base.FileLog || num < logNum && (num == 0 || num != prevLogNum) {
+		if t != base.FileLog {
 			continue
 		}
 		info, err := r.FS.Stat(filepath.Join(r.Dir, name))
 		if err != nil {
 			return nil, err
 		}
-		if info.Mode().IsRegular() {
+		switch {
+		case !info.Mode().IsRegular():
+		case num < logNum && (num == 0 || num != prevLogNum):
+			r.obsolete = append(r.obsolete, num)
+		default:
 			nums = append(nums, num)
 		}
 	}
@@ -98,6 +103,9 @@ func (r *Replay) Run(nums []uint64, first uint64) error {
 	r.chain = chain{first: first, ends: map[uint64]int64{}}
 	if num := r.Synced.Num; num != 0 && num >= first && !slices.Contains(nums, num) {
 		return r.missing(num)
+	}
+	if err := r.checkObsolete(); err != nil {
+		return err
 	}
 	if first != 0 && !slices.Contains(nums, first) {
 		r.missingFrom(record.LogEnd{Num: first})
