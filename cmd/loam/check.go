@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
@@ -57,7 +58,7 @@ func (a *app) check(ctx context.Context, x *checked) error {
 	if err != nil {
 		return x.add(err)
 	}
-	tables := tablesOf(d)
+	tables := facts.Tables(d)
 	x.Tables = len(tables)
 	for _, t := range tables {
 		x.TableBytes += t.Bytes
@@ -82,7 +83,7 @@ func (a *app) check(ctx context.Context, x *checked) error {
 }
 
 // checkEach checks the tables one by one where the database does not open.
-func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []tableInfo,
+func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []facts.Table,
 	p *progress) error {
 	done := uint64(0)
 	for _, t := range tables {

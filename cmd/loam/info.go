@@ -1,17 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/lsm"
@@ -60,7 +58,7 @@ type levelInfo struct {
 
 // spaceOfState adds up what the MANIFEST says of a keyspace.
 func spaceOfState(s *manifest.KeyspaceState) spaceInfo {
-	x := spaceInfo{Name: nameOf(s), ID: uint32(s.ID), Comparer: s.Comparer,
+	x := spaceInfo{Name: facts.NameOf(s), ID: uint32(s.ID), Comparer: s.Comparer,
 		MergeOperator: s.MergeOperator, Counted: true}
 	for level := range manifest.NumLevels {
 		x.Levels = append(x.Levels, levelInfo{Level: level})
@@ -79,13 +77,6 @@ func spaceOfState(s *manifest.KeyspaceState) spaceInfo {
 		}
 	}
 	return x
-}
-
-func nameOf(s *manifest.KeyspaceState) string {
-	if s.ID == base.DefaultKeyspace {
-		return base.DefaultKeyspaceName
-	}
-	return s.Name
 }
 
 // infoOf collects what the verb info says.
@@ -242,44 +233,6 @@ func (a *app) printLevels(s *spaceInfo) error {
 	return nil
 }
 
-// tableInfo is a table as the MANIFEST has it.
-type tableInfo struct {
-	Keyspace string `json:"keyspace"`
-	Level    int    `json:"level"`
-	Number   uint64 `json:"number"`
-	File     string `json:"file"`
-	Missing  bool   `json:"missing,omitempty"`
-	Bytes    uint64 `json:"bytes"`
-	// Entries and the others are 0 where the MANIFEST does not have them.
-	Entries      uint64 `json:"entries,omitempty"`
-	Tombstones   uint64 `json:"tombstones,omitempty"`
-	RangeDeletes uint64 `json:"range_deletes,omitempty"`
-	SmallestSeq  uint64 `json:"smallest_key_sequence"`
-	LargestSeq   uint64 `json:"largest_key_sequence"`
-	smallest     []byte
-	largest      []byte
-}
-
-func tablesOf(d *examine.Directory) (tables []tableInfo) {
-	for _, s := range d.State.Keyspaces() {
-		for num, f := range s.Files {
-			m := f.Meta
-			name, there := d.TableName(num)
-			tables = append(tables, tableInfo{Keyspace: nameOf(s), Level: f.Level, Number: num,
-				File: name, Missing: !there, Bytes: m.Size, Entries: m.Entries,
-				Tombstones: m.Deletes, RangeDeletes: m.RangeDels,
-				SmallestSeq: uint64(m.Smallest.Trailer.Seq()),
-				LargestSeq:  uint64(m.Largest.Trailer.Seq()),
-				smallest:    m.Smallest.User, largest: m.Largest.User})
-		}
-	}
-	slices.SortFunc(tables, func(a, b tableInfo) int {
-		return cmp.Or(cmp.Compare(a.Keyspace, b.Keyspace), cmp.Compare(a.Level, b.Level),
-			cmp.Compare(a.Number, b.Number))
-	})
-	return tables
-}
-
 func (a *app) tablesVerb() *cobra.Command {
 	var e encode.Flags
 	c := &cobra.Command{
@@ -296,14 +249,14 @@ func (a *app) tablesVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printTables(tablesOf(d), e.Key)
+			return a.printTables(facts.Tables(d), e.Key)
 		},
 	}
 	e.Register(c.Flags())
 	return c
 }
 
-func (a *app) printTables(tables []tableInfo, as encode.Encoding) error {
+func (a *app) printTables(tables []facts.Table, as encode.Encoding) error {
 	g := &text.Grid{}
 	g.Column("level", true)
 	g.Column("file", false)
@@ -313,8 +266,8 @@ func (a *app) printTables(tables []tableInfo, as encode.Encoding) error {
 	g.Column("keys", false)
 	for _, t := range tables {
 		if a.json {
-			if err := a.printWithKeys(t, as, "smallest", t.smallest, "largest",
-				t.largest); err != nil {
+			if err := a.printWithKeys(t, as, "smallest", t.First, "largest",
+				t.Last); err != nil {
 				return err
 			}
 			continue
@@ -327,7 +280,7 @@ func (a *app) printTables(tables []tableInfo, as encode.Encoding) error {
 			entries = text.Count(t.Entries)
 		}
 		g.Row(fmt.Sprint(t.Level), file, text.Bytes(t.Bytes), entries,
-			encode.Escape([]byte(t.Keyspace)), as.Format(t.smallest)+" .. "+as.Format(t.largest))
+			encode.Escape([]byte(t.Keyspace)), as.Format(t.First)+" .. "+as.Format(t.Last))
 	}
 	if a.json {
 		return nil
@@ -376,7 +329,7 @@ func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 	defer stop()
 	sums := map[string]*props{}
 	var order []string
-	tables := tablesOf(d)
+	tables := facts.Tables(d)
 	p := a.progress("reading properties", 0)
 	defer p.end()
 	done, all := uint64(0), uint64(0)

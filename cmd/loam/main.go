@@ -81,7 +81,7 @@ func table() []group {
 			(*app).delVerb, (*app).scanVerb, (*app).countVerb}},
 		{"look", "Looking:", []func(*app) *cobra.Command{(*app).infoVerb, (*app).levelsVerb,
 			(*app).tablesVerb, (*app).propsVerb, (*app).sstVerb, (*app).walVerb,
-			(*app).manifestVerb, (*app).topVerb}},
+			(*app).manifestVerb, (*app).topVerb, (*app).uiVerb}},
 		{"care", "Care:", []func(*app) *cobra.Command{(*app).checkVerb, (*app).repairVerb,
 			(*app).backupVerb, (*app).backupsVerb, (*app).restoreVerb, (*app).checkpointVerb,
 			(*app).compactVerb, (*app).flushVerb, (*app).destroyVerb}},

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -59,81 +59,8 @@ func (a *app) manifestVerb() *cobra.Command {
 	return c
 }
 
-// editLine is an edit of a MANIFEST. Numbers that it does not set are missing.
-type editLine struct {
-	Offset        int64   `json:"offset"`
-	Length        int64   `json:"length"`
-	FormatVersion uint32  `json:"format_version,omitempty"`
-	Keyspace      uint32  `json:"keyspace,omitempty"`
-	NewKeyspace   string  `json:"new_keyspace,omitempty"`
-	DropKeyspace  bool    `json:"drop_keyspace,omitempty"`
-	Comparer      *string `json:"comparer,omitempty"`
-	MergeOperator string  `json:"merge_operator,omitempty"`
-	// The log was durable up to DurableEnd when the edit was written.
-	DurableLog   uint64      `json:"durable_log,omitempty"`
-	DurableEnd   int64       `json:"durable_end,omitempty"`
-	Clock        uint64      `json:"clock,omitempty"`
-	Log          *uint64     `json:"log,omitempty"`
-	FirstLog     *uint64     `json:"first_log,omitempty"`
-	NextFile     *uint64     `json:"next_file,omitempty"`
-	LastSequence *uint64     `json:"last_sequence,omitempty"`
-	Deleted      []editTable `json:"deleted,omitempty"`
-	Added        []editTable `json:"added,omitempty"`
-}
-
-type editTable struct {
-	Level   int     `json:"level"`
-	Number  uint64  `json:"number"`
-	Bytes   *uint64 `json:"bytes,omitempty"`
-	Entries uint64  `json:"entries,omitempty"`
-	// Smallest and Largest are keys as text, with escapes, or in the encoding of --key-as.
-	Smallest *string `json:"smallest,omitempty"`
-	Largest  *string `json:"largest,omitempty"`
-}
-
-func lineOf(x *examine.ManifestEdit, as encode.Encoding) *editLine {
-	e := &x.Edit
-	l := &editLine{Offset: x.Offset, Length: x.Length, FormatVersion: e.FormatVersion,
-		Keyspace: uint32(e.Keyspace), DropKeyspace: e.DropKeyspace, MergeOperator: e.MergeOperator,
-		DurableLog: e.Durable.Num, DurableEnd: e.Durable.End, Clock: e.Clock}
-	if e.NewKeyspace != nil {
-		l.NewKeyspace = e.NewKeyspace.Name
-		l.Comparer = &e.NewKeyspace.Comparer
-	}
-	if e.HasComparer {
-		l.Comparer = &e.Comparer
-	}
-	if e.HasLogNum {
-		l.Log = &e.LogNum
-	}
-	if e.HasFirstLog {
-		l.FirstLog = &e.FirstLog
-	}
-	if e.HasNextFile {
-		l.NextFile = &e.NextFile
-	}
-	if e.HasLastSeq {
-		seq := uint64(e.LastSeq)
-		l.LastSequence = &seq
-	}
-	for _, d := range e.Deleted {
-		l.Deleted = append(l.Deleted, editTable{Level: d.Level, Number: d.Num})
-	}
-	for _, f := range e.Added {
-		l.Added = append(l.Added, addedTable(f, as))
-	}
-	return l
-}
-
-func addedTable(f manifest.AddedFile, as encode.Encoding) editTable {
-	m := f.Meta
-	smallest, largest := as.Format(m.Smallest.User), as.Format(m.Largest.User)
-	return editTable{Level: f.Level, Number: m.Num, Bytes: &m.Size, Entries: m.Entries,
-		Smallest: &smallest, Largest: &largest}
-}
-
 func (a *app) printEdit(x *examine.ManifestEdit, as encode.Encoding) error {
-	l := lineOf(x, as)
+	l := facts.EditOf(x, as)
 	if a.json {
 		return a.printJSON(l)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/overlay"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
@@ -139,7 +140,7 @@ func (a *app) repair(dir string, fsys lsm.FS, dry bool) error {
 }
 
 func keptOf(s *manifest.KeyspaceState, last uint64) kept {
-	k := kept{Keyspace: nameOf(s), Tables: len(s.Files), LastSequence: last}
+	k := kept{Keyspace: facts.NameOf(s), Tables: len(s.Files), LastSequence: last}
 	cmp, _ := base.ComparerNamed(s.Comparer)
 	var smallest, largest []byte
 	for _, f := range s.Files {

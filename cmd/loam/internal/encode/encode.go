@@ -50,14 +50,19 @@ func (e *Flags) Parse() error {
 	if e.valueFlag != "" {
 		e.Value = Encoding(e.valueFlag)
 	}
-	for _, x := range []Encoding{e.Key, e.Value} {
-		switch x {
-		case Text, Hex, Base64, JSON:
-		default:
-			return invalid("%q is no encoding; want text, hex, base64 or json", string(x))
-		}
+	if err := e.Key.Check(); err != nil {
+		return err
 	}
-	return nil
+	return e.Value.Check()
+}
+
+// Check fails with lsm.ErrInvalidArgument if there is no such encoding.
+func (e Encoding) Check() error {
+	switch e {
+	case Text, Hex, Base64, JSON:
+		return nil
+	}
+	return invalid("%q is no encoding; want text, hex, base64 or json", string(e))
 }
 
 // Decode makes bytes of an argument.
