@@ -69,16 +69,20 @@ func (s *session) matched(p *runner.Params) []store.Setting {
 	}
 }
 
+// overridden reports whether a later setting of the same name replaces settings[i].
+func overridden(settings []store.Setting, i int) bool {
+	return slices.ContainsFunc(settings[i+1:], func(s store.Setting) bool {
+		return s.Name == settings[i].Name
+	})
+}
+
 // filter takes out of a plan what its engine does not have. A single engine was
 // checked when the command line was read.
 func (s *session) filter(p *plan) {
 	var kept []store.Setting
 	for i, set := range p.settings {
-		later := slices.ContainsFunc(p.settings[i+1:], func(t store.Setting) bool {
-			return t.Name == set.Name
-		})
 		switch {
-		case later:
+		case overridden(p.settings, i):
 		case hasOption(p.driver, set.Name) && p.driver.Check(set) == nil:
 			kept = append(kept, set)
 		default:

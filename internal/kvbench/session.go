@@ -239,8 +239,10 @@ func names(list []step) []string {
 
 func settingsText(settings []store.Setting) string {
 	var parts []string
-	for _, s := range settings {
-		parts = append(parts, s.Name+"="+s.Value)
+	for i, s := range settings {
+		if !overridden(settings, i) {
+			parts = append(parts, s.Name+"="+s.Value)
+		}
 	}
 	if len(parts) == 0 {
 		return ""
