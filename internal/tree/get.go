@@ -38,20 +38,20 @@ func (t *Tree) Has(key []byte, snap *Snapshot) (bool, error) {
 // at memory only, by a reference from its first I/O on. So a slow disk keeps
 // nothing but that state from being freed.
 type hold struct {
-	tree    *Tree
-	guard   epoch.Guard
-	state   *ReadState
-	counted bool  // by a reference
-	over    bool  // released
-	begun   int64 // hist.Now of a Get that is measured; 0: it is not
-	at      moment
+	tree   *Tree
+	guard  epoch.Guard
+	state  *ReadState
+	hasRef bool  // in place of the guard
+	over   bool  // released
+	begun  int64 // hist.Now of a Get that is measured; 0: it is not
+	at     moment
 }
 
-// count changes from the guard to a reference.
-func (h *hold) count() {
-	if !h.counted {
+// addRef changes from the guard to a reference.
+func (h *hold) addRef() {
+	if !h.hasRef {
 		h.state.ref()
-		h.counted = true
+		h.hasRef = true
 		h.guard.Exit()
 	}
 }
@@ -60,7 +60,7 @@ func (h *hold) count() {
 func (h *hold) end() {
 	switch {
 	case h.over:
-	case h.counted:
+	case h.hasRef:
 		h.state.Unref()
 	default:
 		h.guard.Exit()

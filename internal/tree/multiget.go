@@ -85,7 +85,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	if r.uses++; r.uses%multiGetsPerSample == 1 {
 		defer ops.MultiGetTimes.Since(hist.Now())
 	}
-	h := hold{tree: t, counted: true, at: t.at(snap)}
+	h := hold{tree: t, hasRef: true, at: t.at(snap)}
 	var seq base.SeqNum
 	if h.state, seq, err = t.acquireAt(snap); err != nil {
 		return err

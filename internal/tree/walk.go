@@ -207,7 +207,7 @@ func (h *hold) openFile(m *manifest.FileMeta, flags sstable.ReadFlags) (sstable.
 	if flags&sstable.MemoryOnly != 0 {
 		return nil, base.ErrWouldBlock
 	}
-	h.count()
+	h.addRef()
 	return h.tree.shared.Files.Reader(m)
 }
 
@@ -219,14 +219,14 @@ func (h *hold) tableGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadF
 	if err != nil {
 		return dst, sstable.Hit{}, false, err
 	}
-	if h.counted {
+	if h.hasRef {
 		return r.Get(l, flags, dst)
 	}
 	value, hit, found, err := r.Get(l, flags|sstable.MemoryOnly, dst)
 	if err == nil || flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
 		return value, hit, found, err
 	}
-	h.count()
+	h.addRef()
 	return r.GetAt(hit.Position, l, flags, dst)
 }
 
@@ -238,12 +238,12 @@ func (h *hold) tableGetNext(m *manifest.FileMeta, prev sstable.Hit, l base.Looku
 	if err != nil {
 		return dst, sstable.Hit{}, false, err
 	}
-	if !h.counted {
+	if !h.hasRef {
 		value, hit, found, err := r.GetNext(prev, l, flags|sstable.MemoryOnly, dst)
 		if flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
 			return value, hit, found, err
 		}
-		h.count()
+		h.addRef()
 	}
 	return r.GetNext(prev, l, flags, dst)
 }

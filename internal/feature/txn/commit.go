@@ -74,7 +74,7 @@ func (tx *Txn) commit(mode write.Mode) error {
 		return tx.keyspace(id).Comparer()
 	})
 	if !written {
-		return c.first()
+		return c.validate()
 	}
 	if err := tx.checkSpaces(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (tx *Txn) commit(mode write.Mode) error {
 		}
 	}
 	for try := 0; ; try++ {
-		if err := c.first(); err != nil {
+		if err := c.validate(); err != nil {
 			return err
 		}
 		c.wait = try >= maxTries
@@ -125,9 +125,9 @@ func (tx *Txn) checkSpaces() error {
 	return nil
 }
 
-// alive returns an error if a keyspace that was read has been dropped since: dropping one
+// checkDropped returns an error if a keyspace that was read has been dropped since: dropping one
 // is no entry in it.
-func (c *check) alive() error {
+func (c *check) checkDropped() error {
 	for _, k := range c.tx.spaces {
 		if k.ID() == base.DefaultKeyspace || !c.hasRead(k.ID()) {
 			continue
@@ -148,9 +148,9 @@ func (c *check) hasRead(id base.KeyspaceID) (found bool) {
 	return found || slices.ContainsFunc(c.unions, func(u Union) bool { return u.ID == id })
 }
 
-// first is the first step.
-func (c *check) first() error {
-	if err := c.alive(); err != nil {
+// validate is the first step.
+func (c *check) validate() error {
+	if err := c.checkDropped(); err != nil {
 		return err
 	}
 	c.places = c.places[:0]
@@ -163,20 +163,20 @@ func (c *check) first() error {
 	}
 	c.seen = c.tx.m.db.Sequences().Visible()
 	if c.seen != c.tx.begin.Seq() {
-		if err := c.keys(0, 0); err != nil {
+		if err := c.checkKeys(0, 0); err != nil {
 			return err
 		}
 	}
 	for i := range c.unions {
-		if err := c.ranges(&c.unions[i]); err != nil {
+		if err := c.checkRanges(&c.unions[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keys looks for newer entries of the keys, of which those up to seen are known.
-func (c *check) keys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
+// checkKeys looks for newer entries of the keys, of which those up to seen are known.
+func (c *check) checkKeys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
 	tx := c.tx
 	newer := func(id base.KeyspaceID, key []byte, since base.SeqNum) bool {
 		k := tx.keyspace(id)
@@ -201,8 +201,8 @@ func (c *check) keys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
 	return err
 }
 
-// ranges looks for newer entries in ranges.
-func (c *check) ranges(u *Union) error {
+// checkRanges looks for newer entries in ranges.
+func (c *check) checkRanges(u *Union) error {
 	k := c.tx.keyspace(u.ID)
 	for i := range u.Ranges {
 		r := &u.Ranges[i]
@@ -219,7 +219,7 @@ func (c *check) ranges(u *Union) error {
 
 // Holds is the second step.
 func (c *check) Holds(last base.SeqNum) error {
-	if err := c.alive(); err != nil {
+	if err := c.checkDropped(); err != nil {
 		return err
 	}
 	if last == c.seen {
@@ -229,7 +229,7 @@ func (c *check) Holds(last base.SeqNum) error {
 	if c.wait {
 		flags = 0
 	}
-	if err := c.keys(c.seen, flags); err != nil {
+	if err := c.checkKeys(c.seen, flags); err != nil {
 		return again(err)
 	}
 	for i := range c.unions {
@@ -248,7 +248,7 @@ func (c *check) Holds(last base.SeqNum) error {
 			return conflict == nil
 		})
 		if !ok && c.wait {
-			conflict = c.ranges(u)
+			conflict = c.checkRanges(u)
 		} else if !ok {
 			conflict = errAgain
 		}

@@ -100,10 +100,10 @@ func (r *ChainReader) Next() ([]byte, error) {
 //     lost; then later chunks of it lie near the beginning.
 //  4. It is damaged. The life is that of chunks that follow one another anywhere in the file.
 //
-// In cases 3 and 4 stop and stopped say whether a torn end or damage is the reason.
+// In cases 3 and 4 classifyEnd and endError say whether a torn end or damage is the reason.
 func (r *ChainReader) readBegin() error {
 	if r.size == 0 {
-		return r.stop(0, nil)
+		return r.classifyEnd(0, nil)
 	}
 	if err := r.load(0); err != nil {
 		return err
@@ -135,12 +135,12 @@ func (r *ChainReader) readBegin() error {
 		return err
 	}
 	if r.life == 0 && former {
-		return r.stopped(0, "the log was not begun", false)
+		return r.endError(0, "the log was not begun", false)
 	}
 	if err := r.load(0); err != nil {
 		return err
 	}
-	return r.stop(0, chained(r.block))
+	return r.classifyEnd(0, chained(r.block))
 }
 
 // beginSearch is how far chunks of a log are looked for whose file begins with another
@@ -156,18 +156,18 @@ func (r *ChainReader) next() ([]byte, error) {
 			r.pos += room
 		}
 		if r.pos >= r.size {
-			return nil, r.stop(reach, nil)
+			return nil, r.classifyEnd(reach, nil)
 		}
 		if err := r.load(r.pos); err != nil {
 			return nil, err
 		}
 		h := chained(r.block[r.pos-r.blockOff:])
 		if !r.successor(h) {
-			return nil, r.stop(reach, h)
+			return nil, r.classifyEnd(reach, h)
 		}
 		typ, n := h.typ(), chunkLen(h)
 		if begins := typ == chunkFull || typ == chunkFirst; begins == unfinished {
-			return nil, r.stop(reach, h)
+			return nil, r.classifyEnd(reach, h)
 		}
 		data := h[chainHeaderLen : chainHeaderLen+n : chainHeaderLen+n]
 		r.previous, r.durable = h.sum(), max(r.durable, h.durable(r.pos))
@@ -195,9 +195,9 @@ func (r *ChainReader) successor(h chained) bool {
 		h.typ() <= chunkLast && h.intact(r.seed, r.pos)
 }
 
-// stop makes the error for a log whose intact chunks end at reach. h is the chunk at pos in place
-// of the expected one.
-func (r *ChainReader) stop(reach int64, h chained) error {
+// classifyEnd makes the error for a log whose intact chunks end at reach. h is the chunk at pos in
+// place of the expected one.
+func (r *ChainReader) classifyEnd(reach int64, h chained) error {
 	mine := r.ofThisLife(h) // scan reads other blocks
 	written, err := r.scan(min(r.pos, r.size))
 	if err != nil {
@@ -214,14 +214,14 @@ func (r *ChainReader) stop(reach int64, h chained) error {
 	case written:
 		why = "no chunk"
 	default:
-		return r.stopped(reach, why, false)
+		return r.endError(reach, why, false)
 	}
-	return r.stopped(reach, why, true)
+	return r.endError(reach, why, true)
 }
 
-// stopped makes the error for a log that stops at reach. torn says that something is
+// endError makes the error for a log that stops at reach. torn says that something is
 // missing; it is damage if it had been durable.
-func (r *ChainReader) stopped(reach int64, why string, torn bool) error {
+func (r *ChainReader) endError(reach int64, why string, torn bool) error {
 	durable := max(r.durable, r.synced)
 	if durable <= reach && !torn {
 		return io.EOF

@@ -385,7 +385,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 	case lead:
 		p.gather(p.lastLen - 1)
 		p.leadGroup(w)
-	case p.mayNotWait(w):
+	case p.mustNotWait(w):
 	case !p.push(w):
 		w.err = base.ErrBusy
 	default:
@@ -410,9 +410,9 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 	return err
 }
 
-// mayNotWait says, as the error of w, that the write is a callback's: the leader may wait for the
+// mustNotWait says, as the error of w, that the write is a callback's: the leader may wait for the
 // flush or compaction that calls it, or may be its caller.
-func (p *Pipeline) mayNotWait(w *writer) bool {
+func (p *Pipeline) mustNotWait(w *writer) bool {
 	if p.env.LeaderAsks() {
 		w.err = base.NotWithin()
 	} else {

@@ -101,8 +101,8 @@ var table = []mutant{
 
 	{"txn-phantom", "a serializable commit does not look into the ranges that were read", hermitage,
 		[]edit{
-			{"internal/feature/txn/commit.go", "if err := c.ranges(&c.unions[i]); err != nil {",
-				"if err := c.ranges(&c.unions[i]); err != nil && i < 0 {"}}},
+			{"internal/feature/txn/commit.go", "err := c.checkRanges(&c.unions[i]); err != nil {",
+				"err := c.checkRanges(&c.unions[i]); err != nil && i < 0 {"}}},
 
 	{"txn-one-step", "what is written between the first step of a check and the lead is not " +
 		"looked at", serial, []edit{
@@ -497,7 +497,7 @@ var table = []mutant{
 
 	{"io-in-guard", "a read waits for the disk inside its guard",
 		target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
-			{"internal/tree/walk.go", "\th.count()\n\treturn r.GetAt(", "\treturn r.GetAt("}}},
+			{"internal/tree/walk.go", "\th.addRef()\n\treturn r.GetAt(", "\treturn r.GetAt("}}},
 
 	{"one-domain", "all databases share their guards",
 		target{"internal/memory/epoch", "TestDomainsAreApart"}, []edit{

@@ -22,12 +22,12 @@ import (
 //
 // Where no deeper level can hold any of the keys, a set of the last stripe is the oldest
 // entry of its key that is left, and every reader sees it. Its sequence number then says
-// nothing, and becomes 0 if settle was called: columns of zeros take no space.
+// nothing, and becomes 0 if zeroSeqs was called: columns of zeros take no space.
 type collapse struct {
 	cmp       *base.Comparer
 	snapshots []base.SeqNum // ascending
 	deeper    deeper
-	settles   base.SeqNum // sets up to this sequence number get 0; 0: none
+	zeroUpTo  base.SeqNum // sets up to this sequence number get 0; 0: none
 
 	// The entry before, when there was one. last aliases its chunk or buf.
 	any     bool
@@ -77,18 +77,18 @@ func (c *collapse) aboveSnapshots(seq base.SeqNum) bool {
 	return n == 0 || c.snapshots[n-1] < seq
 }
 
-// settle has settled write zeros. REQUIRES: no file that is not an input, and no range
+// zeroSeqs has withZeroSeq write zeros. REQUIRES: no file that is not an input, and no range
 // tombstone, has entries of the keys that are older than the inputs'.
-func (c *collapse) settle() {
-	c.settles = base.MaxSeqNum
+func (c *collapse) zeroSeqs() {
+	c.zeroUpTo = base.MaxSeqNum
 	if len(c.snapshots) > 0 {
-		c.settles = c.snapshots[0]
+		c.zeroUpTo = c.snapshots[0]
 	}
 }
 
-// settled is the trailer to write for an entry that survives with trailer t.
-func (c *collapse) settled(t base.Trailer) base.Trailer {
-	if t.Seq() <= c.settles && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) {
+// withZeroSeq is the trailer to write for an entry that survives with trailer t.
+func (c *collapse) withZeroSeq(t base.Trailer) base.Trailer {
+	if t.Seq() <= c.zeroUpTo && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) {
 		return base.MakeTrailer(0, t.Kind())
 	}
 	return t

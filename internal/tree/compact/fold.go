@@ -104,8 +104,8 @@ func (w *work) writeFull(existing []byte) (bool, error) {
 	f.n = 0
 	newest := f.ops.Newest()
 	f.ops.Reset()
-	return true, w.out.add(f.key, w.collapse.settled(base.MakeTrailer(newest.Seq(), base.KindSet)),
-		base.CodecRaw, value, f.first)
+	t := w.collapse.withZeroSeq(base.MakeTrailer(newest.Seq(), base.KindSet))
+	return true, w.out.add(f.key, t, base.CodecRaw, value, f.first)
 }
 
 func (w *work) foldFailed(err error) {

@@ -98,7 +98,7 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	}
 	w.takeRangeDels(dels, p.Version, p.OutputLevel+1)
 	if env.SettleSeqs && p.IsDeepest(env.Comparer) {
-		w.collapse.settle()
+		w.collapse.zeroSeqs()
 	}
 	if env.Filter != nil {
 		w.filter = &filtering{env: env, level: p.OutputLevel}
@@ -312,7 +312,7 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 				continue
 			}
 		}
-		if err := w.out.add(key, w.collapse.settled(t), codec, value, first); err != nil {
+		if err := w.out.add(key, w.collapse.withZeroSeq(t), codec, value, first); err != nil {
 			return err
 		}
 	}
