@@ -17,10 +17,10 @@ type Batch struct{ b store.Batch }
 // unless Batch.In says otherwise.
 func NewBatch() *Batch { return &Batch{store.Batch{Repr: batchrepr.Init(nil)}} }
 
-// BatchFromBytes makes a batch from its wire form (Bytes), which may come from
-// outside: tags, lengths and count are all checked; a defect is ErrInvalidArgument or ErrTooLarge.
-// The bytes are copied. They may have puts and deletes in the
-// default keyspace only; WriteBytes takes the others, too.
+// BatchFromBytes makes a batch from its wire form (Bytes), which may come from outside: tags,
+// lengths and count are all checked; a defect is ErrInvalidArgument or ErrTooLarge. The bytes are
+// copied. The batch may only have puts and deletes in the default keyspace; WriteBytes takes every
+// kind.
 func BatchFromBytes(repr []byte) (*Batch, error) {
 	b, err := store.PlainBatch(repr)
 	if err != nil {
@@ -40,8 +40,8 @@ func (b *Batch) Delete(key []byte) { b.b.Delete(key) }
 // Merge adds an operand to key, see DB.Merge. Both are copied.
 func (b *Batch) Merge(key, operand []byte) { b.b.Add(base.KindMerge, key, operand) }
 
-// Append adds the operations of other behind those of b; they are copied. A nil other adds none.
-// Operations of other without a keyspace of their own go to the keyspace of b.
+// Append adds copies of the operations of other at the end of b. A nil other adds none. Operations
+// of other without a keyspace of their own go to the keyspace of b.
 func (b *Batch) Append(other *Batch) {
 	if other != nil {
 		b.b.Append(&other.b)
@@ -58,9 +58,9 @@ func (b *Batch) Count() int { return b.b.Count() }
 func (b *Batch) Size() int { return max(len(b.b.Repr), batchrepr.HeaderLen) }
 
 // Bytes is the batch in LevelDB's wire form, which operations on chosen keyspaces extend:
-// docs/format-batch.md. WriteBytes takes operations that name no keyspace for those of the one
-// that is written; operations of DB.NewBatch name no keyspace. The slice is the batch's own and
-// valid until its next change.
+// docs/format-batch.md. WriteBytes applies an operation without a keyspace, such as those of
+// DB.NewBatch, to the keyspace on which it is called. The slice belongs to the batch and is valid
+// until its next change.
 func (b *Batch) Bytes() []byte { return b.b.Bytes() }
 
 // Each calls put or del for every operation in order, until one of them returns an error, which

@@ -70,7 +70,7 @@ func (c Change) Len() int { return c.inside.Len() }
 // Next is the sequence number after the change: the place to go on from once it is dealt with.
 func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
 
-// Operations are those of the change, in their order. They are valid as long as Batch.
+// Operations returns the operations of the change in order. They are valid as long as Batch.
 func (c Change) Operations() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for o := range feed.Operations[Op](c.inside) {
@@ -135,10 +135,10 @@ type ChangesOptions struct {
 // has processed, best in the same batch as its results, and begins there. A nil o means the
 // defaults.
 //
-// The feed reads logs. Logs that the database needs no longer stay as Options.WALRetentionBytes and
-// WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with a
-// *GapError (ErrGap), when it begins or later, and so does one that meets sequence numbers that
-// were never in a log, or that the database lost in a crash.
+// The feed reads logs. Obsolete logs are kept as Options.WALRetentionBytes and WALRetentionTime
+// say, whether feeds are open or not. A feed that needs older logs fails with a *GapError (ErrGap),
+// when it begins or later, and so does one that meets sequence numbers that were never in a log, or
+// that the database lost in a crash.
 //
 // A Follower's feed shows what catch-ups have read; it refuses Durable (ErrInvalidArgument) and may
 // fail with ErrDirectoryChanged. Changes fails with ErrClosed and with errors of the file system,
@@ -155,7 +155,7 @@ func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 // ChangesMetrics describes the feeds of changes and the logs that are kept for them.
 type ChangesMetrics struct {
 	Feeds int // Feeds is the number of open feeds.
-	// Logs is the number of logs that are kept for feeds and needed no longer otherwise.
+	// Logs is the number of obsolete logs that are kept for feeds.
 	Logs     int
 	LogBytes int64 // LogBytes is the size of these logs.
 }

@@ -24,11 +24,10 @@ type Comparer struct {
 	// EqualIsBytewise says that keys which compare as equal are the same bytes. The default is
 	// false: then there are no filters and no hash index.
 	EqualIsBytewise bool
-	// Interrupted is set where Compare takes a lock that the whole program shares, such as an
-	// interpreter's: then the goroutines that call the database compare as much as possible, and
-	// background goroutines little. It reports whether a comparison of the calling goroutine,
-	// since the last call of Interrupted, asked for an early end. The default, nil, lets every
-	// goroutine compare.
+	// Interrupted is for a Compare that takes a process-wide lock, such as an interpreter's: with
+	// it, as many comparisons as possible run on the goroutines that call the database, and few in
+	// the background. It reports whether, since its last call, a comparison on the calling
+	// goroutine asked for an early end. The default, nil, lets every goroutine compare.
 	Interrupted func() bool
 }
 

@@ -78,8 +78,8 @@ func (db *DB) Close() error { return db.engine.Close() }
 // RecoveryReport says what Open found in the logs of the last run.
 type RecoveryReport struct {
 	Logs    int          // Logs is the number of logs replayed.
-	Records uint64       // Records is the number of batches replayed.
-	Entries uint64       // Entries is the number of operations in these batches.
+	Records uint64       // Records is the number of log records replayed.
+	Entries uint64       // Entries is the number of operations in them.
 	Dropped []DroppedLog // Dropped is what was not replayed.
 	// SetAside is the names of the copies *.lost of damaged logs, within the directory.
 	SetAside []string

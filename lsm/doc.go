@@ -9,8 +9,8 @@
 //
 // [Open] opens a directory as a [DB], and makes one where there is none; [Options] configures it.
 // Every field of Options has a default, so that nil is a good choice. [DB.Close] gives the
-// directory back. One opening has a directory at a time; [OpenFollower] and [Options].ReadOnly are
-// for further readers. [Destroy] deletes a database.
+// directory back. One opening writes a directory at a time; [OpenFollower] reads beside it. Without
+// a writer, any number of openings with [Options].ReadOnly share it. [Destroy] deletes a database.
 //
 // # Reading
 //

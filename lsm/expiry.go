@@ -24,8 +24,8 @@ func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) 
 }
 
 // TTL returns how long key keeps its value from now on; expires is false if that is for ever. In a
-// snapshot a value may stay visible after its deadline: left is 0 then. A missing key is
-// ErrNotFound. It fails as Get does.
+// snapshot a value may stay visible after its deadline: left is 0 then. It fails as Get does, with
+// ErrNotFound for a missing key.
 func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
 	return r.of.TTLOf(key, r.at)
 }

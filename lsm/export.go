@@ -9,16 +9,15 @@ import (
 
 // Export writes what the database in dir holds into a new database in to, in a format that may be
 // another one: the newest entry of each key, of all keyspaces. dir is opened as with ReadOnly and
-// stays as it is. Export reads and writes everything once; progress, unless nil, is told after each
-// quarter of a MiB how many bytes of keys and values were written, and how many bytes the tables of
-// dir have. It ends with ctx's error when ctx is done.
+// stays as it is. Export reads and writes everything once; progress, unless nil, is called after
+// each 256 KiB with the bytes of keys and values written so far, before compression, and with the
+// size of dir's tables. Export ends with ctx's error when ctx is done.
 //
-// It fails with ErrExists if there is something in to, with ErrInvalidArgument, before it
-// writes anything, if there are entries of kinds or, in LevelDB's format, keyspaces that
-// the format does not have, with ErrLocked if another copy of that name is being made, and as
-// Open does. Nothing is left of an export that failed. It is made in the directory
-// to + ".incomplete", as a checkpoint is; what a crash leaves there, the next export,
-// checkpoint or restored backup of that name removes. to may not lie in dir.
+// It fails as Open does, with ErrExists if to is not empty, with ErrLocked while another copy to
+// the same place is being made, and, before it writes anything, with ErrInvalidArgument if the
+// format cannot hold some entry or keyspace. to may not lie in dir. A failed export leaves nothing.
+// Like a checkpoint it is made in the directory to + ".incomplete"; the next export, checkpoint or
+// restored backup to the same place removes what a crash left there.
 //
 // o is as for Open: how dir is opened and the tables of to are written.
 func Export(ctx context.Context, dir, to string, format Format, o *Options,

@@ -22,8 +22,8 @@ const (
 )
 
 // CompressionByLevel is the compression of level 0 and of up to six levels below it; the last one
-// counts for all deeper levels. Without levels it is DefaultCompression; Open refuses any other
-// list.
+// counts for all deeper levels. Without levels it is DefaultCompression; Open refuses longer lists,
+// and DefaultCompression or a list in one.
 func CompressionByLevel(levels ...Compression) Compression {
 	list := make([]sstable.PerLevel, len(levels))
 	for i, l := range levels {
@@ -74,7 +74,8 @@ type MmapMode uint8
 
 // The modes of Options.Mmap.
 const (
-	// MmapAuto maps tables on 64-bit Linux and macOS, on file systems that are known to be local.
+	// MmapAuto maps tables on 64-bit Linux and macOS, on file systems that are known to be local,
+	// but not beside Resources with a bound on memory.
 	MmapAuto MmapMode = iota
 	// MmapOn maps tables on all file systems of these systems.
 	MmapOn

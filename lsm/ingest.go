@@ -17,8 +17,8 @@ import (
 // otherwise.
 type TableWriter struct{ w *ingest.TableWriter }
 
-// Put adds a value; key and value are copied. Keys ascend in the order of the comparer, without
-// duplicates: another key is ErrInvalidArgument, and the table stays as it was. It fails with
+// Put adds a value; key and value are copied. Keys must ascend strictly in the order of the
+// comparer: any other key is ErrInvalidArgument, and the table stays as it was. It fails with
 // ErrTooLarge, a shortage or an error of the file system.
 func (w *TableWriter) Put(key, value []byte) error { return w.w.Put(key, value) }
 
@@ -85,14 +85,14 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 
 // IngestOptions says how tables are ingested. A nil *IngestOptions means the defaults.
 type IngestOptions struct {
-	// Move removes the files of the tables when their entries are durable in the database; of one
-	// that cannot be removed the Logger is told. The default, false, leaves them: then they share
-	// their bytes with the database, so that they must not be changed; they may be deleted.
+	// Move removes the files of the tables once their entries are durable in the database; files
+	// that cannot be removed are reported to the Logger. The default, false, leaves them. They may
+	// be deleted then, but not changed: they share their bytes with the database.
 	Move bool
 	// Excise deletes what the keyspace has in a range of keys, in the same step: readers see either
 	// what was there before or what the tables have. All keys of the tables must be in the range.
-	// Both bounds are keys: nil is the empty key, not "no bound". The default, nil, deletes
-	// nothing.
+	// Unlike elsewhere, a nil bound of the Range is the empty key, not "no bound". The default,
+	// nil, deletes nothing.
 	Excise *Range
 }
 
@@ -101,9 +101,9 @@ type IngestOptions struct {
 // when Ingest returns. A nil o means the defaults.
 //
 // The files are read from end to end first, and get a second name in the database's directory;
-// where links are impossible, as on another file system, they are copied. They stay unharmed. A
-// table goes to the deepest level above which nothing is in its range; memtables in its range are
-// flushed first.
+// where links are impossible, as on another file system, they are copied. Ingest does not change
+// the files; Move removes them. A table goes to the deepest level above which nothing is in its
+// range; memtables in its range are flushed first.
 //
 // It fails as a write does, with ErrInvalidArgument if tables overlap each other, are of the other
 // format or are not a TableWriter's, with ErrComparerMismatch, with ErrCorruption (a damaged
@@ -130,9 +130,9 @@ func (k *keyspace) Ingest(ctx context.Context, o *IngestOptions, paths ...string
 
 // BulkLoadOptions says how entries are loaded. A nil *BulkLoadOptions means the defaults.
 type BulkLoadOptions struct {
-	// Memory is how many bytes of memory entries take before they are written to the database's
-	// directory as a sorted run; at most 2 GiB, and at least some KiB, are used. Below 0 it is
-	// ErrInvalidArgument. The default, 0, is 4 * Options.WriteBufferSize.
+	// Memory is the size of the sort buffer in bytes: entries that fill it are written to the
+	// database's directory as a sorted run. More than 2 GiB counts as 2 GiB, and very little as
+	// some KiB. Below 0 it is ErrInvalidArgument. The default, 0, is 4 * Options.WriteBufferSize.
 	Memory int64
 }
 

@@ -90,7 +90,7 @@ func (it *Iterator) Value() []byte { return it.tree.Value() }
 // iterator or its database is closed. Close does not change it.
 func (it *Iterator) Err() error { return it.tree.Err() }
 
-// SetBounds replaces Lower and Upper, which are copied; the iterator is then at no entry.
+// SetBounds copies new Lower and Upper, and keeps Prefix; the iterator is then at no entry.
 func (it *Iterator) SetBounds(lower, upper []byte) { it.tree.SetBounds(lower, upper) }
 
 // Close releases what the iterator holds and returns Err: nil when the last move

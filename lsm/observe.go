@@ -109,7 +109,7 @@ type Metrics struct {
 	// taken, with its waits and its sync.
 	Commits OperationMetrics
 
-	Levels  [7]LevelMetrics // Levels describes the seven levels; flushes write to level 0.
+	Levels  [7]LevelMetrics // Levels describes the seven levels, 0 first.
 	Flush   WorkMetrics     // Flush counts flushes of memtables.
 	Compact WorkMetrics     // Compact counts compactions, manual ones included.
 	Filter  FilterMetrics   // Filter counts what the compaction filters did.
@@ -189,7 +189,7 @@ var _ = [len(Metrics{}.Levels)]struct{}([manifest.NumLevels]struct{}{})
 // version may add some.
 func (m Metrics) MarshalJSON() ([]byte, error) { return json.Marshal(plain.Of(&m)) }
 
-// Metrics returns the metrics of now. On a closed database they are zeros, with ErrClosed in
+// Metrics returns the present metrics. On a closed database they are zeros, with ErrClosed in
 // ReadOnly.
 func (k *keyspace) Metrics() Metrics {
 	db := k.root.engine

@@ -33,8 +33,9 @@ type Options struct {
 	ErrorIfMissing bool
 	// ErrorIfExists fails Open with ErrExists where there is a database. The default is false.
 	ErrorIfExists bool
-	// ReadOnly changes nothing on disk: writes fail with ErrReadOnly, and any number of readers
-	// share the directory. The logs are replayed into memory. The default is false.
+	// ReadOnly changes nothing on disk, and writes fail with ErrReadOnly. Any number of such
+	// openings share the directory, but none with a writer: that is ErrLocked, see OpenFollower.
+	// The logs are replayed into memory. The default is false.
 	ReadOnly bool
 	// FollowInterval is how old, at most, the state is that reads of a Follower show: it catches up
 	// in the background at this interval while there are reads, and the first read after a pause
@@ -102,21 +103,21 @@ type Options struct {
 	// Resources bounds memory, background work and descriptors of several databases together. Its
 	// memory overrides CacheSize and bounds memtables, too. The default, nil, shares nothing.
 	Resources *Resources
-	// CacheSize is the size of the database's own block cache in bytes, with the
-	// tables' indexes and filters in it. The default is 64 MiB; negative: none. Size
-	// it to the data that is read again and again.
+	// CacheSize is the size of the database's own block cache in bytes, with the tables' indexes
+	// and filters in it. The default is 64 MiB; negative: none. Size it to the data that is read
+	// again and again.
 	CacheSize int64
 	// WriteBufferSize is the size of a memtable in bytes. The default is 64 MiB. A larger one makes
 	// fewer and larger tables in level 0, and takes longer to replay from the log at Open.
 	WriteBufferSize int64
-	// MaxMemtables is how many memtables there may be, the one that takes writes
-	// included, before writes wait for a flush. The default is 3: one takes writes
-	// while one is flushed and one waits.
+	// MaxMemtables is how many memtables there may be, the one that takes writes included, before
+	// writes wait for a flush. The default is 3: one takes writes while one is flushed and one
+	// waits.
 	MaxMemtables int
-	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in
-	// bytes: when those that take writes have half of it, the largest are flushed, and
-	// when all have as much, writes wait for flushes. The default, 0, is MaxMemtables
-	// times WriteBufferSize, what one keyspace may have.
+	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in bytes: when
+	// those that take writes have half of it, the largest are flushed, and when all have as much,
+	// writes wait for flushes. The default, 0, is MaxMemtables times WriteBufferSize, what one
+	// keyspace may have.
 	MaxMemtableBytes int64
 	// MaxOpenFiles is how many table files the database keeps open at once, within the process's
 	// limit of descriptors. The default is 1000. A read of a table that is not open opens it first.
@@ -188,10 +189,10 @@ type Options struct {
 	// reads fold more again and again, the memtable is flushed and runs of tables are merged, which
 	// folds them for good. The default is 1000.
 	MaxMergeOperands int
-	// MaxSpaceAmplification is what the tables may take while writes are not fast, as
-	// a multiple of the bytes that are neither overwritten nor deleted. The default is
-	// 1.3. Beside fast writes it is at least 1.5, as each merge for the sake of space
-	// delays them; from 1.7 on they are delayed, and while merges run it is up to 2.
+	// MaxSpaceAmplification is the size of the tables at which compactions for space begin, as a
+	// multiple of the bytes that are neither overwritten nor deleted. The default is 1.3. While
+	// writes are fast it is at least 1.5, as these compactions delay writes. At 1.7 writes begin to
+	// be delayed, and during compactions the tables take up to 2; both grow with a value above 1.5.
 	// Level 0, which is merged when it has L0Compaction tables, comes on top.
 	MaxSpaceAmplification float64
 	// WALPreallocate is how many bytes of the log are allocated ahead of its end, so
@@ -202,12 +203,12 @@ type Options struct {
 	// log are flushed, so that a rarely written keyspace keeps no logs. The default, 0, is four
 	// times WriteBufferSize.
 	MaxWALSize int64
-	// WALRetentionBytes keeps logs that the database needs no longer for feeds of changes, up to so
-	// many bytes together. The default, 0, keeps none, or sets no limit if WALRetentionTime is set;
-	// where both are set, a log goes when it exceeds either.
+	// WALRetentionBytes keeps obsolete logs for feeds of changes, up to so many bytes together. The
+	// default, 0, keeps none, or sets no limit if WALRetentionTime is set; where both are set, a
+	// log goes when it exceeds either.
 	WALRetentionBytes int64
-	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, keeps
-	// none, or sets no limit if WALRetentionBytes is set.
+	// WALRetentionTime keeps obsolete logs for so long after their last write. The default, 0,
+	// keeps none, or sets no limit if WALRetentionBytes is set.
 	WALRetentionTime time.Duration
 	// PlainWAL appends to the log by system calls only, never by stores into its mapped file, for
 	// hosts that handle SIGBUS themselves. The default is false, as a store costs less than a
@@ -379,9 +380,9 @@ func OptionDocs() []OptionDoc {
 }
 
 // Set sets an option by its name in the options table (OptionDocs, docs/options.md), from text:
-// switches take true and false, sizes a number with an optional KiB, MiB or GiB, durations seconds
-// or a number with ms, m or h behind it, and the others a name. It fails with ErrInvalidArgument;
-// for an unknown name the error says the nearest one.
+// switches take true and false, sizes a number with an optional KiB, MiB or GiB, durations a number
+// of seconds or one followed by ms, m or h, and the others a name. It fails with
+// ErrInvalidArgument; for an unknown option the error suggests the nearest name.
 func (o *Options) Set(name, value string) error { return optionTable.Set(o, name, value) }
 
 // resolve returns a copy with every default filled in, or says which field is out of range, or

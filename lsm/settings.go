@@ -10,10 +10,10 @@ import (
 type liveOptions = options.Live[Options]
 
 // SetOption changes an option of the open database, by its name in the options table and from text,
-// as Options.Set does. It holds for all keyspaces that were not given a value of their own, for
-// memtables, tables and compactions that begin later, and until Close: nothing is stored.
-// docs/options.md lists the options that change. SetOption fails with ErrInvalidArgument and
-// ErrClosed; then nothing has changed.
+// as Options.Set does. The change holds for all keyspaces without a value of their own, for
+// memtables, tables and compactions that begin later. Nothing is stored: the next Open goes by its
+// Options. docs/options.md lists the options that change. SetOption fails with ErrInvalidArgument
+// and ErrClosed; then nothing has changed.
 func (db *DB) SetOption(name, value string) error { return db.setOption(options.Root, name, value) }
 
 // SetOption is DB.SetOption for this keyspace alone. It takes the options whose OptionDoc.Dynamic

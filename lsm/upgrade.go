@@ -11,11 +11,11 @@ import (
 // format, and are rewritten in it when a compaction meets them. So it takes about as long
 // as an Open. There is no way back but Export. A native database stays as it is.
 //
-// A crash leaves the database in the one or the other format, whole. Upgrade fails as
-// Open does, with ErrDoesNotExist where there is no database, and with ErrInvalidArgument
-// where files with names of the native format are in the way; the database is then in
-// LevelDB's format as before, unless the new MANIFEST is in force already: an error after
-// that is one of Close. o is as for Open, without ReadOnly and ErrorIfExists.
+// A crash leaves a whole database in one of the two formats. Upgrade fails as Open does, with
+// ErrDoesNotExist where there is no database, and with ErrInvalidArgument where files with names of
+// the native format are in the way. After a failure the database has LevelDB's format as before,
+// unless the error is one of Close: then the new MANIFEST is already in force. o is as for Open,
+// without ReadOnly and ErrorIfExists.
 func Upgrade(dir string, o *Options) error {
 	up := Options{}
 	if o != nil {

@@ -41,7 +41,7 @@ const maxBatchSize = batchrepr.MaxLen
 // opened so or a failed write made it so, with ErrTooLarge above the limit of a batch, with
 // ErrNoKeyspace after DropKeyspace, and with ErrBusy where NoStall forbids a wait. After
 // ErrNoSpace, ErrTooManyFiles or ErrNoMemory the write is not visible and later ones may succeed;
-// so it is when flushes or compactions fail and the memtables or level 0 are full. Any other
+// the same holds while flushes or compactions fail and the memtables or level 0 are full. Any other
 // failure of the log makes the database read-only.
 func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
@@ -67,9 +67,9 @@ func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 // not fit into the batch, with ErrInvalidArgument if b is nil or names a keyspace of another
 // database, and with ErrNoKeyspace if it names one that was dropped.
 //
-// The operations of a batch of the function NewBatch are on the keyspace whose Write gets it,
-// unless Batch.In says otherwise. A batch of the keyspace's own NewBatch saves the copy that
-// Write of another keyspace than the default one makes then.
+// Operations of a batch made by the function NewBatch go to the keyspace on which Write is called,
+// unless Batch.In names one. Outside the default keyspace Write copies such a batch; it does not
+// copy one made by the keyspace's own NewBatch.
 func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return base.Invalidf("Write needs a batch")
