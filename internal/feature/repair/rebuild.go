@@ -82,10 +82,7 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 // inOrder reports whether the logs ascend and are newer than the tables, as they are
 // unless files of several databases were mixed.
 func (s *keyspace) inOrder(tables []*table, logs []*logFile) bool {
-	last := base.SeqNum(0)
-	for _, t := range s.of(tables) {
-		last = max(last, t.maxSeq)
-	}
+	last := s.lastOf(tables)
 	for _, l := range logs {
 		span := l.spans[s]
 		if span == nil {
@@ -97,6 +94,25 @@ func (s *keyspace) inOrder(tables []*table, logs []*logFile) bool {
 		last = span.maxSeq
 	}
 	return true
+}
+
+// lastOf is the largest sequence number in the tables of the keyspace.
+func (s *keyspace) lastOf(tables []*table) (last base.SeqNum) {
+	for _, t := range s.of(tables) {
+		last = max(last, t.maxSeq)
+	}
+	return last
+}
+
+// oldLog reports whether a log of LevelDB's format, which does not record its number, has entries
+// that are not newer than the tables. Then an obsolete log has its name: a read would prefer its
+// entries to newer ones in tables.
+func (r *repair) oldLog(tables []*table, logs []*logFile) bool {
+	s := r.spaces[base.DefaultKeyspace]
+	last := s.lastOf(tables)
+	return r.format == base.LevelDB && slices.ContainsFunc(logs, func(l *logFile) bool {
+		return l.spans[s] != nil && l.spans[s].minSeq <= last
+	})
 }
 
 func byLevel(tables []*table) (levels [manifest.NumLevels][]*manifest.FileMeta) {

@@ -96,8 +96,10 @@ func (r *repair) run() error {
 	if err := r.orderIngested(tables, logs); err != nil {
 		return err
 	}
-	if healthy, err := r.healthy(tables); healthy || err != nil {
-		return err
+	if !r.oldLog(tables, logs) {
+		if healthy, err := r.healthy(tables); healthy || err != nil {
+			return err
+		}
 	}
 	info, err := r.o.FS.Stat(r.path(LostDir))
 	switch {

@@ -27,7 +27,7 @@ type Tables struct {
 // Space is what was read of one keyspace.
 type Space struct {
 	// New makes a memtable with room for so many bytes and entries. like, which may be nil, tells
-	// what to expect of them.
+	// what to expect of them. Without memory for them it returns the memtable and an error.
 	New func(like *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error)
 	// Full, unless nil, is called before a memtable is begun beside Tables, and may take some of
 	// them away.
