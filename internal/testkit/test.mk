@@ -113,13 +113,16 @@ test-otel:
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.
+GUIDES = $(GO) test -run TestGuides ./internal/testkit/guides
 KILL = $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
 
 test-python: python-test $(if $(LOAM_T2),python-asan python-freeze)
 	@LOAM_KILL_PYTHON=$(PYTHON_VENV)/bin/python $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^python$$'
+	@LOAM_GUIDE_PYTHON=$(PYTHON_VENV)/bin/python LOAM_GUIDE_LIB=$(CURDIR)/build/lib $(GUIDES)
 
 test-node: node-test
 	@LOAM_KILL_NODE=$(CURDIR)/$(NODE_DIR) $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^node$$'
+	@LOAM_GUIDE_NODE=$(CURDIR)/$(NODE_DIR) $(GUIDES)
 
 audit:
 	@GO="$(GO)" PYTHON="$(PYTHON)" internal/testkit/audit.sh
