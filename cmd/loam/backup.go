@@ -57,30 +57,24 @@ func (a *app) backupVerb() *cobra.Command {
 		Short: "Back up a database into a folder of backups",
 		Long: "Make a backup of a database in a folder of backups, which shares what earlier " +
 			"backups have. The\nbackup is one state, durable and whole, or it is not there: also " +
-			"after Ctrl-C. A database that another\nprocess has open is backed up by that " +
-			"process, or with \"loam dump\". See docs/backup.md.",
+			"after Ctrl-C. Where another\nprocess has the database " +
+			"open, that process makes the backup, if it opened it with\nOptions.Inspect or " +
+			"LOAM_INSPECT=1; \"loam dump\" needs neither. See docs/backup.md.",
 		Example: "  loam backup trees /backups\n  loam backup --keep 7 --verify trees /backups\n" +
 			"  loam backups /backups",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			db, err := a.openAlone(args[0])
+			info, err := a.backup(ctx, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			defer db.Close()
 			folder, err := backup.Open(args[1], nil)
 			if err != nil {
 				return err
 			}
 			defer folder.Close()
-			p := a.progress("backing up", 0)
-			info, err := folder.Create(ctx, db, &backup.RunOptions{Progress: p.both})
-			p.end()
-			if err != nil {
-				return err
-			}
 			if verify {
 				if err := a.verifyBackup(ctx, folder, info.ID); err != nil {
 					return a.unreadable(err)
@@ -101,6 +95,49 @@ func (a *app) backupVerb() *cobra.Command {
 	c.Flags().IntVar(&keep, "keep", 0, "delete all but the newest N backups of the database")
 	c.Flags().BoolVar(&verify, "verify", false, "read the backup back and compare checksums")
 	return c
+}
+
+// backup makes a backup, or has the process make it that has the database open.
+func (a *app) backup(ctx context.Context, dir, to string) (info backup.Info, err error) {
+	db, err := a.openAlone(dir)
+	if err != nil {
+		return a.backupThere(ctx, dir, to, err)
+	}
+	defer db.Close()
+	folder, err := backup.Open(to, nil)
+	if err != nil {
+		return info, err
+	}
+	p := a.progress("backing up", 0)
+	defer p.end()
+	info, err = folder.Create(ctx, db, &backup.RunOptions{Progress: p.both})
+	return info, errors.Join(err, folder.Close())
+}
+
+// backupThere is backup by the process that has the database open; failed is why dir does not open
+// here. Ctrl-C ends it there, too.
+func (a *app) backupThere(ctx context.Context, dir, to string, failed error) (info backup.Info,
+	err error) {
+	p, err := processOf(ctx, dir, failed)
+	if err != nil {
+		return info, err
+	}
+	defer p.Close()
+	var made struct{ ID uint64 }
+	if err := p.inDirectory("backup", to, &made); err != nil {
+		return info, err
+	}
+	folder, err := openFolder(to)
+	if err != nil {
+		return info, err
+	}
+	list, err := folder.List()
+	for _, i := range list {
+		if i.ID == made.ID {
+			info = i
+		}
+	}
+	return info, errors.Join(err, folder.Close())
 }
 
 func (a *app) backupsVerb() *cobra.Command {
@@ -227,7 +264,12 @@ func (a *app) checkpointVerb() *cobra.Command {
 			defer stop()
 			db, err := a.openAlone(args[0])
 			if err != nil {
-				return err
+				p, err := processOf(ctx, args[0], err)
+				if err != nil {
+					return err
+				}
+				defer p.Close()
+				return p.inDirectory("checkpoint", args[1], nil)
 			}
 			return errors.Join(db.Checkpoint(ctx, args[1]), db.Close())
 		},

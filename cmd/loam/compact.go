@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
+	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -34,18 +36,8 @@ func (a *app) compactVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := interruptible(cmd)
-			defer stop()
-			db, err := a.openWrite(args[0])
+			before, after, err := a.compact(cmd, args[0], o)
 			if err != nil {
-				return err
-			}
-			before := db.Metrics().DiskBytes
-			err = a.eachKeyspace(cmd, db, func(k *lsm.Keyspace) error {
-				return k.CompactRangeContext(ctx, o.Lower, o.Upper)
-			})
-			after := db.Metrics().DiskBytes
-			if err := errors.Join(err, db.Close()); err != nil {
 				return err
 			}
 			if a.json {
@@ -60,6 +52,55 @@ func (a *app) compactVerb() *cobra.Command {
 	return c
 }
 
+// compact compacts a database, or has the process do it that has it open. before and after are the
+// bytes of its tables.
+func (a *app) compact(c *cobra.Command, dir string, o lsm.IterOptions) (before, after uint64,
+	err error) {
+	ctx, stop := interruptible(c)
+	defer stop()
+	db, err := a.openWrite(dir)
+	if err != nil {
+		return a.compactThere(ctx, c, dir, o, err)
+	}
+	before, _ = bytesOf(db)
+	written := func() uint64 { _, n := bytesOf(db); return n }
+	err = a.watch("compacting", written, func() error {
+		return a.eachKeyspace(c, db, func(k *lsm.Keyspace) error {
+			return k.CompactRangeContext(ctx, o.Lower, o.Upper)
+		})
+	})
+	after, _ = bytesOf(db)
+	return before, after, errors.Join(err, db.Close())
+}
+
+// compactThere is compact by the process that has the database open; failed is why dir does not
+// open here. Ctrl-C ends it there, too.
+func (a *app) compactThere(ctx context.Context, c *cobra.Command, dir string, o lsm.IterOptions,
+	failed error) (before, after uint64, err error) {
+	p, err := processOf(ctx, dir, failed)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer p.Close()
+	if before, _, err = p.bytes(); err != nil {
+		return 0, 0, err
+	}
+	// A connection answers one request after the other: the figures come by another one.
+	beside, err := processOf(ctx, dir, failed)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer beside.Close()
+	written := func() uint64 { _, n, _ := beside.bytes(); return n }
+	err = a.watch(fmt.Sprintf("compacting in process %d", p.info.PID), written, func() error {
+		return p.eachKeyspace(a, c, inspect.Request{Do: "compact", From: o.Lower, To: o.Upper})
+	})
+	if err == nil {
+		after, _, err = p.bytes()
+	}
+	return before, after, err
+}
+
 func (a *app) flushVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:   "flush DIR",
@@ -71,7 +112,14 @@ func (a *app) flushVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			db, err := a.openWrite(args[0])
 			if err != nil {
-				return err
+				ctx, stop := interruptible(cmd)
+				defer stop()
+				p, err := processOf(ctx, args[0], err)
+				if err != nil {
+					return err
+				}
+				defer p.Close()
+				return p.eachKeyspace(a, cmd, inspect.Request{Do: "flush"})
 			}
 			return errors.Join(a.eachKeyspace(cmd, db, (*lsm.Keyspace).Flush), db.Close())
 		},
