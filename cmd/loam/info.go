@@ -11,102 +11,8 @@ import (
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/lsm"
 )
-
-// info is what the verb info says.
-type info struct {
-	Directory     string      `json:"directory"`
-	Format        string      `json:"format"`
-	Manifest      string      `json:"manifest"`
-	ManifestBytes int64       `json:"manifest_bytes"`
-	Edits         int         `json:"edits"`
-	TornEnd       string      `json:"torn_end,omitempty"`
-	LastSequence  uint64      `json:"last_sequence"`
-	NextFile      uint64      `json:"next_file"`
-	Logs          []logInfo   `json:"logs"`
-	Tables        int         `json:"tables"`
-	TableBytes    uint64      `json:"table_bytes"`
-	Keyspaces     []spaceInfo `json:"keyspaces"`
-}
-
-type logInfo struct {
-	File  string `json:"file"`
-	Bytes int64  `json:"bytes"`
-}
-
-type spaceInfo struct {
-	Name          string      `json:"name"`
-	ID            uint32      `json:"id"`
-	Comparer      string      `json:"comparer"`
-	MergeOperator string      `json:"merge_operator,omitempty"`
-	Tables        int         `json:"tables"`
-	Bytes         uint64      `json:"bytes"`
-	Counted       bool        `json:"counted"` // all tables say how many entries they have
-	Entries       uint64      `json:"entries,omitempty"`
-	Tombstones    uint64      `json:"tombstones,omitempty"`
-	RangeDeletes  uint64      `json:"range_deletes,omitempty"`
-	Levels        []levelInfo `json:"levels"`
-}
-
-type levelInfo struct {
-	Level  int    `json:"level"`
-	Tables int    `json:"tables"`
-	Bytes  uint64 `json:"bytes"`
-}
-
-// spaceOfState adds up what the MANIFEST says of a keyspace.
-func spaceOfState(s *manifest.KeyspaceState) spaceInfo {
-	x := spaceInfo{Name: facts.NameOf(s), ID: uint32(s.ID), Comparer: s.Comparer,
-		MergeOperator: s.MergeOperator, Counted: true}
-	for level := range manifest.NumLevels {
-		x.Levels = append(x.Levels, levelInfo{Level: level})
-	}
-	for _, f := range s.Files {
-		l := &x.Levels[f.Level]
-		l.Tables++
-		l.Bytes += f.Meta.Size
-		x.Tables++
-		x.Bytes += f.Meta.Size
-		x.Entries += f.Meta.Entries
-		x.Tombstones += f.Meta.Deletes
-		x.RangeDeletes += f.Meta.RangeDels
-		if f.Meta.Entries == 0 && f.Meta.RangeDels == 0 {
-			x.Counted = false
-		}
-	}
-	return x
-}
-
-// infoOf collects what the verb info says.
-func infoOf(dir string) (*info, error) {
-	d, err := examine.Open(lsm.OSFS(), dir)
-	if err != nil {
-		return nil, err
-	}
-	st := &d.State
-	x := &info{Directory: d.Path, Format: d.Format.String(), Manifest: d.Manifest,
-		ManifestBytes: d.ManifestSize, Edits: st.Edits, LastSequence: uint64(st.LastSeq),
-		NextFile: st.NextFile, Logs: []logInfo{}}
-	if d.Torn != nil {
-		x.TornEnd = d.Torn.Error()
-	}
-	logs, err := d.Logs()
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range logs {
-		x.Logs = append(x.Logs, logInfo{l.Name, l.Size})
-	}
-	for _, s := range st.Keyspaces() {
-		space := spaceOfState(s)
-		x.Tables += space.Tables
-		x.TableBytes += space.Bytes
-		x.Keyspaces = append(x.Keyspaces, space)
-	}
-	return x, nil
-}
 
 func (a *app) infoVerb() *cobra.Command {
 	return &cobra.Command{
@@ -119,7 +25,7 @@ func (a *app) infoVerb() *cobra.Command {
 			"  loam info ~/.config/app/'Local Storage'/leveldb",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := infoOf(args[0])
+			x, err := facts.InfoOf(args[0])
 			if err != nil {
 				return err
 			}
@@ -131,7 +37,7 @@ func (a *app) infoVerb() *cobra.Command {
 	}
 }
 
-func (a *app) printInfo(x *info) error {
+func (a *app) printInfo(x *facts.Info) error {
 	var p text.Pairs
 	p.Add("directory", "%s", x.Directory)
 	p.Add("format", "%s", x.Format)
@@ -180,7 +86,7 @@ func (a *app) levelsVerb() *cobra.Command {
 		Example: "  loam levels trees\n  loam levels --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := infoOf(args[0])
+			x, err := facts.InfoOf(args[0])
 			if err != nil {
 				return err
 			}
@@ -202,7 +108,7 @@ func (a *app) levelsVerb() *cobra.Command {
 	}
 }
 
-func (a *app) printLevels(s *spaceInfo) error {
+func (a *app) printLevels(s *facts.Keyspace) error {
 	most := uint64(1)
 	for _, l := range s.Levels {
 		most = max(most, l.Bytes)
@@ -280,29 +186,13 @@ func (a *app) printTables(tables []facts.Table, as encode.Encoding) error {
 			entries = text.Count(t.Entries)
 		}
 		g.Row(fmt.Sprint(t.Level), file, text.Bytes(t.Bytes), entries,
-			encode.Escape([]byte(t.Keyspace)), as.Format(t.First)+" .. "+as.Format(t.Last))
+			encode.Escape([]byte(t.Keyspace)),
+			as.Format(t.First)+" .. "+as.Format(t.Last))
 	}
 	if a.json {
 		return nil
 	}
 	return a.printGrid(g)
-}
-
-// props is what the tables of a keyspace say of themselves.
-type props struct {
-	Keyspace     string  `json:"keyspace"`
-	Tables       int     `json:"tables"`
-	Bytes        uint64  `json:"bytes"`
-	Entries      uint64  `json:"entries"`
-	Tombstones   uint64  `json:"tombstones"`
-	RangeDeletes uint64  `json:"range_deletes"`
-	KeyBytes     uint64  `json:"key_bytes"`
-	ValueBytes   uint64  `json:"value_bytes"`
-	Ratio        float64 `json:"compression_ratio"`
-	Blocks       int     `json:"blocks"`
-	FilterBits   int     `json:"filter_bits"`
-	// Silent counts the tables without properties: LevelDB wrote them.
-	Silent int `json:"silent_tables"`
 }
 
 func (a *app) propsVerb() *cobra.Command {
@@ -327,7 +217,7 @@ func (a *app) propsVerb() *cobra.Command {
 func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 	ctx, stop := interruptible(cmd)
 	defer stop()
-	sums := map[string]*props{}
+	sums := map[string]*facts.Props{}
 	var order []string
 	tables := facts.Tables(d)
 	p := a.progress("reading properties", 0)
@@ -342,10 +232,10 @@ func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 		}
 		sum := sums[t.Keyspace]
 		if sum == nil {
-			sum = &props{Keyspace: t.Keyspace}
+			sum = &facts.Props{Keyspace: t.Keyspace}
 			sums[t.Keyspace], order = sum, append(order, t.Keyspace)
 		}
-		if err := sum.read(filepath.Join(d.Path, t.File)); err != nil {
+		if err := sum.Add(filepath.Join(d.Path, t.File)); err != nil {
 			return err
 		}
 		done += t.Bytes
@@ -375,32 +265,7 @@ func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 	return nil
 }
 
-// read adds a table.
-func (x *props) read(path string) error {
-	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
-	if t != nil {
-		defer t.Close()
-	}
-	if err != nil {
-		return err
-	}
-	p := t.Props
-	x.Tables++
-	x.Bytes += uint64(t.Size())
-	x.Entries += p.Entries
-	x.Tombstones += p.Deletes
-	x.RangeDeletes += p.RangeDels
-	x.KeyBytes += p.RawKeys
-	x.ValueBytes += p.RawValues
-	x.Blocks += p.Blocks
-	x.FilterBits = max(x.FilterBits, p.FilterBits)
-	if p.Entries == 0 && p.RangeDels == 0 {
-		x.Silent++
-	}
-	return nil
-}
-
-func (a *app) printProps(x *props) error {
+func (a *app) printProps(x *facts.Props) error {
 	var p text.Pairs
 	p.Add("keyspace", "%s", encode.Escape([]byte(x.Keyspace)))
 	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.Bytes))

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/loamdb/loam/cmd/loam/internal/shell"
@@ -115,7 +114,9 @@ func (s *prompt) interactive(f *os.File) error {
 	fd := int(f.Fd())
 	t := term.NewTerminal(terminal{f, os.Stdout}, filepath.Base(s.dir)+"> ")
 	_ = t.SetSize(s.a.screen.width, 24)
-	t.AutoCompleteCallback = s.complete
+	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		return shell.Complete(s.cmd.Root(), line, pos, key)
+	}
 	t.History = shell.OpenHistory()
 	for {
 		// The terminal is raw only while a line is edited: verbs print as ever.
@@ -140,46 +141,4 @@ func (s *prompt) interactive(f *os.File) error {
 			return err
 		}
 	}
-}
-
-// complete is called for each key: Tab completes a verb or a flag as far as it is clear.
-func (s *prompt) complete(line string, pos int, key rune) (string, int, bool) {
-	if key != '\t' {
-		return line, pos, false
-	}
-	head := line[:pos]
-	start := strings.LastIndexByte(head, ' ') + 1
-	word := head[start:]
-	var all []string
-	first, _, more := strings.Cut(head, " ")
-	switch {
-	case !more:
-		for _, c := range s.cmd.Root().Commands() {
-			all = append(all, c.Name()+" ")
-		}
-	case strings.HasPrefix(word, "-"):
-		verb, _, err := s.cmd.Root().Find([]string{first})
-		if err != nil {
-			return line, pos, true
-		}
-		verb.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name+" ") })
-	default:
-		return line, pos, true
-	}
-	common := ""
-	for _, c := range all {
-		if !strings.HasPrefix(c, word) {
-			continue
-		}
-		if common == "" {
-			common = c
-		}
-		for !strings.HasPrefix(c, common) {
-			common = common[:len(common)-1]
-		}
-	}
-	if len(common) <= len(word) {
-		return line, pos, true
-	}
-	return head[:start] + common + line[pos:], start + len(common), true
 }

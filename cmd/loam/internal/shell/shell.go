@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Split cuts a line into words; '...' and "..." keep blanks, and a backslash in front of a blank or
@@ -99,3 +102,46 @@ func (h *History) Len() int { return len(h.lines) }
 
 // At is a line, 0 being the newest.
 func (h *History) At(i int) string { return h.lines[len(h.lines)-1-i] }
+
+// Complete is called for each key: Tab completes a verb of root, or a flag of a verb, by what all
+// candidates share.
+func Complete(root *cobra.Command, line string, pos int, key rune) (string, int, bool) {
+	if key != '\t' {
+		return line, pos, false
+	}
+	head := line[:pos]
+	start := strings.LastIndexByte(head, ' ') + 1
+	word := head[start:]
+	var all []string
+	first, _, more := strings.Cut(head, " ")
+	switch {
+	case !more:
+		for _, c := range root.Commands() {
+			all = append(all, c.Name()+" ")
+		}
+	case strings.HasPrefix(word, "-"):
+		verb, _, err := root.Find([]string{first})
+		if err != nil {
+			return line, pos, true
+		}
+		verb.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name+" ") })
+	default:
+		return line, pos, true
+	}
+	common := ""
+	for _, c := range all {
+		if !strings.HasPrefix(c, word) {
+			continue
+		}
+		if common == "" {
+			common = c
+		}
+		for !strings.HasPrefix(c, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	if len(common) <= len(word) {
+		return line, pos, true
+	}
+	return head[:start] + common + line[pos:], start + len(common), true
+}

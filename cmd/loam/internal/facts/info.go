@@ -1,0 +1,145 @@
+package facts
+
+import (
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/lsm"
+)
+
+// Info is what the verb info says.
+type Info struct {
+	Directory     string     `json:"directory"`
+	Format        string     `json:"format"`
+	Manifest      string     `json:"manifest"`
+	ManifestBytes int64      `json:"manifest_bytes"`
+	Edits         int        `json:"edits"`
+	TornEnd       string     `json:"torn_end,omitempty"`
+	LastSequence  uint64     `json:"last_sequence"`
+	NextFile      uint64     `json:"next_file"`
+	Logs          []Log      `json:"logs"`
+	Tables        int        `json:"tables"`
+	TableBytes    uint64     `json:"table_bytes"`
+	Keyspaces     []Keyspace `json:"keyspaces"`
+}
+
+// Log is a write-ahead log.
+type Log struct {
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Keyspace is what the MANIFEST says of a keyspace.
+type Keyspace struct {
+	Name          string  `json:"name"`
+	ID            uint32  `json:"id"`
+	Comparer      string  `json:"comparer"`
+	MergeOperator string  `json:"merge_operator,omitempty"`
+	Tables        int     `json:"tables"`
+	Bytes         uint64  `json:"bytes"`
+	Counted       bool    `json:"counted"` // all tables say how many entries they have
+	Entries       uint64  `json:"entries,omitempty"`
+	Tombstones    uint64  `json:"tombstones,omitempty"`
+	RangeDeletes  uint64  `json:"range_deletes,omitempty"`
+	Levels        []Level `json:"levels"`
+}
+
+// Level is a level of a keyspace.
+type Level struct {
+	Level  int    `json:"level"`
+	Tables int    `json:"tables"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// spaceOfState adds up what the MANIFEST says of a keyspace.
+func spaceOfState(s *manifest.KeyspaceState) Keyspace {
+	x := Keyspace{Name: NameOf(s), ID: uint32(s.ID), Comparer: s.Comparer,
+		MergeOperator: s.MergeOperator, Counted: true}
+	for level := range manifest.NumLevels {
+		x.Levels = append(x.Levels, Level{Level: level})
+	}
+	for _, f := range s.Files {
+		l := &x.Levels[f.Level]
+		l.Tables++
+		l.Bytes += f.Meta.Size
+		x.Tables++
+		x.Bytes += f.Meta.Size
+		x.Entries += f.Meta.Entries
+		x.Tombstones += f.Meta.Deletes
+		x.RangeDeletes += f.Meta.RangeDels
+		if f.Meta.Entries == 0 && f.Meta.RangeDels == 0 {
+			x.Counted = false
+		}
+	}
+	return x
+}
+
+// InfoOf reads what the MANIFEST in dir says, and lists the logs.
+func InfoOf(dir string) (*Info, error) {
+	d, err := examine.Open(lsm.OSFS(), dir)
+	if err != nil {
+		return nil, err
+	}
+	st := &d.State
+	x := &Info{Directory: d.Path, Format: d.Format.String(), Manifest: d.Manifest,
+		ManifestBytes: d.ManifestSize, Edits: st.Edits, LastSequence: uint64(st.LastSeq),
+		NextFile: st.NextFile, Logs: []Log{}}
+	if d.Torn != nil {
+		x.TornEnd = d.Torn.Error()
+	}
+	logs, err := d.Logs()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
+		x.Logs = append(x.Logs, Log{l.Name, l.Size})
+	}
+	for _, s := range st.Keyspaces() {
+		space := spaceOfState(s)
+		x.Tables += space.Tables
+		x.TableBytes += space.Bytes
+		x.Keyspaces = append(x.Keyspaces, space)
+	}
+	return x, nil
+}
+
+// Props is the sum of the properties that the tables of a keyspace store.
+type Props struct {
+	Keyspace     string  `json:"keyspace"`
+	Tables       int     `json:"tables"`
+	Bytes        uint64  `json:"bytes"`
+	Entries      uint64  `json:"entries"`
+	Tombstones   uint64  `json:"tombstones"`
+	RangeDeletes uint64  `json:"range_deletes"`
+	KeyBytes     uint64  `json:"key_bytes"`
+	ValueBytes   uint64  `json:"value_bytes"`
+	Ratio        float64 `json:"compression_ratio"`
+	Blocks       int     `json:"blocks"`
+	FilterBits   int     `json:"filter_bits"`
+	// Silent counts the tables without properties: LevelDB wrote them.
+	Silent int `json:"silent_tables"`
+}
+
+// Add adds the table in a file.
+func (x *Props) Add(path string) error {
+	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
+	if t != nil {
+		defer t.Close()
+	}
+	if err != nil {
+		return err
+	}
+	p := t.Props
+	x.Tables++
+	x.Bytes += uint64(t.Size())
+	x.Entries += p.Entries
+	x.Tombstones += p.Deletes
+	x.RangeDeletes += p.RangeDels
+	x.KeyBytes += p.RawKeys
+	x.ValueBytes += p.RawValues
+	x.Blocks += p.Blocks
+	x.FilterBits = max(x.FilterBits, p.FilterBits)
+	if p.Entries == 0 && p.RangeDels == 0 {
+		x.Silent++
+	}
+	return nil
+}
