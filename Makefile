@@ -1,3 +1,4 @@
+# make help    these lines, of all makefiles
 # make build   the programs, in bin/
 # make bench   LevelDB's table and the Bloom filter experiment, within 5 minutes on 2 cores
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
@@ -13,13 +14,16 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench bench-peers bench-table bench-check bench-repairs peers
+.PHONY: build help bench bench-peers bench-table bench-check bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
 
 build:
 	$(GO) build -ldflags "$(STAMP)" -o bin/ ./cmd/...
+
+help:
+	@sed -n 's/^# \(make [a-z].*\)/\1/p' $(MAKEFILE_LIST)
 
 # The database lies below build/, not in a temporary directory, which may be in memory.
 bench: build

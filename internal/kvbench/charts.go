@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/kvbench/plot"
+	"github.com/loamdb/loam/internal/workload"
 )
 
 // bars shows the rate of step i on every track.
@@ -16,10 +17,7 @@ func (g *groupView) bars(tracks []track, i int) {
 			continue
 		}
 		rates := v.values(func(s *Step) float64 { return s.OpsPerSecond })
-		text := fmt.Sprintf("%s op/s, %.3g us", plot.Short(median(rates)), v.median(micros))
-		if p := v.steps[0].Published; p > 0 {
-			text += fmt.Sprintf(" (published %.3g)", p)
-		}
+		text := plot.Short(median(rates)) + " op/s, " + plot.Micros(v.median(micros))
 		bars = append(bars, plot.Bar{Name: t.name, Colour: t.colour, Value: median(rates),
 			Low: rates[0], High: rates[len(rates)-1], Text: text})
 	}
@@ -27,7 +25,10 @@ func (g *groupView) bars(tracks []track, i int) {
 		return
 	}
 	title := stepTitle(tracks[0].sample.Steps, i)
-	note := "operations a second; longer is better"
+	note := "longer is better; ratios to the first"
+	if spec, ok := workload.Find(tracks[0].sample.Steps[i].Name); ok {
+		note = spec.Doc + "; " + note
+	}
 	if len(tracks[0].runs) > 1 {
 		note += "; medians, the line is the range over all rounds"
 	}
@@ -70,7 +71,7 @@ func (g *groupView) quantiles(tracks []track, i int, what, note string, of func(
 	}
 	title := stepTitle(tracks[0].sample.Steps, i) + ": " + what
 	g.add(title, plot.Lines(plot.Axes{
-		Title: title, YLabel: "microseconds", LogY: true, Dots: true,
+		Title: title, YText: plot.Micros, LogY: true, Dots: true,
 		XNames: append(slices.Clone(percentiles), "max"),
 	}, lines), note)
 }
@@ -121,7 +122,7 @@ func (g *groupView) sizes(tracks []track) {
 }
 
 // fewestSamples is how many make a time line.
-const fewestSamples = 4
+const fewestSamples = 2
 
 // timeLines shows how step i went: its rate, its stalls and its levels.
 func (g *groupView) timeLines(tracks []track, i int) {
@@ -147,11 +148,9 @@ func (g *groupView) timeLines(tracks []track, i int) {
 			}
 			rate.X, rate.Y = append(rate.X, s.Seconds), append(rate.Y, float64(s.Ops-last.Ops)/d)
 			if s.Stall != nil {
-				before := 0.0
+				before := *st.Samples[0].Stall
 				if last.Stall != nil {
 					before = *last.Stall
-				} else {
-					before = *st.Samples[0].Stall
 				}
 				stall.X, stall.Y = append(stall.X, s.Seconds), append(stall.Y, (*s.Stall-before)/d)
 			}

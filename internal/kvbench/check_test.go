@@ -85,3 +85,20 @@ func TestCheck(t *testing.T) {
 		t.Errorf("exit %d without a report", code)
 	}
 }
+
+// TestPageTellsOfMemory warns of a run that wrote and flushed nothing.
+func TestPageTellsOfMemory(t *testing.T) {
+	wal, none, some := int64(9), int64(0), int64(1)
+	for _, flush := range []*int64{&none, &some, nil} {
+		r := Report{Complete: true, Engines: []Engine{{Name: "loam", Title: "Loam"}},
+			Runs: []*Run{{Engine: "loam", Steps: []Step{{Name: "fillseq", WAL: &wal, Flush: flush,
+				OpsPerSecond: 1, MicrosPerOp: 9890}}}}}
+		page, err := r.page()
+		text := string(page)
+		if err != nil || strings.Contains(text, "flushed nothing") != (flush == &none) ||
+			!strings.Contains(text, "write N values in key order; longer is better") ||
+			!strings.Contains(text, "9.89 ms") {
+			t.Errorf("flush %v: %v, %s", flush, err, text)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package kvbench
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -65,10 +66,8 @@ func (r *Report) page() ([]byte, error) {
 	for _, run := range r.Runs {
 		if !slices.Contains(names, run.Experiment) {
 			names = append(names, run.Experiment)
+			v.Groups = append(v.Groups, r.group(run.Experiment))
 		}
-	}
-	for _, n := range names {
-		v.Groups = append(v.Groups, r.group(n))
 	}
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, &v)
@@ -91,11 +90,8 @@ func (r *Report) stampPairs() []named {
 			p = append(p, named{name, text})
 		}
 	}
-	cpu := e.CPU
-	if cpu == "" {
-		cpu = e.Arch
-	}
-	add("CPU", fmt.Sprintf("%d x %s (GOMAXPROCS %d) %s", e.Cores, cpu, e.MaxProcs, e.CPUCache))
+	add("CPU", fmt.Sprintf("%d x %s (GOMAXPROCS %d) %s", e.Cores, cmp.Or(e.CPU, e.Arch), e.MaxProcs,
+		e.CPUCache))
 	if e.Memory > 0 {
 		add("Memory", fmt.Sprintf("%.1f GiB", float64(e.Memory)/(1<<30)))
 	}
@@ -136,6 +132,9 @@ func (r *Report) pageWarnings() []string {
 		w = append(w, "Others kept the machine busy before some of the runs; compare ratios, not "+
 			"figures.")
 	}
+	if slices.ContainsFunc(r.Runs, (*Run).inMemory) {
+		w = append(w, "A run flushed nothing: its reads were of memory. Take more entries.")
+	}
 	classes := map[store.Durability]bool{}
 	for _, e := range r.Engines {
 		classes[e.Durability] = true
@@ -145,6 +144,13 @@ func (r *Report) pageWarnings() []string {
 			"within a class of the table below.")
 	}
 	return w
+}
+
+// inMemory reports whether all that a run wrote stayed in memtables.
+func (run *Run) inMemory() bool {
+	wal := func(s Step) bool { return s.WAL != nil && *s.WAL > 0 }
+	flush := func(s Step) bool { return s.Flush == nil || *s.Flush > 0 }
+	return slices.ContainsFunc(run.Steps, wal) && !slices.ContainsFunc(run.Steps, flush)
 }
 
 // track is what has a colour in an experiment: an engine, a variant, or both.
@@ -254,10 +260,7 @@ func (r *Report) group(experiment string) groupView {
 		if l := (legend{name, t.colour}); !slices.Contains(g.Legend, l) {
 			g.Legend = append(g.Legend, l)
 		}
-		text := strings.Trim(settingsText(t.sample.Settings), " ()")
-		if text == "" {
-			text = "the engine's own"
-		}
+		text := cmp.Or(strings.Trim(settingsText(t.sample.Settings), " ()"), "the engine's own")
 		if len(t.sample.Ignored) > 0 {
 			text += "; goes without " + strings.Trim(settingsText(t.sample.Ignored), " ()")
 		}

@@ -6,6 +6,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -29,7 +30,32 @@ type Bar struct {
 	Text      string
 }
 
-// Bars draws a row for each bar, the name above it.
+// Micros writes a time in microseconds with three digits and a unit.
+func Micros(v float64) string {
+	switch {
+	case v >= 999.5e3:
+		return digits(v/1e6) + " s"
+	case v >= 999.5:
+		return digits(v/1e3) + " ms"
+	case v >= 0.9995 || v == 0:
+		return digits(v) + " us"
+	}
+	return digits(v*1e3) + " ns"
+}
+
+// digits writes three digits, without an exponent.
+func digits(v float64) string {
+	switch {
+	case v >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// Bars draws a row for each bar, the name above it, with the ratio to the first one; the greatest
+// value is bold.
 func Bars(title string, bars []Bar) string {
 	var most float64
 	for _, b := range bars {
@@ -44,8 +70,15 @@ func Bars(title string, bars []Bar) string {
 	for i, b := range bars {
 		y := float64(i*row) + 11
 		scale := (width - right) / most
-		text(&s, 0, y, "label", "", b.Name)
-		text(&s, width, y, "label", "end", b.Text)
+		class, label := "label", b.Text
+		if i > 0 && bars[0].Value > 0 {
+			label += ", " + digits(b.Value/bars[0].Value) + "x"
+		}
+		if greatest := slices.MaxFunc(bars, byValue); len(bars) > 1 && b.Value == greatest.Value {
+			class = "label best"
+		}
+		text(&s, 0, y, class, "", b.Name)
+		text(&s, width, y, class, "end", label)
 		fmt.Fprintf(&s, `<rect class="s%d" x="0" y="%.1f" width="%.1f" height="%d" rx="1.5"/>`,
 			colour(b.Colour), y+4, max(b.Value*scale, 0.5), thick)
 		if b.High > b.Low {
@@ -57,6 +90,8 @@ func Bars(title string, bars []Bar) string {
 	s.WriteString("</svg>")
 	return s.String()
 }
+
+func byValue(a, b Bar) int { return cmp.Compare(a.Value, b.Value) }
 
 // Series is one line, or one layer of an area chart.
 type Series struct {

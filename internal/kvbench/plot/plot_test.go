@@ -73,3 +73,24 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// TestMicros writes times with three digits and a unit, never an exponent.
+func TestMicros(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00 us", 0.0466: "46.6 ns", 0.99949: "999 ns",
+		1: "1.00 us", 9.89e3: "9.89 ms", 999.49: "999 us", 999.5: "1.00 ms", 12345678: "12.3 s"} {
+		if got := Micros(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
+
+// TestBarsCompare writes ratios to the first bar, and marks the best one.
+func TestBarsCompare(t *testing.T) {
+	svg := Bars("t", []Bar{{Name: "a", Value: 2, Text: "2 op/s"}, {Name: "b", Value: 3,
+		Text: "3 op/s"}})
+	for _, want := range []string{"2 op/s<", "3 op/s, 1.50x<", `best" x="0.0" y="41.0">b<`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %q in %s", want, svg)
+		}
+	}
+}
