@@ -283,7 +283,7 @@ func (c *Cursor) nextSpan() bool {
 	case c.past:
 		c.setLast(c.e.Key(c.at))
 	default:
-		c.last = c.e.Key(c.at)
+		c.last, c.hide = c.e.Key(c.at), true
 		c.step(c.at + 1)
 	}
 	c.hide = true
@@ -310,10 +310,10 @@ func (c *Cursor) prevSpan() bool {
 }
 
 // step advances the merge. If that may release the chunk that last aliases, it copies
-// last before.
+// last before. Without hide nothing reads last, whose chunk may be gone already.
 func (c *Cursor) step(to int) {
 	in := &c.m.in[c.m.ord[0].in]
-	if to < in.lo || to >= in.n {
+	if c.hide && (to < in.lo || to >= in.n) {
 		c.setLast(c.last)
 	}
 	c.m.advance(to)
