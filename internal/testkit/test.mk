@@ -1,12 +1,12 @@
 # make test          all tests in their usual size, about 10 minutes on 2 cores
 # make test-full     all tests in their long size, within 80 minutes
-# make test-<step>   one step: go, race, unmap, invariants, fuzz, interop, python, node
+# make test-<step>   one step: go, race, checked, fuzz, interop, python, node
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
 # make test-otel     the example of OpenTelemetry, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
-FUZZTIME ?= 5s
+FUZZTIME ?= 2s
 # What a fuzz target or the tests of a package take at most, beyond their own limits: it ends a
 # hang, also on a machine that is many times slower.
 TEST_TIMEOUT ?= 30m
@@ -16,12 +16,11 @@ CONCURRENT := ./lsm $(addprefix ./internal/,memory/cache store/write memory/epoc
 # Tests of lsm that take long under the race detector, though one goroutine of theirs calls the
 # database, and what it meets in the background is met by others: histories, failing calls one
 # after the other, and bubbles that wait for compactions. Long runs have them.
-RACE_ALONE := ^Test(BulkLoadSize|ChangesFaults|ChangesModel|CompactionFilterHistories|CutTables|DirectIOFaults|ErrorTexts|FailedFollowerClosesFiles|FailedOpenLeavesNothing|FiltersGiveWay|FollowerOfADamagedDirectory|FollowerOfAFasterWriter|GetsMergeRuns|IdleBecomesOneRun|PanicsCloseFiles|SeeksMergeRuns|SpaceAmplification)$$
-# Packages that read memory off the Go heap which others free, and the tests of lsm that do so. With the
-# tag unmap, freed memory is unreadable for good, so that a use of it ends the test with a SIGSEGV;
+RACE_ALONE := ^Test(BulkLoadSize|ChangesFaults|ChangesModel|CompactionFilterHistories|CutTables|DirectIOFaults|ErrorTexts|FailedFollowerClosesFiles|FailedOpenLeavesNothing|FiltersGiveWay|FollowerOfADamagedDirectory|FollowerOfAFasterWriter|GetsMergeRuns|IdleBecomesOneRun|PanicsCloseFiles|ReadersAgreeOnSwappedLogs|SeeksMergeRuns|SpaceAmplification)$$
+# Packages beside lsm that read memory off the Go heap which others free. With the tag unmap,
+# freed memory is unreadable for good, so that a use of it ends the test with a SIGSEGV;
 # the race detector does not see that memory.
-UNMAPPED := $(addprefix ./internal/,memory/cache memory/epoch store/files tree/memtable memory/offheap tree feature/txn testkit/history testkit/lifetimes)
-UNMAPPED_LSM := Beside|UnderWay|Waits|Txn|Iterator|Snapshot|MultiGet|Follower
+UNMAPPED := $(addprefix ./internal/,memory/cache memory/epoch store/files tree/memtable memory/offheap tree feature/txn testkit/history testkit/lifetimes testkit/world)
 # Packages that check more in builds with the tag invariants.
 CHECKED := ./lsm $(addprefix ./internal/,format/block memory/cache tree/compact tree/iters tree/memtable testkit/lifetimes testkit/metamorphic)
 
@@ -33,17 +32,17 @@ has = $(shell for p in $(1); do command -v $$p >/dev/null || exit; done; echo ye
 
 # A step that lacks a program is left out, which the last line says. The
 # bindings' steps come with their makefiles.
-ALL_STEPS := go lint race unmap invariants fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
-TEST_STEPS := $(filter go unmap invariants fuzz $(if $(call has,gcc),race) $(if $(call has,$(PYTHON) npm),interop lint) \
+ALL_STEPS := go lint race checked fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
+TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call has,$(PYTHON) npm),interop lint) \
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-lint test-go test-race test-unmap test-invariants test-fuzz test-interop test-ethdb test-otel test-python test-node
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-python test-node
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race unmap invariants fuzz,$(TEST_STEPS)) | $(filter lint interop python node,$(TEST_STEPS))"
+		"$(filter race checked fuzz,$(TEST_STEPS)) | $(filter lint interop python node,$(TEST_STEPS))"
 endef
 
 test:
@@ -76,13 +75,11 @@ test-race:
 	@CGO_ENABLED=1 $(GO) test -vet=off -run TestPanics ./cabi
 	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-skip '$(RACE_ALONE)') $(CONCURRENT)
 
-# In long runs, all tests of lsm.
-test-unmap:
-	@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED)
-	@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-run '$(UNMAPPED_LSM)') ./lsm
-
-test-invariants:
-	@$(GO) test -vet=off -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED)
+# Both tags at once in usual runs, each alone in long ones: the first needs no check of the second.
+test-checked:
+	@$(GO) test -vet=off -tags 'unmap invariants' -short -timeout $(TEST_TIMEOUT) $(sort $(UNMAPPED) $(CHECKED))
+	$(if $(LOAM_T2),@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED) ./lsm)
+	$(if $(LOAM_T2),@$(GO) test -vet=off -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED))
 
 test-fuzz:
 	@GO="$(GO)" internal/testkit/fuzz.sh $(FUZZTIME)

@@ -40,7 +40,7 @@ func TestLoamReadsHostileDirectories(t *testing.T) {
 		st := makeHostile(t, sound, format)
 		for i, m := range makers {
 			t.Run(format.String()+"/"+m.name, func(t *testing.T) {
-				if part := testkit.Scale(16, 8, 1); i%part != 0 {
+				if part := testkit.Scale(32, 32, 1); i%part != 0 {
 					t.Skip("one in", part)
 				}
 				t.Parallel()
