@@ -178,7 +178,7 @@ func (a *app) finish(err error) int {
 		fmt.Fprintln(a.err, "loam: interrupted; nothing is broken, the verb can be run again")
 		return exitSignal
 	}
-	fmt.Fprintln(a.err, "loam:", err)
+	fmt.Fprintln(a.err, "loam:", firstLines(err.Error()))
 	if !a.parsed {
 		fmt.Fprintln(a.err, "Try: loam --help, or loam VERB --help")
 		return exitUsage
@@ -191,6 +191,20 @@ func (a *app) finish(err error) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// maxErrorLines is how many lines of an error are told; a directory that lost its tables has an
+// error for each.
+const maxErrorLines = 100
+
+// firstLines cuts text after maxErrorLines.
+func firstLines(text string) string {
+	lines := strings.SplitN(text, "\n", maxErrorLines+1)
+	if len(lines) <= maxErrorLines {
+		return text
+	}
+	more := 1 + strings.Count(lines[maxErrorLines], "\n")
+	return fmt.Sprintf("%s\nand %d more lines", strings.Join(lines[:maxErrorLines], "\n"), more)
 }
 
 // problem is a result that is no failure of the program: exit code 1. The text may be empty if the

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -184,6 +185,21 @@ func TestComparers(t *testing.T) {
 		}
 		if _, _, code := loam(ctx, "count", "--comparer=app", dir); code != exitUsage {
 			t.Errorf("exit %d", code)
+		}
+	}
+}
+
+// TestLongErrorIsCut tells the first lines of an error, and how many there are besides.
+func TestLongErrorIsCut(t *testing.T) {
+	for n, want := range map[int]string{1: "loam: x\n", maxErrorLines: "x\n",
+		100_000: "x\nand 99900 more lines\n"} {
+		var errs bytes.Buffer
+		a := newApp(nil, &bytes.Buffer{}, &errs)
+		a.parsed = true
+		a.finish(errors.New(strings.TrimSuffix(strings.Repeat("x\n", n), "\n")))
+		if got := errs.String(); !strings.HasSuffix(got, want) ||
+			strings.Count(got, "\n") > maxErrorLines+1 {
+			t.Errorf("%d lines: %.80q", n, got)
 		}
 	}
 }

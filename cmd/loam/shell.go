@@ -107,17 +107,21 @@ func (s *prompt) withDirectory(words []string) []string {
 type terminal struct {
 	io.Reader
 	io.Writer
+	interrupted bool // the last key was Ctrl-C, which term reports as the end
+}
+
+func (t *terminal) Read(p []byte) (int, error) {
+	const ctrlC = 3
+	n, err := t.Reader.Read(p)
+	t.interrupted = n > 0 && p[n-1] == ctrlC
+	return n, err
 }
 
 // interactive reads lines from a terminal.
 func (s *prompt) interactive(f *os.File) error {
 	fd := int(f.Fd())
-	t := term.NewTerminal(terminal{f, os.Stdout}, filepath.Base(s.dir)+"> ")
-	_ = t.SetSize(s.a.screen.width, 24)
-	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
-		return shell.Complete(s.cmd.Root(), line, pos, key)
-	}
-	t.History = shell.OpenHistory()
+	ends, history := &terminal{Reader: f, Writer: os.Stdout}, shell.OpenHistory()
+	t := s.editor(ends, history)
 	for {
 		// The terminal is raw only while a line is edited: verbs print as ever.
 		state, err := term.MakeRaw(fd)
@@ -128,7 +132,11 @@ func (s *prompt) interactive(f *os.File) error {
 		err = errors.Join(err, term.Restore(fd, state))
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(os.Stdout)
-			return nil
+			if !ends.interrupted {
+				return nil
+			}
+			t = s.editor(ends, history) // without the line
+			continue
 		}
 		if err != nil {
 			return err
@@ -141,4 +149,15 @@ func (s *prompt) interactive(f *os.File) error {
 			return err
 		}
 	}
+}
+
+// editor edits one line after the other.
+func (s *prompt) editor(ends io.ReadWriter, history term.History) *term.Terminal {
+	t := term.NewTerminal(ends, filepath.Base(s.dir)+"> ")
+	_ = t.SetSize(s.a.screen.width, 24)
+	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		return shell.Complete(s.cmd.Root(), line, pos, key)
+	}
+	t.History = history
+	return t
 }
