@@ -157,10 +157,10 @@ func (s *server) read(ctx context.Context, r *inspect.Request, as, valueAs encod
 		More bool
 	}
 	running, err := s.ask(ctx, asked{*r, &answer})
-	if err != nil {
-		return nil, err
-	}
 	if running {
+		if err != nil {
+			return nil, err
+		}
 		for _, e := range answer.Entries {
 			size := len(e.Value)
 			if e.ValueSize != nil {

@@ -60,12 +60,10 @@ func (s *server) live(ctx context.Context, q query) (any, error) {
 		asked{inspect.Request{Do: "metrics", Keyspace: name}, &now.Metrics},
 		asked{inspect.Request{Do: "events", Keyspace: name, After: after}, &events})
 	switch {
-	case err != nil:
-		return nil, err
 	case !running:
 		now.Source = "files"
 		err = s.liveFiles(ctx, name, q.Get("state"), now)
-	default:
+	case err == nil:
 		now.PID, now.Format, now.Keyspaces = info.PID, info.Format, info.Keyspaces
 		now.Events, now.Last = events.Events, events.Last
 		err = s.liveProcess(ctx, name, q.Get("state"), now)

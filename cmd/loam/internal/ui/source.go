@@ -3,7 +3,9 @@ package ui
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/loamdb/loam/internal/feature/inspect"
@@ -11,7 +13,7 @@ import (
 )
 
 // ask asks the process that has the database open. ok is false if no process answers: the
-// database is closed then, or was opened without a socket.
+// database is closed then, or was opened without a socket. With an error it ended meanwhile.
 func (s *server) ask(ctx context.Context, requests ...asked) (ok bool, err error) {
 	c, err := inspect.Dial(s.dir)
 	if errors.Is(err, lsm.ErrDoesNotExist) || errors.Is(err, errors.ErrUnsupported) {
@@ -23,10 +25,16 @@ func (s *server) ask(ctx context.Context, requests ...asked) (ok bool, err error
 	for _, r := range requests {
 		if err := c.Ask(ctx, &r.request, r.result); err != nil {
 			_ = c.Close()
-			return true, err
+			return !ended(err), err
 		}
 	}
 	return true, c.Close()
+}
+
+// ended reports whether the process went, or closed the database, before it answered.
+func ended(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, lsm.ErrClosed) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // asked is a request, and where its result goes.
