@@ -67,6 +67,10 @@ func (s *server) live(ctx context.Context, q query) (any, error) {
 		now.PID, now.Format, now.Keyspaces = info.PID, info.Format, info.Keyspaces
 		now.Events, now.Last = events.Events, events.Last
 		err = s.liveProcess(ctx, name, q.Get("state"), now)
+		if ended(err) {
+			now = &moment{Source: "files", Directory: s.dir, Write: s.Write}
+			err = s.liveFiles(ctx, name, q.Get("state"), now)
+		}
 	}
 	now.Time = time.Now().UnixMilli()
 	return now, err
