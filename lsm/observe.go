@@ -99,7 +99,7 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 type Metrics struct {
 	// Gets counts calls of Get, TryGet, GetNoFill and Has; the duration of one in 128 is taken.
 	Gets OperationMetrics
-	// MultiGets counts calls of MultiGet; the duration of one in 16 is taken.
+	// MultiGets counts calls of MultiGet; the duration of one in 128 is taken.
 	MultiGets    OperationMetrics
 	MultiGetKeys uint64 // MultiGetKeys is the number of keys of these calls.
 	// Seeks counts calls of SeekGE and SeekLT of iterators; the duration of one in 64 is taken.

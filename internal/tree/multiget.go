@@ -18,7 +18,6 @@ type MultiResult struct {
 	buf   []byte
 	spans []span
 	slow  bool // a span is unresolved
-	uses  uint
 	state [multiGetChunk]lookup
 }
 
@@ -80,9 +79,8 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.Reset(0)
 	ops := t.shared.Ops
-	ops.MultiGets.Add(1)
 	ops.MultiGetKeys.Add(int64(len(keys)))
-	if r.uses++; r.uses%multiGetsPerSample == 1 {
+	if ops.MultiGets.Count()%multiGetsPerSample == 1 {
 		defer ops.MultiGetTimes.Since(hist.Now())
 	}
 	h := hold{tree: t, hasRef: true, at: t.at(snap)}

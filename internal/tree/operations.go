@@ -10,7 +10,7 @@ import (
 const (
 	getsPerSample      = 128
 	seeksPerSample     = 64
-	multiGetsPerSample = 16
+	multiGetsPerSample = 128
 )
 
 // Operations counts the reads of a database, and has the durations of a sample of them. The number

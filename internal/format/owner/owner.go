@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/klauspost/compress/flate"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/format/foreign"
@@ -155,7 +157,8 @@ func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 	if err = base.ReadFull(f, b, 0); err != nil {
 		return c, err
 	}
-	c.Own = native || beginsWithEntry(b) || beginsWithEntry(snappyLiteral(b))
+	c.Own = native || beginsWithEntry(b) || beginsWithEntry(snappyLiteral(b)) ||
+		beginsWithEntry(inflated(b)) || len(b) > 2 && beginsWithEntry(inflated(b[2:]))
 	c.Empty = !c.Own && len(bytes.Trim(b, "\x00")) == 0
 	return c, nil
 }
@@ -190,6 +193,14 @@ func snappyLiteral(b []byte) []byte {
 		}
 	}
 	return b[head:min(len(b), head+n)]
+}
+
+// inflated returns the first bytes of a deflated block, of Minecraft's codec 4; codec 2 has two
+// bytes in front. A block whose beginning has no whole code table gives none.
+func inflated(b []byte) []byte {
+	out := make([]byte, 64)
+	n, _ := io.ReadFull(flate.NewReader(bytes.NewReader(b)), out)
+	return out[:n]
 }
 
 // uvarint cuts a number off the front of b. rest is nil at the end.

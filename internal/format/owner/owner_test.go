@@ -102,8 +102,12 @@ func TestContentsOfOwnFiles(t *testing.T) {
 			must(t, errors.Join(err, f.Close()))
 			c, err := Contents(fsys, "/db", name)
 			must(t, err)
+			tells := 21 // bytes of a table
+			if strings.Contains(path, "bedrock") {
+				tells = 51 // deflated: the code table comes first
+			}
 			if c.Engine != "" || !c.Own && !c.Empty &&
-				(n > 20 || !strings.HasSuffix(name, ".ldb")) {
+				(n >= tells || !strings.HasSuffix(name, ".ldb")) {
 				t.Errorf("%s, %d of %d bytes: %+v", path, n, len(b), c)
 			}
 			seen++

@@ -144,6 +144,16 @@ func (t *Tally) Add(d int64) (before, after int64, moved bool) {
 	return after - d, after, true
 }
 
+// Count adds 1 to t, whose step is NoStep. It returns how many were added by this processor's
+// stripe, or before there are stripes in all, so that one in so many can be told.
+func (t *Tally) Count() (nth int64) {
+	if p := t.cells.Load(); p != nil {
+		return (*p)[ownStripe(len(*p))].n.Add(1)
+	}
+	_, nth, _ = t.Add(1)
+	return nth
+}
+
 // Sum is what has been added, less what was taken. Beside Add it is an estimate.
 func (t *Tally) Sum() int64 {
 	sum := t.total.Load()
