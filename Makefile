@@ -20,7 +20,7 @@ REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
 
 build:
-	$(GO) build -ldflags "$(STAMP)" -o bin/ ./cmd/...
+	$(GO) build -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/...
 
 help:
 	@sed -n 's/^# \(make [a-z].*\)/\1/p' $(MAKEFILE_LIST)

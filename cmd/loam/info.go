@@ -272,6 +272,9 @@ func (a *app) printProps(x *facts.Props) error {
 	if x.Silent > 0 {
 		p.Add("silent", "%s without properties, left out below", text.Plural(x.Silent, "table"))
 	}
+	if x.Silent == x.Tables && x.Tables > 0 {
+		return a.printPairs(p)
+	}
 	p.Add("entries", "%s", text.Count(x.Entries))
 	p.Add("tombstones", "%s, %s of ranges", text.Count(x.Tombstones), text.Count(x.RangeDeletes))
 	p.Add("keys", "%s", text.Bytes(x.KeyBytes))

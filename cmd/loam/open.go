@@ -34,7 +34,9 @@ func (a *app) options(dir string) (*lsm.Options, error) {
 		c := (*lsm.Comparer)(known)
 		if c == nil && forced != nil {
 			named := *forced
-			named.Name = space.Comparer
+			if space.Comparer != "" { // which a missing MANIFEST does not tell
+				named.Name = space.Comparer
+			}
 			c = &named
 		}
 		switch {
