@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
@@ -52,20 +53,7 @@ func (a *app) sstVerb() *cobra.Command {
 
 // tableProps is what a table says of itself.
 type tableProps struct {
-	File         string `json:"file"`
-	Format       string `json:"format"`
-	Bytes        int64  `json:"bytes"`
-	Comparer     string `json:"comparer"`
-	Keyspace     string `json:"keyspace,omitempty"`
-	Entries      uint64 `json:"entries"`
-	Tombstones   uint64 `json:"tombstones"`
-	RangeDeletes uint64 `json:"range_deletes"`
-	KeyBytes     uint64 `json:"key_bytes"`
-	ValueBytes   uint64 `json:"value_bytes"`
-	Blocks       int    `json:"blocks"`
-	FilterBits   int    `json:"filter_bits"`
-	MinSequence  uint64 `json:"min_sequence"`
-	MaxSequence  uint64 `json:"max_sequence"`
+	facts.TableFile
 	// Damage is what the check of all blocks found.
 	Damage []damage `json:"damage"`
 
@@ -98,9 +86,9 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	if err != nil {
 		return a.unreadable(err)
 	}
-	x := &tableProps{File: t.Name, Format: t.Props.Format, Bytes: t.Size(),
-		Comparer: t.Comparer.Name, Keyspace: t.Props.KeyspaceName, FilterBits: t.Props.FilterBits,
-		RangeDeletes: t.Props.RangeDels, Damage: []damage{}}
+	x := &tableProps{TableFile: facts.TableFile{File: t.Name, Format: t.Props.Format,
+		Bytes: t.Size(), Comparer: t.Comparer.Name, Keyspace: t.Props.KeyspaceName,
+		FilterBits: t.Props.FilterBits, RangeDeletes: t.Props.RangeDels}, Damage: []damage{}}
 	perBlock, err := a.readTable(ctx, t, x, f)
 	if err == nil {
 		err = t.VerifyMeta()

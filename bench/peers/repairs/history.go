@@ -59,7 +59,7 @@ func newest(i int) int {
 	}
 }
 
-// result is how a repaired database differs from what was written.
+// result counts the differences of a repaired database from the one before the damage.
 type result struct {
 	lost  int // keys that are missing
 	old   int // keys with an earlier value than the newest

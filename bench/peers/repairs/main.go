@@ -92,7 +92,7 @@ func compare(temp string) ([]row, error) {
 	return rows, nil
 }
 
-// outcome repairs dir and compares what is then in it with what was written.
+// outcome repairs dir and compares its entries with those before the damage.
 func outcome(e engine, dir string) result {
 	if err := e.repair(dir); err != nil {
 		return result{failed: "repair " + err.Error()}

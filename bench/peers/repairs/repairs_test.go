@@ -32,7 +32,7 @@ func TestLoamLosesLeast(t *testing.T) {
 	}
 }
 
-// TestJudge tells the ways apart in which a database can differ from what was written.
+// TestJudge: each way in which a repaired database can differ is counted as its own.
 func TestJudge(t *testing.T) {
 	got := map[string]string{}
 	for i := range keys {

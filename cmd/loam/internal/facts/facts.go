@@ -20,6 +20,24 @@ func NameOf(s *manifest.KeyspaceState) string {
 	return s.Name
 }
 
+// TableFile is a table file and the sums of its entries.
+type TableFile struct {
+	File         string `json:"file"`
+	Format       string `json:"format"`
+	Bytes        int64  `json:"bytes"`
+	Comparer     string `json:"comparer"`
+	Keyspace     string `json:"keyspace,omitempty"`
+	Entries      uint64 `json:"entries"`
+	Tombstones   uint64 `json:"tombstones"`
+	RangeDeletes uint64 `json:"range_deletes"`
+	KeyBytes     uint64 `json:"key_bytes"`
+	ValueBytes   uint64 `json:"value_bytes"`
+	Blocks       int    `json:"blocks"`
+	FilterBits   int    `json:"filter_bits"`
+	MinSequence  uint64 `json:"min_sequence"`
+	MaxSequence  uint64 `json:"max_sequence"`
+}
+
 // Table is a table as the MANIFEST has it.
 type Table struct {
 	Keyspace string `json:"keyspace"`

@@ -98,20 +98,7 @@ type piece struct {
 
 // tableView is a table file.
 type tableView struct {
-	File         string `json:"file"`
-	Format       string `json:"format"`
-	Bytes        int64  `json:"bytes"`
-	Comparer     string `json:"comparer"`
-	Keyspace     string `json:"keyspace,omitempty"`
-	Entries      uint64 `json:"entries"`
-	Tombstones   uint64 `json:"tombstones"`
-	RangeDeletes uint64 `json:"range_deletes"`
-	KeyBytes     uint64 `json:"key_bytes"`
-	ValueBytes   uint64 `json:"value_bytes"`
-	Blocks       int    `json:"blocks"`
-	FilterBits   int    `json:"filter_bits"`
-	MinSequence  uint64 `json:"min_sequence"`
-	MaxSequence  uint64 `json:"max_sequence"`
+	facts.TableFile
 
 	Pieces []piece `json:"pieces"`
 	Left   int     `json:"left"` // pieces that are not shown
@@ -142,11 +129,11 @@ func (s *server) table(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	p := t.Props
-	v := &tableView{File: t.Name, Format: p.Format, Bytes: t.Size(), Comparer: t.Comparer.Name,
-		Keyspace: p.KeyspaceName, Entries: p.Entries, Tombstones: p.Deletes,
-		RangeDeletes: p.RangeDels, KeyBytes: p.RawKeys, ValueBytes: p.RawValues, Blocks: p.Blocks,
-		FilterBits: p.FilterBits, MinSequence: uint64(p.MinSeq), MaxSequence: uint64(p.MaxSeq),
-		Pieces: []piece{}}
+	v := &tableView{TableFile: facts.TableFile{File: t.Name, Format: p.Format, Bytes: t.Size(),
+		Comparer: t.Comparer.Name, Keyspace: p.KeyspaceName, Entries: p.Entries,
+		Tombstones: p.Deletes, RangeDeletes: p.RangeDels, KeyBytes: p.RawKeys,
+		ValueBytes: p.RawValues, Blocks: p.Blocks, FilterBits: p.FilterBits,
+		MinSequence: uint64(p.MinSeq), MaxSequence: uint64(p.MaxSeq)}, Pieces: []piece{}}
 	if err := v.layout(t); err != nil {
 		return nil, err
 	}
