@@ -74,4 +74,4 @@ bench-repairs:
 
 include internal/testkit/lint/lint.mk
 include internal/testkit/test.mk
--include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk
+-include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk bindings/java/java.mk

@@ -1,0 +1,87 @@
+package io.loamdb;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * Finds and loads the native libraries: the engine, {@code libloam.so.0}, and the JNI half, {@code
+ * libloamdbjni.so}, which needs it.
+ *
+ * <p>Both lie in the jar, under {@code io/loamdb/native/PLATFORM/}. They are copied into a new
+ * directory that only the user can read, in {@code java.io.tmpdir}, and removed as soon as they are
+ * loaded. The system property {@code loamdb.library}, or the environment variable {@code
+ * LOAM_LIBRARY}, is the path of another engine to use.
+ */
+final class Library {
+  private static final String ENGINE = "libloam.so.0";
+  private static final String SHIM = "libloamdbjni.so";
+
+  private Library() {}
+
+  /** Such as {@code linux-x86-64}. */
+  static String platform() {
+    String machine = System.getProperty("os.arch");
+    return System.getProperty("os.name").toLowerCase(Locale.ROOT) + "-"
+        + (machine.equals("amd64") ? "x86-64" : machine);
+  }
+
+  static void load() {
+    if (isMusl()) {
+      throw new UnsatisfiedLinkError(
+          "loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses "
+              + "musl (Alpine Linux)");
+    }
+    try {
+      loadCopies();
+    } catch (IOException e) {
+      throw new UncheckedIOException("loamdb cannot copy its libraries to java.io.tmpdir", e);
+    }
+  }
+
+  private static void loadCopies() throws IOException {
+    Path directory = Files.createTempDirectory("loamdb");
+    try {
+      loadEngine(directory);
+      System.load(copy(SHIM, directory).toString());
+    } finally {
+      for (String name : List.of(ENGINE, SHIM)) {
+        Files.deleteIfExists(directory.resolve(name));
+      }
+      Files.deleteIfExists(directory);
+    }
+  }
+
+  /** The dynamic linker knows the engine from then on, by its name, and does not look for it. */
+  private static void loadEngine(Path directory) throws IOException {
+    String chosen = System.getProperty("loamdb.library", System.getenv("LOAM_LIBRARY"));
+    Path engine = chosen == null || chosen.isEmpty()
+        ? copy(ENGINE, directory)
+        : Path.of(chosen).toAbsolutePath();
+    System.load(engine.toString());
+  }
+
+  private static Path copy(String name, Path directory) throws IOException {
+    Path to = directory.resolve(name).toAbsolutePath();
+    try (InputStream in = Library.class.getResourceAsStream(
+        "/io/loamdb/native/" + platform() + "/" + name)) {
+      if (in == null) {
+        throw new UnsatisfiedLinkError("loamdb has no library for " + platform() + " in its jar");
+      }
+      Files.copy(in, to);
+    }
+    return to;
+  }
+
+  private static boolean isMusl() {
+    try (var lines = Files.lines(Path.of("/proc/self/maps"))) {
+      return lines.anyMatch(line -> line.contains("/ld-musl-"));
+    } catch (IOException | UncheckedIOException e) {
+      return false;
+    }
+  }
+}
