@@ -286,13 +286,23 @@ public final class Loam extends Keyspace {
     return Native.string(Native.dumpVerify(Objects.requireNonNull(in, "in")));
   }
 
-  /** A JSON list of names, which have neither quotes nor backslashes. */
+  /** What a JSON list of strings holds; the library escapes by a backslash. */
   private static List<String> strings(String json) {
     List<String> found = new ArrayList<>();
-    for (int at = json.indexOf('"'); at >= 0; ) {
-      int end = json.indexOf('"', at + 1);
-      found.add(json.substring(at + 1, end));
-      at = json.indexOf('"', end + 1);
+    StringBuilder text = null; // of the string that is open
+    for (int i = 0; i < json.length(); i++) {
+      char c = json.charAt(i);
+      if (c == '"') {
+        if (text != null) {
+          found.add(text.toString());
+        }
+        text = text == null ? new StringBuilder() : null;
+      } else if (text != null && c == '\\' && json.charAt(i + 1) == 'u') {
+        text.append((char) Integer.parseInt(json.substring(i + 2, i + 6), 16));
+        i += 5;
+      } else if (text != null) {
+        text.append(c == '\\' ? json.charAt(++i) : c);
+      }
     }
     return found;
   }
