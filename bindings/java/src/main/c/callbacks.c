@@ -128,7 +128,7 @@ NATIVE(void, optionsComparator)(JNIEnv *env, jclass c, jobject options, jbyteArr
     loam_status status = loam_options_set_comparator(HANDLE(loam_options, options), n.data,
       compare, target, destroy, flags, &err);
     if (status != LOAM_OK) (*env)->DeleteGlobalRef(env, target);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&n);
 }
@@ -199,7 +199,7 @@ NATIVE(void, optionsMergeOperator)(JNIEnv *env, jclass c, jobject options, jbyte
     loam_status status = loam_options_set_merge_operator(HANDLE(loam_options, options), n.data,
       merge, partial, target, destroy, &err);
     if (status != LOAM_OK) (*env)->DeleteGlobalRef(env, target);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&n);
 }
@@ -251,7 +251,7 @@ NATIVE(void, optionsFilter)(JNIEnv *env, jclass c, jobject options, jbyteArray n
     loam_status status = loam_options_set_compaction_filter(HANDLE(loam_options, options), n.data,
       filter, target, destroy, &err);
     if (status != LOAM_OK) (*env)->DeleteGlobalRef(env, target);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&n);
 }
@@ -276,7 +276,7 @@ NATIVE(void, optionsLogger)(JNIEnv *env, jclass c, jobject options, jobject logg
   loam_status status = loam_options_set_logger(HANDLE(loam_options, options), log_message, target,
     destroy, &err);
   if (status != LOAM_OK) (*env)->DeleteGlobalRef(env, target);
-  succeeded(env, status, err);
+  succeeded(env, status, &err);
 }
 
 /* ---- Dumps: the streams are called on the thread of the call ---- */

@@ -11,13 +11,13 @@ NATIVE(jboolean, jobWait)(JNIEnv *env, jclass c, jobject job, jint timeout) {
   char *err = NULL;
   (void)c;
   loam_status status = loam_job_wait(HANDLE(loam_job, job), timeout, &err);
-  return status != LOAM_TIMEOUT && succeeded(env, status, err);
+  return status != LOAM_TIMEOUT && succeeded(env, status, &err);
 }
 
 NATIVE(void, jobCancel)(JNIEnv *env, jclass c, jobject job) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_job_cancel(HANDLE(loam_job, job), &err), err);
+  succeeded(env, loam_job_cancel(HANDLE(loam_job, job), &err), &err);
 }
 
 NATIVE(jbyteArray, jobReport)(JNIEnv *env, jclass c, jobject job) {
@@ -134,13 +134,13 @@ NATIVE(jlong, backupRestore)(JNIEnv *env, jclass c, jobject backups, jlong id, j
 NATIVE(void, backupDelete)(JNIEnv *env, jclass c, jobject backups, jlong id) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_backup_delete(HANDLE(loam_backup, backups), (uint64_t)id, &err), err);
+  succeeded(env, loam_backup_delete(HANDLE(loam_backup, backups), (uint64_t)id, &err), &err);
 }
 
 NATIVE(void, backupsKeep)(JNIEnv *env, jclass c, jobject backups, jlong n) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_backup_keep(HANDLE(loam_backup, backups), (uint64_t)n, &err), err);
+  succeeded(env, loam_backup_keep(HANDLE(loam_backup, backups), (uint64_t)n, &err), &err);
 }
 
 /* ---- Changes ---- */
@@ -162,7 +162,7 @@ NATIVE(jbyteArray, changesNext)(JNIEnv *env, jclass c, jobject changes, jint tim
   (void)c;
   loam_status status = loam_changes_next(HANDLE(loam_changes, changes), 0, timeout, &data, &len,
     &err);
-  if (status == LOAM_TIMEOUT || !succeeded(env, status, err)) return NULL;
+  if (status == LOAM_TIMEOUT || !succeeded(env, status, &err)) return NULL;
   jbyteArray result = bytes_new(env, data, len);
   loam_free(data);
   return result;
@@ -172,7 +172,7 @@ NATIVE(jlong, changesPosition)(JNIEnv *env, jclass c, jobject changes) {
   uint64_t next = 0;
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_changes_position(HANDLE(loam_changes, changes), &next, &err), err);
+  succeeded(env, loam_changes_position(HANDLE(loam_changes, changes), &next, &err), &err);
   return (jlong)next;
 }
 
@@ -223,7 +223,7 @@ NATIVE(void, tableWrite)(JNIEnv *env, jclass c, jobject writer, jint kind, jbyte
     char *err = NULL;
     loam_status status = table_write(HANDLE(loam_table_writer, writer), kind, &k, &v, seconds,
       &err);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&k);
   bytes_free(&v);
@@ -233,14 +233,14 @@ NATIVE(jlong, tableSize)(JNIEnv *env, jclass c, jobject writer) {
   uint64_t size = 0;
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_table_writer_size(HANDLE(loam_table_writer, writer), &size, &err), err);
+  succeeded(env, loam_table_writer_size(HANDLE(loam_table_writer, writer), &size, &err), &err);
   return (jlong)size;
 }
 
 NATIVE(void, tableFinish)(JNIEnv *env, jclass c, jobject writer) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_table_writer_finish(HANDLE(loam_table_writer, writer), &err), err);
+  succeeded(env, loam_table_writer_finish(HANDLE(loam_table_writer, writer), &err), &err);
 }
 
 /* paths: one behind the other, each with a 0 behind it. */
@@ -294,7 +294,7 @@ NATIVE(void, bulkAdd)(JNIEnv *env, jclass c, jobject load, jbyteArray data, jint
     loam_status status = loam_batch_create_from(b.data, b.len, &batch, &err);
     if (status == LOAM_OK) status = loam_bulk_load_add(HANDLE(loam_bulk_load, load), batch, &err);
     loam_batch_close(batch);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&b);
 }

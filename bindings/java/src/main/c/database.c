@@ -25,7 +25,7 @@ NATIVE(jlong, open)(JNIEnv *env, jclass c, jbyteArray path, jobject options, jbo
 NATIVE(void, closeDatabase)(JNIEnv *env, jclass c, jlong handle) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_close((loam_db *)(intptr_t)handle, &err), err);
+  succeeded(env, loam_close((loam_db *)(intptr_t)handle, &err), &err);
 }
 
 /* As NativeObject.Kind. */
@@ -69,7 +69,7 @@ NATIVE(jbyteArray, maintain)(JNIEnv *env, jclass c, jint what, jbyteArray path, 
       result = text_result(env, status, report, err);
     } else {
       succeeded(env, what == DESTROY ? loam_destroy(p.data, o, &err)
-                                     : loam_upgrade(p.data, o, &err), err);
+                                     : loam_upgrade(p.data, o, &err), &err);
     }
   }
   bytes_free(&p);
@@ -97,7 +97,7 @@ static jbyteArray get(JNIEnv *env, loam_db *db, const loam_read_options *o, cons
     status = loam_get_alloc(db, o, key->data, key->len, &value, &len, &err);
     if (status == LOAM_NOT_FOUND) return NULL;
   }
-  if (!succeeded(env, status, err)) return NULL;
+  if (!succeeded(env, status, &err)) return NULL;
   jbyteArray result = bytes_new(env, value, len);
   loam_free(value);
   return result;
@@ -128,7 +128,7 @@ NATIVE(jlong, getDirect)(JNIEnv *env, jclass c, jobject db, jobject snapshot, ji
   loam_status status = loam_get(HANDLE(loam_db, db), &o, k + key_at, (size_t)key_len, v + value_at,
     (size_t)capacity, &len, &err);
   if (status == LOAM_BUFFER_TOO_SMALL) return (jlong)len;
-  if (status == LOAM_NOT_FOUND || !succeeded(env, status, err)) return -1;
+  if (status == LOAM_NOT_FOUND || !succeeded(env, status, &err)) return -1;
   return (jlong)len;
 }
 
@@ -141,7 +141,7 @@ NATIVE(jboolean, has)(JNIEnv *env, jclass c, jobject db, jobject snapshot, jint 
     loam_read_options o = read_options(env, snapshot, flags);
     char *err = NULL;
     loam_status status = loam_has(HANDLE(loam_db, db), &o, k.data, k.len, &err);
-    found = status != LOAM_NOT_FOUND && succeeded(env, status, err);
+    found = status != LOAM_NOT_FOUND && succeeded(env, status, &err);
   }
   bytes_free(&k);
   return found;
@@ -218,7 +218,7 @@ NATIVE(jbyteArray, multiGet)(JNIEnv *env, jclass c, jobject db, jobject snapshot
     char *err = NULL;
     loam_status status = loam_multi_get(HANDLE(loam_db, db), &o, (size_t)n, m.keys, m.key_lens,
       m.values, m.value_lens, &m.memory, &err);
-    if (succeeded(env, status, err)) result = many_result(env, &m, (size_t)n);
+    if (succeeded(env, status, &err)) result = many_result(env, &m, (size_t)n);
   }
   many_free(&m);
   return result;
@@ -233,7 +233,7 @@ NATIVE(jbyteArray, txnMultiGet)(JNIEnv *env, jclass c, jobject txn, jobject keys
     char *err = NULL;
     loam_status status = loam_txn_multi_get(HANDLE(loam_txn, txn), HANDLE(loam_db, keyspace),
       (size_t)n, m.keys, m.key_lens, m.values, m.value_lens, &m.memory, &err);
-    if (succeeded(env, status, err)) result = many_result(env, &m, (size_t)n);
+    if (succeeded(env, status, &err)) result = many_result(env, &m, (size_t)n);
   }
   many_free(&m);
   return result;
@@ -250,7 +250,7 @@ NATIVE(jlong, ttl)(JNIEnv *env, jclass c, jobject db, jobject snapshot, jint fla
     uint64_t ms = 0;
     char *err = NULL;
     loam_status status = loam_ttl(HANDLE(loam_db, db), &o, k.data, k.len, &ms, &err);
-    if (status != LOAM_NOT_FOUND && succeeded(env, status, err)) {
+    if (status != LOAM_NOT_FOUND && succeeded(env, status, &err)) {
       left = ms == LOAM_TTL_NEVER ? -2 : (jlong)ms;
     }
   }
@@ -299,7 +299,7 @@ NATIVE(jlong, write)(JNIEnv *env, jclass c, jobject db, jint kind, jint flags, j
     char *err = NULL;
     loam_status status = write_one(HANDLE(loam_db, db), kind, flags == 0 ? NULL : &o, k.data,
       k.len, v.data, v.len, seconds, &sequence, &err);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&k);
   bytes_free(&v);
@@ -316,7 +316,7 @@ NATIVE(jlong, putDirect)(JNIEnv *env, jclass c, jobject db, jint flags, jobject 
   (void)c;
   loam_status status = loam_put(HANDLE(loam_db, db), &o, k + key_at, (size_t)key_len, v + value_at,
     (size_t)value_len, &sequence, &err);
-  succeeded(env, status, err);
+  succeeded(env, status, &err);
   return (jlong)sequence;
 }
 
@@ -329,7 +329,7 @@ NATIVE(jlong, writeBatch)(JNIEnv *env, jclass c, jobject db, jint flags, jbyteAr
     loam_write_options o = write_options(flags);
     char *err = NULL;
     loam_status status = loam_write_bytes(HANDLE(loam_db, db), &o, b.data, b.len, &sequence, &err);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&b);
   return (jlong)sequence;
@@ -347,7 +347,7 @@ NATIVE(jboolean, compareAndSwap)(JNIEnv *env, jclass c, jobject db, jint flags, 
     char *err = NULL;
     loam_status status = loam_compare_and_swap(HANDLE(loam_db, db), &w, k.data, k.len, o.data,
       o.len, v.data, v.len, &err);
-    done = status != LOAM_MISMATCH && succeeded(env, status, err);
+    done = status != LOAM_MISMATCH && succeeded(env, status, &err);
   }
   bytes_free(&k);
   bytes_free(&o);
@@ -377,7 +377,7 @@ NATIVE(void, keyspaceDrop)(JNIEnv *env, jclass c, jobject db, jbyteArray name) {
   (void)c;
   if (bytes_take(env, name, &n)) {
     char *err = NULL;
-    succeeded(env, loam_keyspace_drop(HANDLE(loam_db, db), n.data, &err), err);
+    succeeded(env, loam_keyspace_drop(HANDLE(loam_db, db), n.data, &err), &err);
   }
   bytes_free(&n);
 }
@@ -386,7 +386,7 @@ NATIVE(jint, keyspaceNumber)(JNIEnv *env, jclass c, jobject keyspace) {
   uint32_t number = 0;
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_keyspace_number(HANDLE(loam_db, keyspace), &number, &err), err);
+  succeeded(env, loam_keyspace_number(HANDLE(loam_db, keyspace), &number, &err), &err);
   return (jint)number;
 }
 
@@ -406,7 +406,7 @@ NATIVE(void, upkeep)(JNIEnv *env, jclass c, jint what, jobject database) {
   case RESUME: status = loam_resume_compaction(db, &err); break;
   case RETRY: status = loam_retry(db, &err); break;
   }
-  succeeded(env, status, err);
+  succeeded(env, status, &err);
 }
 
 /* As Native.PROPERTY and so on. */
@@ -442,7 +442,7 @@ NATIVE(void, setOption)(JNIEnv *env, jclass c, jobject db, jbyteArray name, jbyt
   v.data = NULL;
   if (bytes_take(env, name, &n) && bytes_take(env, value, &v)) {
     char *err = NULL;
-    succeeded(env, loam_set_option(HANDLE(loam_db, db), n.data, v.data, &err), err);
+    succeeded(env, loam_set_option(HANDLE(loam_db, db), n.data, v.data, &err), &err);
   }
   bytes_free(&n);
   bytes_free(&v);
@@ -459,7 +459,7 @@ NATIVE(jlong, approximateSize)(JNIEnv *env, jclass c, jobject db, jbyteArray sta
     char *err = NULL;
     loam_status status = loam_approximate_sizes(HANDLE(loam_db, db), 1, starts, &a.len, stops,
       &b.len, &size, &err);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&a);
   bytes_free(&b);
@@ -471,7 +471,7 @@ NATIVE(void, lag)(JNIEnv *env, jclass c, jobject db, jlongArray result) {
   uint64_t sequences = 0, microseconds = 0;
   char *err = NULL;
   (void)c;
-  if (succeeded(env, loam_lag(HANDLE(loam_db, db), &sequences, &microseconds, &err), err)) {
+  if (succeeded(env, loam_lag(HANDLE(loam_db, db), &sequences, &microseconds, &err), &err)) {
     jlong both[] = {(jlong)sequences, (jlong)microseconds};
     (*env)->SetLongArrayRegion(env, result, 0, 2, both);
   }

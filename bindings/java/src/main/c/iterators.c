@@ -95,7 +95,7 @@ NATIVE(jbyteArray, iteratorBlock)(JNIEnv *env, jclass c, jobject iterator, jbool
   loam_status status = forward
     ? loam_iter_next_block(iter, (size_t)max_entries, (size_t)max_bytes, &block, &err)
     : loam_iter_prev_block(iter, (size_t)max_entries, (size_t)max_bytes, &block, &err);
-  if (status == LOAM_END || !succeeded(env, status, err)) return NULL;
+  if (status == LOAM_END || !succeeded(env, status, &err)) return NULL;
   jbyteArray array = block_array(env, reuse, block.len);
   if (array != NULL) (*env)->SetByteArrayRegion(env, array, 4, (jsize)block.len, block.data);
   return array;
@@ -134,7 +134,7 @@ NATIVE(jbyteArray, txnGet)(JNIEnv *env, jclass c, jobject txn, jobject keyspace,
     loam_status status = for_update
       ? loam_txn_get_for_update(t, s, k.data, k.len, &value, &len, &err)
       : loam_txn_get(t, s, k.data, k.len, &value, &len, &err);
-    if (status != LOAM_NOT_FOUND && succeeded(env, status, err)) {
+    if (status != LOAM_NOT_FOUND && succeeded(env, status, &err)) {
       result = bytes_new(env, value, len);
       loam_free(value);
     }
@@ -151,7 +151,7 @@ NATIVE(jboolean, txnHas)(JNIEnv *env, jclass c, jobject txn, jobject keyspace, j
     char *err = NULL;
     loam_status status = loam_txn_has(HANDLE(loam_txn, txn), HANDLE(loam_db, keyspace), k.data,
       k.len, &err);
-    found = status != LOAM_NOT_FOUND && succeeded(env, status, err);
+    found = status != LOAM_NOT_FOUND && succeeded(env, status, &err);
   }
   bytes_free(&k);
   return found;
@@ -179,7 +179,7 @@ NATIVE(void, txnWrite)(JNIEnv *env, jclass c, jobject txn, jobject keyspace, jin
     char *err = NULL;
     loam_status status = txn_write(HANDLE(loam_txn, txn), HANDLE(loam_db, keyspace), kind, &k, &v,
       seconds, &err);
-    succeeded(env, status, err);
+    succeeded(env, status, &err);
   }
   bytes_free(&k);
   bytes_free(&v);
@@ -189,25 +189,25 @@ NATIVE(jlong, txnSavepoint)(JNIEnv *env, jclass c, jobject txn) {
   uint64_t savepoint = 0;
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_txn_savepoint(HANDLE(loam_txn, txn), &savepoint, &err), err);
+  succeeded(env, loam_txn_savepoint(HANDLE(loam_txn, txn), &savepoint, &err), &err);
   return (jlong)savepoint;
 }
 
 NATIVE(void, txnRollbackTo)(JNIEnv *env, jclass c, jobject txn, jlong savepoint) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_txn_rollback_to(HANDLE(loam_txn, txn), (uint64_t)savepoint, &err), err);
+  succeeded(env, loam_txn_rollback_to(HANDLE(loam_txn, txn), (uint64_t)savepoint, &err), &err);
 }
 
 NATIVE(void, txnCommit)(JNIEnv *env, jclass c, jobject txn, jint flags) {
   loam_write_options o = {.struct_size = sizeof o, .flags = (uint64_t)flags};
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_txn_commit(HANDLE(loam_txn, txn), &o, &err), err);
+  succeeded(env, loam_txn_commit(HANDLE(loam_txn, txn), &o, &err), &err);
 }
 
 NATIVE(void, txnRollback)(JNIEnv *env, jclass c, jobject txn) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_txn_rollback(HANDLE(loam_txn, txn), &err), err);
+  succeeded(env, loam_txn_rollback(HANDLE(loam_txn, txn), &err), &err);
 }

@@ -15,7 +15,7 @@ NATIVE(void, optionsSet)(JNIEnv *env, jclass c, jobject options, jbyteArray name
   char *err = NULL;
   (void)c;
   if (bytes_take(env, name, &n) && bytes_take(env, value, &v)) {
-    succeeded(env, loam_options_set(HANDLE(loam_options, options), n.data, v.data, &err), err);
+    succeeded(env, loam_options_set(HANDLE(loam_options, options), n.data, v.data, &err), &err);
   }
   bytes_free(&n);
   bytes_free(&v);
@@ -25,7 +25,7 @@ NATIVE(void, optionsCache)(JNIEnv *env, jclass c, jobject options, jobject cache
   char *err = NULL;
   (void)c;
   succeeded(env,
-    loam_options_set_cache(HANDLE(loam_options, options), HANDLE(loam_cache, cache), &err), err);
+    loam_options_set_cache(HANDLE(loam_options, options), HANDLE(loam_cache, cache), &err), &err);
 }
 
 NATIVE(jbyteArray, optionsDescribe)(JNIEnv *env, jclass c) {
@@ -59,7 +59,7 @@ NATIVE(void, resourcesSet)(JNIEnv *env, jclass c, jobject resources, jbyteArray 
   char *err = NULL;
   (void)c;
   if (bytes_take(env, name, &n) && bytes_take(env, value, &v)) {
-    succeeded(env, loam_resources_set(HANDLE(loam_cache, resources), n.data, v.data, &err), err);
+    succeeded(env, loam_resources_set(HANDLE(loam_cache, resources), n.data, v.data, &err), &err);
   }
   bytes_free(&n);
   bytes_free(&v);

@@ -33,7 +33,7 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved) {
   char *err = NULL;
   java_vm = vm;
   if ((*vm)->GetEnv(vm, (void **)&env, JNI_VERSION_10) != JNI_OK || !load(env)) return JNI_ERR;
-  if (!succeeded(env, loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err), err)) {
+  if (!succeeded(env, loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err), &err)) {
     return JNI_ERR;
   }
   return JNI_VERSION_10;
@@ -99,14 +99,14 @@ void throw_status(JNIEnv *env, loam_status status, char *err) {
 }
 
 jbyteArray text_result(JNIEnv *env, loam_status status, char *text, char *err) {
-  if (status == LOAM_NOT_FOUND || !succeeded(env, status, err)) return NULL;
+  if (status == LOAM_NOT_FOUND || !succeeded(env, status, &err)) return NULL;
   jbyteArray result = bytes_new(env, text, strlen(text));
   loam_free(text);
   return result;
 }
 
 jlong handle_result(JNIEnv *env, loam_status status, void *handle, char *err) {
-  return succeeded(env, status, err) ? (jlong)(intptr_t)handle : 0;
+  return succeeded(env, status, &err) ? (jlong)(intptr_t)handle : 0;
 }
 
 /* ---- The process ---- */
@@ -119,5 +119,5 @@ NATIVE(jbyteArray, version)(JNIEnv *env, jclass c) {
 NATIVE(void, runtime)(JNIEnv *env, jclass c, jint threads, jint gogc, jlong limit) {
   char *err = NULL;
   (void)c;
-  succeeded(env, loam_runtime_set(threads, gogc, limit, &err), err);
+  succeeded(env, loam_runtime_set(threads, gogc, limit, &err), &err);
 }

@@ -52,10 +52,11 @@ jbyteArray bytes_new(JNIEnv *env, const void *data, size_t len);
 void throw_status(JNIEnv *env, loam_status status, char *err);
 void throw_memory(JNIEnv *env);
 
-/* Whether the status is LOAM_OK; otherwise throws. */
-static inline bool succeeded(JNIEnv *env, loam_status status, char *err) {
+/* Whether the status is LOAM_OK; otherwise throws, with the message *err. The call that gives the
+ * status may stand in the argument: *err is read afterwards. */
+static inline bool succeeded(JNIEnv *env, loam_status status, char **err) {
   if (status == LOAM_OK) return true;
-  throw_status(env, status, err);
+  throw_status(env, status, *err);
   return false;
 }
 

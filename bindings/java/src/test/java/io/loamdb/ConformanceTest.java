@@ -2,12 +2,14 @@ package io.loamdb;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.loamdb.iq80.LoamDB;
 import io.loamdb.iq80.LoamDBFactory;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -15,7 +17,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.time.Duration;
 import org.iq80.leveldb.DB;
 import org.iq80.leveldb.DBIterator;
 import org.junit.jupiter.api.Test;
@@ -477,6 +478,8 @@ class ConformanceTest {
     void open() {
       try {
         leveldb = LoamDBFactory.factory.open(path.toFile(), new org.iq80.leveldb.Options());
+        db = ((LoamDB) leveldb).loam();
+        used = db;
       } catch (IOException e) {
         throw new AssertionError(e);
       }
@@ -533,7 +536,9 @@ class ConformanceTest {
         case "seek", "seeklt" -> {
           return found(operation.equals("seek"), key(words, 0), at);
         }
-        default -> throw new AssertionError(operation);
+        default -> { // the API has no word for it
+          return super.run(operation, words, new ReadOptions());
+        }
       }
       return null;
     }
