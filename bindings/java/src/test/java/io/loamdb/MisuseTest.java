@@ -1,0 +1,263 @@
+package io.loamdb;
+
+import static io.loamdb.LoamTest.b;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Wrong use gives exceptions. */
+class MisuseTest {
+  @TempDir Path directory;
+
+  private Path path() {
+    return directory.resolve("db");
+  }
+
+  @Test
+  void closedObjects() {
+    Loam db = Loam.open(path());
+    db.put(b("a"), b("1"));
+    Snapshot snapshot = db.snapshot();
+    Snapshot closedSnapshot = db.snapshot();
+    closedSnapshot.close();
+    assertThrows(LoamException.Closed.class,
+        () -> db.get(b("a"), new ReadOptions().snapshot(closedSnapshot)));
+    LoamIterator iterator = db.iterator();
+    LoamIterator closedIterator = db.iterator();
+    closedIterator.seekToFirst();
+    closedIterator.close();
+    assertFalse(closedIterator.isValid());
+    assertThrows(NoSuchElementException.class, closedIterator::key);
+    assertThrows(LoamException.Closed.class, closedIterator::next);
+    assertThrows(LoamException.Closed.class, closedIterator::seekToFirst);
+    Transaction txn = db.begin();
+    Keyspace space = db.keyspace("space");
+    Changes changes = db.changes(0, false);
+    BulkLoad load = db.bulkLoad(0);
+    db.close();
+    db.close();
+    List<Executable> calls = List.of(
+        () -> db.get(b("a")), () -> db.put(b("a"), b("1")), () -> db.multiGet(List.of(b("a"))),
+        () -> db.write(new WriteBatch().put(b("a"), b("1"))), db::snapshot, db::iterator,
+        db::flush, db::compactRange, db::metrics, db::keyspaces, db::verify, db::begin,
+        () -> db.changes(0, false), () -> db.checkpoint(directory.resolve("copy")),
+        () -> db.property("leveldb.stats"), () -> db.keyspace("x"), () -> db.bulkLoad(0),
+        () -> db.ttl(b("a")), () -> db.option("compression"), iterator::seekToFirst,
+        () -> txn.get(b("a")), () -> txn.put(b("a"), b("1")),
+        () -> space.get(b("a")), () -> space.put(b("a"), b("1")),
+        () -> new WriteBatch().in(space), () -> changes.next(Duration.ZERO),
+        () -> load.put(b("a"), new byte[100_000]));
+    for (int i = 0; i < calls.size(); i++) {
+      assertThrows(LoamException.Closed.class, calls.get(i), "call " + i);
+    }
+    for (AutoCloseable child : List.of(snapshot, iterator, txn, space, changes, load)) {
+      assertDoesNotThrow(child::close);
+      assertDoesNotThrow(child::close);
+    }
+  }
+
+  @Test
+  void nulls() {
+    try (Loam db = Loam.open(path()); Transaction txn = db.begin();
+        LoamIterator it = db.iterator()) {
+      WriteBatch batch = new WriteBatch();
+      List<Executable> calls = List.of(
+          () -> db.get((byte[]) null), () -> db.put(null, b("")), () -> db.put(b(""), (byte[]) null),
+          () -> db.delete(null), () -> db.has(null), () -> db.multiGet(null),
+          () -> db.multiGet(Arrays.asList(b("a"), null)), () -> db.write(null),
+          () -> db.get(b("a"), null), () -> db.put(b("a"), b("a"), null), () -> it.seek(null),
+          () -> it.seekBefore(null), () -> txn.get(null), () -> txn.put(b("a"), null),
+          () -> txn.in(null), () -> batch.put(null, b("")), () -> batch.put(b(""), null),
+          () -> batch.merge(b(""), null), () -> db.ingest(null, Keyspace.Ingest.COPY),
+          () -> db.keyspace(null), () -> db.dropKeyspace(null), () -> db.property(null),
+          () -> db.dump(null), () -> db.load(null, false), () -> Loam.open(null),
+          () -> db.checkpoint(null), () -> db.deleteRange(b("a"), null), () -> db.iterator(null));
+      for (int i = 0; i < calls.size(); i++) {
+        assertThrows(NullPointerException.class, calls.get(i), "call " + i);
+      }
+      assertEquals(0, batch.count());
+    }
+  }
+
+  @Test
+  void badArguments() {
+    try (Loam db = Loam.open(path()); Loam other = Loam.open(directory.resolve("other"))) {
+      List<Executable> calls = List.of(
+          () -> db.setOption("nothing", 1), () -> db.setOption("compression", "lzw"),
+          () -> db.setOption("a\0b", 1), () -> db.deleteRange(b("b"), b("a")),
+          () -> db.put(b("a"), b("1"), 0, WriteOptions.DEFAULT), db::catchUp,
+          () -> Loam.open(directory.resolve("x"), new Options().set("write_buffer_size", -1)),
+          () -> db.iterator(new ReadOptions().memoryOnly(true)));
+      for (int i = 0; i < calls.size(); i++) {
+        assertThrows(LoamException.InvalidArgument.class, calls.get(i), "call " + i);
+      }
+      try (Snapshot foreign = other.snapshot()) {
+        assertThrows(LoamException.class,
+            () -> db.get(b("a"), new ReadOptions().snapshot(foreign)));
+      }
+      try (Transaction txn = db.begin()) {
+        assertThrows(LoamException.class, () -> txn.in(other).get(b("a")));
+      }
+      assertThrows(LoamException.NoMergeOperator.class, () -> db.merge(b("a"), b("1")));
+    }
+  }
+
+  @Test
+  void keptObjectsOutliveTheirGarbage() {
+    try (Loam db = Loam.open(path())) {
+      db.put(b("a"), b("1"));
+      for (int i = 0; i < 3000; i++) {
+        new LoamIterator(db, null, ReadOptions.DEFAULT).seekToFirst();
+        db.snapshot();
+        db.begin().put(b("t"), b("" + i));
+        if (i % 1000 == 0) {
+          System.gc();
+        }
+      }
+      assertTrue(db.has(b("a")));
+    }
+  }
+
+  @Test
+  void oneIteratorInManyThreads() throws InterruptedException {
+    try (Loam db = Loam.open(path())) {
+      WriteBatch batch = new WriteBatch();
+      for (int i = 0; i < 2000; i++) {
+        batch.put(b("key" + i), b("value" + i));
+      }
+      db.write(batch);
+      LoamIterator it = db.iterator();
+      AtomicReference<Throwable> unexpected = new AtomicReference<>();
+      List<Thread> threads = new ArrayList<>();
+      for (int n = 0; n < 4; n++) {
+        threads.add(new Thread(() -> {
+          for (int i = 0; i < 3000; i++) {
+            try {
+              if (!it.next()) {
+                it.seekToFirst();
+              }
+              it.key();
+            } catch (LoamException | IndexOutOfBoundsException | IllegalArgumentException
+                | NegativeArraySizeException | NoSuchElementException e) {
+              continue; // what a race may give
+            } catch (Throwable e) {
+              unexpected.set(e);
+            }
+          }
+        }));
+      }
+      threads.forEach(Thread::start);
+      for (Thread thread : threads) {
+        thread.join();
+      }
+      assertEquals(null, unexpected.get());
+    }
+  }
+
+  @Test
+  void closeBesideCalls() throws InterruptedException {
+    for (int round = 0; round < 5; round++) {
+      Loam db = Loam.open(path());
+      CountDownLatch started = new CountDownLatch(3);
+      AtomicReference<Throwable> unexpected = new AtomicReference<>();
+      List<Thread> threads = new ArrayList<>();
+      for (int n = 0; n < 3; n++) {
+        byte[] key = b("key" + n);
+        threads.add(new Thread(() -> {
+          try {
+            for (int i = 0; ; i++) {
+              db.put(key, b("" + i));
+              try (LoamIterator it = db.iterator()) {
+                it.seekToFirst();
+              }
+              if (i == 20) {
+                started.countDown();
+              }
+            }
+          } catch (LoamException.Closed e) {
+            return;
+          } catch (Throwable e) {
+            unexpected.set(e);
+          }
+        }));
+      }
+      threads.forEach(Thread::start);
+      started.await();
+      db.close();
+      for (Thread thread : threads) {
+        thread.join();
+      }
+      assertEquals(null, unexpected.get());
+    }
+  }
+
+  @Test
+  void callbacksMayNotWrite() {
+    AtomicReference<Loam> opened = new AtomicReference<>();
+    AtomicReference<LoamException> refused = new AtomicReference<>();
+    CompactionFilter filter = (level, key, value) -> {
+      try {
+        opened.get().put(b("x"), b("1"));
+      } catch (LoamException e) {
+        refused.set(e);
+      }
+      try {
+        opened.get().close();
+      } catch (LoamException e) {
+        refused.get().addSuppressed(e);
+      }
+      return value;
+    };
+    Options options = new Options().compactionFilter(filter);
+    Loam db = Loam.open(path(), options);
+    opened.set(db);
+    db.put(b("a"), b("1"));
+    db.compactRange();
+    assertEquals(LoamException.InUse.class, refused.get().getClass());
+  }
+
+  @Test
+  void interruptsCancelLongWork() {
+    try (Loam db = Loam.open(path())) {
+      for (int i = 0; i < 100; i++) {
+        db.put(b("key" + i), new byte[1000]);
+      }
+      Thread.currentThread().interrupt();
+      db.put(b("a"), b("1")); // not disturbed
+      try {
+        db.compactRange();
+      } catch (LoamException.Cancelled e) {
+        assertTrue(Thread.currentThread().isInterrupted());
+      }
+      assertTrue(Thread.interrupted());
+      Changes changes = db.changes(0, false);
+      AtomicReference<Throwable> thrown = new AtomicReference<>();
+      Thread waiting = new Thread(() -> {
+        try {
+          while (changes.next(Duration.ofSeconds(-1)) != null) { }
+        } catch (InterruptedException | LoamException e) {
+          thrown.set(e);
+        }
+      });
+      waiting.start();
+      waiting.interrupt();
+      assertDoesNotThrow(() -> waiting.join());
+      assertEquals(InterruptedException.class, thrown.get().getClass());
+      changes.close();
+    }
+  }
+}

@@ -1,0 +1,158 @@
+package io.loamdb;
+
+import static io.loamdb.LoamTest.b;
+
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** What {@link ProcessTest} runs in processes of its own. */
+final class Programs {
+  /** Bytewise, but in Java: so the library's threads call the JVM. */
+  static final KeyComparator ORDER = new KeyComparator() {
+    @Override
+    public String name() {
+      return "java-bytewise";
+    }
+
+    @Override
+    public int compare(byte[] x, byte[] y) {
+      return Arrays.compareUnsigned(x, y);
+    }
+  };
+
+  private static int depth;
+  private static String nothing;
+
+  private Programs() {}
+
+  /** The arguments: the program and the directory of a database. */
+  public static void main(String[] args) throws Exception {
+    Path path = Path.of(args[1]);
+    switch (args[0]) {
+      case "exit" -> exit(path);
+      case "garbage" -> garbage(path);
+      case "signals" -> signals(path);
+      case "version" -> System.out.println(Loam.version());
+      default -> throw new IllegalArgumentException(args[0]);
+    }
+  }
+
+  /** Exits while threads write, read and compact by callbacks of Java. */
+  private static void exit(Path path) throws InterruptedException {
+    Loam db = Loam.open(path,
+        new Options().comparator(ORDER).set("write_buffer_size", "64KiB"));
+    AtomicLong written = new AtomicLong();
+    CountDownLatch enough = new CountDownLatch(3000);
+    start(() -> {
+      for (long i = 0; ; i++) {
+        db.put(b(String.format("a%09d", i)), new byte[100]);
+        written.set(i + 1);
+        enough.countDown();
+      }
+    });
+    start(() -> {
+      for (long i = 0; ; i++) {
+        db.put(b("b" + i * 7919 % 100_000), new byte[100]);
+      }
+    });
+    start(() -> {
+      for (;;) {
+        db.compactRange();
+      }
+    });
+    start(() -> {
+      for (;;) {
+        try (var entries = db.stream(new ReadOptions())) {
+          entries.forEach(entry -> { });
+        }
+      }
+    });
+    enough.await();
+    System.out.println("written " + written.get());
+    System.exit(0);
+  }
+
+  private static void start(Runnable work) {
+    new Thread(work).start();
+  }
+
+  /** Nothing is closed; the collector closes the database, whose lock is free then. */
+  private static void garbage(Path path) {
+    leave(path);
+    for (;;) {
+      System.gc();
+      try (Loam db = Loam.open(path)) {
+        System.out.println(db.get(b("a")).length == 1 ? "opened again" : "lost");
+        return;
+      } catch (LoamException.Locked e) {
+        byte[][] more = new byte[100][];
+        Arrays.setAll(more, i -> new byte[1000]);
+      }
+    }
+  }
+
+  private static void leave(Path path) {
+    Loam db = Loam.open(path);
+    db.put(b("a"), b("1"));
+    LoamIterator it = db.iterator();
+    it.seekToFirst();
+    db.snapshot();
+    db.begin().put(b("t"), b("1"));
+    db.keyspace("space").put(b("a"), b("2"));
+  }
+
+  /** The JVM's own signals: overflows of stacks, null checks by faults, safepoints. */
+  private static void signals(Path path) throws InterruptedException {
+    KeyComparator faulting = new KeyComparator() {
+      @Override
+      public String name() {
+        return "faulting";
+      }
+
+      @Override
+      public int compare(byte[] x, byte[] y) {
+        try {
+          return nothing.length();
+        } catch (NullPointerException e) {
+          return Arrays.compareUnsigned(x, y);
+        }
+      }
+    };
+    Options options = new Options().comparator(faulting).set("write_buffer_size", "64KiB");
+    try (Loam db = Loam.open(path, options)) {
+      for (int n = 0; n < 3; n++) {
+        for (int i = 0; i < 2000; i++) {
+          db.put(b("key" + i * 7919 % 2000), new byte[100]);
+          if (i % 500 == 0) {
+            overflow();
+            System.gc();
+          }
+        }
+        db.compactRange();
+      }
+      Thread other = new Thread(() -> {
+        db.get(b("key1"));
+        overflow();
+        db.get(b("key1"));
+      });
+      other.start();
+      other.join();
+    }
+    System.out.println("survived");
+  }
+
+  private static void overflow() {
+    try {
+      recurse();
+    } catch (StackOverflowError e) {
+      depth = 0;
+    }
+  }
+
+  private static int recurse() {
+    depth++;
+    return recurse() + 1;
+  }
+}
