@@ -180,22 +180,32 @@ class Iq80Test {
     it.close();
   }
 
+  /** leveldbjni's LevelDB is older than the names that tables have since 1.14: it reads logs. */
   @Test
-  void levelDbReadsAndWritesTheDirectory() throws IOException {
+  void levelDbReadsWhatLoamLogged() throws IOException {
+    for (int round = 0; round < 4; round++) {
+      try (DB db = (round % 2 == 0 ? factory : JniDBFactory.factory).open(path(), new Options())) {
+        assertEquals(round, count(db));
+        db.put(bytes("key" + round), bytes("value" + round));
+      }
+    }
+  }
+
+  @Test
+  void loamGoesOnWithLevelDbsDirectory() throws IOException {
     for (CompressionType compression : CompressionType.values()) {
       Options options = new Options().compressionType(compression);
       for (int round = 0; round < 4; round++) {
-        try (DB db = (round % 2 == 0 ? factory : JniDBFactory.factory).open(path(), options)) {
+        try (DB db = (round < 2 ? JniDBFactory.factory : factory).open(path(), options)) {
           assertEquals(round * 1000, count(db));
           for (int i = 0; i < 1000; i++) {
             db.put(bytes("key" + round + "-" + i), bytes("value" + i));
           }
-          db.delete(bytes("nothing"));
           db.compactRange(null, null);
         }
       }
       try (DB db = open()) {
-        assertEquals("value999", asString(db.get(bytes("key3-999"))));
+        assertEquals("value999", asString(db.get(bytes("key1-999"))));
       }
       factory.destroy(path(), options);
     }
