@@ -62,10 +62,10 @@ var allowedClocks = map[string]string{
 
 func ruleClocks(t *tree) []string { return goByClock(t, allowedClocks) }
 
-// scriptWait matches where a test in Python or JavaScript waits until time has passed.
+// scriptWait matches where a test in Python, JavaScript or Java waits until time has passed.
 var scriptWait = regexp.MustCompile(
 	`\btime\.sleep\(|\basyncio\.sleep\(0?\.?[1-9]|\basyncio\.sleep\(0\.|` +
-		`\bEvent\(\)\.wait\([0-9.]|\bsetTimeout\(`)
+		`\bEvent\(\)\.wait\([0-9.]|\bsetTimeout\(|\bThread\.sleep\(`)
 
 // allowedWaits are files of the bindings' tests -> how many such lines, and why.
 var allowedWaits = map[string]struct {
@@ -87,7 +87,8 @@ func ruleWaits(t *tree) []string {
 	var bad []string
 	for _, f := range t.files {
 		if !strings.HasPrefix(f.path, "bindings/python/tests/") &&
-			!strings.HasPrefix(f.path, "bindings/node/test/") {
+			!strings.HasPrefix(f.path, "bindings/node/test/") &&
+			!strings.HasPrefix(f.path, "bindings/java/src/test/") {
 			continue
 		}
 		allowed, n := allowedWaits[f.path].lines, 0

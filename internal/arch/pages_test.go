@@ -62,7 +62,8 @@ func TestPagesNameWhatIsInC(t *testing.T) {
 	}
 	pages = append(pages, filepath.Join(root, "README.md"),
 		filepath.Join(root, "bindings", "python", "README.md"),
-		filepath.Join(root, "bindings", "node", "README.md"))
+		filepath.Join(root, "bindings", "node", "README.md"),
+		filepath.Join(root, "bindings", "java", "README.md"))
 	seen := 0
 	for _, page := range pages {
 		if filepath.Base(page) == "metrics.md" {
@@ -178,6 +179,8 @@ var versionFiles = map[string]string{
 	"bindings/node/npm/linux-x64/package.json":   `"version": "`,
 	"bindings/node/npm/linux-arm64/package.json": `"version": "`,
 	"bindings/node/README.md":                    `{ "loamdb": "^`,
+	"bindings/java/README.md":                    "<version>",
+	"bindings/java/pom.xml":                      "<artifactId>loamdb</artifactId>\n  <version>",
 	"bindings/python/pyproject.toml":             "\nversion = \"",
 	"bindings/python/src/loamdb/__init__.py":     `__version__ = "`,
 	"cabi/loam.h":                                `version, such as "`,
@@ -200,7 +203,8 @@ func TestOneVersion(t *testing.T) {
 	}
 	for name, before := range versionFiles {
 		_, after, found := strings.Cut(read(name), before)
-		if version, _, _ := strings.Cut(after, `"`); !found || version != changes[1]+".0" {
+		version := after[:max(0, strings.IndexAny(after, `"<`))]
+		if !found || version != changes[1]+".0" {
 			t.Errorf("%s has version %q, CHANGELOG.md begins with %s", name, version, changes[1])
 		}
 	}

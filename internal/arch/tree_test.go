@@ -87,7 +87,7 @@ func moduleRoot(t testing.TB) string {
 func textFile(name string) bool {
 	switch path.Ext(name) {
 	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".json", ".toml", ".yml", ".yaml",
-		".mk":
+		".mk", ".java", ".xml":
 		return true
 	}
 	return name == "Makefile" || name == "run"

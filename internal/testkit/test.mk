@@ -1,6 +1,6 @@
 # make test          all tests in their usual size, about 10 minutes on 2 cores
 # make test-full     all tests in their long size, within 80 minutes
-# make test-<step>   one step: go, race, checked, fuzz, interop, python, node
+# make test-<step>   one step: go, race, checked, fuzz, interop, python, node, java
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
 # make test-otel     the example of OpenTelemetry, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
@@ -32,17 +32,18 @@ has = $(shell for p in $(1); do command -v $$p >/dev/null || exit; done; echo ye
 
 # A step that lacks a program is left out, which the last line says. The
 # bindings' steps come with their makefiles.
-ALL_STEPS := go lint race checked fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
+ALL_STEPS := go lint race checked fuzz interop $(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node) \
+	$(if $(wildcard bindings/java/java.mk),java)
 TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call has,$(PYTHON) npm),interop lint) \
-	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
+	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node) $(if $(call has,gcc javac mvn),java),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-python test-node
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-python test-node test-java
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race checked fuzz,$(TEST_STEPS)) | $(filter lint interop python node,$(TEST_STEPS))"
+		"$(filter race checked fuzz,$(TEST_STEPS)) | $(filter lint interop python node java,$(TEST_STEPS))"
 endef
 
 test:
@@ -120,6 +121,9 @@ test-python: python-test $(if $(LOAM_T2),python-asan python-freeze)
 test-node: node-test
 	@LOAM_KILL_NODE=$(CURDIR)/$(NODE_DIR) $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^node$$'
 	@LOAM_GUIDE_NODE=$(CURDIR)/$(NODE_DIR) $(GUIDES)
+
+# A JDK 17 or newer, and Maven, which downloads JUnit and its own plugins.
+test-java: java-test
 
 audit:
 	@GO="$(GO)" PYTHON="$(PYTHON)" internal/testkit/audit.sh

@@ -1,9 +1,9 @@
 package io.loamdb;
 
 /**
- * A load of puts in any order, which become durable in the database in one step, at {@link #finish};
- * of puts with the same key the last one counts. {@link #close} gives up what was not finished. Safe
- * for use by several threads.
+ * A load of puts in any order, which become durable in the database in one step, at {@link
+ * #finish}; of puts with the same key the last one counts. {@link #close} gives up what was not
+ * finished. Safe for use by several threads.
  */
 public final class BulkLoad extends NativeObject {
   private static final int CHUNK = 64 << 10; // bytes that go to the library at once

@@ -73,7 +73,9 @@ final class Callbacks {
     return thrown.getMessage() == null ? simple : simple + ": " + thrown.getMessage();
   }
 
-  /** What a callback threw that has led to a failure; null: nothing, or it is not known any more. */
+  /**
+   * What a callback threw that has led to a failure; null: nothing, or it is not known any more.
+   */
   static Throwable causeOf(LoamException e) {
     if (!(e instanceof LoamException.CallbackFailed || e instanceof LoamException.MergeFailed)) {
       return null;

@@ -7,8 +7,8 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * A feed of the changes that a database commits, from {@link Loam#changes}: every operation once, in
- * order. Safe for use by several threads; a change goes to one of them.
+ * A feed of the changes that a database commits, from {@link Loam#changes}: every operation once,
+ * in order. Safe for use by several threads; a change goes to one of them.
  */
 public final class Changes extends NativeObject {
   private final Loam db; // stays reachable

@@ -12,13 +12,13 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * A key space of its own within a database, from {@link Loam#keyspace}. {@link Loam} is the keyspace
- * {@code "default"}.
+ * A key space of its own within a database, from {@link Loam#keyspace}. {@link Loam} is the
+ * keyspace {@code "default"}.
  *
  * <p>A write is in the kernel's hands when the call returns: it survives the end of the process.
  * With {@link WriteOptions#SYNC} it also survives a power cut. Arrays that are given are copied
- * before the call returns; those that are returned are the caller's. All methods are safe for use by
- * several threads, and throw {@link LoamException}; {@link NullPointerException} for null where
+ * before the call returns; those that are returned are the caller's. All methods are safe for use
+ * by several threads, and throw {@link LoamException}; {@link NullPointerException} for null where
  * nothing else is said. Long work ({@link #compactRange}, {@link #ingest}) is cancelled by an
  * interrupt; shorter calls ignore it.
  */
@@ -192,8 +192,8 @@ public class Keyspace extends NativeObject {
   }
 
   /**
-   * Adds an operand to a key, whose value is from then on what the merge operator makes of the value
-   * before and the operand; nothing is read.
+   * Adds an operand to a key, whose value is from then on what the merge operator makes of the
+   * value before and the operand; nothing is read.
    *
    * @throws LoamException.NoMergeOperator the options named none
    * @throws LoamException.NeedsNative the database has LevelDB's format

@@ -61,9 +61,9 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Opens a database that another process writes, LevelDB among them, for reading beside it. Nothing
-   * in the directory changes, and no lock is taken. {@link #catchUp} moves on, and so does the
-   * option {@code follow_interval}.
+   * Opens a database that another process writes, LevelDB among them, for reading beside it.
+   * Nothing in the directory changes, and no lock is taken. {@link #catchUp} moves on, and so does
+   * the option {@code follow_interval}.
    */
   public static Loam follow(Path directory, Options options) {
     return new Loam(directory, options, true);
@@ -126,9 +126,9 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Opens a keyspace, and creates it if there is none and the options do not say otherwise. Of these
-   * count comparator, merge operator, compression, filters, TTL; unset ones have the database's
-   * values.
+   * Opens a keyspace, and creates it if there is none and the options do not say otherwise. Of
+   * these count comparator, merge operator, compression, filters, TTL; unset ones have the
+   * database's values.
    *
    * @throws LoamException.NeedsNative the database has LevelDB's format
    */
@@ -160,8 +160,8 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Calls a function with a transaction, and commits it when the function returns; it is rolled back
-   * when the function throws. After a conflict, a deadlock or a timeout the function is called
+   * Calls a function with a transaction, and commits it when the function returns; it is rolled
+   * back when the function throws. After a conflict, a deadlock or a timeout the function is called
    * again, ten times at most.
    */
   public <T> T transact(TransactionOptions options, Function<Transaction, T> function) {

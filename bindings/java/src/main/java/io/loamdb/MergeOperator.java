@@ -6,9 +6,9 @@ import java.util.List;
  * Makes values of the operands of {@link Keyspace#merge}, for {@link
  * Options#mergeOperator(MergeOperator)}.
  *
- * <p>It is called by any thread, several at once, in reads and in the background, and must be a pure
- * function of the bytes. It may read the database, but not write. When it throws, reads of the key
- * fail with {@link LoamException.MergeFailed}; nothing is lost.
+ * <p>It is called by any thread, several at once, in reads and in the background, and must be a
+ * pure function of the bytes. It may read the database, but not write. When it throws, reads of the
+ * key fail with {@link LoamException.MergeFailed}; nothing is lost.
  */
 public interface MergeOperator {
   /** Stored with the database, which opens only with the same one while it has operands. */

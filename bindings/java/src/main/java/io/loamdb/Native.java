@@ -7,7 +7,9 @@ import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 
-/** The native methods, which {@code src/main/c} implements, and what their arguments are made of. */
+/**
+ * The native methods, which {@code src/main/c} implements, and what their arguments are made of.
+ */
 final class Native {
   static {
     Library.load();

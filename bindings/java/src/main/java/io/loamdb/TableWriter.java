@@ -5,8 +5,8 @@ import java.util.Objects;
 
 /**
  * Writes a table outside of a database, for {@link Keyspace#ingest}. Keys ascend, and come once
- * each; ranges come in any order. {@link #close} removes a table that was not finished. Safe for use
- * by several threads.
+ * each; ranges come in any order. {@link #close} removes a table that was not finished. Safe for
+ * use by several threads.
  */
 public final class TableWriter extends NativeObject {
   /**

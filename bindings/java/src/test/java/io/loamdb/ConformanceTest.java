@@ -457,7 +457,8 @@ class ConformanceTest {
         for (Operation o : c.operations()) {
           lines.add(o.kind().name().toLowerCase(Locale.ROOT) + " "
               + (o.keyspace() == null ? "-" : o.keyspace()) + " " + encode(o.key()) + " "
-              + (o.value() == null ? "%" : encode(o.value())) + (o.expires() != 0 ? " expires" : ""));
+              + (o.value() == null ? "%" : encode(o.value()))
+              + (o.expires() != 0 ? " expires" : ""));
         }
       }
       lines.add("end");
@@ -611,7 +612,8 @@ class ConformanceTest {
       if (words.contains("reverse")) {
         java.util.Collections.reverse(lines);
       }
-      List<String> limited = new ArrayList<>(lines.subList(0, Math.min(limit(words), lines.size())));
+      int most = Math.min(limit(words), lines.size());
+      List<String> limited = new ArrayList<>(lines.subList(0, most));
       limited.add("end");
       return limited;
     }

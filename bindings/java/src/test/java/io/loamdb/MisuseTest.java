@@ -76,7 +76,7 @@ class MisuseTest {
         LoamIterator it = db.iterator()) {
       WriteBatch batch = new WriteBatch();
       List<Executable> calls = List.of(
-          () -> db.get((byte[]) null), () -> db.put(null, b("")), () -> db.put(b(""), (byte[]) null),
+          () -> db.get((byte[]) null), () -> db.put(null, b("")), () -> db.put(b(""), null),
           () -> db.delete(null), () -> db.has(null), () -> db.multiGet(null),
           () -> db.multiGet(Arrays.asList(b("a"), null)), () -> db.write(null),
           () -> db.get(b("a"), null), () -> db.put(b("a"), b("a"), null), () -> it.seek(null),

@@ -26,8 +26,9 @@ public final class LoamDBFactory implements DBFactory {
   public LoamDBFactory() {}
 
   /**
-   * Opens a database; directories above it are made, too. Sizes that Loam does not take are replaced
-   * by the nearest that it does; {@code verifyChecksums} and {@code paranoidChecks} are always on.
+   * Opens a database; directories above it are made, too. Sizes that Loam does not take are
+   * replaced by the nearest that it does; {@code verifyChecksums} and {@code paranoidChecks} are
+   * always on.
    *
    * @throws IOException the database cannot be opened; its cause is a {@link LoamException}
    */
