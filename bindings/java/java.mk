@@ -3,7 +3,8 @@
 # make java          the jar, in build/java/target
 # make java-native   only its native libraries, in build/java/resources
 # make java-test     the tests, in a JVM
-# make java-bench    loamdb beside rocksdbjni and leveldbjni; figures in build/java
+# make java-bench    loamdb beside rocksdbjni and leveldbjni; figures in build/java/bench.json;
+#                    JAVA_BENCH='-f 1 get' are arguments of JMH
 
 JAVA_DIR := bindings/java
 JAVA_BUILD := build/java
@@ -39,8 +40,9 @@ java: java-native
 java-test: java-native
 	@$(JAVA_MVN) test
 
+# Maven keeps the jar where it keeps all others, for the benchmark to depend on.
 java-bench: java-native
 	@$(JAVA_MVN) -DskipTests install
-	@mkdir -p $(JAVA_BUILD)/bench
-	@cd bench/bindings/java && $(MVN) -B -q package && java -jar target/benchmarks.jar -rf json \
-		-rff $(CURDIR)/$(JAVA_BUILD)/bench.json
+	@$(MVN) -B -q -f bench/bindings/java/pom.xml package
+	@java -cp '$(JAVA_BUILD)/bench-target/classes:$(JAVA_BUILD)/bench-target/lib/*' org.openjdk.jmh.Main \
+		-rf json -rff $(JAVA_BUILD)/bench.json $(JAVA_BENCH)

@@ -1,14 +1,17 @@
 # make lint          formatters and linters of every language
-# make lint-<what>   go, python, js
+# make lint-<what>   go, python, js, java
 
 LINT := internal/testkit/lint
 LINT_VENV := build/lint-venv
 LINTED = $(shell git ls-files $(1) 2>/dev/null || \
 	find . -name $(1) -not -path '*/node_modules/*' -not -path './build/*')
 
-.PHONY: lint lint-go lint-python lint-js
+.PHONY: lint lint-go lint-python lint-js lint-java
 
-lint: lint-go lint-python lint-js
+# Left out where there is no JDK or no Maven.
+LINT_JAVA := $(shell command -v javac >/dev/null && command -v mvn >/dev/null && echo lint-java)
+
+lint: lint-go lint-python lint-js $(LINT_JAVA)
 
 build/staticcheck: $(LINT)/go.mod $(LINT)/go.sum
 	@cd $(LINT) && $(GO) build -o $(CURDIR)/$@ honnef.co/go/tools/cmd/staticcheck
@@ -32,3 +35,7 @@ $(LINT)/node_modules/.package-lock.json: $(LINT)/package-lock.json
 
 lint-js: $(LINT)/node_modules/.package-lock.json
 	@$(LINT)/node_modules/.bin/eslint -c $(LINT)/eslint.config.mjs $(call LINTED,'*.js')
+
+# Maven downloads checkstyle. javac's own warnings are errors when the package is built.
+lint-java:
+	@mvn -B -q -f bindings/java/pom.xml checkstyle:check

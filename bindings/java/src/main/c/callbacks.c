@@ -9,9 +9,11 @@
  * A callback's local references end with it: a thread of the library has no native method whose
  * return would free them.
  */
+#define _GNU_SOURCE
 #include "shim.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,12 +56,18 @@ bool callbacks_load(JNIEnv *env) {
   return pthread_key_create(&attached, detach) == 0;
 }
 
-/* NULL: the JVM ends. */
+/* NULL: the JVM ends. The JVM opens signals in the mask of a thread that it attaches, such as
+ * SIGTERM and SIGUSR2; a thread of the library keeps them blocked, as a handler without SA_ONSTACK
+ * would run on the small stack of a goroutine. */
 static JNIEnv *attach(void) {
   JNIEnv *env = NULL;
   JavaVMAttachArgs args = {JNI_VERSION_10, "loam", NULL};
   if ((*java_vm)->GetEnv(java_vm, (void **)&env, JNI_VERSION_10) == JNI_OK) return env;
-  if ((*java_vm)->AttachCurrentThreadAsDaemon(java_vm, (void **)&env, &args) != JNI_OK) return NULL;
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  jint status = (*java_vm)->AttachCurrentThreadAsDaemon(java_vm, (void **)&env, &args);
+  pthread_sigmask(SIG_SETMASK, &mask, NULL);
+  if (status != JNI_OK) return NULL;
   pthread_setspecific(attached, env);
   return env;
 }

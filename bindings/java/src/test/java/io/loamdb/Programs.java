@@ -2,6 +2,9 @@ package io.loamdb;
 
 import static io.loamdb.LoamTest.b;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
@@ -23,6 +26,8 @@ final class Programs {
   };
 
   private static int depth;
+  /** The least that a library's thread blocks; 3: none called. */
+  private static volatile int blocked = 3;
   private static String nothing;
 
   private Programs() {}
@@ -113,6 +118,9 @@ final class Programs {
 
       @Override
       public int compare(byte[] x, byte[] y) {
+        if (Thread.currentThread().getName().equals("loam")) {
+          blocked = Math.min(blocked, blockedSignals());
+        }
         try {
           return nothing.length();
         } catch (NullPointerException e) {
@@ -140,7 +148,22 @@ final class Programs {
       other.start();
       other.join();
     }
-    System.out.println("survived");
+    System.out.println("survived, blocked " + blocked);
+  }
+
+  /** How many of SIGTERM and SIGUSR2, which the JVM opens, the present thread blocks. */
+  private static int blockedSignals() {
+    try {
+      for (String line : Files.readAllLines(Path.of("/proc/thread-self/status"))) {
+        if (line.startsWith("SigBlk:")) {
+          long mask = Long.parseUnsignedLong(line.substring(7).strip(), 16);
+          return (int) (mask >>> 14 & 1) + (int) (mask >>> 11 & 1);
+        }
+      }
+      return 0;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   private static void overflow() {
