@@ -86,7 +86,7 @@ public final class LoamIterator extends NativeObject {
    */
   public byte[] key() {
     check();
-    return Arrays.copyOfRange(block, keyAt, valueAt);
+    return copy(keyAt, valueAt);
   }
 
   /**
@@ -96,7 +96,7 @@ public final class LoamIterator extends NativeObject {
    */
   public byte[] value() {
     check();
-    return Arrays.copyOfRange(block, valueAt, next);
+    return copy(valueAt, next);
   }
 
   /** The key as a read-only view, without a copy, until the next move. */
@@ -157,6 +157,15 @@ public final class LoamIterator extends NativeObject {
     if (!valid) {
       throw new NoSuchElementException("the iterator is not at an entry");
     }
+  }
+
+  /** Places that do not fit come from another thread, which moves the iterator meanwhile. */
+  private byte[] copy(int from, int to) {
+    byte[] entries = block;
+    if (from < 0 || from > to || to > entries.length) {
+      throw new LoamException.InUse("another thread is using the iterator", 0, null);
+    }
+    return Arrays.copyOfRange(entries, from, to);
   }
 
   private boolean seek(int where, byte[] key) {
