@@ -16,7 +16,7 @@ import (
 func testProgram(t *testing.T, name string) string {
 	t.Helper()
 	var out string
-	for _, asan := range []bool{false, true} {
+	for _, asan := range builds() {
 		out = execute(t, compile(t, asan, "testdata/"+name+".c", "-lloam"))
 	}
 	return out
@@ -158,7 +158,7 @@ func TestLean(t *testing.T) {
 func TestLevelDB(t *testing.T) {
 	t.Setenv("TEST_TMPDIR", t.TempDir())
 	for _, source := range []string{"leveldb", "edges"} {
-		for _, asan := range []bool{false, true} {
+		for _, asan := range builds() {
 			out := execute(t, compile(t, asan, "testdata/"+source+".c", "-std=gnu99", "-lleveldb"))
 			if out != "PASS\n" {
 				t.Errorf("%s, asan %v, says %q", source, asan, out)
@@ -173,7 +173,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, asan := range []bool{false, true} {
+	for _, asan := range builds() {
 		program := compile(t, asan, "testdata/conformance.c", "-lloam")
 		for _, run := range [][3]string{{"native", "script", "expected"},
 			{"leveldb", "script", "expected"}, {"native", "native", "native.expected"},

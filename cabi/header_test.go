@@ -154,7 +154,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestExample(t *testing.T) {
-	for _, asan := range []bool{false, true} {
+	for _, asan := range builds() {
 		out := execute(t, compile(t, asan, "example/example.c", "-std=c99", "-pedantic", "-lloam"))
 		for _, want := range []string{"apple is red\n", "quince: not found\n",
 			"now: gone; then: there\n", "fruit0009=fresh\nfruit0008=fresh\n"} {

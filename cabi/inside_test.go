@@ -62,7 +62,7 @@ func TestInsideCallbacks(t *testing.T) {
 		nil {
 		t.Fatal(err)
 	}
-	for _, asan := range []bool{false, true} {
+	for _, asan := range builds() {
 		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"),
 			"-lloam"))
 		for _, callback := range []string{"comparator", "filter", "merge", "partial"} {

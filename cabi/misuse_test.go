@@ -28,26 +28,21 @@ func TestMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, asan := range []bool{false, true} {
-		step := 1
-		if asan {
-			step = seed.Scale(4, 4, 1) // generated code takes long to compile with checks
-		}
-		var cases strings.Builder
-		n, tried := 0, 0
-		for i := 0; i < len(functions); i += step {
-			n += functions[i].cases(t, &cases)
-			tried++
-		}
-		if n < 12*tried {
-			t.Errorf("only %d cases for %d functions", n, tried)
-		}
+	var cases strings.Builder
+	n := 0
+	for _, f := range functions {
+		n += f.cases(t, &cases)
+	}
+	if n < 12*len(functions) {
+		t.Errorf("only %d cases for %d functions", n, len(functions))
+	}
+	for _, asan := range builds() {
 		src := filepath.Join(t.TempDir(), "misuse.c")
 		text := strings.Replace(string(frame), "/* CASES */", cases.String(), 1)
 		if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("asan %v: %d calls of %d functions", asan, n, tried)
+		t.Logf("asan %v: %d calls of %d functions", asan, n, len(functions))
 		out := execute(t, compile(t, asan, src, "-O0", "-Wno-unused",
 			"-I"+filepath.Join(here, "testdata"), "-lloam"))
 		if want := fmt.Sprintf("%d calls\n", n); out != want {
@@ -328,7 +323,7 @@ func TestRacing(t *testing.T) {
 		t.Fatal(err)
 	}
 	rounds := strconv.Itoa(seed.Scale(500, 500, 20_000))
-	for _, asan := range []bool{false, true} {
+	for _, asan := range builds() {
 		program := compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam")
 		execute(t, program, rounds)
 		execute(t, program, rounds, "shared")
