@@ -13,10 +13,23 @@ TEST_TIMEOUT ?= 30m
 
 # Packages whose code several goroutines run at once.
 CONCURRENT := ./lsm $(addprefix ./internal/,memory/cache store/write memory/epoch store/files base/hist tree/memtable memory/offheap os/vfs testkit/history testkit/lifetimes)
-# Tests of lsm that take long under the race detector, though one goroutine of theirs calls the
-# database, and what it meets in the background is met by others: histories, failing calls one
-# after the other, and bubbles that wait for compactions. Long runs have them.
-RACE_ALONE := ^Test(BulkLoadSize|ChangesFaults|ChangesModel|CompactionFilterHistories|CutTables|DirectIOFaults|ErrorTexts|FailedFollowerClosesFiles|FailedOpenLeavesNothing|FiltersGiveWay|FollowerOfADamagedDirectory|FollowerOfAFasterWriter|GetsMergeRuns|IdleBecomesOneRun|PanicsCloseFiles|ReadersAgreeOnSwappedLogs|SeeksMergeRuns|SpaceAmplification)$$
+# Tests that take long under the race detector or with the tags, though one goroutine of theirs
+# calls the database, and what it meets in the background is met by others: histories, failing
+# calls one after the other, damages, and bubbles that wait for compactions. Long runs have them.
+ALONE := BatchMayExceedTheWriteBuffer BulkLoad BulkLoadSize ChangesFaults ChangesModel \
+	CompactionFilterHistories CompressionByLevel CrashRandom CutTables \
+	DeleteRangeIsJumped DirectIO DirectIOFaults ErrorTexts FailedCreationCanBeCut \
+	FailedFollowerClosesFiles FailedOpenLeavesNothing FiltersGiveWay \
+	FollowerOfADamagedDirectory FollowerOfAFasterWriter FollowerOfDeletedLogs \
+	ForeignDirectories GetsMergeRuns GoldenDatabases HitRatio IdleBecomesOneRun \
+	InspectAfterKill InspectScanIsBounded LogShortageHeals LongCallFaults ManyKeyspaces \
+	MemtablesTogether Model NewTablesAreWarm Overwrites PanicsCloseFiles PrefixFilters \
+	RangeDeleteScripts ReadersAgreeOnSwappedLogs RecoveryMemoryIsBounded \
+	ReopenKeepsWhatWasWritten RepairAfterRepair RepairOfSwappedLogs RepairOrdersIngested \
+	SeekOverManyRangeDels SeeksMergeRuns SpaceAmplification Spare VerifyFindsFlippedBytes \
+	VerifyNamesEveryTable
+empty :=
+LEFT_ALONE = $(if $(LOAM_T2),,-skip '^Test($(subst $(empty) $(empty),|,$(strip $(ALONE))))$$')
 # Packages beside lsm that read memory off the Go heap which others free. With the tag unmap,
 # freed memory is unreadable for good, so that a use of it ends the test with a SIGSEGV;
 # the race detector does not see that memory.
@@ -74,11 +87,11 @@ test-lint: lint
 test-race:
 	@CGO_ENABLED=1 $(GO) vet ./cabi/...
 	@CGO_ENABLED=1 $(GO) test -vet=off -run TestPanics ./cabi
-	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) $(if $(LOAM_T2),,-skip '$(RACE_ALONE)') $(CONCURRENT)
+	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) $(LEFT_ALONE) $(CONCURRENT)
 
 # Both tags at once in usual runs, each alone in long ones: the first needs no check of the second.
 test-checked:
-	@$(GO) test -vet=off -tags 'unmap invariants' -short -timeout $(TEST_TIMEOUT) $(sort $(UNMAPPED) $(CHECKED))
+	@$(GO) test -vet=off -tags 'unmap invariants' -short -timeout $(TEST_TIMEOUT) $(LEFT_ALONE) $(sort $(UNMAPPED) $(CHECKED))
 	$(if $(LOAM_T2),@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED) ./lsm)
 	$(if $(LOAM_T2),@$(GO) test -vet=off -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED))
 

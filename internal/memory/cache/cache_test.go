@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/memory/epoch"
 	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/testkit/hang"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // fill writes contents that tell whose bytes they are at every place.
@@ -518,6 +519,15 @@ func TestMoveUnderReaders(t *testing.T) {
 	moveUnderReaders(t, 2<<20)
 }
 
+// rounds is how often goroutines meet: less with -short, as builds that check more take many times
+// as long for each.
+func rounds(n int) int {
+	if testing.Short() && !seed.Full() {
+		return n / 5
+	}
+	return n
+}
+
 func moveUnderReaders(t *testing.T, capacity int64) {
 	const hot, total = 40, 400
 	c := cache.New(capacity)
@@ -548,7 +558,7 @@ func moveUnderReaders(t *testing.T, capacity int64) {
 			for n := 0; !stop.Load() && !t.Failed(); n++ {
 				if g == 0 {
 					read(rng.IntN(total))
-					stop.Store(n == 5_000)
+					stop.Store(n == rounds(5_000))
 				}
 				for range 20 {
 					read(rng.IntN(hot))
@@ -573,7 +583,7 @@ func TestLookupRacesEviction(t *testing.T) {
 		wg.Go(func() {
 			for i := g; !stop.Load() && !t.Failed(); i++ {
 				if g == 0 {
-					stop.Store(i == 300_000)
+					stop.Store(i == rounds(300_000))
 				}
 				b := i % blocks
 				f, ok := s.Lookup(b)
@@ -689,7 +699,7 @@ func torture(t *testing.T, capacity int64) {
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(99, 1))
 		defer stop.Store(true)
-		for range 150 {
+		for range rounds(150) {
 			old := current[rng.IntN(tables)].Swap(open())
 			reads.Retire(old.slots.Free)
 			n := rng.Int64N(max(capacity, 1))

@@ -447,7 +447,11 @@ func TestUnrefDuringWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := offheap.InUse()
 		rng := rand.New(rand.NewSource(1))
-		for i := range 10 {
+		tables := 10
+		if testing.Short() {
+			tables = 3
+		}
+		for i := range tables {
 			m := New(Options{Comparer: base.Bytewise, Size: 8 << 20, EntrySize: 30, Ordered: true})
 			for j := range 33000 + i*300 {
 				m.Add(base.SeqNum(j+1), base.KindSet, fmt.Append(nil, rng.Int()), nil)
