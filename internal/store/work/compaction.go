@@ -40,6 +40,10 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,
 		Open:       t.OpenSource,
 		RangeDels:  t.RangeDelsOf,
+		MayHold: func(m *manifest.FileMeta, key []byte) bool {
+			r, ok := s.opts.Files.OpenNow(m)
+			return !ok || r.MayContain(base.MakeLookup(t.Comparer(), key, base.MaxSeqNum))
+		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num, o := s.opts.Manifest.NewFileNum(), tables
 			o.FirstLog = s.opts.Manifest.FirstLog(t.ID()) // of a version no older than the inputs'

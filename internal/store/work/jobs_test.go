@@ -170,8 +170,12 @@ func (d *database) MergeFailed(err error)                    { d.told("merge fai
 
 // put writes an entry as a commit leader does.
 func (d *database) put(key string, mode write.Mode) error {
-	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key),
-		make([]byte, 1000))
+	return d.write(base.KindSet, key, make([]byte, 1000), mode)
+}
+
+// write writes an entry of any kind.
+func (d *database) write(kind base.Kind, key string, value []byte, mode write.Mode) error {
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, kind, []byte(key), value)
 	group := [][]byte{b}
 	to, err := d.jobs.MakeRoom(group, int64(len(b)), 1, mode)
 	if err != nil {
@@ -189,6 +193,13 @@ func (d *database) put(key string, mode write.Mode) error {
 func (d *database) mustPut(key string) {
 	d.t.Helper()
 	if err := d.put(key, 0); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *database) mustDelete(key string) {
+	d.t.Helper()
+	if err := d.write(base.KindDelete, key, nil, 0); err != nil {
 		d.t.Fatal(err)
 	}
 }

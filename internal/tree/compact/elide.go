@@ -12,11 +12,16 @@ type deeper struct {
 	// sorted, without overlap; what lies before the last key is cut off
 	levels [][]*manifest.FileMeta
 	mixed  []*manifest.FileMeta // of level 0, in any order
+	// admits is Env.MayHold, asked of the files whose ranges include the key
+	admits func(f *manifest.FileMeta, key []byte) bool
 }
 
 // newDeeper looks at the levels from first on, without the files that are inputs.
-func newDeeper(cmp *base.Comparer, v *manifest.Version, first int) deeper {
-	d := deeper{cmp: cmp}
+func newDeeper(env *Env, v *manifest.Version, first int) deeper {
+	d := deeper{cmp: env.Comparer, admits: env.MayHold}
+	if d.admits == nil {
+		d.admits = func(*manifest.FileMeta, []byte) bool { return true }
+	}
 	for i := first; i < manifest.NumLevels; i++ {
 		files := v.Levels[i].Files
 		switch {
@@ -30,11 +35,12 @@ func newDeeper(cmp *base.Comparer, v *manifest.Version, first int) deeper {
 	return d
 }
 
-// mayHold reports whether one of the files' ranges includes key. Keys must not
-// descend from call to call.
+// mayHold reports whether one of the files' ranges includes key, and the file admits it. Keys
+// must not descend from call to call.
 func (d *deeper) mayHold(key []byte) bool {
 	for _, f := range d.mixed {
-		if d.cmp.Cmp(f.Smallest.User, key) <= 0 && d.cmp.Cmp(f.Largest.User, key) >= 0 {
+		if d.cmp.Cmp(f.Smallest.User, key) <= 0 && d.cmp.Cmp(f.Largest.User, key) >= 0 &&
+			d.admits(f, key) {
 			return true
 		}
 	}
@@ -44,8 +50,13 @@ func (d *deeper) mayHold(key []byte) bool {
 			files = files[1:]
 		}
 		d.levels[i] = files
-		if len(files) > 0 && d.cmp.Cmp(files[0].Smallest.User, key) <= 0 {
-			return true
+		for _, f := range files { // one may end where the next begins
+			if d.cmp.Cmp(f.Smallest.User, key) > 0 {
+				break
+			}
+			if d.admits(f, key) {
+				return true
+			}
 		}
 	}
 	return false

@@ -35,6 +35,7 @@ type store struct {
 	pending    map[*picker.Plan]*manifest.Edit // results of plans that are not installed
 	reasons    map[string]int
 	dense      bool
+	filters    bool // flushes and compactions ask filters of tables
 	merges     int  // how many of ten writes that are no deletions are merges
 	long       bool // much data, so that merges are large for their parameters
 }
@@ -54,6 +55,7 @@ func newStore(t testing.TB, seed uint64) *store {
 	if s.dense = rng.IntN(2) == 0 && !s.long; s.dense {
 		s.cfg.TombstoneDense = s.isDense
 	}
+	s.filters = seed%2 == 0
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	if rng.IntN(2) == 0 {
 		s.legacy(&levels)
@@ -161,7 +163,7 @@ func (s *store) flush() {
 		s.inProgress = append(s.inProgress, plan)
 	}
 	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), nil, s.v, level, 0,
-		s.ts.env(), s.snapshots())
+		s.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -171,6 +173,14 @@ func (s *store) flush() {
 	s.install(&manifest.Edit{Added: r.Added})
 	s.mem = nil
 	s.done(plan)
+}
+
+func (s *store) env() *Env {
+	env := s.ts.env()
+	if s.filters {
+		env.MayHold = s.ts.mayHold
+	}
+	return env
 }
 
 func (s *store) snapshots() []base.SeqNum { return slices.Clone(s.snaps) }
@@ -214,7 +224,7 @@ func (s *store) run(plan *picker.Plan) {
 	if !plan.TrivialMove {
 		plan.Cut(s.cmp, s.ts.splitKeys)
 		for piece := range plan.Pieces() {
-			r, err := Run(plan, piece, s.ts.env(), s.snapshots())
+			r, err := Run(plan, piece, s.env(), s.snapshots())
 			if err != nil {
 				s.t.Fatal(err)
 			}

@@ -37,6 +37,9 @@ type Env struct {
 	// Stop is asked every 200 us or so of work; an error ends the run with it.
 	// nil: never.
 	Stop func() error
+	// MayHold reports whether a file that is no input, and whose range includes the key, may have
+	// entries of it: false lets a deletion of the key go. nil: each may.
+	MayHold func(m *manifest.FileMeta, key []byte) bool
 	// Filter decides in compactions what becomes of the newest versions of keys. nil: they
 	// are kept.
 	Filter *base.CompactionFilter
@@ -92,7 +95,7 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
-			deeper: newDeeper(env.Comparer, p.Version, p.OutputLevel+1)},
+			deeper: newDeeper(env, p.Version, p.OutputLevel+1)},
 		out:     output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
 		folding: folding{op: env.Merge},
 	}
@@ -133,7 +136,7 @@ func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.V
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
-			deeper: newDeeper(env.Comparer, v, 0)},
+			deeper: newDeeper(env, v, 0)},
 		out:     output{env: env, level: level, fileSize: fileSize},
 		folding: folding{op: env.Merge},
 		exactly: &entries,

@@ -116,6 +116,13 @@ func (ts *tables) env() *Env {
 	}
 }
 
+// mayHold is Env.MayHold of filters that err for keys of odd lengths.
+func (ts *tables) mayHold(m *manifest.FileMeta, key []byte) bool {
+	return len(key)%2 == 1 || slices.ContainsFunc(ts.data[m.Num], func(e model.Entry) bool {
+		return ts.cmp.Cmp(e.Key, key) == 0
+	})
+}
+
 // splitKeys cuts a table where entries begin.
 func (ts *tables) splitKeys(f *manifest.FileMeta, n int) (keys [][]byte) {
 	es := ts.data[f.Num]
