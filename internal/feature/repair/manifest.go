@@ -59,7 +59,10 @@ func (r *repair) readManifests() error {
 			var c *base.Corruption
 			errors.As(err, &c)
 			r.report.drop(name, 0, size, c.Reason)
-			continue
+			if k.st.FormatVersion == 0 {
+				continue
+			}
+			k.editsMissing = true // the last of the first edits; others name keyspaces
 		}
 		// A MANIFEST older than the one in force lacks the latest edits.
 		k.editsMissing = k.editsMissing || i > 0

@@ -281,7 +281,8 @@ func (s *Set) DropKeyspace(id base.KeyspaceID) error {
 }
 
 // snapshot is the edits that lead from nothing to the current state, the default
-// keyspace first. s.mu is held.
+// keyspace first. The last one says what State.Complete demands: without it, the state is
+// incomplete, not one whose later edit is torn. s.mu is held.
 func (s *Set) snapshot() []*Edit {
 	all := s.sorted()
 	edits := make([]*Edit, len(all))
@@ -299,7 +300,7 @@ func (s *Set) snapshot() []*Edit {
 		if k.firstLog != 0 {
 			e.SetFirstLog(k.firstLog)
 		}
-		if i == 0 {
+		if i == len(all)-1 {
 			s.fill(e)
 		}
 		for level := range k.current.Levels {
