@@ -3,12 +3,14 @@
 // Feeds of changes.
 
 const test = require('tape')
-const { mkdtempSync } = require('fs')
+const { mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam } = require('..')
 
-const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-changes-')), 'db')
+const root = mkdtempSync(join(tmpdir(), 'loam-changes-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+const temporary = () => join(mkdtempSync(join(root, 'each-')), 'db')
 const keys = (change) => change.operations.map(({ type, key }) => `${type} ${key}`)
 const refused = (t, promise, code) => promise.then(() => t.fail('it is answered'), (err) =>
   t.is(err.code ?? err.name, code))

@@ -3,12 +3,14 @@
 // Databases that another process writes.
 
 const test = require('tape')
-const { mkdtempSync } = require('fs')
+const { mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam } = require('..')
 
-const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-follower-')), 'db')
+const root = mkdtempSync(join(tmpdir(), 'loam-follower-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+const temporary = () => join(mkdtempSync(join(root, 'each-')), 'db')
 const failure = (promise) => promise.then(() => undefined, (err) => err)
 
 test('a follower catches up', async (t) => {

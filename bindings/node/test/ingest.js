@@ -3,12 +3,14 @@
 // Tables that are written outside of a database, ingests and loads.
 
 const test = require('tape')
-const { mkdtempSync, existsSync } = require('fs')
+const { existsSync, mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam, TableWriter } = require('..')
 
-const temporary = () => mkdtempSync(join(tmpdir(), 'loam-ingest-'))
+const root = mkdtempSync(join(tmpdir(), 'loam-ingest-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+const temporary = () => mkdtempSync(join(root, 'each-'))
 const failure = (promise) => promise.then(() => undefined, (err) => err)
 
 async function write (location, pairs, options) {

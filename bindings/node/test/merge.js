@@ -1,13 +1,16 @@
 'use strict'
 
 const test = require('tape')
-const { mkdtempSync } = require('fs')
+const { mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam } = require('..')
 
+const root = mkdtempSync(join(tmpdir(), 'loam-merge-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+
 function fresh (options) {
-  return new Loam(join(mkdtempSync(join(tmpdir(), 'loam-merge-')), 'db'),
+  return new Loam(join(mkdtempSync(join(root, 'each-')), 'db'),
     { format: 'native', ...options })
 }
 

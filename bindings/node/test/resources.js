@@ -3,12 +3,14 @@
 // Resources that databases share, and options that change.
 
 const test = require('tape')
-const { mkdtempSync } = require('fs')
+const { mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam, Resources, Cache } = require('..')
 
-const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-resources-')), 'db')
+const root = mkdtempSync(join(tmpdir(), 'loam-resources-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+const temporary = () => join(mkdtempSync(join(root, 'each-')), 'db')
 
 test('databases share resources', async function (t) {
   t.throws(() => new Resources().metrics(), { code: 'LEVEL_INVALID_ARGUMENT' },

@@ -3,12 +3,14 @@
 // Values that expire.
 
 const test = require('tape')
-const { mkdtempSync } = require('fs')
+const { mkdtempSync, rmSync } = require('fs')
 const { join } = require('path')
 const { tmpdir } = require('os')
 const { Loam } = require('..')
 
-const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-ttl-')), 'db')
+const root = mkdtempSync(join(tmpdir(), 'loam-ttl-'))
+test.onFinish(() => rmSync(root, { recursive: true, force: true }))
+const temporary = () => join(mkdtempSync(join(root, 'each-')), 'db')
 const refused = (t, promise, code) => promise.then(() => t.fail('written'), (err) =>
   t.is(err.code ?? err.name, code))
 

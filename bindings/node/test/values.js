@@ -95,7 +95,7 @@ test('values too long for a string', async (t) => {
   const [a, b, c] = await Promise.allSettled(['a', 'b', 'c'].map((k) => db.get(k)))
   isProper(b.reason, 'get')
   t.same([a.value, c.value], ['1', '3'], 'gets of the same turn')
-  isProper(await failure(() => db.getMany(['a', 'b', 'c'])), 'getMany')
+  if (long) isProper(await failure(() => db.getMany(['a', 'b', 'c'])), 'getMany')
   if (long) isProper(await failure(() => db.iterator().all()), 'iterator')
   if (long) isProper(await failure(() => db.iteratorSync().all()), 'iteratorSync')
   // Nothing is lost around it.
@@ -106,7 +106,7 @@ test('values too long for a string', async (t) => {
   await iterator.close()
 
   const options = { valueEncoding: 'buffer' }
-  t.ok(big.equals(await db.get('b', options)), 'get as a buffer')
+  if (long) t.ok(big.equals(await db.get('b', options)), 'get as a buffer')
   if (long) t.ok(big.equals(db.getSync('b', options)), 'getSync as a buffer')
   if (long) t.ok(big.equals((await db.getMany(['a', 'b'], options))[1]), 'getMany as buffers')
   t.ok(big.equals((await db.values({ gte: 'b', limit: 1, ...options }).all())[0]),

@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 	"github.com/loamdb/loam/internal/memory/offheap"
+	testseed "github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // FuzzTable opens, reads and salvages tables as they are and with corrected checksums, so that
@@ -73,10 +74,7 @@ func TestMutations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	opened := 0
 	tables := fuzzTables(t)
-	rounds := 20000
-	if testing.Short() {
-		rounds = 2000
-	}
+	rounds := testseed.Scale(2000, 5000, 20000)
 	for i := range rounds {
 		b := bytes.Clone(tables[i%len(tables)])
 		for range 1 + rng.IntN(3) {
