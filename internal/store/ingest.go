@@ -29,11 +29,16 @@ func (l Lead) Flush() error {
 // SyncLogs makes the logs durable.
 func (l Lead) SyncLogs() error { return l.k.db.wal.Sync() }
 
-// Install makes tables live; see work.Scheduler.Ingest.
+// Install makes tables live; see work.Scheduler.Ingest. The log tells that it has done so, see
+// wal.Set.Installed.
 func (l Lead) Install(
 	tables []*manifest.FileMeta, mode picker.IngestMode,
 ) (kept bool, err error) {
-	return l.k.db.jobs.Ingest(&l.k.work, tables, mode)
+	kept, err = l.k.db.jobs.Ingest(&l.k.work, tables, mode)
+	if err == nil && !mode.Plain {
+		l.k.db.wal.Installed(tables[len(tables)-1].GlobalSeq)
+	}
+	return kept, err
 }
 
 // IngestStats counts ingests and loads.

@@ -43,6 +43,7 @@ type chain struct {
 // the logs before it, that is known to be durable.
 func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 	reader := r.chainReader(num, name, f)
+	r.marker = 0
 	for first := true; ; first = false {
 		batch, err := reader.Next()
 		if first {

@@ -37,14 +37,15 @@ func Judge(o TailOptions, n Needs) (Report, Place, error) {
 }
 
 // JudgeLog reads one log as Open does, and returns its damage as an error. The first synced bytes
-// of the log are durable. It may run beside the writer of the log: what it read before it was
-// written is not damaged when it is read again.
+// of the log are durable. The log is not compared with a MANIFEST. JudgeLog may run beside the
+// writer of the log: what it read before it was written is not damaged when it is read again.
 func JudgeLog(o TailOptions, num uint64, synced int64) error {
 	var damage *base.Corruption
 	short := false
 	for {
 		r := Replay{
 			FS: o.FS, Dir: o.Dir, Format: o.Format, Synced: record.LogEnd{Num: num, End: synced},
+			Last:      base.MaxSeqNum,
 			Keyspaces: func(base.KeyspaceID) bool { return true },
 			Apply:     func(uint64, []byte) error { return nil },
 		}

@@ -58,6 +58,8 @@ type Replay struct {
 	obsolete []uint64    // logs that Needed left out
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
+	inTables base.SeqNum // Last before Run
+	marker   base.SeqNum // of the record before in the log, if that is a marker; else 0
 	lost     []string    // logs to be set aside
 	torn     bool        // a log so far has lost its end, or is missing
 	chain    chain       // of native logs
@@ -101,6 +103,7 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 // replay there, and what follows is reported and to be set aside.
 func (r *Replay) Run(nums []uint64, first uint64) error {
 	r.chain = chain{first: first, ends: map[uint64]int64{}}
+	r.inTables = r.Last
 	if num := r.Synced.Num; num != 0 && num >= first && !slices.Contains(nums, num) {
 		return r.missing(num)
 	}
@@ -201,6 +204,20 @@ func (r *Replay) valid(batch []byte) error {
 	if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
 		err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch),
 			r.replayed)
+	}
+	if r.Format != base.Native || err != nil {
+		return err
+	}
+	before := r.marker
+	if r.marker = 0; isMarker(batch) {
+		r.marker = batchrepr.Seq(batch)
+	}
+	// Set.Installed writes two equal markers behind a durable edit of the MANIFEST. Each edit has
+	// the last sequence number of its moment, so that a MANIFEST that ends before this one has a
+	// smaller number, and one that has it, or later ones, does not.
+	if r.marker != 0 && r.marker == before && r.inTables < r.marker-1 {
+		err = base.Corruptf("wal record", "the MANIFEST had the tables of an ingest with sequence "+
+			"number %d, but ends at number %d: its last edits are missing", r.marker-1, r.inTables)
 	}
 	return err
 }

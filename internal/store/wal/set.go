@@ -77,8 +77,10 @@ type Set struct {
 	num    atomic.Uint64 // of cur
 	synced bool          // Sync was called since the rotation
 	next   base.SeqNum   // the number that follows what the log has
-	parts  [][]byte
-	head   [batchrepr.HeaderLen]byte
+	// installed is what Installed has got and the log does not tell yet; 0: nothing.
+	installed base.SeqNum
+	parts     [][]byte
+	head      [batchrepr.HeaderLen]byte
 
 	fullMu       sync.Mutex // a leaf
 	older        []*fullLog // being synced in the background, oldest first
@@ -319,7 +321,7 @@ func (s *Set) take() (*newLog, error) {
 // its number. After a shortage the current log stays, and Rotate may be tried again; any
 // other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
-	if s.cur != nil && s.next <= last {
+	if s.cur != nil && (s.next <= last || s.installed != 0) {
 		if err := s.skipTo(last + 1); err != nil && !base.IsShortage(err) {
 			return 0, err
 		}
@@ -551,7 +553,7 @@ func (s *Set) closeBefore(num uint64) {
 // see skipTo.
 func (s *Set) Append(group [][]byte) error {
 	first := batchrepr.Seq(group[0])
-	if first > s.next {
+	if first > s.next || s.installed != 0 {
 		if err := s.skipTo(first); err != nil {
 			return err
 		}
@@ -582,11 +584,33 @@ func (s *Set) Append(group [][]byte) error {
 	return nil
 }
 
+// Installed says that the MANIFEST has an edit durably whose last sequence number, seq, is in no
+// log. Two equal markers, one behind the other, tell that; all other markers of a log differ. So
+// a MANIFEST that lacks the edit beside such a log is damaged, see Replay.valid. They are written
+// at once, so that a later write cannot be there without them; after a shortage before the next
+// record. A crash before them leaves what an edit that failed leaves: numbers that are in no log.
+// For the commit leader.
+func (s *Set) Installed(seq base.SeqNum) {
+	s.installed = seq
+	_ = s.skipTo(seq + 1) // the edit stays; other failures than shortages reach the next write
+}
+
 // skipTo writes a marker that says that the next batch has sequence number next: the numbers before
 // it are in no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail go
 // by the chain instead; versions without that rule, which compare the numbers of logs, need the
-// marker.
+// marker. What Installed has got comes first.
 func (s *Set) skipTo(next base.SeqNum) error {
+	if s.installed != 0 {
+		for range 2 {
+			if err := s.cur.Append(s.marker(s.installed + 1)); err != nil {
+				return s.failAppend(err)
+			}
+		}
+		s.next, s.installed = max(s.next, s.installed+1), 0
+	}
+	if s.next >= next {
+		return nil
+	}
 	if err := s.cur.Append(s.marker(next)); err != nil {
 		return s.failAppend(err)
 	}

@@ -307,6 +307,7 @@ func callers() (names []string) {
 func aheadOfTime(function string) bool {
 	switch function {
 	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete",
+		"wal.(*Set).Installed",
 		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
 		"store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
 		"backup.(*Stage).discard":
@@ -320,9 +321,9 @@ func aheadOfTime(function string) bool {
 // a table opened; an obsolete log that cannot be the next one is followed by a new one; a MANIFEST
 // whose end was torn is replaced by the next edit; a log that a checkpoint cannot end is copied,
 // and so is a table that an earlier backup seems not to have; a retained log whose age is unknown
-// is kept for the next opening; the empty directory of a failed restore is removed by the next one
-// of the name; what is not read in place is read by a call; and an open is tried again when idle
-// descriptors have been closed.
+// is kept for the next opening; what an ingest writes into the log comes with the next record; the
+// empty directory of a failed restore is removed by the next one of the name; what is not read in
+// place is read by a call; and an open is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
 		t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
