@@ -171,7 +171,7 @@ func TestManualCompactionYields(t *testing.T) {
 				}
 				wrote <- err
 			}()
-			time.Sleep(time.Minute) // it is slowed down first
+			time.Sleep(20 * time.Second) // it is slowed down first
 			if cause := db.engine.Parts().Jobs.Status().WaitsFor; cause != "level0" {
 				t.Errorf("the writer waits for %q", cause)
 			}
@@ -333,7 +333,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 			gate.Came()
 			closed := make(chan error, 1)
 			go func() { closed <- db.Close() }()
-			time.Sleep(time.Minute)
+			time.Sleep(10 * time.Second)
 			if !db.engine.Parts().Jobs.Status().LastFlush {
 				t.Error("Close does not wait for the flush")
 			}

@@ -53,8 +53,9 @@ func TestMutants(t *testing.T) {
 				if out, err := build(root, "", m.found.pkg, binary); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
-				if out, failed := run(t, root, binary, m.found); failed {
-					t.Fatalf("%v fails on the unchanged source:\n%s", m.found, out)
+				out, failed := run(t, root, binary, m.found)
+				if failed || !m.found.passed(out) {
+					t.Fatalf("%v does not pass on the unchanged source:\n%s", m.found, out)
 				}
 				sound[m.found] = true
 			}
@@ -129,7 +130,7 @@ func TestMutantsApply(t *testing.T) {
 }
 
 // TestStaleMutantFires applies edits whose text is not there or stands twice,
-// and looks for a test that is not there.
+// looks for a test that is not there, and for a subtest that did not run.
 func TestStaleMutantFires(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a\n\nvar x, y = 1, 1\n"),
@@ -138,6 +139,15 @@ func TestStaleMutantFires(t *testing.T) {
 	}
 	if (target{"internal/testkit/mutants", "TestNone"}).exists(moduleRoot(t)) {
 		t.Error("a test that is not there exists")
+	}
+	for out, want := range map[string]bool{
+		"=== RUN   TestA/b\n    --- PASS: TestA/b (0.00s)\n--- PASS: TestA (0.00s)\n": true,
+		"=== RUN   TestA\n--- PASS: TestA (0.00s)\n":                                  false,
+		"=== RUN   TestA/b\n    --- SKIP: TestA/b (0.00s)\n--- PASS: TestA (0.00s)\n": false,
+	} {
+		if got := (target{"a", "TestA/b"}).passed(out); got != want {
+			t.Errorf("of TestA/b passed: %v in\n%s", got, out)
+		}
 	}
 	for old, want := range map[string]bool{"x, y": true, "x,\n\ty": true, "z": false, "1": false} {
 		m := mutant{edits: []edit{{"a.go", old, "p, q"}}}
@@ -158,6 +168,12 @@ func (x target) exists(root string) bool {
 		b, err := os.ReadFile(file)
 		return err == nil && strings.Contains(string(b), "\nfunc "+name+"(t *testing.T) {")
 	})
+}
+
+// passed reports whether the output has a test that passed and that the target selects: it has
+// none where a subtest has another name, or where the test was skipped.
+func (x target) passed(out string) bool {
+	return regexp.MustCompile(`(?m)^ *--- PASS: ` + x.test + ` \(`).MatchString(out)
 }
 
 // apply returns the changed files by path, on top of those in texts.
@@ -268,7 +284,8 @@ func run(t *testing.T, root, binary string, x target) (out string, failed bool) 
 	for i, part := range parts {
 		parts[i] = "^" + part + "$"
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.short", "-test.run", strings.Join(parts, "/"))
+	cmd := exec.CommandContext(ctx, binary, "-test.short", "-test.v", "-test.run",
+		strings.Join(parts, "/"))
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(x.pkg))
 	cmd.Env = append(os.Environ(), testkit.FullEnv+"=0", hang.Env+"=30s", "TMPDIR="+t.TempDir())
 	cmd.WaitDelay = 10 * time.Second // for children that hold the output open
