@@ -102,7 +102,7 @@ func (d *Directory) readManifest() error {
 	if err != nil {
 		return err
 	}
-	return d.State.Complete(c.Format)
+	return base.LocateCorruption(d.State.Complete(c.Format), c.Manifest, 0, res.Size)
 }
 
 // Table finds the keyspace, level and description of table num; ok is false if the MANIFEST does

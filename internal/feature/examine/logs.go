@@ -181,6 +181,13 @@ func ReadManifest(fsys vfs.FS, path string, format base.Format,
 		return err
 	}
 	defer f.Close()
+	if err := manifest.CheckLog(f, name, format, nil); err != nil {
+		e := ManifestEdit{Record: Record{Length: f.Size()}}
+		if errors.As(err, &e.Damage) {
+			return do(e)
+		}
+		return err
+	}
 	return records(record.NewReader(f, f.Size(), name), func(rec Record) error {
 		e := ManifestEdit{Record: rec}
 		if rec.Damage == nil {

@@ -125,6 +125,9 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 		err = state.Complete(cur.Format)
 	}
 	if err != nil {
+		if state.Edits == 0 {
+			err = manifest.CheckLog(f, cur.Manifest, cur.Format, err)
+		}
 		return errors.Join(base.LocateCorruption(err, cur.Manifest, 0, edits.End()), f.Close())
 	}
 	if t.file != nil {

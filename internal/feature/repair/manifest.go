@@ -118,6 +118,13 @@ func (r *repair) readManifest(name string) (*salvagedManifest, int64, error) {
 		return nil, 0, err
 	}
 	defer f.Close()
+	if err := manifest.CheckLog(f, name, r.format, nil); err != nil {
+		if c := (*base.Corruption)(nil); errors.As(err, &c) {
+			r.report.dropCorruption(name, c, 0, 0)
+			return nil, 0, nil
+		}
+		return nil, 0, err
+	}
 	k := &salvagedManifest{dead: make(map[uint64]bool)}
 	reader := record.NewReader(f, f.Size(), name)
 	for {

@@ -128,6 +128,9 @@ func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
 	}
 	if t, num := c.Format.ParseFileName(string(name)); t != base.FileManifest ||
 		num > base.MaxFileNum {
+		if t == base.FileLog {
+			return "", corrupt("names a log, not a MANIFEST: %q", name)
+		}
 		return "", corrupt("does not name a MANIFEST: %q", name)
 	}
 	return string(name), nil

@@ -32,26 +32,34 @@ func ReadManifest(fsys vfs.FS, dir, name string, format base.Format) (*ReadResul
 		return res, err
 	}
 	defer f.Close()
+	if err = res.read(f, name, format); res.State.Edits == 0 {
+		err = CheckLog(f, name, format, err)
+	}
+	return res, err
+}
+
+// read adds up the edits of the open MANIFEST.
+func (res *ReadResult) read(f vfs.ReadFile, name string, format base.Format) error {
 	r := record.NewReader(f, f.Size(), name)
 	for {
 		rec, err := r.Next()
 		if err == io.EOF {
-			return res, nil
+			return nil
 		}
 		if err != nil {
 			var c *base.Corruption
 			if errors.As(err, &c) && r.Tail() {
 				res.Torn = c
-				return res, nil
+				return nil
 			}
-			return res, fmt.Errorf("reading %s: %w", name, err)
+			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		var e Edit
 		if err = e.Decode(rec, format); err == nil {
 			err = res.State.Apply(&e)
 		}
 		if err != nil {
-			return res, locate(err, name, r.Offset(), int64(len(rec)))
+			return locate(err, name, r.Offset(), int64(len(rec)))
 		}
 		res.Size = r.Offset() + int64(len(rec))
 	}

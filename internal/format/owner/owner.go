@@ -275,6 +275,9 @@ func checkRecords(fsys vfs.FS, dir, name string) (known bool, err error) {
 		}
 		var e manifest.Edit
 		err = e.Decode(rec, base.LevelDB)
+		if manifest.IsBatch(rec, base.LevelDB) {
+			return true, nil // a log has the name, which its reader tells
+		}
 		if errors.Is(err, base.ErrNotADatabase) {
 			return true,
 				fmt.Errorf("%s: %w: open it with the engine that wrote it, or choose another "+

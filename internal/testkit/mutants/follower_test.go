@@ -22,6 +22,16 @@ var followers = []mutant{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
 				"s.Tables[n].FirstLog < 0*s.FirstLog; n++"}}},
 
+	{"log-as-foreign-manifest", "a log that has the name of the MANIFEST is taken for another " +
+		"engine's", target{"lsm", "TestLogAsManifest"}, []edit{
+		{"internal/format/owner/owner.go", "if manifest.IsBatch(rec, base.LevelDB) {",
+			"if false {"}}},
+
+	{"log-as-torn-manifest", "a log that has the name of the MANIFEST is one without edits",
+		target{"lsm", "TestLogAsManifest"}, []edit{
+			{"internal/format/manifest/read.go", "err = CheckLog(f, name, format, err)",
+				"err = error(nil)"}}},
+
 	{"follower-drops-too-much", "a memtable goes whose log is the first one that is needed",
 		target{"lsm", "TestFollower"}, []edit{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
