@@ -287,7 +287,8 @@ var table = []mutant{
 
 	{"batch-without-marker", "a log does not say that numbers between two records were taken",
 		target{"lsm", "TestNumbersInNoLog"}, []edit{
-			{"internal/store/wal/set.go", "if first > s.next || s.installed != 0 {", "if false {"}}},
+			{"internal/store/wal/set.go", "if first > s.next || s.installed != 0 {",
+				"if false {"}}},
 
 	{"recycle-needed-log", "a log becomes the next one before its entries are in tables",
 		target{"internal/store/wal", "TestReuse"}, []edit{

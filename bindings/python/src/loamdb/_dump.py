@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ._handles import Handle, parse
-from ._library import check, error_slot, ffi, load, take_text, wait
+from ._library import Job, check, error_slot, ffi, load, take_text
 from ._types import Any, Progress, StrPath
 
 CHUNK = 1 << 18
@@ -26,15 +26,13 @@ def is_path(file: Any) -> bool:
     return isinstance(file, (str, bytes, os.PathLike))
 
 
-def start(db: Handle | None, function: str, *args: Any) -> Any:
+def start(job: Job, db: Handle | None, function: str, *args: Any) -> None:
     """Starts a job, on a database or none."""
-    job = ffi.new("loam_job **")
     if db is not None:
-        db._call(function, *args, job)
+        db._call(function, *args, job.slot)
     else:
         err = error_slot()
-        check(getattr(load(), function)(*args, job, err), err)
-    return job[0]
+        check(getattr(load(), function)(*args, job.slot, err), err)
 
 
 def run_file(
@@ -54,42 +52,44 @@ def run_file(
     if isinstance(file, (str, bytes, os.PathLike)):
         if writing and db is not None:
             db._call("loam_dump_check", os.fsencode(file))
-        fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            job = start(db, function, *args, fd)
-        finally:
-            os.close(fd)
-        said: dict[str, Any] = wait(job, progress, report, callbacks)
-        return said
-    move: Callable[[Any], object] = file.write if writing else file.read
-    ours, theirs = os.pipe()
-    if not writing:
-        ours, theirs = theirs, ours
-    try:
-        try:
-            job = start(db, function, *args, theirs)
-        finally:
-            os.close(theirs)
-        try:
-            pump(job, ours, move, writing, progress)
-        except BaseException:
-            load().loam_job_cancel(job, ffi.NULL)
-            os.close(ours)  # ends the job's wait for the pipe
-            ours = -1
+        with Job() as job:
+            fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
             try:
-                wait(job, None, None, callbacks)
-            except Exception:
-                pass  # the exception to be seen is the other one
-            raise
-    finally:
-        if ours >= 0:
-            os.close(ours)
-    # the pipe is closed: a job that reads has come to its end
-    said = wait(job, progress, report, callbacks)
-    return said
+                start(job, db, function, *args, fd)
+            finally:
+                os.close(fd)
+            said: dict[str, Any] = job.wait(progress, report, callbacks)
+            return said
+    move: Callable[[Any], object] = file.write if writing else file.read
+    with Job() as job:
+        ours, theirs = os.pipe()
+        if not writing:
+            ours, theirs = theirs, ours
+        try:
+            try:
+                start(job, db, function, *args, theirs)
+            finally:
+                os.close(theirs)
+            try:
+                pump(job, ours, move, writing, progress)
+            except BaseException:
+                job.cancel()
+                os.close(ours)  # ends the job's wait for the pipe
+                ours = -1
+                try:
+                    job.wait(callbacks=callbacks)
+                except Exception:
+                    pass  # the exception to be seen is the other one
+                raise
+        finally:
+            if ours >= 0:
+                os.close(ours)
+        # the pipe is closed: a job that reads has come to its end
+        said = job.wait(progress, report, callbacks)
+        return said
 
 
-def pump(job: Any, fd: int, move: Any, writing: bool, progress: Progress | None) -> None:
+def pump(job: Job, fd: int, move: Any, writing: bool, progress: Progress | None) -> None:
     """Moves bytes between a file object and a pipe, until there are no more or the job has
     ended."""
     told = time.monotonic()
@@ -110,6 +110,4 @@ def pump(job: Any, fd: int, move: Any, writing: bool, progress: Progress | None)
             left = left[len(left) if n is None else n :]
         if progress is not None and time.monotonic() - told >= TICK:
             told = time.monotonic()
-            done, total, err = ffi.new("uint64_t *"), ffi.new("uint64_t *"), error_slot()
-            check(load().loam_job_progress(job, done, total, err), err)
-            progress(done[0], total[0])
+            progress(*job.progress())

@@ -7,10 +7,10 @@ import atexit
 from collections.abc import Sequence
 
 from . import _fast
-from ._library import check, error_slot, ffi, load, take_text, wait
+from ._library import Job, check, error_slot, ffi, load, take_text
 from ._options import Options, encode_path
 from ._types import Any, Buffer, Progress, StrPath
-from .errors import Error, InUseError, InvalidArgumentError
+from .errors import Error, ClosedError, InUseError, InvalidArgumentError
 
 # Databases with callbacks into Python, closed at exit before the interpreter goes.
 # Others are left to their last reference: handlers that a program registered with
@@ -48,19 +48,24 @@ class Handle(_fast.Database):
         lib = load()
         name = encode_path(path)
 
-        def fetch(job: Any) -> Any:
-            slot, err = ffi.new("loam_db **"), error_slot()
-            check(lib.loam_job_db(job, slot, err), err)
-            return slot[0]
-
         with Options(settings) as options:
-            job, err = ffi.new("loam_job **"), error_slot()
-            check(lib.loam_open_start(name, options.handle, job, err), err)
-            handle = wait(job[0], finish=fetch, callbacks=options.callbacks)
-            self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks
-            self._attach(
-                int(ffi.cast("uintptr_t", handle)), options.callbacks, options.has_callbacks
-            )
+
+            def fetch(job: Any) -> None:
+                slot, err = ffi.new("loam_db **"), error_slot()
+                try:
+                    check(lib.loam_job_db(job, slot, err), err)
+                    self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks
+                    handle = int(ffi.cast("uintptr_t", slot[0]))
+                    self._attach(handle, options.callbacks, options.has_callbacks)
+                except BaseException:
+                    if slot[0] != ffi.NULL and not self._has(slot[0]):
+                        lib.loam_close(slot[0], ffi.NULL)
+                    raise
+
+            with Job() as job:
+                err = error_slot()
+                check(lib.loam_open_start(name, options.handle, job.slot, err), err)
+                job.wait(finish=fetch, callbacks=options.callbacks)
         if options.has_callbacks:
             _close_at_exit(self)
 
@@ -96,15 +101,16 @@ class Handle(_fast.Database):
         handle = self._detach()
         if handle == 0:
             return
-        lib, job, err = load(), ffi.new("loam_job **"), error_slot()
-        try:
-            check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
-        except InUseError:
-            self._reattach(handle)
-            raise
-        if _open:
-            _open.discard(self)
-        wait(job[0], callbacks=self._callbacks)
+        lib, err = load(), error_slot()
+        with Job() as job:
+            try:
+                check(lib.loam_close_start(ffi.cast("loam_db *", handle), job.slot, err), err)
+            except InUseError:
+                self._reattach(handle)
+                raise
+            if _open:
+                _open.discard(self)
+            job.wait(callbacks=self._callbacks)
 
     def _call(self, function: str, *args: Any) -> int:
         """A call whose first argument is the database and whose last takes a message."""
@@ -114,10 +120,16 @@ class Handle(_fast.Database):
     def _c(self) -> Any:
         return ffi.cast("loam_db *", self._handle)
 
+    def _has(self, handle: Any) -> bool:
+        try:
+            return bool(self._c() == handle)
+        except ClosedError:
+            return False
+
     def _job(self, function: str, *args: Any, progress: Progress | None = None) -> None:
-        job = ffi.new("loam_job **")
-        self._call(function, *args, job)
-        wait(job[0], progress, callbacks=self._callbacks)
+        with Job() as job:
+            self._call(function, *args, job.slot)
+            job.wait(progress, callbacks=self._callbacks)
 
     def _compact(
         self, start: Buffer | None, stop: Buffer | None, progress: Progress | None = None
@@ -224,10 +236,10 @@ def _upkeep(
     start: str, names: list[bytes], settings: dict[str, Any], progress: Progress | None, fetch: Any
 ) -> Any:
     """Runs work on a database that is not open as a job."""
-    with Options(settings) as options:
-        job, err = ffi.new("loam_job **"), error_slot()
-        check(getattr(load(), start)(*names, options.handle, job, err), err)
-        return wait(job[0], progress, fetch, options.callbacks)
+    with Options(settings) as options, Job() as job:
+        err = error_slot()
+        check(getattr(load(), start)(*names, options.handle, job.slot, err), err)
+        return job.wait(progress, fetch, options.callbacks)
 
 
 def repair(path: StrPath, settings: dict[str, Any], progress: Progress | None = None) -> Any:

@@ -194,31 +194,46 @@ def take_text(slot: Any) -> str:
     return text
 
 
-def wait(
-    job: Any,
-    progress: Callable[[int, int], object] | None = None,
-    finish: Callable[[Any], Any] | None = None,
-    callbacks: _fast.Callbacks | None = None,
-) -> Any:
-    """Waits for a job in slices, so that Ctrl-C works, and closes it. finish fetches
-    the result of the finished job. Any exception asks the job to end early."""
-    err = error_slot()
-    try:
+class Job:
+    """A job of the library, which the body of a with statement starts by a call that fills slot.
+    Any exception asks the job to end early: also Ctrl-C that comes before wait, when the job may
+    be under way already."""
+
+    def __init__(self) -> None:
+        self.slot = ffi.new("loam_job **")
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        job = self.slot[0]
+        if job == ffi.NULL:
+            return
+        if kind is not None:
+            _lib.loam_job_cancel(job, ffi.NULL)
+        _lib.loam_job_close(job)
+
+    def cancel(self) -> None:
+        _lib.loam_job_cancel(self.slot[0], ffi.NULL)
+
+    def wait(
+        self,
+        progress: Callable[[int, int], object] | None = None,
+        finish: Callable[[Any], Any] | None = None,
+        callbacks: _fast.Callbacks | None = None,
+    ) -> Any:
+        """Waits in slices, so that Ctrl-C works. finish fetches the result of the finished job."""
+        job, err = self.slot[0], error_slot()
         while True:
             status = _lib.loam_job_wait(job, SLICE_MS, err)
             if progress is not None:
-                progress(*_progress(job))
+                progress(*self.progress())
             if status != _lib.LOAM_TIMEOUT:
                 check(status, err, callbacks)
                 return finish(job) if finish is not None else None
-    except BaseException:
-        _lib.loam_job_cancel(job, ffi.NULL)
-        raise
-    finally:
-        _lib.loam_job_close(job)
 
-
-def _progress(job: Any) -> tuple[int, int]:
-    done, total, err = ffi.new("uint64_t *"), ffi.new("uint64_t *"), error_slot()
-    check(_lib.loam_job_progress(job, done, total, err), err)
-    return done[0], total[0]
+    def progress(self) -> tuple[int, int]:
+        """What is done, and what there is in all."""
+        done, total, err = ffi.new("uint64_t *"), ffi.new("uint64_t *"), error_slot()
+        check(_lib.loam_job_progress(self.slot[0], done, total, err), err)
+        return done[0], total[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import errors
 from ._handles import Handle, parse
-from ._library import check, error_slot, ffi, forks, load, same_process, take_text, wait
+from ._library import Job, check, error_slot, ffi, forks, load, same_process, take_text
 from ._options import encode_path
 from ._types import Any, NoReturn, Progress, StrPath
 
@@ -100,9 +100,9 @@ class Backups:
         progress: Progress | None,
         finish: Any = None,
     ) -> Any:
-        job = ffi.new("loam_job **")
-        self._call(function, *args, rate or 0, job)
-        return wait(job[0], progress, finish)
+        with Job() as job:
+            self._call(function, *args, rate or 0, job.slot)
+            return job.wait(progress, finish)
 
     def create(
         self, db: Handle, *, bytes_per_second: int | None = None, progress: Progress | None = None

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from . import _fast, _ttl, errors
 from ._handles import Handle, batch_c, data, pointer
-from ._library import check, error_slot, ffi, forks, load, same_process, wait
+from ._library import Job, check, error_slot, ffi, forks, load, same_process
 from ._options import Options, encode_path
 from ._types import Any, Buffer, NoReturn, StrPath
 
@@ -137,8 +137,8 @@ def load_entries(db: Handle, entries: Iterable[tuple[Buffer, Buffer]], memory: i
             more = batch._fill(pairs, CHUNK)
             check(lib.loam_bulk_load_add(handle, batch_c(batch), err), err, db._callbacks)
             batch._clear()
-        job = ffi.new("loam_job **")
-        check(lib.loam_bulk_load_finish_start(handle, job, err), err, db._callbacks)
-        wait(job[0], callbacks=db._callbacks)
+        with Job() as job:
+            check(lib.loam_bulk_load_finish_start(handle, job.slot, err), err, db._callbacks)
+            job.wait(callbacks=db._callbacks)
     finally:
         lib.loam_bulk_load_close(handle)
