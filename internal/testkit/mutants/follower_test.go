@@ -44,7 +44,7 @@ var followers = []mutant{
 				"case f.logs.seq > 0 || end:"}}},
 
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
-		target{"lsm", "TestFollowerReadsCatchUp"}, []edit{
+		target{"lsm", "TestFollowerSnapshots"}, []edit{
 			{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())",
 				"tree.Switch(f.o.Seqs, nexts, f.logs.whole()+100)"}}},
 
@@ -66,7 +66,7 @@ var followers = []mutant{
 	{"follower-other-directory", "a directory in the place of the database is followed",
 		target{"lsm", "TestFollowerOfAReplacedDirectory"}, []edit{
 			{"internal/feature/follow/identity.go", "case now != i:",
-				"case now != *i && err != nil:"}}},
+				"case now != i && err != nil:"}}},
 
 	{"follower-goes-back", "an older copy of the database is a later state",
 		target{"lsm", "TestFollowerOfAnOlderCopy"}, []edit{
@@ -104,7 +104,7 @@ var followers = []mutant{
 			"false && end && err == nil && l.place.Before(d) {"}}},
 
 	{"follower-opens-unjudged", "a follower opens without Open's judgement of the logs",
-		target{"lsm", "TestFollowerRefusesWhatOpenRefuses"}, []edit{
+		target{"lsm", "TestReadersAgreeOnSwappedLogs"}, []edit{
 			{"internal/feature/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)",
 				"\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
 

@@ -42,6 +42,6 @@ var ingests = []mutant{
 				"return a.newer < b.newer"}}},
 
 	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest",
-		target{"internal/testkit/ingests", "TestRepairKeepsOrder"}, []edit{
+		target{"lsm", "TestRepairOrdersIngested"}, []edit{
 			{"internal/feature/repair/place.go", "seq := last + 1", "seq := base.SeqNum(1)"}}},
 }
