@@ -18,9 +18,9 @@ func (a *app) infoVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info DIR",
 		Short: "Say what a database is and how large",
-		Long: "Say what a database is and how large, from the MANIFEST alone: no table is " +
-			"opened, so it takes\nthe same time whatever the size. Entries are known of native " +
-			"tables.",
+		Long: "Say what a database is and how large, from the MANIFEST and the logs: no table " +
+			"is opened, so it\ntakes the same time whatever the size. Entries are known of " +
+			"native tables, and of the first 128 MiB\nof logs.",
 		Example: "  loam info trees\n  loam info --json trees\n" +
 			"  loam info ~/.config/app/'Local Storage'/leveldb",
 		Args: cobra.ExactArgs(1),
@@ -47,11 +47,7 @@ func (a *app) printInfo(x *facts.Info) error {
 		p.Add("torn end", "%s", x.TornEnd)
 	}
 	p.Add("last sequence", "%d", x.LastSequence)
-	logs := uint64(0)
-	for _, l := range x.Logs {
-		logs += uint64(l.Bytes)
-	}
-	p.Add("logs", "%d, %s", len(x.Logs), text.Bytes(logs))
+	p.Add("logs", "%s", x.LogsText())
 	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.TableBytes))
 	if err := a.printPairs(p); err != nil {
 		return err

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
-	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/lsm"
@@ -64,56 +60,5 @@ func (a *app) printEdit(x *examine.ManifestEdit, as encode.Encoding) error {
 	if a.json {
 		return a.printJSON(l)
 	}
-	var parts []string
-	add := func(format string, args ...any) {
-		parts = append(parts, fmt.Sprintf(format, args...))
-	}
-	if l.FormatVersion > 0 {
-		add("format version %d", l.FormatVersion)
-	}
-	if l.Keyspace > 0 {
-		add("keyspace %d", l.Keyspace)
-	}
-	if l.NewKeyspace != "" {
-		add("new keyspace %s", encode.Escape([]byte(l.NewKeyspace)))
-	}
-	if l.DropKeyspace {
-		add("drop keyspace")
-	}
-	if l.Comparer != nil {
-		add("comparer %s", encode.Escape([]byte(*l.Comparer)))
-	}
-	if l.DurableLog > 0 {
-		add("durable up to %d of log %d", l.DurableEnd, l.DurableLog)
-	}
-	if l.Clock > 0 {
-		add("clock %d", l.Clock)
-	}
-	if l.MergeOperator != "" {
-		add("merge operator %s", encode.Escape([]byte(l.MergeOperator)))
-	}
-	for _, n := range []struct {
-		name string
-		of   *uint64
-	}{{"log", l.Log}, {"first log", l.FirstLog}, {"next file", l.NextFile},
-		{"last sequence", l.LastSequence}} {
-		if n.of != nil {
-			add("%s %d", n.name, *n.of)
-		}
-	}
-	if err := a.printf("%d\t%s\n", l.Offset, strings.Join(parts, ", ")); err != nil {
-		return err
-	}
-	for _, t := range l.Deleted {
-		if err := a.printf("\t- L%d %06d\n", t.Level, t.Number); err != nil {
-			return err
-		}
-	}
-	for _, t := range l.Added {
-		if err := a.printf("\t+ L%d %06d  %s  %s .. %s\n", t.Level, t.Number,
-			text.Bytes(*t.Bytes), *t.Smallest, *t.Largest); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.printf("%s", l.Text())
 }

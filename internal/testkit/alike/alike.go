@@ -498,18 +498,19 @@ func Run(shape Shape, seed int64, step int, all bool,
 		return 0, fmt.Errorf("%v, seed %d: the healthy database: %s; %+v", shape, seed,
 			s.judge(Damage{}, &q), q)
 	}
-	try := func(d Damage) (bool, error) {
-		fs, err := s.damaged(d)
-		if fs == nil || err != nil {
-			return true, err
-		}
+	return tried, s.each(seed, step, all, func(d Damage, fs *vfs.Mem) (bool, error) {
 		tried++
 		q := s.ask(fs)
 		if why := s.judge(d, &q); why != "" {
 			return report(d, why), nil
 		}
 		return true, nil
-	}
+	})
+}
+
+// each calls do with each damaged file system, until it fails or returns false.
+func (s *subject) each(seed int64, step int, all bool,
+	do func(d Damage, fs *vfs.Mem) (goOn bool, err error)) error {
 	turn := 0
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		if path.Base(name) == "LOCK" || path.Base(name) == "LOG" {
@@ -525,12 +526,64 @@ func Run(shape Shape, seed int64, step int, all bool,
 			turn++
 		}
 		for _, d := range list {
-			if goOn, err := try(d); err != nil || !goOn {
-				return tried, err
+			fs, err := s.damaged(d)
+			if err != nil {
+				return err
+			}
+			if fs == nil {
+				continue
+			}
+			if goOn, err := do(d, fs); err != nil || !goOn {
+				return err
 			}
 		}
 	}
-	return tried, nil
+	return nil
+}
+
+// Verdict is what those that read a database say of it.
+type Verdict int
+
+const (
+	Sound   Verdict = iota // nothing is wrong
+	Told                   // the recovery reports that something ended early
+	Damaged                // Open, a scan or Verify fails
+)
+
+// Case is a database with its verdict.
+type Case struct {
+	Damage  Damage
+	Files   map[string][]byte // by name within the directory
+	Verdict Verdict
+}
+
+// Each calls do with databases of a shape, damaged as by Run: each step-th byte, by one kind in
+// turn. It returns how many there were of each verdict.
+func Each(shape Shape, seed int64, step int, do func(Case) error) (verdicts [3]int, err error) {
+	s, err := newSubject(shape, seed)
+	if err != nil {
+		return verdicts, err
+	}
+	return verdicts, s.each(seed, step, false, func(d Damage, fs *vfs.Mem) (bool, error) {
+		c := Case{Damage: d}
+		var err error
+		if c.Files, err = fstest.Tree(fs, dir); err != nil {
+			return false, err
+		}
+		var verify error
+		a := s.opened(fs, true, func(db *lsm.DB) error {
+			verify = db.Verify(ctx, nil)
+			return nil
+		})
+		switch {
+		case a.err != nil || verify != nil:
+			c.Verdict = Damaged
+		case a.told:
+			c.Verdict = Told
+		}
+		verdicts[c.Verdict]++
+		return true, do(c)
+	})
 }
 
 // All is Run with every kind of damage at each step-th byte. The error is about the first damage

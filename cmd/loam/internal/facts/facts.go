@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
 )
 
 // NameOf is the name of a keyspace as users have it.
@@ -36,6 +36,15 @@ type TableFile struct {
 	FilterBits   int    `json:"filter_bits"`
 	MinSequence  uint64 `json:"min_sequence"`
 	MaxSequence  uint64 `json:"max_sequence"`
+}
+
+// UserKeyBytes is the length of the keys without their sequence numbers and kinds, which the
+// properties count.
+func UserKeyBytes(p *sstable.Props) uint64 {
+	if trailers := base.TrailerLen * p.Entries; trailers <= p.RawKeys {
+		return p.RawKeys - trailers
+	}
+	return p.RawKeys // damaged
 }
 
 // Table is a table as the MANIFEST has it.
@@ -76,79 +85,4 @@ func Tables(d *examine.Directory) (tables []Table) {
 			cmp.Compare(a.Number, b.Number))
 	})
 	return tables
-}
-
-// Edit is an edit of a MANIFEST. Numbers that it does not set are missing.
-type Edit struct {
-	Offset        int64   `json:"offset"`
-	Length        int64   `json:"length"`
-	FormatVersion uint32  `json:"format_version,omitempty"`
-	Keyspace      uint32  `json:"keyspace,omitempty"`
-	NewKeyspace   string  `json:"new_keyspace,omitempty"`
-	DropKeyspace  bool    `json:"drop_keyspace,omitempty"`
-	Comparer      *string `json:"comparer,omitempty"`
-	MergeOperator string  `json:"merge_operator,omitempty"`
-	// The log was durable up to DurableEnd when the edit was written.
-	DurableLog   uint64      `json:"durable_log,omitempty"`
-	DurableEnd   int64       `json:"durable_end,omitempty"`
-	Clock        uint64      `json:"clock,omitempty"`
-	Log          *uint64     `json:"log,omitempty"`
-	FirstLog     *uint64     `json:"first_log,omitempty"`
-	NextFile     *uint64     `json:"next_file,omitempty"`
-	LastSequence *uint64     `json:"last_sequence,omitempty"`
-	Deleted      []EditTable `json:"deleted,omitempty"`
-	Added        []EditTable `json:"added,omitempty"`
-}
-
-// EditTable is a table that an edit adds or deletes.
-type EditTable struct {
-	Level   int     `json:"level"`
-	Number  uint64  `json:"number"`
-	Bytes   *uint64 `json:"bytes,omitempty"`
-	Entries uint64  `json:"entries,omitempty"`
-	// Smallest and Largest are keys as text, with escapes, or in the encoding of EditOf.
-	Smallest *string `json:"smallest,omitempty"`
-	Largest  *string `json:"largest,omitempty"`
-}
-
-// EditOf describes an edit, with keys as text in the encoding as.
-func EditOf(x *examine.ManifestEdit, as encode.Encoding) *Edit {
-	e := &x.Edit
-	l := &Edit{Offset: x.Offset, Length: x.Length, FormatVersion: e.FormatVersion,
-		Keyspace: uint32(e.Keyspace), DropKeyspace: e.DropKeyspace, MergeOperator: e.MergeOperator,
-		DurableLog: e.Durable.Num, DurableEnd: e.Durable.End, Clock: e.Clock}
-	if e.NewKeyspace != nil {
-		l.NewKeyspace = e.NewKeyspace.Name
-		l.Comparer = &e.NewKeyspace.Comparer
-	}
-	if e.HasComparer {
-		l.Comparer = &e.Comparer
-	}
-	if e.HasLogNum {
-		l.Log = &e.LogNum
-	}
-	if e.HasFirstLog {
-		l.FirstLog = &e.FirstLog
-	}
-	if e.HasNextFile {
-		l.NextFile = &e.NextFile
-	}
-	if e.HasLastSeq {
-		seq := uint64(e.LastSeq)
-		l.LastSequence = &seq
-	}
-	for _, d := range e.Deleted {
-		l.Deleted = append(l.Deleted, EditTable{Level: d.Level, Number: d.Num})
-	}
-	for _, f := range e.Added {
-		l.Added = append(l.Added, added(f, as))
-	}
-	return l
-}
-
-func added(f manifest.AddedFile, as encode.Encoding) EditTable {
-	m := f.Meta
-	smallest, largest := as.Format(m.Smallest.User), as.Format(m.Largest.User)
-	return EditTable{Level: f.Level, Number: m.Num, Bytes: &m.Size, Entries: m.Entries,
-		Smallest: &smallest, Largest: &largest}
 }

@@ -1,6 +1,10 @@
 package facts
 
 import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/lsm"
@@ -26,6 +30,10 @@ type Info struct {
 type Log struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
+	// Counted says that the log was read. Its entries are those of whole batches; some may be in
+	// tables already.
+	Counted bool   `json:"counted"`
+	Entries uint64 `json:"entries,omitempty"`
 }
 
 // Keyspace is what the MANIFEST says of a keyspace.
@@ -73,7 +81,37 @@ func spaceOfState(s *manifest.KeyspaceState) Keyspace {
 	return x
 }
 
-// InfoOf reads what the MANIFEST in dir says, and lists the logs.
+// readLogs bounds what InfoOf reads of logs, in bytes, so that it takes the same time whatever the
+// size.
+const readLogs = 128 << 20
+
+// count adds up the batches of the log, of which *left bytes may be read at most. ok is false if
+// it has more than that, or cannot be read.
+func (l *Log) count(d *examine.Directory, left *int64) (ok bool, err error) {
+	_, format, num := examine.Kind(l.File)
+	t, err := examine.FollowLog(lsm.OSFS(), filepath.Join(d.Path, l.File), format, num)
+	if err != nil {
+		// A log that was deleted meanwhile, and what is no regular file, has no entries to count.
+		return false, nil
+	}
+	defer t.Close()
+	n := uint64(0)
+	for *left >= 0 {
+		b, more, err := t.Next()
+		if err != nil {
+			return false, err
+		}
+		if !more || b.Damage != nil {
+			l.Entries = n
+			return true, nil
+		}
+		n += uint64(b.Count)
+		*left -= b.Length
+	}
+	return false, nil
+}
+
+// InfoOf reads what the MANIFEST in dir says, and the logs.
 func InfoOf(dir string) (*Info, error) {
 	d, err := examine.Open(lsm.OSFS(), dir)
 	if err != nil {
@@ -90,8 +128,13 @@ func InfoOf(dir string) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	left := int64(readLogs)
 	for _, l := range logs {
-		x.Logs = append(x.Logs, Log{l.Name, l.Size})
+		y := Log{File: l.Name, Bytes: l.Size}
+		if y.Counted, err = y.count(d, &left); err != nil {
+			return nil, err
+		}
+		x.Logs = append(x.Logs, y)
 	}
 	for _, s := range st.Keyspaces() {
 		space := spaceOfState(s)
@@ -134,7 +177,7 @@ func (x *Props) Add(path string) error {
 	x.Entries += p.Entries
 	x.Tombstones += p.Deletes
 	x.RangeDeletes += p.RangeDels
-	x.KeyBytes += p.RawKeys
+	x.KeyBytes += UserKeyBytes(&p)
 	x.ValueBytes += p.RawValues
 	x.Blocks += p.Blocks
 	x.FilterBits = max(x.FilterBits, p.FilterBits)
@@ -142,4 +185,20 @@ func (x *Props) Add(path string) error {
 		x.Silent++
 	}
 	return nil
+}
+
+// LogsText is the number of logs, with the sums of their bytes and entries, for eyes.
+func (x *Info) LogsText() string {
+	bytes, entries, counted := uint64(0), uint64(0), true
+	for _, l := range x.Logs {
+		bytes, entries, counted = bytes+uint64(l.Bytes), entries+l.Entries, counted && l.Counted
+	}
+	line := fmt.Sprintf("%d, %s", len(x.Logs), text.Bytes(bytes))
+	switch {
+	case len(x.Logs) == 0:
+		return line
+	case !counted:
+		return line + ", more than " + text.Count(entries) + " entries"
+	}
+	return line + ", " + text.Count(entries) + " entries"
 }

@@ -131,7 +131,7 @@ func (s *server) table(ctx context.Context, q query) (any, error) {
 	p := t.Props
 	v := &tableView{TableFile: facts.TableFile{File: t.Name, Format: p.Format, Bytes: t.Size(),
 		Comparer: t.Comparer.Name, Keyspace: p.KeyspaceName, Entries: p.Entries,
-		Tombstones: p.Deletes, RangeDeletes: p.RangeDels, KeyBytes: p.RawKeys,
+		Tombstones: p.Deletes, RangeDeletes: p.RangeDels, KeyBytes: facts.UserKeyBytes(&p),
 		ValueBytes: p.RawValues, Blocks: p.Blocks, FilterBits: p.FilterBits,
 		MinSequence: uint64(p.MinSeq), MaxSequence: uint64(p.MaxSeq)}, Pieces: []piece{}}
 	if err := v.layout(t); err != nil {

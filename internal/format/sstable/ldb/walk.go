@@ -26,22 +26,39 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (s *salvage) walk() error {
 	steps := int64(walkSteps)
 	lost := uint64(0) // where the stretch without blocks begins
-	limit := uint64(walkWindow)
+	behind := true    // off is where the file begins, or a block has ended
+	starts := uint64(fewStarts)
+	var strays strays
 	found := make(map[uint64]uint64) // offset -> end of the data blocks made out
 	off := uint64(0)
 	for off+block.TrailerLen < s.Size && steps > 0 {
 		if data := uint64(vfs.NextData(s.File, int64(off))); data > off+1 {
-			off, limit = data-1, walkStray // a block begins with one zero at most
+			off, behind = data-1, false // a block begins with one zero at most
 			continue
+		}
+		limit := uint64(walkWindow)
+		if !behind {
+			limit = starts + walkStray
 		}
 		b, err := s.read(off, min(limit, s.Size-off))
 		if err != nil {
 			return err
 		}
-		n := blockLen(b, &steps)
-		if n < 0 {
-			off, limit = off+1, walkStray
-			continue
+		n := 0
+		if behind {
+			if n = blockLen(b, &steps); n < 0 {
+				behind, starts = false, fewStarts
+				continue
+			}
+		} else {
+			first := 0
+			first, n = strays.find(b, int(min(starts, uint64(len(b)))), &steps)
+			off += uint64(first)
+			if n == 0 {
+				starts = min(2*starts, strayStarts)
+				continue
+			}
+			b = b[first:]
 		}
 		s.lose(lost, off)
 		end := off + uint64(n)
@@ -55,7 +72,7 @@ func (s *salvage) walk() error {
 		case indexBlock:
 			return nil // data ends here
 		}
-		off, lost, limit = end, end, walkWindow
+		off, lost, behind = end, end, true
 	}
 	s.lose(lost, s.Size)
 	return nil
