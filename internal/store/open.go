@@ -325,6 +325,7 @@ func (db *DB) assemble() {
 		db.shared.Files, db.manifest, db.wal, db.cache, db.shared.Seqs, db.shared.Folds
 	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.shared.Spare, o.ReadOnly, db.Native()
 	db.jobs = work.New(limits)
+	db.shared.Seqs.Released = db.jobs.SnapshotReleased
 	var all []*Keyspace
 	for _, m := range db.manifest.Keyspaces() { // the default one first
 		all = append(all, db.newKeyspace(m))
@@ -351,7 +352,7 @@ func (db *DB) newTree(k *Keyspace, m manifest.Keyspace) *tree.Tree {
 		MemTableSize: db.opts.Jobs.WriteBuffer, Account: db.opts.Jobs.Account, Filter: filter,
 		MaxUnpacked: db.opts.MaxDecoded, RunsSought: func() { db.jobs.WakeFor(&k.work) },
 		Merge: db.mergeOperator(m.ID, m.MergeOperator), MaxOperands: db.opts.MaxOperands,
-		LongChains: k.longChains,
+		LongChains: k.longChains, ManyDeletes: func() { db.jobs.ManyDeletes(&k.work) },
 	}, db.shared)
 }
 

@@ -20,6 +20,9 @@ type Sequences struct {
 	Clock Clock // its Init comes first
 	// Demand is a follower's, nil in other databases. It is set before there is a Tree.
 	Demand *Demand
+	// Released is called after the oldest snapshot was closed, without a lock. nil: nobody is
+	// told. It is set before there is a Tree.
+	Released func()
 
 	// held while the clock is asked; otherwise only pins' lock follows
 	mu        sync.Mutex
@@ -83,7 +86,13 @@ func (n *Snapshot) Close() {
 	if n.closed.Swap(true) {
 		return
 	}
-	s := n.of
+	if s := n.of; s.remove(n) && s.Released != nil {
+		s.Released()
+	}
+}
+
+// remove takes n off the list. oldest is set if no other snapshot is as old.
+func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first, found := slices.BinarySearch(s.snapshots, n.seq); found {
@@ -95,8 +104,10 @@ func (n *Snapshot) Close() {
 		// it was the last of its number
 		if first == len(s.snapshots) || s.snapshots[first] != n.seq {
 			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
+			oldest = first == 0
 		}
 	}
+	return oldest
 }
 
 // Snapshots lists the sequence numbers of the open snapshots, ascending, and when each was

@@ -54,6 +54,8 @@ type Options struct {
 	// fold more call LongChains when they have cost as much as a flush would.
 	MaxOperands int
 	LongChains  func()
+	// ManyDeletes is memtable.Options.ManyDeletes of the memtables.
+	ManyDeletes func()
 	// RunsSought takes every soughtStep extra sorted runs that reads of the tree searched.
 	RunsSought func()
 }
@@ -346,7 +348,7 @@ func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64,
 
 func (t *Tree) memOptions() memtable.Options {
 	return memtable.Options{Comparer: t.cmp, Size: t.memSize.Load(), Spare: t.shared.Spare,
-		Account: t.opts.Account}
+		Account: t.opts.Account, ManyDeletes: t.opts.ManyDeletes}
 }
 
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;

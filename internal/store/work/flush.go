@@ -83,14 +83,21 @@ func (s *Scheduler) prepareLog() {
 // kept for the next memtables: then a writer that needs them soon is unlikely.
 const trimAfter = 10 * time.Second
 
+// trimQuiet is the same after the flush of a memtable that nobody wrote to.
+const trimQuiet = 3 * time.Second
+
 // trimLaterLocked has logs and memory given back some time after the last flush.
 func (s *Scheduler) trimLaterLocked() {
+	after := trimAfter
+	if s.deletes.sealed {
+		after, s.deletes.sealed = trimQuiet, false
+	}
 	switch {
 	case s.closing:
 	case s.trim == nil:
-		s.trim = time.AfterFunc(trimAfter, s.trimNow)
+		s.trim = time.AfterFunc(after, s.trimNow)
 	default:
-		s.trim.Reset(trimAfter)
+		s.trim.Reset(after)
 	}
 }
 

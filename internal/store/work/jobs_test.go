@@ -43,8 +43,11 @@ type database struct {
 	closing atomic.Bool
 	stalls  atomic.Int64 // BeginStall less EndStall
 
-	mu     sync.Mutex
-	events []string
+	lead sync.Mutex // held by who is the commit leader
+
+	mu      sync.Mutex
+	events  []string
+	reasons map[string]int // of compactions
 }
 
 func openDatabase(t *testing.T, fsys vfs.FS) *database { return openFiltered(t, fsys, nil) }
@@ -89,6 +92,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 	check(err)
 	d.tree = &Keyspace{Tree: tree.New(tree.Options{Comparer: base.Bytewise,
 		MemTableSize: 64 << 10, Filter: filter,
+		ManyDeletes: func() { d.jobs.ManyDeletes(d.tree) },
 		Tables: sstable.WriterOptions{
 			Format: format, Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
 		}}, d.shared)}
@@ -99,7 +103,11 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 			BeginStall: func() {
 				d.stalls.Add(1)
 			}, EndStall: func() { d.stalls.Add(-1) }, Events: d,
-			Exclusive: func(f func() error) error { return f() }, // by the test's only writer
+			Exclusive: func(f func() error) error {
+				d.lead.Lock()
+				defer d.lead.Unlock()
+				return f()
+			},
 			All: func(yield func(*Keyspace) bool) {
 				for _, k := range append([]*Keyspace{d.tree}, d.others...) {
 					if !yield(k) {
@@ -113,6 +121,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 		Folds: d.shared.Folds, Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3,
 			L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10},
 	})
+	d.shared.Seqs.Released = d.jobs.SnapshotReleased
 	d.jobs.Add(d.tree)
 	d.jobs.Wake()
 	t.Cleanup(func() {
@@ -157,9 +166,24 @@ func (d *database) FlushBegin() { d.told("flush begins") }
 func (d *database) FlushEnd(_ int64, added []manifest.AddedFile, _ time.Duration, err error) {
 	d.told("flush ends: %d tables, %v", len(added), err)
 }
+
+// CompactionBegin ends the work of compactions that have no end.
 func (d *database) CompactionBegin(p *picker.Plan) {
 	d.told("compaction of %d begins", p.NumFiles())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reasons == nil {
+		d.reasons = map[string]int{}
+	}
+	if d.reasons[p.Reason]++; d.reasons[p.Reason] > maxCompactions {
+		err := fmt.Errorf("%d compactions: %s", d.reasons[p.Reason], p.Reason)
+		d.failure.CompareAndSwap(nil, &err)
+	}
 }
+
+// maxCompactions of one reason are more than any test needs.
+const maxCompactions = 1000
+
 func (d *database) CompactionEnd(_ *picker.Plan, added []manifest.AddedFile, _ time.Duration,
 	err error) {
 	d.told("compaction ends: %d tables, %v", len(added), err)
@@ -175,6 +199,8 @@ func (d *database) put(key string, mode write.Mode) error {
 
 // write writes an entry of any kind.
 func (d *database) write(kind base.Kind, key string, value []byte, mode write.Mode) error {
+	d.lead.Lock()
+	defer d.lead.Unlock()
 	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, kind, []byte(key), value)
 	group := [][]byte{b}
 	to, err := d.jobs.MakeRoom(group, int64(len(b)), 1, mode)
@@ -206,6 +232,8 @@ func (d *database) mustDelete(key string) {
 
 func (d *database) seal() {
 	d.t.Helper()
+	d.lead.Lock()
+	defer d.lead.Unlock()
 	if err := d.jobs.Seal(d.tree); err != nil {
 		d.t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ func (s *Scheduler) settledRangeDels(k *Keyspace, m *manifest.FileMeta) *rangede
 	})
 	if seen.Count() < all.Count() {
 		k.heldBySnapshot = true
+		if !s.held.Swap(true) { // see heldLocked
+			return s.settledRangeDels(k, m)
+		}
 	}
 	return seen
 }

@@ -146,6 +146,8 @@ type Scheduler struct {
 	calm      *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
 	trim      *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
 	trimming  bool
+	deletes   quietDeletes
+	held      atomic.Bool // a decision left something alone for a snapshot, see heldLocked
 }
 
 // flushes is how the last flushes went.
@@ -449,10 +451,11 @@ func (s *Scheduler) Close() {
 	if s.trim != nil {
 		s.trim.Stop()
 	}
+	s.forgetDeletesLocked()
 	s.endPauseLocked()
 	s.recheckShared()
 	s.cond.Broadcast()
-	for s.flushing || s.trimming || s.trees.running > 0 {
+	for s.flushing || s.trimming || s.deletes.sealing || s.trees.running > 0 {
 		s.cond.Wait()
 	}
 	s.leaveShared()

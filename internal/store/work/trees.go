@@ -38,6 +38,8 @@ type Keyspace struct {
 	isSealed, isDue, isWatched bool      // in the lists of trees
 	look                       time.Time // watched: when it is due
 	heldBySnapshot             bool      // the last decision left a table full of deletions alone
+
+	deletes memTableDeletes
 }
 
 // changed notes that there may be something to do for k.

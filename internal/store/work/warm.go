@@ -59,24 +59,6 @@ func (s *Scheduler) readSince(r compact.Result) bool {
 	return s.lookups-before > int64(blocks)
 }
 
-// tombstoneDense reports that half of a table are deletions and no snapshot needs
-// what they hide. Tables that nobody has opened are not looked at: new ones that are
-// dense are opened at once, see openDense.
-func (s *Scheduler) tombstoneDense(k *Keyspace, m *manifest.FileMeta) bool {
-	r, ok := s.opts.Files.OpenNow(m)
-	if !ok {
-		return false
-	}
-	if p := r.Props(); 2*p.Deletes < p.Entries || p.Deletes == 0 {
-		return false
-	}
-	if s.opts.Seqs.NumSnapshots() > 0 {
-		k.heldBySnapshot = true
-		return false
-	}
-	return true
-}
-
 // openDense opens those of a job's tables that are full of deletions, or have some of ranges, so
 // that tombstoneDense and settledRangeDels see them. Only before their edit: a later job may make
 // them obsolete, and a table that is opened then stays open.

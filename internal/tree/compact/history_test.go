@@ -36,6 +36,7 @@ type store struct {
 	reasons    map[string]int
 	dense      bool
 	filters    bool // flushes and compactions ask filters of tables
+	deletes    int  // how many of three entries are deletions
 	merges     int  // how many of ten writes that are no deletions are merges
 	long       bool // much data, so that merges are large for their parameters
 }
@@ -52,8 +53,10 @@ func newStore(t testing.TB, seed uint64) *store {
 	if s.long = seed%20 == 7; s.long {
 		s.keys, s.cfg.WriteBuffer, s.cfg.FileSize, s.cfg.L0Trigger = 1000, 40, 40, 2
 	}
+	s.deletes = 1
 	if s.dense = rng.IntN(2) == 0 && !s.long; s.dense {
 		s.cfg.TombstoneDense = s.isDense
+		s.deletes += rng.IntN(2)
 	}
 	s.filters = seed%2 == 0
 	var levels [manifest.NumLevels][]*manifest.FileMeta
@@ -95,7 +98,7 @@ func (s *store) key() []byte {
 
 func (s *store) entry() model.Entry {
 	s.seq++
-	if s.rng.IntN(3) == 0 {
+	if s.rng.IntN(3) < s.deletes {
 		return model.Tombstone(string(s.key()), s.seq)
 	}
 	if s.rng.IntN(10) < s.merges {

@@ -137,12 +137,15 @@ func (ts *tables) splitKeys(f *manifest.FileMeta, n int) (keys [][]byte) {
 // meta describes a table.
 func (ts *tables) meta(num uint64) *manifest.FileMeta {
 	es := ts.data[num]
-	size := uint64(0)
+	size, deletes := uint64(0), uint64(0)
 	for _, e := range es {
 		size += uint64(len(e.Key) + len(e.Value) + base.TrailerLen)
+		if e.Trailer.Kind() == base.KindDelete {
+			deletes++
+		}
 	}
 	m := &manifest.FileMeta{Num: num, Size: size, Facts: manifest.Facts{Entries: uint64(len(es)),
-		RangeDels: uint64(ts.dels[num].Count())}}
+		Deletes: deletes, RangeDels: uint64(ts.dels[num].Count())}}
 	if len(es) > 0 {
 		m.Smallest, m.Largest = es[0].Internal(), es[len(es)-1].Internal()
 	}
@@ -245,7 +248,7 @@ func (w *tableWriter) Finish() (sstable.Meta, error) {
 	w.ts.data[w.num], w.ts.dels[w.num] = w.es, dels
 	m := w.ts.meta(w.num)
 	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es)),
-		RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
+		Deletes: m.Deletes, RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
 }
 func (w *tableWriter) Sync() error {
 	w.ts.mu.Lock()

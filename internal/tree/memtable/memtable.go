@@ -31,6 +31,9 @@ type Options struct {
 	Spare *arena.Spare
 	// Account takes the bytes of the arena and the index; nil: nobody is.
 	Account *budget.Account
+	// ManyDeletes is called by the writer when a deletion is visible and there are manyDeletes of
+	// them, once until TellAgain. nil: nobody is told.
+	ManyDeletes func()
 }
 
 // NewSpare makes a Spare for memtables of an Options.Size.
@@ -48,13 +51,16 @@ type MemTable struct {
 	mem atomic.Pointer[memory]
 
 	// Fields of the writer. pos and n are ahead of end and count within a batch.
-	pos   uint64
-	n     int64
-	last  base.Trailer
-	next  uint64 // the arena offset from which on held is set again
-	huge  bool
-	whole bool // allocate all memory at once
-	batch []pending
+	pos  uint64
+	n    int64
+	last base.Trailer
+	next uint64 // the arena offset from which on held is set again
+	huge bool
+	// deleted is deletes with those of the batch.
+	deleted     int64
+	manyDeletes func()
+	whole       bool // allocate all memory at once
+	batch       []pending
 	space
 
 	// end is the arena offset up to which entries are complete.
@@ -67,6 +73,8 @@ type MemTable struct {
 	// several versions of a key. It is set before the first becomes visible.
 	operands atomic.Bool
 	expiring atomic.Bool // there are entries of base.KindSetExpiring
+	deletes  atomic.Int64
+	told     atomic.Bool // manyDeletes was called since TellAgain
 
 	refs  atomic.Int64
 	order lazyOrder
@@ -89,7 +97,8 @@ const applyGroup = 16
 // written; where EntrySize is known, the first entry reserves addresses for all.
 func New(o Options) *MemTable {
 	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart,
-		whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account}}
+		whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account},
+		manyDeletes: o.ManyDeletes}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
@@ -270,7 +279,7 @@ func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash u
 	if t <= m.last {
 		m.disorder.Store(true)
 	}
-	if t.Kind() > base.KindSet {
+	if t.Kind() != base.KindSet {
 		m.noteKind(t.Kind())
 	}
 	m.last = t
@@ -295,6 +304,10 @@ func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash u
 func (m *MemTable) publish() {
 	m.count.Store(m.n)
 	m.end.Store(m.pos)
+	if m.deleted != m.deletes.Load() {
+		m.deletes.Store(m.deleted)
+		m.tell()
+	}
 	if m.pos > m.next {
 		m.grown()
 	}
@@ -387,9 +400,11 @@ func (m *MemTable) Prefetch(l base.Lookup) {
 	}
 }
 
-// noteKind notes an entry that is neither a set nor a tombstone.
+// noteKind notes an entry that is no set.
 func (m *MemTable) noteKind(k base.Kind) {
 	switch {
+	case k == base.KindDelete:
+		m.deleted++
 	case !k.EndsLookup() && !m.operands.Load():
 		m.operands.Store(true)
 	case k == base.KindSetExpiring && !m.expiring.Load():
@@ -399,6 +414,24 @@ func (m *MemTable) noteKind(k base.Kind) {
 
 // HasOperands reports whether there are entries that do not end a lookup.
 func (m *MemTable) HasOperands() bool { return m.operands.Load() }
+
+// manyDeletes is how many deletions are worth a look at the memtable.
+const manyDeletes = 64
+
+// tell calls Options.ManyDeletes if that is due.
+func (m *MemTable) tell() {
+	if m.deleted >= manyDeletes && m.manyDeletes != nil && !m.told.Load() {
+		m.told.Store(true)
+		m.manyDeletes()
+	}
+}
+
+// TellAgain has Options.ManyDeletes called at the next deletion. Points, called afterwards, counts
+// each deletion that was not told of: the writer stores its count before it looks at told.
+func (m *MemTable) TellAgain() { m.told.Store(false) }
+
+// Deletes is the number of deletions of single keys.
+func (m *MemTable) Deletes() int { return int(m.deletes.Load()) }
 
 // HasExpiring reports whether there are entries that expire.
 func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }

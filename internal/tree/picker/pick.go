@@ -503,7 +503,8 @@ func (p *picker) above(r keyRange) int {
 }
 
 // dense compacts a table that is full of deletions into the next run below, or
-// in place when there is none. In level 0 the older tables go along.
+// in place when there is none. In level 0 the older tables go along. Where a table has few
+// deletions for what it would be merged with, it is left to the other decisions, see pays.
 func (p *picker) dense() *Plan {
 	if p.TombstoneDense == nil {
 		return nil
@@ -523,7 +524,8 @@ func (p *picker) dense() *Plan {
 					break
 				}
 			}
-			if plan := p.plan(l, []*manifest.FileMeta{f}, to, "full of deletions"); plan != nil {
+			plan := p.plan(l, []*manifest.FileMeta{f}, to, "full of deletions")
+			if plan != nil && (plan.pays() || !p.TombstoneDense(f)) {
 				return plan
 			}
 		}
@@ -542,14 +544,42 @@ func (p *picker) denseZero() *Plan {
 			continue
 		}
 		files := p.withOlder([]*manifest.FileMeta{f})
-		r := span(p.Comparer, files)
-		for to := 1; to <= lastLevel; to++ {
-			if len(p.v.Levels[to].Overlaps(p.Comparer, r.lo, r.hi)) > 0 {
-				return p.plan(0, files, to, "full of deletions")
-			}
+		plan := p.plan(0, files, p.firstBelow(span(p.Comparer, files)), "full of deletions")
+		if plan != nil && (plan.pays() || !p.TombstoneDense(f)) {
+			return plan
 		}
 	}
 	return nil
+}
+
+// firstBelow is the first level with keys in r, or the bottom if there is none.
+func (p *picker) firstBelow(r keyRange) int {
+	for l := 1; l <= lastLevel; l++ {
+		if len(p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi)) > 0 {
+			return l
+		}
+	}
+	return p.bottom
+}
+
+const (
+	// denseShare: a compaction for the sake of deletions reads at most so many entries for each.
+	denseShare = 4
+	// guessedEntry is how many bytes an entry takes in a table that does not say how many it has.
+	guessedEntry = 100
+)
+
+// pays reports whether the inputs have enough deletions for a merge of them all, or none says that
+// it has any.
+func (p *Plan) pays() bool {
+	var deletes, entries uint64
+	p.Files(func(_ int, m *manifest.FileMeta) {
+		deletes += m.Deletes
+		if entries += m.Entries; m.Entries == 0 {
+			entries += m.Size / guessedEntry
+		}
+	})
+	return deletes == 0 || denseShare*deletes >= entries
 }
 
 // PickRange plans to merge everything that holds user keys from start to limit,

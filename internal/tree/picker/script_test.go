@@ -18,7 +18,8 @@ import (
 //	config trigger=4 file=64 buffer=64 pieces=1 dense=(7 8)   sizes in MiB, dense by table number
 //	       live=1000 space=1.3 fast                           live bytes in MiB
 //	version          the input lists tables: "L1 7 a-m 64", a level, number, keys and MiB;
-//	                 a key may carry a sequence: a#5-m#3. It ends all plans in flight.
+//	                 a key may carry a sequence: a#5-m#3. "L1 7 a-m 64 3/10" has 10 entries,
+//	                 3 of them deletions. It ends all plans in flight.
 //	pick             prints the next plan; with start, it is then in flight
 //	read visits=100  the plan for the sake of seeks, after so many Ki looks into runs
 //	range from=a to=m, flush from=a to=m, debt, idle, idleafter, pressure
@@ -106,9 +107,15 @@ func parseVersion(lines []string) (*manifest.Version, error) {
 		if _, err := fmt.Sscanf(line, "L%d %d %s %d", &level, &num, &keys, &size); err != nil {
 			return nil, fmt.Errorf("%s: %v", line, err)
 		}
+		var facts manifest.Facts
+		if f := strings.Fields(line); len(f) > 4 {
+			if _, err := fmt.Sscanf(f[4], "%d/%d", &facts.Deletes, &facts.Entries); err != nil {
+				return nil, fmt.Errorf("%s: %v", line, err)
+			}
+		}
 		smallest, largest, _ := strings.Cut(keys, "-")
 		levels[level] = append(levels[level],
-			&manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20,
+			&manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20, Facts: facts,
 				Smallest: parseKey(smallest), Largest: parseKey(largest)})
 	}
 	return manifest.NewVersion(base.Bytewise, levels)

@@ -1,0 +1,259 @@
+package work
+
+import (
+	"slices"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/tree/memtable"
+)
+
+// Deletions free space when they meet what they delete, in a flush or a compaction. So a memtable
+// half of whose entries are deletions is flushed when its keyspace has had no write for quietFor,
+// if it is worth it, and tables half of whose entries are deletions are compacted before they are
+// due (picker.Config.TombstoneDense), down to the last run.
+const (
+	quietFor = time.Second
+	// A memtable is worth a flush for so many deletions, or where they delete so many bytes by the
+	// mean of the tables' entries.
+	manyDeletes      = 4096
+	manyDeletedBytes = 4 << 20
+)
+
+// quietDeletes is which memtables wait for a time without writes. The timer runs only while some
+// do. Its fields are guarded by Scheduler.mu.
+type quietDeletes struct {
+	waiting []*Keyspace
+	timer   *time.Timer // nil: it does not run
+	sealing bool        // memtables are being sealed
+	sealed  bool        // one was, and no flush has ended since
+}
+
+// memTableDeletes is what the last look at a memtable with deletions saw. Its fields are guarded
+// by Scheduler.mu.
+type memTableDeletes struct {
+	waiting bool               // in quietDeletes.waiting
+	mem     *memtable.MemTable // for comparison only: there is no reference
+	entries int
+}
+
+// ManyDeletes is called when the memtable of k has many deletions, and again after each
+// MemTable.TellAgain. Commit leader only.
+func (s *Scheduler) ManyDeletes(k *Keyspace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || s.opts.ReadOnly || k.deletes.waiting {
+		return
+	}
+	k.deletes.waiting = true
+	if state := k.Acquire(); state != nil { // nil: recovery fills the memtable
+		k.deletes.saw(state)
+		state.Unref()
+	}
+	s.deletes.waiting = append(s.deletes.waiting, k)
+	s.timeDeletesLocked()
+}
+
+// saw notes a memtable as it is now. It reports whether nothing was written since the last look.
+func (d *memTableDeletes) saw(state *tree.ReadState) (same bool) {
+	n := state.Mem.Len()
+	same = d.mem == state.Mem && d.entries == n
+	d.mem, d.entries = state.Mem, n
+	return same
+}
+
+// timeDeletesLocked sets the timer for the next look.
+func (s *Scheduler) timeDeletesLocked() {
+	if s.deletes.timer == nil && len(s.deletes.waiting) > 0 {
+		s.deletes.timer = time.AfterFunc(quietFor, s.lookAtDeletes)
+	}
+}
+
+// forgetDeletesLocked ends the looks.
+func (s *Scheduler) forgetDeletesLocked() {
+	if s.deletes.timer != nil {
+		s.deletes.timer.Stop()
+		s.deletes.timer = nil
+	}
+	for _, k := range s.deletes.waiting {
+		k.deletes = memTableDeletes{}
+	}
+	s.deletes.waiting = nil
+}
+
+// lookAtDeletes has the memtables flushed that are worth it and were not written since the last
+// look, and looks again at those that were.
+func (s *Scheduler) lookAtDeletes() {
+	s.mu.Lock()
+	s.deletes.timer = nil
+	if s.closing || s.opts.Writable() != nil {
+		s.forgetDeletesLocked()
+		s.mu.Unlock()
+		return
+	}
+	var dense []*Keyspace
+	s.deletes.waiting = slices.DeleteFunc(s.deletes.waiting, func(k *Keyspace) (done bool) {
+		waits, worth := k.lookAtDeletesLocked()
+		if worth {
+			dense = append(dense, k)
+		}
+		if !waits {
+			k.deletes = memTableDeletes{}
+		}
+		return !waits
+	})
+	s.timeDeletesLocked()
+	begun := len(dense) > 0 && !s.deletes.sealing
+	s.deletes.sealing = s.deletes.sealing || begun
+	s.mu.Unlock()
+	if begun {
+		s.sealQuiet(dense)
+	}
+}
+
+// lookAtDeletesLocked reports whether the memtable is to be looked at again, and whether it is to
+// be flushed now. One that is to be flushed waits until it is sealed.
+func (k *Keyspace) lookAtDeletesLocked() (waits, worth bool) {
+	if k.dropped {
+		return false, false
+	}
+	state := k.Acquire()
+	if state == nil {
+		return true, false // it has not started
+	}
+	defer state.Unref()
+	if !k.deletes.saw(state) {
+		return true, false
+	}
+	if worthFlushing(state) {
+		return true, true
+	}
+	state.Mem.TellAgain()
+	return !k.deletes.saw(state), false
+}
+
+// worthFlushing reports whether half of a memtable are deletions, and of these there are many, or
+// they delete much.
+func worthFlushing(state *tree.ReadState) bool {
+	n := state.Mem.Deletes()
+	if n == 0 || 2*n < state.Mem.Points() {
+		return false
+	}
+	return n >= manyDeletes || uint64(n)*meanEntry(state.Version) >= manyDeletedBytes
+}
+
+// meanEntry is how many bytes of table an entry takes, 0 if that is not known.
+func meanEntry(v *manifest.Version) uint64 {
+	var bytes, entries uint64
+	for i := range v.Levels {
+		for _, m := range v.Levels[i].Files {
+			if m.Entries > 0 {
+				bytes += m.Size
+				entries += m.Entries
+			}
+		}
+	}
+	return bytes / max(entries, 1)
+}
+
+// sealQuiet seals the memtables of keyspaces that have not been written since the last look. The
+// others are looked at again, and so are those that cannot be sealed now.
+func (s *Scheduler) sealQuiet(dense []*Keyspace) {
+	var err error
+	defer func() {
+		s.mu.Lock()
+		s.deletes.sealing = false
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	}()
+	defer s.catchPanic(&err)
+	s.opts.WAL.Trim() // the next log is not to be a large file, as it may stay for long
+	_ = s.opts.Exclusive(func() error {
+		s.group.log = 0
+		for _, k := range dense {
+			if !s.maySealQuiet(k) {
+				continue
+			}
+			if err := s.rotate(k, 0, 0); err != nil {
+				return err
+			}
+			s.mu.Lock()
+			s.deletes.sealed = true
+			s.mu.Unlock()
+		}
+		return nil
+	})
+}
+
+// maySealQuiet reports whether the memtable of k is as it was at the last look, and may be sealed
+// without a wait. Commit leader only.
+func (s *Scheduler) maySealQuiet(k *Keyspace) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opts.Writable() != nil || k.dropped {
+		return false
+	}
+	state := k.Acquire()
+	if state == nil {
+		return false
+	}
+	defer state.Unref()
+	if !k.deletes.saw(state) {
+		return false
+	}
+	cause, err := s.blockedLocked(k)
+	return cause == "" && err == nil
+}
+
+// tombstoneDense reports that half of a table are deletions, and that no snapshot is older than one
+// of its entries: then each compaction of the table drops deletions, or brings them closer to the
+// last run. Of a table of an earlier opening in LevelDB's format that is known once it is open.
+func (s *Scheduler) tombstoneDense(k *Keyspace, m *manifest.FileMeta) bool {
+	deletes, entries := m.Deletes, m.Entries
+	if entries == 0 {
+		r, ok := s.opts.Files.OpenNow(m)
+		if !ok {
+			return false
+		}
+		deletes, entries = r.Props().Deletes, r.Props().Entries
+	}
+	return deletes > 0 && 2*deletes >= entries && !s.heldLocked(k, m.Newest)
+}
+
+// heldLocked reports whether a snapshot is older than newest, which is 0 where that is not known:
+// a compaction must keep what the snapshot sees, and what hides that from others. Once the snapshot
+// is closed there is another decision.
+func (s *Scheduler) heldLocked(k *Keyspace, newest base.SeqNum) bool {
+	if !s.olderSnapshot(newest) {
+		return false
+	}
+	k.heldBySnapshot = true
+	s.held.Store(true)
+	return s.olderSnapshot(newest) // it may have been closed before SnapshotReleased could see held
+}
+
+func (s *Scheduler) olderSnapshot(newest base.SeqNum) bool {
+	oldest, any := s.opts.Seqs.Oldest()
+	return any && (newest == 0 || oldest < newest)
+}
+
+// SnapshotReleased is called after the oldest snapshot was closed. What a decision left alone for
+// it is looked at again, minWatch later at the earliest, however many are closed.
+func (s *Scheduler) SnapshotReleased() {
+	if s.held.Load() && s.held.Swap(false) {
+		time.AfterFunc(minWatch, s.lookAtHeld)
+	}
+}
+
+func (s *Scheduler) lookAtHeld() {
+	s.mu.Lock()
+	for k := range s.opts.All {
+		if k.heldBySnapshot {
+			s.trees.changed(k)
+		}
+	}
+	s.mu.Unlock()
+	s.Wake()
+}
