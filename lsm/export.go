@@ -15,7 +15,7 @@ import (
 //
 // It fails as Open does, with ErrExists if to is not empty, with ErrLocked while another copy to
 // the same place is being made, and, before it writes anything, with ErrInvalidArgument if the
-// format cannot hold some entry or keyspace. to may not lie in dir. A failed export leaves nothing.
+// format cannot hold some entry or keyspace, or to lies in dir. A failed export leaves nothing.
 // Like a checkpoint it is made in the directory to + ".incomplete"; the next export, checkpoint or
 // restored backup to the same place removes what a crash left there.
 //

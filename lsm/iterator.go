@@ -13,8 +13,10 @@ type IterOptions struct {
 	Lower []byte
 	// Upper is the first key not to return; nil: no bound. It is copied.
 	Upper []byte
-	// Prefix restricts the iterator to keys that begin with it, within the bounds.
-	// It is copied. It needs the order of BytewiseComparer; nil: no restriction.
+	// Prefix restricts the iterator to keys that begin with it, within the bounds. It is copied;
+	// nil and the empty prefix: no restriction. It needs an order in which the keys that begin with
+	// a prefix follow it, as they do by BytewiseComparer: with the other built-in comparers, and
+	// with those of descending order, Err has ErrInvalidArgument.
 	Prefix []byte
 	// KeysOnly returns keys without values: Value is nil, and NextBlock's values are
 	// empty. The default is false.
@@ -38,7 +40,7 @@ type Iterator struct{ tree tree.Iterator }
 // Iter opens an iterator over one state: that of the snapshot, or else the present one. Later
 // writes are not seen. It is at no entry yet: call First, Last or a Seek, and Close when done. A
 // nil o means all keys. Iter itself does not fail: Err has ErrClosed, or ErrInvalidArgument for a
-// snapshot of another database.
+// snapshot of another database, or for a prefix under an order that IterOptions.Prefix excludes.
 func (r *reader) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
@@ -124,7 +126,7 @@ func (r *reader) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []b
 	return walk(r, IterOptions{Lower: lower, Upper: upper}, true, err)
 }
 
-// Prefix is All over the keys that begin with prefix. It needs the order of BytewiseComparer.
+// Prefix is All over the keys that begin with prefix. It needs an order as IterOptions.Prefix does.
 func (r *reader) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return walk(r, IterOptions{Prefix: prefix}, false, err)
 }

@@ -3,6 +3,7 @@ package lsm
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -50,5 +51,37 @@ func TestBlocksHoldAllEntriesInOrder(t *testing.T) {
 	})
 	if i != 0 || it.Err() != nil {
 		t.Fatalf("backward: %d, %v", i, it.Err())
+	}
+}
+
+// Under an order that does not keep the keys of a prefix together behind it, a scan of a prefix
+// would be empty, or have other keys: it fails.
+func TestPrefixNeedsItsOrder(t *testing.T) {
+	for _, c := range []*Comparer{ReverseBytewiseComparer, IndexedDBComparer, {
+		Name: "descending", Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
+	}} {
+		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Comparer: c}))
+		defer db.Close()
+		for _, prefix := range []string{"a", "\xff", "\x00"} {
+			it := db.Iter(&IterOptions{Prefix: []byte(prefix)})
+			if it.First() || it.Last() || it.SeekGE([]byte("a")) || it.Next() ||
+				!errors.Is(it.Err(), ErrInvalidArgument) {
+				t.Errorf("%s: prefix %q: %v", c.Name, prefix, it.Err())
+			}
+			if err := it.Close(); !errors.Is(err, ErrInvalidArgument) {
+				t.Errorf("%s: prefix %q: Close: %v", c.Name, prefix, err)
+			}
+		}
+		key := []byte{0, 0, 0, 0, 50} // in IndexedDB's order a key by its parts
+		if err := db.Put(key, nil, NoSync); err != nil {
+			t.Fatal(err)
+		}
+		it := db.Iter(&IterOptions{Prefix: []byte{}})
+		if !it.First() || it.Next() {
+			t.Errorf("%s: the empty prefix is a restriction: %v", c.Name, it.Err())
+		}
+		if err := it.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

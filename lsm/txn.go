@@ -316,7 +316,8 @@ func (tx *Txn) Rollback() error {
 func (tx *Txn) Close() error { return tx.Rollback() }
 
 // CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old
-// stands for no value, and a nil value deletes the key. It fails as Put does.
+// stands for no value, an empty one for a value of no bytes; a nil value deletes the key. It fails
+// as Put does.
 func (k *keyspace) CompareAndSwap(key, old, value []byte,
 	mode WriteMode) (swapped bool, err error) {
 	return k.root.engine.Txns.CompareAndSwap(k.space, key, old, value, mode.commit())

@@ -77,6 +77,9 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
 	it.own, it.ownDels, it.watch = o.Own, o.OwnRangeDels, o.Watch
+	if it.err = t.checkPrefix(o.Prefix); it.err != nil {
+		return
+	}
 	s, seq, err := t.acquireAt(o.Snapshot)
 	if err != nil {
 		it.err = err
@@ -88,7 +91,7 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	} else if clock := &t.shared.Seqs.Clock; clock.InUse() { // seq was loaded before
 		it.now = clock.Now()
 	}
-	if o.Prefix != nil {
+	if len(o.Prefix) > 0 {
 		it.prefix = slices.Clone(o.Prefix)
 	}
 	it.setBounds(o.Lower, o.Upper)
@@ -236,6 +239,17 @@ func cloneBound(b []byte) []byte {
 		return nil
 	}
 	return append(make([]byte, 0, len(b)), b...)
+}
+
+// checkPrefix refuses a prefix under an order in which the keys that begin with it are not those
+// from it to prefixEnd. Of a comparer that is not built in it sees descending orders only.
+func (t *Tree) checkPrefix(p []byte) error {
+	if len(p) == 0 || t.cmp == base.Bytewise ||
+		t.cmp != base.IndexedDB && t.cmp.Cmp(p, append(slices.Clip(p), 0)) < 0 {
+		return nil
+	}
+	return base.Invalidf("comparer %s does not sort keys by their first bytes: "+
+		"use bounds in place of a prefix", t.cmp.Name)
 }
 
 // prefixEnd is the first key behind all that begin with p, nil if there is none.
