@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count, then kind (1 put, 0

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 #include "shim.h"
 
@@ -79,21 +79,21 @@ intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, siz
 /* Loggers and destroy functions may start processes, which inherit the mask: on
  * Go's threads they get that of the thread that loaded the library. Comparators
  * do not, two system calls a comparison being too many. */
-static void open_signals(sigset_t *before) {
+static void open_signals(loam_mask *before) {
   if (!loam_go_thread) return;
-  sigset_t mask = loam_loader_mask;
+  loam_mask mask = loam_loader_mask;
   loam_keep_urgent(&mask);
-  pthread_sigmask(SIG_SETMASK, &mask, before);
+  loam_set_mask(&mask, before);
 }
 
-static void close_signals(const sigset_t *before) {
-  if (loam_go_thread) pthread_sigmask(SIG_SETMASK, before, NULL);
+static void close_signals(const loam_mask *before) {
+  if (loam_go_thread) loam_set_mask(before, NULL);
 }
 
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message) {
   loam_log_fn log = (loam_log_fn)fn;
   loam_failure failure = {NULL};
-  sigset_t before;
+  loam_mask before = {0};
   loam_callback here;
   loam_callback_begin(&here, "a logger", CALLBACK_STAYS);
   open_signals(&before);
@@ -104,7 +104,7 @@ intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message)
 }
 
 void loamgo_call_destroy(uintptr_t fn, uintptr_t arg) {
-  sigset_t before;
+  loam_mask before = {0};
   open_signals(&before);
   ((loam_destroy_fn)fn)((void *)arg);
   close_signals(&before);

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Feeds of changes, and the operations of a change, which are read here. */
 #include "shim.h"

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Copies of an open database. */
 #include "shim.h"

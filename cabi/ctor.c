@@ -18,6 +18,10 @@ _Atomic bool loam_forked;
 
 sigset_t loam_loader_mask;
 
+void loam_set_mask(const sigset_t *mask, sigset_t *before) {
+  pthread_sigmask(SIG_SETMASK, mask, before);
+}
+
 static void in_child(void) { loam_forked = true; }
 
 /* What handler of SIGURG there is when Go starts it lets run on a stack of its own;

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Followers: databases that another process writes. */
 #include "shim.h"

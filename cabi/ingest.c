@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Tables written outside of a database, ingests and loads. Batches are in batch.c. */
 #include "shim.h"

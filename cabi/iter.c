@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /*
  * Iterators. The engine's iterator is at the last entry of a block that was copied to C memory, and

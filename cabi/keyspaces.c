@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Keyspaces. Their handles are of the kind of databases. */
 #include "shim.h"

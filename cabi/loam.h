@@ -97,7 +97,11 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(LOAM_BUILD)
+#define LOAM_API extern __declspec(dllexport)
+#elif defined(_WIN32)
+#define LOAM_API extern
+#elif defined(__GNUC__)
 #define LOAM_API extern __attribute__((visibility("default")))
 #else
 #define LOAM_API extern
@@ -881,8 +885,8 @@ LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **
 LOAM_API loam_status loam_dump_check(loam_db *db, const char *path, char **err);
 /* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is,
  * with LOAM_DUMP_CONTINUE from the beginning. The job has a descriptor of its own for the file, and
- * makes a regular one that it writes durable. loam_job_report gives what info is. A cancel does not
- * end a wait for a pipe: close its other end. */
+ * makes a regular one that it writes durable. On Windows fd is a HANDLE. loam_job_report gives
+ * what info is. A cancel does not end a wait for a pipe: close its other end. */
 LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot,
   const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
 LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job,

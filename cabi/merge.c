@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Merges, and merge operators of callbacks. */
 #include "shim.h"

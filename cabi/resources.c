@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* What databases share, and options that change. */
 #include "shim.h"

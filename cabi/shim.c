@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* The functions of loam.h that are neither batches nor iterators: they check
  * their arguments and cross into Go. */

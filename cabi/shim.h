@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* What the C files share, and what Go and C know of each other. */
 #ifndef LOAM_SHIM_H
@@ -10,6 +10,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+/* A mask of signals, which Windows does not have. */
+#ifdef _WIN32
+typedef char loam_mask;
+#else
+typedef sigset_t loam_mask;
+#endif
 
 /* ---- For Go (callbacks.c) ---- */
 
@@ -109,7 +116,14 @@ typedef struct {
 _Static_assert(sizeof(void *) == 8, "handles take 64 bits");
 
 #define HANDLE(p) ((uint64_t)(uintptr_t)(p))
+/* A DLL exports only what is marked so, and its thread-local variables have one model. */
+#ifdef _WIN32
+#define HIDDEN
+#define LOCAL_TLS
+#else
 #define HIDDEN __attribute__((visibility("hidden")))
+#define LOCAL_TLS __attribute__((tls_model("initial-exec")))
+#endif
 
 /* Keys, values and batches must stay below this: a memtable's addresses. */
 #define MAX_BYTES ((size_t)UINT32_MAX - (1 << 20))
@@ -122,14 +136,16 @@ extern _Atomic bool loam_forked HIDDEN;
  * then lets it run there. */
 HIDDEN void loam_signal_stacks(void);
 
+/* ctor.c: changes the calling thread's mask. */
+HIDDEN void loam_set_mask(const loam_mask *mask, loam_mask *before);
 /* ctor.c: the mask of the thread that loaded the library. */
-extern sigset_t loam_loader_mask HIDDEN;
+extern loam_mask loam_loader_mask HIDDEN;
 
 /* threads.c: readies a thread for its first call of Go. False while it is in a callback: what the
  * call may do there is decided off the hot path. */
-extern __thread bool loam_thread_ready HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread bool loam_thread_ready HIDDEN LOCAL_TLS;
 /* threads.c: started by Go, with all signals blocked. */
-extern __thread bool loam_go_thread HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread bool loam_go_thread HIDDEN LOCAL_TLS;
 HIDDEN void loam_prepare_thread(void) __attribute__((cold));
 
 /* callbacks.c: the callbacks that the thread is in, innermost first. What they may do:
@@ -142,7 +158,7 @@ typedef struct loam_callback {
   int may;
   bool ready; /* loam_thread_ready before */
 } loam_callback;
-extern __thread loam_callback *loam_callbacks HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread loam_callback *loam_callbacks HIDDEN LOCAL_TLS;
 
 static inline void loam_callback_begin(loam_callback *c, const char *name, int may) {
   *c = (loam_callback){loam_callbacks, name, may, loam_thread_ready};
@@ -162,7 +178,7 @@ HIDDEN loam_status loam_enter(int call, char **err) __attribute__((cold));
 /* threads.c: lets SIGURG reach Go's threads, which block it before. */
 HIDDEN void loam_admit_urgent(void);
 /* threads.c: adds to the mask of a thread of Go's what it blocks until then. */
-HIDDEN void loam_keep_urgent(sigset_t *mask);
+HIDDEN void loam_keep_urgent(loam_mask *mask);
 
 /* shim.c: stores a message and returns the status. */
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format,
@@ -283,7 +299,7 @@ typedef struct {
 enum { SLOT_CHUNK_BITS = 10, SLOT_CHUNKS = 1 << (24 - SLOT_CHUNK_BITS) };
 
 extern _Atomic(loam_slot *) loam_slot_chunks[SLOT_CHUNKS] HIDDEN;
-extern __thread char loam_slot_self HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread char loam_slot_self HIDDEN LOCAL_TLS;
 
 /* The slot of a handle's index; NULL if there is none. */
 static inline loam_slot *loam_slot_at(uint64_t handle) {
@@ -344,7 +360,7 @@ typedef struct loam_visit {
   uint64_t handle;
   struct loam_visit *outer;
 } loam_visit;
-extern __thread loam_visit *loam_visits HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread loam_visit *loam_visits HIDDEN LOCAL_TLS;
 
 /* Message for a status of these. */
 HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__(

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /*
  * The table of the objects in C memory. A handle is

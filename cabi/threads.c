@@ -121,7 +121,7 @@ static void leave_earlies(const early *e) {
   pthread_mutex_unlock(&earlies_mu);
 }
 
-void loam_keep_urgent(sigset_t *mask) {
+void loam_keep_urgent(loam_mask *mask) {
   if (atomic_load(&urgent)) return;
   sigaddset(mask, SIGURG);
   sigaddset(mask, SIGSTKFLT); /* would change the wrong mask */

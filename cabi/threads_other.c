@@ -1,4 +1,4 @@
-//go:build cgo && !linux && !windows
+//go:build cgo && !linux
 
 #include "shim.h"
 
@@ -9,4 +9,4 @@ void loam_prepare_thread(void) {}
 
 void loam_admit_urgent(void) {}
 
-void loam_keep_urgent(sigset_t *mask) { (void)mask; }
+void loam_keep_urgent(loam_mask *mask) { (void)mask; }

@@ -1,4 +1,4 @@
-//go:build cgo && !windows
+//go:build cgo
 
 /* Transactions: the functions check their arguments and cross into Go. */
 #include "shim.h"

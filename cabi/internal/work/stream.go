@@ -1,14 +1,9 @@
-//go:build !windows
-
 package work
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm/dump"
@@ -31,11 +26,11 @@ func NewStream[T interface {
 	comparable
 	Close() error
 }](fd int) (*Stream[T], error) {
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	file, err := duplicate(fd)
 	if err != nil {
-		return nil, &os.PathError{Op: "dup", Path: fmt.Sprint("descriptor ", fd), Err: err}
+		return nil, err
 	}
-	s := &Stream[T]{File: os.NewFile(uintptr(own), fmt.Sprint("descriptor ", fd))}
+	s := &Stream[T]{File: file}
 	s.Context, s.Job.Cancel = context.WithCancel(context.Background())
 	s.Job.Progress = func() (uint64, uint64) { return s.offset.Load(), s.size.Load() }
 	return s, nil

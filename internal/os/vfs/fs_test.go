@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +129,11 @@ func TestDirectories(t *testing.T) {
 			"..."}
 		want := []string{"-", "...", "000001.log", "MANIFEST-000001", "new\nline",
 			"\xff\xfe bad utf-8"}
+		if _, system := fsys.(OS); system && runtime.GOOS == "windows" {
+			// Windows refuses control characters and cuts dots at the end.
+			odd := func(name string) bool { return name == "new\nline" || name == "..." }
+			names, want = slices.DeleteFunc(names, odd), slices.DeleteFunc(want, odd)
+		}
 		for _, n := range names {
 			writeFile(t, fsys, filepath.Join(sub, n), n)
 		}

@@ -28,7 +28,7 @@ func lockPath(name string, shared bool) (io.Closer, error) {
 	if shared {
 		flags, how = os.O_RDONLY, windows.LOCKFILE_FAIL_IMMEDIATELY
 	}
-	f, err := os.OpenFile(name, flags, 0o600)
+	f, err := openShared(name, flags)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func createPath(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return openShared(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 }
 
 // openPath opens a regular file. The name is checked before it is opened, and the open file is
@@ -22,7 +22,7 @@ func openPath(name string) (*osReadFile, error) {
 	if !seen.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
-	f, err := os.Open(name)
+	f, err := openShared(name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,8 @@
+//go:build !unix && !windows
+
+package vfs
+
+import "os"
+
+// openShared opens a file.
+func openShared(name string, flags int) (*os.File, error) { return os.OpenFile(name, flags, 0o600) }
