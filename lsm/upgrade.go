@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/transfer"
 )
 
 // Upgrade makes the LevelDB database in dir a native one. It replays the logs as Open
@@ -14,7 +15,8 @@ import (
 // A crash leaves a whole database in one of the two formats. Upgrade fails as Open does, with
 // ErrDoesNotExist where there is no database, and with ErrInvalidArgument where files with names of
 // the native format are in the way. After a failure the database has LevelDB's format as before,
-// unless the error is one of Close: then the new MANIFEST is already in force. o is as for Open,
+// unless the error is one of Close, or of the last look at the upgraded database, which tells that
+// another program took files away: then the new MANIFEST is already in force. o is as for Open,
 // without ReadOnly and ErrorIfExists.
 func Upgrade(dir string, o *Options) error {
 	up := Options{}
@@ -29,5 +31,17 @@ func Upgrade(dir string, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("upgrading: %w", err)
 	}
-	return db.Close()
+	if err := db.Close(); err != nil {
+		return err
+	}
+	up.upgrade = false
+	r, err := up.resolve()
+	if err == nil {
+		// Another program may have been at work there.
+		err = transfer.Check(db.engine.Place().Dir, r.engine())
+	}
+	if err != nil {
+		return fmt.Errorf("upgrading: the upgraded database: %w", err)
+	}
+	return nil
 }

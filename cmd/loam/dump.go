@@ -40,8 +40,16 @@ func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error
 	if err == nil {
 		err = errors.Join(w.Flush(), f.Sync())
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	made, serr := f.Stat()
+	if err = errors.Join(err, serr, f.Close()); err == nil {
 		err = os.Rename(temp, name)
+	}
+	if err == nil {
+		now, err := os.Lstat(name)
+		if err != nil || !os.SameFile(now, made) || now.Size() != made.Size() {
+			return fmt.Errorf("%w: another program removed or replaced %s while it was written",
+				lsm.ErrDirectoryChanged, name)
+		}
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temp))

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 )
@@ -18,6 +20,7 @@ import (
 // creation is a backup in the making.
 type creation struct {
 	folder *Folder
+	made   *fileid.Made // folder.fs, and the files of this backup
 	src    *Source
 	run    *Run
 	// tables and full logs that an earlier backup read, without their object
@@ -51,7 +54,7 @@ func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st 
 	if _, err := target(src.FS, f.path, src.Dir, "the database"); err != nil {
 		return info, st, err
 	}
-	c := &creation{folder: f, src: src, run: r}
+	c := &creation{folder: f, made: fileid.Track(f.fs), src: src, run: r}
 	done := false
 	defer func() {
 		if !done {
@@ -60,7 +63,7 @@ func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st 
 	}()
 	err = store.Protect(func() error { return c.make(ended) })
 	if err == nil {
-		err = f.commit(&c.catalog)
+		err = f.commit(&c.catalog, c.made)
 	}
 	if done = err == nil; done {
 		info = c.catalog.info()
@@ -241,7 +244,7 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 			it.source = identify(info)
 		}
 		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) &&
-			c.folder.share(id) {
+			c.folder.share(id, c.made) {
 			it.object = id
 			c.run.add(it.size)
 			return nil, nil
@@ -268,7 +271,7 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if it.object = (objectID{s.sha, it.size}); c.folder.share(it.object) {
+		if it.object = (objectID{s.sha, it.size}); c.folder.share(it.object, c.made) {
 			return nil, nil
 		}
 		counted = false
@@ -289,14 +292,14 @@ func (c *creation) copy(it *item, in vfs.ReadFile, counted bool,
 	buf []byte) (copied *written, err error) {
 	f := c.folder
 	temp := f.tempPath(filepath.Join(f.path, objectsDir))
-	out, err := f.fs.Create(temp)
+	out, err := c.made.Create(temp)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { // also when a file system panics
 		if copied == nil {
 			_ = out.Close()
-			_ = f.fs.Remove(temp) // the next opening does
+			_ = c.made.Remove(temp) // the next opening does
 		}
 	}()
 	s, err := c.run.transfer(in, out, it.size, counted, buf)
@@ -311,11 +314,11 @@ func (c *creation) copy(it *item, in vfs.ReadFile, counted bool,
 		fresh := false
 		defer func() {
 			if !fresh {
-				_ = f.fs.Remove(temp) // the next opening does
+				_ = c.made.Remove(temp) // the next opening does
 			}
 		}()
 		if err == nil {
-			fresh, err = f.adopt(temp, &it.saved)
+			fresh, err = f.adopt(c.made, temp, &it.saved)
 		}
 		if err == nil {
 			c.note(it, fresh)
@@ -331,14 +334,14 @@ func (f *Folder) mayHave(p fingerprint) bool {
 	return f.prints[p] > 0
 }
 
-// share refers to an object if its file is there, with its size.
-func (f *Folder) share(id objectID) bool {
+// share refers to an object if its file is there, with its size. made remembers it.
+func (f *Folder) share(id objectID, made *fileid.Made) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.shareLocked(id)
+	return f.shareLocked(id, made)
 }
 
-func (f *Folder) shareLocked(id objectID) bool {
+func (f *Folder) shareLocked(id objectID, made *fileid.Made) bool {
 	o := f.objects[id]
 	if o == nil || !o.there || o.damaged {
 		return false
@@ -347,19 +350,20 @@ func (f *Folder) shareLocked(id objectID) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != id.size {
 		return false // it is copied again, which mends the backups that have it
 	}
+	made.Note(f.objectPath(id), info)
 	o.refs++
 	return true
 }
 
 // adopt makes a durable file the object of s, and refers to it. fresh is false if the folder has it
 // already.
-func (f *Folder) adopt(temp string, s *saved) (fresh bool, err error) {
+func (f *Folder) adopt(made *fileid.Made, temp string, s *saved) (fresh bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.shareLocked(s.object) {
+	if f.shareLocked(s.object, made) {
 		return false, nil
 	}
-	if err := f.fs.Rename(temp, f.objectPath(s.object)); err != nil {
+	if err := made.Rename(temp, f.objectPath(s.object)); err != nil {
 		return false, err
 	}
 	o := f.objectOf(s.object, s.fingerprint())
@@ -368,8 +372,9 @@ func (f *Folder) adopt(temp string, s *saved) (fresh bool, err error) {
 	return true, nil
 }
 
-// commit gives a backup its number and writes its catalog.
-func (f *Folder) commit(c *catalog) error {
+// commit gives a backup its number and writes its catalog. It fails if a file of the backup is not
+// as it was made by then: another program was at work in the folder.
+func (f *Folder) commit(c *catalog, made *fileid.Made) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
@@ -381,13 +386,16 @@ func (f *Folder) commit(c *catalog) error {
 		return fmt.Errorf("%w: the catalog of the backup has %d bytes", base.ErrTooLarge, len(b))
 	}
 	temp, path := f.tempPath(f.path), filepath.Join(f.path, catalogName(c.id))
-	if err := current.WriteFile(f.fs, temp, b); err != nil {
+	if err := current.WriteFile(made, temp, b); err != nil {
 		return err
 	}
 	f.last = c.id
-	err := f.fs.Rename(temp, path)
+	err := made.Rename(temp, path)
 	if err == nil {
 		err = f.fs.SyncDir(f.path)
+	}
+	if err == nil {
+		err = f.lastLook(c, made)
 	}
 	if err != nil {
 		_ = f.fs.Remove(temp)
@@ -402,6 +410,24 @@ func (f *Folder) commit(c *catalog) error {
 		f.unmark(id, f.objects[id])
 	}
 	return nil
+}
+
+// lastLook makes sure that all files of a backup are as they were made. Objects that are not are
+// copied again by the next backup that has them. mu is held.
+func (f *Folder) lastLook(c *catalog, made *fileid.Made) error {
+	err := made.Check(f.fs, f.path)
+	if err == nil {
+		return nil
+	}
+	intact := made.Intact(f.fs, f.path)
+	for i := range c.files {
+		id := c.files[i].object
+		if o := f.objects[id]; o != nil && !slices.Contains(intact, f.objectPath(id)) {
+			o.damaged = true
+		}
+	}
+	return says(errors.Join(base.ErrDirectoryChanged, err), "another program removed or replaced "+
+		"files of the backup in %s while it was made", f.path)
 }
 
 // memory is a file whose contents are b.

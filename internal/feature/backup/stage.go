@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
 )
@@ -29,8 +30,9 @@ const stageReserve = 2
 // Stage is a database directory in the making. Its directory and lock are its own: what happens
 // to them is nothing to the database that is copied, whose directory another vfs.Dir holds.
 type Stage struct {
-	outer vfs.FS // in which the stage was opened
-	fs    vfs.FS // outer, but names below temp mean the directory that is held
+	outer vfs.FS       // in which the stage was opened
+	fs    vfs.FS       // outer, but names below temp mean the directory that is held
+	made  *fileid.Made // fs, while temp is held
 	warn  func(what string, err error)
 	to    string   // the name that it gets; absolute, unless the FS is a Mem
 	temp  string   // the directory in which it is made
@@ -58,8 +60,11 @@ func Make(outer vfs.FS, to string, parents bool, warn func(string, error),
 	if err == nil {
 		err = s.commit(made)
 	}
-	done = err == nil
-	return err
+	if done = err == nil; !done {
+		return err
+	}
+	s.discard()
+	return s.lastLook(made)
 }
 
 // newStage begins a Stage, which commit or abort ends.
@@ -112,7 +117,8 @@ func (s *Stage) open(parents bool) (err error) {
 	}
 	switch {
 	case err == nil:
-		s.fs = files.RoomyFS{FS: s.held.FS}
+		s.made = fileid.Track(files.RoomyFS{FS: s.held.FS})
+		s.fs = s.made
 	case errors.Is(err, base.ErrLocked):
 		return fmt.Errorf("another copy is being made in %s: %w", s.temp, err)
 	default:
@@ -199,7 +205,7 @@ func (s *Stage) Dir() string { return s.dir }
 
 // commit gives the directory its name. Everything in it is durable, and it must have want.
 func (s *Stage) commit(want Content) error {
-	if err := s.whole(want); err != nil {
+	if err := s.whole(s.fs, want); err != nil {
 		return s.explain(err)
 	}
 	empty, err := s.occupied()
@@ -215,19 +221,53 @@ func (s *Stage) commit(want Content) error {
 		return s.explain(err)
 	}
 	s.dir = s.to
-	if err := s.outer.SyncDir(filepath.Dir(s.to)); err != nil {
+	return s.outer.SyncDir(filepath.Dir(s.to))
+}
+
+// lastLook makes sure, after everything else, that no other program took anything out of the copy
+// since it was whole. Otherwise the files that are left go: those that are the stage's, no others.
+func (s *Stage) lastLook(want Content) error {
+	err := s.whole(s.outer, want)
+	if err == nil {
+		return nil
+	}
+	for _, path := range s.made.Own(s.outer, s.to) {
+		s.tell(s.outer.Remove(path))
+	}
+	for _, name := range []string{base.LockName, base.CurrentName, ""} {
+		_ = s.outer.Remove(filepath.Join(s.to, name)) // a directory if it is empty
+	}
+	if !errors.Is(err, base.ErrDirectoryChanged) {
 		return err
 	}
-	s.discard()
+	text := "another program removed or replaced files of the copy " + s.to +
+		" before it was done; what is left there is no copy"
+	return &sentence{text, errors.Join(base.ErrDirectoryChanged, err)}
+}
+
+// Note takes files that were not made by the stage's own file system, with their paths below its
+// directory, for its own.
+func (s *Stage) Note(names []string) error {
+	for _, name := range names {
+		path := filepath.Join(s.dir, filepath.FromSlash(name))
+		info, err := s.fs.Stat(path)
+		if err != nil {
+			return s.explain(err)
+		}
+		s.made.Note(path, info)
+	}
 	return nil
 }
 
-// whole fails with base.ErrDirectoryChanged if the directory lacks a file or a part of one:
-// another program was at work in it.
-func (s *Stage) whole(want Content) error {
+// whole fails with base.ErrDirectoryChanged if the directory lacks a file or a part of one, or has
+// another file of the name: another program was at work in it.
+func (s *Stage) whole(fsys vfs.FS, want Content) error {
+	if err := s.made.Check(fsys, s.dir); err != nil {
+		return err
+	}
 	for name, size := range want {
 		path := filepath.Join(s.dir, filepath.FromSlash(name))
-		info, err := s.fs.Stat(path)
+		info, err := fsys.Stat(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

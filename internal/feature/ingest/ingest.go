@@ -45,7 +45,7 @@ type job struct {
 	k      *store.Keyspace
 	db     store.Host
 	place  store.Place
-	fs     vfs.FS
+	fs     *fileid.Made
 	tables []*table // in the order of their keys, once they are verified
 	erase  *table   // has the range tombstone of Options.Excise; nil: none
 	plain  bool     // LevelDB's format: sequence numbers stay 0
@@ -57,7 +57,8 @@ type job struct {
 func newJob(k *store.Keyspace, stop func() error) *job {
 	place := k.Host().Place()
 	return &job{
-		k: k, db: k.Host(), place: place, fs: place.FS, plain: !place.Native(), stop: stop,
+		k: k, db: k.Host(), place: place, fs: fileid.Track(place.FS), plain: !place.Native(),
+		stop: stop,
 	}
 }
 
@@ -145,6 +146,7 @@ func (j *job) takeOne(t *table) error {
 		return err
 	}
 	synced, err := j.verify(t, to)
+	j.fs.Sized(to, int64(t.meta.Size))
 	if err == nil && !t.copied && !synced { // such a file system cannot sync what it only reads
 		if err = j.fs.Remove(to); err == nil {
 			err = j.copy(t, to)
@@ -302,8 +304,22 @@ func (j *job) lead(first func(store.Lead) error) error {
 		if err := l.SyncLogs(); err != nil {
 			return 0, err
 		}
+		if err := j.intact(); err != nil {
+			return 0, err
+		}
 		return j.commit(l, seq)
 	})
+}
+
+// intact fails with base.ErrDirectoryChanged if a table is not the file that was verified: another
+// program removed or replaced it, or cut the file that was linked.
+func (j *job) intact() error {
+	for _, t := range j.all() {
+		if err := j.fs.Check(j.place.FS, filepath.Join(j.place.Dir, t.name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no

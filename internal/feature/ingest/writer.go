@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/files"
@@ -20,7 +21,7 @@ import (
 // TableWriter writes a table outside of a database, which Ingest takes in. It is used by one
 // goroutine at a time.
 type TableWriter struct {
-	fs     vfs.FS
+	fs     *fileid.Made
 	path   string
 	cmp    *base.Comparer
 	native bool
@@ -41,10 +42,11 @@ func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions,
 	if err != nil {
 		return nil, err
 	}
-	t := &TableWriter{fs: fsys, path: path, cmp: o.Comparer, native: o.Format == base.Native}
+	t := &TableWriter{fs: fileid.Track(fsys), path: path, cmp: o.Comparer,
+		native: o.Format == base.Native}
 	t.clock.Init(wall, 0)
 	err = store.Protect(func() error {
-		f, err := fsys.Create(path)
+		f, err := t.fs.Create(path)
 		if err == nil {
 			t.w = files.NewTableWriter(f, o)
 		}
@@ -191,7 +193,10 @@ func (t *TableWriter) finish() error {
 	if err := t.w.Close(); err != nil {
 		return err
 	}
-	return t.fs.SyncDir(filepath.Dir(t.path))
+	if err := t.fs.SyncDir(filepath.Dir(t.path)); err != nil {
+		return err
+	}
+	return t.fs.Check(t.fs.FS, t.path) // another program may have taken it away
 }
 
 // Close gives up a table that was not finished and removes its file. After Finish, and a second

@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/backup"
+	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
@@ -55,8 +56,79 @@ func (x *export) run() (err error) {
 			}
 			err = store.Protect(func() error { return x.copyTo(db, of) })
 			made, terr := tables(db)
-			return made, errors.Join(err, terr, db.Close())
+			if err = errors.Join(err, terr, db.Close()); err == nil {
+				err = x.look(s)
+			}
+			return made, err
 		})
+}
+
+// look makes the files of the closed database the stage's own, and sees that they are a database.
+func (x *export) look(s *backup.Stage) error {
+	names, err := databaseFiles(x.opts.FS, s.Dir())
+	if err == nil {
+		err = s.Note(names)
+	}
+	if err != nil {
+		return err
+	}
+	return Check(s.Dir(), x.opts)
+}
+
+// databaseFiles lists the files in dir that a database needs, whatever it needs them for.
+func databaseFiles(fsys vfs.FS, dir string) (needed []string, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	cur, err := current.Read(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		switch t, _ := cur.Format.ParseFileName(name); t {
+		case base.FileTable, base.FileLog, base.FileManifest:
+			needed = append(needed, name)
+		}
+	}
+	return append(needed, cur.File), nil
+}
+
+// Check opens the database in dir, reading only, and each table of it. It does not read their
+// entries. A call that made the database asks it last: another program may have been at work there.
+func Check(dir string, o store.Options) error {
+	o.ReadOnly, o.ErrorIfExists, o.ErrorIfMissing, o.Upgrade = true, false, true, false
+	db, err := store.Open(dir, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.Protect(func() error { return openTables(db) }), db.Close())
+}
+
+func openTables(db store.Host) error {
+	all, err := db.Keyspaces().All(func() {})
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if err := openTablesIn(db, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func openTablesIn(db store.Host, k *store.Keyspace) error {
+	v := k.Version()
+	defer v.Unref()
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Files {
+			if _, err := db.Files().Reader(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // tables are the files of a database's tables.

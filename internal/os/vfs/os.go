@@ -181,5 +181,7 @@ func (w *osWriteFile) StartSync() {
 }
 
 func (w *osWriteFile) file() *os.File { return w.f }
-func (w *osWriteFile) Sync() error    { return syncFile(w.f) }
-func (w *osWriteFile) Close() error   { return w.f.Close() }
+
+func (l *osLog) file() *os.File     { return l.f }
+func (w *osWriteFile) Sync() error  { return syncFile(w.f) }
+func (w *osWriteFile) Close() error { return w.f.Close() }

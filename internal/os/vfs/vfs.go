@@ -87,6 +87,10 @@ func Descriptor(f any) (fd uintptr, ok bool) {
 		return Descriptor(f.ReadFile)
 	case *faultWriteFile:
 		return Descriptor(f.inner)
+	case interface{ Unwrap() WriteFile }:
+		return Descriptor(f.Unwrap())
+	case *faultLog:
+		return Descriptor(f.inner)
 	}
 	return 0, false
 }

@@ -83,6 +83,19 @@ var copies = []mutant{
 			{"internal/feature/backup/stage.go", "if err != nil || !info.Mode().IsRegular() || " +
 				"info.Size() < size {", "if false && info.Size() < size {"}}},
 
+	{"copy-no-last-look", "what is taken out of a copy after it got its name is not noticed",
+		target{"internal/testkit/strangers", "TestTakenFile/restore"}, []edit{
+			{"internal/feature/backup/stage.go", "return s.lastLook(made)", "return nil"}}},
+
+	{"backup-no-last-look", "what is taken out of a backup before its catalog is written is not " +
+		"noticed", target{"internal/testkit/strangers", "TestTakenFile/backup"}, []edit{
+		{"internal/feature/backup/create.go", "err = f.lastLook(c, made)", "err = nil"}}},
+
+	{"copy-by-name-alone", "a file that another program put in the place of one of a copy is " +
+		"not noticed", target{"internal/testkit/strangers", "TestTakenFile/restore"}, []edit{
+		{"internal/os/fileid/made.go", "own = !ok || !f.known || id == f.id",
+			"own = !ok || !f.known || id.Dev == f.id.Dev"}}},
+
 	{"export-follows-chdir", "an export looks its target up again",
 		target{"lsm", "TestExportChdir"}, []edit{
 			{"internal/feature/transfer/export.go", "if to, err = vfs.Absolute(dst.FS, to); err " +
