@@ -30,9 +30,10 @@ func TestStrays(t *testing.T) {
 				for i := range part {
 					part[i] = byte(rnd.Intn(3))
 				}
-				c := block.Codec(rnd.Intn(5))
-				trailer := block.Trailer(part, c)
-				part = append(part, trailer[:]...)
+				for range 1 + rnd.Intn(3) { // each next one ends a block that begins here, too
+					trailer := block.Trailer(part, block.Codec(rnd.Intn(5)))
+					part = append(part, trailer[:]...)
+				}
 			}
 			b = append(b, part...)
 		}
