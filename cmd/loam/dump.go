@@ -117,13 +117,15 @@ func (a *app) exportVerb() *cobra.Command {
 		Example: "  loam export trees -o trees.jsonl\n  loam export --csv --prefix user: app\n" +
 			"  loam export --value-as json app | jq .value_json.name",
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.Parse(); err != nil {
 				return err
 			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
 			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
 				return a.toFile(to, false, func(w io.Writer) error {
-					return a.export(w, k, &f, asCSV)
+					return a.export(ctx, w, k, &f, asCSV)
 				})
 			})
 		},
@@ -136,7 +138,8 @@ func (a *app) exportVerb() *cobra.Command {
 	return c
 }
 
-func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) error {
+func (a *app) export(ctx context.Context, w io.Writer, k *lsm.Keyspace, f *scanFlags,
+	asCSV bool) error {
 	o, err := f.iter(f.Key)
 	if err != nil {
 		return err
@@ -150,7 +153,7 @@ func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) err
 	it := k.Iter(&o)
 	defer it.Close()
 	var line []byte
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 		if asCSV {
 			err = to.Write([]string{f.Key.Format(it.Key()), f.Value.Format(it.Value())})
 		} else {
@@ -163,7 +166,7 @@ func (a *app) export(w io.Writer, k *lsm.Keyspace, f *scanFlags, asCSV bool) err
 		}
 	}
 	to.Flush()
-	return errors.Join(it.Err(), to.Error())
+	return errors.Join(ctx.Err(), it.Err(), to.Error())
 }
 
 func (a *app) loadVerb() *cobra.Command {

@@ -106,6 +106,7 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 		dumped := filepath.Join(root, "dump")
 		for _, args := range [][]string{{"dump", dir, "-o", dumped}, {"compact", dir},
+			{"export", dir, "-o", dumped}, {"export", "--csv", dir},
 			{"backup", dir, filepath.Join(root, "backups")},
 			{"convert", dir, filepath.Join(root, "new")},
 			{"checkpoint", dir, filepath.Join(root, "copy")}, {"check", dir},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Client struct {
 	mu sync.Mutex // held during a request
 	c  *conn
 	r  *bufio.Reader
+	// wait is how long an answer may take that needs no disk.
+	wait time.Duration
 }
 
 // Dial connects to the process that has the database in dir open. It fails with
@@ -32,12 +35,13 @@ func Dial(dir string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{c: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
+	return &Client{c: c, r: bufio.NewReaderSize(c, 64<<10), wait: patience}, nil
 }
 
 // Ask sends a request and decodes the result of the answer into result, unless that is nil. It
 // waits until ctx is done, which ends the connection. Errors of the other process are told apart by
-// errors.Is, as those of package lsm.
+// errors.Is, as those of package lsm. A process that is stopped, or that is none of ours, is
+// base.ErrBusy to requests that need no disk.
 func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,6 +52,12 @@ func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 	if len(line) >= MaxRequest {
 		return fmt.Errorf("%w: a request has %d bytes at most", base.ErrInvalidArgument, MaxRequest)
 	}
+	deadline := time.Time{}
+	switch r.Do {
+	case "info", "metrics", "levels", "events":
+		deadline = time.Now().Add(c.wait)
+	}
+	_ = c.c.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err = c.c.send(append(line, '\n'))
@@ -56,6 +66,9 @@ func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(rerr, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: the process that has the database open did not answer for %v; is "+
+			"it stopped?", base.ErrBusy, c.wait)
 	case rerr == nil:
 		return decode(answer, result)
 	case err != nil:

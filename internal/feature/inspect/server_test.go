@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -315,5 +316,31 @@ func TestServerThatIsNone(t *testing.T) {
 		}
 		_ = c.Close()
 		<-done
+	}
+}
+
+// TestSilentServer: a process that does not answer is busy to what needs no disk.
+func TestSilentServer(t *testing.T) {
+	dir := t.TempDir()
+	l, err := listen(filepath.Join(dir, base.InspectName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, do := range []string{"info", "metrics", "levels", "events"} {
+		c := dialed(t, dir)
+		c.wait = time.Millisecond
+		if err := c.Ask(t.Context(), &Request{Do: do}, nil); !errors.Is(err, base.ErrBusy) {
+			t.Errorf("%s: %v", do, err)
+		}
+		_ = c.Close()
+	}
+	c := dialed(t, dir)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	c.wait = time.Millisecond
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if err := c.Ask(ctx, &Request{Do: "compact"}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("compact: %v", err)
 	}
 }
