@@ -15,9 +15,20 @@ OLD_GLIBC := $(if $(filter Linux,$(shell uname -s)),-include $(CURDIR)/cabi/glib
 OLD_GLIBC_LIBS := $(if $(OLD_GLIBC),-Wl$(comma)--push-state$(comma)--no-as-needed$(comma)-l:libpthread.so.0$(comma)-l:libdl.so.2$(comma)--pop-state)
 LEVELDB_SOURCES := $(wildcard cabi/leveldb/*.c cabi/leveldb/*.h cabi/leveldb/leveldb/*.h cabi/leveldb/*.map)
 
+COMMAND_SOURCES := go.mod $(shell find cmd/loam internal lsm -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+
 .PHONY: lib install
 
 lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
+
+# The command loam, as the packages of Python and Node have it. What is not the engine is built to
+# be small: without HTTP/2, which the page does not need, and without inlining.
+SMALL := net/... crypto/... vendor/... github.com/spf13/... encoding/... mime/... math/big text/... \
+	time fmt reflect regexp/... log/... os/...
+
+$(LIBDIR)/loam: $(COMMAND_SOURCES)
+	@mkdir -p $(LIBDIR)
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l) -o $@ -ldflags "-s -w -buildid= -X main.release=$(LOAM_VERSION)" ./cmd/loam
 
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
 	@mkdir -p $(LIBDIR)

@@ -60,6 +60,8 @@ const file = locate()
 
 exports.native = require(file)
 
+exports.command = () => path.join(path.dirname(file), 'loam')
+
 // Nothing reads the library before a database is opened. LOAM_LIBRARY is a path,
 // relative to the working directory, and never a name that the dynamic linker
 // looks for elsewhere.

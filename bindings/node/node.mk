@@ -10,7 +10,7 @@ NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
 
 .PHONY: node-build node-test node-asan node-pack node-bench
 
-node-build: lib
+node-build: lib $(LIBDIR)/loam
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
 	@echo "the addon and the engine are in $(NODE_DIR)/npm; make node-pack makes a tarball of them"
 

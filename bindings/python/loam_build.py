@@ -2,7 +2,8 @@
 
 libloam comes from LOAM_LIBRARY=/path/to/libloam.so, or is built with Go from the
 checkout this folder lies in, or from the sources that a source distribution holds
-in libloam/.
+in libloam/. The command loam comes from LOAM_COMMAND=/path/to/loam, lies beside
+libloam.so, or is built as that is.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 PACKAGE = os.path.join(HERE, "src", "loamdb")
 NAME = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
+COMMAND = "loam"
 
 
 class BuildError(SystemExit):
@@ -30,12 +32,14 @@ class BuildError(SystemExit):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
+    provide_command()
     with license_file():
         return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
+    provide_command()
     with license_file():
         return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
@@ -77,14 +81,40 @@ def provide_library():
             raise BuildError(f"LOAM_LIBRARY={prebuilt}: there is no such file")
         install(prebuilt, target)
         return
-    for tree in (CHECKOUT, os.path.join(HERE, "libloam")):
-        if is_go_tree(tree):
-            install(compile_library(tree), target)
-            return
+    tree = go_tree()
+    if tree is not None:
+        install(compile_go(tree, NAME), target)
+        return
     raise BuildError(
         "Loam's Go sources are missing; build from a checkout or a source "
         "distribution, or set LOAM_LIBRARY"
     )
+
+
+def provide_command():
+    """The command loam. Without Go's sources and a built one the package has none."""
+    prebuilt = os.environ.get("LOAM_COMMAND")
+    if prebuilt and not os.path.isfile(prebuilt):
+        raise BuildError(f"LOAM_COMMAND={prebuilt}: there is no such file")
+    beside = os.path.join(os.path.dirname(os.environ.get("LOAM_LIBRARY", "")), COMMAND)
+    if not prebuilt and os.environ.get("LOAM_LIBRARY") and os.path.isfile(beside):
+        prebuilt = beside
+    tree = go_tree()
+    if not prebuilt and tree is not None and has_go():
+        prebuilt = compile_go(tree, COMMAND)
+    if prebuilt:
+        install(prebuilt, os.path.join(PACKAGE, COMMAND))
+
+
+def has_go():
+    return shutil.which(os.environ.get("GO", "go")) is not None and shutil.which("make") is not None
+
+
+def go_tree():
+    for tree in (CHECKOUT, os.path.join(HERE, "libloam")):
+        if is_go_tree(tree):
+            return tree
+    return None
 
 
 def check_platform():
@@ -109,7 +139,7 @@ def is_go_tree(path):
     )
 
 
-def compile_library(tree):
+def compile_go(tree, name):
     for tool, purpose in (("go", "Go 1.25 or later (https://go.dev/dl)"), ("make", "make")):
         if shutil.which(os.environ.get("GO", tool) if tool == "go" else tool) is None:
             raise BuildError(
@@ -124,13 +154,13 @@ def compile_library(tree):
             "-f",
             "cabi/lib.mk",
             "GO=" + os.environ.get("GO", "go"),
-            "build/lib/" + NAME,
+            "build/lib/" + name,
         ],
         stdout=sys.stderr,
     )
     if done.returncode != 0:
-        raise BuildError("building libloam failed; the messages of Go are above")
-    return os.path.join(tree, "build", "lib", NAME)
+        raise BuildError(f"building {name} failed; the messages of Go are above")
+    return os.path.join(tree, "build", "lib", name)
 
 
 def install(source, target):
@@ -147,7 +177,7 @@ def copy_sources(checkout, copy):
     os.makedirs(copy)
     for name in ("go.mod", "go.sum", "LICENSE"):
         shutil.copyfile(os.path.join(checkout, name), os.path.join(copy, name))
-    for folder in ("cabi", "internal", "lsm"):
+    for folder in ("cabi", "cmd/loam", "internal", "lsm"):
         shutil.copytree(
             os.path.join(checkout, folder),
             os.path.join(copy, folder),

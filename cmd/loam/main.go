@@ -256,8 +256,14 @@ func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// release is the version of the package that has the program, set by the linker; "" for others.
+var release string
+
 // version is what the build knows of itself.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

@@ -39,9 +39,21 @@ function library () {
       'Go is not installed (https://go.dev/dl); LOAM_LIBRARY=/path/to/libloam.so uses a library ' +
       'that is already built')
   }
-  execFileSync('make', ['-s', '-f', 'cabi/lib.mk', 'GO=go', 'build/lib/libloam.so'],
+  return made('libloam.so')
+}
+
+// A file that cabi/lib.mk makes with Go.
+function made (name) {
+  execFileSync('make', ['-s', '-f', 'cabi/lib.mk', 'GO=go', `build/lib/${name}`],
     { cwd: repository, stdio: 'inherit' })
-  return path.join(repository, 'build', 'lib', 'libloam.so')
+  return path.join(repository, 'build', 'lib', name)
+}
+
+// The command loam: the one beside a library that is already built, or a new one.
+function command () {
+  const beside = path.join(path.dirname(process.env.LOAM_LIBRARY || ''), 'loam')
+  if (process.env.LOAM_LIBRARY && fs.existsSync(beside)) return path.resolve(beside)
+  return made('loam')
 }
 
 // Replaced by renaming: a running process may have the old file mapped.
@@ -87,6 +99,7 @@ function main () {
   install(output, 'loamdb.node')
   fs.unlinkSync(output)
   install(library(), 'libloam.so')
+  install(command(), 'loam')
 }
 
 exports.compile = compile

@@ -49,7 +49,7 @@ function stagePackage (stage, withBinaries) {
     published.files = [...manifest.files, `npm/${platform}/*`]
     published.os = [process.platform]
     published.cpu = [process.arch]
-    copy(binaries, path.join(stage, 'npm', platform), ['loamdb.node', 'libloam.so'])
+    copy(binaries, path.join(stage, 'npm', platform), ['loamdb.node', 'libloam.so', 'loam'])
   } else {
     published.optionalDependencies = platformPackages()
   }
@@ -57,7 +57,7 @@ function stagePackage (stage, withBinaries) {
 }
 
 function stagePlatform (stage) {
-  copy(binaries, stage, ['package.json', 'loamdb.node', 'libloam.so'])
+  copy(binaries, stage, ['package.json', 'loamdb.node', 'libloam.so', 'loam'])
   copy(path.join(root, '..', '..'), stage, ['LICENSE'])
 }
 

@@ -46,6 +46,11 @@ test('installs without a compiler and without scripts', (t) => {
     'ES module')
   t.is(node('--input-type=module', '-e',
     `import loamdb from 'loamdb'; const { Loam } = loamdb; ${program}`), 'b', 'ES module, default')
+  const loam = (...args) => node(path.join(root, 'node_modules', '.bin', 'loam'), ...args)
+  t.is(loam('get', 'db', 'a'), 'b', 'the command reads what the package wrote')
+  t.is(loam('--version'), `loam version ${installed.version}`, 'its version')
+  t.ok(/^exit 3: loam: database does not exist/.test(loam('scan', 'nothing')), 'its exit code')
+  t.ok(fs.statSync(tarball).size < 8 << 20, 'the tarball has at most 8 MiB')
   t.end()
 })
 
