@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type logFile struct {
 	num   uint64
 	spans map[*keyspace]*span
 	seqs  []seqRange // of all entries
+	// skip, unless nil, says which entries the database has, or had, of another file.
+	skip func(base.SeqNum) bool
 }
 
 // seqRange has the sequence numbers from first up to, not including, end.
@@ -34,44 +37,121 @@ type span struct {
 
 // checkLogs reads the logs that are or may be needed, oldest first, and records their damage.
 func (r *repair) checkLogs() ([]*logFile, error) {
-	k := &r.known
 	var logs []*logFile
 	for _, name := range r.names {
 		t, num := r.format.ParseFileName(name)
 		if t != base.FileLog {
 			continue
 		}
-		if k.from == "" || num >= k.st.LogNum || num == k.st.PrevLogNum {
-			logs = append(logs, &logFile{name: name, num: num, spans: make(map[*keyspace]*span)})
-		}
-	}
-	slices.SortFunc(logs, func(a, b *logFile) int {
-		if a.num < b.num {
-			return -1
-		}
-		return 1
-	})
-	for _, l := range logs {
-		if err := r.readLog(l, r.report.dropCorruption, l.note); err != nil {
+		num, err := r.logNum(name, num)
+		if err != nil {
 			return nil, err
 		}
-		for _, s := range l.spans {
-			r.maxSeq = max(r.maxSeq, s.maxSeq)
+		if l := newLogFile(name, num); r.needed(num) {
+			logs = append(logs, l)
+		} else {
+			r.obsolete = append(r.obsolete, l)
+		}
+	}
+	sortLogs(logs)
+	for _, l := range logs {
+		if err := r.checkLog(l); err != nil {
+			return nil, err
 		}
 	}
 	return logs, nil
 }
 
+func newLogFile(name string, num uint64) *logFile {
+	return &logFile{name: name, num: num, spans: make(map[*keyspace]*span)}
+}
+
+func sortLogs(logs []*logFile) {
+	slices.SortFunc(logs, func(a, b *logFile) int { return cmp.Compare(a.num, b.num) })
+}
+
+// needed reports whether a log may have entries that are in no table.
+func (r *repair) needed(num uint64) bool {
+	k := &r.known
+	return k.from == "" || num >= k.st.LogNum || num == k.st.PrevLogNum
+}
+
+// logNum is the number of the log in a file. A native log that is needed says it itself, whatever
+// the name of its file is; without a whole MANIFEST the name decides, as a file that becomes the
+// next log begins with the obsolete one that it was.
+func (r *repair) logNum(name string, num uint64) (uint64, error) {
+	if r.format != base.Native || r.known.from == "" || r.known.editsMissing {
+		return num, nil
+	}
+	f, ok, err := r.open(name)
+	if !ok {
+		return num, err
+	}
+	defer f.Close()
+	b, begun, err := record.ReadBegin(f)
+	if err != nil {
+		return num, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if begun && b.Num != num && b.Num < r.known.st.Reach() && r.needed(b.Num) {
+		return b.Num, nil
+	}
+	return num, nil
+}
+
+func (r *repair) checkLog(l *logFile) error {
+	if err := r.readLog(l, r.report.dropCorruption, l.note); err != nil {
+		return err
+	}
+	for _, s := range l.spans {
+		r.maxSeq = max(r.maxSeq, s.maxSeq)
+	}
+	return nil
+}
+
+// misplaced adds the logs of LevelDB's format whose names say that they are obsolete, where others
+// are not what their names say: one of them may be the log that is needed, as LevelDB's repair takes
+// it. Only entries count that are newer than the tables and in no log that is needed.
+func (r *repair) misplaced(tables []*table, logs []*logFile) ([]*logFile, error) {
+	if r.format != base.LevelDB {
+		return logs, nil
+	}
+	last := r.spaces[base.DefaultKeyspace].lastOf(tables)
+	var known []seqRange
+	for _, l := range logs {
+		known = append(known, l.seqs...)
+	}
+	for _, l := range r.obsolete {
+		others := slices.Clip(known)
+		l.skip = func(seq base.SeqNum) bool {
+			return seq <= last || slices.ContainsFunc(others, func(r seqRange) bool {
+				return r.first <= seq && seq < r.end
+			})
+		}
+		if err := r.checkLog(l); err != nil {
+			return nil, err
+		}
+		known = append(known, l.seqs...)
+		logs = append(logs, l)
+	}
+	r.obsolete = nil
+	sortLogs(logs)
+	return logs, nil
+}
+
 // replayable replays the logs as Open does, which fails if something is missing that was
 // durable: a log, its end, or what stood between two. A single log does not show that.
-func (r *repair) replayable(s *manifest.Set) error {
+// inPlace is false if it is without an error that Open leaves a log out, as one before it is not whole.
+func (r *repair) replayable(s *manifest.Set) (inPlace bool, err error) {
 	n := wal.Needs{Knows: s.Knows, LogNum: s.LogNum(), PrevLogNum: s.PrevLogNum(),
 		LastSeq: s.LastSeq(), Synced: s.Durable()}
 	if r.format == base.Native {
 		n.Keyspaces = func(id base.KeyspaceID) bool { return id <= s.MaxKeyspace() }
 	}
-	_, _, err := wal.Judge(wal.TailOptions{FS: r.o.FS, Dir: r.o.Dir, Format: r.format}, n)
-	return err
+	report, _, err := wal.Judge(wal.TailOptions{FS: r.o.FS, Dir: r.o.Dir, Format: r.format}, n)
+	for _, d := range report.Dropped {
+		r.report.drop(d.File, d.Offset, 0, d.Reason+"; what it has is kept")
+	}
+	return len(report.Dropped) == 0, err
 }
 
 func (l *logFile) note(space *keyspace, seq base.SeqNum, _ base.Kind, _, _ []byte) error {
@@ -140,7 +220,7 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 			if !ok {
 				break
 			}
-			if s := r.spaceOf(id, l.num); s != nil {
+			if s := r.spaceOf(id, l.num); s != nil && (l.skip == nil || !l.skip(seq)) {
 				if err := use(s, seq, kind, key, value); err != nil {
 					return err
 				}

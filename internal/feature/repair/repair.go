@@ -54,6 +54,9 @@ type repair struct {
 	madeLog  uint64               // log created by this run, or 0
 	aside    map[string]bool      // to be set aside once CURRENT is in place
 	lostMade bool
+	obsolete []*logFile // by their names
+
+	outOfPlace bool // Open leaves logs out, or refuses them
 }
 
 // Run repairs a directory. With an error the report has the results up to it. Errors:
@@ -98,6 +101,11 @@ func (r *repair) run() error {
 	}
 	if !r.oldLog(tables, logs) {
 		if healthy, err := r.healthy(tables); healthy || err != nil {
+			return err
+		}
+	}
+	if r.outOfPlace || r.oldLog(tables, logs) {
+		if logs, err = r.misplaced(tables, logs); err != nil {
 			return err
 		}
 	}
@@ -223,13 +231,14 @@ func (r *repair) healthy(tables []*table) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	err = r.replayable(s)
+	inPlace, err := r.replayable(s)
 	var c *base.Corruption
 	if errors.As(err, &c) {
 		r.report.dropCorruption(c.File, c, 0, 0)
 		err = nil
 	}
-	return c == nil && err == nil, errors.Join(err, s.Close())
+	r.outOfPlace = !inPlace || c != nil
+	return inPlace && c == nil && err == nil, errors.Join(err, s.Close())
 }
 
 // install makes the state the database's. The files that it refers to are durable

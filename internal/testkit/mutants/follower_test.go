@@ -32,6 +32,21 @@ var followers = []mutant{
 			{"internal/format/manifest/read.go", "err = CheckLog(f, name, format, err)",
 				"err = error(nil)"}}},
 
+	{"repair-skips-obsolete", "a repair leaves out the log that has an obsolete one's name",
+		target{"lsm", "TestRepairLosesNothingOfSwappedLogs"}, []edit{
+			{"internal/feature/repair/logs.go", "\tfor _, l := range r.obsolete {\n",
+				"\tfor _, l := range r.obsolete[:0] {\n"}}},
+
+	{"repair-trusts-left-out", "a repair calls a database whole of which Open leaves logs out",
+		target{"lsm", "TestRepairLosesNothingOfSwappedLogs"}, []edit{
+			{"internal/feature/repair/logs.go", "return len(report.Dropped) == 0, err",
+				"return true, err"}}},
+
+	{"repair-logs-by-name", "a native log is read under its file's number, not its own",
+		target{"lsm", "TestRepairLosesNothingOfSwappedLogs"}, []edit{
+			{"internal/feature/repair/logs.go", "if begun && b.Num != num && ",
+				"if begun && num == 0 && "}}},
+
 	{"follower-drops-too-much", "a memtable goes whose log is the first one that is needed",
 		target{"lsm", "TestFollower"}, []edit{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
