@@ -98,7 +98,7 @@ func (s *session) peers(columns []column) {
 	ours := s.driver.Title()
 	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
 		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
-		"lag P50 ms", "lag P99 ms", "resident MB", "published"}}
+		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {

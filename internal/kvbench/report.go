@@ -111,9 +111,11 @@ type Step struct {
 	Resident *int64 `json:"resident_bytes,omitempty"`
 	Shared   int64  `json:"shared_bytes,omitempty"` // the memory that they share
 	// CPU, bytes and size are then those at rest
-	Quiet     *float64 `json:"seconds_to_quiet,omitempty"`
-	Samples   []Sample `json:"samples,omitempty"`
-	Published float64  `json:"published_micros_per_op,omitempty"`
+	Quiet     *float64  `json:"seconds_to_quiet,omitempty"`
+	Samples   []Sample  `json:"samples,omitempty"`
+	Tenths    []float64 `json:"tenths_micros_per_op,omitempty"` // of the benchmark
+	Flat      float64   `json:"last_by_second_tenth,omitempty"`
+	Published float64   `json:"published_micros_per_op,omitempty"`
 }
 
 // Latency is of single operations, the clock included, or of the named unit; in nanoseconds.
@@ -208,10 +210,10 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		Written:      res.Written,
 		Comparisons:  res.Comparisons,
 		DiskPeak:     res.DiskPeak,
-		Resident:     res.Resident,
-		Shared:       res.Shared,
-		DiskQuiet:    res.DiskQuiet,
-		Published:    published,
+		Tenths:       res.Tenths, Flat: round(res.Flat),
+		Resident: res.Resident, Shared: res.Shared,
+		DiskQuiet: res.DiskQuiet,
+		Published: published,
 	}
 	if res.Asked > 0 {
 		s.Found, s.Asked = &res.Found, &res.Asked

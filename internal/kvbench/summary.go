@@ -204,6 +204,7 @@ var extraFigures = []figure{
 	{"resident MB", func(_ series, st *Step) string {
 		return optional(st.Resident, 1<<20, "%.1f")
 	}},
+	{"last/2nd tenth", func(_ series, st *Step) string { return dash(st.Flat, "%.2f") }},
 }
 
 // lagText is a percentile of how far a follower was behind.

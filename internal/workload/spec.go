@@ -24,6 +24,7 @@ const (
 	PrefixScan              // scans the keys that differ in their last digit
 	Add                     // adds to counters
 	Transact                // writes keys in transactions
+	Queue                   // puts messages and takes them, one at a time
 	Shared                  // writes and reads databases of its own that share memory
 	Property                // prints a property
 	Codec                   // runs a checksum or a codec of the engine over a block
@@ -80,6 +81,30 @@ type Txn struct {
 	Locks bool
 	// Plain does without transactions: reads, and then a batch.
 	Plain bool
+}
+
+// Take is which message a Queue benchmark takes.
+type Take uint8
+
+const (
+	TakeFirst Take = iota // the first one, which a new iterator finds
+	TakeLast              // the last one, which a new iterator finds
+	// TakeKnown takes the oldest one, whose key is known; the oldest ten are read now and then.
+	TakeKnown
+	// TakeNone: all were taken, and new iterators look for a first one, the second half of them
+	// after a rest.
+	TakeNone
+)
+
+// Messages are those of a Queue benchmark.
+type Messages struct {
+	Take Take
+	// Depth is how many are there before each that is put. They are put before the clock starts.
+	Depth int64
+	// Share is the same as a part of the run's number of entries.
+	Share int64
+	// Txn puts and takes in one transaction.
+	Txn bool
 }
 
 // Ways to put entries that go past log and memtables: into tables outside of the database, in
@@ -163,6 +188,8 @@ type Spec struct {
 	Counters bool
 	// Txn is what a Transact benchmark does.
 	Txn Txn
+	// Queue is what a Queue benchmark does.
+	Queue Messages
 	// Share is what a Shared benchmark does.
 	Share Sharing
 	// Threads is how many threads a benchmark has unless the run says otherwise; 0: one.
@@ -217,6 +244,21 @@ var Specs = []Spec{
 	{Name: "scandeleted", Doc: "N/100 scans of 10 entries from a random key on, a new iterator " +
 		"for each, meant for after deleterange", Kind: Stretch, Order: Random, Divide: 100,
 		Length: 10, Count: true},
+	{Name: "queue", Doc: "N/10 messages: put one at the end, find the first of 1000 by a new " +
+		"iterator, delete it", Kind: Queue, Fresh: true, Divide: 10, Count: true,
+		Queue: Messages{Depth: 1000}},
+	{Name: "stack", Doc: "N/10 messages: put one at the end of 1000, find the last by a new " +
+		"iterator, delete it", Kind: Queue, Fresh: true, Divide: 10, Count: true,
+		Queue: Messages{Take: TakeLast, Depth: 1000}},
+	{Name: "queuetxn", Doc: "queue with a transaction for each message", Kind: Queue, Fresh: true,
+		Divide: 10, Count: true, Queue: Messages{Depth: 1000, Txn: true}},
+	{Name: "windowed", Doc: "N times put a key at the end and delete the oldest of N/10; every " +
+		"1000 times read the oldest ten", Kind: Queue, Fresh: true, Count: true,
+		Queue: Messages{Take: TakeKnown, Share: 10}},
+	{Name: "emptied", Doc: "N/10000 looks for the first key by a new iterator, after N were " +
+		"written in random order and deleted; half of them at once, half after 10 s",
+		Kind: Queue, Fresh: true, Divide: 10000, Count: true,
+		Queue: Messages{Take: TakeNone, Share: 1}},
 	{Name: "prefixscan", Doc: "N/10 scans of the 10 keys that differ in their last digit, a new " +
 		"iterator for each; compare with prefix_length=15", Kind: PrefixScan, Order: Random,
 		Divide: 10, Count: true},
@@ -362,7 +404,7 @@ func Find(name string) (Spec, bool) {
 func (s *Spec) Writes() bool {
 	m := &s.Mix
 	switch s.Kind {
-	case Put, Delete, Update, DeleteRange, Add, Transact:
+	case Put, Delete, Update, DeleteRange, Add, Transact, Queue:
 		return true
 	}
 	return s.Writers > 0 || m.Update+m.Insert+m.ReadModifyWrite > 0

@@ -102,6 +102,9 @@ func (u update) Put(key, value []byte) error {
 	return u.tx.Set(bytes.Clone(key), append([]byte{}, value...))
 }
 
+// Delete copies, too.
+func (u update) Delete(key []byte) error { return u.tx.Delete(bytes.Clone(key)) }
+
 func (u update) Commit(sync bool) error {
 	err := u.tx.Commit()
 	if errors.Is(err, badger.ErrConflict) {

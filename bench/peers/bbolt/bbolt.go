@@ -122,6 +122,7 @@ func (u update) GetForUpdate(key, dst []byte) ([]byte, bool, error) { return u.G
 
 // Put copies the value: the engine holds on to it.
 func (u update) Put(key, value []byte) error { return u.b.Put(key, append([]byte{}, value...)) }
+func (u update) Delete(key []byte) error     { return u.b.Delete(key) }
 func (u update) Rollback() error             { return u.tx.Rollback() }
 
 func (u update) Commit(sync bool) error {

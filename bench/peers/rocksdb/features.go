@@ -7,6 +7,8 @@ package rocksdb
 #cgo nocallback kv_txn_get
 #cgo noescape kv_txn_put
 #cgo nocallback kv_txn_put
+#cgo noescape kv_txn_delete
+#cgo nocallback kv_txn_delete
 #cgo nocallback kv_txn_commit
 #cgo nocallback kv_txn_rollback
 #include "shim.h"
@@ -225,6 +227,11 @@ func (t *transaction) Put(key, value []byte) error {
 	k, kn := bytesOf(key)
 	v, vn := bytesOf(value)
 	return conflict(failure(C.kv_txn_put(t.own, k, kn, v, vn)))
+}
+
+func (t *transaction) Delete(key []byte) error {
+	k, kn := bytesOf(key)
+	return conflict(failure(C.kv_txn_delete(t.own, k, kn)))
 }
 
 func (t *transaction) Commit(sync bool) error {

@@ -207,6 +207,12 @@ static char* kv_txn_put(rocksdb_transaction_t* txn, const char* k, size_t kn, co
   return err;
 }
 
+static char* kv_txn_delete(rocksdb_transaction_t* txn, const char* k, size_t kn) {
+  char* err = NULL;
+  rocksdb_transaction_delete(txn, k, kn, &err);
+  return err;
+}
+
 static char* kv_txn_commit(rocksdb_transaction_t* txn) {
   char* err = NULL;
   rocksdb_transaction_commit(txn, &err);

@@ -65,5 +65,6 @@ func (t transaction) GetForUpdate(key, dst []byte) ([]byte, bool, error) {
 }
 
 func (t transaction) Put(key, value []byte) error { return conflict(t.tx.Put(key, value)) }
+func (t transaction) Delete(key []byte) error     { return conflict(t.tx.Delete(key)) }
 func (t transaction) Commit(sync bool) error      { return conflict(t.tx.Commit(mode(sync))) }
 func (t transaction) Rollback() error             { return t.tx.Rollback() }

@@ -26,7 +26,7 @@ func (r *Runner) prepare(ctx context.Context, spec *workload.Spec) error {
 	fresh := spec.Fresh
 	needs := store.Needs{
 		Counters:     spec.Kind == workload.Add || spec.Counters || r.needs.Counters && !fresh,
-		Transactions: spec.Kind == workload.Transact && !spec.Txn.Plain,
+		Transactions: spec.Kind == workload.Transact && !spec.Txn.Plain || spec.Queue.Txn,
 		Locks:        spec.Txn.Locks,
 		Changes:      spec.Kind == workload.Changes,
 	}

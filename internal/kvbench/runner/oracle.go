@@ -83,6 +83,8 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			}
 		case workload.Transact:
 			expect += o.transact(spec, t)
+		case workload.Queue:
+			expect += o.queue(spec, t)
 		case workload.Stretch:
 			for range t.done {
 				expect += o.stretch(pick.next(&r), spec.Length)

@@ -41,8 +41,13 @@ type Result struct {
 	// most bytes that the directory took, time to quiet included; nil: not watched
 	DiskPeak  *int64
 	DiskQuiet *int64 // bytes that it took when quiet; nil: not waited for
-	Samples   []Sample
-	Endless   bool // it went on until Params.Duration was over
+	// Tenths are the microseconds of an operation in each tenth of a benchmark whose cost may grow
+	// with what was done before; Flat is the last one as a multiple of the second.
+	Tenths  []float64
+	Flat    float64
+	note    string
+	Samples []Sample
+	Endless bool // it went on until Params.Duration was over
 }
 
 // MicrosPerOp is the time of one operation as its caller saw it.
@@ -131,6 +136,7 @@ func (r *Result) merge(team []*thread) {
 		r.Found += t.found
 		r.Asked += t.asked
 		r.Conflicts += t.conflicts
+		r.addTenths(t)
 		if t.hist != nil {
 			if r.Latency == nil {
 				r.Latency = new(hist.Histogram)
@@ -151,6 +157,8 @@ func (r *Result) merge(team []*thread) {
 // describe sets the message that LevelDB's benchmark gives.
 func (r *Result) describe(spec *workload.Spec, num int64) {
 	switch {
+	case spec.Kind == workload.Queue:
+		r.Message = r.tenthsText()
 	case spec.Order == workload.Few:
 		r.Message = fmt.Sprintf("(%d of %d found, %d conflicts)", r.Found, r.Asked, r.Conflicts)
 	case spec.Count:

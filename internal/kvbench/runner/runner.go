@@ -49,6 +49,8 @@ type Runner struct {
 	Params Params
 	// Clock is monotonic time; nil: the system's.
 	Clock func() time.Duration
+	// Sleep is for rests that are no operation's time; nil: the system's.
+	Sleep func(time.Duration)
 	// Follow starts a follower of the database in dir, in a process of its own; stop ends it and
 	// tells how far it was behind at each catch-up. nil: there can be none.
 	Follow func(dir string, c store.Config) (stop func() ([]time.Duration, error), err error)
@@ -113,7 +115,9 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		res.Skipped = "no benchmark before wrote at full speed"
 		return res, nil
 	}
-	if spec.Fresh && r.db != nil { // the database stays for later benchmarks
+	// The database stays for later benchmarks. Whether there are transactions is known when it is
+	// opened for them.
+	if spec.Fresh && r.db != nil && !spec.Queue.Txn {
 		if res.Skipped = r.unusable(&spec); res.Skipped != "" {
 			return res, nil
 		}
@@ -170,7 +174,8 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 // threadCount is how many threads are in the figures.
 func (r *Runner) threadCount(spec *workload.Spec) int {
 	switch spec.Kind {
-	case workload.Open, workload.Compact, workload.Property, workload.Copy, workload.Changes:
+	case workload.Open, workload.Compact, workload.Property, workload.Copy, workload.Changes,
+		workload.Queue:
 		return 1
 	}
 	if spec.Kind == workload.Shared {

@@ -63,10 +63,12 @@ type thread struct {
 	end     time.Duration
 	last    time.Duration // end of the last operation, with a histogram
 	err     error
-	buf     []byte // the value last read
-	index   int    // among the measured threads
-	inserts uint64 // keys inserted by a mixed benchmark
-	sum     uint64 // of the counters that were read
+	buf     []byte          // the value last read
+	index   int             // among the measured threads
+	inserts uint64          // keys inserted by a mixed benchmark
+	sum     uint64          // of the counters that were read
+	tenths  []time.Duration // of a Queue benchmark
+	note    string          // for the message of its result
 	// conflicts is how many transactions were begun again.
 	conflicts int64
 	role      role        // of a background thread
@@ -245,6 +247,8 @@ func (t *thread) run(spec *workload.Spec) {
 		t.add(spec)
 	case workload.Transact:
 		t.transact(spec)
+	case workload.Queue:
+		t.queue(spec)
 	case workload.Stretch:
 		t.stretches(spec)
 	case workload.PrefixScan:

@@ -24,7 +24,7 @@ var optional = []struct {
 	{func(s *workload.Spec) bool { return s.TTL > 0 }, has[store.Expiring], "values that expire"},
 	{func(s *workload.Spec) bool { return s.Kind == workload.Add }, has[store.Counters], "merges"},
 	{func(s *workload.Spec) bool {
-		return s.Kind == workload.Transact && !s.Txn.Plain
+		return s.Kind == workload.Transact && !s.Txn.Plain || s.Queue.Txn
 	}, has[store.Transactional], "such transactions"},
 	{copies(workload.Checkpoint), has[store.Checkpointer], "checkpoints"},
 	{copies(workload.FirstBackup, workload.SecondBackup, workload.Restore), has[store.BackerUp],

@@ -167,6 +167,8 @@ type Txn interface {
 	GetForUpdate(key, dst []byte) (value []byte, found bool, err error)
 	// Put copies both.
 	Put(key, value []byte) error
+	// Delete copies the key.
+	Delete(key []byte) error
 	// Commit ends the transaction, unless it fails.
 	Commit(sync bool) error
 	Rollback() error

@@ -317,15 +317,19 @@ type modelTxn struct {
 	s     *modelStore
 	reads map[string]int // writes of each key until then
 	own   map[string]string
+	gone  map[string]bool // deleted, and not put again
 }
 
 func (s *modelStore) Begin(store.Txn) (store.Txn, error) {
-	return &modelTxn{s, map[string]int{}, map[string]string{}}, nil
+	return &modelTxn{s, map[string]int{}, map[string]string{}, map[string]bool{}}, nil
 }
 
 func (x *modelTxn) GetForUpdate(key, dst []byte) ([]byte, bool, error) {
 	if v, ok := x.own[string(key)]; ok {
 		return append(dst, v...), true, nil
+	}
+	if x.gone[string(key)] {
+		return dst, false, nil
 	}
 	x.s.t.mu.Lock()
 	if _, again := x.reads[string(key)]; !again {
@@ -337,6 +341,13 @@ func (x *modelTxn) GetForUpdate(key, dst []byte) ([]byte, bool, error) {
 
 func (x *modelTxn) Put(key, value []byte) error {
 	x.own[string(key)] = string(value)
+	delete(x.gone, string(key))
+	return nil
+}
+
+func (x *modelTxn) Delete(key []byte) error {
+	x.gone[string(key)] = true
+	delete(x.own, string(key))
 	return nil
 }
 
@@ -350,6 +361,9 @@ func (x *modelTxn) Commit(sync bool) (err error) {
 		}
 		for k, v := range x.own {
 			t.put(k, v)
+		}
+		for k := range x.gone {
+			t.delete(k)
 		}
 	})
 	return errors.Join(failed, err)

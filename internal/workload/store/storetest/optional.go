@@ -127,6 +127,7 @@ func transactions(t *testing.T, d store.Driver, needs store.Needs) {
 		check(t, db.Close())
 		t.Skipf("%s has none of this kind", d.Title())
 	}
+	check(t, db.Put([]byte("k0004"), []byte("deleted"), false))
 	tx, err := s.Begin(nil)
 	check(t, err)
 	key, value := []byte("k0001"), []byte("lost")
@@ -147,6 +148,15 @@ func transactions(t *testing.T, d store.Driver, needs store.Needs) {
 	check(t, tx.Put(key, value))
 	clear(key)
 	clear(value)
+	gone := []byte("k0003")
+	check(t, tx.Put(gone, []byte("gone")))
+	check(t, tx.Delete(gone))
+	if v, found, err := tx.GetForUpdate(gone, nil); found || err != nil {
+		t.Errorf("what the transaction deleted: %q %v", v, err)
+	}
+	key = []byte("k0004") // written before
+	check(t, tx.Delete(key))
+	clear(key)
 	check(t, tx.Commit(true))
 
 	const threads, times = 4, 100
