@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -376,6 +377,9 @@ func TestCheckpointRefused(t *testing.T) {
 		{"none/copy", fs.ErrNotExist, "a directory above it is missing"},
 		{"file/copy", syscall.ENOTDIR, "not a directory"},
 	} {
+		if c.want == syscall.ENOTDIR && runtime.GOOS == "windows" {
+			continue // there the directory does not exist
+		}
 		err := db.Checkpoint(context.Background(), filepath.Join(top, c.dir))
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
 			strings.Contains(err.Error(), "\n") {

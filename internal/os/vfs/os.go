@@ -131,7 +131,7 @@ func (r *osReadFile) file() *os.File                          { return r.f }
 func (r *osReadFile) Stored() int64                           { return r.stored }
 func (r *osReadFile) Size() int64                             { return r.size }
 func (r *osReadFile) Prefetch(off, n int64)                   { prefetch(r.f, off, n) }
-func (r *osReadFile) Sync() error                             { return syncFile(r.f) }
+func (r *osReadFile) Sync() error                             { return syncRead(r.f) }
 
 // Close closes the descriptor.
 func (r *osReadFile) Close() error {

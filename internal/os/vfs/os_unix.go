@@ -178,3 +178,6 @@ func storedBytes(fd int, st *unix.Stat_t) (n int64, holes bool) {
 	}
 	return min(n, st.Size), true
 }
+
+// syncRead syncs a file that is open for reading.
+func syncRead(f *os.File) error { return syncFile(f) }

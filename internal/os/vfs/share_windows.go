@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 
@@ -35,4 +36,22 @@ func openShared(name string, flags int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(h), name), nil
+}
+
+// syncRead syncs a file that is open for reading. Windows syncs only files that are open for
+// writing: so it is opened once more, and compared.
+func syncRead(f *os.File) error {
+	w, err := openShared(f.Name(), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	read, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if written, err := w.Stat(); err != nil || !os.SameFile(read, written) {
+		return errors.Join(err, &fs.PathError{Op: "sync", Path: f.Name(), Err: fs.ErrNotExist})
+	}
+	return w.Sync()
 }

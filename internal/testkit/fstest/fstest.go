@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -41,14 +41,14 @@ func WriteFile(fsys vfs.FS, name string, contents []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close(), fsys.SyncDir(path.Dir(name)))
+	return errors.Join(err, f.Close(), fsys.SyncDir(filepath.Dir(name)))
 }
 
 // TypeOf returns what a file of a database is by its path, in either format. The files in
 // a native CURRENT are FileCurrent, or FileTemp until they are renamed.
 func TypeOf(name string) base.FileType {
-	dir, name := path.Split(name)
-	if strings.HasPrefix(path.Base(dir), base.CurrentName) {
+	dir, name := filepath.Split(name)
+	if strings.HasPrefix(filepath.Base(dir), base.CurrentName) {
 		if name == "manifest" {
 			return base.FileCurrent
 		}
@@ -78,7 +78,7 @@ func Tree(fsys vfs.FS, dir string) (map[string][]byte, error) {
 }
 
 func addTree(files map[string][]byte, fsys vfs.FS, dir, name string) error {
-	at := path.Join(dir, name)
+	at := filepath.Join(dir, name)
 	info, err := fsys.Stat(at)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func Find(fsys vfs.FS, dir string, t base.FileType) (paths []string, err error) 
 	}
 	for _, name := range names {
 		if TypeOf(name) == t {
-			paths = append(paths, path.Join(dir, name))
+			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
 	slices.Sort(paths)
@@ -130,7 +130,7 @@ func Flip(fsys vfs.FS, name string, at int) error {
 		return err
 	}
 	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(path.Dir(name)))
+	return errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(name)))
 }
 
 // FailAt fails calls by count; its Hook goes into vfs.NewFault. It is safe for
