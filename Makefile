@@ -73,5 +73,5 @@ bench-repairs:
 		LEVELDB="$(LEVELDB:=/lib/libleveldb.so)" $(GO) run ./repairs ../../docs/repair.md
 
 include internal/testkit/lint/lint.mk
-include internal/testkit/test.mk
+include internal/testkit/test.mk packaging/packaging.mk
 -include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk bindings/java/java.mk

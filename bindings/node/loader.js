@@ -62,8 +62,10 @@ exports.native = require(file)
 
 exports.command = () => path.join(path.dirname(file), 'loam')
 
+const engine = process.platform === 'darwin' ? 'libloam.dylib' : 'libloam.so'
+
 // Nothing reads the library before a database is opened. LOAM_LIBRARY is a path,
 // relative to the working directory, and never a name that the dynamic linker
 // looks for elsewhere.
 exports.library = () => path.resolve(process.env.LOAM_LIBRARY ||
-  path.join(path.dirname(file), 'libloam.so'))
+  path.join(path.dirname(file), engine))

@@ -38,6 +38,7 @@ var kits = []struct{ path, upTo string }{
 	{"internal/testkit/", "lsm"},
 	{"internal/kvbench/", "lsm"},
 	{"bench/table", ""},
+	{"packaging", ""},
 }
 
 // formats are the table formats. Only internal/store/files imports them: it picks by a

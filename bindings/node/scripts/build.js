@@ -98,7 +98,7 @@ function main () {
   compile(output, process.platform === 'darwin' ? ['-O2', '-g0'] : ['-O2', '-g0', '-Wl,-s'])
   install(output, 'loamdb.node')
   fs.unlinkSync(output)
-  install(library(), 'libloam.so')
+  install(library(), process.platform === 'darwin' ? 'libloam.dylib' : 'libloam.so')
   install(command(), 'loam')
 }
 

@@ -3,7 +3,8 @@
 // Makes what a user installs, in dist/ of the repository: one tarball with the
 // binary of this platform inside, or with --publish the package and the
 // platform's own package: npm then installs the one that fits, as the package
-// depends optionally on those of all platforms.
+// depends optionally on those of all platforms. LOAM_PLATFORM is another platform
+// whose binary is built, such as darwin-arm64.
 
 const { execFileSync } = require('child_process')
 const fs = require('fs')
@@ -11,7 +12,7 @@ const os = require('os')
 const path = require('path')
 
 const root = path.join(__dirname, '..')
-const platform = `${process.platform}-${process.arch}`
+const platform = process.env.LOAM_PLATFORM || `${process.platform}-${process.arch}`
 const manifest = require('../package.json')
 const args = process.argv.slice(2)
 const dist = path.resolve(args.find((arg) => !arg.startsWith('--')) ??
@@ -35,6 +36,11 @@ function pack (stage) {
   return path.join(directory, filename)
 }
 
+// The addon, the engine and the command.
+function files () {
+  return JSON.parse(fs.readFileSync(path.join(binaries, 'package.json'))).files
+}
+
 function platformPackages () {
   const packages = fs.readdirSync(path.join(root, 'npm')).map(
     (name) => require(path.join(root, 'npm', name, 'package.json')))
@@ -49,7 +55,7 @@ function stagePackage (stage, withBinaries) {
     published.files = [...manifest.files, `npm/${platform}/*`]
     published.os = [process.platform]
     published.cpu = [process.arch]
-    copy(binaries, path.join(stage, 'npm', platform), ['loamdb.node', 'libloam.so', 'loam'])
+    copy(binaries, path.join(stage, 'npm', platform), files())
   } else {
     published.optionalDependencies = platformPackages()
   }
@@ -57,7 +63,7 @@ function stagePackage (stage, withBinaries) {
 }
 
 function stagePlatform (stage) {
-  copy(binaries, stage, ['package.json', 'loamdb.node', 'libloam.so', 'loam'])
+  copy(binaries, stage, ['package.json', ...files()])
   copy(path.join(root, '..', '..'), stage, ['LICENSE'])
 }
 

@@ -63,10 +63,14 @@ static JNIEnv *attach(void) {
   JNIEnv *env = NULL;
   JavaVMAttachArgs args = {JNI_VERSION_10, "loam", NULL};
   if ((*java_vm)->GetEnv(java_vm, (void **)&env, JNI_VERSION_10) == JNI_OK) return env;
+#ifndef _WIN32
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, NULL, &mask);
+#endif
   jint status = (*java_vm)->AttachCurrentThreadAsDaemon(java_vm, (void **)&env, &args);
+#ifndef _WIN32
   pthread_sigmask(SIG_SETMASK, &mask, NULL);
+#endif
   if (status != JNI_OK) return NULL;
   pthread_setspecific(attached, env);
   return env;

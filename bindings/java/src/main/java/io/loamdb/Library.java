@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Finds and loads the native libraries: the engine, {@code libloam.so.0}, and the JNI half, {@code
- * libloamdbjni.so}, which needs it.
+ * Finds and loads the native libraries: the engine, on Linux {@code libloam.so.0}, and the JNI
+ * half, {@code libloamdbjni.so}, which needs it.
  *
  * <p>Both lie in the jar, under {@code io/loamdb/native/PLATFORM/}. They are copied into a new
  * directory that only the user can read, in {@code java.io.tmpdir}, and removed as soon as they are
@@ -18,16 +18,33 @@ import java.util.Locale;
  * LOAM_LIBRARY}, is the path of another engine to use.
  */
 final class Library {
-  private static final String ENGINE = "libloam.so.0";
-  private static final String SHIM = "libloamdbjni.so";
+  private static final String SYSTEM = system(System.getProperty("os.name"));
+  private static final String ENGINE = switch (SYSTEM) {
+    case "darwin" -> "libloam.dylib";
+    case "windows" -> "loam.dll";
+    default -> "libloam.so.0";
+  };
+  private static final String SHIM = switch (SYSTEM) {
+    case "darwin" -> "libloamdbjni.dylib";
+    case "windows" -> "loamdbjni.dll";
+    default -> "libloamdbjni.so";
+  };
 
   private Library() {}
 
   /** Such as {@code linux-x86-64}. */
   static String platform() {
     String machine = System.getProperty("os.arch");
-    return System.getProperty("os.name").toLowerCase(Locale.ROOT) + "-"
-        + (machine.equals("amd64") ? "x86-64" : machine);
+    boolean x86 = machine.equals("amd64") || machine.equals("x86_64");
+    return SYSTEM + "-" + (x86 ? "x86-64" : machine);
+  }
+
+  private static String system(String name) {
+    String lower = name.toLowerCase(Locale.ROOT);
+    if (lower.startsWith("mac")) {
+      return "darwin";
+    }
+    return lower.startsWith("windows") ? "windows" : lower;
   }
 
   static void load() {
@@ -49,10 +66,18 @@ final class Library {
       loadEngine(directory);
       System.load(copy(SHIM, directory).toString());
     } finally {
-      for (String name : List.of(ENGINE, SHIM)) {
-        Files.deleteIfExists(directory.resolve(name));
+      for (String name : List.of(SHIM, ENGINE, "")) {
+        remove(directory.resolve(name));
       }
-      Files.deleteIfExists(directory);
+    }
+  }
+
+  /** Windows removes no library that is loaded: there it goes, if at all, when the JVM ends. */
+  private static void remove(Path path) throws IOException {
+    if (SYSTEM.equals("windows")) {
+      path.toFile().deleteOnExit();
+    } else {
+      Files.deleteIfExists(path);
     }
   }
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// goBuild builds a program or a library for a platform. Paths and stamps stay out of it.
+func goBuild(p platform, env []string, args ...string) error {
+	words := append([]string{variable("GO", "go"), "build", "-trimpath", "-buildvcs=false"},
+		args...)
+	_, err := command("", append(env, "GOOS="+p.os, "GOARCH="+p.arch), words...)
+	return err
+}
+
+func loamName(p platform) string {
+	name := "loam-" + version + "-" + p.String()
+	if p.os == "windows" {
+		name += ".exe"
+	}
+	return name
+}
+
+// buildLoam builds the command, which needs no library of the system but where there is no other
+// way to it.
+func buildLoam(p platform) error {
+	err := goBuild(p, []string{"CGO_ENABLED=0"}, "-ldflags", "-s -w -buildid=", "-o",
+		packed(loamName(p)), "./cmd/loam")
+	built[packed(loamName(p))] = err == nil
+	return err
+}
+
+// built are the files that this build has made: several kinds of packages have them.
+var built = map[string]bool{}
+
+// commandOf is the command for the packages of bindings.
+func commandOf(p platform) (string, error) {
+	if path := packed(loamName(p)); built[path] {
+		return path, nil
+	}
+	return packed(loamName(p)), buildLoam(p)
+}
+
+// library builds the engine's library and returns its path.
+func library(p platform) (string, error) {
+	cc, err := p.compiler()
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(work, p.String(), p.engine())
+	if built[out] {
+		return out, nil
+	}
+	if p.native() {
+		if err := makes("lib"); err != nil {
+			return "", err
+		}
+		return out, copyFile("build/lib/libloam.so.0", out)
+	}
+	cflags, link := "-O2", ""
+	switch p.os {
+	case "linux":
+		cflags += " -include " + absolute("cabi/glibc.h")
+		link = "-Wl,--version-script=" + absolute("cabi/loam.map") + ",-soname,libloam.so.0 " +
+			"-Wl,--push-state,--no-as-needed,-l:libpthread.so.0,-l:libdl.so.2,--pop-state"
+	case "darwin":
+		link = "-Wl,-dead_strip_dylibs -Wl,-install_name,@rpath/libloam.dylib"
+	case "windows":
+		cflags += " -DLOAM_BUILD -D__USE_MINGW_ANSI_STDIO=1"
+		link = "-Wl,--no-insert-timestamp -static-libgcc -Wl,-Bstatic -lpthread -Wl,-Bdynamic"
+	}
+	err = goBuild(p, []string{"CGO_ENABLED=1", "CC=" + strings.Join(cc, " "),
+		"CGO_CFLAGS=" + cflags}, "-buildmode=c-shared", "-o", out, "-ldflags",
+		"-s -w -buildid= -linkmode=external -extldflags '"+link+"'", "./cabi")
+	built[out] = err == nil
+	_ = os.Remove(strings.TrimSuffix(out, filepath.Ext(out)) + ".h") // cgo's, which is not loam.h
+	return out, err
+}
+
+// packLibrary puts the library and its header into an archive.
+func packLibrary(p platform) error {
+	so, err := library(p)
+	if err != nil {
+		return err
+	}
+	top := "libloam-" + version + "-" + p.String()
+	lib := top + "/lib/" + p.engine()
+	if p.os == "linux" {
+		lib += ".0"
+	}
+	files := []entry{{lib, so, 0o755}, {top + "/include/loam.h", "cabi/loam.h", 0o644},
+		{top + "/LICENSE", "LICENSE", 0o644}}
+	if p.os == "windows" {
+		return writeZip(packed(top+".zip"), files)
+	}
+	return writeTar(packed(top+".tar.gz"), files)
+}
+
+// compile makes a shared library of C sources.
+func compile(p platform, out string, flags ...string) error {
+	cc, err := p.compiler()
+	if err != nil {
+		return err
+	}
+	words := append(cc, "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out)
+	if p.os == "linux" {
+		words = append(words, "-include", "cabi/glibc.h")
+		flags = append(flags, "-Wl,--push-state,--no-as-needed,-l:libpthread.so.0,"+
+			"-l:libdl.so.2,--pop-state", "-Wl,-z,nodelete,--build-id=none", "-s")
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	_, err = command("", nil, append(words, flags...)...)
+	return err
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Programs that users' first steps are, one for each language.
+const (
+	pythonProgram = `
+import loamdb
+with loamdb.open("trees") as db:
+    db.put(b"ash", b"Fraxinus")
+    print(db.get(b"ash").decode())
+`
+	nodeProgram = `
+const { Loam } = require('loamdb')
+const main = async () => {
+  const db = new Loam('trees')
+  await db.put('ash', 'Fraxinus')
+  console.log(await db.get('ash'))
+  await db.close()
+}
+main()
+`
+	javaProgram = `
+import io.loamdb.Loam;
+import java.nio.file.Path;
+
+class Trees {
+  public static void main(String[] args) {
+    try (Loam db = Loam.open(Path.of("trees"))) {
+      db.put("ash".getBytes(), "Fraxinus".getBytes());
+      System.out.println(new String(db.get("ash".getBytes())));
+    }
+  }
+}
+`
+)
+
+// tried runs the last command of an installation in an empty directory, after the others.
+func tried(file, program string, steps func(dir string) [][]string) error {
+	dir, err := os.MkdirTemp("", "loam-dist-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(program), 0o600); err != nil {
+		return err
+	}
+	out := ""
+	for _, words := range steps(dir) {
+		if out, err = command(dir, nil, words...); err != nil {
+			return err
+		}
+	}
+	if strings.TrimSpace(out) != "Fraxinus" {
+		return fmt.Errorf("%s says %q", file, out)
+	}
+	return nil
+}
+
+// one is the path of the only package that a pattern names.
+func one(pattern string) (string, error) {
+	found, err := filepath.Glob(packed(pattern))
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d packages are %s, want one", len(found), pattern)
+	}
+	if err != nil {
+		return "", err
+	}
+	return absolute(found[0]), nil
+}
+
+// bare is what a command needs to run without what is on this machine, compilers above all.
+var bare = []string{"env", "-u", "LOAM_LIBRARY", "CC=/no/compiler"}
+
+func checkWheel(p platform) error {
+	if p.wheel == "" {
+		return leftOut("there is no wheel for it yet")
+	}
+	if _, err := p.compiler(); err != nil {
+		return err
+	}
+	_, end, _ := strings.Cut(p.wheel, "_")
+	wheel, err := one("loamdb-*" + end + ".whl")
+	if err != nil {
+		return err
+	}
+	if !p.native() {
+		return leftOut("there is no Python for it here: linked only")
+	}
+	return tried("trees.py", pythonProgram, func(dir string) [][]string {
+		python := filepath.Join(dir, "venv/bin/python")
+		return [][]string{
+			{variable("PYTHON", "python3"), "-m", "venv", "venv"},
+			append(bare, python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
+				wheel),
+			append(bare, python, "trees.py"),
+		}
+	})
+}
+
+func checkNode(p platform) error {
+	if p.node == "" {
+		return leftOut("there is no addon for it yet")
+	}
+	if _, err := p.compiler(); err != nil {
+		return err
+	}
+	own, err := one("loamdb-" + p.node + "-*.tgz")
+	if err != nil {
+		return err
+	}
+	shared := absolute(packed("loamdb-" + version + ".tgz"))
+	if !p.native() {
+		return leftOut("there is no Node for it here: linked only")
+	}
+	return tried("trees.js", nodeProgram, func(string) [][]string {
+		return [][]string{
+			append(bare, "npm", "install", "--silent", "--prefer-offline", "--omit=optional",
+				shared, own),
+			append(bare, "node", "trees.js"),
+		}
+	})
+}
+
+func checkJar(platform) error {
+	jar := absolute(packed("loamdb-" + version + ".jar"))
+	return tried("Trees.java", javaProgram, func(string) [][]string {
+		return [][]string{append(bare, "java", "-cp", jar, "Trees.java")}
+	})
+}
