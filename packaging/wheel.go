@@ -92,7 +92,8 @@ func buildWheel(p platform) error {
 	if err != nil {
 		return err
 	}
-	replaced := map[string]string{"loamdb/libloam.so": so, "loamdb/loam": loam} // by the name in this machine's wheel
+	// By the name in this machine's wheel.
+	replaced := map[string]string{"loamdb/libloam.so": so, "loamdb/loam": loam}
 	if !p.native() {
 		if err := pythonModules(p, dir); err != nil {
 			return err
