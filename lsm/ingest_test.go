@@ -106,8 +106,8 @@ func testIngest(t *testing.T, o *Options) {
 	}
 	check()
 	for range 3 { // the last ones read verified blocks
-		for _, kv := range [][2]string{{"a", "old"}, {"b", "memtable"}, {"c", "memtable"}, {"d", ""},
-			{"e", "gone"}, {"f", ""}} {
+		for _, kv := range [][2]string{{"a", "old"}, {"b", "memtable"}, {"c", "memtable"},
+			{"d", ""}, {"e", "gone"}, {"f", ""}} {
 			wantIs(t, snap, kv[0], kv[1])
 		}
 	}

@@ -139,3 +139,35 @@ func TestComparerThatIsNoOrder(t *testing.T) {
 		t.Error("no flush failed: the comparer is an order after all")
 	}
 }
+
+// TestComparerThatCallsAllSmaller flushes keys of which a comparer calls each the smaller one: the
+// flush fails, and the log has all of them for a comparer that is an order.
+func TestComparerThatCallsAllSmaller(t *testing.T) {
+	var sane atomic.Bool
+	c := &Comparer{Name: "test.Smaller", Compare: func(a, b []byte) int {
+		if sane.Load() {
+			return bytes.Compare(a, b)
+		}
+		return -1
+	}}
+	for _, n := range []int{1, 2, 200} {
+		sane.Store(false)
+		fsys := vfs.NewMem()
+		o := Options{FS: fsys, Comparer: c}
+		db := mustOpen(t, "/db", &o)
+		for i := range n {
+			must(t, db.Put(key(i), value(i), Sync))
+		}
+		if err := db.Flush(); err == nil || !strings.Contains(err.Error(), "no order") {
+			t.Errorf("the flush of %d keys: %v", n, err)
+		}
+		o.FS = fsys.CrashClone(vfs.KeepAll())
+		_ = db.Close() // it may report the same
+		sane.Store(true)
+		db = mustOpen(t, "/db", &o)
+		if got := countKeys(t, db); got != n {
+			t.Errorf("%d of %d keys", got, n)
+		}
+		mustClose(t, db)
+	}
+}

@@ -179,6 +179,9 @@ func (o *output) finish(border []byte) error {
 		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
 	f.Sample.Store(meta.Sample)
 	o.older = false
+	if err := o.checkEnds(f); err != nil {
+		return err
+	}
 	if n := len(o.res.Added); n > 0 {
 		if err := o.checkBorder(o.res.Added[n-1].Meta, f); err != nil {
 			return err

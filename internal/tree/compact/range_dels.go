@@ -113,6 +113,16 @@ func (o *output) addRangeDels(border []byte) error {
 	return nil
 }
 
+// checkEnds refuses a table whose last key is before its first one. Its keys ascend, so that the
+// comparer calls both of two keys the smaller one: no other comparer could read the table.
+func (o *output) checkEnds(f *manifest.FileMeta) error {
+	if o.env.Comparer.Cmp(f.Largest.User, f.Smallest.User) < 0 {
+		return fmt.Errorf("compact: table %d ends before it begins: the comparer is no order",
+			f.Num)
+	}
+	return nil
+}
+
 // checkBorder refuses a table that does not follow the previous one. A range tombstone may
 // have been cut where they meet.
 func (o *output) checkBorder(prev, f *manifest.FileMeta) error {
