@@ -55,8 +55,9 @@ func (w *TableWriter) Close() error { return w.w.Close() }
 type BulkLoader struct{ l *ingest.BulkLoader }
 
 // Put adds an entry, in any order. Of entries with the same key the last one counts. key and value
-// are copied. It fails with ErrTooLarge, with ErrClosed after the end of the load or of the
-// database, with a shortage or an error of the file system.
+// are copied. It fails with ErrTooLarge, with ErrClosed after the end of the load, with a shortage
+// or an error of the file system, and with ErrClosed after the end of the database, of which it
+// knows when its buffer is full; Finish always does.
 func (l *BulkLoader) Put(key, value []byte) error { return l.l.Put(key, value) }
 
 // Finish makes the entries durable in the database, all at once, and ends the load whether it fails
