@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/empties"
 	"github.com/loamdb/loam/internal/tree/iters"
 )
 
@@ -43,8 +44,8 @@ type Watch interface {
 type Iterator struct {
 	tree     *Tree
 	state    *ReadState
-	seq      base.SeqNum
-	now      uint64        // when it was opened, or its snapshot; 0: nothing expired then
+	view     empties.View  // Now is when it was opened, or its snapshot; 0: nothing expired then
+	learns   bool          // known-empty ranges
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
 	told     uint64        // of seeks, those that Operations has counted
 	cursor   *iters.Cursor // nil when there is none, and after Close
@@ -85,12 +86,13 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 		it.err = err
 		return
 	}
-	it.state, it.seq = s, seq
+	it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}
 	if o.Snapshot != nil {
-		it.now = o.Snapshot.now
+		it.view.Now = o.Snapshot.now
 	} else if clock := &t.shared.Seqs.Clock; clock.InUse() { // seq was loaded before
-		it.now = clock.Now()
+		it.view.Now = clock.Now()
 	}
+	it.learns = len(o.OwnRangeDels) == 0
 	if len(o.Prefix) > 0 {
 		it.prefix = slices.Clone(o.Prefix)
 	}
@@ -113,15 +115,15 @@ func (it *Iterator) reset() {
 	// Entries that come to an empty memtable later are not visible at seq. Range tombstones count
 	// sources, so with some all are there.
 	if dels || len(it.ownDels) > 0 || it.state.Mem.Points() > 0 {
-		sources = append(sources, it.state.Mem.NewSourceAt(it.seq))
+		sources = append(sources, it.state.Mem.NewSourceAt(it.view.Seq))
 	}
 	for _, m := range it.state.Sealed {
-		sources = append(sources, m.Mem.NewSourceAt(it.seq))
+		sources = append(sources, m.Mem.NewSourceAt(it.view.Seq))
 	}
 	memtables := len(sources)
 	it.scan.sources = it.tree.tableSources(sources, it.state, it.noFill)
 	it.scan.runs = len(it.scan.sources) - memtables
-	o := iters.Options{Seq: it.seq, Now: it.now, Lower: it.lower, Upper: it.upper,
+	o := iters.Options{Seq: it.view.Seq, Now: it.view.Now, Lower: it.lower, Upper: it.upper,
 		Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
 	for _, l := range it.ownDels {
 		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})
@@ -134,6 +136,9 @@ func (it *Iterator) reset() {
 			}
 			o.RangeDels = append(o.RangeDels, d)
 		}
+	}
+	if it.tree.demand == nil {
+		o.Empties = it
 	}
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }

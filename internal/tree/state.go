@@ -21,9 +21,11 @@ type ReadState struct {
 	since  base.SeqNum
 	before *ReadState
 
-	tree *Tree
-	refs epoch.Refs
-	dels bool // Sealed or Version have range tombstones
+	tree    *Tree
+	flushed base.SeqNum // no memtable that was flushed had a newer entry
+	ordinal uint64      // later states of the tree have larger ones
+	refs    epoch.Refs
+	dels    bool // Sealed or Version have range tombstones
 }
 
 // Sealed is a full memtable.
@@ -36,10 +38,12 @@ type Sealed struct {
 // newState takes over the caller's reference on version and takes its own on the
 // memtables.
 //
-// REQUIRES: the Tree is not closed.
+// REQUIRES: the caller owns Tree.state, and the Tree is not closed.
 func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed,
 	version *manifest.Version) *ReadState {
-	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
+	t.ordinal++
+	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t,
+		flushed: t.flushed, ordinal: t.ordinal}
 	s.refs.Init()
 	s.noteRangeDels()
 	t.states.Add(1)

@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/memory/budget"
 	"github.com/loamdb/loam/internal/memory/epoch"
 	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/tree/empties"
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
@@ -84,6 +85,11 @@ type Tree struct {
 	expires    atomic.Bool   // see Expires
 	ingested   atomic.Uint64 // see NoteIngested
 	overlong   atomic.Int64  // operands of long chains that reads folded since LongChains
+
+	ordinal uint64      // of the newest state; guarded by state's lock, as is flushed
+	flushed base.SeqNum // see ReadState
+	empties empties.Set
+	walked  atomic.Pointer[walked] // by learners of empties
 }
 
 // writer is what the commit leader writes to. It has a reference on the memtable, so that the
@@ -389,7 +395,11 @@ func (t *Tree) PrefetchWrite(key []byte) {
 // Apply inserts a batch, whose first entry has sequence number seq, into the
 // memtable. Commit leader only.
 func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
-	return t.lead.mem.Apply(batch, seq)
+	err := t.lead.mem.Apply(batch, seq)
+	if t.empties.Any() {
+		t.cutEmpties(batch)
+	}
+	return err
 }
 
 // Order adds what was written to the order of the memtable; see memtable.MemTable.Order.
@@ -404,7 +414,11 @@ func (t *Tree) Order() error {
 
 // Add inserts one entry of a batch. Commit leader only.
 func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
-	return t.lead.mem.Add(seq, kind, key, value)
+	err := t.lead.mem.Add(seq, kind, key, value)
+	if t.empties.Any() {
+		t.cutEmpty(kind, key)
+	}
+	return err
 }
 
 // Rotate seals the memtable and starts another one, with room for a group of so
@@ -454,6 +468,7 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 	}
 	sealed := s.Sealed
 	if flushed != nil {
+		t.flushed = max(t.flushed, flushed.Last)
 		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool {
 			return m == flushed
 		})

@@ -39,6 +39,10 @@ func (s *Scheduler) Ingest(k *Keyspace, tables []*manifest.FileMeta,
 	if err := s.opts.Manifest.Mend(); err != nil {
 		return true, s.manifestError(err)
 	}
+	for _, m := range tables {
+		k.StopLearning(m.Smallest.User, m.Largest.User)
+	}
+	defer k.ResumeLearning()
 	apply := func() (*manifest.Version, error) { return s.opts.Manifest.Apply(edit) }
 	if mode.Plain {
 		var alone bool

@@ -8,7 +8,15 @@ var (
 	pickScript    = target{"internal/tree/picker", "TestPickScript"}
 )
 
-// deletes are mutants of what lets deletions go by themselves.
+// cuts writes into known-empty ranges in every way.
+var cuts = target{"lsm", "TestEmptiesAreCut"}
+
+const (
+	emptySet    = "internal/tree/empties/empties.go"
+	emptyWrites = "internal/tree/tree.go"
+)
+
+// deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
 	{"flush-drops-unasked", "a flush drops deletions of keys in older tables that are not open",
 		flushDrops, []edit{{"internal/store/work/compaction.go",
@@ -84,4 +92,78 @@ var deletes = []mutant{
 		[]edit{{"internal/tree/picker/pick.go",
 			"return deletes == 0 || denseShare*deletes >= entries",
 			"return deletes == 0 || denseShare*entries >= entries"}}},
+
+	{"empty-survives-put", "a known-empty range has a key that was put", cuts, []edit{{emptyWrites,
+		"t.cutEmpties(batch)", "_ = batch"}}},
+
+	{"empty-survives-keyspaces", "a known-empty range has a key of a batch over keyspaces", cuts,
+		[]edit{{emptyWrites, "t.cutEmpty(kind, key)\n\t}\n\treturn err", "_ = key\n\t}\n" +
+			"\treturn err"}}},
+
+	{"empty-survives-merge", "a known-empty range has a key that was merged into", cuts,
+		[]edit{{"internal/tree/empties.go", "kind.IsPoint() && !kind.IsTombstone()",
+			"kind == base.KindSet"}}},
+
+	{"empty-survives-ingest", "a known-empty range has a key of an ingested table", cuts,
+		[]edit{{"internal/store/work/ingest.go",
+			"k.StopLearning(m.Smallest.User, m.Largest.User)", "_ = m"}}},
+
+	{"empty-cut-early", "a writer looks at known-empty ranges before its entry is in the memtable",
+		target{"internal/tree", "TestEmptiesCutBetween"}, []edit{{emptyWrites,
+			"err := t.lead.mem.Apply(batch, seq)\n\tif t.empties.Any() {\n" +
+				"\t\tt.cutEmpties(batch)\n\t}\n\treturn err",
+			"if t.empties.Any() {\n\t\tt.cutEmpties(batch)\n\t}\n" +
+				"\treturn t.lead.mem.Apply(batch, seq)"}}},
+
+	{"empty-for-older", "a known-empty range is used by an older snapshot",
+		target{"lsm", "TestEmptiesAreOfLaterReaders"}, []edit{{emptySet,
+			"f.Seq <= v.Seq && ", ""}}},
+
+	{"empty-for-pinned", "a known-empty range is used by a snapshot of an earlier state",
+		target{"lsm", "TestEmptiesOfFilters"}, []edit{{emptySet, "f.State <= v.State && ", ""}}},
+
+	{"empty-before-expiry", "a known-empty range is used by a reader of before values expired",
+		target{"lsm", "TestEmptiesOfTime"}, []edit{{emptySet, " && f.Now <= v.Now", ""}}},
+
+	{"empty-widened", "a known-empty range begins before what was passed over",
+		target{"lsm", "TestEmptiesOfBounds"}, []edit{{"internal/tree/iters/empties.go",
+			"append(p.Lo[:0], key...), false\n\t\t}\n\t}", "append(p.Lo[:0], key[:1]...), " +
+				"false\n\t\t}\n\t}"}}},
+
+	{"empty-by-own-writes", "what a transaction deleted is known as empty to others",
+		target{"lsm", "TestEmptiesOfOwnWrites"}, []edit{{"internal/tree/iters/empties.go",
+			"p.newer || p.own ||", "p.newer ||"}}},
+
+	{"empty-unexamined", "a learner does not look for entries that came before it announced",
+		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{{"internal/tree/empties.go",
+			"if t.Seq() > since && ", "if false && "}}},
+
+	{"empty-unannounced", "writers do not look at announced ranges",
+		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{{emptySet,
+			"len(l.facts)+len(l.announced) > 0", "len(l.facts) > 0"}}},
+
+	{"empty-list-first", "a reader has the list of known-empty ranges of before its number",
+		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{
+			{emptySet, "l := s.list.Load()\n\tif l == nil {\n\t\treturn nil", "l := v.old.(*list)" +
+				"\n\tif l == nil {\n\t\treturn nil"},
+			{emptySet, "\tState uint64 // the", "\told any\n\tState uint64 // the"},
+			{emptySet, "// load returns the list", "func (s *Set) Early() View {\n" +
+				"\treturn View{old: s.list.Load()}\n}\n\n// load returns the list"},
+			{"internal/tree/iterator.go", "s, seq, err := t.acquireAt(o.Snapshot)",
+				"early := t.empties.Early()\n\ts, seq, err := t.acquireAt(o.Snapshot)"},
+			{"internal/tree/iterator.go",
+				"it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}",
+				"it.state, it.view = s, early\n\tit.view.State, it.view.Seq = s.ordinal, seq"}}},
+
+	{"empty-unlimited", "there are as many known-empty ranges as readers find",
+		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
+			"if len(l.facts) > MaxFacts {", "if false {"}}},
+
+	{"empty-in-pieces", "a range that is filled again falls into as many ranges as rows",
+		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
+			" && !(p.loCut && p.hiCut)", ""}}},
+
+	{"empty-behind-turn", "an iterator that turns round has left out a part of its own writes",
+		target{"lsm", "TestEmptiesWindows"}, []edit{{"internal/tree/iters/merge.go",
+			"m.leapt && !in.own", "false"}}},
 }

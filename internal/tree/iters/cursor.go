@@ -45,6 +45,10 @@ type Cursor struct {
 	ownTr  [1]base.Trailer
 	// dels are range tombstones, nil where there are none.
 	dels *covers
+	// empties are known-empty ranges; passed is what the present move passes over, see passOver.
+	empties Empties
+	look    int // entries that a move passes over before it asks empties
+	passed  passing
 	// closed makes every later move return false.
 	closed bool
 	buf    []byte
@@ -70,6 +74,8 @@ type Options struct {
 	RangeDels []RangeDels
 	// OpenRangeDels returns those of a table.
 	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
+	// Empties knows ranges that the cursor need not look at; nil: none.
+	Empties Empties
 }
 
 // Reset makes a cursor, new or closed, one over sources, newest first. It keeps its buffers.
@@ -80,6 +86,7 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 		c.dels = newCovers(cmp, &o)
 	}
 	c.op, c.folds, c.now = o.Merge, o.Folds, o.Now
+	c.setEmpties(o.Empties)
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]
@@ -147,7 +154,7 @@ func (c *Cursor) Err() error { return c.m.err }
 func (c *Cursor) Close() error {
 	c.invalidate()
 	if !c.closed {
-		c.closed = true
+		c.closed, c.empties = true, nil
 		c.m.Close()
 		if c.fold != nil {
 			c.fold.Free()
@@ -194,7 +201,7 @@ func (c *Cursor) First() bool {
 	}
 	c.hide, c.last = false, nil
 	c.m.toFirst()
-	return c.forward()
+	return c.settle(c.forward())
 }
 
 // Last moves to the last key within the bounds.
@@ -204,7 +211,7 @@ func (c *Cursor) Last() bool {
 	}
 	c.hide, c.last = false, nil
 	c.m.last()
-	return c.backward()
+	return c.settle(c.backward())
 }
 
 // SeekGE moves to the first key at or after key.
@@ -226,7 +233,7 @@ func (c *Cursor) SeekGE(key []byte) bool {
 	}
 	c.hide, c.last = false, nil
 	m.seekGE(key, base.MakeTrailer(m.seq, base.KindForSeek))
-	return c.forward()
+	return c.settle(c.forward())
 }
 
 // SeekLT moves to the last key before key.
@@ -248,7 +255,7 @@ func (c *Cursor) SeekLT(key []byte) bool {
 	}
 	c.hide, c.last = false, nil
 	m.seekLT(key, base.MaxTrailer)
-	return c.backward()
+	return c.settle(c.backward())
 }
 
 // empty reports whether nothing can be found, the cursor being closed or the bounds
@@ -287,7 +294,7 @@ func (c *Cursor) nextSpan() bool {
 		c.step(c.at + 1)
 	}
 	c.hide = true
-	return c.forward()
+	return c.settle(c.forward())
 }
 
 // prevSpan is Prev from the first entry of the span.
@@ -306,7 +313,7 @@ func (c *Cursor) prevSpan() bool {
 		c.hide, c.last = false, nil
 		m.advance(c.at - 1)
 	}
-	return c.backward()
+	return c.settle(c.backward())
 }
 
 // step advances the merge. If that may release the chunk that last aliases, it copies
@@ -351,18 +358,36 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 // forward finds the first visible entry at or after the merge's position.
 func (c *Cursor) forward() bool {
 	m := &c.m
+	c.passed.begin()
+	dead, look := 0, c.look // entries of keys without a value that were passed over
 	for len(m.ord) > 0 {
 		in := &m.in[m.ord[0].in]
 		e, i := &in.e, in.i
+		if dead >= look {
+			var gone bool
+			if look, gone = c.passOver(e.Key(i), dead); gone {
+				continue
+			}
+		}
 		if c.hide && c.same(e.Key(i), c.last) {
 			if !in.allVisible && !c.usable(e, i) {
 				return false
 			}
+			if dead > 0 { // otherwise the key is the one that the move left
+				dead++
+			}
 			c.step(i + 1)
 			continue
 		}
-		if c.dels != nil && c.hides(in, i) {
-			continue
+		if c.dels != nil {
+			// After a turn, hidden keys that were jumped over may come before last, a visible one.
+			beyond := dead > 0 || !c.hide || m.cmp.Cmp(e.Key(i), c.last) > 0
+			if c.hides(in, i) {
+				if beyond {
+					dead++
+				}
+				continue
+			}
 		}
 		if in.allVisible {
 			hi := m.spanEnd(in)
@@ -377,10 +402,13 @@ func (c *Cursor) forward() bool {
 			return false
 		}
 		t := e.Trailers[i]
+		c.passed.own = c.passed.own || in.own
 		switch {
 		case t.Seq() > m.seq && !in.own:
+			c.passed.newer = true
 			c.step(i + 1)
 		case t.Kind().IsTombstone():
+			dead++
 			c.last, c.hide = e.Key(i), true
 			c.step(i + 1)
 		case !t.Kind().EndsLookup():
@@ -390,6 +418,8 @@ func (c *Cursor) forward() bool {
 				m.advance(i + 1)
 				return m.err == nil || c.failed()
 			}
+			dead++
+			c.passed.expired = true
 			c.last, c.hide = e.Key(i), true
 			c.step(i + 1)
 		default:
@@ -398,6 +428,7 @@ func (c *Cursor) forward() bool {
 			return true
 		}
 	}
+	c.passed.extend(c)
 	c.invalidate()
 	return false
 }
@@ -413,6 +444,8 @@ func (c *Cursor) forward() bool {
 // are no versions to compare: the entries since the runner-up are answers, as one span.
 func (c *Cursor) backward() bool {
 	m := &c.m
+	c.passed.begin()
+	dead, look := 0, c.look
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own
 	var candAt int
 	folding := false // cand is an operand; fold has it and what it changes
@@ -428,9 +461,20 @@ func (c *Cursor) backward() bool {
 				c.step(i - 1)
 				continue
 			}
-			// After a turn, hidden keys that were jumped over may come before last.
-			if c.dels != nil && c.hides(in, i) {
-				continue
+			if dead >= look {
+				var gone bool
+				if look, gone = c.passOver(key, dead); gone {
+					continue
+				}
+			}
+			if c.dels != nil { // see forward
+				beyond := dead > 0 || !c.hide || m.cmp.Cmp(key, c.last) < 0
+				if c.hides(in, i) {
+					if beyond {
+						dead++
+					}
+					continue
+				}
 			}
 			c.hide = false
 			if in.allVisible {
@@ -448,7 +492,9 @@ func (c *Cursor) backward() bool {
 			if !c.isGone(cand, candAt) {
 				break
 			}
+			c.passed.expired = c.passed.expired || !cand.Trailers[candAt].Kind().IsTombstone()
 			cand, folding = nil, false
+			dead++
 			continue
 		}
 		if !in.allVisible && !c.usable(e, i) {
@@ -459,6 +505,9 @@ func (c *Cursor) backward() bool {
 				c.foldNewer(cand, candAt, folding, e.Value(i))
 			}
 			cand, candAt, c.last, folding = e, i, key, !t.Kind().EndsLookup()
+			c.passed.own = c.passed.own || in.own
+		} else {
+			c.passed.newer = true
 		}
 		if i == 0 && cand == e { // the chunk goes away
 			c.keep(e, candAt)

@@ -53,6 +53,8 @@ type Merge struct {
 	first bool
 	// single says that spans have one entry.
 	single bool
+	// leapt says that the other inputs may be far ahead of one with the reader's own writes.
+	leapt bool
 	// prefixIsPointOnly says that prefix and the abbreviations hold for the present
 	// entries only, not for the rest of their chunks.
 	prefixIsPointOnly bool
@@ -80,7 +82,7 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower,
 	upper []byte) {
 	m.cmp, m.seq, m.err, m.single = cmp, seq, nil, false
-	m.first, m.prefixIsPointOnly = true, false
+	m.first, m.prefixIsPointOnly, m.leapt = true, false, false
 	m.abbrevs.None = !cmp.HasAbbrev()
 	if cap(m.in) >= len(sources) {
 		clear(m.in[:cap(m.in)])
@@ -180,6 +182,7 @@ func (m *Merge) seekLT(key []byte, t base.Trailer) {
 // locate positions all inputs, by what find calls of their sources.
 func (m *Merge) locate(back bool, find func(base.Source, *base.Chunk) (int, error)) {
 	m.direct(back)
+	m.leapt = false
 	for j := range m.in {
 		in := &m.in[j]
 		i, err := find(in.src, &in.e)
@@ -209,7 +212,8 @@ func (m *Merge) direct(back bool) {
 }
 
 // turn changes direction. Live inputs step over their present entry. The others have
-// run out in the old direction; they seek key, the user key of the caller's entry.
+// run out in the old direction; they seek key, the user key of the caller's entry. So do those that
+// leap left far from it.
 func (m *Merge) turn(back bool, key []byte) {
 	if m.err != nil {
 		return
@@ -218,6 +222,8 @@ func (m *Merge) turn(back bool, key []byte) {
 	for j := range m.in {
 		in := &m.in[j]
 		switch {
+		case m.leapt && !in.own:
+			m.seekOne(in, key)
 		case in.live && back:
 			m.move(in, in.i-1)
 		case in.live:
@@ -226,6 +232,7 @@ func (m *Merge) turn(back bool, key []byte) {
 			m.seekOne(in, key)
 		}
 	}
+	m.leapt = false
 	m.build()
 }
 

@@ -382,14 +382,19 @@ func (m *MemTable) Written() uint64 { return m.end.Load() }
 // Since calls f with the key of each entry from a place on, 0 for all, in the order of their
 // writes, until f returns false. The keys alias the arena.
 func (m *MemTable) Since(place uint64, f func(key []byte) bool) {
+	m.Walk(place, func(_ base.Trailer, key []byte, _ uint64) bool { return f(key) })
+}
+
+// Walk is Since with the trailer of each entry, and the place behind it.
+func (m *MemTable) Walk(place uint64, f func(t base.Trailer, key []byte, next uint64) bool) {
 	end := m.end.Load() // before mem: an empty memtable's memory may be replaced
 	mem := m.mem.Load()
 	for place = max(place, arenaStart); place < end; {
 		e := mem.entry(uint32(place))
-		if !f(mem.arena[e.key:e.value:e.value]) {
+		place = uint64(e.end)
+		if !f(e.trailer, mem.arena[e.key:e.value:e.value], place) {
 			return
 		}
-		place = uint64(e.end)
 	}
 }
 

@@ -1,0 +1,151 @@
+package tree
+
+import (
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/tree/empties"
+	"github.com/loamdb/loam/internal/tree/memtable"
+)
+
+// The doc.go of package empties says why known-empty ranges hold. The steps that it names are here
+// and in sequences.go: writers cut (W2), iterators learn (L3 to L5) and ask (R3).
+
+// cutEmpties takes the keys of a batch, which is in the memtable and not visible yet, out of
+// known-empty ranges.
+func (t *Tree) cutEmpties(batch []byte) {
+	for it := batchrepr.Read(batch); ; {
+		_, kind, key, _, ok := it.Next()
+		if !ok {
+			return
+		}
+		t.cutEmpty(kind, key)
+	}
+}
+
+// cutEmpty is cutEmpties of one entry.
+func (t *Tree) cutEmpty(kind base.Kind, key []byte) {
+	if kind.IsPoint() && !kind.IsTombstone() {
+		t.empties.Cut(t.cmp, key)
+	}
+}
+
+// StopLearning prepares the tree for tables with keys from lo to hi, both inclusive, that come
+// beside the memtable: no known-empty range has such a key, and none is learned. ResumeLearning
+// follows when the tables are in the current state, or will not come.
+func (t *Tree) StopLearning(lo, hi []byte) { t.empties.Stop(t.cmp, lo, hi) }
+
+// ResumeLearning has readers of the current state, and of later ones, learn again.
+func (t *Tree) ResumeLearning() {
+	o := t.state.Lock()
+	defer o.Unlock()
+	if s := o.Load(); s != nil {
+		t.empties.Resume(s.ordinal)
+	}
+}
+
+// Within is for iters.Empties. The sequence number was loaded by Init.
+func (it *Iterator) Within(key []byte) *empties.Fact {
+	return it.tree.empties.Find(it.tree.cmp, key, &it.view)
+}
+
+// Passed is for iters.Empties: it makes what the iterator passed over known. An iterator over the
+// reader's own range deletes learns nothing.
+func (it *Iterator) Passed(r *empties.Range, dead int, expired bool) {
+	if !it.learns {
+		return
+	}
+	l := learner{tree: it.tree, mem: it.state.Mem}
+	f := &l.fact
+	f.Range, f.View, f.Dead = *r, it.view, dead
+	f.Lo, f.Hi = slices.Clone(r.Lo), slices.Clone(r.Hi)
+	if !expired {
+		f.Now = 0
+	}
+	if l.announce() {
+		l.examine()
+		l.confirm()
+	}
+}
+
+// learner makes one fact known, in three steps.
+type learner struct {
+	tree  *Tree
+	mem   *memtable.MemTable // of the state that was read
+	fact  empties.Fact
+	parts []*empties.Fact // what examine leaves of fact
+}
+
+// announce is step L3: writers look at the fact from now on.
+func (l *learner) announce() bool { return l.tree.empties.Announce(&l.fact) }
+
+// walked is a place in a memtable: no entry before it is newer than seq.
+type walked struct {
+	mem *memtable.MemTable
+	at  uint64
+	seq base.SeqNum
+}
+
+const (
+	// Places are of entries that are that much older than the learner, so that they serve learners
+	// that began a little earlier, too.
+	placeLag = 1024
+	// A learner examines at most examineBase entries, and examineFactor for each that it passed
+	// over.
+	examineBase, examineFactor = 4096, 8
+)
+
+// examine is step L4: it looks for entries that the learner did not see, because they are newer
+// than its sequence number or in a memtable that followed that of its state. They leave parts of
+// the fact, or none if there are too many of them, or if tables may have some.
+func (l *learner) examine() {
+	s := l.tree.Acquire() // after announce
+	if s == nil {
+		return
+	}
+	defer s.Unref()
+	if s.flushed > l.fact.Seq || l.tree.mayHaveIngested(l.fact.Seq) {
+		return
+	}
+	parts := []*empties.Fact{&l.fact}
+	limit := examineBase + examineFactor*l.fact.Dead
+	since, met := base.SeqNum(0), false // met: the memtable of the learner's state
+	for i := -1; i < len(s.Sealed) && limit > 0; i++ {
+		m := s.memTable(i)
+		if m == l.mem {
+			met, since = true, l.fact.Seq
+		}
+		if i >= 0 && met && s.Sealed[i].Last <= since {
+			continue
+		}
+		place := walked{mem: m}
+		if p := l.tree.walked.Load(); p != nil && p.mem == m && met {
+			if place = *p; place.seq > since {
+				return // other readers learn
+			}
+		}
+		at, newest := place.at, place.seq
+		m.Walk(at, func(t base.Trailer, key []byte, next uint64) bool {
+			limit--
+			if newest = max(newest, t.Seq()); newest+placeLag <= since {
+				place.at, place.seq = next, newest
+			}
+			if t.Seq() > since && !t.Kind().IsTombstone() {
+				parts = empties.Without(l.tree.cmp, parts, key)
+			}
+			return limit > 0
+		})
+		if i < 0 && place.at > at {
+			l.tree.walked.Store(&place)
+		}
+	}
+	if met && limit > 0 { // otherwise the memtable was flushed meanwhile
+		l.parts = parts
+	}
+}
+
+// confirm is step L5.
+func (l *learner) confirm() {
+	l.tree.empties.Confirm(l.tree.cmp, &l.fact, l.parts)
+}

@@ -1,0 +1,351 @@
+// Package empties keeps known-empty ranges: ranges of user keys of one tree in which certain
+// readers find nothing. A cursor that passed many dead entries without a visible one has learned
+// such a fact; later cursors go past all of them by one seek. Without facts, a queue costs every
+// reader all messages that were taken before.
+//
+// A fact is about contents, not about files: flushes and compactions leave it true, and so do
+// deletions. A write of anything else into its range cuts it. Facts are not stored.
+//
+// # What a fact says
+//
+// The learner of a Fact read the state with ordinal State, at sequence number Seq and time Now. The
+// fact holds for each reader whose state, sequence number and time are not earlier (View): it would
+// find nothing in the range itself. A state is earlier than another one that replaced it; so a
+// snapshot that is pinned to an old state uses no fact of a later one.
+//
+// # Why it holds
+//
+// Every step below is one atomic load, store or compare-and-swap, and these have one total order.
+//
+//	writer                      learner                         reader
+//	W1 entry into the memtable  L1 load state, sequence number  R1 load the state
+//	W2 load the list; cut       L2 pass the dead entries        R2 load the sequence number
+//	W3 publish the number       L3 announce the fact            R3 load the list
+//	                            L4 look for newer entries
+//	                            L5 confirm the fact
+//
+// A fact is wrong for a reader if the reader's state has a visible entry in the range. Let e be
+// one, with a sequence number up to the reader's.
+//
+//  1. If the learner's state had e with a number up to the learner's, the learner passed e as dead:
+//     what hid e hides it from later readers, too, or e went with it in a compaction. If it passed
+//     e by another fact, that one was wrong for the learner as a reader.
+//  2. If e came by a write that the learner did not see, it is newer than the learner's number, or
+//     in a memtable that followed that of the learner's state. If W1 came before L4, the learner
+//     finds e in a memtable and leaves e's key out; it learns nothing if e may be in a table. If W1
+//     came after L4, W2 came after L3: the writer finds the fact, announced or confirmed, and cuts
+//     it. Either was done before W3, or before the fact was confirmed. R2 came after W3, since the
+//     reader sees e's number, and R3 after R2: the reader finds no fact that has e's key.
+//  3. If e came by an ingest: Stop, before its tables are in a state, cuts facts, takes back what
+//     is announced, and refuses to announce until Resume. From then on only learners announce whose
+//     state has the tables; they saw e, or learn nothing since e is newer than their number.
+//
+// The reader may load the list much later than its number (R3): what was written since is cut from
+// facts, which does no harm, and a fact learned since holds for it by the same reasons.
+//
+// The order R2, R3 matters, and W1, W2, W3, and L3, L4. Nobody waits: no step takes a lock.
+package empties
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// MaxFacts bounds the facts of a Set. Beyond it one goes that spares readers little, or is old.
+const MaxFacts = 256
+
+// maxLearners bounds the facts that are announced at a time.
+const maxLearners = 8
+
+// Range is the user keys from Lo to Hi.
+type Range struct {
+	Lo, Hi         []byte
+	LoOpen, HiOpen bool // the key itself is not in the range
+}
+
+// View is what a reader sees: entries up to a sequence number in a state, as of a time.
+type View struct {
+	State uint64 // the ordinal of the state
+	Seq   base.SeqNum
+	Now   uint64 // in seconds since 1970; in a fact 0: nothing in it had expired
+}
+
+// Fact says that a Range is empty for a View and all later ones. It is immutable.
+type Fact struct {
+	Range
+	View
+	Dead int // entries that the range spares a reader, an estimate
+	// worth is Dead, and more the later the fact was learned: the least goes first.
+	worth int
+	// The range ends here because of a write: behind a key that was written.
+	loCut, hiCut bool
+}
+
+// Set is the facts of one tree. The zero Set is empty. It is safe for concurrent use. Readers
+// load one pointer, which lies on a cache line of its own.
+type Set struct {
+	_    [120]byte
+	list atomic.Pointer[list]
+	_    [120]byte
+}
+
+// list is the contents of a Set. It is immutable.
+type list struct {
+	facts     []*Fact // ascending, disjoint
+	announced []*Fact
+	// since is the first state whose readers may announce; stopped: none may.
+	since uint64
+	// floor is the worth of the last fact that went for another one.
+	floor int
+}
+
+const stopped = math.MaxUint64
+
+// load returns the list, never nil.
+func (s *Set) load() (old, l *list) {
+	if old = s.list.Load(); old == nil {
+		return nil, &list{}
+	}
+	return old, old
+}
+
+// change replaces the list by what f makes of it, until no other change comes between; f returns
+// nil to leave it.
+func (s *Set) change(f func(l *list) *list) (changed bool) {
+	for {
+		old, l := s.load()
+		next := f(l)
+		if next == nil {
+			return false
+		}
+		if s.list.CompareAndSwap(old, next) {
+			return true
+		}
+	}
+}
+
+// Any reports whether there is anything to cut. A writer asks after its entries are in the
+// memtable.
+func (s *Set) Any() bool {
+	l := s.list.Load()
+	return l != nil && len(l.facts)+len(l.announced) > 0
+}
+
+// Len is the number of facts.
+func (s *Set) Len() int {
+	_, l := s.load()
+	return len(l.facts)
+}
+
+// Find returns a fact that has key and holds for a reader of view v, or nil. The caller loaded v's
+// sequence number before.
+func (s *Set) Find(cmp *base.Comparer, key []byte, v *View) *Fact {
+	l := s.list.Load()
+	if l == nil {
+		return nil
+	}
+	if i, found := l.search(cmp, key); found {
+		if f := l.facts[i]; f.holdsFor(v) {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *Fact) holdsFor(v *View) bool {
+	return f.State <= v.State && f.Seq <= v.Seq && f.Now <= v.Now
+}
+
+// endsBefore reports whether all keys of r are before key.
+func (r *Range) endsBefore(cmp *base.Comparer, key []byte) bool {
+	c := cmp.Cmp(r.Hi, key)
+	return c < 0 || c == 0 && r.HiOpen
+}
+
+// startsBehind reports whether all keys of r are behind key.
+func (r *Range) startsBehind(cmp *base.Comparer, key []byte) bool {
+	c := cmp.Cmp(r.Lo, key)
+	return c > 0 || c == 0 && r.LoOpen
+}
+
+// has reports whether key is in r.
+func (r *Range) has(cmp *base.Comparer, key []byte) bool {
+	return !r.endsBefore(cmp, key) && !r.startsBehind(cmp, key)
+}
+
+// empty reports whether r has no key for certain.
+func (r *Range) empty(cmp *base.Comparer) bool {
+	c := cmp.Cmp(r.Lo, r.Hi)
+	return c > 0 || c == 0 && (r.LoOpen || r.HiOpen)
+}
+
+// before reports whether all keys of r are before those of o, and no key is in both.
+func (r *Range) before(cmp *base.Comparer, o *Range) bool {
+	c := cmp.Cmp(r.Hi, o.Lo)
+	return c < 0 || c == 0 && (r.HiOpen || o.LoOpen)
+}
+
+// meets reports whether r and o have a key in common, or no key may lie between them.
+func (r *Range) meets(cmp *base.Comparer, o *Range) bool {
+	apart := func(a, b *Range) bool {
+		c := cmp.Cmp(a.Hi, b.Lo)
+		return c < 0 || c == 0 && a.HiOpen && b.LoOpen
+	}
+	return !apart(r, o) && !apart(o, r)
+}
+
+// search is the index of the first fact that does not end before key; found: it has key.
+func (l *list) search(cmp *base.Comparer, key []byte) (i int, found bool) {
+	j := len(l.facts)
+	if j == 0 || l.facts[j-1].endsBefore(cmp, key) { // most queues are written at their ends
+		return j, false
+	}
+	for i < j {
+		h := int(uint(i+j) >> 1)
+		if l.facts[h].endsBefore(cmp, key) {
+			i = h + 1
+		} else {
+			j = h
+		}
+	}
+	return i, !l.facts[i].startsBehind(cmp, key)
+}
+
+// Announce makes writers look at f, which readers do not use yet. It reports false if f cannot be
+// learned now. Otherwise Confirm follows.
+func (s *Set) Announce(f *Fact) bool {
+	return s.change(func(l *list) *list {
+		if f.State < l.since || len(l.announced) >= maxLearners {
+			return nil
+		}
+		return &list{l.facts, append(slices.Clip(l.announced), f), l.since, l.floor}
+	})
+}
+
+// Confirm makes parts, which are f or what is left of it, known to readers, if no writer came into
+// the range of f since it was announced. Without parts f is withdrawn.
+func (s *Set) Confirm(cmp *base.Comparer, f *Fact, parts []*Fact) bool {
+	return s.change(func(l *list) *list {
+		i := slices.Index(l.announced, f)
+		if i < 0 {
+			return nil
+		}
+		next := &list{l.facts, slices.Delete(slices.Clone(l.announced), i, i+1), l.since, l.floor}
+		for _, p := range parts {
+			next.add(cmp, p)
+		}
+		return next
+	})
+}
+
+// add joins f to the facts that it meets. If there are too many facts then, the one that is worth
+// least goes.
+func (l *list) add(cmp *base.Comparer, f *Fact) {
+	joined := *f
+	i, _ := l.search(cmp, f.Lo)
+	if i > 0 && l.facts[i-1].meets(cmp, &f.Range) {
+		i--
+	}
+	j := i
+	for ; j < len(l.facts) && l.facts[j].meets(cmp, &f.Range); j++ {
+		joined.join(cmp, l.facts[j])
+	}
+	joined.worth = l.floor + joined.Dead
+	l.facts = slices.Replace(slices.Clone(l.facts), i, j, &joined)
+	if len(l.facts) > MaxFacts {
+		least := 0
+		for k, f := range l.facts {
+			if f.worth < l.facts[least].worth {
+				least = k
+			}
+		}
+		l.floor = l.facts[least].worth
+		l.facts = slices.Delete(l.facts, least, least+1)
+	}
+}
+
+// join makes f the union with o, which meets it. It holds where both do.
+func (f *Fact) join(cmp *base.Comparer, o *Fact) {
+	if c := cmp.Cmp(o.Lo, f.Lo); c < 0 || c == 0 && f.LoOpen {
+		f.Lo, f.LoOpen, f.loCut = o.Lo, o.LoOpen, o.loCut
+	}
+	if c := cmp.Cmp(o.Hi, f.Hi); c > 0 || c == 0 && f.HiOpen {
+		f.Hi, f.HiOpen, f.hiCut = o.Hi, o.HiOpen, o.hiCut
+	}
+	f.State, f.Seq, f.Now = max(f.State, o.State), max(f.Seq, o.Seq), max(f.Now, o.Now)
+	f.Dead += o.Dead
+}
+
+// Cut takes a key that is written out of all facts, and takes back those announced that have it.
+func (s *Set) Cut(cmp *base.Comparer, key []byte) {
+	s.change(func(l *list) *list {
+		i, found := l.search(cmp, key)
+		rest := l.announced
+		if len(rest) > 0 {
+			rest = slices.DeleteFunc(slices.Clone(rest), func(f *Fact) bool {
+				return f.has(cmp, key)
+			})
+		}
+		if !found && len(rest) == len(l.announced) {
+			return nil
+		}
+		next := &list{l.facts, rest, l.since, l.floor}
+		if found {
+			parts := l.facts[i].without(cmp, key)
+			next.facts = slices.Replace(slices.Clone(l.facts), i, i+1, parts...)
+			if len(next.facts) > MaxFacts {
+				next.facts = slices.Delete(next.facts, i, i+2)
+			}
+		}
+		return next
+	})
+}
+
+// Without cuts key out of parts, which are disjoint.
+func Without(cmp *base.Comparer, parts []*Fact, key []byte) []*Fact {
+	for i, f := range parts {
+		if f.has(cmp, key) {
+			return slices.Replace(parts, i, i+1, f.without(cmp, key)...)
+		}
+	}
+	return parts
+}
+
+// without is what is left of f without a key of its range: at most two facts. A part between two
+// keys that were written goes: a range that is filled again would otherwise fall into as many parts
+// as there are writes.
+func (f *Fact) without(cmp *base.Comparer, key []byte) (parts []*Fact) {
+	key = slices.Clone(key)
+	left, right := *f, *f
+	left.Hi, left.HiOpen, left.hiCut = key, true, true
+	right.Lo, right.LoOpen, right.loCut = key, true, true
+	for _, p := range []*Fact{&left, &right} {
+		p.Dead--
+		if p.Dead > 0 && !p.empty(cmp) && !(p.loCut && p.hiCut) {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 2 {
+		left.Dead, right.Dead = f.Dead/2, f.Dead/2
+	}
+	return parts
+}
+
+// Stop takes back what is announced, and all facts that have a key from lo to hi, both inclusive,
+// and lets nobody announce until Resume. Tables with keys in that range are about to come.
+func (s *Set) Stop(cmp *base.Comparer, lo, hi []byte) {
+	r := Range{Lo: lo, Hi: hi}
+	s.change(func(l *list) *list {
+		return &list{slices.DeleteFunc(slices.Clone(l.facts), func(f *Fact) bool {
+			return !f.before(cmp, &r) && !r.before(cmp, &f.Range)
+		}), nil, stopped, l.floor}
+	})
+}
+
+// Resume lets readers of a state, and of later ones, announce again.
+func (s *Set) Resume(state uint64) {
+	s.change(func(l *list) *list { return &list{l.facts, l.announced, state, l.floor} })
+}

@@ -1,0 +1,206 @@
+package empties
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/seed"
+)
+
+// cmp is one under which different bytes are equal.
+var cmp = &base.Comparer{Name: "caseless", Compare: func(a, b []byte) int {
+	return strings.Compare(strings.ToLower(string(a)), strings.ToLower(string(b)))
+}}
+
+const keys = 60
+
+func key(rng *rand.Rand, i int) []byte {
+	k := fmt.Sprintf("k%02d", i)
+	if rng.IntN(2) == 0 {
+		k = strings.ToUpper(k)
+	}
+	return []byte(k)
+}
+
+func text(f *Fact) string { return fmt.Sprintf("%s %v - %s %v", f.Lo, f.LoOpen, f.Hi, f.HiOpen) }
+
+// covered lists the keys that r has.
+func covered(rng *rand.Rand, r *Range) (is []int) {
+	for i := range keys {
+		if r.has(cmp, key(rng, i)) {
+			is = append(is, i)
+		}
+	}
+	return is
+}
+
+// TestSetModel compares a Set with the numbers of the last write to each key: no fact has a key
+// that was written after it was announced, and facts are disjoint.
+func TestSetModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
+	for round := range seed.Scale(10, 30, 300) {
+		s := new(Set)
+		written := [keys]base.SeqNum{}
+		type open struct {
+			f     *Fact
+			stale bool
+		}
+		var open1 []*open
+		seq := base.SeqNum(1)
+		for step := range 200 {
+			switch rng.IntN(6) {
+			case 0, 1:
+				i := rng.IntN(keys)
+				seq++
+				written[i] = seq
+				for _, o := range open1 {
+					o.stale = o.stale || o.f.has(cmp, key(rng, i))
+				}
+				if s.Any() {
+					s.Cut(cmp, key(rng, i))
+				}
+			case 2, 3:
+				a, b := rng.IntN(keys), rng.IntN(keys)
+				f := &Fact{Range: Range{key(rng, min(a, b)), key(rng, max(a, b)), rng.IntN(2) == 0,
+					rng.IntN(2) == 0}, View: View{Seq: seq, State: uint64(rng.IntN(3))}}
+				f.Dead = rng.IntN(100)
+				if f.empty(cmp) {
+					continue
+				}
+				if s.Announce(f) {
+					open1 = append(open1, &open{f: f})
+				} else if len(open1) < maxLearners {
+					t.Fatal("not announced")
+				}
+			case 4:
+				if len(open1) == 0 {
+					continue
+				}
+				i := rng.IntN(len(open1))
+				o := open1[i]
+				open1 = append(open1[:i:i], open1[i+1:]...)
+				parts := []*Fact{o.f}
+				for _, k := range rng.Perm(keys) {
+					if written[k] > o.f.Seq && o.f.has(cmp, key(rng, k)) || rng.IntN(50) == 0 {
+						parts = Without(cmp, parts, key(rng, k))
+					}
+				}
+				if ok := s.Confirm(cmp, o.f, parts); ok == o.stale {
+					t.Fatalf("confirmed %v, stale %v", ok, o.stale)
+				}
+			case 5:
+				if rng.IntN(10) > 0 {
+					continue
+				}
+				a, b := rng.IntN(keys), rng.IntN(keys)
+				lo, hi := min(a, b), max(a, b)
+				s.Stop(cmp, key(rng, lo), key(rng, hi))
+				seq++
+				for i := lo; i <= hi; i++ {
+					written[i] = seq
+				}
+				for _, o := range open1 {
+					o.stale = true
+				}
+				f := &Fact{Range: Range{Lo: key(rng, 1), Hi: key(rng, 2)}}
+				if s.Announce(f) {
+					t.Fatal("announced while learning was stopped")
+				}
+				s.Resume(0)
+			}
+			_, l := s.load()
+			if len(l.facts) > MaxFacts {
+				t.Fatal("too many facts")
+			}
+			for j, f := range l.facts {
+				if f.empty(cmp) || j > 0 && !l.facts[j-1].before(cmp, &f.Range) {
+					t.Fatalf("round %d step %d: %q after %q", round, step, text(f),
+						text(l.facts[j-1]))
+				}
+				for _, i := range covered(rng, &f.Range) {
+					if written[i] > f.Seq {
+						t.Fatalf("round %d step %d: %q has key %d", round, step, text(f), i)
+					}
+					v := View{State: f.State, Seq: f.Seq, Now: f.Now}
+					if got := s.Find(cmp, key(rng, i), &v); got != f {
+						t.Fatalf("key %d is in %q, found %v", i, text(f), got)
+					}
+				}
+			}
+			for i := range keys {
+				f := s.Find(cmp, key(rng, i), &View{State: 9, Seq: seq})
+				if f != nil && !f.has(cmp, key(rng, i)) {
+					t.Fatalf("key %d is found in %q", i, text(f))
+				}
+			}
+		}
+	}
+}
+
+// TestFactHoldsFor: a fact is for readers whose state, sequence number and time are not earlier.
+func TestFactHoldsFor(t *testing.T) {
+	f := &Fact{Range: Range{Lo: []byte("a"), Hi: []byte("c")}, View: View{5, 50, 500}}
+	s := new(Set)
+	if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+		t.Fatal("not learned")
+	}
+	for _, c := range []struct {
+		v    View
+		want bool
+	}{
+		{View{5, 50, 500}, true}, {View{6, 60, 600}, true},
+		{View{4, 50, 500}, false}, {View{5, 49, 500}, false}, {View{5, 50, 499}, false},
+	} {
+		if got := s.Find(cmp, []byte("B"), &c.v) != nil; got != c.want {
+			t.Errorf("%v: found %v", c.v, got)
+		}
+	}
+}
+
+// TestSetIsBounded: there are never more facts than MaxFacts, however they come: learned apart,
+// or cut in two by writes. A range that is filled again leaves nothing behind.
+func TestSetIsBounded(t *testing.T) {
+	s := new(Set)
+	k := func(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
+	learn := func(from, to, dead int) {
+		f := &Fact{Range: Range{Lo: k(from), Hi: k(to), HiOpen: true}, Dead: dead}
+		if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+			t.Fatal("not learned")
+		}
+	}
+	learn(0, 15, 10000)
+	for i := 1; i < 3*MaxFacts; i++ {
+		learn(20*i, 20*i+15, 15)
+		if s.Len() > MaxFacts {
+			t.Fatalf("%d facts", s.Len())
+		}
+	}
+	if s.Find(cmp, k(5), &View{}) == nil {
+		t.Error("the most useful one is gone")
+	}
+	s.Cut(cmp, k(0))
+	for i := range 3 * MaxFacts {
+		s.Cut(cmp, k(20*i+7))
+		if s.Len() > MaxFacts {
+			t.Fatalf("%d facts after cuts", s.Len())
+		}
+	}
+	for i := range 60 * MaxFacts {
+		s.Cut(cmp, k(i))
+	}
+	if s.Len() > 1 { // the first one spares more than there are keys
+		t.Errorf("%d facts are left of ranges that were filled", s.Len())
+	}
+	learn(0, 1000, 1000)
+	most := 0
+	for _, i := range rand.Perm(1000) {
+		s.Cut(cmp, k(i))
+		most = max(most, s.Len())
+	}
+	if most > 2 || s.Len() > 2 {
+		t.Errorf("%d facts of one range, at the end %d", most, s.Len())
+	}
+}

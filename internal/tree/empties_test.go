@@ -1,0 +1,299 @@
+package tree
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/tree/empties"
+)
+
+func rowKey(i int) []byte { return fmt.Appendf(nil, "row%06d", i) }
+
+// delete is what a commit leader does.
+func (h *house) delete(t *testing.T, tree *Tree, key []byte) {
+	t.Helper()
+	if err := tree.Add(h.last+1, base.KindDelete, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.last++
+	h.Seqs.Publish(h.last)
+}
+
+// emptied puts and deletes rows 0 to n-1, and puts row n.
+func (h *house) emptied(t *testing.T, tree *Tree, n int) {
+	t.Helper()
+	for i := range n + 1 {
+		h.put(t, tree, string(rowKey(i)), "v")
+	}
+	for i := range n {
+		h.delete(t, tree, rowKey(i))
+	}
+}
+
+// steps are functions that run one after the other, while those of others run in between.
+type steps []func()
+
+// interleave calls f for each order of the steps of all.
+func interleave(all []steps, f func(order []func())) {
+	var order []func()
+	at := make([]int, len(all))
+	var next func()
+	next = func() {
+		done := true
+		for i, s := range all {
+			if at[i] == len(s) {
+				continue
+			}
+			done = false
+			order = append(order, s[at[i]])
+			at[i]++
+			next()
+			at[i]--
+			order = order[:len(order)-1]
+		}
+		if done {
+			f(order)
+		}
+	}
+	next()
+}
+
+// interleaved is a writer of row rows/2, which was deleted, beside a learner and a reader.
+type interleaved struct {
+	t             *testing.T
+	h             *house
+	tree          *Tree
+	rotates       bool
+	batch         []byte
+	learns, reads Iterator
+	learner       learner
+	announced     bool
+	used          bool // the reader found a fact
+}
+
+const rows = 16
+
+func (r *interleaved) begin() {
+	r.tree = r.h.open(0, 1)
+	r.h.emptied(r.t, r.tree, rows)
+	r.learns, r.reads, r.announced, r.used = Iterator{}, Iterator{}, false, false
+}
+
+func (r *interleaved) end() {
+	r.learns.Close()
+	r.reads.Close()
+	r.tree.Close()
+}
+
+func (r *interleaved) writer() steps {
+	return steps{
+		func() {
+			if r.rotates {
+				r.h.rotate(r.t, r.tree, 2)
+			}
+		},
+		func() {
+			if err := r.tree.lead.mem.Apply(r.batch, r.h.last+1); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		func() {
+			if r.tree.empties.Any() {
+				r.tree.cutEmpties(r.batch)
+			}
+		},
+		func() { r.h.last++; r.h.Seqs.Publish(r.h.last) },
+	}
+}
+
+func (r *interleaved) learning() steps {
+	return steps{
+		func() { r.tree.Init(&r.learns, &IterOptions{}) },
+		func() {
+			if r.learns.First() && !bytes.Equal(r.learns.Key(), rowKey(rows)) {
+				return // it sees the entry
+			}
+			l := learner{tree: r.tree, mem: r.learns.state.Mem}
+			l.fact.Range = empties.Range{Lo: rowKey(0), Hi: rowKey(rows), HiOpen: true}
+			l.fact.View, l.fact.Dead = r.learns.view, rows
+			r.learner = l
+			r.announced = r.learner.announce()
+		},
+		func() {
+			if r.announced {
+				r.learner.examine()
+			}
+		},
+		func() {
+			if r.announced {
+				r.learner.confirm()
+			}
+		},
+	}
+}
+
+func (r *interleaved) reader() steps {
+	return steps{
+		func() { r.tree.Init(&r.reads, &IterOptions{}) },
+		func() {
+			there := false
+			r.reads.state.Mem.Walk(0, func(t base.Trailer, key []byte, _ uint64) bool {
+				there = t.Kind() == base.KindSet && t.Seq() <= r.reads.view.Seq &&
+					bytes.Equal(key, rowKey(rows/2)) && t.Seq() > 2*rows
+				return true
+			})
+			seen := r.reads.SeekGE(rowKey(1)) && bytes.Equal(r.reads.Key(), rowKey(rows/2))
+			if seen != there {
+				r.t.Fatalf("the reader at %d sees the row: %v, it is there: %v", r.reads.view.Seq,
+					seen, there)
+			}
+			r.used = r.reads.Within(rowKey(1)) != nil
+		},
+	}
+}
+
+// TestEmptiesInterleavings runs the steps of package empties' comment in every order: a reader that
+// sees the sequence number of a write sees its entry.
+func TestEmptiesInterleavings(t *testing.T) {
+	for _, rotates := range []bool{false, true} {
+		r := &interleaved{t: t, h: newHouse(t), rotates: rotates}
+		r.batch = batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,
+			rowKey(rows/2), []byte("v"))
+		runs, used := 0, 0
+		interleave([]steps{r.writer(), r.learning(), r.reader()}, func(order []func()) {
+			r.h.last = 0
+			r.h.Seqs.Publish(0)
+			r.begin()
+			for _, step := range order {
+				step()
+			}
+			r.end()
+			runs++
+			if r.used {
+				used++
+			}
+		})
+		if used < runs/20 {
+			t.Errorf("rotates %v: of %d orders %d used a fact", rotates, runs, used)
+		}
+	}
+}
+
+// TestEmptiesCutBetween: a writer cuts when its entry is in the memtable and not visible.
+func TestEmptiesCutBetween(t *testing.T) {
+	h := newHouse(t)
+	cmp := *base.Bytewise
+	var asked func()
+	compare := cmp.Compare
+	cmp.Compare = func(a, b []byte) int {
+		if asked != nil {
+			asked()
+		}
+		return compare(a, b)
+	}
+	tree := New(Options{Comparer: &cmp, MemTableSize: 64 << 10}, h.Shared)
+	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
+	defer tree.Close()
+	for _, add := range []bool{false, true} {
+		h.emptied(t, tree, 200)
+		first(t, tree, rowKey(200))
+		if tree.empties.Len() == 0 {
+			t.Fatal("nothing was learned")
+		}
+		mem := current(tree).Mem
+		before, calls := mem.Points(), 0
+		asked = func() {
+			calls++
+			if mem.Points() != before+1 || h.Seqs.Visible() != h.last {
+				t.Errorf("asked with %d entries, %d visible", mem.Points()-before, h.Seqs.Visible())
+			}
+		}
+		if add {
+			if err := tree.Add(h.last+1, base.KindSet, rowKey(100), nil); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := tree.Apply(batchrepr.AppendEntry(batchrepr.Init(nil), 0, base.KindSet,
+			rowKey(100), nil), h.last+1); err != nil {
+			t.Fatal(err)
+		}
+		asked = nil
+		if calls == 0 {
+			t.Error("nothing was cut")
+		}
+		h.last++
+		h.Seqs.Publish(h.last)
+		first(t, tree, rowKey(100))
+	}
+}
+
+func first(t *testing.T, tree *Tree, want []byte) {
+	t.Helper()
+	var it Iterator
+	tree.Init(&it, &IterOptions{})
+	if !it.First() || !bytes.Equal(it.Key(), want) {
+		t.Errorf("First is at %q, want %q; %v", it.Key(), want, it.Err())
+	}
+	it.Close()
+}
+
+// TestEmptiesOldLearner: what an iterator learns that began before a write leaves that write's key
+// out, in the same memtable and in later ones.
+func TestEmptiesOldLearner(t *testing.T) {
+	for _, rotations := range []int{0, 1, 2} {
+		h := newHouse(t)
+		tree := h.open(0, 1)
+		h.emptied(t, tree, 200)
+		var it Iterator
+		tree.Init(&it, &IterOptions{})
+		if rotations > 0 {
+			h.rotate(t, tree, 2)
+		}
+		h.put(t, tree, string(rowKey(150)), "v")
+		if rotations > 1 {
+			h.rotate(t, tree, 3)
+		}
+		if !it.First() || !bytes.Equal(it.Key(), rowKey(200)) {
+			t.Errorf("the old iterator is at %q", it.Key())
+		}
+		it.Close()
+		if tree.empties.Len() != 2 {
+			t.Errorf("%d rotations: %d facts, want one on each side", rotations, tree.empties.Len())
+		}
+		first(t, tree, rowKey(150))
+		tree.Close()
+	}
+}
+
+// TestEmptiesExamineALot: a learner gives up when there is too much to look at, and the next one
+// goes on where it stopped.
+func TestEmptiesExamineALot(t *testing.T) {
+	h := newHouse(t)
+	tree := New(Options{Comparer: base.Bytewise, MemTableSize: 64 << 20}, h.Shared)
+	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
+	defer tree.Close()
+	for i := range 5 * examineBase {
+		h.put(t, tree, fmt.Sprintf("other%06d", i), "v")
+	}
+	h.emptied(t, tree, 200)
+	for tries := 1; ; tries++ {
+		first(t, tree, []byte("other000000"))
+		var it Iterator
+		tree.Init(&it, &IterOptions{Lower: rowKey(0)})
+		if !it.First() || !bytes.Equal(it.Key(), rowKey(200)) {
+			t.Fatalf("First is at %q", it.Key())
+		}
+		it.Close()
+		if tree.empties.Len() > 0 {
+			if tries == 1 {
+				t.Error("learned at once")
+			}
+			break
+		}
+		if tries > 10 {
+			t.Fatal("nothing is learned")
+		}
+	}
+}

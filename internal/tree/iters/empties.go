@@ -1,0 +1,176 @@
+package iters
+
+import (
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/invariants"
+	"github.com/loamdb/loam/internal/tree/empties"
+)
+
+// Empties are the known-empty ranges that a cursor uses and adds to.
+type Empties interface {
+	// Within returns a fact about a range that has key, which the cursor may use, or nil.
+	Within(key []byte) *empties.Fact
+	// Passed says that the cursor saw no visible entry in r, and passed over that many others, of
+	// which some had values that expired. r is the cursor's.
+	Passed(r *empties.Range, dead int, expired bool)
+}
+
+// A cursor asks for a known-empty range after it passed over firstLook entries in a move, and then
+// each time that it passed over as many again, but at most every maxLook entries.
+const maxLook = 64
+
+// minDead is how many entries a known-empty range spares at least. Builds that check invariants
+// have many small ones.
+var firstLook, minDead = looks()
+
+func looks() (first, dead int) {
+	if invariants.Enabled {
+		return 1, 2
+	}
+	return 4, 64
+}
+
+// passing is what a move passed over: the entries of keys without a value from a key to another.
+type passing struct {
+	empties.Range
+	active bool // the range has begun
+	// The move passed over an entry that later readers may see, or one that its reader's own
+	// writes hide. Others learn nothing from that.
+	newer, own bool
+	expired    bool // over a value that had expired
+	dead       int  // entries, less those in known-empty ranges
+	base       int  // dead after the last such range
+	jumps      int  // known-empty ranges
+}
+
+// begin begins a move.
+func (p *passing) begin() { p.newer, p.own, p.expired = false, false, false }
+
+func (c *Cursor) setEmpties(e Empties) {
+	c.empties, c.look, c.passed.active = e, math.MaxInt, false
+	if e != nil {
+		c.look = firstLook
+	}
+}
+
+// passOver is called in a move that has passed over dead entries, and is about to look at one of
+// key. If key is in a known-empty range the move goes to the end of that one. look is for how many
+// entries the move is to call it again.
+//
+// The first key is the beginning of the range that the cursor may learn: nothing was decided about
+// it yet. If it is visible, the range ends where it begins. The last key is the end, as long as
+// the move finds nothing else.
+func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
+	p := &c.passed
+	if !p.active {
+		p.active, p.base, p.jumps = true, 0, 0
+		if c.m.back {
+			p.Hi, p.HiOpen = append(p.Hi[:0], key...), false
+		} else {
+			p.Lo, p.LoOpen = append(p.Lo[:0], key...), false
+		}
+	}
+	p.dead = dead
+	f := c.empties.Within(key)
+	if f == nil {
+		c.setEnd(key, true)
+		return dead + min(max(dead-p.base, firstLook), maxLook), false
+	}
+	p.base = dead
+	p.jumps++
+	if c.m.back {
+		c.setEnd(f.Lo, f.LoOpen)
+		c.m.leap(f.Lo)
+	} else {
+		c.setEnd(f.Hi, f.HiOpen)
+		if c.hide { // the chunk that last aliases may go
+			c.setLast(c.last)
+		}
+		c.m.leap(f.Hi)
+	}
+	return dead + firstLook, true
+}
+
+// setEnd makes key the end of what the move passed over.
+func (c *Cursor) setEnd(key []byte, open bool) {
+	p := &c.passed
+	if c.m.back {
+		p.Lo, p.LoOpen = append(p.Lo[:0], key...), open
+	} else {
+		p.Hi, p.HiOpen = append(p.Hi[:0], key...), open
+	}
+}
+
+// extend is called at the end of all entries, forward: the last key was passed over, too.
+func (p *passing) extend(c *Cursor) {
+	if p.active && c.hide && c.m.cmp.Cmp(c.last, p.Hi) >= 0 {
+		p.Hi, p.HiOpen = append(p.Hi[:0], c.last...), false
+	}
+}
+
+// settle ends a move that found an entry, or none. What it passed over is empty for readers to
+// come, too, up to the entry.
+func (c *Cursor) settle(found bool) bool {
+	if c.passed.active {
+		c.settlePass(found)
+	}
+	return found
+}
+
+func (c *Cursor) settlePass(found bool) {
+	p := &c.passed
+	p.active = false
+	// Several ranges become one: the next reader needs one seek.
+	if p.newer || p.own || c.m.err != nil || p.dead < minDead && p.jumps < 2 {
+		return
+	}
+	if found {
+		c.setEnd(c.Key(), true)
+	}
+	if cmp := c.m.cmp.Cmp(p.Lo, p.Hi); cmp < 0 || cmp == 0 && !p.LoOpen && !p.HiOpen {
+		c.empties.Passed(&p.Range, p.dead, p.expired)
+	}
+}
+
+// leap moves the inputs to their first entries at or after key, or running backward to the last
+// ones at or before it, but for the reader's own writes. The present entries are before key in the
+// direction of the merge.
+func (m *Merge) leap(key []byte) {
+	out := !m.back && m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 ||
+		m.back && m.lower != nil && m.cmp.Cmp(key, m.lower) < 0
+	for j := range m.in {
+		in := &m.in[j]
+		if in.own {
+			m.leapt = m.leapt || in.live
+		}
+		if !in.live || in.own {
+			continue
+		}
+		e := &in.e
+		switch {
+		case out:
+			in.live = false
+		case m.back:
+			if m.cmp.Cmp(e.Key(in.lo), key) > 0 {
+				i, err := in.src.SeekLT(key, 0, e)
+				m.position(in, i, err)
+			} else {
+				for low := in.lo; in.i > low; { // the last entry that is not behind key
+					if h := int(uint(low+in.i+1) >> 1); m.cmp.Cmp(e.Key(h), key) <= 0 {
+						low = h
+					} else {
+						in.i = h - 1
+					}
+				}
+			}
+		case m.cmp.Cmp(e.Key(in.n-1), key) >= 0:
+			in.i = lowerBound(m.cmp, e, in.i, in.n, key)
+		default:
+			i, err := in.src.SeekGE(key, base.MakeTrailer(m.seq, base.KindForSeek), e)
+			m.position(in, i, err)
+		}
+	}
+	m.build()
+}

@@ -1,0 +1,725 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
+)
+
+// counted is the order of bytes, which counts how often it is asked.
+func counted(n *atomic.Int64) *Comparer {
+	return &Comparer{Name: "test.Counted", EqualIsBytewise: true, Compare: func(a, b []byte) int {
+		n.Add(1)
+		return bytes.Compare(a, b)
+	}}
+}
+
+// queues are programs that take what they put before: take looks at one message and deletes it.
+// Message i was put by put(i).
+var queues = []struct {
+	name      string
+	put, take func(q *queue, i int) error
+}{
+	{"first in, first out", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
+		func(q *queue, i int) error { return q.delete(q.db.Iter(nil), (*Iterator).First, i) }},
+	{"from the back", func(q *queue, i int) error {
+		return q.db.Put(key(1e6-i), nil, NoSync)
+	}, func(q *queue, i int) error { return q.delete(q.db.Iter(nil), (*Iterator).Last, 1e6-i) }},
+	{"by bounds", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
+		func(q *queue, i int) error {
+			o := &IterOptions{Lower: key(0), Upper: key(i + 500)}
+			return q.delete(q.db.Iter(o), (*Iterator).First, i)
+		}},
+	{"stack", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
+		func(q *queue, i int) error {
+			return q.delete(q.db.Iter(nil), (*Iterator).Last, i+queueDepth)
+		}},
+	{"of prefixes", func(q *queue, i int) error { return q.db.Put(prefixed(i), nil, NoSync) },
+		func(q *queue, i int) error {
+			it := q.db.Iter(&IterOptions{Prefix: prefixed(i)[:2]})
+			return q.deleteKey(it, (*Iterator).First, prefixed(i))
+		}},
+	{"in transactions", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
+		func(q *queue, i int) error {
+			tx := q.db.Begin(nil)
+			defer tx.Close()
+			it := tx.Iter(nil)
+			if !it.First() || !bytes.Equal(it.Key(), key(i)) {
+				return fmt.Errorf("it is at %q, %w", it.Key(), it.Err())
+			}
+			return errors.Join(it.Close(), tx.Delete(key(i)), tx.Commit(NoSync))
+		}},
+	{"deleted by ranges", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
+		func(q *queue, i int) error {
+			it := q.db.Iter(nil)
+			if !it.First() || !bytes.Equal(it.Key(), key(i/10*10)) {
+				return fmt.Errorf("it is at %q, %w", it.Key(), it.Err())
+			}
+			err := it.Close()
+			if i%10 == 9 {
+				err = errors.Join(err, q.db.DeleteRange(key(i-9), key(i+1), NoSync))
+			}
+			return err
+		}},
+}
+
+// prefixed is the key of message i in one of ten queues.
+func prefixed(i int) []byte { return fmt.Appendf(nil, "%02d-%08d", i%10, i) }
+
+const queueDepth = 50
+
+type queue struct{ db *DB }
+
+func (q *queue) delete(it *Iterator, move func(*Iterator) bool, i int) error {
+	return q.deleteKey(it, move, key(i))
+}
+
+func (q *queue) deleteKey(it *Iterator, move func(*Iterator) bool, want []byte) error {
+	if !move(it) || !bytes.Equal(it.Key(), want) {
+		return fmt.Errorf("it is at %q instead of %q, %w", it.Key(), want, it.Err())
+	}
+	return errors.Join(it.Close(), q.db.Delete(want, NoSync))
+}
+
+// TestEmptiesAreKnown: what a message costs does not grow with the messages before it, with or
+// without a snapshot as old as the queue.
+func TestEmptiesAreKnown(t *testing.T) {
+	n := seed.Scale(2000, 4000, 20000)
+	for _, c := range queues {
+		for _, held := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, snapshot %v", c.name, held), func(t *testing.T) {
+				var asked atomic.Int64
+				db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+					Comparer: counted(&asked), WriteBufferSize: 4 << 20})
+				defer mustClose(t, db)
+				if held {
+					defer db.Snapshot().Close()
+				}
+				q := &queue{db}
+				for i := range queueDepth {
+					mustAll(t, c.put(q, i))
+				}
+				var tenths []int64
+				for i := range n {
+					mustAll(t, c.put(q, i+queueDepth))
+					before := asked.Load()
+					if err := c.take(q, i); err != nil {
+						t.Fatalf("message %d: %v", i, err)
+					}
+					if i%(n/10) == 0 {
+						tenths = append(tenths, 0)
+					}
+					tenths[len(tenths)-1] += asked.Load() - before
+				}
+				if first, last := tenths[1], tenths[9]; last > 2*first+int64(n/10*30) {
+					t.Errorf("comparisons by tenths: %v", tenths)
+				}
+			})
+		}
+	}
+}
+
+// emptied is a database with rows 0 to 199 deleted, row 200 there, and the fact known.
+func emptied(t *testing.T) *DB {
+	t.Helper()
+	db := mustOpen(t, filepath.Join(t.TempDir(), "db"), &Options{Format: FormatNative,
+		MergeOperator: MergeOperatorNamed("append")})
+	empty(t, db)
+	return db
+}
+
+func empty(t *testing.T, db *DB) {
+	t.Helper()
+	putKeys(t, db, 201)
+	for i := range 200 {
+		mustAll(t, db.Delete(key(i), NoSync))
+	}
+	wantFirst(t, db, 200)
+}
+
+// wantFirst looks for the first row by all moves, twice.
+func wantFirst(t *testing.T, r interface {
+	Iter(*IterOptions) *Iterator
+}, want int) {
+	t.Helper()
+	for range 2 {
+		it := r.Iter(nil)
+		if !it.First() || !bytes.Equal(it.Key(), key(want)) {
+			t.Errorf("First is at %q, want %d; %v", it.Key(), want, it.Err())
+		}
+		if !it.SeekGE(key(min(1, want))) || !bytes.Equal(it.Key(), key(want)) {
+			t.Errorf("SeekGE is at %q, want %d; %v", it.Key(), want, it.Err())
+		}
+		if it.Prev() {
+			t.Errorf("before %d there is %q", want, it.Key())
+		}
+		var all []string
+		for ok := it.Last(); ok; ok = it.Prev() {
+			all = append(all, string(it.Key()))
+		}
+		if len(all) == 0 || all[len(all)-1] != string(key(want)) {
+			t.Errorf("backward: %q, want %d", all, want)
+		}
+		n := len(all)
+		for ok := it.First(); ok; ok = it.Next() {
+			n--
+		}
+		if n != 0 {
+			t.Errorf("forward there are %d less than backward", n)
+		}
+		mustAll(t, it.Close())
+	}
+}
+
+// TestEmptiesAreCut: each kind of write into an empty range is seen.
+func TestEmptiesAreCut(t *testing.T) {
+	top := t.TempDir()
+	table := writeTable(t, filepath.Join(top, "table"), &Options{Format: FormatNative},
+		string(key(100)), "v", string(key(101)), "v")
+	ctx := context.Background()
+	for name, write := range map[string]func(db *DB) error{
+		"put":   func(db *DB) error { return db.Put(key(100), nil, NoSync) },
+		"TTL":   func(db *DB) error { return db.PutTTL(key(100), nil, time.Hour, NoSync) },
+		"merge": func(db *DB) error { return db.Merge(key(100), []byte("v"), NoSync) },
+		"batch": func(db *DB) error {
+			b := db.NewBatch()
+			b.Delete(key(50))
+			b.Put(key(300), nil)
+			b.Put(key(100), nil)
+			return db.Write(b, NoSync)
+		},
+		"batch over keyspaces": func(db *DB) error {
+			k, err := db.Keyspace("other", nil)
+			if err != nil {
+				return err
+			}
+			b := db.NewBatch()
+			b.In(k).Put(key(50), nil)
+			b.Put(key(100), nil)
+			return db.Write(b, NoSync)
+		},
+		"transaction": func(db *DB) error {
+			return db.Update(ctx, func(tx *Txn) error { return tx.Put(key(100), nil) })
+		},
+		"compare and swap": func(db *DB) error {
+			_, err := db.PutIfAbsent(key(100), nil, NoSync)
+			return err
+		},
+		"ingest": func(db *DB) error { return db.Ingest(ctx, nil, table) },
+		"bulk load": func(db *DB) error {
+			return db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
+				_ = yield(key(100), nil) && yield(key(101), nil)
+			}, nil)
+		},
+		"after an ingest": func(db *DB) error {
+			if err := db.Ingest(ctx, nil, table); err != nil {
+				return err
+			}
+			err := errors.Join(db.Delete(key(100), NoSync), db.Delete(key(101), NoSync))
+			wantFirst(t, db, 200)
+			return errors.Join(err, db.Put(key(100), nil, NoSync))
+		},
+		"after a flush": func(db *DB) error {
+			err := db.Flush()
+			wantFirst(t, db, 200)
+			return errors.Join(err, db.Put(key(100), nil, NoSync))
+		},
+		"after a compaction": func(db *DB) error {
+			err := db.CompactRange(nil, nil)
+			wantFirst(t, db, 200)
+			return errors.Join(err, db.Put(key(100), nil, NoSync))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := emptied(t)
+			defer mustClose(t, db)
+			snap := db.Snapshot()
+			defer snap.Close()
+			it := db.Iter(nil)
+			defer it.Close()
+			mustAll(t, write(db))
+			wantFirst(t, db, 100)
+			wantFirst(t, snap, 200)
+			if !it.First() || !bytes.Equal(it.Key(), key(200)) {
+				t.Errorf("an iterator of before the write is at %q", it.Key())
+			}
+			mustAll(t, db.Delete(key(100), NoSync), db.Delete(key(101), NoSync))
+			wantFirst(t, db, 200)
+			mustAll(t, db.Put(key(100), nil, NoSync))
+			wantFirst(t, db, 100)
+		})
+	}
+}
+
+// TestEmptiesAreOfLaterReaders: a fact is not for snapshots of before.
+func TestEmptiesAreOfLaterReaders(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	putKeys(t, db, 201)
+	full := db.Snapshot()
+	defer full.Close()
+	it := db.Iter(nil)
+	defer it.Close()
+	var snaps []*Snapshot
+	for i := range 200 {
+		snaps = append(snaps, db.Snapshot())
+		mustAll(t, db.Delete(key(i), NoSync))
+	}
+	wantFirst(t, db, 200)
+	wantFirst(t, full, 0)
+	for i, s := range snaps {
+		wantFirst(t, s, i)
+		s.Close()
+	}
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if n != 201 {
+		t.Errorf("an iterator of before sees %d rows", n)
+	}
+	wantFirst(t, db, 200)
+}
+
+// TestEmptiesOfBounds: what was passed over within bounds tells nothing about what is outside.
+func TestEmptiesOfBounds(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	for i := range 400 {
+		mustPut(t, db, i)
+		if i%200 >= 10 && i%200 < 190 {
+			mustAll(t, db.Delete(key(i), NoSync))
+		}
+	}
+	see := func(o *IterOptions, back bool) (n int) {
+		it := db.Iter(o)
+		defer it.Close()
+		move, ok := it.Next, it.First()
+		if back {
+			move, ok = it.Prev, it.Last()
+		}
+		for ; ok; ok = move() {
+			n++
+		}
+		mustAll(t, it.Err())
+		return n
+	}
+	for range 3 {
+		for _, back := range []bool{false, true} {
+			for _, c := range []struct{ from, to, want int }{
+				{10, 190, 0}, {20, 120, 0}, {9, 180, 1}, {15, 191, 1}, {100, 300, 20}, {0, 400, 40},
+			} {
+				o := &IterOptions{Lower: key(c.from), Upper: key(c.to)}
+				if n := see(o, back); n != c.want {
+					t.Errorf("from %d to %d, back %v: %d rows, want %d", c.from, c.to, back, n,
+						c.want)
+				}
+			}
+			if n := see(&IterOptions{Prefix: []byte("key000001")}, back); n != 10 {
+				t.Errorf("prefix 1: %d rows", n)
+			}
+			if n := see(nil, back); n != 40 {
+				t.Errorf("all: %d rows", n)
+			}
+		}
+	}
+}
+
+// TestEmptiesOfOwnWrites: what is empty for a transaction, or not, because of its own writes.
+func TestEmptiesOfOwnWrites(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative})
+	defer mustClose(t, db)
+	putKeys(t, db, 401)
+	for _, ranged := range []bool{false, true} {
+		tx := db.Begin(nil)
+		if ranged {
+			mustAll(t, tx.DeleteRange(key(0), key(400)))
+		}
+		for i := range 400 {
+			mustAll(t, tx.Delete(key(i)))
+		}
+		wantFirst(t, tx, 400)
+		wantFirst(t, db, 0)
+		if !ranged {
+			mustAll(t, tx.Rollback())
+			continue
+		}
+		mustAll(t, tx.Commit(NoSync))
+	}
+	wantFirst(t, db, 400)
+	tx := db.Begin(nil)
+	mustAll(t, tx.Put(key(100), nil))
+	wantFirst(t, tx, 100)
+	wantFirst(t, db, 400)
+	mustAll(t, tx.Put(key(50), nil))
+	wantFirst(t, tx, 50)
+	mustAll(t, tx.Delete(key(50)))
+	wantFirst(t, tx, 100)
+	mustAll(t, tx.Commit(NoSync))
+	wantFirst(t, db, 100)
+}
+
+// TestEmptiesOfTime: values that have expired make a range empty for later readers, not for
+// snapshots of before.
+func TestEmptiesOfTime(t *testing.T) {
+	s := openTTL(t, nil)
+	for i := range 200 {
+		s.ok(s.PutTTL(key(i), nil, 10*time.Second, NoSync))
+	}
+	mustPut(t, s.DB, 200)
+	snap := s.Snapshot()
+	defer snap.Close()
+	wantFirst(t, s.DB, 0)
+	s.clock.add(time.Minute)
+	wantFirst(t, s.DB, 200)
+	wantFirst(t, snap, 0)
+	s.clock.add(-time.Minute)
+	wantFirst(t, s.DB, 200)
+	s.ok(s.PutTTL(key(100), nil, 10*time.Second, NoSync))
+	wantFirst(t, s.DB, 100)
+	s.clock.add(2 * time.Minute)
+	wantFirst(t, s.DB, 200)
+	wantFirst(t, snap, 0)
+}
+
+// TestEmptiesOfFilters: what a compaction filter removes is there for a snapshot that was opened
+// while the compaction ran, though no sequence number tells it from later readers.
+func TestEmptiesOfFilters(t *testing.T) {
+	var db *DB
+	var snap *Snapshot
+	var once sync.Once
+	opened := make(chan struct{})
+	db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+		CompactionFilter: &CompactionFilter{Name: "test.All",
+			Filter: func(_ int, key, value []byte) (FilterDecision, error) {
+				once.Do(func() {
+					go func() { snap = db.Snapshot(); close(opened) }()
+					<-opened
+				})
+				if string(value) == "keep" {
+					return FilterKeep, nil
+				}
+				return FilterRemove, nil
+			}}})
+	defer mustClose(t, db)
+	putKeys(t, db, 200)
+	mustAll(t, db.Put(key(200), []byte("keep"), NoSync), db.Flush())
+	wantFirst(t, db, 0)
+	for i := range 200 {
+		mustAll(t, db.Delete(key(i), NoSync))
+		mustPut(t, db, i)
+	}
+	mustAll(t, db.CompactRange(nil, nil))
+	<-opened
+	for range 3 {
+		wantFirst(t, db, 200)
+		wantFirst(t, snap, 0)
+	}
+	mustAll(t, snap.Close())
+}
+
+// TestEmptiesOfKeyspaces: facts are of one keyspace, and not of the next one with its name.
+func TestEmptiesOfKeyspaces(t *testing.T) {
+	db := openSpaces(t, vfs.NewMem(), nil)
+	defer mustClose(t, db)
+	for range 2 {
+		one, two := mustSpace(t, db, "one"), mustSpace(t, db, "two")
+		for i := range 201 {
+			mustAll(t, one.Put(key(i), nil, NoSync), two.Put(key(i), nil, NoSync))
+		}
+		for i := range 200 {
+			mustAll(t, one.Delete(key(i), NoSync))
+		}
+		wantFirst(t, one, 200)
+		wantFirst(t, two, 0)
+		b := db.NewBatch()
+		b.In(two).Delete(key(0))
+		b.In(one).Put(key(7), nil)
+		mustAll(t, db.Write(b, NoSync))
+		wantFirst(t, one, 7)
+		wantFirst(t, two, 1)
+		mustAll(t, db.DropKeyspace("one"), db.DropKeyspace("two"))
+	}
+}
+
+// TestEmptiesReopen: facts do not outlive the database, and what was deleted stays so.
+func TestEmptiesReopen(t *testing.T) {
+	o := &Options{FS: vfs.NewMem()}
+	db := mustOpen(t, "db", o)
+	empty(t, db)
+	for range 3 {
+		mustClose(t, db)
+		db = mustOpen(t, "db", o)
+		wantFirst(t, db, 200)
+		mustPut(t, db, 100)
+		mustClose(t, db)
+		db = mustOpen(t, "db", o)
+		wantFirst(t, db, 100)
+		mustAll(t, db.Delete(key(100), NoSync))
+		wantFirst(t, db, 200)
+	}
+	mustClose(t, db)
+}
+
+// windows is a database whose rows come and go in windows, and what snapshots must see.
+type windows struct {
+	t    *testing.T
+	db   *DB
+	rng  *rand.Rand
+	now  map[int]string
+	held []*windowsView
+}
+
+type windowsView struct {
+	snap *Snapshot
+	it   *Iterator
+	sees map[int]string
+}
+
+const windowRows = 600
+
+// write changes a window of rows, or some.
+func (w *windows) write() error {
+	from, n := w.rng.IntN(windowRows), 1+w.rng.IntN(200)
+	b := w.db.NewBatch()
+	value := fmt.Sprint(w.rng.Uint32())
+	kind := w.rng.IntN(8)
+	if kind == 7 {
+		to := min(from+n, windowRows)
+		for i := from; i < to; i++ {
+			delete(w.now, i)
+		}
+		return w.db.DeleteRange(key(from), key(to), NoSync)
+	}
+	for i := from; i < min(from+n, windowRows); i++ {
+		switch {
+		case kind < 4:
+			b.Delete(key(i))
+			delete(w.now, i)
+		case kind == 4 || w.rng.IntN(100) == 0:
+			b.Put(key(i), []byte(value))
+			w.now[i] = value
+		case w.rng.IntN(200) == 0:
+			b.Merge(key(i), []byte(value))
+			if w.now[i] != "" {
+				w.now[i] += ","
+			}
+			w.now[i] += value
+		}
+		if w.rng.IntN(50) == 0 {
+			if err := w.db.Write(b, NoSync); err != nil {
+				return err
+			}
+			b.Clear()
+		}
+	}
+	return w.db.Write(b, NoSync)
+}
+
+func (w *windows) hold() {
+	v := &windowsView{sees: maps.Clone(w.now)}
+	if w.rng.IntN(2) == 0 {
+		v.snap = w.db.Snapshot()
+	} else {
+		v.it = w.db.Iter(nil)
+	}
+	w.held = append(w.held, v)
+}
+
+// look compares moves of an iterator with the rows that it must see.
+func (w *windows) look(it *Iterator, sees map[int]string) {
+	w.t.Helper()
+	rows := slices.Sorted(maps.Keys(sees))
+	at := -1 // in rows, -1 and len(rows): at no entry
+	var moves []string
+	for n := range 10 {
+		var ok bool
+		var move string
+		valid := at >= 0 && at < len(rows)
+		switch k := w.rng.IntN(windowRows); w.rng.IntN(min(4+n, 6)) {
+		case 0:
+			move, ok, at = "First", it.First(), 0
+		case 1:
+			move, ok, at = "Last", it.Last(), len(rows)-1
+		case 2:
+			move, ok = fmt.Sprint("SeekGE ", k), it.SeekGE(key(k))
+			at, _ = slices.BinarySearch(rows, k)
+		case 3:
+			move, ok = fmt.Sprint("SeekLT ", k), it.SeekLT(key(k))
+			at, _ = slices.BinarySearch(rows, k)
+			at--
+		case 4:
+			move, ok = "Next", it.Next()
+			if valid {
+				at++
+			}
+		case 5:
+			move, ok = "Prev", it.Prev()
+			if valid {
+				at--
+			}
+		}
+		valid = at >= 0 && at < len(rows)
+		moves = append(moves, fmt.Sprintf("%s: %s", move, it.Key()))
+		if ok != valid || ok && (!bytes.Equal(it.Key(), key(rows[at])) ||
+			string(it.Value()) != sees[rows[at]]) {
+			want := "nothing"
+			if valid {
+				want = fmt.Sprintf("%s %s", key(rows[at]), sees[rows[at]])
+			}
+			w.t.Fatalf("%s is at %q %q, want %s; %v\n%q", move, it.Key(), it.Value(), want,
+				it.Err(), moves)
+		}
+	}
+}
+
+// TestEmptiesWindows: rows come and go in windows; readers of the present, snapshots, iterators and
+// transactions move about, and see what they must.
+func TestEmptiesWindows(t *testing.T) {
+	for round := range seed.Scale(3, 10, 100) {
+		rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), uint64(round)))
+		w := &windows{t: t, rng: rng, now: map[int]string{}}
+		w.db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+			WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
+			MergeOperator: MergeOperatorNamed("append")})
+		for range 300 {
+			mustAll(t, w.write())
+			switch rng.IntN(12) {
+			case 0:
+				mustAll(t, w.db.Flush())
+			case 1:
+				if rng.IntN(4) == 0 {
+					mustAll(t, w.db.CompactRange(nil, nil))
+				}
+			case 2:
+				w.hold()
+			}
+			for len(w.held) > 5 {
+				w.held = w.held[1:]
+			}
+			for range 2 {
+				it := w.db.Iter(nil)
+				w.look(it, w.now)
+				mustAll(t, it.Close())
+			}
+			for _, v := range w.held {
+				it := v.it
+				if v.snap != nil {
+					it = v.snap.Iter(nil)
+				}
+				w.look(it, v.sees)
+				if v.snap != nil {
+					mustAll(t, it.Close())
+				}
+			}
+			if rng.IntN(5) == 0 {
+				tx, own := w.db.Begin(nil), maps.Clone(w.now)
+				for range rng.IntN(60) {
+					i := rng.IntN(windowRows)
+					if rng.IntN(2) == 0 {
+						mustAll(t, tx.Put(key(i), []byte("own")))
+						own[i] = "own"
+					} else {
+						mustAll(t, tx.Delete(key(i)))
+						delete(own, i)
+					}
+				}
+				it := tx.Iter(nil)
+				w.look(it, own)
+				mustAll(t, it.Close())
+				if rng.IntN(2) == 0 {
+					mustAll(t, tx.Commit(NoSync))
+					w.now = own
+				} else {
+					mustAll(t, tx.Rollback())
+				}
+			}
+		}
+		mustClose(t, w.db)
+	}
+}
+
+// TestEmptiesConcurrently: while writers empty and fill windows of rows, and readers learn, each
+// snapshot sees by iterators what it sees by Get.
+func TestEmptiesConcurrently(t *testing.T) {
+	const rows, writers = 300, 2
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+		WriteBufferSize: 256 << 10})
+	defer mustClose(t, db)
+	rounds := seed.Scale(300, 1500, 30000)
+	var wg sync.WaitGroup
+	var done atomic.Int32
+	for g := range writers {
+		wg.Go(func() {
+			defer done.Add(1)
+			rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), uint64(g)))
+			for range rounds {
+				from := rng.IntN(rows)
+				for i := from; i < min(from+150, rows); i++ {
+					if err := db.Delete(key(i), NoSync); err != nil {
+						t.Error(err)
+					}
+				}
+				for range rng.IntN(3) {
+					if err := db.Put(key(rng.IntN(rows)), nil, NoSync); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for range 2 {
+		wg.Go(func() {
+			for done.Load() < writers && !t.Failed() {
+				it := db.Iter(nil)
+				for ok := it.First(); ok; ok = it.Next() {
+				}
+				for ok := it.Last(); ok; ok = it.Prev() {
+				}
+				if err := it.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for done.Load() < writers && !t.Failed() {
+			snap := db.Snapshot()
+			var gets, forward, back []string
+			for i := range rows {
+				if ok, err := snap.Has(key(i)); err != nil {
+					t.Error(err)
+				} else if ok {
+					gets = append(gets, string(key(i)))
+				}
+			}
+			it := snap.Iter(nil)
+			for ok := it.First(); ok; ok = it.Next() {
+				forward = append(forward, string(it.Key()))
+			}
+			for ok := it.Last(); ok; ok = it.Prev() {
+				back = append(back, string(it.Key()))
+			}
+			slices.Reverse(back)
+			if !slices.Equal(gets, forward) || !slices.Equal(gets, back) {
+				t.Errorf("Has finds %q, iterators %q and %q", gets, forward, back)
+			}
+			if err := errors.Join(it.Close(), snap.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+}
