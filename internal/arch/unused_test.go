@@ -116,7 +116,7 @@ var _ = (&Pair[int]{}).First()
 func unused(dir, module string, allowed map[string]bool) ([]string, error) {
 	u := &usage{module: module, declared: map[types.Object]string{}, used: map[types.Object]bool{},
 		names: map[string]int{}, files: map[string]bool{}}
-	u.checker = newChecker("amd64")
+	u.checker = newChecker(newSources(), "amd64")
 	u.checker.visit = u.visit
 	if err := u.checker.checkAll(dir, "linux", "amd64"); err != nil {
 		return nil, err
