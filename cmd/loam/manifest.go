@@ -26,7 +26,7 @@ func (a *app) manifestVerb() *cobra.Command {
 			if err := e.Parse(); err != nil {
 				return err
 			}
-			format, _, err := a.kindOf(args[0], base.FileManifest)
+			format, _, err := a.kindOf(args[0], base.FileManifest, cmd.Name())
 			if err != nil {
 				return err
 			}

@@ -72,6 +72,9 @@ type piece struct {
 func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	ctx, stop := interruptible(cmd)
 	defer stop()
+	if other := facts.OtherVerb(path, cmd.Name()); other != "" && !f.salvage {
+		return usagef("%s", other)
+	}
 	forced, err := a.forcedComparer()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
@@ -31,7 +32,7 @@ func (a *app) walVerb() *cobra.Command {
 			if err := f.Parse(); err != nil {
 				return err
 			}
-			format, num, err := a.kindOf(args[0], base.FileLog)
+			format, num, err := a.kindOf(args[0], base.FileLog, cmd.Name())
 			if err != nil {
 				return err
 			}
@@ -54,10 +55,14 @@ func (a *app) walVerb() *cobra.Command {
 }
 
 // kindOf finds the format and number of a file by its name.
-func (a *app) kindOf(path string, want base.FileType) (format base.Format, num uint64, err error) {
+func (a *app) kindOf(path string, want base.FileType, verb string) (format base.Format,
+	num uint64, err error) {
 	t, format, num := examine.Kind(filepath.Base(path))
 	if t == want {
 		return format, num, nil
+	}
+	if other := facts.OtherVerb(path, verb); other != "" {
+		return 0, 0, usagef("%s", other)
 	}
 	wanted := map[base.FileType]string{
 		base.FileLog:      "logs are NUMBER.log (LevelDB) and NUMBER.wal (native)",

@@ -12,7 +12,7 @@ import (
 )
 
 // pages are the guides, from the root of the module.
-var pages = []string{"docs/first-hour.md", "docs/migrate.md", "docs/repair.md",
+var pages = []string{"docs/first-hour.md", "docs/migrate.md", "docs/repair.md", "docs/tune.md",
 	"testdata/users/README.md"}
 
 // tools are what blocks need that not every machine has, and the variable of the environment that

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/lsm"
 )
@@ -136,6 +137,9 @@ type source interface {
 
 // watch connects to the process that has the database open, or follows it.
 func (o *Options) watch(ctx context.Context, dir string) (source, error) {
+	if _, err := examine.Open(lsm.OSFS(), dir); errors.Is(err, lsm.ErrDoesNotExist) {
+		return nil, err
+	}
 	c, err := inspect.Dial(dir)
 	if err == nil {
 		r := &running{c: c}
