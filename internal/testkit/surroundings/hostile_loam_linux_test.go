@@ -16,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
@@ -133,8 +132,17 @@ func showByLoam(t *testing.T, loam, dir string) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	limit := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
+	defer func() { _ = cmd.Process.Kill() }()
+	must(t, hang.InTime(func() error { return askAll(t, cmd, out, dir) }))
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 3 ||
+		strings.Contains(errs.String(), "panic") || strings.Contains(errs.String(), "fault of") {
+		t.Errorf("ui: exit %d: %.3000s", code, errs.String())
+	}
+	within(t, cmd)
+}
+
+// askAll asks the page that cmd serves, and ends cmd.
+func askAll(t *testing.T, cmd *exec.Cmd, out io.Reader, dir string) error {
 	address, err := bufio.NewReader(out).ReadString('\n')
 	var names []string
 	if entries, listed := os.ReadDir(dir); listed == nil {
@@ -156,12 +164,8 @@ func showByLoam(t *testing.T, loam, dir string) {
 		}
 	}
 	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 0 && (err == nil || code != 3) ||
-		strings.Contains(errs.String(), "panic") {
-		t.Errorf("ui: exit %d: %.3000s", code, errs.String())
-	}
-	within(t, cmd)
+	_ = cmd.Wait() // its exit code says more
+	return nil
 }
 
 func askPage(t *testing.T, address, token string) {
