@@ -164,7 +164,8 @@ func (d *driver) screenshot(name string) {
 // loaded is a database that works before each answer to the page, and the address of its page.
 func loaded(t *testing.T) (address string) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "orchard")
+	t.Chdir(t.TempDir())
+	const dir = "orchard" // as short as in a picture
 	db, err := lsm.Open(dir, &lsm.Options{Inspect: true, WriteBufferSize: 256 << 10,
 		MaxFileSize: 128 << 10})
 	must(t, err)
@@ -264,8 +265,8 @@ func testKeyboard(d *driver) {
 	}
 }
 
-// testNames wants a name of each control and picture of each view. An element that a view draws anew
-// meanwhile is stale: the view's others are looked at then.
+// testNames wants a name of each control and picture of each view. An element that a view draws
+// anew meanwhile is stale: the view's others are looked at then.
 func testNames(d *driver) {
 	named := 0
 	for _, view := range []string{"live", "keys", "tables", "logs", "manifest"} {
