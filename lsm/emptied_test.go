@@ -30,21 +30,7 @@ func TestEmptiedKeyspaceLeaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const n = 6000
-		for i := range n {
-			if err := k.Put(emptiedRow(i), make([]byte, 100), NoSync); err != nil {
-				t.Fatal(err)
-			}
-		}
-		mustFlush(t, db)
-		if err := k.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			if err := k.Delete(emptiedRow(i), NoSync); err != nil {
-				t.Fatal(err)
-			}
-		}
+		fillAndDelete(t, k, 6000)
 		for i := range 100 {
 			mustPut(t, db, i)
 			time.Sleep(100 * time.Millisecond)
@@ -108,4 +94,91 @@ func emptyAndClose(t *testing.T, o *Options, rows int) {
 		}
 	}
 	mustClose(t, db)
+}
+
+// fillAndDelete puts rows into tables of a keyspace and deletes them.
+func fillAndDelete(t *testing.T, k *Keyspace, rows int) {
+	t.Helper()
+	for i := range rows {
+		if err := k.Put(emptiedRow(i), make([]byte, 100), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if err := k.Delete(emptiedRow(i), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEmptiedAndGone: keyspaces are dropped, and databases closed, before, while and after
+// memtables of deletions are flushed for want of writes; opened again, the others are empty.
+func TestEmptiedAndGone(t *testing.T) {
+	const second = time.Second // of quiet
+	for _, after := range []time.Duration{second / 2, second, second + 1, 2 * second, 3 * second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &Options{FS: vfs.NewMem(), Format: FormatNative}
+				db := mustOpen(t, "db", o)
+				names := []string{"kept", "dropped"}
+				for _, name := range names {
+					k, err := db.Keyspace(name, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					fillAndDelete(t, k, 5000)
+				}
+				time.Sleep(after)
+				if err := db.DropKeyspace("dropped"); err != nil {
+					t.Error(err)
+				}
+				mustClose(t, db)
+				db = mustOpen(t, "db", o)
+				defer db.Close()
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				k, err := db.Keyspace("kept", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if size := tableBytes(k.space); size != 0 {
+					t.Errorf("tables of %d bytes in an empty keyspace", size)
+				}
+			})
+		})
+	}
+}
+
+// TestEmptiedSharingResources: emptied databases that share memory and workers leave their tables.
+func TestEmptiedSharingResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewResources(ResourcesOptions{Memory: 64 << 20, BackgroundJobs: 1})
+		defer r.Close()
+		var all []*DB
+		for i := range 3 {
+			db := mustOpen(t, fmt.Sprint("db", i), &Options{FS: vfs.NewMem(), Resources: r,
+				Format: FormatNative})
+			defer db.Close()
+			k, err := db.Keyspace("jobs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fillAndDelete(t, k, 6000)
+			all = append(all, db)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for i, db := range all {
+			k, err := db.Keyspace("jobs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size := tableBytes(k.space); size != 0 {
+				t.Errorf("database %d: tables of %d bytes in an empty keyspace", i, size)
+			}
+		}
+	})
 }
