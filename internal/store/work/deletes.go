@@ -249,11 +249,15 @@ func (s *Scheduler) SnapshotReleased() {
 
 func (s *Scheduler) lookAtHeld() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
+	}
 	for k := range s.opts.All {
 		if k.heldBySnapshot {
 			s.trees.changed(k)
 		}
 	}
-	s.mu.Unlock()
-	s.Wake()
+	s.scheduleLocked()
+	s.cond.Broadcast()
 }
