@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,9 @@ const jarResources = "build/java/resources/io/loamdb/native"
 func buildJar(platform) error {
 	var left []string
 	for _, p := range platforms {
+		if len(wanted) > 0 && !slices.Contains(wanted, p.String()) {
+			continue
+		}
 		switch err := buildJNI(p); {
 		case errors.Is(err, errLeftOut):
 			left = append(left, p.String())

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 const (
@@ -87,6 +88,9 @@ func run(args []string) error {
 	return list()
 }
 
+// wanted are the platforms to build for; none: all. A jar has the libraries of those that are.
+var wanted = strings.Fields(os.Getenv("PLATFORMS"))
+
 // each calls f for all platforms of the kinds named; none: of all. Failures do not end it.
 func each(names []string, f func(kind, platform) error) error {
 	var failed []error
@@ -99,6 +103,9 @@ func each(names []string, f func(kind, platform) error) error {
 			of = platforms[:1]
 		}
 		for _, p := range of {
+			if !k.once && len(wanted) > 0 && !slices.Contains(wanted, p.String()) {
+				continue
+			}
 			switch err := f(k, p); {
 			case errors.Is(err, errLeftOut):
 				fmt.Printf("dist: %s for %s: %v\n", k.name, p, err)

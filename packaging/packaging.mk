@@ -1,5 +1,5 @@
 # make dist         packages for every platform that has a compiler here, in build/dist, with
-#                   their sizes and sums; DIST="lib java" builds some kinds of them
+#                   their sizes and sums; DIST="lib java" PLATFORMS="linux-amd64" builds some
 # make dist-check   the packages are read, and installed and used where they can run; those of
 #                   each kind are built twice, bit for bit the same
 # make dist-tools   installs the compilers and emulators of other platforms: apt, pip

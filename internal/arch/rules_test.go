@@ -234,7 +234,7 @@ var platforms = func() (out [][2]string) {
 
 // fallbacks stand for every other system and processor: the plain versions of
 // what the supported ones do with their own calls are for them.
-var fallbacks = [][2]string{{"js", "wasm"}, {"linux", "riscv64"}}
+var fallbacks = [][2]string{{"js", "wasm"}, {"linux", "riscv64"}, {"linux", "386"}}
 
 // tagSets are the build tags that the project uses, one at a time.
 var tagSets = [][]string{nil, {"invariants"}, {"race"}, {"unmap"}}
