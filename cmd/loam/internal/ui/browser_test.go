@@ -293,13 +293,13 @@ func testNames(d *driver) {
 
 // testSilence wants no error in the console, and requests to the page's own server alone.
 func testSilence(d *driver, address string) {
-	for _, e := range d.ask(http.MethodPost, "/se/log", map[string]string{
+	for _, line := range d.ask(http.MethodPost, "/se/log", map[string]string{
 		"type": "browser"}).([]any) {
-		d.t.Errorf("console: %v", e.(map[string]any)["message"])
+		d.t.Errorf("console: %v", line.(map[string]any)["message"])
 	}
 	own, _, _ := strings.Cut(address, "#")
 	asked := 0
-	for _, e := range d.ask(http.MethodPost, "/se/log", map[string]string{
+	for _, line := range d.ask(http.MethodPost, "/se/log", map[string]string{
 		"type": "performance"}).([]any) {
 		var x struct {
 			Message struct {
@@ -307,7 +307,7 @@ func testSilence(d *driver, address string) {
 				Params struct{ Request struct{ URL string } }
 			}
 		}
-		must(d.t, json.Unmarshal([]byte(e.(map[string]any)["message"].(string)), &x))
+		must(d.t, json.Unmarshal([]byte(line.(map[string]any)["message"].(string)), &x))
 		if x.Message.Method != "Network.requestWillBeSent" {
 			continue
 		}
