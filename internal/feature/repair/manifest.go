@@ -25,6 +25,8 @@ type salvagedManifest struct {
 	// editsMissing says that edits are missing in st.
 	editsMissing bool
 	torn         bool
+	// maxSpace is the largest number of a keyspace that an edit names, also one that did not fit.
+	maxSpace base.KeyspaceID
 }
 
 // readManifests chooses the MANIFEST: the one that CURRENT names, or else the newest
@@ -55,6 +57,7 @@ func (r *repair) readManifests() error {
 		if k == nil {
 			continue
 		}
+		r.named = max(r.named, k.maxSpace)
 		if err := k.st.Complete(r.format); err != nil {
 			var c *base.Corruption
 			errors.As(err, &c)
@@ -175,6 +178,7 @@ func (k *salvagedManifest) apply(e *manifest.Edit) error {
 	for _, a := range e.Added {
 		delete(k.dead, a.Meta.Num)
 	}
+	k.maxSpace = max(k.maxSpace, e.Keyspace, e.MaxKeyspace)
 	files := k.filesOf(e.Keyspace)
 	err := k.st.Apply(e)
 	if err == nil {

@@ -48,6 +48,7 @@ type repair struct {
 	live     map[uint64]liveTable // tables of the MANIFEST by number
 	several  bool                 // there are keyspaces besides the default one
 	maxSpace base.KeyspaceID      // the largest number of one
+	named    base.KeyspaceID      // the largest number of one that an edit of a MANIFEST names
 	next     uint64               // next file number
 	maxSeq   base.SeqNum          // largest in anything read
 	made     []uint64             // tables created by this run

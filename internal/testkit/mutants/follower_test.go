@@ -32,6 +32,10 @@ var followers = []mutant{
 			{"internal/format/manifest/read.go", "err = CheckLog(f, name, format, err)",
 				"err = error(nil)"}}},
 
+	{"repair-forgets-keyspaces", "a repair forgets a keyspace that only an edit names which does " +
+		"not fit", target{"lsm", "TestRepairKeepsIngestedApart"}, []edit{
+		{"internal/feature/repair/keyspace.go", "max(r.maxSpace, r.named)", "r.maxSpace"}}},
+
 	{"repair-skips-obsolete", "a repair leaves out the log that has an obsolete one's name",
 		target{"lsm", "TestRepairLosesNothingOfSwappedLogs"}, []edit{
 			{"internal/feature/repair/logs.go", "\tfor _, l := range r.obsolete {\n",
