@@ -69,7 +69,8 @@ func functions() ([]string, error) {
 
 // needs are the libraries that a library asks the system for, by system.
 var needs = map[string][]string{
-	"linux":   {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-aarch64.so.1"},
+	"linux": {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-aarch64.so.1",
+		"ld-linux-x86-64.so.2"},
 	"darwin":  {"/usr/lib/libSystem.B.dylib"},
 	"windows": {"KERNEL32.dll", "msvcrt.dll"},
 }

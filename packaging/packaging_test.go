@@ -1,0 +1,108 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMinorOfGlibc(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                                  17,
+		"\x00GLIBC_2.2.5\x00GLIBC_2.34\x00": 34,
+		"\x00GLIBC_2.28\x00GLIBC_2.9\x00":   28,
+		"GLIBCXX_2.99":                      17,
+	} {
+		if got := minorOfGlibc([]byte(text)); got != want {
+			t.Errorf("%q: 2.%d, want 2.%d", text, got, want)
+		}
+	}
+}
+
+// TestRepack makes a wheel for macOS from one for Linux, twice.
+func TestRepack(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll(dist, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mac := platforms[3]
+	var first []byte
+	for range 2 {
+		writeWheel(t, "linux.whl")
+		from, err := zip.OpenReader("linux.whl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = repack(mac, from, map[string]string{"loamdb/libloam.so": "theirs"})
+		from.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := filepath.Glob(packed("loamdb-*-cp311-abi3-macosx_12_0_arm64.whl"))
+		if err != nil || len(path) != 1 {
+			t.Fatalf("%q, %v", path, err)
+		}
+		data, err := os.ReadFile(path[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != nil && !bytes.Equal(first, data) {
+			t.Error("two wheels of the same files differ")
+		}
+		first = data
+	}
+	files := map[string]string{}
+	r, err := zip.NewReader(bytes.NewReader(first), int64(len(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.File {
+		data, err := readZipped(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[f.Name] = string(data)
+		if command := f.Name == "loamdb/loam"; command != (f.Mode()&0o111 != 0) {
+			t.Errorf("%s has mode %v", f.Name, f.Mode())
+		}
+	}
+	if files["loamdb/libloam.dylib"] != "mach-o" || files["loamdb/libloam.so"] != "" {
+		t.Errorf("the libraries: %q", files)
+	}
+	if got := files["x.dist-info/WHEEL"]; got != "Tag: cp311-abi3-macosx_12_0_arm64\n" {
+		t.Errorf("WHEEL: %q", got)
+	}
+	sum := sha256.Sum256([]byte("mach-o"))
+	line := "loamdb/libloam.dylib,sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]) + ",6\n"
+	if got := files["x.dist-info/RECORD"]; !strings.Contains(got, line) ||
+		!strings.HasSuffix(got, "x.dist-info/RECORD,,\n") {
+		t.Errorf("RECORD: %q", got)
+	}
+}
+
+func writeWheel(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile("theirs", []byte("mach-o"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range [][2]string{{"loamdb/libloam.so", "elf"}, {"loamdb/loam", "program"},
+		{"x.dist-info/WHEEL", "Tag: cp311-abi3-manylinux_2_17_x86_64\n"},
+		{"x.dist-info/RECORD", "former\n"}} {
+		if err := addZip(w, f[0], []byte(f[1]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
