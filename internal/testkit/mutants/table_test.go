@@ -18,7 +18,7 @@ var (
 	metamorphic = target{"internal/testkit/metamorphic", "TestHistories"}
 	states      = target{"internal/testkit/crash", "TestCrashStates"}
 	trees       = target{"internal/testkit/crash", "TestTreeStates"}
-	rotation    = target{"internal/testkit/crash", "TestCrashStates/rotate"}
+	rotation    = target{"internal/testkit/crash", "TestCrashStates/native/rotate"}
 	faults      = target{"internal/testkit/crash", "TestFaults"}
 	corruption  = target{"internal/testkit/crash", "TestCorruption"}
 	snapshots   = target{"internal/testkit/history", "TestBank"}
