@@ -12,8 +12,12 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
+	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/lsm"
 )
 
 // pageExample is one example of a page of formats: what it says, and its bytes.
@@ -245,4 +249,53 @@ func editLines(edits []facts.Edit) string {
 		}
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// jsonOf runs a verb with --json and decodes its one line.
+func jsonOf[T any](t *testing.T, verb ...string) (x T) {
+	t.Helper()
+	out, errs, code := loam(t.Context(), append(verb, "--json")...)
+	if code != exitFine {
+		t.Fatalf("%v: exit %d: %s", verb, code, errs)
+	}
+	must(t, json.Unmarshal([]byte(out), &x))
+	return x
+}
+
+// TestInfoOfManyTables asks for a database of 100 GB whose tables are not there: info and levels
+// need the MANIFEST alone, whatever the size.
+func TestInfoOfManyTables(t *testing.T) {
+	const tables, size = 50_000, 2 << 20
+	dir := filled(t, &lsm.Options{Format: lsm.FormatLevelDB})
+	before := jsonOf[facts.Info](t, "info", dir)
+	path := filepath.Join(dir, before.Manifest)
+	mem := vfs.NewMem()
+	l, err := mem.CreateLog("log", 0)
+	must(t, err)
+	w := record.NewWriter(l)
+	must(t, examine.ReadManifest(lsm.OSFS(), path, base.LevelDB,
+		func(x examine.ManifestEdit) error { return w.Append(x.Data) }))
+	var e manifest.Edit
+	for i := range uint64(tables) {
+		key := base.InternalKey{User: fmt.Appendf(nil, "z%08d", i),
+			Trailer: base.MakeTrailer(1, base.KindSet)}
+		e.Add(6, &manifest.FileMeta{Num: 1000 + i, Size: size, Smallest: key, Largest: key})
+	}
+	e.SetNextFile(1000 + tables)
+	must(t, w.Append(e.Encode(nil, base.LevelDB)))
+	must(t, l.Close())
+	f, err := mem.Open("log")
+	must(t, err)
+	data := make([]byte, f.Size())
+	_, err = f.ReadAt(data, 0)
+	must(t, errors.Join(err, f.Close(), os.WriteFile(path, data, 0o600)))
+	after := jsonOf[facts.Info](t, "info", dir)
+	if after.Tables != before.Tables+tables || after.TableBytes != before.TableBytes+tables*size {
+		t.Errorf("%d tables, %d B; before %d tables, %d B", after.Tables, after.TableBytes,
+			before.Tables, before.TableBytes)
+	}
+	if out, errs, code := loam(t.Context(), "levels", dir); code != exitFine ||
+		!strings.Contains(out, "50,0") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 }

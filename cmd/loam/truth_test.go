@@ -23,17 +23,6 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// jsonOf runs a verb with --json and decodes its one line.
-func jsonOf[T any](t *testing.T, verb ...string) (x T) {
-	t.Helper()
-	out, errs, code := loam(t.Context(), append(verb, "--json")...)
-	if code != exitFine {
-		t.Fatalf("%v: exit %d: %s", verb, code, errs)
-	}
-	must(t, json.Unmarshal([]byte(out), &x))
-	return x
-}
-
 // pageOf starts the verb ui and returns what asks it.
 func pageOf(t *testing.T, dir string) (ask func(what string, result any)) {
 	t.Helper()
