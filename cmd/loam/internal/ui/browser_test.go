@@ -124,8 +124,8 @@ func (d *driver) find(selector string) (ids []string) {
 	d.t.Helper()
 	list := d.ask(http.MethodPost, "/elements", map[string]string{"using": "css selector",
 		"value": selector})
-	for _, e := range list.([]any) {
-		ids = append(ids, e.(map[string]any)[element].(string))
+	for _, found := range list.([]any) {
+		ids = append(ids, found.(map[string]any)[element].(string))
 	}
 	return ids
 }
