@@ -17,7 +17,8 @@ import (
 func killedWithLogs(t *testing.T, format Format, batches []int, flushed int) *vfs.Mem {
 	t.Helper()
 	mem, full := vfs.NewMem(), false
-	o := &Options{Format: format, DisableCompaction: true, WALRetentionBytes: 1 << 40, WALPreallocate: -1}
+	o := &Options{Format: format, DisableCompaction: true, WALRetentionBytes: 1 << 40,
+		WALPreallocate: -1}
 	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if full && op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable {
 			return vfs.Outcome{Err: syscall.ENOSPC}
