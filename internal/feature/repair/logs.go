@@ -109,8 +109,8 @@ func (r *repair) checkLog(l *logFile) error {
 }
 
 // misplaced adds the logs of LevelDB's format whose names say that they are obsolete, where others
-// are not what their names say: one of them may be the log that is needed, as LevelDB's repair takes
-// it. Only entries count that are newer than the tables and in no log that is needed.
+// are not what their names say: one of them may be the log that is needed, as LevelDB's repair
+// takes it. Only entries count that are newer than the tables and in no log that is needed.
 func (r *repair) misplaced(tables []*table, logs []*logFile) ([]*logFile, error) {
 	if r.format != base.LevelDB {
 		return logs, nil
@@ -140,7 +140,7 @@ func (r *repair) misplaced(tables []*table, logs []*logFile) ([]*logFile, error)
 
 // replayable replays the logs as Open does, which fails if something is missing that was
 // durable: a log, its end, or what stood between two. A single log does not show that.
-// inPlace is false if it is without an error that Open leaves a log out, as one before it is not whole.
+// inPlace is false if Open, without an error, leaves a log out, as one before it is not whole.
 func (r *repair) replayable(s *manifest.Set) (inPlace bool, err error) {
 	n := wal.Needs{Knows: s.Knows, LogNum: s.LogNum(), PrevLogNum: s.PrevLogNum(),
 		LastSeq: s.LastSeq(), Synced: s.Durable()}
