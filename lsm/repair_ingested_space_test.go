@@ -17,11 +17,11 @@ func TestRepairKeepsIngestedApart(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
 	db := mustOpen(t, "db", o)
-	k, err := db.Keyspace("other", nil)
+	_, err := db.Keyspace("other", nil)
 	must(t, err)
 	must(t, db.Close())
 	db = mustOpen(t, "db", o) // a MANIFEST that begins with the keyspace
-	k, err = db.Keyspace("other", nil)
+	k, err := db.Keyspace("other", nil)
 	must(t, err)
 	writeOne(t, "table", "k", "v", o)
 	must(t, k.Ingest(context.Background(), nil, "table"))
