@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -16,11 +17,12 @@ import (
 // each, of which only those in flushed are in tables. The logs of these are kept.
 func killedWithLogs(t *testing.T, format Format, batches []int, flushed int) *vfs.Mem {
 	t.Helper()
-	mem, full := vfs.NewMem(), false
+	mem := vfs.NewMem()
+	var full atomic.Bool
 	o := &Options{Format: format, DisableCompaction: true, WALRetentionBytes: 1 << 40,
 		WALPreallocate: -1}
 	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
-		if full && op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable {
+		if full.Load() && op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable {
 			return vfs.Outcome{Err: syscall.ENOSPC}
 		}
 		return vfs.Outcome{}
@@ -28,7 +30,7 @@ func killedWithLogs(t *testing.T, format Format, batches []int, flushed int) *vf
 	db := mustOpen(t, "db", o)
 	n := 0
 	for i, count := range batches {
-		if full = i >= flushed; i > 0 {
+		if full.Store(i >= flushed); i > 0 {
 			if err := db.Flush(); err != nil && !errors.Is(err, ErrNoSpace) {
 				t.Fatal(err)
 			}
@@ -39,7 +41,7 @@ func killedWithLogs(t *testing.T, format Format, batches []int, flushed int) *vf
 		}
 	}
 	killed := mem.CrashClone(vfs.KeepAll())
-	full = false
+	full.Store(false)
 	must(t, db.Close())
 	return killed
 }
