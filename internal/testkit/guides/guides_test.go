@@ -12,8 +12,8 @@ import (
 )
 
 // pages are the guides, from the root of the module.
-var pages = []string{"docs/first-hour.md", "docs/migrate.md", "docs/repair.md", "docs/tune.md",
-	"testdata/users/README.md"}
+var pages = []string{"docs/first-hour.md", "docs/migrate.md", "docs/queues.md", "docs/repair.md",
+	"docs/tune.md", "testdata/users/README.md"}
 
 // tools are what blocks need that not every machine has, and the variable of the environment that
 // says where it is.
