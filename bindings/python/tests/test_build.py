@@ -31,7 +31,7 @@ def backend(monkeypatch, tmp_path):
 def test_without_go(backend, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(backend.BuildError, match="needs Go .* not in PATH.*LOAM_LIBRARY"):
-        backend.compile_library(str(tmp_path))
+        backend.compile_go(str(tmp_path), backend.NAME)
 
 
 def test_prebuilt(backend, monkeypatch, tmp_path):
