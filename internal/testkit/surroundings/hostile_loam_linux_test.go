@@ -76,7 +76,9 @@ func TestLoamOnHostileDirectories(t *testing.T) {
 				if after := described(t, outside); after != before {
 					t.Errorf("before:\n%s\nafter:\n%s", before, after)
 				}
-				writeByLoam(t, loam, p.dir)
+				if !strings.Contains(m.name, "log: ") || !strings.Contains(m.name, "hole") {
+					writeByLoam(t, loam, p.dir) // copies of logs have their holes written out
+				}
 				if b, err := os.ReadFile(p.victim); string(b) != "precious" {
 					t.Errorf("%q %v", b, err)
 				}
