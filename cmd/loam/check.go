@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -90,13 +92,35 @@ func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := x.add(checkTable(filepath.Join(d.Path, t.File))); err != nil {
+		err := checkTable(filepath.Join(d.Path, t.File))
+		if errors.Is(err, fs.ErrNotExist) {
+			if x.names(t.File) {
+				continue
+			}
+			err = checkMissing(d.Path, t.Number)
+		}
+		if err := x.add(err); err != nil {
 			return err
 		}
 		done += t.Bytes
 		p.at(done)
 	}
 	return nil
+}
+
+// names reports whether damage of a file is known.
+func (x *checked) names(file string) bool {
+	return slices.ContainsFunc(x.Damage, func(d damage) bool { return d.File == file })
+}
+
+// checkMissing looks again for a table without a file: a process that has the database open may
+// have deleted it.
+func checkMissing(dir string, num uint64) error {
+	now, err := examine.Open(lsm.OSFS(), dir)
+	if err != nil {
+		return err
+	}
+	return now.CheckTable(num)
 }
 
 func checkTable(path string) error {

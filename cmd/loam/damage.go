@@ -22,7 +22,10 @@ type damage struct {
 
 // text is the damage on one line.
 func (d *damage) text(as encode.Encoding) string {
-	s := fmt.Sprintf("%s, offset %d", d.File, d.Offset)
+	s := d.File
+	if d.Offset >= 0 { // else it is the file as a whole
+		s += fmt.Sprintf(", offset %d", d.Offset)
+	}
 	if d.Length > 0 {
 		s += fmt.Sprintf(", %d bytes", d.Length)
 	}

@@ -32,6 +32,8 @@ type session struct {
 //	flip      changes the byte at=N of a file; from its end if N is negative
 //	cut       takes bytes=N off the end of a file
 //	remove    deletes a file
+//	rename    renames a file
+//	zeros     writes a file of bytes=N zeros
 //	save      writes the input into a file
 //	files     lists a directory
 //	unchanged runs a verb and fails if it changed anything below @
@@ -93,6 +95,14 @@ func (s *session) step(c *script.Command) string {
 		return ""
 	case "remove":
 		must(t, os.RemoveAll(s.words(c)[0]))
+		return ""
+	case "rename":
+		words := s.words(c)
+		must(t, os.Rename(words[0], words[1]))
+		return ""
+	case "zeros":
+		path := strings.ReplaceAll(c.Args()[0].Key, "@", s.root)
+		must(t, os.WriteFile(path, make([]byte, c.Int("bytes", 1)), 0o600))
 		return ""
 	case "save":
 		must(t, os.WriteFile(s.words(c)[0], []byte(c.Input+"\n"), 0o600))

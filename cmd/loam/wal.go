@@ -45,7 +45,10 @@ func (a *app) walVerb() *cobra.Command {
 			if err := examine.ReadLog(lsm.OSFS(), args[0], format, num, w.batch); err != nil {
 				return err
 			}
-			return w.end()
+			if err := w.end(); err != nil {
+				return err
+			}
+			return w.explain(args[0], format, num)
 		},
 	}
 	f.Flags.Register(c.Flags())
@@ -141,6 +144,23 @@ func (w *walPrinter) end() error {
 	}
 	if len(w.found) > 0 {
 		return &problem{damageText(w.found)}
+	}
+	return nil
+}
+
+// explain says why nothing was printed.
+func (w *walPrinter) explain(path string, format base.Format, num uint64) error {
+	switch {
+	case w.torn != nil || w.entries > 0 || w.records && w.batches > 0:
+	case w.batches > 0:
+		fmt.Fprintf(w.a.err, "no entry: %s without an operation\n",
+			text.Plural(w.batches, "record"))
+	default:
+		why, err := examine.WhyEmpty(lsm.OSFS(), path, format, num)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w.a.err, "no batch: %s\n", why)
 	}
 	return nil
 }

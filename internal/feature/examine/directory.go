@@ -7,6 +7,7 @@
 package examine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,8 @@ type Directory struct {
 
 	fs    vfs.FS
 	names map[string]bool // of the files
+	// gone are the tables of State without a file; see findTables.
+	gone map[uint64]bool
 }
 
 // Open reads CURRENT and the MANIFEST of the database in dir. No table is opened or looked up, so
@@ -61,7 +64,46 @@ func (d *Directory) read() error {
 	if err := owner.Check(d.fs, d.Path); err != nil {
 		return err
 	}
-	// The writer of an open database replaces MANIFEST and CURRENT now and then.
+	return d.findTables()
+}
+
+// findTables reads the MANIFEST, then the names of the files, until both agree on the tables. The
+// writer of an open database makes and deletes tables meanwhile: one is gone only if the names did
+// not have it and the MANIFEST, read after them, still lists it.
+func (d *Directory) findTables() error {
+	d.gone = map[uint64]bool{}
+	var unseen map[uint64]bool // not among the names of the round before
+	for range maxReplaced {
+		if err := d.readAgain(); err != nil {
+			return err
+		}
+		clear(d.gone)
+		looked := map[uint64]bool{}
+		agreed := true
+		for _, space := range d.State.Keyspaces() {
+			for num := range space.Files {
+				if _, there := d.nameOf(num); there {
+					continue
+				}
+				looked[num] = true
+				if unseen[num] {
+					d.gone[num] = true
+				} else {
+					agreed = false
+				}
+			}
+		}
+		if agreed {
+			break
+		}
+		unseen = looked
+	}
+	return nil
+}
+
+// readAgain reads the MANIFEST in force. The writer of an open database replaces MANIFEST and
+// CURRENT now and then.
+func (d *Directory) readAgain() (err error) {
 	for range maxReplaced {
 		if err = d.readManifest(); !errors.Is(err, errReplaced) {
 			break
@@ -74,18 +116,28 @@ const maxReplaced = 10
 
 var errReplaced = errors.New("the MANIFEST is replaced again and again")
 
+// readManifest reads CURRENT and the MANIFEST, then the names.
 func (d *Directory) readManifest() error {
+	failed := d.readState()
 	names, err := d.fs.List(d.Path)
 	if err != nil {
-		return err
+		return cmp.Or(failed, err)
 	}
 	d.names = make(map[string]bool, len(names))
 	for _, name := range names {
 		d.names[name] = true
 	}
+	return failed
+}
+
+func (d *Directory) readState() error {
 	c, err := current.Read(d.fs, d.Path)
 	d.Format, d.Manifest = c.Format, c.Manifest
 	if errors.Is(err, fs.ErrNotExist) {
+		names, err := d.fs.List(d.Path)
+		if err != nil {
+			return err
+		}
 		return current.CheckMissing(d.fs, d.Path, names)
 	}
 	if err != nil {
@@ -117,9 +169,26 @@ func (d *Directory) Table(num uint64) (space *manifest.KeyspaceState, f manifest
 	return nil, f, false
 }
 
-// TableName is the name of the file of table num: the one of its possible names that is there, or
-// that of new tables.
+// TableName is the name of the file of table num, which the MANIFEST lists: the one of its possible
+// names that is there, or that of new tables. there is false only if the file is missing, not if a
+// process that has the database open made or deleted it meanwhile.
 func (d *Directory) TableName(num uint64) (name string, there bool) {
+	name, there = d.nameOf(num)
+	return name, there || !d.gone[num]
+}
+
+// CheckTable returns a *base.Corruption if the file of table num is missing.
+func (d *Directory) CheckTable(num uint64) error {
+	_, f, listed := d.Table(num)
+	name, there := d.TableName(num)
+	if there || !listed {
+		return nil
+	}
+	return base.LocateCorruption(base.Corruptf("manifest",
+		"table %d is missing, but %s lists it in level %d", num, d.Manifest, f.Level), name, -1, 0)
+}
+
+func (d *Directory) nameOf(num uint64) (name string, there bool) {
 	namings := d.State.Namings(d.Format, num)
 	for _, naming := range namings {
 		if name := naming.Name(num); d.names[name] {

@@ -3,6 +3,7 @@ package examine
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -112,6 +113,29 @@ func ReadLog(fsys vfs.FS, path string, format base.Format, num uint64,
 		r = record.NewChainReader(f, f.Size(), name, num, 0)
 	}
 	return records(r, func(rec Record) error { return do(batchOf(rec, name)) })
+}
+
+// WhyEmpty says why the log at path has no batch.
+func WhyEmpty(fsys vfs.FS, path string, format base.Format, num uint64) (string, error) {
+	f, err := current.OpenRegular(fsys, filepath.Dir(path), filepath.Base(path))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if f.Size() == 0 {
+		return "the file is empty", nil
+	}
+	if format == base.Native {
+		b, begun, err := record.ReadBegin(f)
+		if err != nil {
+			return "", err
+		}
+		if begun && b.Num != num {
+			return fmt.Sprintf("the file was log %06[1]d and is to become %06[2]d, or it was "+
+				"renamed: as %06[1]d.wal it shows that log", b.Num, num), nil
+		}
+	}
+	return fmt.Sprintf("nothing was written into the log, whose file has %d bytes", f.Size()), nil
 }
 
 func batchOf(rec Record, name string) Batch {

@@ -184,12 +184,13 @@ const (
 	Cut                 // the file ends there
 	Zeroed              // 32 bytes are 0
 	Emptied             // the file is zeros, whole
-	Kinds
+	Removed             // the file is not there
 )
 
 func (d Damage) String() string {
 	return fmt.Sprintf("%s %s at %d", d.File,
-		[...]string{"flipped", "cut", "zeroed", "all zeros"}[d.Kind], d.At)
+		[...]string{"flipped", "cut", "zeroed", "all zeros",
+			"removed"}[d.Kind], d.At)
 }
 
 // apply returns the damaged contents; nil if they are the same.
@@ -206,6 +207,8 @@ func (d Damage) apply(b []byte) []byte {
 		clear(out[d.At:min(d.At+32, len(out))])
 	case Emptied:
 		clear(out)
+	case Removed:
+		return []byte{}
 	}
 	if bytes.Equal(out, b) {
 		return nil
@@ -222,6 +225,9 @@ func (s *subject) damaged(d Damage) (*vfs.Mem, error) {
 	fs, name := s.fs.Clone(), path.Join(dir, d.File)
 	if err := fs.Remove(name); err != nil {
 		return nil, err
+	}
+	if d.Kind == Removed {
+		return fs, fs.SyncDir(path.Dir(name))
 	}
 	f, err := fs.Create(name)
 	if err != nil {
@@ -397,9 +403,13 @@ func (s *subject) backup(fs *vfs.Mem, db *lsm.DB) (a answer) {
 	return a
 }
 
+func isTable(file string) bool {
+	return strings.HasSuffix(file, ".loam") || strings.HasSuffix(file, ".ldb")
+}
+
 // judge returns what of the answers breaks a rule, "" if nothing does.
 func (s *subject) judge(d Damage, q *asked) string {
-	table := strings.HasSuffix(d.File, ".loam") || strings.HasSuffix(d.File, ".ldb")
+	table := isTable(d.File)
 	scans := map[string]answer{"read-only Open": q.readOnly, "follower": q.follower,
 		"Export": q.export, "checkpoint": q.checkpoint}
 	if q.backup.err == nil {
@@ -517,6 +527,9 @@ func (s *subject) each(seed int64, step int, all bool,
 			continue
 		}
 		list := []Damage{{name, 0, Cut}, {name, 0, Emptied}, {name, len(s.files[name]) / 2, Cut}}
+		if isTable(name) {
+			list = append(list, Damage{name, 0, Removed})
+		}
 		for at := int(seed) % step; at < len(s.files[name]); at += step {
 			for k := range Emptied {
 				if all || int(k) == turn%int(Emptied) {

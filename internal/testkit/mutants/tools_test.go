@@ -31,6 +31,15 @@ var tools = []mutant{
 	{"check-opens-only", "check reads no table", target{"cmd/loam", "TestCheckSeesDamage"}, []edit{
 		{"cmd/loam/check.go", "err = db.Verify(ctx, p.both)", "_, err = p.both, nil"}}},
 
+	{"missing-is-unread", "check fails to read a table that is missing, where that is damage",
+		target{"cmd/loam", "TestCheckSeesDamage"}, []edit{
+			{"cmd/loam/check.go", "errors.Is(err, fs.ErrNotExist)", "errors.Is(err, fs.ErrExist)"}}},
+
+	{"made-is-missing", "a table that a writer made or deleted meanwhile is taken for missing",
+		target{"cmd/loam/internal/facts", "TestTablesBesideWriter"}, []edit{
+			{"internal/feature/examine/directory.go", "if unseen[num] {",
+				"if unseen[num] || true {"}}},
+
 	{"check-forgets-logs", "check knows nothing of a log's damage",
 		target{"cmd/loam", "TestScripts"}, []edit{
 			{"cmd/loam/check.go", "for _, l := range r.Dropped {",
