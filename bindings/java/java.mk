@@ -27,7 +27,7 @@ $(JAVA_NATIVE)/libloam.so.0: build/lib/libloam.so
 	@mkdir -p $(@D)
 	@cp build/lib/libloam.so.0 $@
 
-# The engine lies beside it, or was loaded before under its SONAME.
+# The engine is in the same directory, or was loaded before under its SONAME.
 $(JAVA_NATIVE)/libloamdbjni.so: $(JAVA_C) $(JAVA_DIR)/src/main/c/shim.h cabi/loam.h $(JAVA_NATIVE)/libloam.so.0
 	$(CC) $(OLD_GLIBC) -std=c99 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Icabi -I$(JAVA_INCLUDE) \
 		-I$(JAVA_INCLUDE)/linux -o $@ $(JAVA_C) -L$(JAVA_NATIVE) -l:libloam.so.0 \

@@ -310,7 +310,7 @@ func TestDiffIsTheModels(t *testing.T) {
 	}
 }
 
-// history makes a database by random writes, flushes and compactions, and says what it holds.
+// history makes a database by random writes, flushes and compactions, and returns a model of it.
 func history(t *testing.T, rnd *rand.Rand, format lsm.Format,
 	spaces []string) (dir string, model state) {
 	t.Helper()

@@ -319,7 +319,7 @@ func TestServerThatIsNone(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a process that does not answer is busy to what needs no disk.
+// TestSilentServer: requests that need no disk fail with ErrBusy when the process does not answer.
 func TestSilentServer(t *testing.T) {
 	dir := t.TempDir()
 	l, err := listen(filepath.Join(dir, base.InspectName))

@@ -218,8 +218,8 @@ func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
 	return s, nil
 }
 
-// findSeveral sets r.several, and r.maxSpace to the largest number of a keyspace, by what MANIFESTs
-// say, those that are not complete too, and what tables record that no MANIFEST lists.
+// findSeveral sets r.several, and r.maxSpace to the largest number of a keyspace: in MANIFESTs,
+// also in incomplete ones, and in the properties of tables that no MANIFEST lists.
 func (r *repair) findSeveral() error {
 	r.maxSpace = max(r.maxSpace, r.named)
 	for id := range r.spaces {

@@ -20,7 +20,7 @@ import (
 //     had the operand.
 //   - A value with sequence number 0 is one that a compaction wrote. If the table records its first
 //     log, which is not behind the operand's, the value has not the operand. If the table is older
-//     than the log, by the numbers of their files, it has it neither. Otherwise nobody can tell:
+//     than the log, by the numbers of their files, it has it neither. Otherwise it is unknown:
 //     the operand is left out and reported, unless a put or delete before it in the logs hides the
 //     value. So no operand is ever applied twice.
 type operands struct {

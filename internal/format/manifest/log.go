@@ -15,7 +15,7 @@ import (
 // name, is a log. Readers of a MANIFEST in which they found no edit ask it; err is what they met.
 // As edits the batches of a log have unknown tags, among them those of other engines and of newer
 // versions. A native log is known by its first chunk, one of LevelDB's format by its first whole
-// record, which is a batch and no edit. A log of which nothing was written is not known.
+// record, which is a batch and no edit. A log without a record is not known as one.
 func CheckLog(f vfs.ReadFile, name string, format base.Format, err error) error {
 	if err != nil && !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNewerFormat) &&
 		!errors.Is(err, base.ErrNotADatabase) {

@@ -42,7 +42,7 @@ type Result struct {
 	DiskPeak  *int64
 	DiskQuiet *int64 // bytes that it took when quiet; nil: not waited for
 	// Tenths are the microseconds of an operation in each tenth of a benchmark whose cost may grow
-	// with what was done before; Flat is the last one as a multiple of the second.
+	// with the operations before; Flat is the last one as a multiple of the second.
 	Tenths  []float64
 	Flat    float64
 	note    string

@@ -585,7 +585,7 @@ func (s *Set) Append(group [][]byte) error {
 }
 
 // Installed says that the MANIFEST has an edit durably whose last sequence number, seq, is in no
-// log. Two equal markers, one behind the other, tell that; all other markers of a log differ. So
+// log. Two equal markers in succession record that; all other markers of a log differ. So
 // a MANIFEST that lacks the edit beside such a log is damaged, see Replay.valid. They are written
 // at once, so that a later write cannot be there without them; after a shortage before the next
 // record. A crash before them leaves what an edit that failed leaves: numbers that are in no log.

@@ -7,7 +7,7 @@
 //     all of them fail. Open counts as one that fails when a scan of its keyspaces does.
 //  2. Verify and a backup, with its own Verify, fail where a scan does.
 //  3. What is shown is the state behind a batch of the history. If it is not the last one, the
-//     recovery report says that something was dropped, or nothing could tell; see undetectable.
+//     recovery report names the loss, unless the loss is undetectable.
 //  4. A repair changes something where any other one fails. What is shown after it was written at
 //     some time.
 //
@@ -16,8 +16,8 @@
 //   - Verify, backups and repairs read tables whole, with checksums of files. A scan reads data
 //     blocks. So they may fail, or repair, where a scan shows the right state, if a table is
 //     damaged.
-//   - Open tells what it dropped of a log in LevelDB's format. A follower has no such report, and
-//     fails.
+//   - Open reports the end of a log in LevelDB's format that it dropped. A follower has no such
+//     report, and fails.
 //   - A repair may find damage in a log that no other one needs, or in a MANIFEST behind the last
 //     whole edit.
 package alike
@@ -237,11 +237,11 @@ func (s *subject) damaged(d Damage) (*vfs.Mem, error) {
 	return fs, errors.Join(err, f.Sync(), f.Close(), fs.SyncDir(path.Dir(name)))
 }
 
-// answer is what one that reads the database says.
+// answer is the result of reading the database in one way.
 type answer struct {
 	err   error  // it fails
-	state string // what it shows otherwise
-	told  bool   // it says that something is lost
+	state string // all entries, without an error
+	told  bool   // the report names a loss
 }
 
 func (a answer) String() string {
@@ -554,7 +554,7 @@ func (s *subject) each(seed int64, step int, all bool,
 	return nil
 }
 
-// Verdict is what those that read a database say of it.
+// Verdict is the strictest result of reading a database in all ways.
 type Verdict int
 
 const (

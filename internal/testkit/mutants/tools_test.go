@@ -1,6 +1,6 @@
 package mutants
 
-// tools are bugs of the command loam and of what it calls.
+// tools are bugs of the command loam and of the packages that it calls.
 var tools = []mutant{
 	{"edit-log-twice", "the previous log of an edit is shown as its log", formatPages, []edit{
 		{"cmd/loam/internal/facts/edit.go", "{e.HasPrevLogNum, &e.PrevLogNum, &l.PreviousLog}",

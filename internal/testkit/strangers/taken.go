@@ -51,7 +51,7 @@ func (x taken) String() string {
 // Taken removes, replaces and cuts each file that an operation makes or reads outside of the
 // database, at each call of the operation at which the file is there; every one of them with stride
 // 1. The operation fails then, or what it made is whole. The calls of the last look are left out:
-// what is taken behind it is taken from a finished copy.
+// a file that goes after it is a file of a finished copy.
 func (r *Runner) Taken(name string, stride, first int) error {
 	o := &operations[slices.IndexFunc(operations, func(o operation) bool { return o.name == name })]
 	steps, err := r.steps(o)
@@ -108,8 +108,8 @@ func (r *Runner) steps(o *operation) (steps [][]string, err error) {
 	}
 	for i := range steps[:end] {
 		steps[i] = slices.DeleteFunc(steps[i], func(rel string) bool {
-			// Older backups are not those of the operation. Of LevelDB's logs nothing tells that
-			// they were cut before they were read.
+			// Older backups are not those of the operation. A LevelDB log that was cut before it
+			// was read looks complete.
 			return o.name == "backup" && slices.Contains(before, rel) ||
 				o.name == "upgrade" && filepath.Ext(rel) == ".log" ||
 				filepath.Base(rel) == base.LockName

@@ -29,7 +29,7 @@ var readingVerbs = []string{"info", "info --json", "levels", "tables", "props", 
 	"top --once --json"}
 
 // writingVerbs write: into a directory beside the hostile one, and then into that itself. A name
-// that begins with @ lies beside it.
+// that begins with @ is that of a directory beside it.
 var writingVerbs = [][]string{{"checkpoint", "DIR", "@copy"}, {"backup", "DIR", "@backups"},
 	{"convert", "DIR", "@converted"}, {"diff", "DIR", "@copy"}, {"put", "DIR", "key", "value"},
 	{"del", "--prefix", "key00", "DIR"}, {"flush", "DIR"}, {"compact", "DIR"}, {"upgrade", "DIR"},
@@ -215,7 +215,7 @@ func writeByLoam(t *testing.T, loam, dir string) {
 	}
 }
 
-// beginning keeps the first megabyte of what is written.
+// beginning keeps the first megabyte that is written.
 type beginning struct{ bytes.Buffer }
 
 func (b *beginning) Write(p []byte) (int, error) {
