@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -45,6 +46,8 @@ type app struct {
 	parsed bool
 	// inShell is true for a line of the verb shell.
 	inShell bool
+	// clock is the time of progress; nil: the system's.
+	clock func() time.Time
 
 	// Flags that many verbs have.
 	json     bool

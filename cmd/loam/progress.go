@@ -31,7 +31,12 @@ func (a *app) progress(what string, of uint64) *progress {
 }
 
 // now is the time by which rates are computed.
-func (*app) now() time.Time { return time.Now() }
+func (a *app) now() time.Time {
+	if a.clock != nil {
+		return a.clock()
+	}
+	return time.Now()
+}
 
 // total sets how much there is.
 func (p *progress) total(of uint64) {

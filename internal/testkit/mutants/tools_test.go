@@ -33,7 +33,8 @@ var tools = []mutant{
 
 	{"missing-is-unread", "check fails to read a table that is missing, where that is damage",
 		target{"cmd/loam", "TestCheckSeesDamage"}, []edit{
-			{"cmd/loam/check.go", "errors.Is(err, fs.ErrNotExist)", "errors.Is(err, fs.ErrExist)"}}},
+			{"cmd/loam/check.go", "errors.Is(err, fs.ErrNotExist)",
+				"errors.Is(err, fs.ErrExist)"}}},
 
 	{"made-is-missing", "a table that a writer made or deleted meanwhile is taken for missing",
 		target{"cmd/loam/internal/facts", "TestTablesBesideWriter"}, []edit{

@@ -229,6 +229,12 @@ func TestBrowser(t *testing.T) {
 		if wide > 0 {
 			t.Errorf("%s: the page is %v pixels too wide", look.name, wide)
 		}
+		d.run(`for (const b of document.querySelectorAll('.tile .sub'))
+			b.textContent = 'write amplification 12.3'`)
+		if cut := d.run(`return [...document.querySelectorAll('.tile dt, .tile dd')].filter(
+			(e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent).join()`); cut != "" {
+			t.Errorf("%s: tiles cut off %v", look.name, cut)
+		}
 		d.screenshot(look.name)
 	}
 	testSilence(d, address)
