@@ -48,7 +48,14 @@ add() {
 	fi
 }
 
+# own ENGINE PREFIX: a line about a library that the user named.
+own() { [ -z "$2" ] || echo "$1: WARNING: the library is your own build, in $2: its figures are not those of a release"; }
+
 if command -v "${CC:-cc}" >/dev/null; then
+	own leveldb "${LEVELDB:-}"
+	own rocksdb "${ROCKSDB:-}"
+	own lmdb "${LMDB:-}"
+	own sqlite "${SQLITE:-}"
 	add leveldb "${LEVELDB:-}" leveldb/c.h libleveldb-dev
 	if [ -z "${ROCKSDB:-}" ]; then # the release build, with the system's headers
 		header rocksdb/c.h || install rocksdb librocksdb-dev

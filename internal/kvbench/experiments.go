@@ -2,6 +2,7 @@ package kvbench
 
 import (
 	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -118,6 +119,14 @@ func findExperiment(name string) *experiment {
 		}
 	}
 	return nil
+}
+
+// publishedTitle is the title of the column with the published figures of a run's experiment.
+func publishedTitle(run *Run) string {
+	if e := findExperiment(run.Experiment); e != nil {
+		return table.Published(e.source)
+	}
+	return "published"
 }
 
 func experimentNames() []string {

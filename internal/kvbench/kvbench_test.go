@@ -188,7 +188,7 @@ func TestExperiments(t *testing.T) {
 	}
 	head := regexp.MustCompile(
 		`\nmicros/op +LevelDB's defaults  times  spread  ` +
-			`Model's defaults  times  spread  published +found\n-+\nfillseq +` +
+			`Model's defaults  times  spread  published \(2011\) +found\n-+\nfillseq +` +
 			`[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
 	if !head.MatchString(out) {
 		t.Errorf("no table in\n%s", out)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/kvbench/plot"
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
@@ -313,7 +314,8 @@ var pageHead = []string{
 
 // table has a row for every step and track.
 func (g *groupView) table(tracks []track) {
-	g.Head = pageHead
+	g.Head = slices.Clone(pageHead)
+	table.Retitle(g.Head, "published", publishedTitle(tracks[0].sample))
 	const mb = 1 << 20
 	for i := range tracks[0].sample.Steps {
 		for _, t := range tracks {
@@ -349,6 +351,6 @@ func (g *groupView) table(tracks []track) {
 			g.Rows = append(g.Rows, row)
 		}
 	}
-	trimmed := trimColumns(append([][]string{g.Head}, g.Rows...))
+	trimmed := table.Trim(append([][]string{g.Head}, g.Rows...))
 	g.Head, g.Rows = trimmed[0], trimmed[1:]
 }

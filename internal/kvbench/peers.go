@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
@@ -98,7 +99,7 @@ func (s *session) peers(columns []column) {
 	ours := s.driver.Title()
 	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
 		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
-		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth", "published"}}
+		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth", publishedTitle(columns[0].runs[0])}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -127,7 +128,7 @@ func (s *session) peers(columns []column) {
 		}
 	}
 	s.group(columns, rows[1:])
-	printTable(s.out, trimColumns(rows))
+	printTable(s.out, table.Trim(rows))
 	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair "+
 		"(above 1: %s is faster).\n", ours, ours)
 	fmt.Fprintln(s.out, spaceLegend)
@@ -175,22 +176,6 @@ func (s *session) group(columns []column, rows [][]string) {
 		sorted[i] = rows[j]
 	}
 	copy(rows, sorted)
-}
-
-// trimColumns leaves out empty columns.
-func trimColumns(rows [][]string) [][]string {
-	out := make([][]string, len(rows))
-	for j := range rows[0] {
-		if !slices.ContainsFunc(rows[1:], func(row []string) bool {
-			return row[j] != "" && row[j] != "-"
-		}) {
-			continue
-		}
-		for i, row := range rows {
-			out[i] = append(out[i], row[j])
-		}
-	}
-	return out
 }
 
 func durabilityText(d store.Durability) string {

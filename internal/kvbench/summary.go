@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/loamdb/loam/internal/kvbench/table"
 )
 
 // column is the rounds of one variant in a summary.
@@ -155,7 +157,7 @@ func (s *session) beside(columns []column) {
 			rows[0] = append(rows[0], "spread")
 		}
 	}
-	rows[0] = append(rows[0], "published", "found")
+	rows[0] = append(rows[0], publishedTitle(columns[0].runs[0]), "found")
 	for i, st := range first {
 		row := []string{st.Name}
 		for _, c := range columns {
@@ -278,7 +280,8 @@ func (s *session) stacked(columns []column) {
 			rows = append(rows, row)
 		}
 	}
-	printTable(s.out, trimColumns(rows))
+	table.Retitle(rows[0], "published", publishedTitle(columns[0].runs[0]))
+	printTable(s.out, table.Trim(rows))
 }
 
 func timesFaster(published, ours float64) string {
