@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/loamdb/loam/internal/kvbench/table"
 )
 
 // record is what the history keeps of a run: ratios to the peers, which stay
@@ -196,7 +198,7 @@ func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 		}
 	}
 	slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	printTable(w, rows)
+	table.Print(w, rows)
 	fmt.Fprintln(w, "times: how many times longer the peer takes. before: median of the runs "+
 		"before the last. part: times / before.")
 	return alarms

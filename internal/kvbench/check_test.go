@@ -102,3 +102,29 @@ func TestPageTellsOfMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestPageRatios has a table with a row for each benchmark and a column for each peer: how many
+// times longer it takes, in the same pair. The page of a single engine has none.
+func TestPageRatios(t *testing.T) {
+	r := Report{Complete: true, Engines: []Engine{{Name: "loam", Title: "Loam"},
+		{Name: "other", Title: "Other"}, {Name: "third", Title: "Third"}}}
+	run := func(engine, pair string, fill, read float64) {
+		r.Runs = append(r.Runs, &Run{Engine: engine, Pair: pair, Round: 1, Steps: []Step{
+			{Name: "fillseq", MicrosPerOp: fill}, {Name: "readseq", MicrosPerOp: read}}})
+	}
+	run("loam", "other", 2, 4)
+	run("other", "loam", 5, 2)
+	run("loam", "third", 1, 4)
+	run("third", "loam", 3, 0)
+	page, err := r.page()
+	want := "<tr><th>benchmark</th><th>Other</th><th>Third</th></tr>\n" +
+		"<tr><td>fillseq</td><td>2.50</td><td>3.00</td></tr>\n" +
+		"<tr><td>readseq</td><td>0.50</td><td>-</td></tr>\n"
+	if err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("%v, %s", err, page)
+	}
+	r.Engines, r.Runs = r.Engines[:1], r.Runs[:1]
+	if page, err = r.page(); err != nil || strings.Contains(string(page), "in the same\npairs") {
+		t.Errorf("%v, %s", err, page)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/loamdb/loam/internal/kvbench/table"
 )
 
 // commands are the words that are no experiment.
@@ -97,7 +99,7 @@ func compareReports(args []string, w io.Writer) error {
 		return errors.New("the two reports have no benchmark of the same engine, experiment, " +
 			"--num and --threads in common")
 	}
-	printTable(w, rows)
+	table.Print(w, rows)
 	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())
 	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all "+
 		"rounds of both.")

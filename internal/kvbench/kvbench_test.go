@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/internal/workload/store/storetest"
@@ -445,7 +446,7 @@ func TestBarText(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	printTable(&b, [][]string{{"name", "n"}, {"a", "1.0"}, {"long", "-"}, {"é", "200.0"}})
+	table.Print(&b, [][]string{{"name", "n"}, {"a", "1.0"}, {"long", "-"}, {"é", "200.0"}})
 	want := "name      n\n-----------\na       1.0\nlong      -\né     200.0\n"
 	if b.String() != want {
 		t.Errorf("\n%s, want\n%s", b.String(), want)

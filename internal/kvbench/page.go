@@ -41,6 +41,7 @@ type groupView struct {
 	Title, About string
 	Legend       []legend
 	Charts       []chart
+	Ratios       [][]string // the titles first; none of a single engine
 	Head         []string
 	Rows         [][]string
 	Settings     []named
@@ -267,6 +268,7 @@ func (r *Report) group(experiment string) groupView {
 		}
 		g.Settings = append(g.Settings, named{t.name, text})
 	}
+	g.ratios(r, tracks)
 	g.sizes(tracks)
 	for i := range first.Steps {
 		g.bars(tracks, i)
@@ -310,6 +312,29 @@ var pageHead = []string{
 	"CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB", "peak disk MB",
 	"quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
 	"lag P50 ms", "lag P99 ms", "resident MB",
+}
+
+// ratios has a row for every step: how many times longer than the first engine each peer takes.
+func (g *groupView) ratios(r *Report, tracks []track) {
+	first := r.Engines[0].Name
+	own := func(t track) bool { return t.engine == first }
+	peers := slices.DeleteFunc(slices.Clone(tracks), own)
+	if len(peers) == 0 {
+		return
+	}
+	g.Ratios = [][]string{{"benchmark"}}
+	for _, t := range peers {
+		g.Ratios[0] = append(g.Ratios[0], t.name)
+	}
+	for i := range peers[0].sample.Steps {
+		row := []string{stepTitle(peers[0].sample.Steps, i)}
+		for _, t := range peers {
+			v := compareRuns(first, r.Runs, t.sample, i)
+			row = append(row, dash(v.ratio(), "%.2f"))
+		}
+		g.Ratios = append(g.Ratios, row)
+	}
+	g.Ratios = table.Trim(g.Ratios)
 }
 
 // table has a row for every step and track.

@@ -99,7 +99,8 @@ func (s *session) peers(columns []column) {
 	ours := s.driver.Title()
 	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
 		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
-		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth", publishedTitle(columns[0].runs[0])}}
+		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth",
+		publishedTitle(columns[0].runs[0])}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -128,7 +129,7 @@ func (s *session) peers(columns []column) {
 		}
 	}
 	s.group(columns, rows[1:])
-	printTable(s.out, table.Trim(rows))
+	table.Print(s.out, table.Trim(rows))
 	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair "+
 		"(above 1: %s is faster).\n", ours, ours)
 	fmt.Fprintln(s.out, spaceLegend)

@@ -2,10 +2,7 @@ package kvbench
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/loamdb/loam/internal/kvbench/table"
 )
@@ -129,7 +126,7 @@ func (s *session) wide(c *column) {
 		}
 		rows = append(rows, row)
 	}
-	printTable(s.out, rows)
+	table.Print(s.out, rows)
 }
 
 // beside sets variants side by side: the time of an operation, and how many
@@ -171,7 +168,7 @@ func (s *session) beside(columns []column) {
 			rows = append(rows, append(row, dash(st.Published, "%.3f"), foundText(v.steps[0])))
 		}
 	}
-	printTable(s.out, rows)
+	table.Print(s.out, rows)
 }
 
 // figure is one column of the stacked table; a column in which no row has
@@ -281,7 +278,7 @@ func (s *session) stacked(columns []column) {
 		}
 	}
 	table.Retitle(rows[0], "published", publishedTitle(columns[0].runs[0]))
-	printTable(s.out, table.Trim(rows))
+	table.Print(s.out, table.Trim(rows))
 }
 
 func timesFaster(published, ours float64) string {
@@ -316,41 +313,4 @@ func dash(f float64, format string) string {
 		return "-"
 	}
 	return fmt.Sprintf(format, f)
-}
-
-// printTable aligns columns: words left, numbers right.
-func printTable(w io.Writer, rows [][]string) {
-	var width []int
-	var right []bool
-	for i, row := range rows {
-		for j, cell := range row {
-			if j == len(width) {
-				width, right = append(width, 0), append(right, true)
-			}
-			width[j] = max(width[j], utf8.RuneCountInString(cell))
-			if i > 0 && cell != "" && cell != "-" && !strings.ContainsAny(cell[:1], "0123456789") {
-				right[j] = false
-			}
-		}
-	}
-	for i, row := range rows {
-		var b strings.Builder
-		for j, cell := range row {
-			pad := strings.Repeat(" ", width[j]-utf8.RuneCountInString(cell))
-			if right[j] {
-				cell = pad + cell
-			} else {
-				cell += pad
-			}
-			b.WriteString(cell + "  ")
-		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-		if i == 0 {
-			total := 2 * (len(width) - 1)
-			for _, n := range width {
-				total += n
-			}
-			fmt.Fprintln(w, strings.Repeat("-", total))
-		}
-	}
 }

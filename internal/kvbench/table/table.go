@@ -2,8 +2,12 @@
 package table
 
 import (
+	"fmt"
+	"io"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // Trim leaves out the columns without a figure. The first row has the titles.
@@ -36,5 +40,42 @@ func Published(source string) string {
 func Retitle(titles []string, from, to string) {
 	if i := slices.Index(titles, from); i >= 0 {
 		titles[i] = to
+	}
+}
+
+// Print aligns columns: words left, numbers right.
+func Print(w io.Writer, rows [][]string) {
+	var width []int
+	var right []bool
+	for i, row := range rows {
+		for j, cell := range row {
+			if j == len(width) {
+				width, right = append(width, 0), append(right, true)
+			}
+			width[j] = max(width[j], utf8.RuneCountInString(cell))
+			if i > 0 && cell != "" && cell != "-" && !strings.ContainsAny(cell[:1], "0123456789") {
+				right[j] = false
+			}
+		}
+	}
+	for i, row := range rows {
+		var b strings.Builder
+		for j, cell := range row {
+			pad := strings.Repeat(" ", width[j]-utf8.RuneCountInString(cell))
+			if right[j] {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			b.WriteString(cell + "  ")
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		if i == 0 {
+			total := 2 * (len(width) - 1)
+			for _, n := range width {
+				total += n
+			}
+			fmt.Fprintln(w, strings.Repeat("-", total))
+		}
 	}
 }
