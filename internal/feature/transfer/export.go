@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/backup"
 	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
@@ -102,28 +103,35 @@ func Check(dir string, o store.Options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Protect(func() error { return openTables(db) }), db.Close())
+	opened := store.Protect(func() error {
+		return eachTable(db, func(m *manifest.FileMeta) error {
+			_, err := db.Files().Reader(m)
+			return err
+		})
+	})
+	return errors.Join(opened, db.Close())
 }
 
-func openTables(db store.Host) error {
+// eachTable calls f with each table of each keyspace, until f fails.
+func eachTable(db store.Host, f func(m *manifest.FileMeta) error) error {
 	all, err := db.Keyspaces().All(func() {})
 	if err != nil {
 		return err
 	}
 	for _, k := range all {
-		if err := openTablesIn(db, k); err != nil {
+		if err := eachTableOf(k, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func openTablesIn(db store.Host, k *store.Keyspace) error {
+func eachTableOf(k *store.Keyspace, f func(m *manifest.FileMeta) error) error {
 	v := k.Version()
 	defer v.Unref()
 	for level := range v.Levels {
-		for _, f := range v.Levels[level].Files {
-			if _, err := db.Files().Reader(f); err != nil {
+		for _, m := range v.Levels[level].Files {
+			if err := f(m); err != nil {
 				return err
 			}
 		}
@@ -134,16 +142,10 @@ func openTablesIn(db store.Host, k *store.Keyspace) error {
 // tables are the files of a database's tables.
 func tables(db store.Host) (backup.Content, error) {
 	files := backup.Content{}
-	all, err := db.Keyspaces().All(func() {})
-	for _, k := range all {
-		v := k.Version()
-		for level := range v.Levels {
-			for _, f := range v.Levels[level].Files {
-				files[f.Name()] = int64(f.Size)
-			}
-		}
-		v.Unref()
-	}
+	err := eachTable(db, func(m *manifest.FileMeta) error {
+		files[m.Name()] = int64(m.Size)
+		return nil
+	})
 	return files, err
 }
 
