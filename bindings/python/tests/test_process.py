@@ -355,6 +355,15 @@ class Alarm:
         self.timer.join()
 
 
+def fill_two_tables(db, entries):
+    """Two tables of which each entry of one lies between two of the other."""
+    for part in range(2):
+        with db.batch() as b:
+            for i in range(entries):
+                b[b"%04d%d" % (i, part)] = b"x"
+        db.flush()
+
+
 def test_ctrl_c_in_a_compaction(path):
     counting, interrupted = threading.Event(), threading.Event()
     entries, asked = 5000, 0
@@ -371,11 +380,7 @@ def test_ctrl_c_in_a_compaction(path):
     with loamdb.open(
         path, comparator=compare, comparator_name="slow", disable_compaction=True
     ) as db:
-        for part in range(2):
-            with db.batch() as b:
-                for i in range(entries):
-                    b[b"%04d%d" % (i, part)] = b"x"
-            db.flush()
+        fill_two_tables(db, entries)
         counting.set()
         try:
             with pytest.raises(KeyboardInterrupt):
@@ -387,16 +392,15 @@ def test_ctrl_c_in_a_compaction(path):
         assert len(list(db)) == 2 * entries
 
 
-class Interrupted:
-    """Ctrl-C that comes when a job was started, and Python does not wait for it yet."""
+def interrupt_next_wait(monkeypatch, before):
+    """Ctrl-C comes when a job was started, after before, and Python does not wait for it yet."""
 
-    def __init__(self, monkeypatch, before):
-        def wait(job, *args, **kwargs):
-            monkeypatch.undo()
-            before(job)
-            raise KeyboardInterrupt
+    def wait(job, *args, **kwargs):
+        monkeypatch.undo()
+        before(job)
+        raise KeyboardInterrupt
 
-        monkeypatch.setattr(Job, "wait", wait)
+    monkeypatch.setattr(Job, "wait", wait)
 
 
 def test_ctrl_c_before_the_wait_for_a_compaction(path, monkeypatch):
@@ -411,13 +415,9 @@ def test_ctrl_c_before_the_wait_for_a_compaction(path, monkeypatch):
     with loamdb.open(
         path, comparator=compare, comparator_name="slow", disable_compaction=True
     ) as db:
-        for part in range(2):
-            with db.batch() as b:
-                for i in range(5000):
-                    b[b"%04d%d" % (i, part)] = b"x"
-            db.flush()
+        fill_two_tables(db, 5000)
         counting.set()
-        Interrupted(monkeypatch, lambda job: begun.wait())
+        interrupt_next_wait(monkeypatch, lambda job: begun.wait())
         with pytest.raises(KeyboardInterrupt):
             db.compact()
         interrupted.set()
@@ -427,7 +427,7 @@ def test_ctrl_c_before_the_wait_for_a_compaction(path, monkeypatch):
 
 def test_ctrl_c_before_an_open_database_is_taken(path, monkeypatch):
     wait = Job.wait
-    Interrupted(monkeypatch, wait)
+    interrupt_next_wait(monkeypatch, wait)
     with pytest.raises(KeyboardInterrupt):
         loamdb.open(path)
     loamdb.open(path).close()  # no lock was left

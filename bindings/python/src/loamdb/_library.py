@@ -210,7 +210,7 @@ class Job:
         if job == ffi.NULL:
             return
         if kind is not None:
-            _lib.loam_job_cancel(job, ffi.NULL)
+            self.cancel()
         _lib.loam_job_close(job)
 
     def cancel(self) -> None:
