@@ -21,11 +21,11 @@ func (a *app) diffVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Print the keys that differ between two databases",
-		Long: "Compare what reads see in two databases, of either format: all keyspaces, or the " +
-			"one of --keyspace.\nLines begin with - (only in A), + (only in B) or ~ (another " +
-			"value). Exit code 1: they differ.",
+		Long: "Compare what reads see in two databases of either format, or backups " +
+			"(FOLDER@ID): all keyspaces,\nor the one of --keyspace. Lines begin with - (only in " +
+			"A), + (only in B) or ~ (another value).\nExit code 1: they differ.",
 		Example: "  loam diff trees trees-before\n  loam diff --brief trees copy\n" +
-			"  loam restore /backups old && loam diff --json old trees",
+			"  loam diff --json /backups@3 trees",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.Parse(); err != nil {

@@ -133,6 +133,7 @@ func (a *app) exportVerb() *cobra.Command {
 	f.Flags.Register(c.Flags())
 	f.bounds.flags(c)
 	a.keyspaceFlag(c)
+	a.snapshotFlag(c)
 	c.Flags().BoolVar(&asCSV, "csv", false, "CSV; the default is JSON lines")
 	c.Flags().StringVarP(&to, "output", "o", "", "file to write; default: standard output")
 	return c

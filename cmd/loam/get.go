@@ -36,6 +36,7 @@ func (a *app) getVerb() *cobra.Command {
 	}
 	e.Register(c.Flags())
 	a.keyspaceFlag(c)
+	a.snapshotFlag(c)
 	return c
 }
 

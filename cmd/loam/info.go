@@ -254,30 +254,9 @@ func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 				return err
 			}
 		}
-		if err := a.printProps(sum); err != nil {
+		if err := a.printPairs(sum.Pairs()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (a *app) printProps(x *facts.Props) error {
-	var p text.Pairs
-	p.Add("keyspace", "%s", encode.Escape([]byte(x.Keyspace)))
-	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.Bytes))
-	if x.Silent > 0 {
-		p.Add("silent", "%s without properties, left out below", text.Plural(x.Silent, "table"))
-	}
-	if x.Silent == x.Tables && x.Tables > 0 {
-		return a.printPairs(p)
-	}
-	p.Add("entries", "%s", text.Count(x.Entries))
-	p.Add("tombstones", "%s, %s of ranges", text.Count(x.Tombstones), text.Count(x.RangeDeletes))
-	p.Add("keys", "%s", text.Bytes(x.KeyBytes))
-	p.Add("values", "%s", text.Bytes(x.ValueBytes))
-	if x.Ratio > 0 {
-		p.Add("compression", "%.2f to 1", x.Ratio)
-	}
-	p.Add("filter", "%d bits per key", x.FilterBits)
-	return a.printPairs(p)
 }

@@ -53,6 +53,7 @@ type app struct {
 	json     bool
 	comparer string
 	keyspace string
+	snapshot uint64 // number of a backup; 0: none
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app {

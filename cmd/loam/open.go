@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/saved"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/lsm"
@@ -20,15 +21,23 @@ func (a *app) keyspaceFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.keyspace, "keyspace", "default", "name of the keyspace")
 }
 
+// snapshotFlag gives a verb that reads by inKeyspace the flag --snapshot.
+func (a *app) snapshotFlag(c *cobra.Command) {
+	c.Flags().Uint64Var(&a.snapshot, "snapshot", 0,
+		"number of a backup: DIR is a folder of backups, see loam backups")
+}
+
 // options are those with which the directory opens: it is read first which comparers it has.
-func (a *app) options(dir string) (*lsm.Options, error) {
-	o := &lsm.Options{CacheSize: readCache, ErrorIfMissing: true}
+func (a *app) options(dir string) (*lsm.Options, error) { return a.optionsIn(lsm.OSFS(), dir) }
+
+func (a *app) optionsIn(fsys lsm.FS, dir string) (*lsm.Options, error) {
+	o := &lsm.Options{CacheSize: readCache, ErrorIfMissing: true, FS: fsys}
 	forced, err := a.forcedComparer()
 	if err != nil {
 		return nil, err
 	}
 	// Of a damaged MANIFEST the edits before the damage count.
-	d, failed := examine.Open(lsm.OSFS(), dir)
+	d, failed := examine.Open(fsys, dir)
 	for i, space := range d.State.Keyspaces() {
 		known, _ := base.ComparerNamed(space.Comparer)
 		c := (*lsm.Comparer)(known)
@@ -69,16 +78,42 @@ func (a *app) forcedComparer() (*lsm.Comparer, error) {
 	return (*lsm.Comparer)(c), nil
 }
 
-// database is a directory that is open for reading.
+// database is a directory, or a backup, that is open for reading.
 type database struct {
 	*lsm.DB
 	// follows reports that another process has the database open.
 	follows bool
+	// backup is nil for a directory.
+	backup *saved.Backup
+}
+
+// Close closes the database and the backup that it is in.
+func (d *database) Close() error {
+	err := d.DB.Close()
+	if d.backup != nil {
+		err = errors.Join(err, d.backup.Close())
+	}
+	return err
+}
+
+// openBackup opens a backup for reading.
+func (a *app) openBackup(folder string, id uint64) (*database, error) {
+	b, err := saved.Open(folder, id)
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.openIn(b.FS, b.Dir)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return &database{DB: db, backup: b}, nil
 }
 
 // openAlone opens a directory for reading. It fails where another process has it open.
-func (a *app) openAlone(dir string) (*lsm.DB, error) {
-	o, err := a.options(dir)
+func (a *app) openAlone(dir string) (*lsm.DB, error) { return a.openIn(lsm.OSFS(), dir) }
+
+func (a *app) openIn(fsys lsm.FS, dir string) (*lsm.DB, error) {
+	o, err := a.optionsIn(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +121,18 @@ func (a *app) openAlone(dir string) (*lsm.DB, error) {
 	return lsm.Open(dir, o)
 }
 
-// openRead opens a directory without changing anything in it. Where another process has it open,
-// what that process has written so far is read.
+// openRead opens a directory, or a backup that saved.Name names, without changing anything in it.
+// Where another process has the directory open, what that process has written so far is read.
 func (a *app) openRead(dir string) (*database, error) {
+	if folder, id, ok := saved.Parse(dir); ok {
+		return a.openBackup(folder, id)
+	}
 	db, err := a.openAlone(dir)
 	if err == nil {
 		return &database{DB: db}, nil
 	}
 	if !errors.Is(err, lsm.ErrLocked) {
-		return nil, err
+		return nil, saved.Explain(dir, err)
 	}
 	o, err := a.options(dir)
 	if err != nil {
@@ -140,8 +178,12 @@ func (a *app) eachKeyspace(c *cobra.Command, db *lsm.DB, do func(k *lsm.Keyspace
 	return nil
 }
 
-// inKeyspace opens a directory for reading and calls do with the keyspace of --keyspace.
+// inKeyspace opens a directory, or the backup of --snapshot, for reading and calls do with the
+// keyspace of --keyspace.
 func (a *app) inKeyspace(dir string, do func(db *database, k *lsm.Keyspace) error) error {
+	if a.snapshot != 0 {
+		dir = saved.Name(dir, a.snapshot)
+	}
 	db, err := a.openRead(dir)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ func (a *app) scanVerb() *cobra.Command {
 	f.Flags.Register(c.Flags())
 	f.bounds.flags(c)
 	a.keyspaceFlag(c)
+	a.snapshotFlag(c)
 	c.Flags().Int64Var(&f.limit, "limit", 0, "entries at most; 0: all")
 	c.Flags().BoolVar(&f.reverse, "reverse", false, "from the last key to the first")
 	c.Flags().BoolVar(&f.keysOnly, "keys", false, "keys without values")
@@ -185,8 +186,9 @@ func (a *app) countVerb() *cobra.Command {
 		Short: "Count keys and their bytes",
 		Long: "Count the keys that reads see, and the bytes of keys and values. All tables of " +
 			"the range are read;\n\"loam info\" has the number of entries without that.",
-		Example: "  loam count trees\n  loam count --prefix user: app\n  loam count --json trees",
-		Args:    cobra.ExactArgs(1),
+		Example: "  loam count trees\n  loam count --prefix user: app\n" +
+			"  loam count --json trees\n  loam count --snapshot 3 /backups",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.Parse(); err != nil {
 				return err
@@ -199,6 +201,7 @@ func (a *app) countVerb() *cobra.Command {
 	e.Register(c.Flags())
 	b.flags(c)
 	a.keyspaceFlag(c)
+	a.snapshotFlag(c)
 	return c
 }
 

@@ -62,7 +62,10 @@ func (s *session) words(c *script.Command) (words []string) {
 		if w == "~" {
 			w = ""
 		}
-		words = append(words, strings.ReplaceAll(w, "@", s.root))
+		if w == "@" { // elsewhere one without a slash is the number of a backup
+			w = s.root
+		}
+		words = append(words, strings.ReplaceAll(w, "@/", s.root+"/"))
 	}
 	return words
 }

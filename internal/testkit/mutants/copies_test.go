@@ -195,6 +195,17 @@ var copies = []mutant{
 			{"internal/feature/backup/folder.go", "\tdefer f.mu.Unlock()\n\tf.dropLocked(c)\n",
 				"\tdefer f.mu.Unlock()\n"}}},
 
+	{"backup-viewed-unheld", "the objects of a backup that a view shows are deleted with it",
+		target{"lsm/backup", "TestView"}, []edit{
+			{"internal/feature/backup/folder.go", "\tf.refer(c)\n\treturn c, nil",
+				"\treturn c, nil"},
+			{"internal/feature/backup/folder.go", "\tdefer f.mu.Unlock()\n\tf.dropLocked(c)\n",
+				"\tdefer f.mu.Unlock()\n"}}},
+
+	{"backup-view-cut", "a view shows a file of another length",
+		target{"lsm/backup", "TestViewOfDamage"}, []edit{
+			{"internal/feature/backup/view.go", "if r.Size() != id.size {", "if false {"}}},
+
 	{"backup-frees-shared", "deleting a backup frees objects that others need",
 		target{"lsm/backup", "TestBackups"}, []edit{
 			{"internal/feature/backup/folder.go", "f.objects[c.files[i].object].refs--",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -201,4 +202,25 @@ func (x *Info) LogsText() string {
 		return line + ", more than " + text.Count(entries) + " entries"
 	}
 	return line + ", " + text.Count(entries) + " entries"
+}
+
+// Pairs are the lines that show the sum.
+func (x *Props) Pairs() (p text.Pairs) {
+	p.Add("keyspace", "%s", encode.Escape([]byte(x.Keyspace)))
+	p.Add("tables", "%s, %s", text.Count(x.Tables), text.Bytes(x.Bytes))
+	if x.Silent > 0 {
+		p.Add("silent", "%s without properties, left out below", text.Plural(x.Silent, "table"))
+	}
+	if x.Silent == x.Tables && x.Tables > 0 {
+		return p
+	}
+	p.Add("entries", "%s", text.Count(x.Entries))
+	p.Add("tombstones", "%s, %s of ranges", text.Count(x.Tombstones), text.Count(x.RangeDeletes))
+	p.Add("keys", "%s", text.Bytes(x.KeyBytes))
+	p.Add("values", "%s", text.Bytes(x.ValueBytes))
+	if x.Ratio > 0 {
+		p.Add("compression", "%.2f to 1", x.Ratio)
+	}
+	p.Add("filter", "%d bits per key", x.FilterBits)
+	return p
 }
