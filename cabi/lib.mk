@@ -26,18 +26,29 @@ lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
 SMALL := net/... crypto/... vendor/... github.com/spf13/... encoding/... mime/... math/big text/... \
 	time fmt reflect regexp/... log/... os/...
 
+LOAM_BUILD := -tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l)
+LOAM_LINK := -s -w -buildid= -X main.release=$(LOAM_VERSION)
+
 $(LIBDIR)/loam: $(COMMAND_SOURCES)
 	@mkdir -p $(LIBDIR)
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l) -o $@ -ldflags "-s -w -buildid= -X main.release=$(LOAM_VERSION)" ./cmd/loam
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false $(LOAM_BUILD) -o $@ -ldflags "$(LOAM_LINK)" ./cmd/loam
 
 # What no read, write or compaction calls is built to be small, too: 135 KB of 9 MB.
 LIB_SMALL := crypto/... math/big encoding/json fmt log/... reflect strconv time os io/fs \
 	internal/fmtsort compress/flate $(addprefix ./internal/feature/,repair transfer inspect examine backup)
+LIB_BUILD := -buildmode=c-shared $(LIB_SMALL:%=-gcflags=%=-l)
+LIB_LINK := -s -w -buildid=
+
+# For packaging/, which builds both for other platforms: a line of go build's arguments and one of
+# the linker's, of the command and of the library.
+.PHONY: build-flags
+build-flags:
+	@printf '%s\n' '$(LOAM_BUILD)' '$(LOAM_LINK)' '$(LIB_BUILD)' '$(LIB_LINK)'
 
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
 	@mkdir -p $(LIBDIR)
-	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildvcs=false -buildmode=c-shared $(LIB_SMALL:%=-gcflags=%=-l) -o $@ \
-		-ldflags "-s -w -buildid= -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildvcs=false $(LIB_BUILD) -o $@ \
+		-ldflags "$(LIB_LINK) -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
 	@rm -f $(LIBDIR)/libloam.so.h
 
 $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0

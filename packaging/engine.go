@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,11 +23,30 @@ func loamName(p platform) string {
 	return name
 }
 
+// buildFlags are what cabi/lib.mk gives to go build and to its linker, for the command and for the
+// library: what is small on one platform is small on all.
+func buildFlags() (loam, loamLink, lib, libLink string, err error) {
+	out, err := command("", nil, variable("MAKE", "make"), "-s", "--no-print-directory", "-f",
+		"cabi/lib.mk", "build-flags")
+	lines := strings.Split(out, "\n")
+	if err == nil && len(lines) != 5 {
+		err = fmt.Errorf("make build-flags says %q, want four lines", out)
+	}
+	if err != nil {
+		return "", "", "", "", err
+	}
+	return lines[0], lines[1], lines[2], lines[3], nil
+}
+
 // buildLoam builds the command, which needs no library of the system but where there is no other
 // way to it.
 func buildLoam(p platform) error {
-	err := goBuild(p, []string{"CGO_ENABLED=0"}, "-ldflags", "-s -w -buildid=", "-o",
-		packed(loamName(p)), "./cmd/loam")
+	flags, link, _, _, err := buildFlags()
+	if err != nil {
+		return err
+	}
+	err = goBuild(p, []string{"CGO_ENABLED=0"}, append(strings.Fields(flags), "-ldflags", link,
+		"-o", packed(loamName(p)), "./cmd/loam")...)
 	built[packed(loamName(p))] = err == nil
 	return err
 }
@@ -70,9 +90,13 @@ func library(p platform) (string, error) {
 		cflags += " -DLOAM_BUILD -D__USE_MINGW_ANSI_STDIO=1"
 		link = "-Wl,--no-insert-timestamp -static-libgcc -Wl,-Bstatic -lpthread -Wl,-Bdynamic"
 	}
+	_, _, flags, ownLink, err := buildFlags()
+	if err != nil {
+		return "", err
+	}
 	err = goBuild(p, []string{"CGO_ENABLED=1", "CC=" + strings.Join(cc, " "),
-		"CGO_CFLAGS=" + cflags}, "-buildmode=c-shared", "-o", out, "-ldflags",
-		"-s -w -buildid= -linkmode=external -extldflags '"+link+"'", "./cabi")
+		"CGO_CFLAGS=" + cflags}, append(strings.Fields(flags), "-o", out, "-ldflags",
+		ownLink+" -linkmode=external -extldflags '"+link+"'", "./cabi")...)
 	built[out] = err == nil
 	_ = os.Remove(strings.TrimSuffix(out, filepath.Ext(out)) + ".h") // cgo's, which is not loam.h
 	return out, err

@@ -48,14 +48,16 @@ func leftOut(format string, args ...any) error {
 }
 
 // version is that of the C library's source.
-var version = func() string {
+var version = release()
+
+func release() string {
 	text, _ := os.ReadFile("cabi/shim.c")
 	m := regexp.MustCompile(`loam_version\(void\) { return "(.*)"; }`).FindSubmatch(text)
 	if m == nil {
 		return ""
 	}
 	return string(m[1])
-}()
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,26 @@ func TestMinorOfGlibc(t *testing.T) {
 		if got := minorOfGlibc([]byte(text)); got != want {
 			t.Errorf("%q: 2.%d, want 2.%d", text, got, want)
 		}
+	}
+}
+
+// TestBuildFlags: the makefiles hand out what they build by, and the lists are not empty.
+func TestBuildFlags(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	t.Chdir("..")
+	loam, loamLink, lib, libLink, err := buildFlags()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(loam, "-gcflags=net/...=-l") ||
+		!strings.HasSuffix(loamLink, "main.release="+release()) {
+		t.Errorf("the command's: %q, %q", loam, loamLink)
+	}
+	if !strings.HasPrefix(lib, "-buildmode=c-shared -gcflags=crypto/...=-l") ||
+		libLink != "-s -w -buildid=" {
+		t.Errorf("the library's: %q, %q", lib, libLink)
 	}
 }
 
