@@ -143,7 +143,11 @@ test-node: node-test
 	@LOAM_GUIDE_NODE=$(CURDIR)/$(NODE_DIR) $(GUIDES)
 
 # A JDK 17 or newer, and Maven, which downloads JUnit and its own plugins.
-test-java: java-test
+test-java: java-test $(if $(LOAM_T2),java-asan)
+	@mkdir -p $(JAVA_BUILD)/kill && \
+		$(JAVAC) -d $(JAVA_BUILD)/kill -cp $(JAVA_BUILD)/target/classes internal/testkit/kill/programs/Writer.java
+	@LOAM_KILL_JAVA=$(CURDIR)/$(JAVA_BUILD)/kill:$(CURDIR)/$(JAVA_BUILD)/target/classes \
+		$(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^java$$'
 
 audit:
 	@GO="$(GO)" PYTHON="$(PYTHON)" internal/testkit/audit.sh

@@ -55,11 +55,13 @@ func TestKillFed(t *testing.T) {
 	})
 }
 
-// Environment variables that name what the bindings' writers need: a Python
-// that has loamdb installed, and the directory of the Node package.
+// Environment variables that name what the bindings' writers need: a Python that has loamdb
+// installed, the directory of the Node package, and a class path with programs/Writer.java
+// compiled and the jar's contents.
 const (
 	pythonEnv = "LOAM_KILL_PYTHON"
 	nodeEnv   = "LOAM_KILL_NODE"
+	javaEnv   = "LOAM_KILL_JAVA"
 )
 
 // writers returns the commands of the writers by name; a test skips those that
@@ -69,12 +71,16 @@ func writers(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string][]string{"go": self, "python": nil, "node": nil}
+	out := map[string][]string{"go": self, "python": nil, "node": nil, "java": nil}
 	if python := os.Getenv(pythonEnv); python != "" {
 		out["python"] = []string{python, "programs/writer.py"}
 	}
 	if pkg := os.Getenv(nodeEnv); pkg != "" {
 		out["node"] = []string{"node", "programs/writer.js", pkg}
+	}
+	if path := os.Getenv(javaEnv); path != "" {
+		out["java"] = []string{"java", "-XX:+UseSerialGC", "-Xmx64m", "-XX:TieredStopAtLevel=1",
+			"-cp", path, "Writer"}
 	}
 	return out
 }
@@ -84,7 +90,7 @@ func TestKillProgram(t *testing.T) {
 	for name, command := range writers(t) {
 		t.Run(name, func(t *testing.T) {
 			if command == nil {
-				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
+				t.Skipf("the binding is not named: %s, %s, %s", pythonEnv, nodeEnv, javaEnv)
 			}
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30/share, 300),
@@ -104,7 +110,7 @@ func TestPowerCut(t *testing.T) {
 	for name, command := range writers(t) {
 		t.Run(name, func(t *testing.T) {
 			if command == nil {
-				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
+				t.Skipf("the binding is not named: %s, %s, %s", pythonEnv, nodeEnv, javaEnv)
 			}
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				err := PowerCut(testkit.Seed(t), 30/share, t.TempDir(), command...)
