@@ -39,7 +39,7 @@ func (db *DB) openFollower() error {
 		},
 	})
 	if err == nil {
-		db.recovery = Recovery{report, db.shared.Seqs.Visible()}
+		db.recovery = Recovery{Report: report, LastSeq: db.shared.Seqs.Visible()}
 	}
 	return err
 }

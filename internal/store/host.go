@@ -143,7 +143,9 @@ func (l Logs) Parts() (parts []wal.Part, err error) {
 	return parts, err
 }
 
-// logFiles lists the logs of a database that is open for reading, which do not change.
+// logFiles lists the logs of a database that is open for reading, which do not change. Of one
+// without damage what follows the last record is left out: it has no meaning, and may be a hole of
+// any length.
 func (db *DB) logFiles() (parts []wal.Part, err error) {
 	r := wal.Replay{FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format}
 	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
@@ -153,7 +155,11 @@ func (db *DB) logFiles() (parts []wal.Part, err error) {
 		if serr != nil {
 			return nil, serr
 		}
-		parts = append(parts, wal.Part{Num: num, Size: info.Size()})
+		size := info.Size()
+		if end, ok := db.recovery.ends[num]; ok {
+			size = min(size, end)
+		}
+		parts = append(parts, wal.Part{Num: num, Size: size})
 	}
 	return parts, err
 }

@@ -17,6 +17,8 @@ import (
 type Recovery struct {
 	wal.Report
 	LastSeq base.SeqNum // of the last write found
+
+	ends map[uint64]int64 // see wal.Replay.Ends
 }
 
 // replayer reads the logs back into memtables.
@@ -77,7 +79,7 @@ func (r *replayer) logs() error {
 	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
 		return err
 	}
-	db.recovery = Recovery{r.Report, r.Last}
+	db.recovery = Recovery{r.Report, r.Last, r.Ends}
 	if len(r.Report.Dropped) > 0 {
 		db.health.logger.Warn("part of the log was dropped", "dir", db.dir, "dropped",
 			r.Report.Dropped)

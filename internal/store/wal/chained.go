@@ -61,6 +61,7 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 		r.readTo(num, reader.End())
 		switch {
 		case errors.Is(err, io.EOF):
+			r.Ends[num] = reader.End()
 			return nil
 		case errors.Is(err, base.ErrCorruption) && reader.Tail():
 			r.drop(name, reader.End(), f.Size(), err, !reader.Follows())

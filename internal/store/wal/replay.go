@@ -54,6 +54,9 @@ type Replay struct {
 	// End is where the last log with a record or a first chunk ends, without the part that was
 	// dropped.
 	End Place
+	// Ends has, of the logs that Run read without damage, the offset behind the last record. What
+	// follows is torn, or zeros that were allocated ahead, and may be long as a hole.
+	Ends map[uint64]int64
 
 	obsolete []uint64    // logs that Needed left out
 	replayed base.SeqNum // the last of the logs so far; valid if known
@@ -103,7 +106,7 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 // replay there, and what follows is reported and to be set aside.
 func (r *Replay) Run(nums []uint64, first uint64) error {
 	r.chain = chain{first: first, ends: map[uint64]int64{}}
-	r.inTables = r.Last
+	r.inTables, r.Ends = r.Last, map[uint64]int64{}
 	if num := r.Synced.Num; num != 0 && num >= first && !slices.Contains(nums, num) {
 		return r.missing(num)
 	}
@@ -153,6 +156,7 @@ func (r *Replay) log(num uint64, name string) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			r.readTo(num, reader.End())
+			r.Ends[num] = reader.End()
 			return nil
 		case errors.Is(err, base.ErrCorruption) && r.known && reader.Zeros():
 			if zeros = err; reader.Resume() {

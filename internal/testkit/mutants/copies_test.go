@@ -202,6 +202,10 @@ var copies = []mutant{
 			{"internal/feature/backup/folder.go", "\tdefer f.mu.Unlock()\n\tf.dropLocked(c)\n",
 				"\tdefer f.mu.Unlock()\n"}}},
 
+	{"holes-copied", "what follows the last record of a log is copied, a hole of any length too",
+		target{"lsm/backup", "TestHoleBehindALog"}, []edit{
+			{"internal/store/host.go", "size = min(size, end)", "_ = end"}}},
+
 	{"backup-view-cut", "a view shows a file of another length",
 		target{"lsm/backup", "TestViewOfDamage"}, []edit{
 			{"internal/feature/backup/view.go", "if r.Size() != id.size {", "if false {"}}},

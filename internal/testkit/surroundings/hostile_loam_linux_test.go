@@ -76,8 +76,8 @@ func TestLoamOnHostileDirectories(t *testing.T) {
 				if after := described(t, outside); after != before {
 					t.Errorf("before:\n%s\nafter:\n%s", before, after)
 				}
-				if !strings.Contains(m.name, "log: ") || !strings.Contains(m.name, "hole") {
-					writeByLoam(t, loam, p.dir) // copies of logs have their holes written out
+				if m.name != "log: hole, then garbage" { // copies have the holes within logs
+					writeByLoam(t, loam, p.dir)
 				}
 				if b, err := os.ReadFile(p.victim); string(b) != "precious" {
 					t.Errorf("%q %v", b, err)
