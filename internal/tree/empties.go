@@ -45,6 +45,18 @@ func (t *Tree) ResumeLearning() {
 	}
 }
 
+// PauseLearning comes before a follower's tree gets entries of a log, in whichever memtable:
+// iterators learn no known-empty range until ResumeLearning, after the Switch that shows them.
+func (t *Tree) PauseLearning() { t.empties.Pause() }
+
+// Replayed takes the key of an entry of a log out of known-empty ranges, between PauseLearning and
+// the Switch that shows it.
+func (t *Tree) Replayed(kind base.Kind, key []byte) {
+	if t.empties.Any() {
+		t.cutEmpty(kind, key)
+	}
+}
+
 // Within is for iters.Empties. The sequence number was loaded by Init.
 func (it *Iterator) Within(key []byte) *empties.Fact {
 	return it.tree.empties.Find(it.tree.cmp, key, &it.view)

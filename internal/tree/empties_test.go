@@ -140,11 +140,13 @@ func (r *interleaved) reader() steps {
 		func() { r.tree.Init(&r.reads, &IterOptions{}) },
 		func() {
 			there := false
-			r.reads.state.Mem.Walk(0, func(t base.Trailer, key []byte, _ uint64) bool {
-				there = t.Kind() == base.KindSet && t.Seq() <= r.reads.view.Seq &&
-					bytes.Equal(key, rowKey(rows/2)) && t.Seq() > 2*rows
-				return true
-			})
+			for i := -1; i < len(r.reads.state.Sealed); i++ {
+				r.reads.state.memTable(i).Walk(0, func(t base.Trailer, key []byte, _ uint64) bool {
+					there = there || t.Kind() == base.KindSet && t.Seq() <= r.reads.view.Seq &&
+						bytes.Equal(key, rowKey(rows/2)) && t.Seq() > 2*rows
+					return true
+				})
+			}
 			seen := r.reads.SeekGE(rowKey(1)) && bytes.Equal(r.reads.Key(), rowKey(rows/2))
 			if seen != there {
 				r.t.Fatalf("the reader at %d sees the row: %v, it is there: %v", r.reads.view.Seq,
@@ -294,6 +296,96 @@ func TestEmptiesExamineALot(t *testing.T) {
 		}
 		if tries > 10 {
 			t.Fatal("nothing is learned")
+		}
+	}
+}
+
+// replayed is interleaved with a follower's replay in the place of the writer.
+type replayed struct {
+	interleaved
+	fresh, anew bool // the entry is in a memtable that no state has; without that of before
+}
+
+func (r *replayed) replay() steps {
+	was := current(r.tree)
+	mem := was.Mem
+	tables := []*Sealed{{Mem: mem, FirstLog: 1}}
+	return steps{
+		func() {
+			if !r.anew { // a version comes without a replay
+				r.tree.PauseLearning()
+			}
+		},
+		func() {
+			if r.fresh {
+				fresh, err := r.tree.NewMemTable(nil, 0, 0)
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				tables[0].Last = r.h.last
+				mem, tables = fresh, append([]*Sealed{{Mem: fresh, FirstLog: 2}}, tables...)
+			}
+			if r.anew {
+				tables = tables[:1]
+			}
+			if err := mem.Apply(r.batch, r.h.last+1); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		func() {
+			if !r.anew {
+				r.tree.Replayed(base.KindSet, rowKey(rows/2))
+			}
+		},
+		func() {
+			r.h.last++
+			nexts := []Next{{Tree: r.tree, Tables: tables}}
+			if !r.fresh {
+				nexts = nil
+			}
+			Switch(r.h.Seqs, nexts, r.h.last)
+			if r.fresh {
+				mem.Unref() // the state has its own reference
+			}
+		},
+		func() { r.tree.ResumeLearning() },
+	}
+}
+
+// TestEmptiesReplayInterleavings is TestEmptiesInterleavings of a follower, whose entries come into
+// the memtable of the state, into another one that no state has before, or with all that there is
+// at once, like another version's.
+func TestEmptiesReplayInterleavings(t *testing.T) {
+	for _, c := range []struct{ fresh, anew bool }{{false, false}, {true, false}, {true, true}} {
+		r := &replayed{interleaved{t: t, h: newHouse(t)}, c.fresh, c.anew}
+		r.batch = batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,
+			rowKey(rows/2), []byte("v"))
+		runs, used := 0, 0
+		// The steps ask for the tree of the present run.
+		var all [3]steps
+		turn := func(who, n int) steps {
+			s := make(steps, n)
+			for i := range s {
+				s[i] = func() { all[who][i]() }
+			}
+			return s
+		}
+		interleave([]steps{turn(0, 5), turn(1, 4), turn(2, 2)}, func(order []func()) {
+			r.h.last = 0
+			r.h.Seqs.Publish(0)
+			r.begin()
+			all = [3]steps{r.replay(), r.learning(), r.reader()}
+			for _, step := range order {
+				step()
+			}
+			r.end()
+			runs++
+			if r.used {
+				used++
+			}
+		})
+		if used < runs/200 {
+			t.Errorf("%+v: of %d orders %d used a fact", c, runs, used)
 		}
 	}
 }

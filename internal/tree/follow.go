@@ -4,6 +4,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // A follower's trees get entries from the logs of another process, and versions from its MANIFEST.
@@ -21,9 +22,21 @@ type Next struct {
 	Version *manifest.Version
 }
 
+// has reports whether a memtable is among those of s.
+func (s *ReadState) has(mem *memtable.MemTable) bool {
+	for i := -1; i < len(s.Sealed); i++ {
+		if s.memTable(i) == mem {
+			return true
+		}
+	}
+	return false
+}
+
 // Switch makes seq the visible sequence number, and the states of all nexts current, in one step: a
 // read sees all of them with seq, or the states before without it. seq does not go back. The caller
-// alone changes the states of these trees, except for Close and Drop.
+// alone changes the states of these trees, except for Close and Drop. Of entries that come in the
+// memtables of before, or in later ones, it calls Replayed first; known-empty ranges of a tree that
+// gets others go.
 func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 	var made []*ReadState
 	defer func() {
@@ -65,6 +78,11 @@ func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 		old.ref()
 		next.since, next.before = seq, old
 		made = append(made, next)
+		// Learners of the state before do not see what another version has.
+		if next.Version != old.Version || !next.has(old.Mem) {
+			n.Tree.empties.Clear()
+			defer n.Tree.empties.Resume(next.ordinal)
+		}
 		n.Tree.replace(owners[i], next)
 	}
 	seqs.Publish(seq)

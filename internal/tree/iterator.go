@@ -137,9 +137,7 @@ func (it *Iterator) reset() {
 			o.RangeDels = append(o.RangeDels, d)
 		}
 	}
-	if it.tree.demand == nil {
-		o.Empties = it
-	}
+	o.Empties = it
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }
 

@@ -441,6 +441,9 @@ func (f *Follower) publish() {
 	}
 	noteExpiring(f.logs)
 	tree.Switch(f.o.Seqs, nexts, f.logs.whole())
+	if f.logs.paused {
+		f.logs.resume()
+	}
 	f.note()
 }
 
@@ -476,6 +479,7 @@ func (f *Follower) install(l *logs) {
 	l.covered = max(l.covered, c.State.LastSeq)
 	noteExpiring(l)
 	tree.Switch(o.Seqs, nexts, l.whole())
+	l.resume()
 	release()
 	f.logs = l
 	f.drop(c.Dropped) // first: a new one may have the name

@@ -27,6 +27,7 @@ type logs struct {
 	tables replay.Tables
 	place  wal.Place // behind the last record
 	end    bool      // there was no more
+	paused bool      // the trees learn no known-empty ranges: there are entries that no state shows
 
 	group wal.Tailed // records to be taken next, as one; no Batch: none
 	held  wal.Tailed // the record behind the group; no Batch: it was not read
@@ -307,6 +308,7 @@ func (l *logs) take(r *wal.Tailed) error {
 		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0),
 			wal.Place{Log: r.Log, Offset: r.End}}
 	}
+	l.cutEmpties(r.Batch)
 	whole := false
 	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.tables.Applied, l.seq) {
 		whole = s.takesWhole(r)
@@ -323,6 +325,34 @@ func (l *logs) take(r *wal.Tailed) error {
 		l.seq = r.Last
 	}
 	return err
+}
+
+// cutEmpties comes before entries are in a memtable: it takes their keys out of the known-empty
+// ranges of trees, which learn no others until resume.
+func (l *logs) cutEmpties(batch []byte) {
+	if !l.paused {
+		l.paused = true
+		for _, s := range l.spaces {
+			s.tree.PauseLearning()
+		}
+	}
+	for it := batchrepr.Read(batch); ; {
+		id, kind, key, _, ok := it.Next()
+		if !ok {
+			return
+		}
+		if s := l.spaces[id]; s != nil {
+			s.tree.Replayed(kind, key)
+		}
+	}
+}
+
+// resume is called when all entries that were read are shown.
+func (l *logs) resume() {
+	l.paused = false
+	for _, s := range l.spaces {
+		s.tree.ResumeLearning()
+	}
 }
 
 // takesWhole reports whether records that are in no memtable, and have entries of this keyspace

@@ -155,6 +155,27 @@ var deletes = []mutant{
 				"it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}",
 				"it.state, it.view = s, early\n\tit.view.State, it.view.Seq = s.ordinal, seq"}}},
 
+	{"empty-survives-replay", "a follower's known-empty range has a key of a log's entry",
+		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/feature/follow/logs.go",
+			"s.tree.Replayed(kind, key)", "_, _, _ = s, kind, key"}}},
+
+	{"empty-survives-version", "a follower's known-empty range has a key of another version",
+		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/tree/follow.go",
+			"if next.Version != old.Version || !next.has(old.Mem) {", "if false {"}}},
+
+	{"empty-learned-in-replay", "a range is learned while entries come that no state has",
+		target{"internal/tree", "TestEmptiesReplayInterleavings"}, []edit{{emptySet,
+			"return &list{l.facts, nil, stopped, l.floor} })",
+			"return &list{l.facts, l.announced, l.since, l.floor} })"}}},
+
+	{"empty-learned-before-version", "a range is learned of the state before while another " +
+		"version replaces it", target{"internal/tree/empties", "TestLearningStops"}, []edit{
+		{emptySet, "return &list{nil, nil, stopped, 0}", "return &list{nil, nil, 0, 0}"}}},
+
+	{"empty-learned-of-before", "learning resumes for readers of the state before a replay",
+		target{"internal/tree/empties", "TestLearningStops"}, []edit{{emptySet,
+			"announced, state, l.floor} })", "announced, 0 * state, l.floor} })"}}},
+
 	{"empty-unlimited", "there are as many known-empty ranges as readers find",
 		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
 			"if len(l.facts) > MaxFacts {", "if false {"}}},

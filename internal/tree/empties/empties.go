@@ -40,6 +40,12 @@
 //     is announced, and refuses to announce until Resume. From then on only learners announce whose
 //     state has the tables; they saw e, or learn nothing since e is newer than their number.
 //
+// A follower's writer is the replay of another process's log. Its entries may go into a memtable
+// that no state has yet, where L4 does not see them: Pause, before W1, refuses to announce until
+// Resume, which comes after W3 and is for learners of the state of then. Until W3 entries are cut
+// from facts, in any order. What comes by tables, with another version, cuts nothing: Clear, which
+// also refuses to announce, then takes all facts away before W3.
+//
 // The reader may load the list much later than its number (R3): what was written since is cut from
 // facts, which does no harm, and a fact learned since holds for it by the same reasons.
 //
@@ -332,6 +338,16 @@ func (f *Fact) without(cmp *base.Comparer, key []byte) (parts []*Fact) {
 		left.Dead, right.Dead = f.Dead/2, f.Dead/2
 	}
 	return parts
+}
+
+// Pause takes back what is announced, and lets nobody announce until Resume. Facts stay.
+func (s *Set) Pause() {
+	s.change(func(l *list) *list { return &list{l.facts, nil, stopped, l.floor} })
+}
+
+// Clear is Pause, and takes all facts away.
+func (s *Set) Clear() {
+	s.change(func(*list) *list { return &list{nil, nil, stopped, 0} })
 }
 
 // Stop takes back what is announced, and all facts that have a key from lo to hi, both inclusive,

@@ -160,6 +160,38 @@ func TestFactHoldsFor(t *testing.T) {
 	}
 }
 
+// TestLearningStops: after Stop, Pause and Clear what was announced is not confirmed, and nobody
+// announces until Resume, nor later readers of an earlier state than Resume's.
+func TestLearningStops(t *testing.T) {
+	for name, stop := range map[string]func(s *Set){
+		"Stop": func(s *Set) { s.Stop(cmp, []byte("x"), []byte("y")) }, "Pause": (*Set).Pause,
+		"Clear": (*Set).Clear,
+	} {
+		s := new(Set)
+		learned := &Fact{Range: Range{Lo: []byte("a"), Hi: []byte("c")}, View: View{State: 5}}
+		early := &Fact{Range: Range{Lo: []byte("p"), Hi: []byte("q")}, View: View{State: 5}}
+		late := &Fact{Range: early.Range, View: View{State: 6}}
+		if !s.Announce(learned) || !s.Confirm(cmp, learned, []*Fact{learned}) ||
+			!s.Announce(early) {
+			t.Fatal("nothing is learned")
+		}
+		stop(s)
+		if s.Confirm(cmp, early, []*Fact{early}) {
+			t.Errorf("%s: what was announced before is confirmed", name)
+		}
+		if s.Announce(early) || s.Announce(late) {
+			t.Errorf("%s: something is announced", name)
+		}
+		if kept := s.Len() == 1; kept != (name != "Clear") {
+			t.Errorf("%s: the fact of before is kept: %v", name, kept)
+		}
+		s.Resume(6)
+		if s.Announce(early) || !s.Announce(late) {
+			t.Errorf("%s: after Resume readers of the state before announce, or no others", name)
+		}
+	}
+}
+
 // TestSetIsBounded: there are never more facts than MaxFacts, however they come: learned apart,
 // or cut in two by writes. A range that is filled again leaves nothing behind.
 func TestSetIsBounded(t *testing.T) {
