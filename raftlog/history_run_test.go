@@ -136,6 +136,34 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
+// TestReturnedIsDurable cuts the power right behind each call of a history.
+func TestReturnedIsDurable(t *testing.T) {
+	from := uint64(seed.Of(t))
+	sc := newScript(from, 100, 5)
+	fs := crashfs.New()
+	d := small
+	d.FS = fs
+	s := open(t, "/raft", &d)
+	for i, o := range sc.ops {
+		must(t, o.on(s))
+		if err := sc.exactly(fs.Crash(crashfs.DropUnsynced, from), i+1); err != nil {
+			t.Fatalf("seed %d, behind call %d, %v: %v", from, i+1, o, err)
+		}
+	}
+	must(t, s.Close())
+}
+
+// exactly opens a disk on which the log is that behind done calls.
+func (sc *script) exactly(fs lsm.FS, done int) error {
+	d := small
+	d.FS = fs
+	s, err := Open("/raft", &Options{Database: &d})
+	if err != nil {
+		return err
+	}
+	return errors.Join(sc.states[done].diff(s), s.Close())
+}
+
 // TestFaults fails every call of the file system: the call that met it returns an error, reads show
 // the state before or behind it, and a shortage that is over leaves a store that goes on.
 func TestFaults(t *testing.T) {

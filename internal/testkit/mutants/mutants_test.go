@@ -28,7 +28,7 @@ const limit = time.Minute
 // mutants are those of all tables.
 func mutants() []mutant {
 	return slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes,
-		deletes, tools)
+		deletes, tools, raftlogs)
 }
 
 // TestMutants builds the named test with each mutant and runs it until it
@@ -253,15 +253,34 @@ func compile(t *testing.T, root string, texts map[string]string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"build", "-overlay", overlay(t, replaced)}
+	packages := map[string][]string{} // by the directory of their module
 	for name := range texts {
-		if pkg := "./" + path.Dir(name); !slices.Contains(args, pkg) {
-			args = append(args, pkg)
+		dir, pkg := moduleOf(root, path.Dir(name))
+		if !slices.Contains(packages[dir], pkg) {
+			packages[dir] = append(packages[dir], pkg)
 		}
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	return cmd.CombinedOutput()
+	file := overlay(t, replaced)
+	for dir, pkgs := range packages {
+		cmd := exec.Command("go", append([]string{"build", "-overlay", file}, pkgs...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return out, err
+		}
+	}
+	return nil, nil
+}
+
+// moduleOf returns the directory of the module that has a package, and the package as the go
+// command takes it there.
+func moduleOf(root, pkg string) (dir, arg string) {
+	for at := pkg; at != "."; at = path.Dir(at) {
+		dir := filepath.Join(root, filepath.FromSlash(at))
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, "." + strings.TrimPrefix(pkg, at)
+		}
+	}
+	return root, "./" + pkg
 }
 
 // build compiles the tests of a package, with an overlay unless that is "".
@@ -270,8 +289,9 @@ func build(root, overlay, pkg, binary string) ([]byte, error) {
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.Command("go", append(args, "./"+pkg)...)
-	cmd.Dir = root
+	dir, arg := moduleOf(root, pkg)
+	cmd := exec.Command("go", append(args, arg)...)
+	cmd.Dir = dir
 	return cmd.CombinedOutput()
 }
 
