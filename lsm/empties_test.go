@@ -112,6 +112,11 @@ func TestEmptiesAreKnown(t *testing.T) {
 					mustAll(t, c.put(q, i))
 				}
 				var tenths []int64
+				defer func() {
+					if dead := db.Metrics().EmptyRanges.DeadEntries; dead > uint64(100*n) {
+						t.Errorf("%d messages, and iterators passed over %d dead entries", n, dead)
+					}
+				}()
 				for i := range n {
 					mustAll(t, c.put(q, i+queueDepth))
 					before := asked.Load()
@@ -129,6 +134,49 @@ func TestEmptiesAreKnown(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestEmptyRangeMetrics counts what iterators pass over, and what becomes of known-empty ranges.
+func TestEmptyRangeMetrics(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	other := mustSpace(t, db, "other")
+	putKeys(t, db, 201)
+	for i := range 200 {
+		mustAll(t, db.Delete(key(i), NoSync))
+	}
+	first := func(want int) {
+		t.Helper()
+		it := db.Iter(nil)
+		if !it.First() || !bytes.Equal(it.Key(), key(want)) {
+			t.Errorf("First is at %q", it.Key())
+		}
+		mustAll(t, it.Close())
+	}
+	want := func(what string, held int, hits, cuts, least, most uint64) {
+		t.Helper()
+		m := db.Metrics().EmptyRanges
+		if m.Held != held || m.Hits != hits || m.Cuts != cuts || m.DeadEntries < least ||
+			m.DeadEntries > most {
+			t.Errorf("%s: %+v", what, m)
+		}
+		o := other.Metrics().EmptyRanges
+		if o.Held != 0 || o.Hits != m.Hits || o.Cuts != m.Cuts || o.DeadEntries != m.DeadEntries {
+			t.Errorf("%s, of another keyspace: %+v", what, o)
+		}
+	}
+	want("before", 0, 0, 0, 0, 0)
+	first(200)
+	want("after a look", 1, 0, 0, 200-64, 400) // deletions, and what they delete
+	passed := db.Metrics().EmptyRanges.DeadEntries
+	first(200)
+	want("after another one", 1, 1, 0, passed, passed+8)
+	mustPut(t, db, 250)
+	want("a put behind it", 1, 1, 0, passed, passed+8)
+	mustPut(t, db, 100)
+	want("a put into it", 2, 1, 1, passed, passed+8)
+	first(100)
+	want("a look up to that", 2, 2, 1, passed, passed+16)
 }
 
 // emptied is a database with rows 0 to 199 deleted, row 200 there, and the fact known.

@@ -82,6 +82,19 @@ type OperationMetrics struct {
 	Latency LatencyMetrics // Latency has the durations of a sample of them.
 }
 
+// EmptyRangeMetrics describes what iterators pass over, and the known-empty ranges by which they go
+// past deleted entries together.
+type EmptyRangeMetrics struct {
+	Held int // Held is the number of ranges that are known now.
+	// Hits is how often an iterator went past one.
+	Hits uint64
+	// Cuts is how often a write took its key out of one.
+	Cuts uint64
+	// DeadEntries is the number of deleted and expired entries that iterators passed over one by
+	// one, less up to 64 for each move.
+	DeadEntries uint64
+}
+
 // latencies summarises h; nil is empty.
 func latencies(h *hist.Histogram) LatencyMetrics {
 	if h == nil {
@@ -94,8 +107,8 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 }
 
 // Metrics is the state of a database or keyspace at one moment, and what happened since Open. The
-// metrics of a keyspace have its own memtables, levels, debt and DiskBytes; everything else
-// concerns the whole database.
+// metrics of a keyspace have its own memtables, levels, debt, DiskBytes and EmptyRanges.Held;
+// everything else concerns the whole database.
 type Metrics struct {
 	// Gets counts calls of Get, TryGet, GetNoFill and Has; the duration of one in 128 is taken.
 	Gets OperationMetrics
@@ -105,6 +118,8 @@ type Metrics struct {
 	// Seeks counts calls of SeekGE and SeekLT of iterators; the duration of one in 64 is taken.
 	// Those of an open iterator are counted by 64.
 	Seeks OperationMetrics
+	// EmptyRanges describes known-empty ranges. Iterators are counted when they are closed.
+	EmptyRanges EmptyRangeMetrics
 	// Commits counts batches and single writes that became visible. The duration of one in 32 is
 	// taken, with its waits and its sync.
 	Commits OperationMetrics
@@ -213,6 +228,7 @@ func (k *keyspace) Metrics() Metrics {
 		m.ReadOnly = db.Health().Writable()
 	}
 	m.addOperations(parts)
+	m.EmptyRanges.Held = k.space.Tree.EmptyRanges()
 	status := parts.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
 	m.Memtables = 1 + len(state.Sealed)
@@ -254,6 +270,8 @@ func (m *Metrics) addOperations(parts store.Parts) {
 		latencies(ops.MultiGetTimes.Histogram())}
 	m.MultiGetKeys = uint64(ops.MultiGetKeys.Sum())
 	m.Seeks = OperationMetrics{uint64(ops.Seeks.Sum()), latencies(ops.SeekTimes.Histogram())}
+	m.EmptyRanges = EmptyRangeMetrics{Hits: uint64(ops.EmptyHits.Sum()),
+		Cuts: uint64(ops.EmptyCuts.Sum()), DeadEntries: uint64(ops.DeadPassed.Sum())}
 	if p := parts.Pipeline; p != nil {
 		n, times := p.Commits()
 		m.Commits = OperationMetrics{n, latencies(times)}

@@ -26,8 +26,8 @@ func (t *Tree) cutEmpties(batch []byte) {
 
 // cutEmpty is cutEmpties of one entry.
 func (t *Tree) cutEmpty(kind base.Kind, key []byte) {
-	if kind.IsPoint() && !kind.IsTombstone() {
-		t.empties.Cut(t.cmp, key)
+	if kind.IsPoint() && !kind.IsTombstone() && t.empties.Cut(t.cmp, key) {
+		t.shared.Ops.EmptyCuts.Add(1)
 	}
 }
 
@@ -60,6 +60,21 @@ func (t *Tree) Replayed(kind base.Kind, key []byte) {
 // Within is for iters.Empties. The sequence number was loaded by Init.
 func (it *Iterator) Within(key []byte) *empties.Fact {
 	return it.tree.empties.Find(it.tree.cmp, key, &it.view)
+}
+
+// EmptyRanges is how many known-empty ranges the tree has.
+func (t *Tree) EmptyRanges() int { return t.empties.Len() }
+
+// Count is for iters.Empties.
+func (it *Iterator) Count(dead, ranges int) { it.dead, it.hits = it.dead+dead, it.hits+ranges }
+
+// tellPassed has Operations count what Count was told.
+func (it *Iterator) tellPassed() {
+	if it.dead+it.hits > 0 {
+		it.tree.shared.Ops.DeadPassed.Add(int64(it.dead))
+		it.tree.shared.Ops.EmptyHits.Add(int64(it.hits))
+		it.dead, it.hits = 0, 0
+	}
 }
 
 // Passed is for iters.Empties: it makes what the iterator passed over known. An iterator over the

@@ -48,6 +48,8 @@ type Iterator struct {
 	learns   bool          // known-empty ranges
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
 	told     uint64        // of seeks, those that Operations has counted
+	dead     int           // entries passed over that Operations has not counted
+	hits     int           // of known-empty ranges, which it has not counted either
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	noFill   bool
@@ -325,6 +327,7 @@ func (it *Iterator) tellSeeks() {
 		it.tree.shared.Ops.Seeks.Add(int64(it.seeks - it.told))
 		it.told = it.seeks
 	}
+	it.tellPassed()
 }
 
 // First moves to the first key.

@@ -17,13 +17,15 @@ const (
 // of Gets is epoch.Domain.Counted: their guards count them.
 type Operations struct {
 	MultiGets, MultiGetKeys, Seeks     epoch.Tally
+	DeadPassed, EmptyHits, EmptyCuts   epoch.Tally // see lsm.EmptyRangeMetrics
 	GetTimes, MultiGetTimes, SeekTimes hist.Durations
 }
 
 // NewOperations returns Operations of a database.
 func NewOperations() *Operations {
 	o := &Operations{}
-	for _, t := range []*epoch.Tally{&o.MultiGets, &o.MultiGetKeys, &o.Seeks} {
+	for _, t := range []*epoch.Tally{&o.MultiGets, &o.MultiGetKeys, &o.Seeks, &o.DeadPassed,
+		&o.EmptyHits, &o.EmptyCuts} {
 		t.Init(epoch.NoStep)
 	}
 	return o

@@ -67,6 +67,14 @@ var writeFamilies = []family{
 }
 
 var readFamilies = []family{
+	{"loam_empty_ranges", "gauge", "Known-empty ranges now.", perKeyspace,
+		one(func(m *lsm.Metrics) int { return m.EmptyRanges.Held })},
+	{"loam_empty_range_hits", "counter", "Times that an iterator went past one.", once,
+		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.Hits })},
+	{"loam_empty_range_cuts", "counter", "Times that a write took its key out of one.", once,
+		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.Cuts })},
+	{"loam_dead_entries", "counter", "Deleted entries that iterators passed one by one.", once,
+		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.DeadEntries })},
 	{"loam_multi_get_keys", "counter", "Keys of MultiGets.", once,
 		one(func(m *lsm.Metrics) uint64 { return m.MultiGetKeys })},
 	{"loam_cache_capacity_bytes", "gauge", "Limit of the block cache.", once,

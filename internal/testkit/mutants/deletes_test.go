@@ -176,6 +176,14 @@ var deletes = []mutant{
 		target{"internal/tree/empties", "TestLearningStops"}, []edit{{emptySet,
 			"announced, state, l.floor} })", "announced, 0 * state, l.floor} })"}}},
 
+	{"empty-never-resumed", "a follower learns nothing after its first catch-up",
+		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{{
+			"internal/feature/follow/follower.go", "if f.logs.paused {", "if false {"}}},
+
+	{"empty-hits-uncounted", "known-empty ranges that are used are not counted",
+		target{"lsm", "TestEmptyRangeMetrics"}, []edit{{"internal/tree/empties.go",
+			"it.dead, it.hits = it.dead+dead, it.hits+ranges", "it.dead += dead"}}},
+
 	{"empty-unlimited", "there are as many known-empty ranges as readers find",
 		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
 			"if len(l.facts) > MaxFacts {", "if false {"}}},

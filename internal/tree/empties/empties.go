@@ -285,9 +285,10 @@ func (f *Fact) join(cmp *base.Comparer, o *Fact) {
 	f.Dead += o.Dead
 }
 
-// Cut takes a key that is written out of all facts, and takes back those announced that have it.
-func (s *Set) Cut(cmp *base.Comparer, key []byte) {
-	s.change(func(l *list) *list {
+// Cut takes a key that is written out of all facts, and takes back those announced that have it. It
+// reports whether there was one.
+func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
+	return s.change(func(l *list) *list {
 		i, found := l.search(cmp, key)
 		rest := l.announced
 		if len(rest) > 0 {

@@ -12,6 +12,8 @@ import (
 type Empties interface {
 	// Within returns a fact about a range that has key, which the cursor may use, or nil.
 	Within(key []byte) *empties.Fact
+	// Count says that a move passed over so many entries one by one, and over known-empty ranges.
+	Count(dead, ranges int)
 	// Passed says that the cursor saw no visible entry in r, and passed over that many others, of
 	// which some had values that expired. r is the cursor's.
 	Passed(r *empties.Range, dead int, expired bool)
@@ -122,6 +124,7 @@ func (c *Cursor) settle(found bool) bool {
 func (c *Cursor) settlePass(found bool) {
 	p := &c.passed
 	p.active = false
+	c.empties.Count(p.dead, p.jumps)
 	// Several ranges become one: the next reader needs one seek.
 	if p.newer || p.own || c.m.err != nil || p.dead < minDead && p.jumps < 2 {
 		return
