@@ -27,10 +27,9 @@ type Store struct {
 type bounds struct{ first, last uint64 }
 
 var (
-	_ raft.LogStore               = (*Store)(nil)
-	_ raft.StableStore            = (*Store)(nil)
-	_ raft.MonotonicLogStore      = (*Store)(nil)
-	_ raft.CommitTrackingLogStore = (*Store)(nil)
+	_ raft.LogStore          = (*Store)(nil)
+	_ raft.StableStore       = (*Store)(nil)
+	_ raft.MonotonicLogStore = (*Store)(nil)
 )
 
 // Open opens the Raft log in dir, and creates it where there is none. A nil o means the defaults.

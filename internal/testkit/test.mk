@@ -123,9 +123,11 @@ test-ethdb:
 test-otel:
 	@cd examples/otel && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
-# Go downloads hashicorp/raft. The race detector needs gcc.
+# Go downloads hashicorp/raft, in the version of go.mod and in that of raft18.mod. The race detector
+# needs gcc.
 test-raftlog:
 	@cd raftlog && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@cd raftlog && $(GO) test -modfile=raft18.mod -tags raft18 -timeout $(TEST_TIMEOUT) -run Raft ./...
 	$(if $(call has,gcc),@cd raftlog && CGO_ENABLED=1 $(GO) test -vet=off -race -short \
 		-timeout $(TEST_TIMEOUT) -run '^Test(Readers|Raft)' ./...)
 

@@ -60,7 +60,8 @@ var raftlogs = []mutant{
 
 	{"raftlog-takes-any-database", "a database of another program becomes a Raft log",
 		target{"raftlog", "TestForeignDirectories"}, []edit{{"raftlog/store.go",
-			"if !empty || len(s.db.Keyspaces()) > 1 || readOnly {", "if (!empty || len(s.db.Keyspaces()) > 1) && readOnly {"}}},
+			"if !empty || len(s.db.Keyspaces()) > 1 || readOnly {",
+			"if (!empty || len(s.db.Keyspaces()) > 1) && readOnly {"}}},
 
 	{"raftlog-unsynced-removal", "DeleteRange returns before the entries are gone on disk",
 		target{"raftlog", "TestReturnedIsDurable"}, []edit{{"raftlog/append.go",
