@@ -39,6 +39,7 @@ var kits = []struct{ path, upTo string }{
 	{"internal/kvbench/", "lsm"},
 	{"bench/table", ""},
 	{"packaging", ""},
+	{"examples/importer", "lsm"},
 }
 
 // formats are the table formats. Only internal/store/files imports them: it picks by a

@@ -57,7 +57,7 @@ class ExamplesTest {
       sources = files.filter(f -> f.toString().endsWith(".java")).sorted()
           .collect(Collectors.toList());
     }
-    assertTrue(sources.size() >= 7);
+    assertTrue(sources.size() >= 9);
     compile(sources);
     for (Path source : sources) {
       String text = Files.readString(source);
