@@ -312,7 +312,7 @@ class LoamTest {
     };
     try (Loam db = Loam.open(path(), new Options().logger(failing))) {
       // The logger is called in the background.
-      while (!db.metrics().contains("IllegalStateException: full")) Thread.onSpinWait() {
+      while (!db.metrics().contains("IllegalStateException: full")) {
         Thread.onSpinWait();
       }
     }
