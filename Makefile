@@ -4,6 +4,7 @@
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
 # make bench-table   the table and plot of the README, about half an hour
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
+# make bench-raftlog  Raft logs: Loam, raft-wal, raft-boltdb, Pebble, Badger; BYTES=2GiB a cell
 # make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 10 minutes on 2 cores
@@ -14,7 +15,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build help bench bench-peers bench-table bench-check bench-repairs peers
+.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -65,6 +66,12 @@ bench-check: peers
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb $(if $(FORMAT),--format=$(FORMAT)) --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
 	@bin/kvbench-peers check build/check.json bench/history
+
+BYTES ?= 256MiB
+
+bench-raftlog:
+	@mkdir -p build
+	@cd bench/raftlog && $(GO) run ./kvbench-raftlog --dir=$(CURDIR)/build --bytes=$(BYTES) --json=$(CURDIR)/build/raftlog.json
 
 # The same libraries as for peers; one that is missing is left out.
 bench-repairs:

@@ -3,7 +3,7 @@
 # make test-<step>   one step: go, race, checked, fuzz, interop, python, node, java
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
 # make test-otel     the example of OpenTelemetry, part of the step interop
-# make test-raftlog  the Raft log, part of the step interop
+# make test-raftlog  the Raft log and its benchmark, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
@@ -130,6 +130,7 @@ test-raftlog:
 	@cd raftlog && $(GO) test -modfile=raft18.mod -tags raft18 -timeout $(TEST_TIMEOUT) -run Raft ./...
 	$(if $(call has,gcc),@cd raftlog && CGO_ENABLED=1 $(GO) test -vet=off -race -short \
 		-timeout $(TEST_TIMEOUT) -run '^Test(Readers|Raft)' ./...)
+	@cd bench/raftlog && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.
