@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +27,8 @@ type checked struct {
 	LogEntries uint64   `json:"log_entries"`
 	TornBytes  int64    `json:"torn_bytes"`
 	Damage     []damage `json:"damage"`
+
+	known map[string]bool // texts of Damage, and its files
 }
 
 func (a *app) checkVerb() *cobra.Command {
@@ -44,7 +44,7 @@ func (a *app) checkVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			x := &checked{Directory: args[0], Damage: []damage{}}
+			x := &checked{Directory: args[0], Damage: []damage{}, known: map[string]bool{}}
 			if err := a.check(ctx, x); err != nil {
 				return err
 			}
@@ -88,43 +88,37 @@ func (a *app) check(ctx context.Context, x *checked) error {
 func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []facts.Table,
 	p *progress) error {
 	done := uint64(0)
+	var missing []uint64
 	for _, t := range tables {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := checkTable(filepath.Join(d.Path, t.File))
+		err := checkTable(d, t.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			if x.names(t.File) {
-				continue
+			if !x.known[t.File] {
+				missing = append(missing, t.Number)
 			}
-			err = checkMissing(d.Path, t.Number)
-		}
-		if err := x.add(err); err != nil {
+		} else if err := x.add(err); err != nil {
 			return err
 		}
 		done += t.Bytes
 		p.at(done)
 	}
+	if missing == nil {
+		return nil
+	}
+	// A process that has the database open may have deleted them.
+	now, err := examine.Open(lsm.OSFS(), d.Path)
+	for _, num := range missing {
+		if err := x.add(errors.Join(err, now.CheckTable(num))); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// names reports whether damage of a file is known.
-func (x *checked) names(file string) bool {
-	return slices.ContainsFunc(x.Damage, func(d damage) bool { return d.File == file })
-}
-
-// checkMissing looks again for a table without a file: a process that has the database open may
-// have deleted it.
-func checkMissing(dir string, num uint64) error {
-	now, err := examine.Open(lsm.OSFS(), dir)
-	if err != nil {
-		return err
-	}
-	return now.CheckTable(num)
-}
-
-func checkTable(path string) error {
-	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
+func checkTable(d *examine.Directory, file string) error {
+	t, err := d.OpenTable(file)
 	if t != nil {
 		defer t.Close()
 	}
@@ -143,13 +137,10 @@ func (x *checked) add(err error) error {
 	if err != nil && found == nil {
 		return err
 	}
-	known := map[string]bool{}
-	for _, d := range x.Damage {
-		known[d.text(encode.Text)] = true
-	}
 	for _, d := range found {
-		if !known[d.text(encode.Text)] {
+		if text := d.text(encode.Text); !x.known[text] {
 			x.Damage = append(x.Damage, d)
+			x.known[text], x.known[d.File] = true, true
 		}
 	}
 	return nil

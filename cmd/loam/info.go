@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -231,7 +230,7 @@ func (a *app) props(cmd *cobra.Command, d *examine.Directory) error {
 			sum = &facts.Props{Keyspace: t.Keyspace}
 			sums[t.Keyspace], order = sum, append(order, t.Keyspace)
 		}
-		if err := sum.Add(filepath.Join(d.Path, t.File)); err != nil {
+		if err := sum.Add(d, t.File); err != nil {
 			return err
 		}
 		done += t.Bytes

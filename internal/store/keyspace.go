@@ -225,8 +225,8 @@ func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace,
 	case k.Tree.Refused():
 		return nil, dropFailed(name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:
-		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch,
-			name, k.Tree.Comparer().Name, c.Name)
+		return nil, fmt.Errorf("%w: keyspace %.200q has %.200q, asked for is %.200q",
+			base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
 	}
 	return k, nil
 }
@@ -249,7 +249,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	}
 	if known := db.opts.Comparers(c.Name); known == nil {
 		return nil,
-			fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given",
+			fmt.Errorf("%w: comparer %.200q of keyspace %q is none of those that Open was given",
 				base.ErrInvalidArgument, c.Name, name)
 	}
 	id, version, err := db.jobs.CreateKeyspace(name, c)

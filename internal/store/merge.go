@@ -61,10 +61,10 @@ func (db *DB) checkMergeOperators(r *replayer) error {
 
 func foreignOperands(k manifest.Keyspace, want *mergeop.Operator) error {
 	if want == nil {
-		return fmt.Errorf("%w: keyspace %q has operands of %q: the options must name it",
+		return fmt.Errorf("%w: keyspace %.200q has operands of %.200q: the options must name it",
 			base.ErrNoMergeOperator, k.Name, k.MergeOperator)
 	}
-	return fmt.Errorf("%w: keyspace %q has operands of %q, the options name %q",
+	return fmt.Errorf("%w: keyspace %.200q has operands of %.200q, the options name %.200q",
 		base.ErrNoMergeOperator, k.Name, k.MergeOperator, want.Name)
 }
 

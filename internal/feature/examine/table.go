@@ -27,8 +27,21 @@ type Table struct {
 // the order that the MANIFEST beside it names, else that of bytes. With an error that is not one of
 // opening the file the Table is not nil: Salvage may read it, and Close closes it.
 func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
-	t := &Table{Name: filepath.Base(path), Comparer: cmp}
-	f, err := current.OpenRegular(fsys, filepath.Dir(path), t.Name)
+	dir := filepath.Dir(path)
+	return openTable(fsys, dir, filepath.Base(path), cmp, func() (*Directory, error) {
+		return Open(fsys, dir)
+	})
+}
+
+// OpenTable is OpenTable of a file of the directory. It reads no MANIFEST again.
+func (d *Directory) OpenTable(name string) (*Table, error) {
+	return openTable(d.fs, d.Path, name, nil, func() (*Directory, error) { return d, nil })
+}
+
+func openTable(fsys vfs.FS, dir, name string, cmp *base.Comparer,
+	beside func() (*Directory, error)) (*Table, error) {
+	t := &Table{Name: name, Comparer: cmp}
+	f, err := current.OpenRegular(fsys, dir, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +49,7 @@ func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
 	t.env = files.TableOptions{Name: t.Name, Comparer: base.Bytewise}
 	_, _, t.env.FileNum = Kind(t.Name)
 	if t.Comparer == nil {
-		if t.Comparer, err = t.findComparer(fsys, filepath.Dir(path)); err != nil {
+		if t.Comparer, err = t.findComparer(beside); err != nil {
 			return t, err
 		}
 	}
@@ -48,11 +61,12 @@ func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
 	return t, nil
 }
 
-func (t *Table) findComparer(fsys vfs.FS, dir string) (*base.Comparer, error) {
+// findComparer finds the order of the keys. beside is the directory of the table.
+func (t *Table) findComparer(beside func() (*Directory, error)) (*base.Comparer, error) {
 	props, err := files.TableProps(t.file, t.env)
 	name := props.Comparer
 	if err != nil || name == "" {
-		d, err := Open(fsys, dir)
+		d, err := beside()
 		if err != nil {
 			return base.Bytewise, nil
 		}
@@ -67,8 +81,8 @@ func (t *Table) findComparer(fsys vfs.FS, dir string) (*base.Comparer, error) {
 	}
 	cmp, _ := base.ComparerNamed(name)
 	if cmp == nil {
-		return base.Bytewise, fmt.Errorf("%w: the keys of %s are in the order %q, which is not "+
-			"built in", base.ErrComparerMismatch, t.Name, name)
+		return base.Bytewise, fmt.Errorf("%w: the keys of %s are in the order %.200q, which is "+
+			"not built in", base.ErrComparerMismatch, t.Name, name)
 	}
 	return cmp, nil
 }

@@ -31,7 +31,7 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 	native := props.Format == base.Native.String()
 	switch {
 	case native && props.Comparer != j.k.Comparer().Name:
-		return false, fmt.Errorf("%w: the table has %q, the keyspace has %q",
+		return false, fmt.Errorf("%w: the table has %.200q, the keyspace has %.200q",
 			base.ErrComparerMismatch, props.Comparer, j.k.Comparer().Name)
 	case native && !props.Outside:
 		return false, base.Invalidf("this is a table of a database; those of a TableWriter can " +

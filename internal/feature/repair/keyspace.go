@@ -38,7 +38,7 @@ func (r *repair) adoptKeyspaces() error {
 		if s.id == base.DefaultKeyspace {
 			s.names.Name = base.DefaultKeyspaceName
 		} else if s.cmp = r.comparer(st.Comparer); s.cmp == nil {
-			return fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+			return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
 				base.ErrComparerMismatch, st.Name, st.Comparer)
 		}
 		r.spaces[s.id] = s
@@ -90,7 +90,7 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 		r.several):
 		return r.spaceOfIngested(t, props.Comparer)
 	case props.Keyspace == base.DefaultKeyspace && props.Comparer != r.o.Comparer.Name:
-		return nil, fmt.Errorf("%w: the database has %q, the options say %q",
+		return nil, fmt.Errorf("%w: the database has %.200q, the options say %.200q",
 			base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
 	case s != nil:
 		return s, nil
@@ -100,7 +100,7 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName,
 		Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
 	if s.cmp == nil {
-		return nil, fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+		return nil, fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
 			base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
 	}
 	r.spaces[s.id] = s
@@ -207,7 +207,7 @@ func (s *keyspace) of(tables []*table) (mine []*table) {
 func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
 	cmp := r.comparer(comparer)
 	if cmp == nil {
-		return nil, fmt.Errorf("%w: %s has %q, which the options do not name",
+		return nil, fmt.Errorf("%w: %s has %.200q, which the options do not name",
 			base.ErrComparerMismatch, t.name, comparer)
 	}
 	id := slices.Max(slices.Collect(maps.Keys(r.spaces))) + 1

@@ -154,7 +154,7 @@ func (r *repair) readManifest(name string) (*salvagedManifest, int64, error) {
 		err = e.Decode(rec, r.format)
 		if err == nil {
 			if e.HasComparer && e.Comparer != r.o.Comparer.Name {
-				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q",
+				return nil, 0, fmt.Errorf("%w: the database has %.200q, the options say %.200q",
 					base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)
 			}
 			err = k.apply(&e)

@@ -41,7 +41,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 	if k.id == base.DefaultKeyspace {
 		k.name = base.DefaultKeyspaceName
 	} else if k.cmp = s.comparer(st.Comparer); k.cmp == nil {
-		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name",
+		return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
 			base.ErrComparerMismatch, st.Name, st.Comparer)
 	}
 	for level, key := range st.Pointers {

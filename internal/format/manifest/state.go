@@ -63,7 +63,8 @@ func (s *State) Apply(e *Edit) error {
 		return err
 	}
 	if e.HasComparer && s.HasComparer && e.Comparer != s.Comparer {
-		return base.Corruptf(kindManifest, "comparer changes from %q to %q", s.Comparer, e.Comparer)
+		return base.Corruptf(kindManifest, "comparer changes from %.200q to %.200q", s.Comparer,
+			e.Comparer)
 	}
 	k.apply(e)
 	if e.LevelDBBelow != 0 {
@@ -281,8 +282,8 @@ func (s *State) tables() iter.Seq2[uint64, AddedFile] {
 // checkComparer fails with base.ErrComparerMismatch when the names differ.
 func (s *State) checkComparer(c *base.Comparer) error {
 	if s.HasComparer && s.Comparer != c.Name {
-		return fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch,
-			s.Comparer, c.Name)
+		return fmt.Errorf("%w: the database has %.200q, the options say %.200q",
+			base.ErrComparerMismatch, s.Comparer, c.Name)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Match(m *manifest.FileMeta, c *base.Comparer, r sstable.Reader) error {
 	case m.HasChecksum && p.Recorded != 0 && m.Checksum != p.Recorded:
 		return another("its checksum is different")
 	case native && p.Comparer != c.Name:
-		return another(fmt.Sprintf("its comparer is %q, not %q", p.Comparer, c.Name))
+		return another(fmt.Sprintf("its comparer is %.200q, not %.200q", p.Comparer, c.Name))
 	case native && (!outside || p.KeyspaceName != "") && p.Keyspace != m.Keyspace:
 		return another(fmt.Sprintf("it is of keyspace %d, not %d", p.Keyspace, m.Keyspace))
 	case native && (!outside || p.Recorded != 0):

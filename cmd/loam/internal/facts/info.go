@@ -163,9 +163,9 @@ type Props struct {
 	Silent int `json:"silent_tables"`
 }
 
-// Add adds the table in a file.
-func (x *Props) Add(path string) error {
-	t, err := examine.OpenTable(lsm.OSFS(), path, nil)
+// Add adds the table in a file of a directory.
+func (x *Props) Add(d *examine.Directory, file string) error {
+	t, err := d.OpenTable(file)
 	if t != nil {
 		defer t.Close()
 	}

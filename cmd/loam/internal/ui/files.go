@@ -321,13 +321,50 @@ func recordOf(b examine.Batch, as, valueAs encode.Encoding) record {
 	return r
 }
 
-// edit is an edit of the MANIFEST, or a damaged part of the file.
+// edit is an edit of the MANIFEST, or a damaged part of the file. Lists have their beginnings, and
+// the counts are those of all.
 type edit struct {
 	*facts.Edit
-	Offset int64  `json:"offset"`
-	Damage string `json:"damage,omitempty"`
-	Tail   bool   `json:"tail,omitempty"`
+	Offset       int64  `json:"offset"`
+	AddedCount   int    `json:"added_count,omitempty"`
+	DeletedCount int    `json:"deleted_count,omitempty"`
+	PointerCount int    `json:"pointer_count,omitempty"`
+	Damage       string `json:"damage,omitempty"`
+	Tail         bool   `json:"tail,omitempty"` // a crash explains the damage
 }
+
+// editOf describes an edit, whose lists, names and keys it cuts.
+func editOf(x examine.ManifestEdit, as encode.Encoding) edit {
+	e := &x.Edit
+	l := edit{Offset: x.Offset, AddedCount: len(e.Added), DeletedCount: len(e.Deleted),
+		PointerCount: len(e.CompactPointers)}
+	e.Added = e.Added[:min(len(e.Added), pageTables)]
+	e.Deleted = e.Deleted[:min(len(e.Deleted), pageTables)]
+	e.CompactPointers = e.CompactPointers[:min(len(e.CompactPointers), pageTables)]
+	e.Comparer = cutName(e.Comparer)
+	e.MergeOperator = cutName(e.MergeOperator)
+	if k := e.NewKeyspace; k != nil {
+		k.Name, k.Comparer = cutName(k.Name), cutName(k.Comparer)
+	}
+	for i := range e.CompactPointers {
+		cutKey(&e.CompactPointers[i].Key.User)
+	}
+	for _, f := range e.Added {
+		cutKey(&f.Meta.Smallest.User)
+		cutKey(&f.Meta.Largest.User)
+	}
+	l.Edit = facts.EditOf(&x, as)
+	return l
+}
+
+func cutName(name string) string {
+	if len(name) > shortBytes {
+		return name[:shortBytes] + "…"
+	}
+	return name
+}
+
+func cutKey(key *[]byte) { *key = (*key)[:min(len(*key), shortBytes)] }
 
 // manifest answers with edits of the MANIFEST in force, the newest ones last. Parameters are key_as
 // and offset, where the first one begins; without it, the last ones are shown.
@@ -358,15 +395,12 @@ func (s *server) manifest(ctx context.Context, q query) (any, error) {
 			case len(edits) == pageRecords:
 				edits = slices.Delete(edits, 0, 1)
 			}
-			e := edit{Offset: x.Offset}
 			if x.Damage != nil {
-				e.Damage, e.Tail = x.Damage.Error(), x.Tail
+				edits = append(edits, edit{Offset: x.Offset, Damage: x.Damage.Error(),
+					Tail: x.Tail})
 			} else {
-				e.Edit = facts.EditOf(&x, as)
-				e.Deleted = e.Deleted[:min(len(e.Deleted), pageTables)]
-				e.Added = e.Added[:min(len(e.Added), pageTables)]
+				edits = append(edits, editOf(x, as))
 			}
-			edits = append(edits, e)
 			return nil
 		})
 	if err != nil && !errors.Is(err, errEnough) {

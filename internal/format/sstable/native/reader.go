@@ -59,8 +59,8 @@ func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch)
 		return err
 	}
 	if p.Comparer != r.Env.Comparer.Name {
-		err := base.Corruptf("table properties", "keys are ordered by %q, not by %q", p.Comparer,
-			r.Env.Comparer.Name)
+		err := base.Corruptf("table properties", "keys are ordered by %.200q, not by %.200q",
+			p.Comparer, r.Env.Comparer.Name)
 		return r.Locate(blocktable.Final(err), at, size-FooterLen-at)
 	}
 	p.Size = size
