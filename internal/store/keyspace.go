@@ -249,7 +249,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	}
 	if known := db.opts.Comparers(c.Name); known == nil {
 		return nil,
-			fmt.Errorf("%w: comparer %.200q of keyspace %q is none of those that Open was given",
+			fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
 				base.ErrInvalidArgument, c.Name, name)
 	}
 	id, version, err := db.jobs.CreateKeyspace(name, c)

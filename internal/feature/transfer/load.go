@@ -122,7 +122,7 @@ func (l *loader) spaces(empty bool) ([]Space, error) {
 		s := Space{Name: h.Name, Comparer: l.db.Place().Comparers(h.Comparer), Expires: h.Expires}
 		if s.Comparer == nil {
 			return nil,
-				fmt.Errorf("%w: comparer %.200q of keyspace %q is none of those that Open was given",
+				fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
 					base.ErrComparerMismatch, h.Comparer, h.Name)
 		}
 		if h.Expires && !l.db.Place().Native() {
