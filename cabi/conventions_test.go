@@ -66,11 +66,13 @@ var conventions = [][]string{
 	{"What the library allocates for the caller comes from malloc and is released with loam_free.",
 		"conventions.memory"},
 	{"Pointers into an iterator live until the next call on it, pointers into a batch until the " +
-		"next call that changes it.", "conventions.memory"},
+		"next call that changes it, a pinned value until loam_pinned_close.", "conventions.memory",
+		"basics.pinned"},
 
 	{"8. Threads."},
-	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, loads " +
-		"and options may be used by any number of threads at once.", "TestRacing", "threads.use"},
+	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, " +
+		"loads, pinned values and options may be used by any number of threads at once.", "TestRacing",
+		"threads.use"},
 	{"Iterators and batches are used by one thread at a time, save that calls with a const " +
 		"loam_batch * other than loam_write may run together; a call that meets one it cannot " +
 		"run beside fails with LOAM_ERR_IN_USE.", "conventions.threads"},
@@ -83,6 +85,7 @@ var conventions = [][]string{
 	{"After loam_close, calls on the database's iterators and snapshots fail with " +
 		"LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched ahead; they " +
 		"must still be closed to free their memory.", "conventions.closing"},
+	{"A pinned value may be read all the same.", "basics.pinned"},
 	{"Options and caches may be closed as soon as the call that was given them has returned.",
 		"callbacks.ends"},
 	{"Closing NULL is harmless and gives LOAM_OK.", "conventions.closing"},
@@ -93,8 +96,9 @@ var conventions = [][]string{
 		"batches alone, and functions that close.", "conventions.callbacks", "callbacks.failing",
 		"TestInsideCallbacks"},
 	{"Merge operators and compaction filters may also read: by loam_get, loam_get_alloc, " +
-		"loam_has, loam_ttl, loam_multi_get, snapshots, and iterators that are not a " +
-		"transaction's, but not within a read of another such callback.", "TestInsideCallbacks"},
+		"loam_get_pinned, loam_has, loam_ttl, loam_multi_get, snapshots, and iterators that are " +
+		"not a transaction's, but not within a read of another such callback.",
+		"TestInsideCallbacks"},
 	{"Loggers and the functions of a dump may make all calls but loam_close and loam_close_start.",
 		"TestInsideCallbacks"},
 	{"Any other call in a callback gives LOAM_ERR_IN_USE at once.", "TestInsideCallbacks"},
@@ -262,7 +266,7 @@ func TestShape(t *testing.T) {
 		}
 	}
 	for _, object := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job",
-		"txn", "backup", "changes"} {
+		"txn", "backup", "changes", "pinned"} {
 		name := "loam_" + object
 		if !strings.Contains(text, fmt.Sprintf("\ntypedef struct %s %s;\n", name, name)) ||
 			strings.Contains(text, "struct "+name+" {") {

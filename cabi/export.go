@@ -338,6 +338,8 @@ func release(object any) error {
 		return o.close()
 	case *bulkLoad:
 		return o.close()
+	case *pinned:
+		o.close()
 	case *iterator:
 		// What ended the iteration was told when it did.
 		_ = o.Close()

@@ -19,6 +19,7 @@ const (
 	kindChanges
 	kindTableWriter
 	kindBulkLoad
+	kindPinned
 )
 
 // objects is the handles of the process.

@@ -15,10 +15,11 @@ import (
 var everywhere = regexp.MustCompile(`^loam_(abi_check|batch_(create|put|put_ttl|merge|delete|` +
 	`delete_range|clear|append|count|data|each|close)|change_operation|` +
 	`iter_(place|entry|next|prev|next_block|prev_block|close)|(snapshot|options|cache|job|txn|` +
-	`backup|changes|table_writer|bulk_load)_close)$`)
+	`backup|changes|table_writer|bulk_load|pinned)_close)$`)
 
 // reading are the functions that merge operators and compaction filters may call, too.
-var reading = regexp.MustCompile(`^loam_(get|get_alloc|has|ttl|multi_get|snapshot_create|` +
+var reading = regexp.MustCompile(`^loam_(get|get_alloc|get_pinned|has|ttl|multi_get|` +
+	`snapshot_create|` +
 	`iter_(create|first|last|seek|seek_before|set_bounds))$`)
 
 // TestInsideCallbacks makes every call of loam.h in every callback, on objects of which the call

@@ -30,9 +30,10 @@
  *     JSON are UTF-8. Paths are bytes.
  *  7. Memory. What the library allocates for the caller comes from malloc and
  *     is released with loam_free. Pointers into an iterator live until the next
- *     call on it, pointers into a batch until the next call that changes it.
+ *     call on it, pointers into a batch until the next call that changes it, a
+ *     pinned value until loam_pinned_close.
  *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups, table writers,
- *  loads and options may be used by any
+ *  loads, pinned values and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
@@ -42,14 +43,15 @@
  *  9. Closing. Each object is closed once, in any order. After loam_close,
  *     calls on the database's iterators and snapshots fail with
  *     LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched
- *     ahead; they must still be closed to free their memory. Options and caches
+ *     ahead; they must still be closed to free their memory. A pinned value may
+ *     be read all the same. Options and caches
  *     may be closed as soon as the call that was given them has returned.
  *     Closing NULL is harmless and gives LOAM_OK.
  * 10. Callbacks. A callback gets the arg it was set with, is called from any
  *     thread, several at once, and may call loam_callback_fail, by which it
  *     reports a failure, loam_free, functions of batches alone, and functions that
  *     close. Merge operators and compaction filters may also read: by loam_get,
- *     loam_get_alloc, loam_has, loam_ttl, loam_multi_get, snapshots, and
+ *     loam_get_alloc, loam_get_pinned, loam_has, loam_ttl, loam_multi_get, snapshots, and
  *     iterators that are not a transaction's, but not within a read of another
  *     such callback. Loggers and the functions of a dump may make all calls but
  *     loam_close and loam_close_start. Any other call in a callback gives
@@ -112,7 +114,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 7
+#define LOAM_ABI_REVISION 8
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -204,6 +206,7 @@ typedef struct loam_backup loam_backup;
 typedef struct loam_changes loam_changes;
 typedef struct loam_table_writer loam_table_writer;
 typedef struct loam_bulk_load loam_bulk_load;
+typedef struct loam_pinned loam_pinned;
 
 /* ---- Process ---- */
 
@@ -402,6 +405,15 @@ LOAM_API loam_status loam_get(loam_db *db, const loam_read_options *options, con
  * behind the value is 0. */
 LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key,
   size_t key_len, void **value, size_t *len, char **err);
+/* Stores where the value lies in the library's memory, not NULL for an empty one, and its length.
+ * The bytes stay as they are and must not be changed; loam_pinned_close gives them up. Until then
+ * the memtables and tables of the state that was read stay, as an iterator keeps them, and the
+ * value's block in the cache: close it soon. A value that is not in the cache or a memtable, and
+ * one that is read with flags, is copied. It pays from values of some KiB on: docs/pinned.md. */
+LOAM_API loam_status loam_get_pinned(loam_db *db, const loam_read_options *options,
+  const void *key, size_t key_len, loam_pinned **pinned, const void **value, size_t *len,
+  char **err);
+LOAM_API loam_status loam_pinned_close(loam_pinned *pinned);
 /* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
 LOAM_API loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key,
   size_t key_len, char **err);

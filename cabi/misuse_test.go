@@ -106,7 +106,7 @@ const (
 )
 
 var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|` +
-	`job|txn|backup|changes|table_writer|bulk_load)) \*$`)
+	`job|txn|backup|changes|table_writer|bulk_load|pinned)) \*$`)
 
 var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn|ingest|bulk_load)` +
 	`_options \*$`)
@@ -173,7 +173,7 @@ func (p prototype) bad(q parameter) [][2]string {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
 		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job",
-			"txn", "backup", "changes", "table_writer", "bulk_load"} {
+			"txn", "backup", "changes", "table_writer", "bulk_load", "pinned"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}
@@ -342,7 +342,7 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
 			switch m := regexp.MustCompile(
-				`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes)` +
+				`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes|pinned)` +
 					` \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)

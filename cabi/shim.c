@@ -358,6 +358,30 @@ loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const 
   return LOAM_OK;
 }
 
+loam_status loam_get_pinned(loam_db *db, const loam_read_options *options, const void *key,
+  size_t key_len, loam_pinned **pinned, const void **value, size_t *len, char **err) {
+  CLEAR(pinned);
+  CLEAR(value);
+  BEGIN_READ(err);
+  READING(err, options);
+  WANT(err, pinned, "pinned");
+  WANT(err, value, "value");
+  WANT(err, len, "len");
+  BYTES(err, key, key_len, "key");
+  uint64_t handle = 0;
+  uintptr_t at = 0;
+  loam_status status = loamgo_get_pinned(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags,
+    &handle, &at, len, err);
+  if (status != LOAM_OK) return status;
+  GIVE(pinned, loam_pinned, handle);
+  *value = at ? (const void *)at : "";
+  return LOAM_OK;
+}
+
+loam_status loam_pinned_close(loam_pinned *pinned) {
+  return loam_release(HANDLE(pinned), LOAMGO_PINNED);
+}
+
 loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key,
   size_t key_len, char **err) {
   BEGIN_READ(err);

@@ -87,7 +87,7 @@
 // # Goroutines and lifetimes
 //
 // Methods of DB, Keyspace, Snapshot, Txn, Cache and Resources are safe for concurrent use. An
-// Iterator, Batch, MultiResult, TableWriter or BulkLoader is for one goroutine at a time.
+// Iterator, Batch, MultiResult, TableWriter, BulkLoader or PinnedValue is for one goroutine.
 //
 // Keys and values given to Loam are copied. Get appends to a buffer of the caller. Keys and values
 // of an iterator are valid until its next move. What has a Close method must be closed: an open

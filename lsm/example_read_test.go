@@ -259,3 +259,19 @@ func ExampleReader() {
 	// green <nil>
 	// blue <nil>
 }
+
+// A large value is served from where it lies. It stays as it is until Release.
+func ExampleDB_GetPinned() {
+	db, done := open()
+	defer done()
+	must(db.Put([]byte("page"), []byte("<p>many kilobytes"), lsm.NoSync))
+	var page lsm.PinnedValue
+	defer page.Release()
+	must(db.GetPinned([]byte("page"), &page))
+	must(db.Delete([]byte("page"), lsm.NoSync))
+	fmt.Printf("%s\n", page.Bytes())
+	fmt.Println(db.GetPinned([]byte("page"), &page), page.Bytes() == nil)
+	// Output:
+	// <p>many kilobytes
+	// not found true
+}

@@ -60,7 +60,7 @@ func pythonModules(p platform, dir string) error {
 	if p.os == "darwin" {
 		flags = append(flags, "-Wl,-undefined,dynamic_lookup")
 	}
-	fast := []string{"_fast.c", "_batch.c", "_callbacks.c", "_cursor.c"}
+	fast := []string{"_fast.c", "_batch.c", "_callbacks.c", "_cursor.c", "_pinned.c"}
 	for i := range fast {
 		fast[i] = "bindings/python/" + fast[i]
 	}

@@ -435,6 +435,9 @@ static PyMethodDef reader_methods[] = {
     {"_get_plyvel", FASTCALL(reader_get_plyvel), METH_FASTCALL | METH_KEYWORDS,
      "_get_plyvel($self, key, default=None, *, verify_checksums=False, fill_cache=True)\n--\n\n"
      "The value of a key, or default when it has none. Checksums are always verified."},
+    {"get_pinned", reader_get_pinned, METH_O,
+     "get_pinned($self, key, /)\n--\n\nThe value of a key where it lies in memory: ``with "
+     "db.get_pinned(key) as value`` has a memoryview of it.\nKeyError: the key has none."},
     {"_peek", reader_peek, METH_VARARGS, NULL},
     {"has", reader_has, METH_O, "has($self, key, /)\n--\n\nWhether the key has a value."},
     {"multi_get", reader_multi_get, METH_O,
@@ -873,7 +876,7 @@ static int module_exec(PyObject *module) {
   if (add_type(module, &ReaderType, &reader_spec, NULL) < 0 ||
     add_type(module, &DatabaseType, &database_spec, ReaderType) < 0 ||
       add_type(module, &SnapshotType, &snapshot_spec, ReaderType) < 0 ||
-      add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
+      add_batch_type(module) < 0 || add_pinned_type(module) < 0 || add_cursor_type(module) < 0 ||
       add_callbacks_type(module) < 0)
     return -1;
   if (PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0) return -1;

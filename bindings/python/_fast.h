@@ -31,6 +31,7 @@
   X(loam_callback_interrupt)                                                   \
   X(loam_merge_result_set)                                                     \
   X(loam_get) X(loam_has) X(loam_multi_get)                                    \
+  X(loam_get_pinned) X(loam_pinned_close)                                      \
   X(loam_put) X(loam_delete) X(loam_merge) X(loam_delete_range) X(loam_close)  \
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
@@ -166,5 +167,9 @@ loam_batch *batch_of(PyObject *batch, Reader *db);
 int add_callbacks_type(PyObject *module);
 int add_cursor_type(PyObject *module);
 int add_batch_type(PyObject *module);
+int add_pinned_type(PyObject *module);
+
+/* Of _pinned.c: get_pinned(key). */
+PyObject *reader_get_pinned(PyObject *self, PyObject *key);
 
 #endif

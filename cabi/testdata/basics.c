@@ -71,6 +71,43 @@ static void reading(loam_db *db) {
   CHECK(!memory, "memory");
 }
 
+/* A pinned value stays as it is until its close, whatever becomes of the key and the database. */
+static void pinned(void) {
+  static char large[50000], copy[50000];
+  loam_db *db;
+  loam_snapshot *s;
+  loam_pinned *values[6], *none = (loam_pinned *)1;
+  const void *at[6], *nothing = "";
+  size_t lens[6];
+  memset(large, 'x', sizeof large);
+  WANT(LOAM_OK, loam_open("pinned", NULL, &db, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "large", 5, large, sizeof large, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "empty", 5, "", 0, NULL, &err));
+  WANT(LOAM_OK, loam_snapshot_create(db, &s, &err));
+  WANT(LOAM_OK, loam_get_pinned(db, NULL, "large", 5, &values[0], &at[0], &lens[0], &err));
+  WANT(LOAM_OK, loam_get_pinned(db, NULL, "empty", 5, &values[1], &at[1], &lens[1], &err));
+  CHECK(at[1] && !lens[1], "%p, %zu", at[1], lens[1]);
+  WANT(LOAM_OK, loam_flush(db, &err));
+  for (int i = 2; i < 4; i++) WANT(LOAM_OK, loam_get_pinned(db, READ(s, 0), "large", 5, &values[i], &at[i], &lens[i], &err));
+  WANT(LOAM_OK, loam_get_pinned(db, READ(NULL, LOAM_NO_FILL), "large", 5, &values[4], &at[4], &lens[4], &err));
+  WANT(LOAM_OK, loam_get_pinned(db, READ(s, LOAM_MEMORY_ONLY), "empty", 5, &values[5], &at[5], &lens[5], &err));
+  CHECK(at[5] && !lens[5], "%p, %zu", at[5], lens[5]);
+  WANT(LOAM_NOT_FOUND, loam_get_pinned(db, NULL, "none", 4, &none, &nothing, &lens[5], &err));
+  CHECK(!none && !nothing, "results of what is not there");
+  WANT(LOAM_OK, loam_put(db, NULL, "large", 5, "small", 5, NULL, &err));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  WANT(LOAM_OK, loam_snapshot_close(s));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_ERR_CLOSED, loam_get_pinned(db, NULL, "large", 5, &none, &nothing, &lens[1], &err));
+  for (int i = 0; i < 5; i++) {
+    if (i == 1) continue;
+    CHECK(lens[i] == sizeof large && !memcmp(memcpy(copy, at[i], lens[i]), large, lens[i]), "value %d has changed", i);
+  }
+  for (int i = 0; i < 6; i++) WANT(LOAM_OK, loam_pinned_close(values[i]));
+  for (int i = 0; i < 6; i++) WANT(LOAM_ERR_CLOSED, loam_pinned_close(values[i]));
+  WANT(LOAM_OK, loam_pinned_close(NULL));
+}
+
 static void snapshots(loam_db *db, loam_db *other) {
   loam_snapshot *s;
   char buf[8];
@@ -807,6 +844,7 @@ int main(void) {
   WANT(LOAM_OK, loam_options_close(o));
   logs_are_not_mapped(db, other);
   reading(db);
+  pinned();
   snapshots(db, other);
   batches(db);
   batches_of_keyspaces(db);

@@ -88,6 +88,7 @@ typedef struct {
   loam_changes *changes;
   loam_table_writer *table_writer;
   loam_bulk_load *bulk_load;
+  loam_pinned *pinned;
 } objects;
 
 static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }

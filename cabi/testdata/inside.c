@@ -94,6 +94,10 @@ static void make(void) {
   static int n;
   char name[64];
   WANT(LOAM_OK, loam_snapshot_create(good.db, &good.snapshot, &err));
+  const void *value;
+  size_t len;
+  WANT(LOAM_OK, loam_put(good.db, NULL, "bytes", 5, "v", 1, NULL, &err));
+  WANT(LOAM_OK, loam_get_pinned(good.db, NULL, "bytes", 5, &good.pinned, &value, &len, &err));
   WANT(LOAM_OK, loam_iter_create(good.db, NULL, &good.iter, &err));
   WANT(LOAM_OK, loam_txn_begin(good.db, NULL, &good.txn, &err));
   snprintf(name, sizeof name, "backups-%d", n);

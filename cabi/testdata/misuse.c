@@ -66,6 +66,13 @@ static void make(objects *o, const char *path) {
     loam_bulk_load_close(o->bulk_load);
     WANT(LOAM_OK, loam_bulk_load_begin(o->db, NULL, &o->bulk_load, &err));
   }
+  /* No call but its close tells whether it is there. */
+  const void *value;
+  loam_pinned_close(o->pinned);
+  if (loam_get_pinned(o->db, NULL, "bytes", 5, &o->pinned, &value, &len, &err) != LOAM_OK) {
+    WANT(LOAM_OK, loam_put(o->db, NULL, "bytes", 5, "value", 5, NULL, &err)); /* a call has deleted it */
+    WANT(LOAM_OK, loam_get_pinned(o->db, NULL, "bytes", 5, &o->pinned, &value, &len, &err));
+  }
   if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
   if (gone(loam_job_wait(o->job, -1, NULL))) exit(1);
@@ -114,6 +121,7 @@ int main(void) {
   WANT(LOAM_OK, loam_changes_close(closed.changes));
   WANT(LOAM_OK, loam_table_writer_close(closed.table_writer));
   WANT(LOAM_OK, loam_bulk_load_close(closed.bulk_load));
+  WANT(LOAM_OK, loam_pinned_close(closed.pinned));
   WANT(LOAM_OK, loam_job_close(closed.job));
   WANT(LOAM_OK, loam_backup_close(closed.backup));
   WANT(LOAM_OK, loam_cache_close(closed.cache));

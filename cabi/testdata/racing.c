@@ -23,7 +23,7 @@ static char *message;
 static objects now(void) {
   objects g;
 #define LOAD(x) g.x = __atomic_load_n(&good.x, __ATOMIC_ACQUIRE)
-  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup), LOAD(changes), LOAD(table_writer), LOAD(bulk_load);
+  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup), LOAD(changes), LOAD(table_writer), LOAD(bulk_load), LOAD(pinned);
   return g;
 }
 
@@ -64,6 +64,9 @@ static void renew(loam_cache *shared) {
   loam_txn_close(g.txn);
   if (loam_txn_begin(g.db, NULL, &n.txn, NULL) == LOAM_OK) STORE(txn);
   if (gone(loam_backup_keep(g.backup, 2, NULL)) && loam_backup_open("backups", 0, &n.backup, NULL) == LOAM_OK) STORE(backup);
+  const void *value;
+  loam_pinned_close(g.pinned);
+  if (loam_get_pinned(g.db, NULL, "bytes", 5, &n.pinned, &value, &count, NULL) == LOAM_OK) STORE(pinned);
   loam_changes_close(g.changes);
   if (loam_changes_open(g.db, 0, 0, &n.changes, NULL) == LOAM_OK) STORE(changes);
   if (gone(loam_table_writer_size(g.table_writer, &size, NULL))) {

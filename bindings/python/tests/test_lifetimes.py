@@ -15,6 +15,7 @@ import pytest
 # method in all classes.
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     "get": (b"a",),
+    "get_pinned": (b"a",),
     "has": (b"a",),
     "multi_get": ([b"a"],),
     "put": (b"a", b"b"),

@@ -31,6 +31,25 @@ func Get(k *lsm.Keyspace, s *lsm.Snapshot, key, dst []byte, flags uint64) ([]byt
 	return k.Get(key, dst)
 }
 
+// Pin is Get of a value that stays where it is. Where it cannot, or flags are given, v is without a
+// value, and the value is a copy, not nil.
+func Pin(k *lsm.Keyspace, s *lsm.Snapshot, key []byte, flags uint64,
+	v *lsm.PinnedValue) (copied []byte, err error) {
+	switch {
+	case flags != 0:
+		return Get(k, s, key, []byte{}, flags)
+	case s != nil:
+		err = s.GetPinned(key, v)
+	default:
+		err = k.GetPinned(key, v)
+	}
+	if err == nil && v.Copied() {
+		copied = v.Bytes()
+		v.Release()
+	}
+	return copied, err
+}
+
 // Has reports whether a key has a value.
 func Has(k *lsm.Keyspace, s *lsm.Snapshot, key []byte, flags uint64) (bool, error) {
 	switch {

@@ -148,6 +148,21 @@ func (tx *Txn) Get(k Keyspace, key, dst []byte, flags sstable.ReadFlags) ([]byte
 	return r.finish(tx, k, key, dst, flags)
 }
 
+// GetPinned is Get of a value that stays where it is; see tree.Tree.GetPinned. What the transaction
+// wrote is copied.
+func (tx *Txn) GetPinned(k Keyspace, key []byte, p *tree.Pinned) error {
+	p.Release()
+	r := tx.beginRead(k, key, nil)
+	if r.err == nil && !r.known && r.fold == nil {
+		return tx.ended(k.Reads().GetPinned(key, r.at, p))
+	}
+	value, err := r.finish(tx, k, key, nil, 0)
+	if err == nil {
+		p.Copy(value)
+	}
+	return err
+}
+
 // Has reports whether key has a value.
 func (tx *Txn) Has(k Keyspace, key []byte) (has bool, err error) {
 	r := tx.beginRead(k, key, nil)

@@ -74,10 +74,12 @@ type Reader interface {
 	// Prefetch hints that Pin or GetAt will be called; it does not block.
 	Prefetch(p Position)
 	// Pin pins the data block at p if it is in the cache, and starts loading the entry into the
-	// processor's cache. GetPinned must follow, or Release.
+	// processor's cache. GetPinned must follow, or Entry and Release.
 	Pin(p Position, l base.Lookup) (Pinned, bool)
 	// GetPinned is GetAt in a block of Pin, which it releases.
 	GetPinned(b Pinned, p Position, l base.Lookup, dst []byte) (value []byte, hit Hit, found bool)
+	// Entry is GetPinned that releases nothing: the value lies in the block.
+	Entry(b Pinned, p Position, l base.Lookup) (value []byte, hit Hit, found bool)
 	// GetAt is Get from where Find, or a Get with base.ErrWouldBlock, stopped.
 	GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit,
 		found bool, err error)

@@ -153,6 +153,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values(nil, new(lsm.Batch), full), nil
 	case reflect.TypeFor[*lsm.MultiResult]():
 		return values(nil, new(lsm.MultiResult)), nil
+	case reflect.TypeFor[*lsm.PinnedValue]():
+		return values(nil, new(lsm.PinnedValue)), nil
 	case reflect.TypeFor[*lsm.IterOptions]():
 		return values(nil, &lsm.IterOptions{},
 			&lsm.IterOptions{Prefix: []byte("r"), KeysOnly: true},
@@ -236,6 +238,11 @@ func run(c call) (o outcome) {
 		}
 		if r, ok := a.Interface().(*lsm.MultiResult); ok && r != nil {
 			a = reflect.ValueOf(new(lsm.MultiResult))
+		}
+		if p, ok := a.Interface().(*lsm.PinnedValue); ok && p != nil {
+			p = new(lsm.PinnedValue)
+			defer func() { _ = bytes.Clone(p.Bytes()); p.Release() }()
+			a = reflect.ValueOf(p)
 		}
 		args[i] = a
 	}

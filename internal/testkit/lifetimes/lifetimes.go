@@ -346,6 +346,10 @@ func wrongArgument(c call) bool {
 			if x == nil {
 				return true
 			}
+		case *lsm.PinnedValue:
+			if x == nil {
+				return true
+			}
 		case nil: // a context
 			return true
 		case []byte:

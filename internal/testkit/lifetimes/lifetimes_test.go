@@ -86,6 +86,7 @@ var subjects = map[string]string{
 
 	"TableWriter": "no object of a database: testkit/ingests",
 	"BulkLoader":  "one goroutine's: tests of loads in lsm",
+	"PinnedValue": "one goroutine's: tests of GetPinned in lsm",
 	"Changes":     "tests of feeds in lsm",
 	"Change":      "a value, of a feed",
 	"Op":          "a value",

@@ -7,6 +7,25 @@ var lifetimes = []mutant{
 			{"internal/tree/get.go", "\tw.begin(t, key, seq, flags)\n",
 				"\th.end()\n\tw.begin(t, key, seq, flags)\n"}}},
 
+	{"pinned-without-reference", "a pinned value has no reference on its read state",
+		target{"lsm", "TestPinnedValueKeepsMemory"}, []edit{
+			{"internal/tree/pinned.go", "\tstate.ref()\n\tp.value", "\tp.value"},
+			{"internal/tree/pinned.go", "\t\tp.state.Unref()\n", ""}}},
+
+	{"pinned-block-given-back", "a pinned value does not pin its block",
+		target{"lsm", "TestPinnedValueKeepsMemory"}, []edit{
+			{"internal/tree/pinned.go", "\t\tp.frame = frame\n", "\t\tframe.Release()\n"}}},
+
+	{"pinned-deadline", "a pinned value that expires has its deadline behind it",
+		target{"lsm", "TestGetPinned"}, []edit{
+			{"internal/tree/pinned.go", "\t\tp.value, err = h.at.live(p.value, 0)\n",
+				"\t\t_, err = h.at.live(p.value, 0)\n"}}},
+
+	{"pinned-read-unnoticed", "a serializable transaction does not depend on what it pins",
+		target{"lsm", "TestTxnGetPinned"}, []edit{
+			{"internal/feature/txn/point_reads.go", "\tp.Release()\n\tr := tx.beginRead(k, key, " +
+				"nil)\n", "\tp.Release()\n\tr := read{at: tx.snap}\n"}}},
+
 	{"check-without-reference", "the check of a commit gives its read state back before it looks",
 		target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{
 			{"internal/tree/newer.go", "\tdefer s.Unref()\n\tif t.mayHaveIngested(since) {",

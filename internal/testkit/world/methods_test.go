@@ -21,6 +21,7 @@ var objects = []reflect.Type{
 	reflect.TypeFor[*lsm.Txn](), reflect.TypeFor[*lsm.Changes](), reflect.TypeFor[lsm.Change](),
 	reflect.TypeFor[*lsm.TableWriter](), reflect.TypeFor[*lsm.BulkLoader](),
 	reflect.TypeFor[*lsm.Follower](), reflect.TypeFor[*lsm.MultiResult](),
+	reflect.TypeFor[*lsm.PinnedValue](),
 	reflect.TypeFor[lsm.SavePoint](), reflect.TypeFor[*backup.Folder](),
 }
 
@@ -33,12 +34,13 @@ var rows = map[string]string{
 		"BatchIn.DeleteRange BatchIn.Merge Batch.Put Batch.PutTTL Batch.Delete Batch.DeleteRange " +
 		"Batch.Merge lsm.NewBatch lsm.BatchFromBytes",
 	"compare and swap": "CompareAndSwap PutIfAbsent",
-	"read": "Get GetNoFill TryGet Has TTL MultiGet MultiResult.Len " +
-		"MultiResult.Value",
+	"read": "Get GetNoFill TryGet GetPinned Has TTL MultiGet MultiResult.Len " +
+		"MultiResult.Value PinnedValue.Bytes PinnedValue.Release",
 	"scan":            "All Backward Prefix",
 	"open a snapshot": "Snapshot Snapshot.Close",
 	"read a snapshot": "Snapshot.In Snapshot.Get Snapshot.GetNoFill " +
-		"Snapshot.TryGet Snapshot.Has Snapshot.MultiGet Snapshot.TTL Snapshot.All " +
+		"Snapshot.TryGet Snapshot.GetPinned " +
+		"Snapshot.Has Snapshot.MultiGet Snapshot.TTL Snapshot.All " +
 		"Snapshot.Backward Snapshot.Prefix",
 	"open an iterator": "Iter Snapshot.Iter Iterator.Close",
 	"move an iterator": "Iterator.First Iterator.Last Iterator.Next " +
@@ -51,7 +53,7 @@ var rows = map[string]string{
 	"write in a transaction": "Txn.In Txn.Put Txn.Delete Txn.Merge Txn.DeleteRange " +
 		"Txn.PutTTL",
 	"read in a transaction": "Txn.Get Txn.GetForUpdate Txn.GetNoFill Txn.TryGet " +
-		"Txn.Has Txn.MultiGet Txn.All Txn.Backward Txn.Prefix Txn.Iter",
+		"Txn.GetPinned Txn.Has Txn.MultiGet Txn.All Txn.Backward Txn.Prefix Txn.Iter",
 	"savepoint": "Txn.SavePoint Txn.RollbackTo SavePoint.Number " +
 		"lsm.SavePointOf",
 	"end a transaction": "Txn.Commit Txn.Rollback Txn.Close",
@@ -89,6 +91,7 @@ var elsewhere = map[string]string{
 	"Follower.Inside":        "for packages of this module; does nothing",
 	"Changes.Next":           "TryNext that waits; lsm's tests of feeds",
 	"Changes.KeyspaceName":   "names of a feed's keyspaces; lsm's tests of feeds",
+	"PinnedValue.Copied":     "depends on the cache; lsm's tests of GetPinned",
 	"Batch.Each":             "reads a batch, not a database",
 	"lsm.NewCache":           "testkit/resources",
 	"lsm.OSFS":               "the operating system's files: testkit/surroundings",

@@ -17,6 +17,7 @@ type reader interface {
 	Get(key, dst []byte) ([]byte, error)
 	GetNoFill(key, dst []byte) ([]byte, error)
 	TryGet(key, dst []byte) ([]byte, error)
+	GetPinned(key []byte, v *lsm.PinnedValue) error
 	Has(key []byte) (bool, error)
 	MultiGet(keys [][]byte, result *lsm.MultiResult) error
 	Iter(o *lsm.IterOptions) *lsm.Iterator
@@ -64,9 +65,9 @@ func (w *World) read(r reader, s *space, values []value, now int64, note func(fr
 	if note == nil {
 		note = func(int, int) {}
 	}
-	how := w.rng.IntN(6)
+	how := w.rng.IntN(7)
 	w.log("read %d of %s %q", how, s.name, key)
-	if how < 5 {
+	if how < 6 {
 		note(i, i+1)
 	}
 	switch how {
@@ -92,9 +93,45 @@ func (w *World) read(r reader, s *space, values []value, now int64, note func(fr
 		}
 		v, err := r.Get(key, nil) // of a transaction
 		return same2(v, err, want)
+	case 5:
+		return w.pin(r, key, want)
 	default:
 		return w.multiGet(r, s, values, now, note)
 	}
+	return nil
+}
+
+// pinned is a value that is kept, and what it was.
+type pinned struct {
+	v    *lsm.PinnedValue
+	want string
+}
+
+// pin reads a value by GetPinned and keeps some of them: they stay as they were, whatever becomes
+// of the database.
+func (w *World) pin(r reader, key []byte, want value) error {
+	p := pinned{new(lsm.PinnedValue), want.v}
+	err := r.GetPinned(key, p.v)
+	if (err != nil) != (p.v.Bytes() == nil) {
+		return fmt.Errorf("a pinned value of %q is %q, %w", key, p.v.Bytes(), err)
+	}
+	if err := same2(p.v.Bytes(), err, want); err != nil || !want.ok {
+		return err
+	}
+	w.pinned = append(w.pinned, p)
+	if len(w.pinned) > 3 {
+		i := w.rng.IntN(len(w.pinned))
+		err = w.pinned[i].release()
+		w.pinned = slices.Delete(w.pinned, i, i+1)
+	}
+	return err
+}
+
+func (p pinned) release() error {
+	if got := string(p.v.Bytes()); got != p.want {
+		return fmt.Errorf("a pinned value has become %.60q, want %.60q", got, p.want)
+	}
+	p.v.Release()
 	return nil
 }
 

@@ -63,6 +63,7 @@ type World struct {
 
 	snaps    []*snapshot
 	cursors  []*cursor
+	pinned   []pinned
 	txns     []*txn
 	feed     *feed
 	follower *lsm.Follower
@@ -365,6 +366,11 @@ func (h history) run() *failure {
 	if e := w.db.Close(); err == nil && e != nil {
 		err = fmt.Errorf("close: %w", e)
 	}
+	for _, p := range w.pinned {
+		if e := p.release(); err == nil {
+			err = e
+		}
+	}
 	if err == nil {
 		return nil
 	}
@@ -412,7 +418,7 @@ func shrink(h history, f *failure) (history, *failure) {
 	return h, f
 }
 
-// release closes what is open in the database.
+// release closes what is open in the database, but not the pinned values, which outlive it.
 func (w *World) release() {
 	for _, t := range w.txns {
 		_ = t.tx.Rollback()

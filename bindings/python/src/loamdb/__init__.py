@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 
 from . import _dump, _handles, errors
+from ._fast import PinnedValue
 from ._library import check, error_slot, ffi, take_text
 from ._library import load as _library
 from ._options import Cache, MergeOperator, Resources, prefix_filter
@@ -47,6 +48,7 @@ __all__ = [
     "Lag",
     "MergeOperator",
     "Operation",
+    "PinnedValue",
     "Prefixed",
     "PrefixedBatch",
     "Resources",

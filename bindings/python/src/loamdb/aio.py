@@ -92,6 +92,11 @@ class _Reads:
             return await self._run(self._sync.get, key, default, fill_cache=fill_cache)
         return default if value is None else value
 
+    async def get_pinned(self, key: Buffer) -> _fast.PinnedValue:
+        """The value of a key where it lies in memory: ``with await db.get_pinned(key) as value``
+        has a memoryview of it. KeyError: the key has none."""
+        return await self._run(self._sync.get_pinned, key)
+
     async def has(self, key: Buffer) -> bool:
         """Whether the key has a value."""
         return await self._run(self._sync.has, key)

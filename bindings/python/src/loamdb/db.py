@@ -721,6 +721,10 @@ class Prefixed(_Mapping):
         """The value of a key, or default when it has none."""
         return self._reader().get(self._key(key), default, fill_cache=fill_cache)
 
+    def get_pinned(self, key: Buffer) -> _fast.PinnedValue:
+        """The value of a key where it lies in memory, see DB.get_pinned."""
+        return self._reader().get_pinned(self._key(key))
+
     def has(self, key: Buffer) -> bool:
         """Whether the key has a value."""
         return self._reader().has(self._key(key))

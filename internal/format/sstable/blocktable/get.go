@@ -105,6 +105,21 @@ func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup,
 	return dst, hit, found
 }
 
+// Entry is GetPinned that releases nothing: the value lies in f.
+func (t *Table) Entry(f sstable.Pinned, p sstable.Position,
+	l base.Lookup) (value []byte, hit sstable.Hit, found bool) {
+	v := block.OpenView(f.Bytes())
+	at := v.Get(t.cmp, l)
+	if at < 0 {
+		return nil, sstable.Hit{Searched: sstable.SearchedCached}, false
+	}
+	hit = sstable.Hit{Trailer: v.Trailer(at), Position: p}
+	if hit.Trailer.Kind().HasValue() {
+		value = v.Value(at)
+	}
+	return value, hit, true
+}
+
 // getCold is GetAt of a block that is not cached. The block becomes a View in the
 // cache if the cache wants it; else it is searched as it is.
 func (t *Table) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFlags,
