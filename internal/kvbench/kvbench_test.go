@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload"
@@ -188,9 +187,9 @@ func TestExperiments(t *testing.T) {
 		}
 	}
 	head := regexp.MustCompile(
-		`\nmicros/op +LevelDB's defaults  times  spread  ` +
-			`Model's defaults  times  spread  published \(2011\) +found\n-+\nfillseq +` +
-			`[0-9.]+ +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9.]+ +[0-9]+% +1.765 +-\n`)
+		`\nmicros/op +LevelDB's defaults  CPU us/op  peak RSS MB  times  spread  ` +
+			`Model's defaults  CPU us/op  peak RSS MB  times  spread  published \(2011\) +found\n` +
+			`-+\nfillseq +([0-9.]+ +[0-9.]+ +[0-9-]+ +[0-9.]+ +[0-9]+% +){2}1.765 +-\n`)
 	if !head.MatchString(out) {
 		t.Errorf("no table in\n%s", out)
 	}
@@ -421,25 +420,6 @@ func TestExperimentTables(t *testing.T) {
 	for i, s := range leveldbSteps {
 		if s.bench != workload.DefaultSteps[i] {
 			t.Errorf("step %d is %s, LevelDB's is %s", i, s.bench, workload.DefaultSteps[i])
-		}
-	}
-}
-
-func TestBarText(t *testing.T) {
-	for _, tt := range []struct {
-		done, total, moved int64
-		elapsed            time.Duration
-		want               string
-	}{
-		{0, 100, 0, 0, "x            [                              ]   0%"},
-		{50, 100, 50, 10 * time.Second, "x            [===============               ]  50%  5 " +
-			"ops/s  10s left"},
-		{200, 100, 100, time.Second, "x            [==============================] 100%  " +
-			"100 ops/s"},
-		{0, 1, 0, 3 * time.Second, "x            3s"},
-	} {
-		if got := barText("x", tt.done, tt.total, tt.moved, tt.elapsed); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
 }

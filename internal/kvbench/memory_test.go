@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/kvbench/cgroup"
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/internal/workload/store/storetest"
 )
@@ -66,6 +67,42 @@ func TestKilledPeerIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestMemoryIsRow: text, JSON and page have the resident sets of each engine, and CPU.
+func TestMemoryIsRow(t *testing.T) {
+	if machine.WatchMemory().Finish() == nil {
+		t.Skip("the system does not tell the resident set")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	file := filepath.Join(t.TempDir(), "r.json")
+	for _, args := range [][]string{{"--engine=loam"}, {"--engine=loam,peer"}} {
+		var out, errs bytes.Buffer
+		if code := Main(append(args, "--num=1000", "--benchmarks=fillseq,readrandom", "--json",
+			file), &out, &errs, newEngine(), peer{storetest.NewModel()}); code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs.String())
+		}
+		r, err := readReport(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range r.Runs {
+			for _, st := range run.Steps {
+				if m := st.Memory; m == nil || m.Peak < m.Quiet.Total() ||
+					m.Quiet.Anon <= 0 || m.Quiet.File <= 0 || m.Group != nil ||
+					st.MaxRSS < m.Peak {
+					t.Errorf("%s of %s: %+v, %d", st.Name, run.Engine, m, st.MaxRSS)
+				}
+			}
+		}
+		page, err := r.page()
+		for _, title := range []string{"CPU us/op", "peak RSS MB", "quiet RSS MB", "own quiet"} {
+			if !strings.Contains(out.String(), title) || err != nil ||
+				!strings.Contains(string(page), title) {
+				t.Errorf("%v: no %s in the text or the page, %v:\n%s", args, title, err, out.String())
+			}
+		}
+	}
+}
+
 // TestMemory: a run within its limit reports it, one beyond it ends with the reason, and a limit
 // without cgroups is refused.
 func TestMemory(t *testing.T) {
@@ -99,6 +136,12 @@ func TestMemory(t *testing.T) {
 	}
 	if len(r.Runs) != 1 || r.Runs[0].MemoryLimit != 256<<20 || len(r.Runs[0].Steps) != 2 {
 		t.Errorf("%+v", r.Runs)
+	}
+	for _, st := range r.Runs[0].Steps {
+		if m := st.Memory; m == nil || m.Group == nil || m.Group.Own == 0 ||
+			m.Quiet.Anon > m.Group.Own+8<<20 || m.Peak < m.Quiet.Total() {
+			t.Errorf("%s: %+v", st.Name, m)
+		}
 	}
 	page, err := r.page()
 	if err != nil || !strings.Contains(string(page), "256 MB of memory for each run") {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -97,10 +98,10 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
+	rows := [][]string{slices.Concat([]string{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
 		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
-		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth",
-		publishedTitle(columns[0].runs[0])}}
+		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth"}, machine.MemoryTitles,
+		[]string{publishedTitle(columns[0].runs[0])})}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -132,7 +133,7 @@ func (s *session) peers(columns []column) {
 	table.Print(s.out, table.Trim(rows))
 	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair "+
 		"(above 1: %s is faster).\n", ours, ours)
-	fmt.Fprintln(s.out, spaceLegend)
+	fmt.Fprintf(s.out, "%s\n%s\n", spaceLegend, machine.MemoryLegend)
 	if disturbed > 0 {
 		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; "+
 			"those are left out where quiet ones remain.\n", disturbed)

@@ -72,34 +72,35 @@ type Run struct {
 
 // Step is one benchmark. What is not known is left out.
 type Step struct {
-	Name         string   `json:"name"`
-	Start        string   `json:"start"`
-	Skipped      string   `json:"skipped,omitempty"`
-	Text         string   `json:"text,omitempty"`
-	Message      string   `json:"message,omitempty"`
-	Threads      int      `json:"threads"`
-	Ops          int64    `json:"ops"`
-	Seconds      float64  `json:"seconds"`
-	MicrosPerOp  float64  `json:"micros_per_op"`
-	OpsPerSecond float64  `json:"ops_per_second"`
-	MBPerSecond  float64  `json:"mb_per_second,omitempty"`
-	Bytes        int64    `json:"bytes,omitempty"`
-	Found        *int64   `json:"found,omitempty"`
-	Asked        *int64   `json:"asked,omitempty"`
-	Background   int64    `json:"background_ops,omitempty"`
-	Conflicts    int64    `json:"conflicts,omitempty"` // transactions that were begun again
-	CPUUser      float64  `json:"cpu_user_seconds"`
-	CPUSystem    float64  `json:"cpu_system_seconds"`
-	MaxRSS       int64    `json:"max_rss_bytes,omitempty"`
-	Written      *int64   `json:"process_written_bytes,omitempty"`
-	WAL          *int64   `json:"wal_bytes,omitempty"`
-	Flush        *int64   `json:"flush_bytes,omitempty"`
-	Compaction   *int64   `json:"compaction_bytes,omitempty"`
-	Stall        *float64 `json:"stall_seconds,omitempty"`
-	CacheHits    *int64   `json:"cache_hits,omitempty"`
-	CacheMisses  *int64   `json:"cache_misses,omitempty"`
-	DiskSize     *int64   `json:"disk_size_bytes,omitempty"`
-	DiskPeak     *int64   `json:"disk_peak_bytes,omitempty"` // of the directory, all files
+	Name         string          `json:"name"`
+	Start        string          `json:"start"`
+	Skipped      string          `json:"skipped,omitempty"`
+	Text         string          `json:"text,omitempty"`
+	Message      string          `json:"message,omitempty"`
+	Threads      int             `json:"threads"`
+	Ops          int64           `json:"ops"`
+	Seconds      float64         `json:"seconds"`
+	MicrosPerOp  float64         `json:"micros_per_op"`
+	OpsPerSecond float64         `json:"ops_per_second"`
+	MBPerSecond  float64         `json:"mb_per_second,omitempty"`
+	Bytes        int64           `json:"bytes,omitempty"`
+	Found        *int64          `json:"found,omitempty"`
+	Asked        *int64          `json:"asked,omitempty"`
+	Background   int64           `json:"background_ops,omitempty"`
+	Conflicts    int64           `json:"conflicts,omitempty"` // transactions that were begun again
+	CPUUser      float64         `json:"cpu_user_seconds"`
+	CPUSystem    float64         `json:"cpu_system_seconds"`
+	MaxRSS       int64           `json:"max_rss_bytes,omitempty"`
+	Memory       *machine.Memory `json:"memory,omitempty"`
+	Written      *int64          `json:"process_written_bytes,omitempty"`
+	WAL          *int64          `json:"wal_bytes,omitempty"`
+	Flush        *int64          `json:"flush_bytes,omitempty"`
+	Compaction   *int64          `json:"compaction_bytes,omitempty"`
+	Stall        *float64        `json:"stall_seconds,omitempty"`
+	CacheHits    *int64          `json:"cache_hits,omitempty"`
+	CacheMisses  *int64          `json:"cache_misses,omitempty"`
+	DiskSize     *int64          `json:"disk_size_bytes,omitempty"`
+	DiskPeak     *int64          `json:"disk_peak_bytes,omitempty"` // of the directory, all files
 	// of the directory, after the time to quiet
 	DiskQuiet   *int64   `json:"disk_quiet_bytes,omitempty"`
 	Tables      *int64   `json:"tables,omitempty"`
@@ -207,6 +208,7 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		CPUUser:      round(res.CPUUser.Seconds()),
 		CPUSystem:    round(res.CPUSystem.Seconds()),
 		MaxRSS:       res.MaxRSS,
+		Memory:       res.Memory,
 		Written:      res.Written,
 		Comparisons:  res.Comparisons,
 		DiskPeak:     res.DiskPeak,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/kvbench/machine"
+	"github.com/loamdb/loam/internal/kvbench/progress"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -26,7 +27,7 @@ type session struct {
 	dir     string
 	out     io.Writer
 	errs    io.Writer
-	bar     *bar
+	bar     *progress.Bar
 	env     machine.Environment
 	report  Report
 	killed  map[string]bool // peers that took more than --memory: they are left out
@@ -56,11 +57,11 @@ func (s *session) run(ctx context.Context, args []string) error {
 	s.env.Commit = commit()
 	s.report = newReport(s.drivers, s.env, args)
 	if !s.processes() {
-		s.bar = newBar(s.errs, s.c.progress)
+		s.bar = progress.New(s.errs, s.c.progress)
 	}
-	defer s.bar.close()
+	defer s.bar.Close()
 	err := s.runAll(ctx)
-	s.bar.close()
+	s.bar.Close()
 	s.report.Complete = err == nil
 	return errors.Join(err, s.writeReports())
 }
@@ -316,8 +317,8 @@ func (s *session) pass(ctx context.Context, p *plan) (*Run, error) {
 		},
 	}
 	run := newRun(p)
-	s.bar.watch(r)
-	defer s.bar.watch(nil)
+	s.bar.Watch(r)
+	defer s.bar.Watch(nil)
 	err := s.runSteps(ctx, r, p, run)
 	if cerr := r.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close: %w", cerr)
@@ -337,14 +338,14 @@ func (s *session) runSteps(ctx context.Context, r *runner.Runner, p *plan, run *
 		if ctx.Err() != nil {
 			return runner.ErrInterrupted
 		}
-		s.bar.step(i+1, len(p.steps))
+		s.bar.Step(i+1, len(p.steps))
 		started := time.Now()
 		res, err := r.Run(ctx, spec)
 		if err != nil && !errors.Is(err, runner.ErrWrong) {
 			return err
 		}
 		run.add(&res, st.published, started)
-		s.bar.clear()
+		s.bar.Clear()
 		fmt.Fprintln(s.out, res.Line())
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/table"
 )
 
@@ -149,7 +150,7 @@ func (s *session) beside(columns []column) {
 	}
 	rows := [][]string{{"micros/op"}}
 	for _, c := range columns {
-		rows[0] = append(rows[0], c.name, "times")
+		rows[0] = append(rows[0], c.name, "CPU us/op", "peak RSS MB", "times")
 		if s.c.rounds > 1 {
 			rows[0] = append(rows[0], "spread")
 		}
@@ -159,7 +160,8 @@ func (s *session) beside(columns []column) {
 		row := []string{st.Name}
 		for _, c := range columns {
 			v := c.series(i)
-			row = append(row, number(v.median(micros)), timesFaster(st.Published, v.median(micros)))
+			row = append(row, number(v.median(micros)), number(v.median(cpuMicros)),
+				c.runs[0].Steps[i].Memory.Text(0), timesFaster(st.Published, v.median(micros)))
 			if s.c.rounds > 1 {
 				row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
 			}
@@ -195,7 +197,7 @@ var tailFigures = []figure{
 }
 
 // extraFigures are those that few steps have.
-var extraFigures = []figure{
+var extraFigures = append([]figure{
 	{"peak MB", func(_ series, st *Step) string { return optional(st.DiskPeak, 1<<20, "%.1f") }},
 	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
 	{"lag P50 ms", lagText("P50")},
@@ -204,6 +206,13 @@ var extraFigures = []figure{
 		return optional(st.Resident, 1<<20, "%.1f")
 	}},
 	{"last/2nd tenth", func(_ series, st *Step) string { return dash(st.Flat, "%.2f") }},
+}, memoryFigures()...)
+
+func memoryFigures() (all []figure) {
+	for i, title := range machine.MemoryTitles {
+		all = append(all, figure{title, func(_ series, s *Step) string { return s.Memory.Text(i) }})
+	}
+	return all
 }
 
 // lagText is a percentile of how far a follower was behind.
@@ -216,7 +225,7 @@ func lagText(name string) func(series, *Step) string {
 	}
 }
 
-var stackedFigures = []figure{
+var stackedFigures = append([]figure{
 	{"micros/op", at(micros, "%.3f")},
 	{"ops/s", at(func(s *Step) float64 { return s.OpsPerSecond }, "%.0f")},
 	{"CPU us/op", at(cpuMicros, "%.3f")},
@@ -240,7 +249,7 @@ var stackedFigures = []figure{
 		}
 		return fmt.Sprintf("%.0f%%", v.spread())
 	}},
-}
+}, memoryFigures()...)
 
 func quantileText(name string) func(series, *Step) string {
 	return func(_ series, st *Step) string {

@@ -129,6 +129,13 @@ var sweeps = []experiment{
 			"the databases share 256 MB."},
 	},
 	{
+		name:  "values",
+		title: "values of 1, 16 and 256 KiB, copied and where they lie in the cache",
+		doc:   "random reads of large values, with a copy and without one",
+		num:   20_000, matched: true,
+		variants: []variant{valuesVariant(1, 8), valuesVariant(16, 1), valuesVariant(256, 0.1)},
+	},
+	{
 		name:  "sustained",
 		title: "ten minutes of overwrites after a bulk load, as in RocksDB's benchmark tables",
 		doc:   "bulkload, then overwrite for ten minutes, or --seconds, with its rate over time",
@@ -178,6 +185,13 @@ func syncVariant(every int64, published float64) variant {
 	}
 	return variant{name: name, steps: []step{{"fillrandom", published}},
 		adjust: func(p *runner.Params) { p.SyncEvery = every }}
+}
+
+// valuesVariant reads twice before, so that the values are cached.
+func valuesVariant(kib int, scale float64) variant {
+	return variant{name: fmt.Sprintf("%d KiB", kib), scale: scale,
+		steps:  steps("filluniquerandom", "readrandom", "readrandom", "readpinned", "readrandom"),
+		adjust: func(p *runner.Params) { p.ValueSize = kib << 10 }}
 }
 
 func optionVariant(name string, settings []store.Setting, names ...string) variant {

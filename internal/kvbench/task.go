@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/kvbench/cgroup"
+	"github.com/loamdb/loam/internal/kvbench/progress"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -184,8 +185,8 @@ func runTask(ctx context.Context, file string, stdout, stderr io.Writer,
 		c.db = t.Dir
 	}
 	s := newSession(c, t.Dir, stdout, stderr)
-	s.bar = newBar(stderr, t.Progress)
-	defer s.bar.close()
+	s.bar = progress.New(stderr, t.Progress)
+	defer s.bar.Close()
 	p := plan{
 		driver: s.driver, pair: t.Pair, experiment: t.Experiment, variant: t.Variant,
 		round: t.Round, params: t.Params, settings: t.Settings, ignored: t.Ignored,
@@ -195,7 +196,7 @@ func runTask(ctx context.Context, file string, stdout, stderr io.Writer,
 	}
 	var o outcome
 	o.Run, err = s.runHere(ctx, &p)
-	s.bar.close()
+	s.bar.Close()
 	var text strings.Builder
 	o.Code = exitCode(err, &text)
 	if err != nil {

@@ -184,6 +184,8 @@ type Spec struct {
 	Width int64
 	// Length is how many entries a Stretch wants.
 	Length int
+	// Pinned reads values where they lie in memory.
+	Pinned bool
 	// Counters reads what Add has written, and sums it up.
 	Counters bool
 	// Txn is what a Transact benchmark does.
@@ -293,6 +295,8 @@ var Specs = []Spec{
 	{Name: "readseq", Doc: "read N entries in key order", Kind: Scan},
 	{Name: "readreverse", Doc: "read N entries in reverse key order", Kind: Scan, Order: Backward},
 	{Name: "readrandom", Doc: "read N random keys", Kind: Get, Order: Random, Count: true},
+	{Name: "readpinned", Doc: "read N random keys without copying the values", Kind: Get,
+		Order: Random, Count: true, Pinned: true},
 	{Name: "readmissing", Doc: "read N random keys that are not there", Kind: Get, Order: Random,
 		Missing: true, Count: true},
 	{Name: "readhot", Doc: "read N random keys of the first hundredth", Kind: Get, Order: Hot,

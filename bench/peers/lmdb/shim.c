@@ -139,6 +139,23 @@ got kv_get(kv_env* e, MDB_txn* txn, const char* k, size_t kn, char* dst, size_t 
   return g;
 }
 
+pinned kv_pin(kv_env* e, MDB_txn** txn, const char* k, size_t kn) {
+  pinned p = {0, 0, NULL};
+  p.rc = *txn != NULL ? mdb_txn_renew(*txn) : mdb_txn_begin(e->env, NULL, MDB_RDONLY, txn);
+  if (p.rc != 0) return p;
+  MDB_val key = val(k, kn), value;
+  p.rc = mdb_get(*txn, e->dbi, &key, &value);
+  if (p.rc == 0) {
+    p.n = (int64_t)value.mv_size;
+    p.v = value.mv_data;
+  } else {
+    mdb_txn_reset(*txn);
+  }
+  return p;
+}
+
+void kv_unpin(MDB_txn* txn) { mdb_txn_reset(txn); }
+
 many kv_multi_get(kv_env* e, MDB_txn* txn, const char* p, int64_t n, char* dst, size_t cap,
   uint64_t* ends, uint8_t* found) {
   many m = {0, 0};

@@ -21,6 +21,13 @@ typedef struct { int rc; int64_t n; char* big; } got;
 // txn NULL reads the newest state, in a transaction of the calling thread.
 got kv_get(kv_env* e, MDB_txn* txn, const char* k, size_t kn, char* dst, size_t cap);
 
+// The value where it lies, until kv_unpin. *txn is NULL or a transaction of an earlier kv_pin, which
+// is renewed; mdb_txn_abort ends it.
+typedef struct { int rc; int64_t n; const char* v; } pinned;
+
+pinned kv_pin(kv_env* e, MDB_txn** txn, const char* k, size_t kn);
+void kv_unpin(MDB_txn* txn);
+
 // need is what the values take together.
 typedef struct { int rc; int64_t need; } many;
 

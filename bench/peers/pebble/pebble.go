@@ -124,6 +124,38 @@ func (r reader) Get(key, dst []byte) ([]byte, bool, error) {
 	return dst, true, closer.Close()
 }
 
+// pinned is a value until its closer is called.
+type pinned struct {
+	v      []byte
+	closer io.Closer
+}
+
+func (p *pinned) Bytes() []byte { return p.v }
+func (p *pinned) Close()        { p.Release() }
+
+func (p *pinned) Release() {
+	if p.closer != nil {
+		_ = p.closer.Close()
+	}
+	p.v, p.closer = nil, nil
+}
+
+func (d *database) NewPinned() store.Pinned { return new(pinned) }
+
+// GetPinned is Pebble's Get.
+func (d *database) GetPinned(key []byte, v store.Pinned) (bool, error) {
+	p, ok := v.(*pinned)
+	if !ok {
+		return false, errors.New("value of another store")
+	}
+	p.Release()
+	var err error
+	if p.v, p.closer, err = d.db.Get(key); errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (r reader) Has(key []byte) (bool, error) {
 	_, found, err := r.Get(key, nil)
 	return found, err

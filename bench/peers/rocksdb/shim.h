@@ -30,6 +30,16 @@ static got kv_get(rocksdb_t* db, rocksdb_readoptions_t* ro, const char* k, size_
   return g;
 }
 
+typedef struct { rocksdb_pinnableslice_t* s; const char* v; size_t n; char* err; } pinned;
+
+// The value where it lies, until rocksdb_pinnableslice_destroy; s is NULL where it is not there.
+static pinned kv_pin(rocksdb_t* db, rocksdb_readoptions_t* ro, const char* k, size_t kn) {
+  pinned p = {NULL, NULL, 0, NULL};
+  p.s = rocksdb_get_pinned(db, ro, k, kn, &p.err);
+  if (p.s != NULL) p.v = rocksdb_pinnableslice_value(p.s, &p.n);
+  return p;
+}
+
 static char* kv_put(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn,
   const char* v, size_t vn) {
   char* err = NULL;

@@ -11,22 +11,26 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // hierarchy is how one version of cgroups names its files.
 type hierarchy struct {
 	limit, swap, peak, events string
+	own, cache                []string // lines of memory.stat
 	swapLimit                 func(limit int64) int64
 }
 
 var (
 	unified = hierarchy{
 		limit: "memory.max", swap: "memory.swap.max", peak: "memory.peak", events: "memory.events",
+		own: []string{"anon", "kernel"}, cache: []string{"file"},
 		swapLimit: func(int64) int64 { return 0 },
 	}
 	legacy = hierarchy{ // its limit of swap is that of memory and swap together
 		limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes",
 		peak: "memory.max_usage_in_bytes", events: "memory.oom_control",
+		own: []string{"total_rss"}, cache: []string{"total_cache"},
 		swapLimit: func(limit int64) int64 { return limit },
 	}
 )
@@ -102,7 +106,50 @@ func Join(dir string) error {
 		return err
 	}
 	_, err = f.WriteString("0")
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		member.Store(&dir)
+	}
+	return err
+}
+
+// member is the group of this process; nil: it joined none.
+var member atomic.Pointer[string]
+
+// Now is the memory of the group that this process joined, in bytes: own is of processes, and the
+// kernel's for them where it tells; cache is the page cache with shared memory. ok is false
+// without a group.
+func Now() (own, cache int64, ok bool) {
+	dir := member.Load()
+	if dir == nil {
+		return 0, 0, false
+	}
+	b, err := os.ReadFile(filepath.Join(*dir, "memory.stat"))
+	if err != nil {
+		return 0, 0, false
+	}
+	own, cache = stat(string(b))
+	return own, cache, true
+}
+
+// stat reads the lines of either version.
+func stat(text string) (own, cache int64) {
+	lines := map[string]int64{}
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 {
+			lines[f[0]], _ = strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	h := unified
+	if _, ok := lines[legacy.own[0]]; ok {
+		h = legacy
+	}
+	for _, name := range h.own {
+		own += lines[name]
+	}
+	for _, name := range h.cache {
+		cache += lines[name]
+	}
+	return own, cache
 }
 
 // Peak is the most memory that the group took; older kernels do not tell.

@@ -51,6 +51,22 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestStat reads what the kernel tells of a group's memory.
+func TestStat(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		"anon 1000\nfile 300\nkernel 20\nshmem 7\nfile_mapped 5\n":               {1020, 300},
+		"cache 1\nrss 2\ntotal_cache 400\ntotal_rss 5000\ntotal_mapped_file 3\n": {5000, 400},
+		"": {},
+	} {
+		if own, cache := stat(text); own != want[0] || cache != want[1] {
+			t.Errorf("%q: %d and %d, want %v", text, own, cache, want)
+		}
+	}
+	if _, _, ok := Now(); ok {
+		t.Error("a process that joined no group has the memory of one")
+	}
+}
+
 func TestKills(t *testing.T) {
 	for text, want := range map[string]int64{
 		"low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\n":  2,

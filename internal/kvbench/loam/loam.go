@@ -208,6 +208,23 @@ func (d *database) Get(key, dst []byte) (value []byte, found bool, err error) {
 	return answer(value, dst, err)
 }
 
+// pinned is a value that the database shows.
+type pinned struct{ lsm.PinnedValue }
+
+func (p *pinned) Close() { p.Release() }
+
+func (d *database) NewPinned() store.Pinned { return new(pinned) }
+
+// GetPinned gets the value where it lies.
+func (d *database) GetPinned(key []byte, v store.Pinned) (bool, error) {
+	p, ok := v.(*pinned)
+	if !ok {
+		return false, errors.New("value of another store")
+	}
+	_, found, err := answer(nil, nil, d.db.GetPinned(key, &p.PinnedValue))
+	return found, err
+}
+
 func mode(sync bool) lsm.WriteMode {
 	if sync {
 		return lsm.Sync

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -42,5 +44,65 @@ func TestResident(t *testing.T) {
 	}
 	if most, ok := w.Finish(); !ok || most < size*9/10 || most > 4*size {
 		t.Errorf("%d MB resident, %v", most>>20, ok)
+	}
+}
+
+// TestMemory: the peak is of the watch alone, and tells own memory from mapped files.
+func TestMemory(t *testing.T) {
+	const size = 64 << 20
+	touch := func(fd, flags int) []byte {
+		m, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < size; i += 4096 {
+			m[i] = 1
+		}
+		return m
+	}
+	unmap := func(m []byte) {
+		if err := unix.Munmap(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := WatchMemory().Finish()
+	if before == nil {
+		t.Skip("the system does not tell")
+	}
+	w := WatchMemory()
+	unmap(touch(-1, unix.MAP_ANON|unix.MAP_PRIVATE)) // the kernel has seen it, at least
+	seen := w.Finish()
+	if got := seen.Peak - before.Quiet.Total(); w.counted && got < size*9/10 ||
+		seen.Quiet.Total() > before.Quiet.Total()+size/2 {
+		t.Errorf("%d MB more at the peak: %+v, before %+v", got>>20, seen, before)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err == nil {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w = WatchMemory()
+	if w.counted && w.Finish().Peak > seen.Peak-size/2 {
+		t.Error("the peak of the watch before is in the next one")
+	}
+	w = WatchMemory()
+	mapped := touch(int(f.Fd()), unix.MAP_SHARED)
+	w.look()
+	after := w.Finish()
+	unmap(mapped)
+	if file := after.Quiet.File + after.Quiet.Shmem - before.Quiet.File - before.Quiet.Shmem; file <
+		size*9/10 || after.Quiet.Anon > before.Quiet.Anon+size/2 ||
+		after.AtPeak.Total() < after.Quiet.Total() || after.Peak < after.AtPeak.Total() {
+		t.Errorf("%d MB of a mapped file: %+v, before %+v", file>>20, after, before)
+	}
+	if text := after.Text(2); text == "-" || after.Text(4) != "-" || (*Memory)(nil).Text(0) != "-" {
+		t.Errorf("texts: %s", text)
+	}
+	after.Group = &Group{Own: 3 << 20, Cache: 5 << 20}
+	if after.Text(4) != "3" || after.Text(5) != "5" {
+		t.Errorf("the group: %s, %s", after.Text(4), after.Text(5))
 	}
 }

@@ -5,9 +5,14 @@ import (
 	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 func (t *thread) get(spec *workload.Spec) {
+	if spec.Pinned {
+		t.pin(spec)
+		return
+	}
 	db, pick := t.db, t.picker(spec.Order)
 	var (
 		value []byte
@@ -33,6 +38,31 @@ func (t *thread) get(spec *workload.Spec) {
 			if spec.Counters && len(value) == counterLen {
 				t.sum += binary.LittleEndian.Uint64(value)
 			}
+		}
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+// pin is get of values that stay where they are. It looks at both ends of each.
+func (t *thread) pin(spec *workload.Spec) {
+	db := t.db.(store.Pinning)
+	pick, v := t.picker(spec.Order), db.NewPinned()
+	defer v.Close()
+	for range t.ops {
+		found, err := db.GetPinned(t.keys.Present(pick.next(&t.rand)), v)
+		if err != nil {
+			t.fail(err)
+			return
+		}
+		t.asked++
+		if b := v.Bytes(); found {
+			t.found++
+			if len(b) > 0 {
+				t.sum += uint64(b[0]) + uint64(b[len(b)-1])
+			}
+			v.Release()
 		}
 		if !t.tick() {
 			return

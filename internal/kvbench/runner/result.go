@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base/hist"
+	"github.com/loamdb/loam/internal/kvbench/cgroup"
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -27,9 +29,10 @@ type Result struct {
 	Elapsed time.Duration // from the first thread's start to the last one's end
 	Busy    time.Duration // sum over threads
 
-	CPUUser, CPUSystem time.Duration // of the process
-	Written            *int64        // bytes handed to the kernel by the process
-	MaxRSS             int64         // bytes, of the process so far
+	CPUUser, CPUSystem time.Duration   // of the process
+	Written            *int64          // bytes handed to the kernel by the process
+	MaxRSS             int64           // bytes, of the process so far
+	Memory             *machine.Memory // nil: the system does not tell
 	Metrics            *store.Metrics
 	Comparisons        *int64
 	Latency            *hist.Histogram // nanoseconds; nil: not asked for
@@ -177,11 +180,21 @@ func (r *Result) describe(spec *workload.Spec, num int64) {
 func (r *Result) addUsage(before, after usage) {
 	r.CPUUser = after.user - before.user
 	r.CPUSystem = after.system - before.system
-	r.MaxRSS = after.maxRSS
 	if before.written >= 0 && after.written >= 0 {
 		n := after.written - before.written
 		r.Written = &n
 	}
+}
+
+// addMemory keeps what was watched, beside the most that the process took so far.
+func (r *Result) addMemory(m *machine.Memory, most int64) {
+	if m != nil {
+		most = max(most, m.Peak)
+		if own, cache, ok := cgroup.Now(); ok {
+			m.Group = &machine.Group{Own: own, Cache: cache}
+		}
+	}
+	r.Memory, r.MaxRSS = m, most
 }
 
 func (r *Result) addSpace(peak, last int64) {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -62,6 +63,7 @@ type Runner struct {
 	oracle   *oracle       // nil: what the database holds is not known
 	threads  uint32
 	rate     float64 // operations a second of the last benchmark that wrote without waiting
+	maxRSS   int64   // the most resident so far
 	inserted uint64  // keys beyond Num that mixed benchmarks inserted
 	values   *workload.ValueData
 	compare  atomic.Int64
@@ -206,6 +208,8 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		before = r.db.Metrics()
 	}
 	usage := readUsage()
+	r.maxRSS = max(r.maxRSS, usage.maxRSS)
+	memory := machine.WatchMemory()
 	r.live.Store(live)
 	var samples *sampler
 	if r.Params.Timeline && r.db != nil && spec.Writes() {
@@ -217,6 +221,7 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	}
 	stop, err := r.follow(spec)
 	if err != nil {
+		memory.Finish()
 		return res, fmt.Errorf("%s: %w", spec.Name, err)
 	}
 	watch := context.AfterFunc(ctx, func() { shared.stop.Store(true) })
@@ -235,7 +240,10 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		res.Samples = samples.finish()
 	}
 
-	res.addUsage(usage, readUsage())
+	after := readUsage()
+	res.addUsage(usage, after)
+	r.maxRSS = max(r.maxRSS, after.maxRSS)
+	res.addMemory(memory.Finish(), r.maxRSS)
 	if r.db != nil && spec.NeedsStore() && spec.Kind != workload.Open {
 		res.addMetrics(before, r.db.Metrics())
 	}

@@ -26,6 +26,7 @@ var optional = []struct {
 	{func(s *workload.Spec) bool {
 		return s.Kind == workload.Transact && !s.Txn.Plain || s.Queue.Txn
 	}, has[store.Transactional], "such transactions"},
+	{func(s *workload.Spec) bool { return s.Pinned }, has[store.Pinning], "reads without a copy"},
 	{copies(workload.Checkpoint), has[store.Checkpointer], "checkpoints"},
 	{copies(workload.FirstBackup, workload.SecondBackup, workload.Restore), has[store.BackerUp],
 		"backups"},

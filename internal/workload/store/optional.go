@@ -85,3 +85,20 @@ type Sharing interface {
 	// where the engine's build cannot do it.
 	OpenShared(dirs []string, memory int64, c Config) ([]Store, error)
 }
+
+// Pinning is implemented by stores that show a value where it lies in memory.
+type Pinning interface {
+	// NewPinned returns what GetPinned fills.
+	NewPinned() Pinned
+	// GetPinned looks a key up, without a copy where that is possible. v is released before.
+	GetPinned(key []byte, v Pinned) (found bool, err error)
+}
+
+// Pinned is a value where it lies, for one goroutine.
+type Pinned interface {
+	// Bytes is the value until Release.
+	Bytes() []byte
+	Release()
+	// Close comes last, after Release.
+	Close()
+}

@@ -53,6 +53,7 @@ func Run(t *testing.T, d store.Driver) {
 		t.Errorf("destroy nothing: %v", err)
 	}
 	codecs(t, d)
+	t.Run("pinned values", func(t *testing.T) { pins(t, d) })
 	t.Run("range deletes", func(t *testing.T) { rangeDeletes(t, d) })
 	t.Run("backups", func(t *testing.T) { backups(t, d) })
 	t.Run("dumps", func(t *testing.T) { dumps(t, d) })

@@ -1,4 +1,7 @@
-package kvbench
+// Package progress shows how far a benchmark is.
+//
+// A Bar is safe for concurrent use.
+package progress
 
 import (
 	"fmt"
@@ -12,15 +15,15 @@ import (
 	"github.com/loamdb/loam/internal/kvbench/runner"
 )
 
-// bar shows how far the benchmark under way is, on one line of a terminal. A
-// nil *bar shows nothing.
-type bar struct {
+// Bar shows how far the benchmark under way is, on one line of a terminal. A
+// nil *Bar shows nothing.
+type Bar struct {
 	w      io.Writer
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
 	runner atomic.Pointer[runner.Runner]
-	place  atomic.Int64 // step << 32 | steps
+	place  atomic.Int64 // Step << 32 | steps
 
 	mu     sync.Mutex
 	drawn  bool
@@ -29,12 +32,12 @@ type bar struct {
 	before int64     // its count then
 }
 
-// newBar returns a bar that draws itself, or nil when w is no terminal.
-func newBar(w io.Writer, when string) *bar {
+// New returns a bar that draws itself, or nil when w is no terminal.
+func New(w io.Writer, when string) *Bar {
 	if when == "never" || when == "auto" && !isTerminal(w) {
 		return nil
 	}
-	b := &bar{w: w, stop: make(chan struct{}), done: make(chan struct{})}
+	b := &Bar{w: w, stop: make(chan struct{}), done: make(chan struct{})}
 	go b.loop()
 	return b
 }
@@ -48,7 +51,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func (b *bar) loop() {
+func (b *Bar) loop() {
 	defer close(b.done)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -62,20 +65,21 @@ func (b *bar) loop() {
 	}
 }
 
-// watch sets whose benchmarks are shown; nil: none.
-func (b *bar) watch(r *runner.Runner) {
+// Watch sets whose benchmarks are shown; nil: none.
+func (b *Bar) Watch(r *runner.Runner) {
 	if b != nil {
 		b.runner.Store(r)
 	}
 }
 
-func (b *bar) step(i, n int) {
+// Step says which of how many benchmarks is under way.
+func (b *Bar) Step(i, n int) {
 	if b != nil {
 		b.place.Store(int64(i)<<32 | int64(n))
 	}
 }
 
-func (b *bar) draw(now time.Time) {
+func (b *Bar) draw(now time.Time) {
 	r := b.runner.Load()
 	if r == nil {
 		return
@@ -118,8 +122,8 @@ func barText(name string, done, total, moved int64, elapsed time.Duration) strin
 	return text
 }
 
-// clear takes the bar off the terminal before a line is printed.
-func (b *bar) clear() {
+// Clear takes the bar off the terminal before a line is printed.
+func (b *Bar) Clear() {
 	if b == nil {
 		return
 	}
@@ -131,11 +135,12 @@ func (b *bar) clear() {
 	}
 }
 
-func (b *bar) close() {
+// Close takes the bar off and ends it.
+func (b *Bar) Close() {
 	if b == nil {
 		return
 	}
 	b.once.Do(func() { close(b.stop) })
 	<-b.done
-	b.clear()
+	b.Clear()
 }
