@@ -71,8 +71,8 @@ var conventions = [][]string{
 
 	{"8. Threads."},
 	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, " +
-		"loads, pinned values and options may be used by any number of threads at once.", "TestRacing",
-		"threads.use"},
+		"loads, pinned values and options may be used by any number of threads at once.",
+		"TestRacing", "threads.use"},
 	{"Iterators and batches are used by one thread at a time, save that calls with a const " +
 		"loam_batch * other than loam_write may run together; a call that meets one it cannot " +
 		"run beside fails with LOAM_ERR_IN_USE.", "conventions.threads"},

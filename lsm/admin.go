@@ -80,7 +80,7 @@ func Destroy(dir string, o *Options) error {
 		return err
 	}
 	path := ""
-	err = inDir(opts, dir, func(d *vfs.Dir) error {
+	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) error {
 		path = d.Path
 		return repair.Destroy(d, d.Path)
 	})

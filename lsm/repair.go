@@ -1,12 +1,10 @@
 package lsm
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/repair"
-	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/store/files"
@@ -85,7 +83,7 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	}
 	order := (*base.Comparer)(opts.Comparer)
 	var report *repair.Report
-	err = inDir(opts, dir, func(d *vfs.Dir) (err error) {
+	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) (err error) {
 		report, err = repair.Run(repair.Options{
 			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: order, Comparers: opts.comparerOf,
 			Tables: opts.tables(order), FileSize: uint64(opts.MaxFileSize),
@@ -97,19 +95,4 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 		return repairReport(report), fmt.Errorf("repairing %s: %w", dir, err)
 	}
 	return repairReport(report), nil
-}
-
-// inDir opens and locks the directory of a database that is not open, and calls do. A
-// panic, of the user's FS or Comparer for instance, is an error.
-func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
-	var d *vfs.Dir
-	err := store.Protect(func() (err error) {
-		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{Check: owner.Check})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = store.Protect(func() error { return do(d) })
-	return errors.Join(err, store.Protect(d.Close))
 }

@@ -97,7 +97,7 @@ func TestMemoryIsRow(t *testing.T) {
 		for _, title := range []string{"CPU us/op", "peak RSS MB", "quiet RSS MB", "own quiet"} {
 			if !strings.Contains(out.String(), title) || err != nil ||
 				!strings.Contains(string(page), title) {
-				t.Errorf("%v: no %s in the text or the page, %v:\n%s", args, title, err, out.String())
+				t.Errorf("%v: no %s in text or page, %v:\n%s", args, title, err, out.String())
 			}
 		}
 	}

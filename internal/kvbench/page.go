@@ -310,8 +310,9 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 
 var pageHead = append([]string{
 	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found",
-	"CPU us/op", "CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB", "peak disk MB",
-	"quiet disk MB", "process RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
+	"CPU us/op", "CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB",
+	"peak disk MB", "quiet disk MB", "process RSS MB", "quiet s", "P50 us", "P75", "P99",
+	"P99.9", "P99.99", "max",
 	"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth",
 }, machine.MemoryTitles...)
 
@@ -357,7 +358,8 @@ func (g *groupView) table(tracks []track) {
 				})), dash(st.MBPerSecond, "%.1f"),
 				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"),
 				timesFaster(st.Published, v.median(micros)), foundText(st),
-				number(v.median(cpuMicros)), fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem),
+				number(v.median(cpuMicros)),
+				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem),
 				orDash(st.amplification("%.2f")), stallText(st), optional(st.Stall, 1, "%.2f"),
 				optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
 				optional(st.DiskPeak, mb, "%.1f"), optional(st.DiskQuiet, mb, "%.1f"),

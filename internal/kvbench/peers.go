@@ -98,8 +98,9 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{slices.Concat([]string{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times",
-		"spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB",
+	rows := [][]string{slices.Concat([]string{"variant", "benchmark", "engine", "micros/op",
+		"spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99",
+		"peak MB", "quiet MB",
 		"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth"}, machine.MemoryTitles,
 		[]string{publishedTitle(columns[0].runs[0])})}
 	var disturbed int

@@ -21,7 +21,7 @@ typedef struct { int rc; int64_t n; char* big; } got;
 // txn NULL reads the newest state, in a transaction of the calling thread.
 got kv_get(kv_env* e, MDB_txn* txn, const char* k, size_t kn, char* dst, size_t cap);
 
-// The value where it lies, until kv_unpin. *txn is NULL or a transaction of an earlier kv_pin, which
+// The value where it lies, until kv_unpin. *txn is NULL or that of an earlier kv_pin, which
 // is renewed; mdb_txn_abort ends it.
 typedef struct { int rc; int64_t n; const char* v; } pinned;
 

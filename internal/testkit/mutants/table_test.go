@@ -779,5 +779,6 @@ var table = []mutant{
 
 	{"repair-panics", "a panic of the file system ends a repair's process",
 		target{"internal/testkit/callbacks", "TestCallbacks"}, []edit{
-			{"lsm/repair.go", "store.Protect(func() error { return do(d) })", "do(d)"}}},
+			{"internal/store/directory.go",
+				"Protect(func() error { return do(d) })", "do(d)"}}},
 }
