@@ -59,7 +59,13 @@ func (t *Tree) Replayed(kind base.Kind, key []byte) {
 
 // Within is for iters.Empties. The sequence number was loaded by Init.
 func (it *Iterator) Within(key []byte) *empties.Fact {
-	return it.tree.empties.Find(it.tree.cmp, key, &it.view)
+	f := it.tree.empties.Find(it.tree.cmp, key, &it.view)
+	if f == nil && it.snap != nil {
+		if own := it.snap.empties(it.tree, false); own != nil {
+			f = own.Find(it.tree.cmp, key, &it.view)
+		}
+	}
+	return f
 }
 
 // EmptyRanges is how many known-empty ranges the tree has.
@@ -77,10 +83,11 @@ func (it *Iterator) tellPassed() {
 	}
 }
 
-// Passed is for iters.Empties: it makes what the iterator passed over known. An iterator over the
+// Passed is for iters.Empties: it makes what the iterator passed over known, to all readers or, as
+// entries newer than a snapshot have no part in it, to those of the snapshot. An iterator over the
 // reader's own range deletes learns nothing.
-func (it *Iterator) Passed(r *empties.Range, dead int, expired bool) {
-	if !it.learns {
+func (it *Iterator) Passed(r *empties.Range, dead int, newer, expired bool) {
+	if !it.learns || newer && it.snap == nil {
 		return
 	}
 	l := learner{tree: it.tree, mem: it.state.Mem}
@@ -90,10 +97,22 @@ func (it *Iterator) Passed(r *empties.Range, dead int, expired bool) {
 	if !expired {
 		f.Now = 0
 	}
-	if l.announce() {
+	if !newer && l.announce() {
 		l.examine()
 		l.confirm()
 	}
+	if it.snap != nil && !it.knows(r) {
+		// What a snapshot sees of the tree is the same in all states.
+		own := *f
+		own.State, own.Now = 0, it.view.Now
+		it.snap.empties(it.tree, true).Add(it.tree.cmp, &own)
+	}
+}
+
+// knows reports whether a fact about r is there for readers like it.
+func (it *Iterator) knows(r *empties.Range) bool {
+	f := it.Within(r.Lo)
+	return f != nil && it.tree.cmp.Cmp(f.Hi, r.Hi) >= 0
 }
 
 // learner makes one fact known, in three steps.

@@ -45,6 +45,7 @@ type Iterator struct {
 	tree     *Tree
 	state    *ReadState
 	view     empties.View  // Now is when it was opened, or its snapshot; 0: nothing expired then
+	snap     *Snapshot     // nil: the view is of the present
 	learns   bool          // known-empty ranges
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
 	told     uint64        // of seeks, those that Operations has counted
@@ -90,7 +91,7 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	}
 	it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}
 	if o.Snapshot != nil {
-		it.view.Now = o.Snapshot.now
+		it.snap, it.view.Now = o.Snapshot, o.Snapshot.now
 	} else if clock := &t.shared.Seqs.Clock; clock.InUse() { // seq was loaded before
 		it.view.Now = clock.Now()
 	}
@@ -139,7 +140,7 @@ func (it *Iterator) reset() {
 			o.RangeDels = append(o.RangeDels, d)
 		}
 	}
-	o.Empties = it
+	o.Empties, o.Again = it, it.snap != nil
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/tree/empties"
 )
 
 // Sequences is the visible sequence number of a database, the list of its snapshots, and the clock
@@ -45,6 +46,31 @@ type Snapshot struct {
 	seq    base.SeqNum
 	now    uint64 // when it was opened; 0: there were no entries that expire
 	closed atomic.Bool
+	// known are the known-empty ranges that only its own readers have use for.
+	known atomic.Pointer[knownAt]
+}
+
+// knownAt is the known-empty ranges of a snapshot in a tree.
+type knownAt struct {
+	tree *Tree
+	set  empties.Set
+	next *knownAt // of another tree
+}
+
+// empties returns the ranges of a tree, or nil. make: there are some from now on.
+func (n *Snapshot) empties(t *Tree, make bool) *empties.Set {
+	for {
+		first := n.known.Load()
+		for k := first; k != nil; k = k.next {
+			if k.tree == t {
+				return &k.set
+			}
+		}
+		if !make {
+			return nil
+		}
+		n.known.CompareAndSwap(first, &knownAt{tree: t, next: first})
+	}
 }
 
 // Present waits until a follower's state is not too old for a read of the present. The caller

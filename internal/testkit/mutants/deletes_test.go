@@ -13,6 +13,7 @@ var cuts = target{"lsm", "TestEmptiesAreCut"}
 
 const (
 	emptySet    = "internal/tree/empties/empties.go"
+	emptyFacts  = "internal/tree/empties/facts.go"
 	emptyWrites = "internal/tree/tree.go"
 )
 
@@ -132,7 +133,7 @@ var deletes = []mutant{
 
 	{"empty-by-own-writes", "what a transaction deleted is known as empty to others",
 		target{"lsm", "TestEmptiesOfOwnWrites"}, []edit{{"internal/tree/iters/empties.go",
-			"p.newer || p.own ||", "p.newer ||"}}},
+			"p.own || c.m.err", "c.m.err"}}},
 
 	{"empty-unexamined", "a learner does not look for entries that came before it announced",
 		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{{"internal/tree/empties.go",
@@ -140,7 +141,7 @@ var deletes = []mutant{
 
 	{"empty-unannounced", "writers do not look at announced ranges",
 		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{{emptySet,
-			"len(l.facts)+len(l.announced) > 0", "len(l.facts) > 0"}}},
+			"len(l.chunks)+len(l.announced) > 0", "len(l.chunks) > 0"}}},
 
 	{"empty-list-first", "a reader has the list of known-empty ranges of before its number",
 		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{
@@ -165,16 +166,28 @@ var deletes = []mutant{
 
 	{"empty-learned-in-replay", "a range is learned while entries come that no state has",
 		target{"internal/tree", "TestEmptiesReplayInterleavings"}, []edit{{emptySet,
-			"return &list{l.facts, nil, stopped, l.floor} })",
-			"return &list{l.facts, l.announced, l.since, l.floor} })"}}},
+			"return &list{l.facts, nil, stopped} })",
+			"return &list{l.facts, l.announced, l.since} })"}}},
 
 	{"empty-learned-before-version", "a range is learned of the state before while another " +
 		"version replaces it", target{"internal/tree/empties", "TestLearningStops"}, []edit{
-		{emptySet, "return &list{nil, nil, stopped, 0}", "return &list{nil, nil, 0, 0}"}}},
+		{emptySet, "return &list{facts{}, nil, stopped}", "return &list{facts{}, nil, 0}"}}},
 
 	{"empty-learned-of-before", "learning resumes for readers of the state before a replay",
 		target{"internal/tree/empties", "TestLearningStops"}, []edit{{emptySet,
-			"announced, state, l.floor} })", "announced, 0 * state, l.floor} })"}}},
+			"announced, state} })", "announced, 0 * state} })"}}},
+
+	{"empty-of-snapshot-for-all", "what a snapshot's readers learn beside newer entries is for all",
+		target{"lsm", "TestEmptiesWindows"}, []edit{{"internal/tree/empties.go",
+			"it.snap.empties(it.tree, true).Add(", "it.tree.empties.Add("}}},
+
+	{"empty-unknown-to-snapshot", "a snapshot's readers pass over deleted entries at each look",
+		target{"lsm", "TestEmptiesOfSnapshots"}, []edit{{"internal/tree/empties.go",
+			"if it.snap != nil && !it.knows(r) {", "if false {"}}},
+
+	{"empty-newer-unseen", "a snapshot's readers pass over newer entries at each look",
+		target{"lsm", "TestEmptiesOfSnapshots"}, []edit{{"internal/tree/empties.go",
+			"!it.learns || newer && it.snap == nil", "!it.learns || newer"}}},
 
 	{"empty-never-resumed", "a follower learns nothing after its first catch-up",
 		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{{
@@ -185,8 +198,24 @@ var deletes = []mutant{
 			"it.dead, it.hits = it.dead+dead, it.hits+ranges", "it.dead += dead"}}},
 
 	{"empty-unlimited", "there are as many known-empty ranges as readers find",
-		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
-			"if len(l.facts) > MaxFacts {", "if false {"}}},
+		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptyFacts,
+			"return l.n > maxFacts || l.bytes > maxBytes", "return l.bytes > maxBytes"}}},
+
+	{"empty-unlimited-keys", "known-empty ranges have as many bytes of keys as readers find",
+		target{"internal/tree/empties", "TestSetOfLongKeys"}, []edit{{emptyFacts,
+			"return l.n > maxFacts || l.bytes > maxBytes", "return l.n > maxFacts"}}},
+
+	{"empty-remembered-cut", "what a range was for earlier readers has a key that was written",
+		target{"internal/tree/empties", "TestFactsOfBefore"}, []edit{{emptySet,
+			"left.was, right.was = nil, nil", "_ = left"}}},
+
+	{"empty-remembers-all", "a range remembers all that it was",
+		target{"internal/tree/empties", "TestFactsOfBefore"}, []edit{{emptyFacts,
+			"n > 0 && f.age(f.was[n-1]) == f.age(w)", "n > 0 && false"}}},
+
+	{"empty-forgets-early", "a range that grows is of no use to readers of before",
+		target{"internal/tree/empties", "TestFactsOfBefore"}, []edit{{emptyFacts,
+			"\t\tjoined.remember(most)\n", ""}}},
 
 	{"empty-in-pieces", "a range that is filled again falls into as many ranges as rows",
 		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,

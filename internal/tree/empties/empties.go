@@ -49,6 +49,10 @@
 // The reader may load the list much later than its number (R3): what was written since is cut from
 // facts, which does no harm, and a fact learned since holds for it by the same reasons.
 //
+// A snapshot's readers have facts of their own, too (Add). What is visible at an open snapshot is the
+// same in each state: compactions keep it, writes and ingests are newer. So such a fact holds for as
+// long as there are readers of it, and nothing cuts it, also where newer entries are in its range.
+//
 // The order R2, R3 matters, and W1, W2, W3, and L3, L4. Nobody waits: no step takes a lock.
 package empties
 
@@ -60,8 +64,12 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// MaxFacts bounds the facts of a Set. Beyond it one goes that spares readers little, or is old.
-const MaxFacts = 256
+// MaxFacts and MaxBytes bound the facts of a Set, with those that joined ones were made of, and their
+// keys. Beyond them facts go that spare readers little, or are old.
+const (
+	MaxFacts = 32 << 10
+	MaxBytes = 8 << 20
+)
 
 // maxLearners bounds the facts that are announced at a time.
 const maxLearners = 8
@@ -88,6 +96,8 @@ type Fact struct {
 	worth int
 	// The range ends here because of a write: behind a key that was written.
 	loCut, hiCut bool
+	// was are facts about parts of the range, oldest first, for readers of earlier views.
+	was []*Fact
 }
 
 // Set is the facts of one tree. The zero Set is empty. It is safe for concurrent use. Readers
@@ -100,12 +110,10 @@ type Set struct {
 
 // list is the contents of a Set. It is immutable.
 type list struct {
-	facts     []*Fact // ascending, disjoint
+	facts
 	announced []*Fact
 	// since is the first state whose readers may announce; stopped: none may.
 	since uint64
-	// floor is the worth of the last fact that went for another one.
-	floor int
 }
 
 const stopped = math.MaxUint64
@@ -137,13 +145,13 @@ func (s *Set) change(f func(l *list) *list) (changed bool) {
 // memtable.
 func (s *Set) Any() bool {
 	l := s.list.Load()
-	return l != nil && len(l.facts)+len(l.announced) > 0
+	return l != nil && len(l.chunks)+len(l.announced) > 0
 }
 
 // Len is the number of facts.
 func (s *Set) Len() int {
 	_, l := s.load()
-	return len(l.facts)
+	return l.len()
 }
 
 // Find returns a fact that has key and holds for a reader of view v, or nil. The caller loaded v's
@@ -153,9 +161,21 @@ func (s *Set) Find(cmp *base.Comparer, key []byte, v *View) *Fact {
 	if l == nil {
 		return nil
 	}
-	if i, found := l.search(cmp, key); found {
-		if f := l.facts[i]; f.holdsFor(v) {
-			return f
+	if at, found := l.search(cmp, key); found {
+		return l.at(at).forView(cmp, key, v)
+	}
+	return nil
+}
+
+// forView is f, which has key, or the latest fact that it was made of and that has key, if one
+// holds for a reader of view v.
+func (f *Fact) forView(cmp *base.Comparer, key []byte, v *View) *Fact {
+	if f.holdsFor(v) {
+		return f
+	}
+	for i := len(f.was) - 1; i >= 0; i-- {
+		if w := f.was[i]; w.holdsFor(v) && w.has(cmp, key) {
+			return w
 		}
 	}
 	return nil
@@ -203,23 +223,6 @@ func (r *Range) meets(cmp *base.Comparer, o *Range) bool {
 	return !apart(r, o) && !apart(o, r)
 }
 
-// search is the index of the first fact that does not end before key; found: it has key.
-func (l *list) search(cmp *base.Comparer, key []byte) (i int, found bool) {
-	j := len(l.facts)
-	if j == 0 || l.facts[j-1].endsBefore(cmp, key) { // most queues are written at their ends
-		return j, false
-	}
-	for i < j {
-		h := int(uint(i+j) >> 1)
-		if l.facts[h].endsBefore(cmp, key) {
-			i = h + 1
-		} else {
-			j = h
-		}
-	}
-	return i, !l.facts[i].startsBehind(cmp, key)
-}
-
 // Announce makes writers look at f, which readers do not use yet. It reports false if f cannot be
 // learned now. Otherwise Confirm follows.
 func (s *Set) Announce(f *Fact) bool {
@@ -227,7 +230,7 @@ func (s *Set) Announce(f *Fact) bool {
 		if f.State < l.since || len(l.announced) >= maxLearners {
 			return nil
 		}
-		return &list{l.facts, append(slices.Clip(l.announced), f), l.since, l.floor}
+		return &list{l.facts, append(slices.Clip(l.announced), f), l.since}
 	})
 }
 
@@ -239,57 +242,28 @@ func (s *Set) Confirm(cmp *base.Comparer, f *Fact, parts []*Fact) bool {
 		if i < 0 {
 			return nil
 		}
-		next := &list{l.facts, slices.Delete(slices.Clone(l.announced), i, i+1), l.since, l.floor}
+		next := &list{l.facts, slices.Delete(slices.Clone(l.announced), i, i+1), l.since}
 		for _, p := range parts {
-			next.add(cmp, p)
+			next.facts = next.add(cmp, p)
 		}
 		return next
 	})
 }
 
-// add joins f to the facts that it meets. If there are too many facts then, the one that is worth
-// least goes.
-func (l *list) add(cmp *base.Comparer, f *Fact) {
-	joined := *f
-	i, _ := l.search(cmp, f.Lo)
-	if i > 0 && l.facts[i-1].meets(cmp, &f.Range) {
-		i--
-	}
-	j := i
-	for ; j < len(l.facts) && l.facts[j].meets(cmp, &f.Range); j++ {
-		joined.join(cmp, l.facts[j])
-	}
-	joined.worth = l.floor + joined.Dead
-	l.facts = slices.Replace(slices.Clone(l.facts), i, j, &joined)
-	if len(l.facts) > MaxFacts {
-		least := 0
-		for k, f := range l.facts {
-			if f.worth < l.facts[least].worth {
-				least = k
-			}
-		}
-		l.floor = l.facts[least].worth
-		l.facts = slices.Delete(l.facts, least, least+1)
-	}
-}
-
-// join makes f the union with o, which meets it. It holds where both do.
-func (f *Fact) join(cmp *base.Comparer, o *Fact) {
-	if c := cmp.Cmp(o.Lo, f.Lo); c < 0 || c == 0 && f.LoOpen {
-		f.Lo, f.LoOpen, f.loCut = o.Lo, o.LoOpen, o.loCut
-	}
-	if c := cmp.Cmp(o.Hi, f.Hi); c > 0 || c == 0 && f.HiOpen {
-		f.Hi, f.HiOpen, f.hiCut = o.Hi, o.HiOpen, o.hiCut
-	}
-	f.State, f.Seq, f.Now = max(f.State, o.State), max(f.Seq, o.Seq), max(f.Now, o.Now)
-	f.Dead += o.Dead
+// Add makes f known at once: the Set is of readers of one view.
+func (s *Set) Add(cmp *base.Comparer, f *Fact) {
+	s.change(func(l *list) *list {
+		next := l.facts
+		next.small = true
+		return &list{next.add(cmp, f), nil, stopped}
+	})
 }
 
 // Cut takes a key that is written out of all facts, and takes back those announced that have it. It
 // reports whether there was one.
 func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
 	return s.change(func(l *list) *list {
-		i, found := l.search(cmp, key)
+		at, found := l.search(cmp, key)
 		rest := l.announced
 		if len(rest) > 0 {
 			rest = slices.DeleteFunc(slices.Clone(rest), func(f *Fact) bool {
@@ -299,13 +273,9 @@ func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
 		if !found && len(rest) == len(l.announced) {
 			return nil
 		}
-		next := &list{l.facts, rest, l.since, l.floor}
+		next := &list{l.facts, rest, l.since}
 		if found {
-			parts := l.facts[i].without(cmp, key)
-			next.facts = slices.Replace(slices.Clone(l.facts), i, i+1, parts...)
-			if len(next.facts) > MaxFacts {
-				next.facts = slices.Delete(next.facts, i, i+2)
-			}
+			next.facts = l.replace(at, place{at.chunk, at.i + 1}, l.at(at).without(cmp, key)...)
 		}
 		return next
 	})
@@ -327,6 +297,7 @@ func Without(cmp *base.Comparer, parts []*Fact, key []byte) []*Fact {
 func (f *Fact) without(cmp *base.Comparer, key []byte) (parts []*Fact) {
 	key = slices.Clone(key)
 	left, right := *f, *f
+	left.was, right.was = nil, nil // they may have key
 	left.Hi, left.HiOpen, left.hiCut = key, true, true
 	right.Lo, right.LoOpen, right.loCut = key, true, true
 	for _, p := range []*Fact{&left, &right} {
@@ -343,12 +314,12 @@ func (f *Fact) without(cmp *base.Comparer, key []byte) (parts []*Fact) {
 
 // Pause takes back what is announced, and lets nobody announce until Resume. Facts stay.
 func (s *Set) Pause() {
-	s.change(func(l *list) *list { return &list{l.facts, nil, stopped, l.floor} })
+	s.change(func(l *list) *list { return &list{l.facts, nil, stopped} })
 }
 
 // Clear is Pause, and takes all facts away.
 func (s *Set) Clear() {
-	s.change(func(*list) *list { return &list{nil, nil, stopped, 0} })
+	s.change(func(*list) *list { return &list{facts{}, nil, stopped} })
 }
 
 // Stop takes back what is announced, and all facts that have a key from lo to hi, both inclusive,
@@ -356,13 +327,16 @@ func (s *Set) Clear() {
 func (s *Set) Stop(cmp *base.Comparer, lo, hi []byte) {
 	r := Range{Lo: lo, Hi: hi}
 	s.change(func(l *list) *list {
-		return &list{slices.DeleteFunc(slices.Clone(l.facts), func(f *Fact) bool {
-			return !f.before(cmp, &r) && !r.before(cmp, &f.Range)
-		}), nil, stopped, l.floor}
+		from, _ := l.search(cmp, lo)
+		to := from
+		for to.chunk < len(l.chunks) && !r.before(cmp, &l.at(to).Range) {
+			to = l.next(to)
+		}
+		return &list{l.replace(from, to), nil, stopped}
 	})
 }
 
 // Resume lets readers of a state, and of later ones, announce again.
 func (s *Set) Resume(state uint64) {
-	s.change(func(l *list) *list { return &list{l.facts, l.announced, state, l.floor} })
+	s.change(func(l *list) *list { return &list{l.facts, l.announced, state} })
 }

@@ -3,6 +3,7 @@ package empties
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,23 @@ import (
 var cmp = &base.Comparer{Name: "caseless", Compare: func(a, b []byte) int {
 	return strings.Compare(strings.ToLower(string(a)), strings.ToLower(string(b)))
 }}
+
+// check compares the sums of l with its facts.
+func (l *facts) check(t *testing.T) {
+	t.Helper()
+	var sum facts
+	for _, c := range l.chunks {
+		if len(c) == 0 || len(c) > maxChunk {
+			t.Fatalf("a chunk of %d", len(c))
+		}
+		for _, f := range c {
+			sum.count(f, 1)
+		}
+	}
+	if sum.n != l.n || sum.bytes != l.bytes || l.n > maxFacts || l.bytes > maxBytes {
+		t.Fatalf("%d facts of %d bytes, counted %d of %d", sum.n, sum.bytes, l.n, l.bytes)
+	}
+}
 
 const keys = 60
 
@@ -35,6 +53,35 @@ func covered(rng *rand.Rand, r *Range) (is []int) {
 		}
 	}
 	return is
+}
+
+// compare looks at all facts, where the keys were written at sequence numbers.
+func (s *Set) compare(t *testing.T, rng *rand.Rand, written *[keys]base.SeqNum) error {
+	_, l := s.load()
+	all := slices.Concat(l.chunks...)
+	l.check(t)
+	for j, f := range all {
+		if f.empty(cmp) || j > 0 && !all[j-1].before(cmp, &f.Range) {
+			return fmt.Errorf("%q after %q", text(f), text(all[j-1]))
+		}
+		for _, w := range f.was {
+			for _, i := range covered(rng, &w.Range) {
+				if written[i] > w.Seq || !f.has(cmp, key(rng, i)) {
+					return fmt.Errorf("%q was %q, which has key %d", text(f), text(w), i)
+				}
+			}
+		}
+		for _, i := range covered(rng, &f.Range) {
+			if written[i] > f.Seq {
+				return fmt.Errorf("%q has key %d", text(f), i)
+			}
+			v := View{State: f.State, Seq: f.Seq, Now: f.Now}
+			if got := s.Find(cmp, key(rng, i), &v); got != f {
+				return fmt.Errorf("key %d is in %q, found %v", i, text(f), got)
+			}
+		}
+	}
+	return nil
 }
 
 // TestSetModel compares a Set with the numbers of the last write to each key: no fact has a key
@@ -66,7 +113,7 @@ func TestSetModel(t *testing.T) {
 				a, b := rng.IntN(keys), rng.IntN(keys)
 				f := &Fact{Range: Range{key(rng, min(a, b)), key(rng, max(a, b)), rng.IntN(2) == 0,
 					rng.IntN(2) == 0}, View: View{Seq: seq, State: uint64(rng.IntN(3))}}
-				f.Dead = rng.IntN(100)
+				f.Dead = rng.IntN(1000)
 				if f.empty(cmp) {
 					continue
 				}
@@ -111,24 +158,8 @@ func TestSetModel(t *testing.T) {
 				}
 				s.Resume(0)
 			}
-			_, l := s.load()
-			if len(l.facts) > MaxFacts {
-				t.Fatal("too many facts")
-			}
-			for j, f := range l.facts {
-				if f.empty(cmp) || j > 0 && !l.facts[j-1].before(cmp, &f.Range) {
-					t.Fatalf("round %d step %d: %q after %q", round, step, text(f),
-						text(l.facts[j-1]))
-				}
-				for _, i := range covered(rng, &f.Range) {
-					if written[i] > f.Seq {
-						t.Fatalf("round %d step %d: %q has key %d", round, step, text(f), i)
-					}
-					v := View{State: f.State, Seq: f.Seq, Now: f.Now}
-					if got := s.Find(cmp, key(rng, i), &v); got != f {
-						t.Fatalf("key %d is in %q, found %v", i, text(f), got)
-					}
-				}
+			if err := s.compare(t, rng, &written); err != nil {
+				t.Fatalf("round %d step %d: %v", round, step, err)
 			}
 			for i := range keys {
 				f := s.Find(cmp, key(rng, i), &View{State: 9, Seq: seq})
@@ -192,9 +223,16 @@ func TestLearningStops(t *testing.T) {
 	}
 }
 
-// TestSetIsBounded: there are never more facts than MaxFacts, however they come: learned apart,
+// setBounds lowers the bounds while a test runs.
+func setBounds(t *testing.T, facts, bytes int) {
+	maxFacts, maxBytes = facts, bytes
+	t.Cleanup(func() { maxFacts, maxBytes = MaxFacts, MaxBytes })
+}
+
+// TestSetIsBounded: there are never more facts than maxFacts, however they come: learned apart,
 // or cut in two by writes. A range that is filled again leaves nothing behind.
 func TestSetIsBounded(t *testing.T) {
+	setBounds(t, 256, MaxBytes)
 	s := new(Set)
 	k := func(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
 	learn := func(from, to, dead int) {
@@ -204,9 +242,9 @@ func TestSetIsBounded(t *testing.T) {
 		}
 	}
 	learn(0, 15, 10000)
-	for i := 1; i < 3*MaxFacts; i++ {
+	for i := 1; i < 3*maxFacts; i++ {
 		learn(20*i, 20*i+15, 15)
-		if s.Len() > MaxFacts {
+		if s.Len() > maxFacts {
 			t.Fatalf("%d facts", s.Len())
 		}
 	}
@@ -214,13 +252,13 @@ func TestSetIsBounded(t *testing.T) {
 		t.Error("the most useful one is gone")
 	}
 	s.Cut(cmp, k(0))
-	for i := range 3 * MaxFacts {
+	for i := range 3 * maxFacts {
 		s.Cut(cmp, k(20*i+7))
-		if s.Len() > MaxFacts {
+		if s.Len() > maxFacts {
 			t.Fatalf("%d facts after cuts", s.Len())
 		}
 	}
-	for i := range 60 * MaxFacts {
+	for i := range 60 * maxFacts {
 		s.Cut(cmp, k(i))
 	}
 	if s.Len() > 1 { // the first one spares more than there are keys
@@ -234,5 +272,94 @@ func TestSetIsBounded(t *testing.T) {
 	}
 	if most > 2 || s.Len() > 2 {
 		t.Errorf("%d facts of one range, at the end %d", most, s.Len())
+	}
+}
+
+// TestSetOfLongKeys: the bytes of keys are bounded, too.
+func TestSetOfLongKeys(t *testing.T) {
+	setBounds(t, MaxFacts, 100<<10)
+	s := new(Set)
+	for i := range 1000 {
+		lo := append(fmt.Appendf(nil, "k%06d", i), make([]byte, 1000)...)
+		f := &Fact{Range: Range{Lo: lo, Hi: append(lo[:8:8], "x"...), HiOpen: true}, Dead: 100}
+		if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+			t.Fatal("not learned")
+		}
+		_, l := s.load()
+		l.check(t)
+	}
+	if n := s.Len(); n < 50 || n > 100 {
+		t.Errorf("%d facts", n)
+	}
+}
+
+// TestManyFacts: each of many facts is found, as they come in any order and are cut.
+func TestManyFacts(t *testing.T) {
+	s := new(Set)
+	const n = 10000
+	k := func(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
+	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
+	for _, i := range rng.Perm(n) {
+		f := &Fact{Range: Range{Lo: k(10 * i), Hi: k(10*i + 8), HiOpen: true}, Dead: 64}
+		if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+			t.Fatal("not learned")
+		}
+	}
+	_, l := s.load()
+	l.check(t)
+	if s.Len() != n || len(l.chunks) > 4*n/maxChunk {
+		t.Errorf("%d facts in %d chunks", s.Len(), len(l.chunks))
+	}
+	for _, i := range rng.Perm(n)[:n/2] {
+		s.Cut(cmp, k(10*i+4))
+	}
+	_, l = s.load()
+	l.check(t)
+	for i := range n {
+		for j := range 10 {
+			f := s.Find(cmp, k(10*i+j), &View{})
+			if f != nil && !f.has(cmp, k(10*i+j)) || f == nil && j != 4 && j < 8 {
+				t.Fatalf("key %d of %d: %v", j, i, f)
+			}
+		}
+	}
+}
+
+// TestFactsOfBefore: a range that grows is known to readers of earlier views as far as it was then,
+// or some times as long before; a write cuts it for them, too.
+func TestFactsOfBefore(t *testing.T) {
+	s := new(Set)
+	k := func(i int) []byte { return fmt.Appendf(nil, "k%09d", i) }
+	const step, n = 100, 3000
+	for i := range n {
+		f := &Fact{Range: Range{Lo: k(max(step*i-5, 0)), Hi: k(step * (i + 1)), HiOpen: true},
+			View: View{Seq: base.SeqNum(step * (i + 1))}, Dead: step}
+		if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+			t.Fatal("not learned")
+		}
+		_, l := s.load()
+		l.check(t)
+		if l.n > 20 {
+			t.Fatalf("after %d one range is of %d facts", i, l.n)
+		}
+		if i%100 != 99 {
+			continue
+		}
+		for ago := 1; ago < i/8; ago *= 2 {
+			seq := step * (i + 1 - ago)
+			f := s.Find(cmp, k(5), &View{Seq: base.SeqNum(seq)})
+			if f == nil || cmp.Cmp(f.Hi, k(seq-5*step*ago)) < 0 || f.Seq > base.SeqNum(seq) {
+				t.Fatalf("after %d, %d before: %v", i, ago, f)
+			}
+		}
+	}
+	s.Cut(cmp, k(500))
+	for seq := range step * n {
+		for _, i := range []int{499, 500, 501} {
+			f := s.Find(cmp, k(i), &View{Seq: base.SeqNum(seq)})
+			if f != nil && f.has(cmp, k(500)) {
+				t.Fatalf("the reader at %d finds %s", seq, text(f))
+			}
+		}
 	}
 }

@@ -47,7 +47,8 @@ type Cursor struct {
 	dels *covers
 	// empties are known-empty ranges; passed is what the present move passes over, see passOver.
 	empties Empties
-	look    int // entries that a move passes over before it asks empties
+	look    int  // entries that a move passes over before it asks empties
+	again   bool // see Options
 	passed  passing
 	// closed makes every later move return false.
 	closed bool
@@ -76,6 +77,8 @@ type Options struct {
 	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
 	// Empties knows ranges that the cursor need not look at; nil: none.
 	Empties Empties
+	// Again: there are other cursors of the same Seq, which pass over the same newer entries.
+	Again bool
 }
 
 // Reset makes a cursor, new or closed, one over sources, newest first. It keeps its buffers.
@@ -87,6 +90,7 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 	}
 	c.op, c.folds, c.now = o.Merge, o.Folds, o.Now
 	c.setEmpties(o.Empties)
+	c.again = o.Again
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]
@@ -406,6 +410,9 @@ func (c *Cursor) forward() bool {
 		switch {
 		case t.Seq() > m.seq && !in.own:
 			c.passed.newer = true
+			if c.again && (dead > 0 || !c.hide || m.cmp.Cmp(e.Key(i), c.last) > 0) {
+				dead++
+			}
 			c.step(i + 1)
 		case t.Kind().IsTombstone():
 			dead++
@@ -508,6 +515,9 @@ func (c *Cursor) backward() bool {
 			c.passed.own = c.passed.own || in.own
 		} else {
 			c.passed.newer = true
+			if c.again && cand == nil {
+				dead++
+			}
 		}
 		if i == 0 && cand == e { // the chunk goes away
 			c.keep(e, candAt)

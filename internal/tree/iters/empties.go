@@ -15,8 +15,8 @@ type Empties interface {
 	// Count says that a move passed over so many entries one by one, and over known-empty ranges.
 	Count(dead, ranges int)
 	// Passed says that the cursor saw no visible entry in r, and passed over that many others, of
-	// which some had values that expired. r is the cursor's.
-	Passed(r *empties.Range, dead int, expired bool)
+	// which some are newer than its sequence number, or had values that expired. r is the cursor's.
+	Passed(r *empties.Range, dead int, newer, expired bool)
 }
 
 // A cursor asks for a known-empty range after it passed over firstLook entries in a move, and then
@@ -126,14 +126,14 @@ func (c *Cursor) settlePass(found bool) {
 	p.active = false
 	c.empties.Count(p.dead, p.jumps)
 	// Several ranges become one: the next reader needs one seek.
-	if p.newer || p.own || c.m.err != nil || p.dead < minDead && p.jumps < 2 {
+	if p.own || c.m.err != nil || p.dead < minDead && p.jumps < 2 {
 		return
 	}
 	if found {
 		c.setEnd(c.Key(), true)
 	}
 	if cmp := c.m.cmp.Cmp(p.Lo, p.Hi); cmp < 0 || cmp == 0 && !p.LoOpen && !p.HiOpen {
-		c.empties.Passed(&p.Range, p.dead, p.expired)
+		c.empties.Passed(&p.Range, p.dead, p.newer, p.expired)
 	}
 }
 
