@@ -10,10 +10,7 @@ import (
 
 // pebbleLog is a Raft log on Pebble: one synced batch for StoreLogs, one range delete for
 // DeleteRange.
-type pebbleLog struct {
-	db    *pebble.DB
-	value []byte
-}
+type pebbleLog struct{ db *pebble.DB }
 
 // quiet drops Pebble's messages.
 type quiet struct{}

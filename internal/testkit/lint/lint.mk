@@ -20,6 +20,7 @@ build/staticcheck: $(LINT)/go.mod $(LINT)/go.sum
 lint-go: build/staticcheck
 	@bad=$$(gofmt -l $(call LINTED,'*.go')); [ -z "$$bad" ] || { echo "gofmt -w: $$bad"; exit 1; }
 	@build/staticcheck ./...
+	@cd raftlog && $(CURDIR)/build/staticcheck ./...
 
 $(LINT_VENV)/stamp: $(LINT)/requirements.txt
 	@$(PYTHON) -m venv $(LINT_VENV)
