@@ -132,8 +132,8 @@ var sweeps = []experiment{
 		name:  "values",
 		title: "values of 1, 16 and 256 KiB, copied and where they lie in the cache",
 		doc:   "random reads of large values, with a copy and without one",
-		num:   20_000, matched: true,
-		variants: []variant{valuesVariant(1, 8), valuesVariant(16, 1), valuesVariant(256, 0.1)},
+		num:   2_000, matched: true,
+		variants: []variant{valuesVariant(1, 80), valuesVariant(16, 10), valuesVariant(256, 1)},
 	},
 	{
 		name:  "sustained",
@@ -187,10 +187,10 @@ func syncVariant(every int64, published float64) variant {
 		adjust: func(p *runner.Params) { p.SyncEvery = every }}
 }
 
-// valuesVariant reads twice before, so that the values are cached.
+// valuesVariant reads all values once before, so that they are cached.
 func valuesVariant(kib int, scale float64) variant {
 	return variant{name: fmt.Sprintf("%d KiB", kib), scale: scale,
-		steps:  steps("filluniquerandom", "readrandom", "readrandom", "readpinned", "readrandom"),
+		steps:  steps("filluniquerandom", "readseq", "readrandom", "readpinned"),
 		adjust: func(p *runner.Params) { p.ValueSize = kib << 10 }}
 }
 
