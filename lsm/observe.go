@@ -166,6 +166,8 @@ type Metrics struct {
 	// OffHeapBytes is the memory outside the Go heap in bytes, of the whole process. Subtract it
 	// from the memory of the process when you set GOMEMLIMIT.
 	OffHeapBytes int64
+	// GoHeapBytes is what the Go runtime of the process holds: heap, stacks and its own.
+	GoHeapBytes int64
 
 	// OperandsFolded is the number of merge operands that reads, flushes and compactions applied.
 	OperandsFolded uint64
@@ -219,9 +221,9 @@ func (k *keyspace) Metrics() Metrics {
 		LastSequence:    uint64(parts.Shared.Seqs.Visible()),
 		Snapshots:       parts.Shared.Seqs.NumSnapshots(),
 		WALBytesWritten: parts.WAL.Bytes(), WALSync: latencies(parts.WAL.Syncs()),
-		OperandsFolded: parts.Shared.Folds.Operands.Load(),
-		MergeFailures:  parts.Shared.Folds.Failures.Load(),
-		EventsDropped:  db.Health().EventsDropped(), DiskBytes: state.Version.Size(),
+		OperandsFolded: parts.Shared.Folds.Operands.Load(), GoHeapBytes: offheap.GoHeap(),
+		MergeFailures: parts.Shared.Folds.Failures.Load(),
+		EventsDropped: db.Health().EventsDropped(), DiskBytes: state.Version.Size(),
 		Txn: TxnMetrics(db.Txns.Stats()),
 	}
 	if parts.Opts.ReadOnly || db.Health().Failed() != nil {

@@ -55,7 +55,8 @@ func pageOf(t *testing.T, dir string) (ask func(what string, result any)) {
 }
 
 // asking are the metrics that change because somebody asks, or with the process's memory.
-var asking = []string{"open_descriptors", "off_heap_bytes", "table_reader_bytes", "mapped_bytes"}
+var asking = []string{"open_descriptors", "off_heap_bytes", "go_heap_bytes",
+	"table_reader_bytes", "mapped_bytes"}
 
 // settled are the metrics of a database, as JSON has them, without those of asking.
 func settled(t *testing.T, m any) map[string]any {

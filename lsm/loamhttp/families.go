@@ -103,6 +103,8 @@ var readFamilies = []family{
 		one(func(m *lsm.Metrics) uint64 { return m.NotDirectTables })},
 	{"loam_off_heap_bytes", "gauge", "Memory outside the Go heap, of the whole process.", once,
 		one(func(m *lsm.Metrics) int64 { return m.OffHeapBytes })},
+	{"loam_go_heap_bytes", "gauge", "Memory that the Go runtime holds, of the whole process.", once,
+		one(func(m *lsm.Metrics) int64 { return m.GoHeapBytes })},
 }
 
 var featureFamilies = []family{
