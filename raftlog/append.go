@@ -25,10 +25,10 @@ func (s *Store) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l})
 // StoreLogs stores entries by one append and one sync, all of them or none. Nothing of them is
 // retained.
 //
-// The entries have to be in ascending order. They replace the end of the log: entries from the
-// first index of the batch on are removed by the same write. A gap between the log and the batch is
-// allowed, as a crash between a snapshot and the removal of older entries may leave one; GetLog of
-// an index in it fails with raft.ErrLogNotFound.
+// The entries have to be in ascending order. One of an index that is there replaces it, and leaves
+// all others, as in raft.InmemStore: raft removes the end of a log that conflicts by DeleteRange
+// before. A gap between the log and the batch is allowed, as a crash between a snapshot and the
+// removal of older entries may leave one; GetLog of an index in it fails with raft.ErrLogNotFound.
 //
 // It fails with ErrEntryTooLarge, with lsm.ErrInvalidArgument for a nil entry, index 0 or another
 // order, with lsm.ErrTooLarge for a batch of nearly 4 GiB, and as a write of lsm does.
@@ -44,18 +44,13 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 		return err
 	}
 	after := bounds{logs[0].Index, logs[len(logs)-1].Index}
-	repr := s.begin(size)
-	if after.first <= before.last {
-		cut := lsm.NewBatch()
-		cut.DeleteRange(keyOf(after.first), behind(before.last))
-		repr = append(repr[:0], cut.Bytes()...)
-	}
 	if before.last != 0 {
-		after.first = min(before.first, after.first)
+		after = bounds{min(before.first, after.first), max(before.last, after.last)}
 	}
-	repr = s.appendPuts(repr, logs)
+	repr := s.appendPuts(s.begin(size), logs)
 	if err := s.db.WriteBytes(repr, lsm.Sync); err != nil {
-		return fmt.Errorf("raftlog: entries %d to %d: %w", logs[0].Index, after.last, err)
+		return fmt.Errorf("raftlog: entries %d to %d: %w", logs[0].Index,
+			logs[len(logs)-1].Index, err)
 	}
 	s.bounds.Store(&after)
 	return nil
@@ -93,7 +88,7 @@ const putOverhead = 1 + 1 + keyLen + binary.MaxVarintLen64 + maxHeader
 // REQUIRES: s.mu is held.
 func (s *Store) begin(size int) []byte {
 	repr := s.buf
-	if size += 2*putOverhead + len(lsm.NewBatch().Bytes()); cap(repr) < size {
+	if size += len(lsm.NewBatch().Bytes()); cap(repr) < size {
 		repr = make([]byte, 0, size)
 	}
 	if s.buf = nil; cap(repr) <= keptBuffer {

@@ -76,8 +76,6 @@ func (o op) String() string {
 func (m *model) apply(o op) {
 	switch o.kind {
 	case "store":
-		_, last := m.bounds()
-		m.remove(o.logs[0].Index, max(last, o.logs[0].Index))
 		for _, l := range o.logs {
 			m.logs[l.Index] = l
 			m.commits[l.Index] = m.staged
@@ -150,7 +148,7 @@ func next(r *rand.Rand, m *model, most int) op {
 	}
 	at := last + 1
 	switch n := r.IntN(12); {
-	case n == 0 && last > 0: // a suffix is replaced
+	case n == 0 && last > 0: // entries are replaced
 		at = first + r.Uint64N(span)
 	case n == 1: // a gap, as behind an installed snapshot
 		at = last + 1 + r.Uint64N(50)

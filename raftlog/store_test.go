@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,19 +98,21 @@ func TestNeighborsOfGaps(t *testing.T) {
 	holds(t, &s, dir, b[0], entry(500, 4, 1))
 }
 
-func TestSuffixIsReplaced(t *testing.T) {
+// TestEntriesAreReplaced stores indexes that are there: the others stay.
+func TestEntriesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &small)
 	defer func() { must(t, s.Close()) }()
 	must(t, s.StoreLogs(entries(1, 10, 1)), s.StoreLogs(entries(6, 7, 2)))
-	holds(t, &s, dir, append(entries(1, 5, 1), entries(6, 7, 2)...)...)
-	must(t, s.StoreLogs(entries(1, 3, 3)))
-	holds(t, &s, dir, entries(1, 3, 3)...)
+	holds(t, &s, dir, slices.Concat(entries(1, 5, 1), entries(6, 7, 2), entries(8, 10, 1))...)
+	must(t, s.StoreLogs(entries(9, 12, 3)))
+	holds(t, &s, dir, slices.Concat(entries(1, 5, 1), entries(6, 7, 2), entries(8, 8, 1),
+		entries(9, 12, 3))...)
 	// As raft does it: the conflict is removed, and then stored.
-	must(t, s.DeleteRange(2, 3), s.StoreLogs(entries(2, 4, 4)))
-	holds(t, &s, dir, append(entries(1, 1, 3), entries(2, 4, 4)...)...)
+	must(t, s.DeleteRange(2, 12), s.StoreLogs(entries(2, 4, 4)))
+	holds(t, &s, dir, append(entries(1, 1, 1), entries(2, 4, 4)...)...)
 	must(t, s.DeleteRange(1, 4), s.StoreLogs(entries(9, 9, 5)), s.StoreLogs(entries(4, 5, 6)))
-	holds(t, &s, dir, entries(4, 5, 6)...)
+	holds(t, &s, dir, append(entries(4, 5, 6), entries(9, 9, 5)...)...)
 }
 
 func TestHighIndexes(t *testing.T) {

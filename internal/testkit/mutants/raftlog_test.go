@@ -22,14 +22,9 @@ var raftlogs = []mutant{
 			"rest, err := s.find(high+1, b.last) return bounds{rest.first, b.last}, err",
 			"return bounds{high + 1, b.last}, nil"}}},
 
-	{"raftlog-suffix-stays", "entries behind a batch that replaces others stay",
-		target{"raftlog", "TestSuffixIsReplaced"}, []edit{{"raftlog/append.go",
-			"if after.first <= before.last {", "if false {"}}},
-
-	{"raftlog-suffix-apart", "the end of the log is removed by a write of its own",
-		target{"raftlog", "TestCrashes"}, []edit{{"raftlog/append.go",
-			"cut.DeleteRange(keyOf(after.first), behind(before.last))",
-			"_ = s.db.DeleteRange(keyOf(after.first), behind(before.last), lsm.Sync)"}}},
+	{"raftlog-replacing-cuts", "the last entry of a batch becomes that of the log",
+		target{"raftlog", "TestEntriesAreReplaced"}, []edit{{"raftlog/append.go",
+			"max(before.last, after.last)", "after.last"}}},
 
 	{"raftlog-unsynced-entries", "StoreLogs returns before its entries are on disk",
 		target{"raftlog", "TestCrashes"}, []edit{{"raftlog/append.go",
@@ -42,8 +37,8 @@ var raftlogs = []mutant{
 
 	{"raftlog-bounds-before-write", "entries count as stored before they are",
 		target{"raftlog", "TestFaults"}, []edit{{"raftlog/append.go",
-			"\trepr = s.appendPuts(repr, logs)\n",
-			"\trepr = s.appendPuts(repr, logs)\n\ts.bounds.Store(&after)\n"}}},
+			"\trepr := s.appendPuts(s.begin(size), logs)\n",
+			"\trepr := s.appendPuts(s.begin(size), logs)\n\ts.bounds.Store(&after)\n"}}},
 
 	{"raftlog-commit-unbounded", "the commit index may be above the last entry",
 		target{"raftlog", "TestCommitIndex"}, []edit{{"raftlog/stable.go",
