@@ -126,21 +126,8 @@ type learner struct {
 // announce is step L3: writers look at the fact from now on.
 func (l *learner) announce() bool { return l.tree.empties.Announce(&l.fact) }
 
-// walked is a place in a memtable: no entry before it is newer than seq.
-type walked struct {
-	mem *memtable.MemTable
-	at  uint64
-	seq base.SeqNum
-}
-
-const (
-	// Places are of entries that are that much older than the learner, so that they serve learners
-	// that began a little earlier, too.
-	placeLag = 1024
-	// A learner examines at most examineBase entries, and examineFactor for each that it passed
-	// over.
-	examineBase, examineFactor = 4096, 8
-)
+// A learner examines at most examineBase entries, and examineFactor for each that it passed over.
+const examineBase, examineFactor = 8192, 8
 
 // examine is step L4: it looks for entries that the learner did not see, because they are newer
 // than its sequence number or in a memtable that followed that of its state. They leave parts of
@@ -165,26 +152,13 @@ func (l *learner) examine() {
 		if i >= 0 && met && s.Sealed[i].Last <= since {
 			continue
 		}
-		place := walked{mem: m}
-		if p := l.tree.walked.Load(); p != nil && p.mem == m && met {
-			if place = *p; place.seq > since {
-				return // other readers learn
-			}
-		}
-		at, newest := place.at, place.seq
-		m.Walk(at, func(t base.Trailer, key []byte, next uint64) bool {
+		m.Walk(m.Behind(since), func(t base.Trailer, key []byte, _ uint64) bool {
 			limit--
-			if newest = max(newest, t.Seq()); newest+placeLag <= since {
-				place.at, place.seq = next, newest
-			}
 			if t.Seq() > since && !t.Kind().IsTombstone() {
 				parts = empties.Without(l.tree.cmp, parts, key)
 			}
 			return limit > 0
 		})
-		if i < 0 && place.at > at {
-			l.tree.walked.Store(&place)
-		}
 	}
 	if met && limit > 0 { // otherwise the memtable was flushed meanwhile
 		l.parts = parts

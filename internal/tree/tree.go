@@ -89,7 +89,6 @@ type Tree struct {
 	ordinal uint64      // of the newest state; guarded by state's lock, as is flushed
 	flushed base.SeqNum // see ReadState
 	empties empties.Set
-	walked  atomic.Pointer[walked] // by learners of empties
 }
 
 // writer is what the commit leader writes to. It has a reference on the memtable, so that the

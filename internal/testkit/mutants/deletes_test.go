@@ -189,6 +189,20 @@ var deletes = []mutant{
 		target{"lsm", "TestEmptiesOfSnapshots"}, []edit{{"internal/tree/empties.go",
 			"!it.learns || newer && it.snap == nil", "!it.learns || newer"}}},
 
+	{"empty-examined-late", "a learner begins to look behind entries that it did not see",
+		target{"internal/tree/memtable", "TestBehind"}, []edit{{
+			"internal/tree/memtable/memtable.go", "return uint64(o.marks[i-1])",
+			"return uint64(o.marks[min(i, len(o.marks)-1)])"}}},
+
+	{"empty-examined-in-order", "a learner takes entries for ascending that are not",
+		target{"internal/tree/memtable", "TestBehind"}, []edit{{
+			"internal/tree/memtable/memtable.go", "if m.disorder.Load() {\n\t\treturn 0",
+			"if false {\n\t\treturn 0"}}},
+
+	{"deletions-unordered", "deletions are ordered when somebody iterates, not before",
+		target{"internal/tree/memtable", "TestDeletionsAreOrdered"}, []edit{{
+			"internal/tree/memtable/memtable.go", "\t\t\tm.order.on.Store(true)\n", ""}}},
+
 	{"empty-never-resumed", "a follower learns nothing after its first catch-up",
 		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{{
 			"internal/feature/follow/follower.go", "if f.logs.paused {", "if false {"}}},

@@ -49,9 +49,9 @@
 // The reader may load the list much later than its number (R3): what was written since is cut from
 // facts, which does no harm, and a fact learned since holds for it by the same reasons.
 //
-// A snapshot's readers have facts of their own, too (Add). What is visible at an open snapshot is the
-// same in each state: compactions keep it, writes and ingests are newer. So such a fact holds for as
-// long as there are readers of it, and nothing cuts it, also where newer entries are in its range.
+// A snapshot's readers have facts of their own, too (Add). What is visible at an open snapshot is
+// the same in each state: compactions keep it, writes and ingests are newer. So such a fact holds
+// for as long as it has readers, and nothing cuts it, also where newer entries are in its range.
 //
 // The order R2, R3 matters, and W1, W2, W3, and L3, L4. Nobody waits: no step takes a lock.
 package empties
@@ -64,8 +64,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// MaxFacts and MaxBytes bound the facts of a Set, with those that joined ones were made of, and their
-// keys. Beyond them facts go that spare readers little, or are old.
+// MaxFacts and MaxBytes bound the facts of a Set, with those that joined ones were made of, and
+// their keys. Beyond them facts go that spare readers little, or are old.
 const (
 	MaxFacts = 32 << 10
 	MaxBytes = 8 << 20

@@ -3,6 +3,7 @@ package memtable
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
@@ -398,6 +399,25 @@ func (m *MemTable) Walk(place uint64, f func(t base.Trailer, key []byte, next ui
 	}
 }
 
+// Behind is a place before which no entry is newer than seq; of the entries behind it at most
+// markEvery are not newer, where the entries came in the order of their sequence numbers.
+func (m *MemTable) Behind(seq base.SeqNum) (place uint64) {
+	end := m.end.Load() // before disorder, which is noted before an entry is visible
+	if m.disorder.Load() {
+		return 0
+	}
+	mem, o := m.mem.Load(), &m.order
+	o.markMu.Lock()
+	defer o.markMu.Unlock()
+	i := sort.Search(len(o.marks), func(i int) bool {
+		return uint64(o.marks[i]) >= end || mem.entry(o.marks[i]).trailer.Seq() > seq
+	})
+	if i == 0 {
+		return 0
+	}
+	return uint64(o.marks[i-1])
+}
+
 // Prefetch loads the cache line of the index that Get looks at first.
 func (m *MemTable) Prefetch(l base.Lookup) {
 	if mem := m.mem.Load(); mem.nslots != 0 {
@@ -410,6 +430,9 @@ func (m *MemTable) noteKind(k base.Kind) {
 	switch {
 	case k == base.KindDelete:
 		m.deleted++
+		if m.deleted%orderDeletes == 0 && 4*m.deleted >= m.n && !m.cmp.Serial() {
+			m.order.on.Store(true)
+		}
 	case !k.EndsLookup() && !m.operands.Load():
 		m.operands.Store(true)
 	case k == base.KindSetExpiring && !m.expiring.Load():
@@ -419,6 +442,10 @@ func (m *MemTable) noteKind(k base.Kind) {
 
 // HasOperands reports whether there are entries that do not end a lookup.
 func (m *MemTable) HasOperands() bool { return m.operands.Load() }
+
+// A memtable of which a quarter are deletions is ordered in the background after orderDeletes of
+// them, though nobody iterates: whoever does will have to pass over them.
+const orderDeletes = backlogEntries
 
 // manyDeletes is how many deletions are worth a look at the memtable.
 const manyDeletes = 64
