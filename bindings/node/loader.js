@@ -60,9 +60,11 @@ const file = locate()
 
 exports.native = require(file)
 
-exports.command = () => path.join(path.dirname(file), 'loam')
+const windows = process.platform === 'win32'
 
-const engine = process.platform === 'darwin' ? 'libloam.dylib' : 'libloam.so'
+exports.command = () => path.join(path.dirname(file), windows ? 'loam.exe' : 'loam')
+
+const engine = { darwin: 'libloam.dylib', win32: 'loam.dll' }[process.platform] ?? 'libloam.so'
 
 // Nothing reads the library before a database is opened. LOAM_LIBRARY is a path,
 // relative to the working directory, and never a name that the dynamic linker

@@ -5,6 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the library takes for a descriptor of Node: on Windows its HANDLE. */
+#ifdef _WIN32
+extern void *uv_get_osfhandle(int fd);
+#define FILE_OF(fd) (int)(intptr_t)uv_get_osfhandle((int)(fd))
+#else
+#define FILE_OF(fd) (int)(fd)
+#endif
+
 static bool arg_number(napi_env env, napi_value value, int64_t *n) {
   if (napi_get_value_int64(env, value, n) == napi_ok) return true;
   napi_throw_type_error(env, NULL, "a number is missing");
@@ -36,7 +44,7 @@ napi_value js_dumpStart(napi_env env, napi_callback_info info) {
     !arg_number(env, argv[4], &fd)) return NULL;
   napi_typeof(env, argv[2], &type);
   if (type != napi_undefined && !arg_path(env, argv[2], &compression)) return NULL;
-  loam_status status = loam.dump_start(db->db, snapshot, compression, (uint64_t)flags, (int)fd,
+  loam_status status = loam.dump_start(db->db, snapshot, compression, (uint64_t)flags, FILE_OF(fd),
     &started, &error);
   free(compression);
   return make_job(env, status, started, error);
@@ -52,7 +60,7 @@ napi_value js_loadStart(napi_env env, napi_callback_info info) {
   if (db == NULL || !arg_number(env, argv[1], &flags) || !arg_number(env, argv[2], &fd)) {
     return NULL;
   }
-  loam_status status = loam.load_start(db->db, (uint64_t)flags, (int)fd, &started, &error);
+  loam_status status = loam.load_start(db->db, (uint64_t)flags, FILE_OF(fd), &started, &error);
   return make_job(env, status, started, error);
 }
 
@@ -63,10 +71,25 @@ napi_value js_dumpVerifyStart(napi_env env, napi_callback_info info) {
   int64_t fd;
   loam_job *started = NULL;
   if (!arg_number(env, argv[0], &fd)) return NULL;
-  loam_status status = loam.dump_verify_start((int)fd, &started, &error);
+  loam_status status = loam.dump_verify_start(FILE_OF(fd), &started, &error);
   return make_job(env, status, started, error);
 }
 
+#ifdef _WIN32
+/* Descriptors of this library are none of Node, whose C library is another one. */
+napi_value js_pipe(napi_env env, napi_callback_info info) {
+  (void)info;
+  napi_throw_error(env, "LEVEL_NOT_SUPPORTED",
+    "on Windows dumps go to files and come from files, not streams: give a path");
+  return NULL;
+}
+
+napi_value js_pipeClose(napi_env env, napi_callback_info info) {
+  (void)env;
+  (void)info;
+  return NULL;
+}
+#else
 /* pipe(): [descriptor to read from, to write to] */
 napi_value js_pipe(napi_env env, napi_callback_info info) {
   (void)info;
@@ -93,3 +116,4 @@ napi_value js_pipeClose(napi_env env, napi_callback_info info) {
   if (arg_number(env, argv[0], &fd)) close((int)fd);
   return NULL;
 }
+#endif

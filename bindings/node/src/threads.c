@@ -79,23 +79,32 @@ static void *thread(void *none) {
   return none;
 }
 
-/* Node's threads handle signals: these block all but SIGURG, by which Go stops threads, and the
- * signals of faults. */
-static bool create(void) {
+static bool create_detached(void) {
   pthread_t id;
-  sigset_t blocked, before;
   pthread_attr_t attributes;
-  static const int open[] = {SIGURG, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  sigfillset(&blocked);
-  for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&blocked, open[i]);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   bool created = pthread_create(&id, &attributes, thread, NULL) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return created;
 }
+
+#ifdef _WIN32
+static bool create(void) { return create_detached(); }
+#else
+/* Node's threads handle signals: these block all but SIGURG, by which Go stops threads, and the
+ * signals of faults. */
+static bool create(void) {
+  sigset_t blocked, before;
+  static const int open[] = {SIGURG, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&blocked, open[i]);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  bool created = create_detached();
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return created;
+}
+#endif
 
 bool threads_start(work *w) {
   bool started = true;
