@@ -5,6 +5,7 @@
 # make bench-table   the table and plot of the README, about half an hour
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make bench-raftlog  Raft logs: Loam, raft-wal, raft-boltdb, Pebble, Badger; BYTES=2GiB a cell
+# make bench-raftlog-jraft  the same with the two log storages of SOFAJRaft, by Maven
 # make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 10 minutes on 2 cores
@@ -15,7 +16,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-repairs peers
+.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -71,7 +72,15 @@ BYTES ?= 256MiB
 
 bench-raftlog:
 	@mkdir -p build
-	@cd bench/raftlog && $(GO) run ./kvbench-raftlog --dir=$(CURDIR)/build --bytes=$(BYTES) --json=$(CURDIR)/build/raftlog.json
+	@cd bench/raftlog && $(GO) run ./kvbench-raftlog --dir=$(CURDIR)/build --bytes=$(BYTES) --json=$(CURDIR)/build/raftlog.json $(JRAFT)
+
+# java's class path: the program, and what Maven downloaded
+JRAFT_BUILD := $(CURDIR)/build/jraft
+
+bench-raftlog-jraft:
+	@mkdir -p $(JRAFT_BUILD)
+	@mvn -B -q -f bench/raftlog/jraft/pom.xml -DbuildDirectory=$(JRAFT_BUILD) compile dependency:build-classpath -Dmdep.outputFile=$(JRAFT_BUILD)/classpath
+	@$(MAKE) bench-raftlog JRAFT="--jraft=$(JRAFT_BUILD)/classes:$$(cat $(JRAFT_BUILD)/classpath)"
 
 # The same libraries as for peers; one that is missing is left out.
 bench-repairs:

@@ -49,6 +49,7 @@ type plan struct {
 	rounds  int
 	engines []string
 	syncs   bool
+	jraft   string // the class path of jraft/
 	out     string
 }
 
@@ -66,6 +67,7 @@ func parse(args []string) (p plan, err error) {
 	fs.IntVar(&p.batch, "batch", 100, "entries of a batch")
 	fs.IntVar(&p.rounds, "rounds", 1, "rounds over all cells")
 	fs.BoolVar(&p.syncs, "syncs", true, "count syncs by strace, in short runs of their own")
+	fs.StringVar(&p.jraft, "jraft", "", "class path of jraft/: measure SOFAJRaft's storages, too")
 	fs.StringVar(&p.out, "json", "", "write the results to this file")
 	if err := fs.Parse(args); err != nil {
 		return p, err
@@ -87,6 +89,9 @@ func parse(args []string) (p plan, err error) {
 		if _, err := logs.Find(name); err != nil {
 			return p, err
 		}
+	}
+	if p.jraft != "" {
+		p.engines = append(p.engines, "jraft-rocksdb", "jraft-segments")
 	}
 	if p.batch < 1 || p.num < 1 || p.rounds < 1 {
 		return p, fmt.Errorf("--num, --batch and --rounds are at least 1")
@@ -121,8 +126,8 @@ func run(args []string) error {
 	defer os.RemoveAll(dir)
 	p.dir = dir
 	for _, name := range p.engines {
-		e, _ := logs.Find(name)
-		fmt.Printf("%s %s; ", e.Name, e.Version())
+		e, _ := logs.Find(name) // one that is not found is Java's
+		fmt.Printf("%s %s; ", name, e.Version())
 	}
 	fmt.Printf("%s, %d processors\n", runtime.Version(), runtime.NumCPU())
 	var all []result
@@ -163,6 +168,9 @@ func (p plan) round(round, size, num int) (all []result, err error) {
 	for _, name := range cells {
 		c := cell{Engine: name, Size: size, Num: num, Batch: p.batch, Round: round,
 			Dir: filepath.Join(p.dir, name)}
+		if strings.HasPrefix(name, "jraft-") {
+			c.jraft = p.jraft
+		}
 		got, err := c.measure()
 		if err == nil && p.syncs && name != floorName {
 			got.Syncs, err = c.syncs()
@@ -214,6 +222,10 @@ func (c cell) process(mode string, before ...string) ([]byte, error) {
 		return nil, err
 	}
 	args := append(before, exe, childVerb, mode, string(text))
+	if c.jraft != "" {
+		args = append(before, "java", "-cp", c.jraft, "io.loamdb.bench.Jraft", mode, c.Engine,
+			fmt.Sprint(c.Size), fmt.Sprint(c.Num), fmt.Sprint(c.Batch), c.Dir)
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

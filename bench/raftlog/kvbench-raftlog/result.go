@@ -16,6 +16,7 @@ type cell struct {
 	Batch  int
 	Round  int
 	Dir    string
+	jraft  string // the class path of an engine in Java; "": the engine is in package logs
 }
 
 // result is what a cell measured. Rates are in MB of payload a second, a MB being 10^6 bytes.
