@@ -184,6 +184,36 @@ func TestEmptiesInterleavings(t *testing.T) {
 	}
 }
 
+// TestEmptiesListLast: a write comes after a reader began, and before it loads the state and the
+// sequence number. The reader, which sees the write, finds no known-empty range of before.
+func TestEmptiesListLast(t *testing.T) {
+	h := newHouse(t)
+	demand := NewDemand() // a read that waits for it has begun
+	h.Seqs.Demand = demand
+	tree := h.open(0, 1)
+	defer tree.Close()
+	h.emptied(t, tree, 200)
+	first(t, tree, rowKey(200))
+	if tree.empties.Len() != 1 {
+		t.Fatal("nothing was learned")
+	}
+	demand.Expire()
+	var it Iterator
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		tree.Init(&it, &IterOptions{})
+	}()
+	<-demand.Wanted
+	h.put(t, tree, string(rowKey(100)), "v")
+	demand.Renew()
+	<-begun
+	if !it.SeekGE(rowKey(1)) || !bytes.Equal(it.Key(), rowKey(100)) {
+		t.Errorf("the reader at %d, of %d writes, is at %q", it.view.Seq, h.last, it.Key())
+	}
+	it.Close()
+}
+
 // TestEmptiesCutBetween: a writer cuts when its entry is in the memtable and not visible.
 func TestEmptiesCutBetween(t *testing.T) {
 	h := newHouse(t)

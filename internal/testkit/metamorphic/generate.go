@@ -29,7 +29,22 @@ type generator struct {
 	style    int // of keys
 	maxValue int
 	seeds    uint32
+
+	shape      shape
+	head, tail int // of the queue: where the next put and deletion are
 }
+
+// shape is how puts and deletions follow each other. Where they are not anywhere, they leave many
+// deleted keys side by side.
+type shape int
+
+const (
+	anywhere shape = iota
+	queue          // what was put first is deleted first
+	stack          // what was put last is deleted first
+	windows        // batches delete keys side by side
+	numShapes
+)
 
 // generate returns the history of a seed: n operations and the comparer. The
 // seed also picks the bias: which operations are frequent, what keys look
@@ -53,11 +68,53 @@ func draw(rng *rand.Rand, n int) ([]op, *base.Comparer) {
 		}
 		g.total += g.weights[k]
 	}
+	if rng.IntN(3) == 0 {
+		g.beginShape(shape(1 + rng.IntN(int(numShapes)-1)))
+	}
 	ops := make([]op, 0, n+1)
 	for range n {
 		ops = append(ops, g.op())
 	}
 	return append(ops, op{kind: opCheck}), g.cmp
+}
+
+// beginShape makes deletions as frequent as puts.
+func (g *generator) beginShape(s shape) {
+	g.shape, g.style = s, 0 // keys in the order of their numbers
+	g.keySpace = max(g.keySpace, 1000)
+	g.total -= g.weights[opDelete]
+	g.weights[opDelete] = g.weights[opPut]
+	g.total += g.weights[opDelete]
+}
+
+// side is the key of a put or deletion in a queue or stack, and false in other shapes.
+func (g *generator) side(k kind) (key []byte, ok bool) {
+	if g.shape != queue && g.shape != stack || k != opPut && k != opDelete || g.rng.IntN(16) == 0 {
+		return nil, false
+	}
+	i := &g.head
+	switch {
+	case k == opPut:
+		*i++
+		return g.keyAt(*i - 1), true
+	case g.tail >= g.head:
+		return nil, false
+	case g.shape == stack:
+		*i--
+		return g.keyAt(*i), true
+	}
+	g.tail++
+	return g.keyAt(g.tail - 1), true
+}
+
+// window is the deletions of keys side by side.
+func (g *generator) window() (ops []op) {
+	from, space := g.rng.IntN(g.keySpace), g.rng.IntN(maxSpaces)
+	for i := range 1 + g.rng.IntN(200) {
+		ops = append(ops, op{kind: opDelete, slot: -1, from: -1, space: space,
+			key: g.keyAt(from + i)})
+	}
+	return ops
 }
 
 func (g *generator) kind() kind {
@@ -78,6 +135,10 @@ func (g *generator) op() (o op) {
 		o = g.write(o.kind)
 		o.sync = g.rng.IntN(20) == 0
 	case opBatch:
+		if g.shape == windows && g.rng.IntN(2) == 0 {
+			o.sub = g.window()
+			break
+		}
 		for range g.rng.IntN(1 << g.rng.IntN(8)) {
 			k := opPut
 			switch g.rng.IntN(8) {
@@ -138,7 +199,12 @@ func (g *generator) op() (o op) {
 }
 
 func (g *generator) write(k kind) op {
-	o := op{kind: k, slot: -1, from: -1, key: g.key()}
+	o := op{kind: k, slot: -1, from: -1}
+	if key, ok := g.side(k); ok {
+		o.key = key
+	} else {
+		o.key = g.key()
+	}
 	if k == opDeleteRange {
 		o.limit = g.limit(o.key)
 	}
@@ -165,8 +231,11 @@ func (g *generator) write(k kind) op {
 }
 
 // key draws from a fixed space of g.keySpace keys.
-func (g *generator) key() []byte {
-	i := g.rng.IntN(g.keySpace)
+func (g *generator) key() []byte { return g.keyAt(g.rng.IntN(g.keySpace)) }
+
+// keyAt is key i of the space, which is gone through again and again.
+func (g *generator) keyAt(i int) []byte {
+	i %= g.keySpace
 	switch g.style {
 	case 0:
 		return fmt.Appendf(nil, "key%05d", i)

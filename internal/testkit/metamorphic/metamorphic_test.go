@@ -3,9 +3,11 @@ package metamorphic
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
 )
 
@@ -85,5 +87,48 @@ func TestShrink(t *testing.T) {
 	short, err := shrink(ops, fails(ops), time.Minute, fails)
 	if len(short) != 3 || err == nil {
 		t.Errorf("shrunk to %d operations, %v", len(short), err)
+	}
+}
+
+// TestShapes: a queue's deletions follow its puts in their order, a stack's go back, windows are
+// batches of deletions, and the generator draws all of them.
+func TestShapes(t *testing.T) {
+	runs := map[shape]int{} // of eight deletions or more side by side, in the order of the keys
+	for s := range numShapes {
+		g := &generator{rng: rand.New(rand.NewPCG(uint64(s), 1)), cmp: base.Bytewise,
+			keySpace: 1000, weights: weights}
+		for _, w := range weights {
+			g.total += w
+		}
+		if s != anywhere {
+			g.beginShape(s)
+		}
+		var last []byte
+		run := 0
+		delete := func(key []byte) {
+			if string(key) > string(last) {
+				run++
+			} else {
+				run = 1
+			}
+			if last = key; run == 8 {
+				runs[s]++
+			}
+		}
+		for range 20000 {
+			switch o := g.op(); o.kind {
+			case opDelete:
+				delete(o.key)
+			case opBatch:
+				for _, w := range o.sub {
+					if w.kind == opDelete {
+						delete(w.key)
+					}
+				}
+			}
+		}
+	}
+	if runs[queue] < 50 || runs[windows] < 50 || runs[anywhere] > 10 || runs[stack] > 50 {
+		t.Errorf("ascending runs of deletions by shape: %v", runs)
 	}
 }

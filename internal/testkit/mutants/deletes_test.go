@@ -144,7 +144,7 @@ var deletes = []mutant{
 			"len(l.chunks)+len(l.announced) > 0", "len(l.chunks) > 0"}}},
 
 	{"empty-list-first", "a reader has the list of known-empty ranges of before its number",
-		target{"internal/tree", "TestEmptiesInterleavings"}, []edit{
+		target{"internal/tree", "TestEmptiesListLast"}, []edit{
 			{emptySet, "l := s.list.Load()\n\tif l == nil {\n\t\treturn nil", "l := v.old.(*list)" +
 				"\n\tif l == nil {\n\t\treturn nil"},
 			{emptySet, "\tState uint64 // the", "\told any\n\tState uint64 // the"},

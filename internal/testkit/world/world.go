@@ -73,6 +73,8 @@ type World struct {
 	beside   bool // the database has other worlds, with keyspaces of their own: see Beside
 
 	weights []int // of the steps
+	queues  bool  // most writes put or delete the key behind that of the last one, in turns
+	heads   map[int]int
 	trace   []string
 }
 
@@ -136,6 +138,7 @@ func newWorld(seed uint64, o Settings) *World {
 		}
 	}
 	w.weights[0] = max(w.weights[0], 1)
+	w.queues, w.heads = rng.IntN(3) == 0, map[int]int{}
 	return w
 }
 

@@ -56,6 +56,9 @@ func (w *World) value() string {
 // draw draws a write that the database's format and the keyspace allow.
 func (w *World) draw(s *space) op {
 	x := op{life: s.life, from: w.rng.IntN(len(s.keys))}
+	if w.queues && w.rng.IntN(4) > 0 {
+		return w.drawQueued(s, x)
+	}
 	switch r := w.rng.IntN(100); {
 	case r < 50 || !w.native() && r >= 66:
 		x.kind = put
@@ -82,6 +85,19 @@ func (w *World) draw(s *space) op {
 		if s.ttl != 0 && w.clock.Load() != w.now {
 			x.kind, x.ttl = del, 0 // the time that it gets is not known
 		}
+	}
+	return x
+}
+
+// drawQueued draws a put or a deletion of the key behind the last one. Many deletions follow each
+// other, so that there are ranges without a value.
+func (w *World) drawQueued(s *space, x op) op {
+	const run = 24
+	n := w.heads[s.life]
+	w.heads[s.life]++
+	x.from, x.kind = n%len(s.keys), del
+	if n/run%3 == 0 && w.clock.Load() == w.now {
+		x.kind, x.v, x.ttl = put, w.value(), s.ttl
 	}
 	return x
 }
