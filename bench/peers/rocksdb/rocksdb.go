@@ -48,7 +48,7 @@ var table = settings.New([]string{"none", "snappy", "zstd", "lz4"},
 	"write_buffer_size", "64MiB", "cache_size", "32MiB", "block_size", "4096",
 	"block_restart_interval", "16", "max_file_size", "64MiB", "max_open_files", "1000000",
 	"max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0", "prefix_length", "0",
-	"compaction_direct_io", "0")
+	"compaction_direct_io", "0", "deletion_window", "0")
 
 var codecs = map[string]C.int{
 	"none": C.rocksdb_no_compression, "snappy": C.rocksdb_snappy_compression,
@@ -137,6 +137,10 @@ func configure(dir string, c store.Config, share *share) (*database, error) {
 	}
 	if v.Int("compaction_direct_io") > 0 {
 		C.rocksdb_options_set_use_direct_io_for_flush_and_compaction(o, 1)
+	}
+	if n := v.Int("deletion_window"); n > 0 {
+		C.rocksdb_options_add_compact_on_deletion_collector_factory(o, C.size_t(n),
+			C.size_t((n+1)/2))
 	}
 	if c.Changes { // logs are kept for a day
 		C.rocksdb_options_set_WAL_ttl_seconds(o, 24*3600)
