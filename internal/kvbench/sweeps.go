@@ -187,10 +187,11 @@ func syncVariant(every int64, published float64) variant {
 		adjust: func(p *runner.Params) { p.SyncEvery = every }}
 }
 
-// valuesVariant reads all values once before, so that they are cached.
+// valuesVariant reads all values once before, so that they are cached, and compacts before that, so
+// that they stay so.
 func valuesVariant(kib int, scale float64) variant {
 	return variant{name: fmt.Sprintf("%d KiB", kib), scale: scale,
-		steps:  steps("filluniquerandom", "readseq", "readrandom", "readpinned"),
+		steps:  steps("filluniquerandom", "compact", "readseq", "readrandom", "readpinned"),
 		adjust: func(p *runner.Params) { p.ValueSize = kib << 10 }}
 }
 
