@@ -106,9 +106,10 @@ func TestSonameAndSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d bytes", so, info.Size())
-		// The checks of other engines' files, of gaps between logs and of callbacks took 150 KB.
-		if info.Size() > 17<<19 {
-			t.Errorf("%s has %d bytes, more than 8.5 MiB", so, info.Size())
+		// The checks of other engines' files, of gaps between logs and of callbacks took 150 KB,
+		// values in logs 100.
+		if info.Size() > 35<<18 {
+			t.Errorf("%s has %d bytes, more than 8.75 MiB", so, info.Size())
 		}
 	}
 }

@@ -25,6 +25,21 @@ func ExampleDB_Put() {
 	// Output: <nil>
 }
 
+// Values of 4 KiB or more are written once: they stay in the log when a flush makes tables.
+func ExampleOptions_largeValue() {
+	db, done := openWith(&lsm.Options{LargeValue: 4 << 10})
+	defer done()
+	must(db.Put([]byte("entry 1"), make([]byte, 100_000), lsm.Sync))
+	must(db.Flush())
+	m := db.Metrics()
+	fmt.Println(m.Values.Logs, m.Values.Bytes, m.DiskBytes < 1000)
+	v, err := db.Get([]byte("entry 1"), nil)
+	fmt.Println(len(v), err)
+	// Output:
+	// 1 100000 true
+	// 100000 <nil>
+}
+
 func ExampleDB_Delete() {
 	db, done := open()
 	defer done()

@@ -106,6 +106,14 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 	}
 }
 
+// ValueMetrics describes the values that lie in logs, see Options.LargeValue.
+type ValueMetrics struct {
+	Logs      int    // Logs is the number of logs that tables refer to.
+	Bytes     uint64 // Bytes is the bytes of the values in them that tables refer to.
+	Reads     uint64 // Reads is the number of values that were read from logs.
+	BytesRead uint64 // BytesRead is the bytes of these.
+}
+
 // Metrics is the state of a database or keyspace at one moment, and what happened since Open. The
 // metrics of a keyspace have its own memtables, levels, debt, DiskBytes and EmptyRanges.Held;
 // everything else concerns the whole database.
@@ -163,6 +171,7 @@ type Metrics struct {
 	DirectTables uint64
 	// NotDirectTables is the number of tables for which CompactionDirectIO was not possible.
 	NotDirectTables uint64
+	Values          ValueMetrics // Values describes the values that lie in logs.
 	// OffHeapBytes is the memory outside the Go heap in bytes, of the whole process. Subtract it
 	// from the memory of the process when you set GOMEMLIMIT.
 	OffHeapBytes int64
@@ -233,12 +242,7 @@ func (k *keyspace) Metrics() Metrics {
 	m.EmptyRanges.Held = k.space.Tree.EmptyRanges()
 	status := parts.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
-	m.Memtables = 1 + len(state.Sealed)
-	m.MemtableBytes, m.MemtableEntries = state.Mem.MemoryUsage(), state.Mem.Len()
-	for _, s := range state.Sealed {
-		m.MemtableBytes += s.Mem.MemoryUsage()
-		m.MemtableEntries += s.Mem.Len()
-	}
+	m.Memtables, m.MemtableBytes, m.MemtableEntries = state.MemTables()
 	c := parts.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits),
 		Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
@@ -251,15 +255,14 @@ func (k *keyspace) Metrics() Metrics {
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors =
 		f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect
+	m.Values = ValueMetrics(db.ValueStats())
 	m.addWork(parts.Jobs.Counters())
 	for i := range state.Version.Levels {
 		l := &state.Version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
 	}
-	if m.WALBytesWritten > 0 {
-		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) +
-			float64(m.Compact.BytesOut)
-		m.WriteAmplification = written / float64(m.WALBytesWritten)
+	if n := float64(m.WALBytesWritten); n > 0 {
+		m.WriteAmplification = (n + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)) / n
 	}
 	return m
 }
@@ -310,17 +313,7 @@ type Range struct {
 // in memtables; sizes[i] is that of ranges[i]. Tables at the ends of a range are opened if they are
 // not. It fails as Get does.
 func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
-	v, err := k.space.Present()
-	if err != nil {
-		return nil, err
-	}
-	defer v.Unref()
-	defer k.root.engine.Health().CatchPanic(&err)
-	sizes = make([]uint64, len(ranges))
-	for i, r := range ranges {
-		if sizes[i], err = v.DiskSize(r.Start, r.Limit); err != nil {
-			return nil, err
-		}
-	}
-	return sizes, nil
+	return k.space.DiskSizes(len(ranges), func(i int) (start, limit []byte) {
+		return ranges[i].Start, ranges[i].Limit
+	})
 }

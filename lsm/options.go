@@ -185,6 +185,10 @@ type Options struct {
 	// delayed. It must be above L0Compaction. The default is 40, as level 0 takes new tables while
 	// a large run is merged, and at least L0Compaction + 8.
 	L0Stop int
+	// LargeValue is the length in bytes from which on a value is written once: its log stays, as
+	// long as a value in it lives, and tables refer to it; not values that expire, nor operands.
+	// Older versions refuse a database with references. The default, 0, is none.
+	LargeValue int64
 	// MaxMergeOperands is how many operands of a key a read folds before it causes work: where
 	// reads fold more again and again, the memtable is flushed and runs of tables are merged, which
 	// folds them for good. The default is 1000.
@@ -327,6 +331,8 @@ var optionTable = options.Table[Options]{
 	{Name: "l0_stop", Dynamic: options.Whole, Doc: "tables in level 0 at which writes wait",
 		Unit: "tables", Default: 40, Min: 2, Max: 1 << 12,
 		Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "large_value", Doc: "length of values that stay in the log; native; 0: none",
+		Unit: "bytes", Max: 1 << 32, Field: func(o *Options) any { return &o.LargeValue }},
 	{Name: "max_merge_operands",
 		Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands",
 		Default: 1000, Min: 2, Max: 1 << 30,
@@ -479,7 +485,8 @@ func (o *Options) engine() store.Options {
 		Cache: o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock,
 		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff &&
 			!(o.Mmap == MmapAuto && o.Resources.inside().Bounded()),
-		WALPreallocate: o.WALPreallocate, WALRetention: wal.Retention{
+		LargeValue: max(o.LargeValue, 0), WALPreallocate: o.WALPreallocate,
+		WALRetention: wal.Retention{
 			Bytes: max(o.WALRetentionBytes, 0),
 			For:   max(o.WALRetentionTime, 0).Round(time.Millisecond)},
 		Jobs:      work.Options{Paused: o.DisableCompaction, Limits: o.limits()},

@@ -708,6 +708,9 @@ export interface OpenOptions extends AbstractOpenOptions {
   mergeOperator?: string | undefined
   /** Operands that reads fold without causing a flush or compaction. Default: 1000. */
   maxMergeOperands?: number | undefined
+  /** Values that are written once, in the log, by their length; see docs/values.md. Default: 0,
+   * none. */
+  largeValue?: Size | undefined
   /** How long values live that are put without a time to live: seconds, or text such as `'10m'`. */
   defaultTtl?: number | string | undefined
   /** Read what another process writes; see {@link Loam.follow}. */

@@ -52,7 +52,8 @@ func TestFormatPages(t *testing.T) {
 // hidden is what the pages have and the verbs do not show: the first chunk of a native log, what a
 // chunk knows to be durable, the keyspace of a table by number, and some facts.
 var hidden = regexp.MustCompile(
-	`(?m)^begin .*\n|^sync\n|^file .*\n| native\b| leftovers\b| kinds=\d+`)
+	`(?m)^begin .*\n|^sync\n|^file .*\n| native\b| leftovers\b| kinds=\d+` +
+		`| value-log=[\d:]+`)
 
 // noBatch are records that are no batches: of these the verb says how long they are.
 var noBatch = regexp.MustCompile(`(?m)^record "(.*)"$`)

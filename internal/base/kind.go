@@ -15,7 +15,7 @@ const (
 	// The native format holds these as well. The engine refuses kinds that are not Known.
 	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
 	KindMerge       Kind = 2  // an operand of a merge
-	KindValueHandle Kind = 17 // a value that lies elsewhere
+	KindValueHandle Kind = 17 // a value that lies in a log, see ValueHandle; in tables only
 	KindSetExpiring Kind = 48 // a value with a deadline, see CutDeadline
 
 	// KindForSeek is above every kind and never stored. A lookup at sequence s
@@ -47,11 +47,15 @@ func (k Kind) String() string {
 // Any other in a file is damage.
 func (k Kind) Known() bool {
 	switch k {
-	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindSetExpiring:
+	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring:
 		return true
 	}
 	return false
 }
+
+// InBatch reports whether a batch may have entries of this kind. The engine knows those that it
+// may not have, but refuses them there.
+func (k Kind) InBatch() bool { return k.Known() && k != KindValueHandle }
 
 // IsPoint reports whether an entry of this kind is about its key alone. Others are kept
 // apart: in a data block, or among the entries of a memtable, they are damage.
@@ -84,12 +88,21 @@ func (k Kind) IsTombstone() bool { return k == KindDelete }
 // HasValue reports whether an entry of this kind carries a value.
 func (k Kind) HasValue() bool { return k != KindDelete }
 
+// IsValue reports whether an entry of this kind gives its key a value, until it expires.
+func (k Kind) IsValue() bool {
+	switch k {
+	case KindSet, KindValueHandle, KindSetExpiring:
+		return true
+	}
+	return false
+}
+
 // EndsLookup reports whether an entry of this kind is the whole answer for its
 // key: a read that sees it needs no older entry of the key. One that has expired says, as
 // a tombstone does, that there is no value.
 func (k Kind) EndsLookup() bool {
 	switch k {
-	case KindDelete, KindSet, KindSetExpiring:
+	case KindDelete, KindSet, KindValueHandle, KindSetExpiring:
 		return true
 	}
 	return false

@@ -12,6 +12,7 @@ func TestKinds(t *testing.T) {
 		KindMerge:  {known: true, value: true},
 
 		KindRangeDelete: {known: true, value: true, rng: true},
+		KindValueHandle: {known: true, value: true, ends: true},
 		KindSetExpiring: {known: true, value: true, ends: true},
 	}
 	for n := range 256 {
@@ -22,6 +23,9 @@ func TestKinds(t *testing.T) {
 		want.value = k != KindDelete // a kind to come has one
 		if got != want {
 			t.Errorf("kind %d: %+v, want %+v", n, got, want)
+		}
+		if k.InBatch() != (want.known && k != KindValueHandle) {
+			t.Errorf("kind %d: in batches: %v", n, k.InBatch())
 		}
 		if got.known && (k >= KindForSeek || MakeTrailer(5, KindForSeek) <= MakeTrailer(5, k)) {
 			t.Errorf("a seek does not come before an entry of kind %d", n)

@@ -66,6 +66,7 @@ type Options struct {
 	Mmap           bool
 	WALPreallocate int64 // bytes
 	WALRetention   wal.Retention
+	LargeValue     int64        // bytes from which on values stay in logs; 0: none
 	MaxOperands    int          // that a read folds without consequences
 	Jobs           work.Options // the limits; Open fills in the parts of the database
 	Resources      *Resources   // that are shared; nil: none
@@ -243,7 +244,8 @@ func (db *DB) loadManifest() error {
 			return db.wal.Durable()
 		}, Clock: db.shared.Seqs.Clock.Stored,
 		Upgrade: db.opts.Upgrade, SideBySide: db.opts.sideBySide,
-		Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
+		Obsolete:    func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
+		ObsoleteLog: func(num uint64) { db.shared.Files.ObsoleteLog(num) },
 	}
 	if db.follower != nil {
 		return db.loadFollowed(o)
@@ -272,6 +274,14 @@ func (db *DB) loadManifest() error {
 // Native reports whether the database is in the native format, which has keyspaces.
 func (db *DB) Native() bool { return db.opts.Format == base.Native }
 
+// largeValue is Options.LargeValue, 0 in LevelDB's format, whose logs are no value logs.
+func (db *DB) largeValue() int64 {
+	if !db.Native() {
+		return 0
+	}
+	return db.opts.LargeValue
+}
+
 // openCache takes a hold on the block cache, and makes the table files.
 func (db *DB) openCache() (err error) {
 	if db.cache, err = db.opts.Cache(); err != nil {
@@ -296,6 +306,7 @@ func (db *DB) assemble() {
 		NewFileNum: db.manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
 		Rename: db.shared.Files.Rename, Delete: db.shared.Files.DeleteFile,
 		Retention: o.WALRetention, Obsoleted: db.feeds.Obsoleted,
+		LargeValue: db.largeValue(), Release: db.manifest.ReleaseLog,
 	})
 	limits := o.Jobs
 	limits.Env = work.Env{

@@ -32,11 +32,8 @@ func (k *Keyspace) Property(name string) (value string, ok bool) {
 	case "sstables":
 		return state.Version.String(), true
 	case "approximate-memory-usage":
-		n := state.Mem.MemoryUsage() + k.db.cache.Stats().Used +
-			k.db.shared.Files.Stats().ReaderBytes
-		for _, s := range state.Sealed {
-			n += s.Mem.MemoryUsage()
-		}
+		_, n, _ := state.MemTables()
+		n += k.db.cache.Stats().Used + k.db.shared.Files.Stats().ReaderBytes
 		return strconv.FormatInt(n, 10), true
 	}
 	return "", false
@@ -58,4 +55,41 @@ func (k *Keyspace) statsProperty(v *manifest.Version) string {
 			l.Duration.Seconds(), float64(l.BytesRead)/mb, float64(l.BytesWritten)/mb)
 	}
 	return b.String()
+}
+
+// DiskSizes estimates how many bytes of tables hold the keys of each of n ranges; see
+// tree.ReadState.DiskSize.
+func (k *Keyspace) DiskSizes(n int, bounds func(i int) (start, limit []byte)) (sizes []uint64,
+	err error) {
+	state, err := k.Present()
+	if err != nil {
+		return nil, err
+	}
+	defer state.Unref()
+	defer k.db.health.CatchPanic(&err)
+	sizes = make([]uint64, n)
+	for i := range sizes {
+		start, limit := bounds(i)
+		if sizes[i], err = state.DiskSize(start, limit); err != nil {
+			return nil, err
+		}
+	}
+	return sizes, nil
+}
+
+// ValueStats describes the values that lie in logs; see lsm.ValueMetrics.
+type ValueStats struct {
+	Logs                    int
+	Bytes, Reads, BytesRead uint64
+}
+
+// ValueStats is the state of the moment.
+func (db *DB) ValueStats() (st ValueStats) {
+	logs := db.manifest.ValueLogs()
+	st.Logs = len(logs)
+	for _, l := range logs {
+		st.Bytes += l.Bytes
+	}
+	st.Reads, st.BytesRead = db.shared.Files.ValueReads()
+	return st
 }

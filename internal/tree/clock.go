@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/sstable"
 )
 
 // Clock decides which values have expired, in seconds since 1970. It never goes back: it is the
@@ -179,7 +180,7 @@ func (t *Tree) Deadline(key []byte, snap *Snapshot) (deadline uint64, err error)
 	}
 	r := resolver{fold: mergeop.New()}
 	defer r.fold.Free()
-	switch err = r.collect(&h, key, seq, 0); {
+	switch err = r.collect(&h, key, seq, sstable.NoValue); {
 	case err != nil:
 		return 0, err
 	case !r.found:

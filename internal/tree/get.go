@@ -26,7 +26,7 @@ func freeUnwanted(buf *[]byte, value []byte) {
 // Has reports whether key has a value in snap, or at present if that is nil.
 func (t *Tree) Has(key []byte, snap *Snapshot) (bool, error) {
 	buf := unwanted.Get().(*[]byte)
-	v, err := t.Get(key, (*buf)[:0], snap, 0)
+	v, err := t.Get(key, (*buf)[:0], snap, sstable.NoValue)
 	freeUnwanted(buf, v)
 	if errors.Is(err, base.ErrNotFound) {
 		return false, nil
@@ -115,6 +115,8 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot,
 		return dst, base.ErrNotFound
 	case base.KindSetExpiring:
 		return h.at.live(value, len(dst))
+	case base.KindValueHandle:
+		return h.large(value, len(dst), flags)
 	}
 	return t.getResolved(&h, key, dst, seq, flags)
 }

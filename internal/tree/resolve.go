@@ -24,7 +24,8 @@ type resolver struct {
 
 // version takes the next older version; buf is fold.Buffer() with its value appended. It
 // reports whether the lookup goes on.
-func (r *resolver) version(t base.Trailer, buf []byte, at *moment) (more bool) {
+func (r *resolver) version(h *hold, t base.Trailer, buf []byte,
+	flags sstable.ReadFlags) (more bool) {
 	switch t.Kind() {
 	case base.KindMerge:
 		r.fold.Operand(buf)
@@ -38,9 +39,15 @@ func (r *resolver) version(t base.Trailer, buf []byte, at *moment) (more bool) {
 		user, deadline, ok := base.CutDeadline(buf[from:])
 		if !ok {
 			r.err = base.NoDeadline()
-		} else if !at.expired(deadline) {
+		} else if !h.at.expired(deadline) {
 			r.fold.Existing(buf[:from+len(user)], from)
 			r.found, r.deadline = true, deadline
+		}
+	case base.KindValueHandle:
+		from := len(r.fold.Buffer())
+		if buf, r.err = h.large(buf, from, flags); r.err == nil {
+			r.fold.Existing(buf, from)
+			r.found = true
 		}
 	}
 	return false
@@ -52,7 +59,7 @@ func (r *resolver) collect(h *hold, key []byte, seq base.SeqNum, flags sstable.R
 	var p place
 	w.begin(h.tree, key, seq, flags)
 	buf, t, found, err := h.next(&w, r.fold.Buffer(), &p)
-	for found && r.version(t, buf, &h.at) {
+	for found && r.version(h, t, buf, flags) {
 		buf, t, found, err = h.older(&w, r.fold.Buffer(), &p)
 	}
 	if err != nil {

@@ -102,6 +102,16 @@ func (s *ReadState) OldestLog(flushed *Sealed) (num uint64, any bool) {
 	return s.FirstLog, s.Mem.Len() > 0
 }
 
+// MemTables is how many memtables there are, their memory in bytes, and their entries.
+func (s *ReadState) MemTables() (n int, bytes int64, entries int) {
+	bytes, entries = s.Mem.MemoryUsage(), s.Mem.Len()
+	for _, m := range s.Sealed {
+		bytes += m.Mem.MemoryUsage()
+		entries += m.Mem.Len()
+	}
+	return 1 + len(s.Sealed), bytes, entries
+}
+
 // Holders counts the users of the table files and the block cache of a database: the
 // open database itself, and each ReadState. Read states outlive their database when
 // iterators do.

@@ -44,6 +44,7 @@ type image struct {
 	state  *manifest.State
 	tables []table
 	logs   []wal.Part
+	values []wal.Part    // logs that tables refer to and nothing else needs: they do not change
 	end    record.LogEnd // up to where the copy's logs are whole
 	pin    *files.Pin
 }
@@ -99,6 +100,16 @@ func (s *Source) read(img *image) error {
 	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool {
 		return l.Num < st.LogNum && l.Num != st.PrevLogNum
 	})
+	for _, l := range st.ValueLogs() {
+		if slices.ContainsFunc(img.logs, func(p wal.Part) bool { return p.Num == l.Log }) {
+			continue
+		}
+		info, err := s.FS.Stat(s.path(s.Format.FileName(base.FileLog, l.Log)))
+		if err != nil {
+			return err
+		}
+		img.values = append(img.values, wal.Part{Num: l.Log, Size: info.Size()})
+	}
 	img.end = st.Durable
 	if n := len(img.logs); n > 0 && !s.ReadOnly {
 		img.end = record.LogEnd{Num: img.logs[n-1].Num, End: img.logs[n-1].Size}
@@ -143,25 +154,27 @@ func (s *Source) locate(img *image) error {
 
 // names lists the files of the source that the image needs.
 func (img *image) names(f base.Format) []string {
-	names := make([]string, 0, len(img.tables)+len(img.logs)+1)
+	names := img.logNames(f)
 	for _, t := range img.tables {
 		names = append(names, t.from)
 	}
-	for _, l := range img.logs {
+	return append(names, base.CurrentName) // a Pin without names keeps everything
+}
+
+// logNames lists the logs, those that are only values' too.
+func (img *image) logNames(f base.Format) (names []string) {
+	for _, l := range slices.Concat(img.values, img.logs) {
 		names = append(names, f.FileName(base.FileLog, l.Num))
 	}
-	return append(names, base.CurrentName) // a Pin without names keeps everything
+	return names
 }
 
 // writeManifest writes the image's MANIFEST and CURRENT into dir, which has the image's other
 // files, or will have them. Both are durable then.
 func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
-	names := make([]string, 0, len(img.tables)+len(img.logs))
+	names := img.logNames(s.Format)
 	for _, t := range img.tables {
 		names = append(names, t.to)
-	}
-	for _, l := range img.logs {
-		names = append(names, s.Format.FileName(base.FileLog, l.Num))
 	}
 	slices.Sort(names)
 	set, err := manifest.FromState(manifest.Options{

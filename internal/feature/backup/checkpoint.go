@@ -68,8 +68,17 @@ func (c *copier) fill(img *image, dir string) error {
 			return err
 		}
 	}
+	for _, l := range img.values {
+		if err := c.stop(); err != nil {
+			return err
+		}
+		if err := c.log(l, true, dir); err != nil {
+			return err
+		}
+	}
 	for i, l := range img.logs {
-		if err := c.log(l, i == len(img.logs)-1, dir); err != nil {
+		full := i < len(img.logs)-1 && c.src.SyncFull(l.Num)
+		if err := c.log(l, full, dir); err != nil {
 			return err
 		}
 	}
@@ -108,12 +117,13 @@ func (c *copier) table(t *table, dir string) error {
 	return nil
 }
 
-// log copies a log, or gives it a second name in dir if nothing is written to its file any more.
-func (c *copier) log(l wal.Part, last bool, dir string) error {
+// log copies a log, or gives it a second name in dir if it is full: nothing is written to its file
+// any more.
+func (c *copier) log(l wal.Part, full bool, dir string) error {
 	name := c.src.Format.FileName(base.FileLog, l.Num)
 	from, to := c.src.path(name), filepath.Join(dir, name)
 	c.made[name] = l.Size
-	if !last && c.src.SyncFull(l.Num) {
+	if full {
 		err := vfs.Link(c.fs, from, to)
 		if !errors.Is(err, vfs.ErrCannotLink) {
 			return err

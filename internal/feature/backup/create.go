@@ -39,6 +39,7 @@ type item struct {
 	size  int64
 	table *table // nil: it is none
 	log   uint64 // number of a log that others follow; 0: it is none
+	full  bool   // a log that does not change any more
 
 	contents []byte
 }
@@ -119,6 +120,11 @@ func (c *creation) items(img *image) (items []item, err error) {
 			table: t}
 		it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
 		items = append(items, it)
+	}
+	for _, l := range img.values {
+		name := c.src.Format.FileName(base.FileLog, l.Num)
+		items = append(items, item{saved: saved{name: name}, path: c.src.path(name), size: l.Size,
+			full: true})
 	}
 	for i, l := range img.logs {
 		name := c.src.Format.FileName(base.FileLog, l.Num)
@@ -235,7 +241,7 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 	if it.path == "" {
 		return c.copy(it, memory(it.contents), true, buf)
 	}
-	if it.table != nil || it.log != 0 && c.src.SyncFull(it.log) {
+	if it.table != nil || it.full || it.log != 0 && c.src.SyncFull(it.log) {
 		info, err := c.src.FS.Stat(it.path)
 		if err != nil {
 			return nil, err

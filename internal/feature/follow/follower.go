@@ -410,6 +410,19 @@ func (f *Follower) forget(old, next *manifest.Change) {
 			f.o.Files.Forget(m.Num)
 		}
 	}
+	logs := map[uint64]bool{}
+	for _, m := range next.Added {
+		for _, l := range m.ValueLogs {
+			logs[l.Log] = true
+		}
+	}
+	for _, m := range old.Added {
+		for _, l := range m.ValueLogs {
+			if !logs[l.Log] && !f.o.Manifest.IsValueLog(l.Log) {
+				f.o.Files.ForgetLog(l.Log)
+			}
+		}
+	}
 }
 
 // jump makes the memtables anew, where the logs do not lead from the last state to the next.

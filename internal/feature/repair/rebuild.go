@@ -17,6 +17,9 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	var kept []*table
 	damagedTop := make(map[*keyspace]bool)
 	for _, t := range tables {
+		if t.refers && t.damage == "" {
+			t.damage = "its values lie in logs"
+		}
 		if t.damage == "" {
 			kept = append(kept, t)
 			continue

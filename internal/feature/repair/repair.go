@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
 )
 
 // Options configures a repair. All but the sizes must be set.
@@ -58,6 +59,9 @@ type repair struct {
 	obsolete []*logFile // by their names
 
 	outOfPlace bool // Open leaves logs out, or refuses them
+
+	values *files.Set // reads values in logs; nil: it has not been needed
+	large  []byte     // the last one read
 }
 
 // Run repairs a directory. With an error the report has the results up to it. Errors:
@@ -78,6 +82,9 @@ func Run(o Options) (*Report, error) {
 	}
 	r := &repair{o: o, aside: make(map[string]bool)}
 	err := r.run()
+	if r.values != nil {
+		err = errors.Join(err, r.values.Close())
+	}
 	return &r.report, err
 }
 

@@ -23,6 +23,7 @@ type table struct {
 	made   bool               // by this run
 	orphan bool               // space is a guess
 	live   bool               // the MANIFEST has a table of its number
+	refers bool               // it has values in logs, which a new state would not have
 	native bool               // of the native format, by an engine that wrote sequence number 0
 	// outside says that the file has sequence number 0 for all, see sstable.Props.Outside.
 	outside bool
@@ -239,6 +240,13 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 				return base.Corruptf("table filter", "denies a key that is there")
 			}
 			t.note(key, e.Trailers[i])
+			if e.Trailers[i].Kind() != base.KindValueHandle {
+				continue
+			}
+			t.refers = true
+			if _, err := r.value(e.Codec(i), e.Value(i)); err != nil {
+				return err
+			}
 		}
 		if n := e.Len(); n > 0 {
 			last = append(last[:0], e.Key(n-1)...)
@@ -275,6 +283,9 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 	add := func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
 		if t.meta.GlobalSeq > 0 {
 			tr = base.MakeTrailer(t.meta.GlobalSeq, tr.Kind())
+		}
+		if tr.Kind() == base.KindValueHandle {
+			return r.salvageValue(&out, t, key, tr, codec, value)
 		}
 		return out.add(key, tr, codec, value)
 	}

@@ -201,13 +201,17 @@ func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err err
 	defer v.Unref()
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Files {
+			for _, l := range f.ValueLogs {
+				bytes += l.Bytes
+			}
 			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
-				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
+				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() &&
+					kind != base.KindValueHandle { // whose values are read
 					return 0, base.Invalidf("%s has entries of kind %d, which LevelDB's format "+
 						"does not have", f.Name(), kind)
 				}
 			}
 		}
 	}
-	return v.Size(), nil
+	return v.Size() + bytes, nil
 }

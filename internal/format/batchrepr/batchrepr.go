@@ -183,7 +183,7 @@ func validate(b []byte, known func(base.KeyspaceID) bool, draft bool) (c Content
 		default:
 			c.Unnamed = true
 		}
-		if !kind.Known() {
+		if !kind.InBatch() {
 			return c, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat,
 				uint8(kind), kind)
 		}
@@ -277,6 +277,9 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 	it.pos = pos
 	return keyspace, kind, key, value, true
 }
+
+// Pos is the offset in the batch behind the entry last read.
+func (it *Iter) Pos() int { return it.pos }
 
 // names reports whether the entry last read names its keyspace.
 func (it *Iter) names() bool { return it.b[it.start]&named != 0 }

@@ -265,7 +265,7 @@ func TestDraft(t *testing.T) {
 }
 
 // TestReservedKinds has entries of the kinds that the native format reserves: they are
-// read to their ends, refused by name if the engine does not know them, and damage in
+// read to their ends, refused by name if a batch may not have them, and damage in
 // LevelDB's format.
 func TestReservedKinds(t *testing.T) {
 	for _, kind := range []base.Kind{base.KindMerge, base.KindRangeDelete, base.KindValueHandle,
@@ -278,7 +278,7 @@ func TestReservedKinds(t *testing.T) {
 				t.Errorf("%v: read %d %v %s=%s, %v", kind, id, got, k, v, it.Err())
 			}
 			switch err := Validate(b, all); {
-			case kind.Known():
+			case kind.InBatch():
 				if err != nil {
 					t.Errorf("%v: %v", kind, err)
 				}

@@ -258,6 +258,7 @@ func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 		}
 		a.Meta.born = next.id
 		s.versions.live[a.Meta.Num] = a.Meta
+		s.versions.values.add(a.Meta, s.readOnly) // a follower needs no log for more
 	}
 	for _, d := range e.Deleted {
 		if f := dropped[d.Num]; f != nil {

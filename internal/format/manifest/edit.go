@@ -77,6 +77,9 @@ type FileMeta struct {
 	// deletions, or with versions kept for snapshots, so that a compaction may find
 	// something to drop in it. In LevelDB's format a table of an earlier opening has none.
 	Facts
+	// ValueLogs are the logs that references of the table lead into, in the order of their numbers:
+	// native only. Constant.
+	ValueLogs []base.ValueLog
 
 	// Sample is of the table's keys. It is nil where equal keys may differ in bytes, for a
 	// table of an earlier opening until it is opened, and always if that has none. Set once.
@@ -255,7 +258,7 @@ func (e *Edit) Encode(dst []byte, format base.Format) []byte {
 		dst = appendKey(dst, a.Meta.Smallest)
 		dst = appendKey(dst, a.Meta.Largest)
 		if format == base.Native {
-			dst = a.Meta.Facts.encode(binary.AppendUvarint(dst, tagFacts))
+			dst = a.Meta.Facts.encode(binary.AppendUvarint(dst, tagFacts), a.Meta.ValueLogs)
 		}
 	}
 	return dst
@@ -389,7 +392,7 @@ func (e *Edit) decodeNative(tag uint32, c *cursor) (ok, newer bool) {
 		e.MergeOperator = string(name)
 	case tagFacts: // of the table before
 		if c.table != nil {
-			ok, newer = c.table.Facts.decode(c)
+			ok, newer = c.table.decodeFacts(c)
 			c.table = nil
 		}
 	}

@@ -49,15 +49,17 @@ const (
 	firstNeeded = 32
 
 	factGlobalSeq = firstNeeded
-	numNeeded     = 1
+	factValueLogs = firstNeeded + 1 // how many; they stand behind all fields
+	numNeeded     = 2
 )
 
-// encode appends mask and fields.
-func (f *Facts) encode(dst []byte) []byte {
+// encode appends mask and fields, and the logs that the table refers to.
+func (f *Facts) encode(dst []byte, logs []base.ValueLog) []byte {
 	fields := [firstNeeded + numNeeded]uint64{
 		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries,
 		factDeletes: f.Deletes, factRangeDels: f.RangeDels, factKinds: f.Kinds,
 		factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry, factGlobalSeq: uint64(f.GlobalSeq),
+		factValueLogs: uint64(len(logs)),
 	}
 	if f.Leftovers {
 		fields[factLeftovers] = 1
@@ -72,19 +74,19 @@ func (f *Facts) encode(dst []byte) []byte {
 	for m := mask; m != 0; m &= m - 1 {
 		dst = binary.AppendUvarint(dst, fields[bits.TrailingZeros64(m)])
 	}
-	return dst
+	return appendValueLogs(dst, logs)
 }
 
-// decode reads mask and fields. newer says that a field is needed which this version does
-// not know.
-func (f *Facts) decode(c *cursor) (ok, newer bool) {
+// decodeFacts reads mask and fields, and the logs that the table refers to. newer says that a field
+// is needed which this version does not know.
+func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
 	mask, ok := c.u64()
 	if mask>>(firstNeeded+numNeeded) != 0 {
 		return ok, ok
 	}
 	var fields [firstNeeded + numNeeded]uint64
-	for m := mask; ok && m != 0; m &= m - 1 {
-		fields[bits.TrailingZeros64(m)], ok = c.u64()
+	for left := mask; ok && left != 0; left &= left - 1 {
+		fields[bits.TrailingZeros64(left)], ok = c.u64()
 	}
 	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 ||
 		fields[factGlobalSeq] > uint64(base.MaxSeqNum) {
@@ -93,7 +95,10 @@ func (f *Facts) decode(c *cursor) (ok, newer bool) {
 	if fields[factFormat] > uint64(base.Native) {
 		return ok, ok
 	}
-	*f = Facts{
+	if n := fields[factValueLogs]; ok && n > 0 {
+		m.ValueLogs, ok = c.valueLogs(n)
+	}
+	m.Facts = Facts{
 		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]),
 		HasChecksum: mask>>factChecksum&1 != 0, Leftovers: fields[factLeftovers] != 0,
 		Entries: fields[factEntries], Deletes: fields[factDeletes],

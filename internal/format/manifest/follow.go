@@ -137,6 +137,7 @@ func (s *Set) Follow(c *Change) (versions map[base.KeyspaceID]*Version, release 
 			s.versions.Lock()
 			for num, a := range f.k.placed {
 				s.versions.live[num] = a.Meta
+				s.versions.values.add(a.Meta, true)
 			}
 			f.k.start(s, f.next)
 			s.versions.Unlock()
@@ -193,6 +194,9 @@ func LoadFollowed(o Options, st *State, format base.Format) (*Set, error) {
 	s, err := FromState(o, st, nil)
 	if err == nil {
 		s.readOnly = true
+		for _, l := range s.versions.values {
+			l.released = true
+		}
 	}
 	return s, err
 }

@@ -58,6 +58,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 			return base.Corruptf(kindManifest, "%v and %v are in two keyspaces", f.Meta, other)
 		}
 		s.versions.live[num] = f.Meta
+		s.versions.values.add(f.Meta, false)
 		k.adopt(f.Meta)
 		s.MarkFileNumUsed(num)
 		seq := f.Meta.Smallest.Trailer.Seq()

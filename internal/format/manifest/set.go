@@ -49,6 +49,9 @@ type Options struct {
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
 	Obsolete func(*FileMeta)
+	// ObsoleteLog, if set, is told of each log that was released while tables referred to it, when
+	// none does any more. It is called as Obsolete is.
+	ObsoleteLog func(num uint64)
 }
 
 // Set is the MANIFEST of an open database and the Versions made from it.
@@ -88,6 +91,7 @@ type Set struct {
 		sync.Mutex
 		keyspaces map[base.KeyspaceID]*keyspace // changed with mu held, too
 		live      map[uint64]*FileMeta          // tables of all versions still referenced
+		values    valueLogs                     // that live refers to
 	}
 }
 
@@ -159,6 +163,9 @@ func Load(o Options, readOnly bool) (*Set, error) {
 		return nil, base.LocateCorruption(err, name, 0, res.Size)
 	}
 	if err := checkTables(&res.State, o.Format, name, names); err != nil {
+		return nil, err
+	}
+	if err := checkValueLogs(&res.State, o.Format, name, names); err != nil {
 		return nil, err
 	}
 	if err := CheckTorn(res, o.Format, name, names); err != nil {
@@ -422,13 +429,18 @@ func (s *Set) retire(v *Version) {
 		delete(s.versions.live, f.Num)
 		gone = append(gone, f)
 	}
+	logs := s.versions.values.remove(gone)
 	v.prev, v.next, v.dropped = nil, nil, nil
 	s.versions.Unlock()
-	if s.opts.Obsolete == nil {
-		return
+	if s.opts.Obsolete != nil {
+		for _, f := range gone {
+			s.opts.Obsolete(f)
+		}
 	}
-	for _, f := range gone {
-		s.opts.Obsolete(f)
+	if s.opts.ObsoleteLog != nil {
+		for _, num := range logs {
+			s.opts.ObsoleteLog(num)
+		}
 	}
 }
 

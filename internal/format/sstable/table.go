@@ -23,6 +23,8 @@ const (
 	// Private reads past the cache altogether, in large chunks, and builds no
 	// point-lookup columns: for compactions.
 	Private
+	// NoValue says that the caller does not look at the value: one that lies in a log is not read.
+	NoValue
 )
 
 // Position is how far a point read has come in a table: as far as memory leads,
@@ -198,6 +200,9 @@ type Meta struct {
 	Props
 	Smallest, Largest base.InternalKey
 	Checksum          uint32 // crc32c of the whole file; 0 where the format has none
+	// ValueLogs are the logs that entries of base.KindValueHandle lead into, in the order of their
+	// numbers.
+	ValueLogs []base.ValueLog
 }
 
 // Writer writes one table. It is used by one goroutine.

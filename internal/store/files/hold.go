@@ -12,7 +12,8 @@ import (
 // versions: the other process deletes a table as soon as its own versions do not have it.
 
 // Hold opens the files of tables, which are in no Version yet, under one of the names that they may
-// have, and keeps their descriptors until Forget. Of tables that are held it keeps what it has. It
+// have, and keeps their descriptors until Forget; those of the value logs that they refer to, until
+// ForgetLog. Of tables that are held it keeps what it has. It
 // fails with fs.ErrNotExist for a file that was deleted, and with base.ErrTooManyFiles when the
 // process holds as many as it may. After a failure it holds none of these more than before.
 func (s *Set) Hold(tables []*manifest.FileMeta,
@@ -25,6 +26,9 @@ func (s *Set) Hold(tables []*manifest.FileMeta,
 			}
 		}
 	}()
+	if err := s.holdLogs(tables); err != nil {
+		return err
+	}
 	for _, m := range tables {
 		s.mu.Lock()
 		f, closed := s.held[m.Num], s.closed

@@ -116,6 +116,7 @@ func (s *Set) Close() error {
 		errs = append(errs, f.Close()) // harmless where its reader was closed
 	}
 	s.held = nil
+	errs = append(errs, s.values.close())
 	return errors.Join(errs...)
 }
 

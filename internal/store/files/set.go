@@ -55,6 +55,7 @@ type Set struct {
 	queue   deleteQueue
 	skipped atomic.Uint64
 	direct  direct
+	values  values
 }
 
 // table is what FileMeta.Opened holds; a nil one: closed.

@@ -2,9 +2,11 @@ package files
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/format/sstable"
 )
 
@@ -14,8 +16,9 @@ const verifyChunk = 256 << 10
 // Verify reads the file of table m, which the caller keeps alive, twice, past its open
 // reader, its mapping and the cache: from end to end, for its size and the checksum of the
 // whole file, and as a table, for the checksum and the structure of every block, the order of
-// the entries, their number and the bounds. Damage is a *base.Corruption, that of a block
-// before that of the file. step takes the number of bytes read; its error ends Verify.
+// the entries, their number and the bounds; and it reads the values in logs. Damage is a
+// *base.Corruption, that of a block before that of the file. step takes the number of bytes read;
+// its error ends Verify.
 func (s *Set) Verify(m *manifest.FileMeta, step func(bytes int) error) error {
 	t, err := s.load(m, nil, false)
 	if err != nil {
@@ -26,7 +29,7 @@ func (s *Set) Verify(m *manifest.FileMeta, step func(bytes int) error) error {
 	if err != nil {
 		return err
 	}
-	v := verifier{m: m, props: t.reader.Props(), cmp: s.comparer(m), step: step}
+	v := verifier{m: m, props: t.reader.Props(), cmp: s.comparer(m), step: step, values: s}
 	if err := v.entries(t.reader); err != nil {
 		return err
 	}
@@ -89,6 +92,10 @@ type verifier struct {
 	buf     []byte // of last, between chunks
 
 	count, deletes, rangeDels uint64
+
+	values *Set
+	value  []byte // scratch
+	logs   []base.ValueLog
 }
 
 // entries reads all entries and range tombstones.
@@ -119,6 +126,10 @@ func (v *verifier) entries(r sstable.Reader) error {
 			return v.corrupt("it has %d %s: %d", c.have, c.what, c.say)
 		}
 	}
+	if !slices.Equal(v.logs, v.m.ValueLogs) {
+		return v.corrupt("it refers to values in logs as %+v, the manifest says %+v", v.logs,
+			v.m.ValueLogs)
+	}
 	if v.any && v.cmp.CompareInternal(v.last, v.trailer, v.m.Largest.User, v.m.Largest.Trailer) >
 		0 {
 		return v.corrupt("its last entry is behind the largest one that the manifest says")
@@ -138,13 +149,33 @@ func (v *verifier) chunk(e *base.Chunk) error {
 		}
 		v.any, v.last, v.trailer = true, key, t
 		v.count++
-		if t.Kind().IsTombstone() {
+		switch {
+		case t.Kind().IsTombstone():
 			v.deletes++
+		case t.Kind() == base.KindValueHandle:
+			if err := v.handle(e.Value(i)); err != nil {
+				return err
+			}
 		}
 	}
 	v.buf = append(v.buf[:0], v.last...) // the chunk goes with the next move
 	v.last = v.buf
 	return v.step(0)
+}
+
+// handle reads the value that an entry refers to.
+func (v *verifier) handle(handle []byte) (err error) {
+	h, err := base.DecodeValueHandle(handle)
+	if err != nil {
+		return base.LocateCorruption(err, v.m.Name(), 0, int64(v.m.Size))
+	}
+	end := h.Offset + record.SpanLen(h.Offset, int64(h.Len))
+	v.logs = base.AddValueLog(v.logs, base.ValueLog{Log: h.Log, Values: 1, Bytes: uint64(h.Len),
+		End: uint64(end)})
+	if v.value, err = v.values.AppendValue(v.value[:0], handle); err != nil {
+		return err
+	}
+	return v.step(len(v.value))
 }
 
 func (v *verifier) corrupt(format string, args ...any) error {

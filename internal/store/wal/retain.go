@@ -29,14 +29,20 @@ type keptLog struct {
 }
 
 // KeepObsolete takes over the obsolete logs of earlier openings among names, as far as Retention
-// keeps them, and returns the other names: these files may be deleted. It is called once, after the
-// first Rotate.
+// keeps them, and returns the other names, without logs that tables refer to: these files may be
+// deleted. It is called once, after the first Rotate.
 func (s *Set) KeepObsolete(names []string) (rest []string) {
 	var logs []keptLog
 	for _, name := range names {
 		t, num := s.opts.Format.ParseFileName(name)
 		if !s.Retains() || t != base.FileLog || num >= s.Num() {
-			rest = append(rest, name)
+			needed := false
+			if t == base.FileLog {
+				needed, _ = s.release(num)
+			}
+			if !needed {
+				rest = append(rest, name)
+			}
 			continue
 		}
 		now := time.Now()
@@ -84,9 +90,13 @@ func (s *Set) expireLocked() (nums []uint64, first uint64) {
 			break
 		}
 		sum -= l.bytes
-		if s.opts.Format == base.Native && s.reusable == 0 && l.log != nil && l.log.isClosed() {
+		needed, used := s.release(l.num)
+		switch {
+		case needed: // it is the tables' now
+		case s.opts.Format == base.Native && s.reusable == 0 && !used && l.log != nil &&
+			l.log.isClosed():
 			s.reusable = l.num
-		} else {
+		default:
 			nums = append(nums, l.num)
 		}
 	}
@@ -99,6 +109,15 @@ func (s *Set) expireLocked() (nums []uint64, first uint64) {
 		s.expiry = time.AfterFunc(r.For-time.Since(s.retained[0].ended)+time.Millisecond, s.expire)
 	}
 	return nums, s.oldestLocked()
+}
+
+// release gives up a log, unless tables refer to it. One that was referred to is not reused:
+// another process may read it, for an older state.
+func (s *Set) release(num uint64) (needed, used bool) {
+	if s.opts.Release == nil {
+		return false, false
+	}
+	return s.opts.Release(num)
 }
 
 // oldestLocked is the number of the oldest log that is needed or kept.

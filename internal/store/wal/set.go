@@ -44,6 +44,13 @@ type Options struct {
 
 	// Retention keeps obsolete logs; the zero value keeps none.
 	Retention Retention
+	// LargeValue is the length in bytes from which on the places of values are noted, see Places;
+	// 0: none are. Native only.
+	LargeValue int64
+	// Release says that only references of tables need a log, see manifest.Set.ReleaseLog: whether
+	// there are any, and whether there were. Native only; it must not wait.
+	Release func(num uint64) (needed, used bool)
+
 	// Obsoleted, if not nil, takes the oldest kept log when others became obsolete, or must be
 	// deleted. It must not wait.
 	Obsoleted func(num uint64)
@@ -81,6 +88,7 @@ type Set struct {
 	installed base.SeqNum
 	parts     [][]byte
 	head      [batchrepr.HeaderLen]byte
+	places    []place // of the large values in cur
 
 	fullMu       sync.Mutex // a leaf
 	older        []*fullLog // being synced in the background, oldest first
@@ -114,8 +122,10 @@ type fullLog struct {
 	w     *record.Writer
 	num   uint64
 	bytes int64
-	ended time.Time     // when it was rotated away
-	done  chan struct{} // closed when the writer is, after the background sync if there is one
+	ended time.Time // when it was rotated away
+	// places are those of the large values in it.
+	places []place
+	done   chan struct{} // closed when the writer is, after the background sync if there is one
 
 	// Valid after done.
 	err    error // of the sync
@@ -401,7 +411,8 @@ func (s *Set) begin(l *newLog) error {
 // retire puts the current log among the full ones.
 func (s *Set) retire() {
 	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), ended: time.Now(),
-		done: make(chan struct{})}
+		places: s.places, done: make(chan struct{})}
+	s.places = nil
 	s.fullMu.Lock()
 	s.full = append(s.full, old)
 	s.kept.Add(old.bytes)
@@ -524,6 +535,7 @@ func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 	for ; n < len(s.full) && s.full[n].num < oldest; n++ {
 		l := s.full[n]
 		s.kept.Add(-l.bytes)
+		l.places = nil // the memtables with the values are in tables
 		s.retained = append(s.retained, keptLog{num: l.num, bytes: l.bytes, ended: l.ended, log: l})
 	}
 	s.full = slices.Delete(s.full, 0, n)
@@ -558,12 +570,13 @@ func (s *Set) Append(group [][]byte) error {
 			return err
 		}
 	}
+	begin := s.cur.Size()
 	if len(group) == 1 {
 		if err := s.cur.Append(group[0]); err != nil {
 			return s.failAppend(err)
 		}
 		s.next = first + base.SeqNum(batchrepr.Count(group[0]))
-		s.bytes.Add(int64(len(group[0])))
+		s.appended(group, begin, len(group[0]))
 		return nil
 	}
 	copy(s.head[:], group[0][:batchrepr.HeaderLen])
@@ -580,8 +593,17 @@ func (s *Set) Append(group [][]byte) error {
 		return s.failAppend(err)
 	}
 	s.next = first + base.SeqNum(n)
-	s.bytes.Add(int64(size))
+	s.appended(group, begin, size)
 	return nil
+}
+
+// appended counts a group of so many bytes, which is a record that begins behind begin in the
+// current log.
+func (s *Set) appended(group [][]byte, begin int64, size int) {
+	s.bytes.Add(int64(size))
+	if s.opts.LargeValue > 0 && int64(size) > s.opts.LargeValue {
+		s.notePlaces(group, begin)
+	}
 }
 
 // Installed says that the MANIFEST has an edit durably whose last sequence number, seq, is in no

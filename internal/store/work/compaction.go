@@ -39,6 +39,7 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
 		// LevelDB's own tools go by sequence numbers when they repair.
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,
 		Open:       t.OpenSource,
+		Value:      s.opts.Files.AppendValue,
 		RangeDels:  t.RangeDelsOf,
 		MayHold: func(m *manifest.FileMeta, key []byte) bool {
 			r, ok := s.opts.Files.OpenNow(m)

@@ -236,8 +236,8 @@ func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job,
 		return nil
 	}
 	env.Progress = s.reportFlush
-	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(),
-		version, level, 0, env, s.listReaders(env))
+	result, err := compact.Flush(s.separated(m.Mem.NewSource()), uint64(m.Mem.Points()),
+		m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
 	s.countFolds(result)
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()

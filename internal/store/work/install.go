@@ -12,7 +12,11 @@ import (
 // installFlush makes the tables live, and the memtable and the logs that only it
 // needed obsolete, in one edit.
 func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Result) error {
-	if err := s.syncLogsOf(k, m); err != nil {
+	err := s.syncLogsOf(k, m)
+	if err == nil {
+		err = s.syncValueLogs(result)
+	}
+	if err != nil {
 		s.discard(result)
 		return err
 	}

@@ -25,6 +25,13 @@ func testCrashStates(t *testing.T, share int) {
 	}
 }
 
+// TestValueStates takes the crash states of a workload whose values stay in logs.
+func TestValueStates(t *testing.T) {
+	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
+		return explore(&valueWorkload, seed, int64(testkit.Scale(6, 6, 1)), nil)
+	})
+}
+
 // TestTreeStates takes the crash states of workloads over seven keyspaces with one
 // log, with every kind of write: of each batch all or nothing is there, in every keyspace.
 func TestTreeStates(t *testing.T) {
@@ -142,6 +149,9 @@ func TestFaults(t *testing.T) {
 		takeFaults(t, testkit.Scale(25, 4*share-1, 1), names...)
 	})
 }
+
+// TestValueFaults fails the calls of a workload whose values stay in logs.
+func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "values") }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.

@@ -259,6 +259,18 @@ var workloads = []workload{
 	}},
 }
 
+// valueWorkload has values that stay in logs, which go with their tables.
+var valueWorkload = workload{name: "values", maxValue: 9000, run: func(s *session) error {
+	s.opts.Format, s.opts.LargeValue = lsm.FormatNative, 500
+	return steps(s.open,
+		func() error { return s.write(12, 0) }, s.flush,
+		func() error { return s.write(12, 5) }, s.flush,
+		s.compact, s.read,
+		func() error { return s.write(14, 3) }, s.reopen,
+		func() error { return s.write(10, 0) }, s.compact, s.read,
+		s.close)
+}}
+
 // upgradeWorkload makes a LevelDB directory a native one, with a log to replay, tables,
 // and what a second upgrade finds.
 var upgradeWorkload = workload{name: "upgrade", maxValue: 600, run: func(s *session) error {
@@ -318,6 +330,9 @@ func find(name string) *workload {
 	}
 	if name == kindsWorkload.name {
 		return &kindsWorkload
+	}
+	if name == valueWorkload.name {
+		return &valueWorkload
 	}
 	if name == changesWorkload.name {
 		return &changesWorkload

@@ -378,7 +378,8 @@ func encodeManifest(lines []string) ([]byte, error) {
 				Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])}
 			e.Add(int(number(words[1])), m)
 		case "facts": // of the table before
-			e.Added[len(e.Added)-1].Meta.Facts = parseFacts(words[1:])
+			m := e.Added[len(e.Added)-1].Meta
+			m.Facts, m.ValueLogs = parseFacts(words[1:])
 			format = base.Native
 		}
 	}
@@ -394,7 +395,7 @@ func factFields(f *manifest.Facts) []*uint64 {
 }
 
 // parseFacts reads the line behind `facts`: native, leftovers, checksum=N, and numbers.
-func parseFacts(words []string) (f manifest.Facts) {
+func parseFacts(words []string) (f manifest.Facts, logs []base.ValueLog) {
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
@@ -404,14 +405,19 @@ func parseFacts(words []string) (f manifest.Facts) {
 			f.Leftovers = true
 		case "checksum":
 			f.Checksum, f.HasChecksum = uint32(number(value)), true
+		case "value-log": // number:references:bytes:end
+			n := strings.Split(value, ":")
+			logs = append(logs, base.ValueLog{Log: number(n[0]), Values: number(n[1]),
+				Bytes: number(n[2]), End: number(n[3])})
 		default:
 			*factFields(&f)[slices.Index(factNames, name)] = number(value)
 		}
 	}
-	return f
+	return f, logs
 }
 
-func factsLine(f manifest.Facts) string {
+func factsLine(m *manifest.FileMeta) string {
+	f := m.Facts
 	line := "facts"
 	if f.Format == base.Native {
 		line += " native"
@@ -426,6 +432,9 @@ func factsLine(f manifest.Facts) string {
 		if *v != 0 {
 			line += fmt.Sprintf(" %s=%d", factNames[i], *v)
 		}
+	}
+	for _, l := range m.ValueLogs {
+		line += fmt.Sprintf(" value-log=%d:%d:%d:%d", l.Log, l.Values, l.Bytes, l.End)
 	}
 	return line
 }
@@ -500,7 +509,7 @@ func decodeManifest(data []byte) (lines []string, err error) {
 			add("add %d %d %d %q %s %q %s", a.Level, m.Num, m.Size, m.Smallest.User,
 				trailerString(m.Smallest.Trailer), m.Largest.User, trailerString(m.Largest.Trailer))
 			if m.Facts != (manifest.Facts{}) {
-				lines = append(lines, factsLine(m.Facts))
+				lines = append(lines, factsLine(m))
 			}
 		}
 	}

@@ -53,6 +53,9 @@ func (l *book) options() *lsm.Options {
 	o := &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2,
 		CacheSize: 1 << 20}
 	l.kinds.Enable(o)
+	if l.Seed%2 != 0 {
+		o.LargeValue = 50
+	}
 	return o
 }
 

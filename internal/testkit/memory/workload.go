@@ -127,6 +127,10 @@ var workloads = []workload{
 			t.read,
 			t.writes(6), t.kill, t.open, t.read, t.writes(4), t.compactAll, t.read, t.close)
 	}},
+	{"values", 2000, func(o *lsm.Options) { o.LargeValue = 100 }, func(t *trial) error {
+		return steps(t.open, t.writes(10), t.flush, t.read, t.writes(10), t.flush, t.compact,
+			t.read, t.getMany, t.kill, t.open, t.read, t.close)
+	}},
 	{"order", 300, func(o *lsm.Options) {
 		o.Comparer = &lsm.Comparer{Name: "test.Own", Compare: bytes.Compare}
 	}, func(t *trial) error {

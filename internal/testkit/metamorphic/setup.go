@@ -94,6 +94,9 @@ func (s Setup) options(n int) *lsm.Options {
 	if o.BloomBits < 0 {
 		o.PrefixLength = 0
 	}
+	// Drawn apart, so that the options of known seeds stay.
+	apart := rand.New(rand.NewPCG(uint64(s.seed)+1<<40, uint64(n)))
+	o.LargeValue = []int64{0, 0, 1, 20, 200}[apart.IntN(5)]
 	return o
 }
 

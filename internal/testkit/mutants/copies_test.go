@@ -42,8 +42,8 @@ var copies = []mutant{
 
 	{"copy-links-open-log", "a log is linked that was not synced and closed",
 		target{"internal/testkit/crash", "TestCopyStates"}, []edit{
-			{"internal/feature/backup/checkpoint.go", "if !last && c.src.SyncFull(l.Num) {",
-				"if !last {"}}},
+			{"internal/feature/backup/checkpoint.go",
+				"i < len(img.logs)-1 && c.src.SyncFull(l.Num)", "i < len(img.logs)-1"}}},
 
 	{"copy-without-marker", "what a crash leaves of a checkpoint is not known for that",
 		target{"lsm", "TestCheckpointAgain"}, []edit{

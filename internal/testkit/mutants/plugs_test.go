@@ -100,8 +100,8 @@ var plugs = []mutant{
 
 	{"filter-shown-hidden", "the filter is asked about older versions",
 		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
-			{"internal/tree/compact/run.go", "w.filter != nil && first && (t.Kind()",
-				"w.filter != nil && (t.Kind()"}}},
+			{"internal/tree/compact/run.go", "w.filter != nil && first && t.Kind()",
+				"w.filter != nil && t.Kind()"}}},
 
 	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did",
 		target{"internal/store/work", "TestFilterLeavesSnapshotsAlone"}, []edit{

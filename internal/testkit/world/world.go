@@ -128,6 +128,8 @@ func newWorld(seed uint64, o Settings) *World {
 	if w.spaces[0].order.bytes && rng.IntN(4) == 0 && w.opts.BloomBits > 0 {
 		w.opts.PrefixLength = 1 + rng.IntN(3)
 	}
+	// Drawn apart, so that the histories of known seeds stay.
+	w.opts.LargeValue = choose(rand.New(rand.NewPCG(seed, 2)), int64(0), 0, 1, 5, 1000)
 	w.spaces[0].life = defaultLife
 	w.begin(w.spaces[0])
 	w.weights = make([]int, len(steps))

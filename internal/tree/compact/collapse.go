@@ -88,7 +88,7 @@ func (c *collapse) zeroSeqs() {
 
 // withZeroSeq is the trailer to write for an entry that survives with trailer t.
 func (c *collapse) withZeroSeq(t base.Trailer) base.Trailer {
-	if t.Seq() <= c.zeroUpTo && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) {
+	if t.Seq() <= c.zeroUpTo && t.Kind().IsValue() {
 		return base.MakeTrailer(0, t.Kind())
 	}
 	return t

@@ -33,7 +33,12 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 	if t.Kind() == base.KindSetExpiring {
 		plain, deadline = value[:len(value)-base.DeadlineLen], value[len(value)-base.DeadlineLen:]
 	}
-	if codec != base.CodecRaw {
+	if t.Kind() == base.KindValueHandle {
+		var err error
+		if plain, err = w.whole(t, codec, value); err != nil {
+			return t, codec, value, err
+		}
+	} else if codec != base.CodecRaw {
 		var err error
 		if f.value, err = colblk.AppendUnpacked(f.value[:0], value, codec, nil,
 			f.env.MaxUnpacked); err != nil {
@@ -56,6 +61,9 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 				base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
 		}
 		w.res.FilterChanged++
+		if t.Kind() == base.KindValueHandle {
+			t = base.MakeTrailer(t.Seq(), base.KindSet)
+		}
 		if deadline != nil {
 			f.value = append(append(f.value[:0], changed...), deadline...)
 			changed = f.value

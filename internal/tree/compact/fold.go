@@ -73,7 +73,7 @@ func (w *work) foldInto(t base.Trailer, codec base.Codec, value []byte) (done bo
 		return false, w.writeOperands() // they stay when it expires
 	}
 	if !t.Kind().IsTombstone() {
-		if existing, err = w.unpack(codec, value); err != nil {
+		if existing, err = w.whole(t, codec, value); err != nil {
 			return false, err
 		}
 		if existing == nil {
@@ -160,6 +160,17 @@ func (w *work) unpack(codec base.Codec, value []byte) ([]byte, error) {
 	var err error
 	w.unpacked, err = colblk.AppendUnpacked(w.unpacked[:0], value, codec, nil, maxUnpacked)
 	return w.unpacked, err
+}
+
+// whole returns the value of an entry that does not expire.
+func (w *work) whole(t base.Trailer, codec base.Codec, value []byte) ([]byte, error) {
+	value, err := w.unpack(codec, value)
+	if err != nil || t.Kind() != base.KindValueHandle {
+		return value, err
+	}
+	w.large, err = w.env.Value(w.large[:0], value)
+	w.work += len(w.large)
+	return w.large, err
 }
 
 // maxUnpacked bounds a value that is unpacked, in bytes.

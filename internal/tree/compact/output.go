@@ -176,7 +176,8 @@ func (o *output) finish(border []byte) error {
 	}
 	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size,
 		Smallest: meta.Smallest, Largest: meta.Largest,
-		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
+		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older),
+		ValueLogs: meta.ValueLogs}
 	f.Sample.Store(meta.Sample)
 	o.older = false
 	if err := o.checkEnds(f); err != nil {

@@ -29,6 +29,8 @@ type Env struct {
 	SettleSeqs bool
 	// Open opens a table for one pass from front to back.
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
+	// Value appends the value that a handle refers to; for inputs that have such entries.
+	Value func(dst, handle []byte) ([]byte, error)
 	// RangeDels are the range tombstones of an input; for tables whose manifest entry counts some.
 	RangeDels func(m *manifest.FileMeta) (*rangedel.List, error)
 	// NewWriter begins a new table. The number counts as created even when the
@@ -187,6 +189,7 @@ type work struct {
 	exactly  *uint64 // how many entries there are; nil: not known here
 	folding  folding
 	unpacked []byte     // scratch
+	large    []byte     // scratch: a value that lies in a log
 	filter   *filtering // nil: none
 
 	work int // since the last yield
@@ -303,8 +306,7 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 		} else {
 			passed = i
 		}
-		if w.filter != nil && first &&
-			(t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) &&
+		if w.filter != nil && first && t.Kind().IsValue() &&
 			w.collapse.aboveSnapshots(t.Seq()) {
 			var err error
 			if t, codec, value, err = w.filtered(key, t, codec, value); err != nil {

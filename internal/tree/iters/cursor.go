@@ -36,6 +36,9 @@ type Cursor struct {
 	folds FoldCounter
 	fold  *mergeop.Fold // nil until a key has operands
 	now   uint64        // what has expired by then is not visible
+	// values and keysOnly are those of Options.
+	values   Values
+	keysOnly bool
 	// deadline is that of the entry in own; 0: none.
 	deadline uint64
 	// own is a one-entry chunk for an entry whose chunk is gone, or a value that was made of
@@ -61,6 +64,12 @@ type Cursor struct {
 // operator failed.
 type FoldCounter interface{ CountFold(operands int, err error) }
 
+// Values reads values that lie in logs.
+type Values interface {
+	// AppendValue appends the value that a handle refers to to dst.
+	AppendValue(dst, handle []byte) ([]byte, error)
+}
+
 // Options says what a cursor shows.
 type Options struct {
 	Seq base.SeqNum // entries that are newer are not visible
@@ -78,7 +87,10 @@ type Options struct {
 	// Empties knows ranges that the cursor need not look at; nil: none.
 	Empties Empties
 	// Again: there are other cursors of the same Seq, which pass over the same newer entries.
-	Again bool
+	Again  bool
+	Values Values // for sources with references
+	// KeysOnly: values that lie in logs are not read, but for operands above them.
+	KeysOnly bool
 }
 
 // Reset makes a cursor, new or closed, one over sources, newest first. It keeps its buffers.
@@ -89,6 +101,7 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 		c.dels = newCovers(cmp, &o)
 	}
 	c.op, c.folds, c.now = o.Merge, o.Folds, o.Now
+	c.values, c.keysOnly = o.Values, o.KeysOnly
 	c.setEmpties(o.Empties)
 	c.again = o.Again
 	c.invalidate()
@@ -420,10 +433,13 @@ func (c *Cursor) forward() bool {
 			c.step(i + 1)
 		case !t.Kind().EndsLookup():
 			return c.foldForward()
-		case t.Kind() == base.KindSetExpiring:
-			if c.showLive(e, i) {
+		case t.Kind() >= base.KindValueHandle:
+			if c.showPlaced(e, i) {
 				m.advance(i + 1)
 				return m.err == nil || c.failed()
+			}
+			if m.err != nil {
+				return c.failed()
 			}
 			dead++
 			c.passed.expired = true
@@ -508,8 +524,8 @@ func (c *Cursor) backward() bool {
 			return false
 		}
 		if t := e.Trailers[i]; t.Seq() <= m.seq || in.own {
-			if !t.Kind().EndsLookup() {
-				c.foldNewer(cand, candAt, folding, e.Value(i))
+			if !t.Kind().EndsLookup() && !c.foldNewer(cand, candAt, folding, e.Value(i)) {
+				return c.failed()
 			}
 			cand, candAt, c.last, folding = e, i, key, !t.Kind().EndsLookup()
 			c.passed.own = c.passed.own || in.own
@@ -532,8 +548,8 @@ func (c *Cursor) backward() bool {
 	if folding {
 		return c.show(c.last, false)
 	}
-	if cand.Trailers[candAt].Kind() == base.KindSetExpiring {
-		return c.showLive(cand, candAt)
+	if cand.Trailers[candAt].Kind() >= base.KindValueHandle {
+		return c.showPlaced(cand, candAt) || c.failed()
 	}
 	c.setSpan(cand, candAt, candAt, candAt+1)
 	c.past = true
@@ -546,7 +562,12 @@ func (c *Cursor) keep(e *base.Chunk, i int) { c.setOwn(e.Key(i), e.Value(i), e.T
 // setOwn makes own an entry. key may alias it.
 func (c *Cursor) setOwn(key, value []byte, t base.Trailer) {
 	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
-	c.ownOff = [3]uint32{0, uint32(len(key)), uint32(len(c.ownBuf))}
+	c.makeOwn(len(key), t)
+}
+
+// makeOwn makes own the entry of ownBuf, of which the first bytes are the key.
+func (c *Cursor) makeOwn(keyLen int, t base.Trailer) {
+	c.ownOff = [3]uint32{0, uint32(keyLen), uint32(len(c.ownBuf))}
 	c.ownTr[0], c.deadline = t, 0
 	c.own = base.Chunk{
 		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],

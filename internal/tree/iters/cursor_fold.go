@@ -42,11 +42,20 @@ func (c *Cursor) foldForward() bool {
 			m.advance(i + 1)
 			continue
 		}
-		buf := append(f.Buffer(), e.Value(i)...)
+		buf := f.Buffer()
+		if t := e.Trailers[i]; t.Kind() == base.KindValueHandle {
+			var err error
+			if buf, err = c.values.AppendValue(buf, e.Value(i)); err != nil {
+				c.stop(err)
+				return c.failed()
+			}
+		} else {
+			buf = append(buf, e.Value(i)...)
+		}
 		switch t := e.Trailers[i]; t.Kind() {
 		case base.KindMerge:
 			f.Operand(buf)
-		case base.KindSet:
+		case base.KindSet, base.KindValueHandle:
 			f.Existing(buf, len(f.Buffer()))
 			more = false
 		case base.KindSetExpiring:
@@ -67,19 +76,30 @@ func (c *Cursor) foldForward() bool {
 
 // foldNewer adds the operand of the present key that is next newer than all versions so
 // far, of which the newest is entry i of e; nil: there is none. folding says that this one
-// is an operand too.
-func (c *Cursor) foldNewer(e *base.Chunk, i int, folding bool, operand []byte) {
+// is an operand too. It reports false if that one's value cannot be read.
+func (c *Cursor) foldNewer(e *base.Chunk, i int, folding bool, operand []byte) bool {
 	if !folding {
 		f := c.collector()
 		if e != nil && !c.isGone(e, i) {
-			value := e.Value(i)
-			if e.Trailers[i].Kind() == base.KindSetExpiring {
+			value, buf, err := e.Value(i), f.Buffer(), error(nil)
+			switch e.Trailers[i].Kind() {
+			case base.KindValueHandle:
+				buf, err = c.values.AppendValue(buf, value)
+			case base.KindSetExpiring:
 				value, _, _ = base.CutDeadline(value)
+				buf = append(buf, value...)
+			default:
+				buf = append(buf, value...)
 			}
-			f.Existing(append(f.Buffer(), value...), 0)
+			if err != nil {
+				c.stop(err)
+				return false
+			}
+			f.Existing(buf, 0)
 		}
 	}
 	c.fold.Operand(append(c.fold.Buffer(), operand...))
+	return true
 }
 
 // show makes an entry of key and the value of the collected versions, and moves the cursor

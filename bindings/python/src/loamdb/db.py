@@ -282,6 +282,7 @@ class DB(_Mapping, Handle):
         compaction_filter: str | CompactionFilter | None = None,
         merge_operator: str | MergeOperator | None = None,
         max_merge_operands: int | None = None,
+        large_value: int | str | None = None,
         default_ttl: float | str | None = None,
         follow: bool | None = None,
         follow_interval: float | str | None = None,

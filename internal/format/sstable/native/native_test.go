@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -455,11 +456,12 @@ func TestPacking(t *testing.T) {
 func TestKinds(t *testing.T) {
 	o := options()
 	o.Keyspace, o.KeyspaceName = 3, "three"
+	handle := base.ValueHandle{Log: 7, Offset: 100, Len: 40000, Sum: 1}
 	entries := []entry{
 		{"a", base.MakeTrailer(9, base.KindMerge), []byte("+1")},
 		{"a", base.MakeTrailer(8, base.KindSet), []byte("1")},
 		{"b", base.MakeTrailer(7, base.KindRangeDelete), []byte("c")},
-		{"b", base.MakeTrailer(6, base.KindValueHandle), []byte("handle")},
+		{"b", base.MakeTrailer(6, base.KindValueHandle), base.AppendValueHandle(nil, handle)},
 		{"c", base.MakeTrailer(6, base.KindSetExpiring), base.AppendDeadline([]byte("soon"), 77)},
 		{"c", base.MakeTrailer(5, base.KindRangeDelete), []byte("zz")},
 		{"c", base.MakeTrailer(3, base.KindRangeDelete), []byte("zz")},
@@ -477,6 +479,10 @@ func TestKinds(t *testing.T) {
 		1<<base.KindValueHandle | 1<<base.KindSetExpiring | 1<<base.KindDelete); p.Kinds != want {
 		t.Errorf("kinds %#x, want %#x", p.Kinds, want)
 	}
+	if want := (base.ValueLog{Log: 7, Values: 1, Bytes: 40000, End: 40100 + 19}); !slices.Equal(
+		meta.ValueLogs, []base.ValueLog{want}) {
+		t.Errorf("value logs %+v, want %+v", meta.ValueLogs, want)
+	}
 	if string(meta.Smallest.User) != "a" || string(meta.Largest.User) != "zz" ||
 		meta.Largest.Trailer != base.RangeDelEnd {
 		t.Errorf("bounds %q %q", meta.Smallest.User, meta.Largest.User)
@@ -491,8 +497,9 @@ func TestKinds(t *testing.T) {
 	if err := scan(r, each); err != nil {
 		t.Fatal(err)
 	}
-	if want := "a#9,2:+1 a#8,1:1 b#6,17:handle c#6,48:soonM\x00\x00\x00\x00 d#4,0:"; strings.Join(
-		got, " ") != want {
+	want := "a#9,2:+1 a#8,1:1 b#6,17:" + string(entries[3].value) +
+		" c#6,48:soonM\x00\x00\x00\x00 d#4,0:"
+	if strings.Join(got, " ") != want {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 	got = nil

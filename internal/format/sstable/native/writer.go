@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/colblk"
+	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -115,7 +116,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if w.Fail(w.addEntry(key, t, codec, value, sameKey)) {
 		return w.Err
 	}
-	if t.Kind() == base.KindSetExpiring && w.Fail(w.countExpiry(codec, value)) {
+	if t.Kind() >= base.KindValueHandle && w.Fail(w.countPlaced(t.Kind(), codec, value)) {
 		return w.Err
 	}
 	w.Meta.Entries++
@@ -136,13 +137,37 @@ func (w *Writer) count(key []byte, t base.Trailer) {
 	w.Meta.RawKeys += uint64(len(key) + base.TrailerLen)
 }
 
-// countExpiry notes the deadline of a value in the properties.
-func (w *Writer) countExpiry(codec base.Codec, value []byte) (err error) {
+// countPlaced notes what the value of an entry of a native kind says: where the value lies, or when
+// it expires.
+func (w *Writer) countPlaced(kind base.Kind, codec base.Codec, value []byte) (err error) {
 	if codec != base.CodecRaw {
 		if value, err = colblk.AppendUnpacked(nil, value, codec, nil, math.MaxInt64); err != nil {
 			return err
 		}
 	}
+	switch kind {
+	case base.KindValueHandle:
+		return w.countHandle(value)
+	case base.KindSetExpiring:
+		return w.countExpiry(value)
+	}
+	return nil
+}
+
+// countHandle notes a reference.
+func (w *Writer) countHandle(value []byte) error {
+	h, err := base.DecodeValueHandle(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, err)
+	}
+	end := h.Offset + record.SpanLen(h.Offset, int64(h.Len))
+	w.Meta.ValueLogs = base.AddValueLog(w.Meta.ValueLogs, base.ValueLog{Log: h.Log, Values: 1,
+		Bytes: uint64(h.Len), End: uint64(end)})
+	return nil
+}
+
+// countExpiry notes the deadline of a value in the properties.
+func (w *Writer) countExpiry(value []byte) error {
 	_, deadline, ok := base.CutDeadline(value)
 	if !ok {
 		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, base.NoDeadline())

@@ -1,0 +1,64 @@
+package base
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// ValueHandle is the value of an entry of KindValueHandle: where the value of its key lies. The
+// bytes are those of a batch in a native log, see record.AppendSpan.
+type ValueHandle struct {
+	Log    uint64 // number of the log
+	Offset int64  // in its file, of the first byte
+	Len    uint32 // bytes of the value
+	Sum    uint32 // crc32c of the value
+}
+
+// MaxValueHandle is the largest length of an encoded ValueHandle.
+const MaxValueHandle = 2*binary.MaxVarintLen64 + binary.MaxVarintLen32 + 4
+
+// AppendValueHandle encodes a handle.
+func AppendValueHandle(dst []byte, h ValueHandle) []byte {
+	dst = binary.AppendUvarint(dst, h.Log)
+	dst = binary.AppendUvarint(dst, uint64(h.Offset))
+	dst = binary.AppendUvarint(dst, uint64(h.Len))
+	return binary.LittleEndian.AppendUint32(dst, h.Sum)
+}
+
+// DecodeValueHandle reads the value of an entry of KindValueHandle.
+func DecodeValueHandle(b []byte) (h ValueHandle, err error) {
+	c := Cutter{B: b}
+	log, offset, n := c.Uvarint(), c.Uvarint(), c.Uvarint()
+	sum := c.Bytes(4)
+	if c.Bad || len(c.B) != 0 || log == 0 || log > MaxFileNum || offset > math.MaxInt64>>1 ||
+		n == 0 || n > math.MaxUint32 {
+		return h, Corruptf("value handle", "log, offset or length malformed or out of range")
+	}
+	return ValueHandle{Log: log, Offset: int64(offset), Len: uint32(n),
+		Sum: binary.LittleEndian.Uint32(sum)}, nil
+}
+
+// ValueLog is what a table refers to of one log.
+type ValueLog struct {
+	Log    uint64 // number
+	Values uint64 // how many references there are
+	Bytes  uint64 // of these values
+	End    uint64 // offset in the log behind the last one
+}
+
+// AddValueLog counts n values of so many bytes, the last of which ends there in the log. logs are
+// in the order of their numbers.
+func AddValueLog(logs []ValueLog, more ValueLog) []ValueLog {
+	i := len(logs)
+	for i > 0 && logs[i-1].Log >= more.Log {
+		i--
+	}
+	if i == len(logs) || logs[i].Log != more.Log {
+		logs = append(logs, ValueLog{})
+		copy(logs[i+1:], logs[i:])
+		logs[i] = ValueLog{Log: more.Log}
+	}
+	l := &logs[i]
+	l.Values, l.Bytes, l.End = l.Values+more.Values, l.Bytes+more.Bytes, max(l.End, more.End)
+	return logs
+}

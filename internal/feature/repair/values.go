@@ -1,0 +1,59 @@
+package repair
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/colblk"
+	"github.com/loamdb/loam/internal/store/files"
+)
+
+// A new state keeps no log. So tables with references to values in logs are written anew, with the
+// values, unless nothing is to be repaired at all.
+
+// value reads the value that a handle refers to. It is valid until the next call. A log that is
+// missing is damage, too.
+func (r *repair) value(codec base.Codec, handle []byte) (value []byte, err error) {
+	if codec != base.CodecRaw {
+		if handle, err = colblk.AppendUnpacked(nil, handle, codec, nil, math.MaxInt64); err != nil {
+			return nil, err
+		}
+	}
+	if r.values == nil {
+		r.values = files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format,
+			Comparer: r.o.Comparer})
+	}
+	value, err = r.values.AppendValue(r.large[:0], handle)
+	if errors.Is(err, fs.ErrNotExist) {
+		h, _ := base.DecodeValueHandle(handle)
+		return nil, &base.Corruption{File: r.format.FileName(base.FileLog, h.Log),
+			Offset: h.Offset, Length: int64(h.Len), Kind: "large value",
+			Reason: "the log is missing"}
+	}
+	r.large = value
+	return value, err
+}
+
+// salvageValue writes an entry with its value, which lies in a log. One whose value cannot be read
+// is reported and left out.
+func (r *repair) salvageValue(out *output, t *table, key []byte, tr base.Trailer, codec base.Codec,
+	handle []byte) error {
+	value, err := r.value(codec, handle)
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		if c.File == "" {
+			c.File = t.name
+		}
+		r.report.Dropped = append(r.report.Dropped, Drop{File: c.File, Offset: max(c.Offset, 0),
+			Length: c.Length, Reason: c.Kind + ": " + c.Reason, Smallest: bytes.Clone(key),
+			Largest: bytes.Clone(key)})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return out.add(key, base.MakeTrailer(tr.Seq(), base.KindSet), base.CodecRaw, value)
+}

@@ -1,0 +1,173 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+)
+
+// Value logs are files of the Set like tables: their descriptors are those of the pool. A reader of
+// a value has a reference on a Version with the table that refers to it, so the log is there.
+
+// values are the value logs that were read.
+type values struct {
+	mu   sync.Mutex // before pool.mu
+	logs map[uint64]*file
+
+	reads, bytes atomic.Uint64
+}
+
+const kindValue = "large value"
+
+// AppendValue appends to dst the value that a handle, the value of an entry of
+// base.KindValueHandle, refers to. Damage is a *base.Corruption that names the log and the offset.
+// The caller has a reference on a Version with the entry's table. After an error dst is as it was.
+func (s *Set) AppendValue(dst, handle []byte) ([]byte, error) {
+	h, err := base.DecodeValueHandle(handle)
+	if err != nil {
+		return dst, err
+	}
+	f := s.values.file(s, h.Log)
+	value, err := appendValue(dst, f, h)
+	if err == nil {
+		s.values.reads.Add(1)
+		s.values.bytes.Add(uint64(h.Len))
+		return value, nil
+	}
+	name := s.o.Format.FileName(base.FileLog, h.Log)
+	var c *base.Corruption
+	if !errors.As(err, &c) {
+		err = fmt.Errorf("reading a value of %s at offset %d: %w", name, h.Offset, err)
+	}
+	return dst, base.LocateCorruption(err, name, h.Offset, record.SpanLen(h.Offset, int64(h.Len)))
+}
+
+func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
+	size, err := f.onDisk()
+	if err != nil {
+		return dst, err
+	}
+	n := int64(h.Len)
+	if end := h.Offset + record.SpanLen(h.Offset, n); end > size {
+		return dst, base.Corruptf(kindValue, "it ends at offset %d, the file has %d bytes", end,
+			size)
+	}
+	value, err := record.AppendSpan(dst, f, h.Offset, n)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = base.Corruptf(kindValue, "the file ends before")
+	}
+	if err != nil {
+		return dst, err
+	}
+	if sum := base.CRC(value[len(dst):]); sum != h.Sum {
+		return dst, base.Corruptf(kindValue, "the checksum is %08x, its table says %08x", sum,
+			h.Sum)
+	}
+	return value, nil
+}
+
+// file is that of a log, not opened yet if nothing was read of it.
+func (v *values) file(s *Set, num uint64) *file {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f := v.logs[num]
+	if f == nil {
+		f = s.newFile(s.o.Format.FileName(base.FileLog, num), 0)
+		v.put(num, f)
+	}
+	return f
+}
+
+// put makes f the file of a log. v.mu is held.
+func (v *values) put(num uint64, f *file) {
+	if v.logs == nil {
+		v.logs = make(map[uint64]*file)
+	}
+	v.logs[num] = f
+}
+
+// take forgets the file of a log, or returns nil.
+func (v *values) take(num uint64) *file {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f := v.logs[num]
+	delete(v.logs, num)
+	return f
+}
+
+// close closes all descriptors. Nobody reads.
+func (v *values) close() (err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.logs {
+		err = errors.Join(err, f.Close())
+	}
+	v.logs = nil
+	return err
+}
+
+// ObsoleteLog takes a log to which no table refers any more: it is deleted, unless Leave comes
+// first.
+func (s *Set) ObsoleteLog(num uint64) {
+	s.ForgetLog(num)
+	s.DeleteFile(s.o.Format.FileName(base.FileLog, num))
+}
+
+// ForgetLog closes the descriptor of a log to which no table refers any more.
+func (s *Set) ForgetLog(num uint64) {
+	f := s.values.take(num)
+	if f == nil {
+		return
+	}
+	if err := f.Close(); err != nil {
+		s.fail(fmt.Errorf("close value log %06d: %w", num, err))
+	}
+}
+
+// holdLogs opens the logs that tables refer to, and keeps their descriptors until ForgetLog. It
+// fails as Hold does.
+func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
+	for _, m := range tables {
+		for _, l := range m.ValueLogs {
+			if err := s.holdLog(l.Log); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// holdLog is for one goroutine at a time, before a read may look at the log.
+func (s *Set) holdLog(num uint64) error {
+	s.values.mu.Lock()
+	held := s.values.logs[num] != nil
+	s.values.mu.Unlock()
+	if held {
+		return nil
+	}
+	if !descriptors.hold(&s.owner, 1) {
+		return fmt.Errorf("%w: a follower keeps each value log of the database open; raise the "+
+			"limit on open files", base.ErrTooManyFiles)
+	}
+	f := s.newFile(s.o.Format.FileName(base.FileLog, num), 0)
+	f.held = true
+	if err := f.openDescriptor(); err != nil {
+		descriptors.hold(&s.owner, -1)
+		return err
+	}
+	s.values.mu.Lock()
+	s.values.put(num, f)
+	s.values.mu.Unlock()
+	return nil
+}
+
+// ValueReads is how many values were read from logs, and how many bytes they had.
+func (s *Set) ValueReads() (reads, bytes uint64) {
+	return s.values.reads.Load(), s.values.bytes.Load()
+}
