@@ -129,6 +129,25 @@ func readLibrary(p platform, path string) (defined, needed []string, err error) 
 	return defined, needed, err
 }
 
+// linked wants a module to define what loads it, and to need no library but the system's, those of
+// its own package and its host.
+func linked(p platform, path string, wanted string) error {
+	defined, needed, err := readLibrary(p, path)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(defined, wanted) {
+		return fmt.Errorf("%s does not export %s", path, wanted)
+	}
+	own := []string{"node.exe", "loam.dll", "libloam.so.0", "@rpath/libloam.dylib"}
+	for _, name := range needed {
+		if !slices.Contains(needs[p.os], name) && !slices.Contains(own, name) {
+			return fmt.Errorf("%s needs %s", path, name)
+		}
+	}
+	return nil
+}
+
 // checkLibrary reads a library, and has a C program use it where it can run.
 func checkLibrary(p platform) error {
 	if _, err := p.compiler(); err != nil {

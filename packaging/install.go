@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,11 @@ func checkWheel(p platform) error {
 		return err
 	}
 	if !p.native() {
+		dir := filepath.Join(work, p.String(), "python")
+		if err := errors.Join(linked(p, filepath.Join(dir, "_fast.abi3.so"), "PyInit__fast"),
+			linked(p, filepath.Join(dir, "_loam.abi3.so"), "PyInit__loam")); err != nil {
+			return err
+		}
 		return p.tryWheel(wheel)
 	}
 	return tried("trees.py", pythonProgram, func(dir string) [][]string {
@@ -137,6 +143,10 @@ func checkNode(p platform) error {
 		return err
 	}
 	shared := absolute(packed("loamdb-" + version + ".tgz"))
+	addon := filepath.Join("bindings/node/npm", p.node, "loamdb.node")
+	if err := linked(p, addon, "napi_register_module_v1"); err != nil {
+		return err
+	}
 	if p.os == "windows" {
 		return p.tryNodeInWine(shared, own)
 	}
@@ -184,6 +194,15 @@ func (p platform) tryNodeInWine(shared, own string) error {
 }
 
 func checkJar(platform) error {
+	for _, p := range platforms {
+		shim := filepath.Join(jarResources, p.java, p.shimName())
+		if _, err := os.Stat(shim); p.java == "" || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := linked(p, shim, "JNI_OnLoad"); err != nil {
+			return err
+		}
+	}
 	jar := absolute(packed("loamdb-" + version + ".jar"))
 	err := tried("Trees.java", javaProgram, func(string) [][]string {
 		return [][]string{append(bare, "java", "-cp", jar, "Trees.java")}
