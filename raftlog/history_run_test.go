@@ -17,8 +17,9 @@ import (
 	"github.com/loamdb/loam/lsm/crashfs"
 )
 
-// small makes flushes and compactions in short histories.
-var small = lsm.Options{WriteBufferSize: 64 << 10, WALPreallocate: 64 << 10, CacheSize: -1}
+// small makes flushes, compactions and values that stay in logs in short histories.
+var small = lsm.Options{WriteBufferSize: 64 << 10, WALPreallocate: 64 << 10, CacheSize: -1,
+	LargeValue: 500}
 
 func open(t testing.TB, dir string, d *lsm.Options) *Store {
 	t.Helper()
