@@ -6,7 +6,8 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestSharedLog"}, []edit{
 			{"internal/format/manifest/values.go",
 				"if log.tables--; log.tables == 0 && log.released {",
-				"if log.tables--; log.tables <= 1 && log.released {"}}},
+				"if log == nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\t" +
+					"if log.tables--; log.tables <= 1 && log.released {"}}},
 
 	{"value-log-needed-by-nobody", "a log goes when its entries are in tables",
 		target{"internal/testkit/values", "TestReads"}, []edit{
