@@ -81,6 +81,9 @@ func (g *groupView) sizes(tracks []track) {
 	var engines []string
 	nums := map[int64]bool{}
 	for _, t := range tracks {
+		if t.sample.ValueSize != tracks[0].sample.ValueSize {
+			return
+		}
 		nums[t.sample.Num] = true
 		if !slices.Contains(engines, t.engine) {
 			engines = append(engines, t.engine)

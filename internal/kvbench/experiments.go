@@ -16,6 +16,7 @@ type experiment struct {
 	num         int64
 	adjust      func(p *runner.Params) // what it sets besides the number of entries
 	matched     bool                   // beside peers, settings are matched
+	grid        bool                   // its table of ratios, or times, is in the text, too
 	variants    []variant
 	notes       []string
 }
@@ -110,7 +111,7 @@ var experiments = append([]experiment{
 				store.Setting{Name: "cache_size", Value: "512MiB"}),
 		},
 	},
-}, sweeps...)
+}, append(sweeps, shapesExperiment())...)
 
 func findExperiment(name string) *experiment {
 	for i := range experiments {

@@ -42,7 +42,8 @@ type groupView struct {
 	Title, About string
 	Legend       []legend
 	Charts       []chart
-	Ratios       [][]string // the titles first; none of a single engine
+	Ratios       [][]string // the titles first; none of a single engine with few variants
+	RatiosNote   string
 	Head         []string
 	Rows         [][]string
 	Settings     []named
@@ -65,12 +66,8 @@ func (r *Report) page() ([]byte, error) {
 	for _, e := range r.Engines {
 		v.Engines = append(v.Engines, engineView{e, durabilityText(e.Durability)})
 	}
-	var names []string
-	for _, run := range r.Runs {
-		if !slices.Contains(names, run.Experiment) {
-			names = append(names, run.Experiment)
-			v.Groups = append(v.Groups, r.group(run.Experiment))
-		}
+	for _, first := range r.sections() {
+		v.Groups = append(v.Groups, r.group(first))
 	}
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, &v)
@@ -166,12 +163,12 @@ type track struct {
 	shared bool // other tracks have the colour too
 }
 
-// tracks gathers the runs of an experiment.
-func (r *Report) tracks(experiment string) []track {
+// tracks gathers the runs of the section that begins with a run.
+func (r *Report) tracks(first *Run) []track {
 	var all []track
 	variants := map[string]bool{}
 	for _, run := range r.Runs {
-		if run.Experiment != experiment {
+		if !run.besides(first) {
 			continue
 		}
 		variants[run.Variant] = variants[run.Variant] || !run.own()
@@ -189,7 +186,7 @@ func (r *Report) tracks(experiment string) []track {
 		switch {
 		case len(r.Engines) == 1 && t.sample.Variant != "":
 			t.name = t.sample.Variant
-		case len(variants) > 1 && !t.sample.own():
+		case (len(variants) > 1 || hasGrid(first)) && !t.sample.own():
 			t.name = r.title(t.engine) + ", " + t.sample.Variant
 		default:
 			t.name = r.title(t.engine)
@@ -240,8 +237,8 @@ func (t *track) measured(i int) series {
 	return c.series(i)
 }
 
-func (r *Report) group(experiment string) groupView {
-	tracks := r.tracks(experiment)
+func (r *Report) group(of *Run) groupView {
+	tracks := r.tracks(of)
 	first := tracks[0].sample
 	g := groupView{Title: "Benchmarks",
 		About: fmt.Sprintf("%d entries, keys %s, values of %d bytes", first.Num, first.KeyFormat,
@@ -249,8 +246,11 @@ func (r *Report) group(experiment string) groupView {
 	if first.NamedValues {
 		g.About = fmt.Sprintf("%d entries, keys %s, values value%%d", first.Num, first.KeyFormat)
 	}
-	if e := findExperiment(experiment); e != nil {
+	if e := findExperiment(of.Experiment); e != nil {
 		g.Title = e.name + ": " + e.title
+		if e.grid {
+			g.Title, g.About = e.name+": "+variantsOf(tracks), strings.Join(e.notes, " ")
+		}
 		if e.source != "" {
 			g.About = "Published: " + e.source
 		}
@@ -321,20 +321,34 @@ func (g *groupView) ratios(r *Report, tracks []track) {
 	first := r.Engines[0].Name
 	own := func(t track) bool { return t.engine == first }
 	peers := slices.DeleteFunc(slices.Clone(tracks), own)
-	if len(peers) == 0 {
-		return
+	g.RatiosNote = "How many times longer than the first engine the others take, in the same " +
+		"pairs; above 1 the first one is faster."
+	times := len(peers) == 0
+	if times {
+		if !hasGrid(tracks[0].sample) {
+			return
+		}
+		g.RatiosNote, peers = "Microseconds per operation.", tracks
 	}
 	g.Ratios = [][]string{{"benchmark"}}
 	for _, t := range peers {
 		g.Ratios[0] = append(g.Ratios[0], t.name)
 	}
 	for i := range peers[0].sample.Steps {
-		row := []string{stepTitle(peers[0].sample.Steps, i)}
+		row := []string{gridTitle(peers[0].sample, i)}
 		for _, t := range peers {
+			if times {
+				row = append(row, dash(t.measured(i).median(micros), "%.3f"))
+				continue
+			}
 			v := compareRuns(first, r.Runs, t.sample, i)
 			row = append(row, dash(v.ratio(), "%.2f"))
 		}
 		g.Ratios = append(g.Ratios, row)
+	}
+	if len(peers) > plot.Colours {
+		g.Ratios[0][0] = "variant"
+		g.Ratios = table.Turn(g.Ratios)
 	}
 	g.Ratios = table.Trim(g.Ratios)
 }

@@ -172,6 +172,9 @@ func (s *session) runExperiment(ctx context.Context, e chosen) error {
 		}
 	}
 	s.summary(columns, e.source, e.notes)
+	if e.grid {
+		s.printGrids(e.name)
+	}
 	return nil
 }
 

@@ -25,6 +25,8 @@ const (
 	Add                     // adds to counters
 	Transact                // writes keys in transactions
 	Queue                   // puts messages and takes them, one at a time
+	Hold                    // takes a snapshot or iterators that stay open
+	Release                 // closes what Hold has taken
 	Shared                  // writes and reads databases of its own that share memory
 	Property                // prints a property
 	Codec                   // runs a checksum or a codec of the engine over a block
@@ -34,13 +36,15 @@ const (
 type Order uint8
 
 const (
-	Sequential Order = iota // 0, 1, 2 ...
-	Random                  // uniform over all keys
-	Hot                     // uniform over the first hundredth
-	Ascending               // random steps of 0 to 99 keys forward
-	Backward                // scans only: from the end
-	Unique                  // every key once, in random order
-	Few                     // uniform over the first eight
+	Sequential  Order = iota // 0, 1, 2 ...
+	Random                   // uniform over all keys
+	Hot                      // uniform over the first hundredth
+	Ascending                // random steps of 0 to 99 keys forward
+	Backward                 // scans only: from the end
+	Unique                   // every key once, in random order
+	Few                      // uniform over the first eight
+	Interleaved              // a key of each series in turn
+	SeriesEnds               // uniform over the first keys after a series
 )
 
 // State is what is in memory when a benchmark begins.
@@ -55,6 +59,12 @@ const (
 
 // WarmCache is the block cache of Warm.
 const WarmCache = "8MiB"
+
+// What a Hold benchmark takes.
+const (
+	HeldSnapshot  = "snapshot"
+	HeldIterators = "iterators"
+)
 
 // Mix is the parts of a mixed benchmark, in percent.
 type Mix struct {
@@ -182,8 +192,12 @@ type Spec struct {
 	Mix Mix
 	// Width is how many adjacent keys a DeleteRange is about. It deletes all but the last one.
 	Width int64
-	// Length is how many entries a Stretch wants.
+	// Length is how many entries a Stretch wants, or how many iterators a Hold takes.
 	Length int
+	// Before makes a Stretch go backwards from the entry before the key.
+	Before bool
+	// Held reads what Hold's snapshot shows.
+	Held bool
 	// Pinned reads values where they lie in memory.
 	Pinned bool
 	// Counters reads what Add has written, and sums it up.
@@ -200,7 +214,8 @@ type Spec struct {
 	State State
 	// Settle compacts everything at the end of a fill, within its time.
 	Settle bool
-	// Subject names a Property, a Codec, a way to copy, or a way to Put: IntoTables or BulkLoad.
+	// Subject names a Property, a Codec, a way to copy, what to Hold, or a way to Put: IntoTables
+	// or BulkLoad.
 	// Decode runs the codec backwards.
 	Subject string
 	Decode  bool
@@ -226,6 +241,8 @@ var Specs = []Spec{
 	{Name: "keyspaces", Doc: "write N values in random order over 16 keyspaces, 16 in a batch",
 		Kind: Put, Order: Unique, Fresh: true, Batch: 16, Keyspaces: 16},
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
+	{Name: "overwritehot", Doc: "overwrite random values of the first hundredth N times", Kind: Put,
+		Order: Hot},
 	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the " +
 		"benchmark before", Kind: Put, Order: Random, HalfRate: true},
 	{Name: "overwritewhilecompacting", Doc: "overwrite while one more thread compacts " +
@@ -261,6 +278,20 @@ var Specs = []Spec{
 		"written in random order and deleted; half of them at once, half after 10 s",
 		Kind: Queue, Fresh: true, Divide: 10000, Count: true,
 		Queue: Messages{Take: TakeNone, Share: 1}},
+	{Name: "fillseries", Doc: "write N values, one of each of 10000 series in turn, or of " +
+		"N/100 if these are fewer; keys are ordered by series, then by time", Kind: Put,
+		Order: Interleaved, Fresh: true},
+	{Name: "readseries", Doc: "N/100 scans of the last 100 entries of a random series of " +
+		"fillseries, backwards, a new iterator for each", Kind: Stretch, Order: SeriesEnds,
+		Divide: 100, Length: 100, Before: true, Count: true},
+	{Name: "holdsnapshot", Doc: "take a snapshot, which the benchmarks after this one leave open",
+		Kind: Hold, Subject: HeldSnapshot},
+	{Name: "holditerators", Doc: "make 500 iterators at random keys, which the benchmarks after " +
+		"this one leave open", Kind: Hold, Order: Random, Subject: HeldIterators, Length: 500},
+	{Name: "readsnapshot", Doc: "read N random keys of holdsnapshot's snapshot", Kind: Get,
+		Order: Random, Held: true, Count: true},
+	{Name: "release", Doc: "close what holdsnapshot and holditerators have left open; the " +
+		"iterators must be where they were", Kind: Release, Count: true},
 	{Name: "prefixscan", Doc: "N/10 scans of the 10 keys that differ in their last digit, a new " +
 		"iterator for each; compare with prefix_length=15", Kind: PrefixScan, Order: Random,
 		Divide: 10, Count: true},
@@ -424,8 +455,10 @@ func (s *Spec) Ops(num, reads int64) int64 {
 	switch s.Kind {
 	case Get, MultiGet, Scan, Stretch, Seek, Update, Mixed, NewIterator:
 		n = reads
-	case Compact, Property:
+	case Compact, Property, Release:
 		return 1
+	case Hold:
+		return int64(max(s.Length, 1))
 	case Codec:
 		return 0
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/loamdb/loam/internal/workload"
 )
@@ -16,6 +17,7 @@ const maxOracle = 1 << 30
 type oracle struct {
 	present []uint64
 	count   int64
+	held    []uint64 // present when a snapshot was taken
 	counts  []uint32 // what was added to counters; nil: nothing, or too many to know
 }
 
@@ -87,6 +89,10 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			expect += o.queue(spec, t)
 		case workload.Stretch:
 			for range t.done {
+				if spec.Before {
+					expect += o.stretchBefore(pick.next(&r), spec.Length)
+					continue
+				}
 				expect += o.stretch(pick.next(&r), spec.Length)
 			}
 		case workload.PrefixScan:
@@ -103,9 +109,19 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			}
 		case workload.Mixed:
 			expect += o.mixed(spec, t, &r)
+		case workload.Hold:
+			if spec.Subject == workload.HeldSnapshot {
+				o.held = slices.Clone(o.present)
+			}
+		case workload.Release:
+			expect += t.asked
 		case workload.Get, workload.MultiGet, workload.Seek:
+			seen := o
+			if spec.Held {
+				seen = &oracle{present: o.held}
+			}
 			for range t.done {
-				if n := pick.next(&r); !spec.Missing && o.has(n) {
+				if n := pick.next(&r); !spec.Missing && seen.has(n) {
 					expect++
 				}
 			}

@@ -53,9 +53,13 @@ func (t *thread) deleteEach(pick pick, width uint64) {
 	}
 }
 
-// stretches scans spec.Length entries from a key on, again and again.
+// stretches scans spec.Length entries from a key on, or backwards from before it, again and again.
 func (t *thread) stretches(spec *workload.Spec) {
 	pick := t.picker(spec.Order)
+	seek, move := store.Iterator.SeekGE, store.Iterator.Next
+	if spec.Before {
+		seek, move = store.Iterator.SeekLT, store.Iterator.Prev
+	}
 	for range t.ops {
 		it, err := t.db.NewIterator()
 		if err != nil {
@@ -63,7 +67,7 @@ func (t *thread) stretches(spec *workload.Spec) {
 			return
 		}
 		left := spec.Length
-		for ok := it.SeekGE(t.keys.Present(pick.next(&t.rand))); ok; ok = it.Next() {
+		for ok := seek(it, t.keys.Present(pick.next(&t.rand))); ok; ok = move(it) {
 			t.bytes += int64(len(it.Key()) + len(it.Value()))
 			if left--; left == 0 {
 				break
@@ -147,6 +151,14 @@ func (o *oracle) deleted(first, width uint64) {
 	for n := first; n < first+width-1; n++ {
 		o.set(n, false)
 	}
+}
+
+// stretchBefore is how many entries a scan backwards of length entries finds before n.
+func (o *oracle) stretchBefore(n uint64, length int) (found int64) {
+	for ; found < int64(length) && n > 0; n-- {
+		found += o.one(n - 1)
+	}
+	return found
 }
 
 // stretch is how many entries a scan of length entries from n on finds.

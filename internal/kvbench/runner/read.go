@@ -13,7 +13,10 @@ func (t *thread) get(spec *workload.Spec) {
 		t.pin(spec)
 		return
 	}
-	db, pick := t.db, t.picker(spec.Order)
+	db, pick := store.Reader(t.db), t.picker(spec.Order)
+	if spec.Held {
+		db = t.r.held.snapshot
+	}
 	var (
 		value []byte
 		found bool

@@ -58,6 +58,7 @@ type Runner struct {
 
 	db       store.Store
 	needs    store.Needs   // what db was opened for
+	held     held          // what Hold has taken of db
 	shared   []store.Store // the databases of a Shared benchmark
 	begun    bool          // the directory has been made ours
 	oracle   *oracle       // nil: what the database holds is not known
@@ -102,7 +103,7 @@ func (r *Runner) Close() error {
 	}
 	db := r.db
 	r.db = nil
-	return db.Close()
+	return errors.Join(r.held.close(), db.Close())
 }
 
 // Run runs one benchmark. A result with Skipped set is not an error.
@@ -177,7 +178,7 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 func (r *Runner) threadCount(spec *workload.Spec) int {
 	switch spec.Kind {
 	case workload.Open, workload.Compact, workload.Property, workload.Copy, workload.Changes,
-		workload.Queue:
+		workload.Queue, workload.Hold, workload.Release:
 		return 1
 	}
 	if spec.Kind == workload.Shared {

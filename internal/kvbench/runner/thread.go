@@ -275,6 +275,10 @@ func (t *thread) run(spec *workload.Spec) {
 		t.copies(spec.Subject)
 	case workload.Changes:
 		t.changes(spec)
+	case workload.Hold:
+		t.hold(spec)
+	case workload.Release:
+		t.release()
 	case workload.Shared:
 		t.share(spec)
 	case workload.Codec:

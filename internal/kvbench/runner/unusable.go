@@ -69,6 +69,9 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 	case puts(workload.IntoTables)(spec) && k.Style != workload.Padded:
 		return "its keys are numbers of 16 digits, whose order is that of the keys"
 	}
+	if spec.Held && r.held.snapshot == nil {
+		return "no snapshot is held: holdsnapshot takes one"
+	}
 	if spec.Counters && !r.needs.Counters {
 		return "no counters: mergerandom or mergehot makes them"
 	}

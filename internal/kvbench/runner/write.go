@@ -11,6 +11,8 @@ type pick struct {
 	n     uint64 // keys to draw from
 	at    uint64
 	perm  workload.Permutation
+	// of Interleaved and SeriesEnds: how many series there are, and keys of each
+	series, each uint64
 }
 
 func (t *thread) picker(order workload.Order) pick {
@@ -24,9 +26,17 @@ func (t *thread) picker(order workload.Order) pick {
 	return t.pickerOf(order, n)
 }
 
+// Series of Interleaved and SeriesEnds: at most so many, with at least so many keys each.
+const (
+	mostSeries   = 10_000
+	fewestPoints = 100
+)
+
 // pickerOf draws from the first n numbers.
 func (t *thread) pickerOf(order workload.Order, n uint64) pick {
 	p := pick{order: order, n: n}
+	p.series = min(mostSeries, max(n/fewestPoints, 1))
+	p.each = n / p.series
 	if order == workload.Unique {
 		p.perm = workload.NewPermutation(n, t.seed)
 	}
@@ -41,6 +51,12 @@ func (p *pick) next(r *workload.Rand) uint64 {
 	case workload.Unique:
 		p.at++
 		return p.perm.At((p.at - 1) % p.n)
+	case workload.Interleaved:
+		i := p.at % (p.series * p.each)
+		p.at++
+		return i%p.series*p.each + i/p.series
+	case workload.SeriesEnds:
+		return (r.Uniform(p.series) + 1) * p.each
 	case workload.Ascending:
 		p.at = (p.at + r.Uniform(100)) % p.n
 		return p.at

@@ -26,6 +26,17 @@ func Trim(rows [][]string) [][]string {
 	return out
 }
 
+// Turn makes rows of columns.
+func Turn(rows [][]string) [][]string {
+	out := make([][]string, len(rows[0]))
+	for _, row := range rows {
+		for j, cell := range row {
+			out[j] = append(out[j], cell)
+		}
+	}
+	return out
+}
+
 var year = regexp.MustCompile(`\b20\d\d\b`)
 
 // Published is the title of a column of published figures, with the year that source tells.

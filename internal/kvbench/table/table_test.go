@@ -28,3 +28,10 @@ func TestPublished(t *testing.T) {
 		t.Errorf("%v", titles)
 	}
 }
+
+func TestTurn(t *testing.T) {
+	got := Turn([][]string{{"a", "b", "c"}, {"1", "2", "3"}})
+	if want := "[[a 1] [b 2] [c 3]]"; fmt.Sprint(got) != want {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,89 @@
+package kvbench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/loamdb/loam/internal/kvbench/shapes"
+	"github.com/loamdb/loam/internal/kvbench/table"
+)
+
+// shapesExperiment has a variant for each shape of package shapes.
+func shapesExperiment() experiment {
+	e := experiment{
+		name:  "shapes",
+		title: "the shapes of databases that people have, 64 MB of each",
+		doc: "values of 8 B to 256 KiB, long keys, filters, codecs, caches, threads, batches, " +
+			"series, hot keys, what is held open: 64 MB of each, in one table",
+		num: shapes.Entries, matched: true, grid: true,
+		notes: []string{"Reads before compact are of what fills and overwrites left, those after " +
+			"it of one sorted run. With threads, each of them writes all entries."},
+	}
+	for _, s := range shapes.List {
+		e.variants = append(e.variants, variant{name: s.Name, settings: s.Own(),
+			steps: steps(s.Steps...), adjust: s.Apply})
+	}
+	return e
+}
+
+func hasGrid(run *Run) bool {
+	e := findExperiment(run.Experiment)
+	return e != nil && e.grid
+}
+
+// gridTitle is that of step i in a table of ratios. Those of a grid say what is after compact.
+func gridTitle(run *Run, i int) string {
+	at := slices.IndexFunc(run.Steps, func(s Step) bool { return s.Name == "compact" })
+	switch {
+	case !hasGrid(run) || at < 0:
+		return stepTitle(run.Steps, i)
+	case i > at:
+		return run.Steps[i].Name + ", compacted"
+	}
+	return stepTitle(run.Steps[:at+1], i)
+}
+
+// printGrids prints the tables of ratios, or of times, that the page of an experiment begins with.
+func (s *session) printGrids(experiment string) {
+	for _, first := range s.report.sections() {
+		if first.Experiment != experiment {
+			continue
+		}
+		g := groupView{}
+		if g.ratios(&s.report, s.report.tracks(first)); len(g.Ratios) > 0 {
+			fmt.Fprintln(s.out)
+			table.Print(s.out, g.Ratios)
+			fmt.Fprintln(s.out, g.RatiosNote)
+		}
+	}
+}
+
+// sections are the first runs of what stands together on the page: an experiment, or those of its
+// variants that have the same steps. A run that failed has the first of them.
+func (r *Report) sections() (all []*Run) {
+	for _, run := range r.Runs {
+		if !slices.ContainsFunc(all, run.besides) {
+			all = append(all, run)
+		}
+	}
+	return all
+}
+
+// besides reports whether two runs are in the same section.
+func (run *Run) besides(other *Run) bool {
+	n := min(len(run.Steps), len(other.Steps))
+	return run.Experiment == other.Experiment && slices.EqualFunc(run.Steps[:n], other.Steps[:n],
+		func(a, b Step) bool { return a.Name == b.Name })
+}
+
+// variantsOf names the variants of tracks, each once.
+func variantsOf(tracks []track) string {
+	var names []string
+	for _, t := range tracks {
+		if !slices.Contains(names, t.sample.Variant) {
+			names = append(names, t.sample.Variant)
+		}
+	}
+	return strings.Join(names, ", ")
+}
