@@ -595,7 +595,7 @@ var table = []mutant{
 				"more = t.cmp.Cmp(s.place.upper.User, key) == 0", "more = false"}}},
 
 	{"index-as-data", "a salvage takes the index for data when all data blocks are lost",
-		target{"internal/format/sstable/ldb", "TestSuite/Read/Salvage"}, []edit{
+		target{"internal/format/sstable/ldb", "TestSalvageOfTheIndexAlone"}, []edit{
 			{"internal/format/sstable/ldb/walk.go", "\tcase handles && len(found) == 0 && off > " +
 				"0:\n\t\treturn unclearBlock\n", ""}}},
 

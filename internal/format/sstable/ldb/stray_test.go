@@ -93,6 +93,36 @@ func TestSalvageBehindGarbage(t *testing.T) {
 	}
 }
 
+// TestSalvageOfTheIndexAlone has a table without footer whose data blocks are all lost: its index,
+// which has the form of data, is none.
+func TestSalvageOfTheIndexAlone(t *testing.T) {
+	lost := make([]byte, 3000)
+	rows := block.RowBuilder{Interval: 1}
+	defer rows.Free()
+	for i := range uint64(3) {
+		h := block.AppendHandle(nil, block.Handle{Offset: i * 1000, Size: 1000 - block.TrailerLen})
+		must(t, rows.Add([]byte{'a' + byte(i)}, base.MakeTrailer(9, base.KindSet), h))
+	}
+	index, err := rows.Finish()
+	must(t, err)
+	trailer := block.Trailer(index, block.None)
+	f := openBytes(t, append(append(lost, index...), trailer[:]...))
+	told := 0
+	must(t, Salvage(f, Env{Comparer: base.Bytewise, MaxDecoded: 1 << 20}, sstable.Salvage{
+		Add: func(key []byte, _ base.Trailer, _ base.Codec, value []byte) error {
+			t.Errorf("entry %q with the value %x", key, value)
+			return nil
+		},
+		Lost: func(l sstable.Lost) {
+			if l.Offset == int64(len(lost)) {
+				told++
+			}
+		}}))
+	if told != 1 {
+		t.Errorf("the index is reported %d times", told)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
