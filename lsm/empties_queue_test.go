@@ -139,8 +139,8 @@ func TestEmptiesAreKnown(t *testing.T) {
 }
 
 // TestEmptiesOfSnapshots: a snapshot's second look does not depend on what was deleted, nor on what
-// was written since, though known-empty ranges grow on. One that is opened while others look has
-// use for what was known then.
+// was written since, though known-empty ranges grow on. A snapshot that is opened while others look
+// uses the ranges that were known then.
 func TestEmptiesOfSnapshots(t *testing.T) {
 	n := seed.Scale(5000, 5000, 20000)
 	for _, flushed := range []bool{false, true} {

@@ -84,7 +84,7 @@ function * orders (from, to) {
 async function main (location) {
   let shop = new Shop(location)
   await shop.open()
-  // Enough for all orders but those of article4, of which half the pieces are there.
+  // Enough for all orders except those of article4: half of its pieces are there.
   for (let i = 0; i < 5; i++) await shop.stock.put(`article${i}`, i === 4 ? 100 : 1000)
   await shop.order(0, [...orders(0, ORDERS / 2)])
   const done = await Promise.all(Array.from({ length: WORKERS }, (_, i) => work(shop, `w${i}`)))

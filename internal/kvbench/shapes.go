@@ -32,7 +32,8 @@ func hasGrid(run *Run) bool {
 	return e != nil && e.grid
 }
 
-// gridTitle is that of step i in a table of ratios. Those of a grid say what is after compact.
+// gridTitle is the title of step i in a table of ratios. In a grid, the titles of the steps after
+// compact say so.
 func gridTitle(run *Run, i int) string {
 	at := slices.IndexFunc(run.Steps, func(s Step) bool { return s.Name == "compact" })
 	switch {
@@ -59,8 +60,8 @@ func (s *session) printGrids(experiment string) {
 	}
 }
 
-// sections are the first runs of what stands together on the page: an experiment, or those of its
-// variants that have the same steps. A run that failed has the first of them.
+// sections are the first runs of the page's sections. A section has an experiment, or its variants
+// with the same steps. The steps of a run that failed are a beginning of these.
 func (r *Report) sections() (all []*Run) {
 	for _, run := range r.Runs {
 		if !slices.ContainsFunc(all, run.besides) {

@@ -48,9 +48,9 @@ type Iterator struct {
 	snap     *Snapshot     // nil: the view is of the present
 	learns   bool          // known-empty ranges
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
-	told     uint64        // of seeks, those that Operations has counted
-	dead     int           // entries passed over that Operations has not counted
-	hits     int           // of known-empty ranges, which it has not counted either
+	told     uint64        // the part of seeks that Operations has counted
+	dead     int           // entries passed over and not yet counted in Operations
+	hits     int           // known-empty ranges used and not yet counted in Operations
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	noFill   bool

@@ -187,8 +187,8 @@ func (p plan) round(round, size, num int) (all []result, err error) {
 	return all, nil
 }
 
-// measure runs the phases of a cell in processes of their own: the first one is killed behind
-// them, the second one opens what it left.
+// measure runs the phases of a cell in two processes: the first one is killed after the phases, the
+// second one opens its directory.
 func (c cell) measure() (result, error) {
 	r, err := c.child(modePhases)
 	if err != nil || c.Engine == floorName {

@@ -12,8 +12,8 @@ import (
 
 // View is a file system with one directory, Dir: the files of a backup under the names that they
 // had in their database. It is for reading: calls that change something fail with base.ErrReadOnly.
-// It is safe for concurrent use. Checksums of the folder are not compared; those of tables, logs
-// and the MANIFEST are, by what reads them.
+// It is safe for concurrent use. Checksums of the folder are not compared; the database that is
+// opened in a View compares those of tables, logs and the MANIFEST.
 type View struct {
 	// Dir is the path of the backup's catalog, so that errors name a file within the backup.
 	Dir string

@@ -39,7 +39,7 @@ type Options struct {
 	// Durable, if set, is up to where the logs are known to be durable. Each edit of a
 	// native MANIFEST says it.
 	Durable func() record.LogEnd
-	// Clock, if set, is the newest time at which an entry was treated as expired, 0 for none. Each
+	// Clock, if set, returns the newest time at which an entry was treated as expired, or 0. Each
 	// edit of a native MANIFEST says it.
 	Clock func() uint64
 	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and
@@ -49,8 +49,8 @@ type Options struct {
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
 	Obsolete func(*FileMeta)
-	// ObsoleteLog, if set, is told of each log that was released while tables referred to it, when
-	// none does any more. It is called as Obsolete is.
+	// ObsoleteLog, if set, is called for a released log when the last table that referred to it is
+	// in no Version any more. It is called as Obsolete is.
 	ObsoleteLog func(num uint64)
 }
 
@@ -58,8 +58,8 @@ type Options struct {
 type Set struct {
 	// Constant after construction.
 	opts     Options
-	format   base.Format // of what is written
-	found    base.Format // of what Load found
+	format   base.Format // of new MANIFESTs
+	found    base.Format // of the MANIFEST that Load read
 	readOnly bool
 	reach    uint64 // see Knows
 	// Files with names of the other format are the database's if an upgrade left them: in

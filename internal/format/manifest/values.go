@@ -8,21 +8,21 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// A value log is a log that tables of some Version refer to, see base.ValueHandle. Each FileMeta
-// says what it refers to; nothing else does, so that no count can differ from the tables. A log
-// stays until two things have happened, in any order: no Version has a table that refers to it, and
-// ReleaseLog has said that the entries of the log are in tables.
+// A value log is a log that tables of some Version refer to, see base.ValueHandle. References of a
+// table are counted in its FileMeta and nowhere else, so that no count can differ from the tables.
+// A log stays until two things have happened, in any order: no Version has a table that refers to
+// it, and ReleaseLog was called, as the entries of the log are in tables.
 
 // valueLogs are the value logs of a Set by number; guarded by Set.versions.
 type valueLogs map[uint64]*valueLog
 
 type valueLog struct {
-	tables   int  // that refer to it; 0: only while it is not released
-	released bool // nothing else needs the log
+	tables   int  // that refer to it; 0 is possible only before the release
+	released bool // only references of tables need the log
 }
 
-// add counts the references of a table that a Version has from now on. released says that nothing
-// else needs logs that no other table refers to.
+// add counts the references of a table that a Version has from now on. With released, logs without
+// an earlier table are needed by references only.
 func (v *valueLogs) add(m *FileMeta, released bool) {
 	for _, l := range m.ValueLogs {
 		if *v == nil {
@@ -52,9 +52,9 @@ func (v valueLogs) remove(tables []*FileMeta) (obsolete []uint64) {
 	return obsolete
 }
 
-// ReleaseLog says that the entries of a log are in tables, as the MANIFEST says, and that nothing
-// but references of tables needs it. needed reports whether there are any: then Options.ObsoleteLog
-// is told of the log when they are gone. Otherwise the caller deletes the file; used says that
+// ReleaseLog is called when the entries of a log are in tables of the MANIFEST, so that only
+// references of tables need the log. needed reports whether there are any: then Options.ObsoleteLog
+// is called when the last one is gone. Otherwise the caller deletes the file; used reports that
 // there were some, so that a reader of an older Version, in another process, may have it open.
 func (s *Set) ReleaseLog(num uint64) (needed, used bool) {
 	s.versions.Lock()

@@ -70,7 +70,7 @@ func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 		}
 		slices.Sort(seqs[n:])
 		slices.Reverse(seqs[n:])
-		seqs = seqs[:n+len(slices.Compact(seqs[n:]))] // one that stands in two logs is one
+		seqs = seqs[:n+len(slices.Compact(seqs[n:]))] // a number in two logs counts once
 		b.add(at, end, seqs[n:len(seqs):len(seqs)])
 		at = end
 	}

@@ -23,7 +23,7 @@ const (
 	// Private reads past the cache altogether, in large chunks, and builds no
 	// point-lookup columns: for compactions.
 	Private
-	// NoValue says that the caller does not look at the value: one that lies in a log is not read.
+	// NoValue says that the caller does not look at the value. A value in a log is not read then.
 	NoValue
 )
 

@@ -41,7 +41,7 @@ var MemoryTitles = []string{"peak RSS MB", "own at peak", "quiet RSS MB", "own q
 const MemoryLegend = "peak and quiet RSS: resident set of the process, during the benchmark and " +
 	"after it; own: without mapped files and shared memory."
 
-// Text is column i of a table; "-" for what is not known.
+// Text is column i of a table; "-" for an unknown figure.
 func (m *Memory) Text(i int) string {
 	if m == nil || i >= 4 && m.Group == nil {
 		return "-"

@@ -20,7 +20,7 @@ type heldIterator struct {
 	key []byte
 }
 
-// close closes what is held, and then nothing is.
+// close closes the snapshot and the iterators that are held, and forgets them.
 func (h *held) close() error {
 	var errs []error
 	for _, it := range h.iterators {

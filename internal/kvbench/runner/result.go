@@ -186,7 +186,7 @@ func (r *Result) addUsage(before, after usage) {
 	}
 }
 
-// addMemory keeps what was watched, beside the most that the process took so far.
+// addMemory keeps the figures of the watcher, and the largest ones of the process so far.
 func (r *Result) addMemory(m *machine.Memory, most int64) {
 	if m != nil {
 		most = max(most, m.Peak)

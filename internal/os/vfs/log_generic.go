@@ -12,7 +12,7 @@ import (
 // systems would write zeros or not grow the file.
 type osLog struct {
 	f    *os.File
-	off  int64 // end of what was appended
+	off  int64 // end of the appended bytes
 	torn bool  // a failed Append or a former life left something after off
 }
 

@@ -33,7 +33,7 @@ type memNode struct {
 	name string // the latest clean name, for crash functions and errors
 
 	data    []byte // appended bytes
-	former  []byte // what stands behind data's end until it is overwritten: see reuse
+	former  []byte // bytes after data's end until they are overwritten: see reuse
 	size    int64  // file size: len(data), or more when allocated ahead
 	lastOff int64  // where the last append began
 

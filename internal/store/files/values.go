@@ -72,7 +72,7 @@ func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
 	return value, nil
 }
 
-// file is that of a log, not opened yet if nothing was read of it.
+// file returns the file of a log. It is opened by its first read.
 func (v *values) file(s *Set, num uint64) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()

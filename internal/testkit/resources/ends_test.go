@@ -313,7 +313,7 @@ func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	})
 }
 
-// within calls f until it returns no error: what is freed in the background tells nobody.
+// within calls f until it returns no error: there is no event of memory freed in the background.
 func within(f func() error) (err error) {
 	hang.Until(func() bool { err = f(); return err == nil })
 	return err

@@ -225,7 +225,7 @@ func (r *Runner) begin(o *operation) (*world, error) {
 	return w, err
 }
 
-// counts tells whether a call is one at which a stranger acts. Reads are too many, and change
+// counts reports whether a stranger acts at a call. Reads are too many, and change
 // nothing.
 func counts(op vfs.Op) bool {
 	return op.Kind != vfs.OpRead && op.Kind != vfs.OpMap && op.Kind != vfs.OpTouch &&

@@ -50,8 +50,8 @@ var folded = &lsm.Comparer{Name: "world.Folded", Compare: func(a, b []byte) int 
 	return bytes.Compare(lower(a), lower(b))
 }}
 
-// versioned orders keys by what is before the last '@', and those with equal prefixes by what
-// follows it: none first, then the greatest version first.
+// versioned orders keys by their bytes before the last '@', and keys with equal prefixes by the
+// version after it: no version first, then the greatest version first.
 var versioned = &lsm.Comparer{Name: "world.Versioned", EqualIsBytewise: true,
 	Compare: func(a, b []byte) int {
 		ap, av := cutVersion(a)

@@ -339,7 +339,7 @@ func (w *World) readSnapshot() error {
 	return w.read(r, s, sn.m[life], sn.now, nil)
 }
 
-// cursor is an iterator with what it walks over.
+// cursor is an iterator and the part of the model that it walks over.
 type cursor struct {
 	it     *lsm.Iterator
 	s      *space

@@ -41,7 +41,7 @@ func (s *space) find(key []byte) (int, error) {
 	return i, nil
 }
 
-// World is a database with all that is open in it, and the model of what it has.
+// World is a database with its open snapshots, iterators and transactions, and its model.
 type World struct {
 	rng    *rand.Rand // of the step
 	fs     *vfs.Mem

@@ -191,8 +191,8 @@ func TestFactHoldsFor(t *testing.T) {
 	}
 }
 
-// TestLearningStops: after Stop, Pause and Clear what was announced is not confirmed, and nobody
-// announces until Resume, nor later readers of an earlier state than Resume's.
+// TestLearningStops: after Stop, Pause and Clear an announced range is not confirmed, and Announce
+// does nothing until Resume; afterwards it does nothing for readers of a state before Resume's.
 func TestLearningStops(t *testing.T) {
 	for name, stop := range map[string]func(s *Set){
 		"Stop": func(s *Set) { s.Stop(cmp, []byte("x"), []byte("y")) }, "Pause": (*Set).Pause,

@@ -28,7 +28,7 @@ type source struct {
 	flags  sstable.ReadFlags
 
 	at         int // block handed out, -1 when not positioned
-	prefetched int // block that PrefetchSeek found, -1 for none
+	prefetched int // block that PrefetchSeek found, or -1
 	view       block.View
 	frame      cache.Frame // of view; not valid when view lies in s
 	packed     PackedBlock // the block, in place of view; or nil

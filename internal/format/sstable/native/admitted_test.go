@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/memory/cache"
 )
 
-// TestGetFiltered looks up mostly present keys, then mostly absent ones, then both in turn, so that
-// the filter is used before the index and after it. The answers are the same.
+// TestGetFiltered looks up mostly present keys, then mostly missing keys, then both in turn: the
+// filter is used before the index and after it. The answers are the same.
 func TestGetFiltered(t *testing.T) {
 	const n = 2000
 	seed := rand.Uint64()
