@@ -309,7 +309,7 @@ func aheadOfTime(function string) bool {
 	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete",
 		"wal.(*Set).Installed",
 		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
-		"store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
+		"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
 		"backup.(*Stage).discard":
 		return true
 	}
