@@ -2,11 +2,9 @@ package lsm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,42 +182,13 @@ func TestEmptiesOfFollowersConcurrently(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for !done.Load() && !t.Failed() {
-				it := f.Iter(nil)
-				for ok := it.First(); ok; ok = it.Next() {
-				}
-				for ok := it.Last(); ok; ok = it.Prev() {
-				}
-				if err := it.Close(); err != nil {
-					t.Error(err)
-				}
+				walkOver(t, f.Iter(nil))
 			}
 		})
 	}
 	wg.Go(func() {
 		for !done.Load() && !t.Failed() {
-			snap := f.Snapshot()
-			var gets, forward, back []string
-			for i := range rows {
-				if ok, err := snap.Has(key(i)); err != nil {
-					t.Error(err)
-				} else if ok {
-					gets = append(gets, string(key(i)))
-				}
-			}
-			it := snap.Iter(nil)
-			for ok := it.First(); ok; ok = it.Next() {
-				forward = append(forward, string(it.Key()))
-			}
-			for ok := it.Last(); ok; ok = it.Prev() {
-				back = append(back, string(it.Key()))
-			}
-			slices.Reverse(back)
-			if !slices.Equal(gets, forward) || !slices.Equal(gets, back) {
-				t.Errorf("Has finds %q, iterators %q and %q", gets, forward, back)
-			}
-			if err := errors.Join(it.Close(), snap.Close()); err != nil {
-				t.Error(err)
-			}
+			seesByHas(t, f.Snapshot(), rows)
 		}
 	})
 	wg.Wait()

@@ -636,43 +636,51 @@ func TestEmptiesConcurrently(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for done.Load() < writers && !t.Failed() {
-				it := db.Iter(nil)
-				for ok := it.First(); ok; ok = it.Next() {
-				}
-				for ok := it.Last(); ok; ok = it.Prev() {
-				}
-				if err := it.Close(); err != nil {
-					t.Error(err)
-				}
+				walkOver(t, db.Iter(nil))
 			}
 		})
 	}
 	wg.Go(func() {
 		for done.Load() < writers && !t.Failed() {
-			snap := db.Snapshot()
-			var gets, forward, back []string
-			for i := range rows {
-				if ok, err := snap.Has(key(i)); err != nil {
-					t.Error(err)
-				} else if ok {
-					gets = append(gets, string(key(i)))
-				}
-			}
-			it := snap.Iter(nil)
-			for ok := it.First(); ok; ok = it.Next() {
-				forward = append(forward, string(it.Key()))
-			}
-			for ok := it.Last(); ok; ok = it.Prev() {
-				back = append(back, string(it.Key()))
-			}
-			slices.Reverse(back)
-			if !slices.Equal(gets, forward) || !slices.Equal(gets, back) {
-				t.Errorf("Has finds %q, iterators %q and %q", gets, forward, back)
-			}
-			if err := errors.Join(it.Close(), snap.Close()); err != nil {
-				t.Error(err)
-			}
+			seesByHas(t, db.Snapshot(), rows)
 		}
 	})
 	wg.Wait()
+}
+
+// walkOver moves an iterator over all entries, in both directions, and closes it.
+func walkOver(t *testing.T, it *Iterator) {
+	for ok := it.First(); ok; ok = it.Next() {
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+	}
+	if err := it.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// seesByHas wants iterators over a snapshot of keys below rows to see what Has sees, and closes it.
+func seesByHas(t *testing.T, snap *Snapshot, rows int) {
+	var gets, forward, back []string
+	for i := range rows {
+		if ok, err := snap.Has(key(i)); err != nil {
+			t.Error(err)
+		} else if ok {
+			gets = append(gets, string(key(i)))
+		}
+	}
+	it := snap.Iter(nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		forward = append(forward, string(it.Key()))
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		back = append(back, string(it.Key()))
+	}
+	slices.Reverse(back)
+	if !slices.Equal(gets, forward) || !slices.Equal(gets, back) {
+		t.Errorf("Has finds %q, iterators %q and %q", gets, forward, back)
+	}
+	if err := errors.Join(it.Close(), snap.Close()); err != nil {
+		t.Error(err)
+	}
 }

@@ -3,6 +3,7 @@ package values
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -164,16 +165,7 @@ func TestLogIsMissing(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			} else {
-				bad := 0
-				for key, value := range want {
-					got, err := db.Get([]byte(key), nil)
-					switch {
-					case isCorruption(err, ".wal"):
-						bad++
-					case err != nil || !bytes.Equal(got, value):
-						t.Errorf("%s: %d bytes, %v", key, len(got), err)
-					}
-				}
+				bad := damagedValues(t, "the log is "+how, db, want)
 				if bad == 0 || !isCorruption(db.Verify(t.Context(), nil), ".wal") {
 					t.Errorf("%d values are damaged, Verify: %v", bad, db.Verify(t.Context(), nil))
 				}
@@ -252,16 +244,7 @@ func TestEveryByte(t *testing.T) {
 			}
 		}
 		write(content[at] ^ 0x40)
-		bad := 0
-		for key, value := range want {
-			got, err := db.Get([]byte(key), nil)
-			switch {
-			case isCorruption(err, ".wal"):
-				bad++
-			case err != nil || !bytes.Equal(got, value):
-				t.Fatalf("byte %d changed: %s has %d bytes, %v", at, key, len(got), err)
-			}
-		}
+		bad := damagedValues(t, fmt.Sprintf("byte %d changed", at), db, want)
 		write(content[at])
 		if damages++; bad == 0 {
 			harmless++
@@ -273,4 +256,20 @@ func TestEveryByte(t *testing.T) {
 	if harmless > damages/4 || damages < 50 {
 		t.Errorf("%d of %d changes are seen by nobody", harmless, damages)
 	}
+}
+
+// damagedValues counts the values whose read is an error that names a log. All others are as they
+// were written.
+func damagedValues(t *testing.T, what string, db *lsm.DB, want map[string][]byte) (n int) {
+	t.Helper()
+	for key, value := range want {
+		got, err := db.Get([]byte(key), nil)
+		switch {
+		case isCorruption(err, ".wal"):
+			n++
+		case err != nil || !bytes.Equal(got, value):
+			t.Fatalf("%s: %s has %d bytes, %v", what, key, len(got), err)
+		}
+	}
+	return n
 }
