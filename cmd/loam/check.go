@@ -77,8 +77,8 @@ func (a *app) check(ctx context.Context, x *checked) error {
 	r := db.RecoveryReport()
 	x.Logs, x.LogEntries, x.TornBytes = r.Logs, r.Entries, r.TornBytes
 	for _, l := range r.Dropped {
-		x.Damage = append(x.Damage, damage{File: l.File, Offset: l.Offset, Length: l.Bytes,
-			Kind: "log", Reason: l.Reason})
+		x.note(damage{File: l.File, Offset: l.Offset, Length: l.Bytes, Kind: "log",
+			Reason: l.Reason})
 	}
 	err = db.Verify(ctx, p.both)
 	return errors.Join(x.add(err), db.Close())
@@ -138,12 +138,17 @@ func (x *checked) add(err error) error {
 		return err
 	}
 	for _, d := range found {
-		if text := d.text(encode.Text); !x.known[text] {
-			x.Damage = append(x.Damage, d)
-			x.known[text], x.known[d.File] = true, true
-		}
+		x.note(d)
 	}
 	return nil
+}
+
+// note adds damage, once.
+func (x *checked) note(d damage) {
+	if text := d.text(encode.Text); !x.known[text] {
+		x.Damage = append(x.Damage, d)
+		x.known[text], x.known[d.File] = true, true
+	}
 }
 
 func (a *app) printChecked(x *checked) error {

@@ -20,7 +20,7 @@ import (
 // A folder of backups has these names, and LOCK. All others are somebody else's, and are left
 // alone.
 const (
-	folderName = "BACKUPS" // says that the directory is one
+	FolderName = "BACKUPS" // says that the directory is one
 	objectsDir = "data"    // objects, named by objectID.name, and temporary files
 	catalogExt = "backup"
 	// deletedExt is that of a catalog whose backup is deleted. The one with the largest number
@@ -32,7 +32,7 @@ const (
 	damagedSuffix = ".damaged"
 )
 
-// folderText is the content of the file folderName.
+// folderText is the content of the file FolderName.
 const folderText = "loam backups 1\n"
 
 // Options are those of a Folder.
@@ -139,7 +139,7 @@ func (f *Folder) recognize(fsys vfs.FS, dir string) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if slices.Contains(names, folderName) {
+	if slices.Contains(names, FolderName) {
 		return true, checkFolderFile(fsys, dir)
 	}
 	for _, name := range names {
@@ -153,14 +153,14 @@ func (f *Folder) recognize(fsys vfs.FS, dir string) (made bool, err error) {
 
 // checkFolderFile reads the file that says which version a folder has.
 func checkFolderFile(fsys vfs.FS, dir string) error {
-	r, err := fsys.Open(filepath.Join(dir, folderName))
+	r, err := fsys.Open(filepath.Join(dir, FolderName))
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	b := make([]byte, min(r.Size(), 100))
 	if err := base.ReadFull(r, b, 0); err != nil {
-		return fmt.Errorf("reading %s: %w", folderName, err)
+		return fmt.Errorf("reading %s: %w", FolderName, err)
 	}
 	version := 0
 	if _, err := fmt.Sscanf(string(b), "loam backups %d\n", &version); err == nil && version > 1 {
@@ -169,7 +169,7 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 	}
 	if string(b) != folderText {
 		return base.LocateCorruption(base.Corruptf("folder of backups", "it holds %q", b),
-			folderName, 0, r.Size())
+			FolderName, 0, r.Size())
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (f *Folder) create() error {
 	}
 	err := current.WriteFile(f.fs, temp, []byte(folderText))
 	if err == nil {
-		err = f.fs.Rename(temp, filepath.Join(f.path, folderName))
+		err = f.fs.Rename(temp, filepath.Join(f.path, FolderName))
 	}
 	if err == nil {
 		err = f.fs.SyncDir(f.path)

@@ -34,8 +34,8 @@ func Parse(name string) (folder string, id uint64, ok bool) {
 // Explain adds to an error of opening a directory as a database what reads it if it is a folder of
 // backups.
 func Explain(dir string, err error) error {
-	if _, stat := os.Stat(filepath.Join(dir, "BACKUPS")); !errors.Is(err, lsm.ErrDoesNotExist) ||
-		stat != nil {
+	if _, stat := os.Stat(filepath.Join(dir, backup.FolderName)); stat != nil ||
+		!errors.Is(err, lsm.ErrDoesNotExist) {
 		return err
 	}
 	return fmt.Errorf("%w: a folder of backups is read by the number of one, as in %s", err,
