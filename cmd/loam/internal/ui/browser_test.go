@@ -285,8 +285,14 @@ func testNames(d *driver) {
 				continue
 			}
 			label, ok := d.try(http.MethodGet, "/element/"+id+"/computedlabel", nil)
-			if ok && label == "" {
-				html, _ := d.try(http.MethodGet, "/element/"+id+"/property/outerHTML", nil)
+			if !ok {
+				continue
+			}
+			if label == "" { // nameless, or no longer drawn: a stale element has no HTML
+				html, ok := d.try(http.MethodGet, "/element/"+id+"/property/outerHTML", nil)
+				if !ok {
+					continue
+				}
 				d.t.Errorf("%s: no name: %.200s", view, html)
 			}
 			named++
