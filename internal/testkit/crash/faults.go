@@ -134,7 +134,8 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 		return vfs.Outcome{}
 	}
 	from := callers()
-	t.early = (t.early || t.hit == nil) && slices.ContainsFunc(from, aheadOfTime)
+	t.early = (t.early || t.hit == nil) && slices.ContainsFunc(from,
+		func(name string) bool { return slices.Contains(aheadOfTime, name) })
 	if t.hit == nil {
 		t.hit, t.callers = &op, from
 	}
@@ -303,17 +304,12 @@ func callers() (names []string) {
 	return names
 }
 
-// aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
-func aheadOfTime(function string) bool {
-	switch function {
-	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete",
-		"wal.(*Set).Installed",
-		"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
-		"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
-		"backup.(*Stage).discard":
-		return true
-	}
-	return false
+// aheadOfTime are the functions whose failed calls are made good without a word, see harmless.
+var aheadOfTime = []string{
+	"wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "wal.(*Set).Installed",
+	"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
+	"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
+	"backup.(*Stage).discard",
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is closed was synced

@@ -264,7 +264,7 @@ func testLoadFaults(t *testing.T, share int) {
 	d := makeDump(t, rng, 150)
 	source := prepared(t, d)
 	failed, again := 0, 0
-	step := int64(testkit.Scale(7, 1+share, 1))
+	step := int64(testkit.Scale(3, 1+share, 1))
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for i := rng.Int64N(step); ; i += step {
 			mem := source.Clone()
