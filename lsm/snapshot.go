@@ -26,7 +26,7 @@ func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{of: k.space}, root: k.root.engine.DB}
 	s.at, s.moment = &s.own, joined.Of(&s.own)
 	seqs := k.root.engine.Sequences()
-	seqs.Present()
+	seqs.WaitFresh()
 	seqs.Open(s.at)
 	return s
 }

@@ -215,7 +215,7 @@ func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace,
 	if db.health.Closing.Load() {
 		return nil, base.ErrDatabaseClosed
 	}
-	db.shared.Seqs.Present()
+	db.shared.Seqs.WaitFresh()
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
 	k := db.spaces.named(name)
@@ -321,7 +321,7 @@ func (db *DB) detach(k *Keyspace) error {
 // created. It calls then while none is created or dropped.
 func (ks Keyspaces) All(then func()) (all []*Keyspace, err error) {
 	db := ks.db
-	db.shared.Seqs.Present()
+	db.shared.Seqs.WaitFresh()
 	if db.follower == nil {
 		return db.allKeyspaces(then)
 	}
@@ -338,7 +338,7 @@ func (ks Keyspaces) Keep(f func() error) error {
 
 // Names lists all keyspaces, the default one first.
 func (ks Keyspaces) Names() (names []string) {
-	ks.db.shared.Seqs.Present()
+	ks.db.shared.Seqs.WaitFresh()
 	for _, k := range ks.db.manifest.Keyspaces() {
 		names = append(names, k.Name)
 	}

@@ -6,14 +6,12 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/budget"
 	"github.com/loamdb/loam/internal/memory/cache"
 	"github.com/loamdb/loam/internal/store/files"
-	"github.com/loamdb/loam/internal/store/work"
 )
 
-// ResourcesOptions is what its alias in package lsm says.
+// ResourcesOptions is lsm.ResourcesOptions.
 type ResourcesOptions struct {
 	Memory           int64 // bytes; 0: each database has its own limits
 	BackgroundJobs   int   // at once; 0: as many as processors, at least 2
@@ -21,7 +19,7 @@ type ResourcesOptions struct {
 	OpenFiles        int   // descriptors of tables; 0: the process's bound
 }
 
-// Resources is what databases share; see its alias in package lsm.
+// Resources is what databases share, see lsm.Resources.
 type Resources struct {
 	cache  *cache.Cache   // nil: memory is not shared
 	memory *budget.Memory // nil as cache
@@ -86,7 +84,7 @@ func (r *Resources) group() *files.Group {
 	return r.files
 }
 
-// ResourcesMetrics is what its alias in package lsm says.
+// ResourcesMetrics is lsm.ResourcesMetrics.
 type ResourcesMetrics struct {
 	Memory        int64 // the limit in bytes; 0: memory is not shared
 	CacheBytes    int64 // of blocks
@@ -182,75 +180,4 @@ func (h *Health) relieve() {
 	}
 	// A failure shows again at the next write.
 	_ = Protect(func() error { return w.pipeline.Exclusive(w.jobs.SealLargest) })
-}
-
-// Tuning is what changes for a whole database while it is open.
-type Tuning struct {
-	Limits       work.Limits
-	MaxOpenFiles int
-	CacheSize    int64 // of its own cache; negative: it has none
-}
-
-// KeyspaceTuning is what changes for a keyspace.
-type KeyspaceTuning struct {
-	Tables       sstable.WriterOptions // Format and Comparer are those of the keyspace
-	MemTableSize int64
-	TTL          uint64 // seconds
-	Filter       *base.CompactionFilter
-}
-
-// Tune changes limits and how what is written from now on looks. One call at a time. If it fails
-// nothing has changed.
-func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
-	if !db.cache.Ref() {
-		return base.ErrDatabaseClosed
-	}
-	defer db.cache.Unref()
-	spaces := db.spaces.live()
-	tunings := make([]KeyspaceTuning, len(spaces))
-	for i, k := range spaces {
-		tunings[i] = of(k)
-		if err := k.mayTune(&tunings[i]); err != nil {
-			return err
-		}
-	}
-	if t.CacheSize >= 0 && !db.cache.SetCapacity(t.CacheSize) {
-		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs "+
-			"a reopen", base.ErrInvalidArgument, t.CacheSize)
-	}
-	db.jobs.SetLimits(t.Limits)
-	db.shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)
-	for i, k := range spaces {
-		k.tune(tunings[i])
-	}
-	return nil
-}
-
-// TuneKeyspace changes how what is written from now on looks in one keyspace.
-func (db *DB) TuneKeyspace(id base.KeyspaceID, of func(*Keyspace) KeyspaceTuning) error {
-	k := db.keyspaceByID(id)
-	if k == nil {
-		return fmt.Errorf("%w: number %d", base.ErrNoKeyspace, id)
-	}
-	t := of(k)
-	if err := k.mayTune(&t); err != nil {
-		return err
-	}
-	k.tune(t)
-	return nil
-}
-
-func (k *Keyspace) mayTune(t *KeyspaceTuning) error {
-	if t.TTL > 0 && !k.db.Native() {
-		return base.NeedsNative("a time to live")
-	}
-	return nil
-}
-
-func (k *Keyspace) tune(t KeyspaceTuning) {
-	t.Tables.Format, t.Tables.Comparer = k.db.opts.Format, k.Comparer()
-	k.Tree.SetTables(t.Tables)
-	k.Tree.SetMemTableSize(t.MemTableSize)
-	k.Tree.SetFilter(t.Filter)
-	_ = k.SetTTL(t.TTL) // the format was checked
 }

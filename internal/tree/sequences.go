@@ -73,15 +73,15 @@ func (n *Snapshot) empties(t *Tree, make bool) *empties.Set {
 	}
 }
 
-// Present waits until a follower's state is not too old for a read of the present. The caller
+// WaitFresh waits until a follower's state is not too old for a read of the present. The caller
 // holds no lock that a catch-up takes.
-func (s *Sequences) Present() {
+func (s *Sequences) WaitFresh() {
 	if s.Demand != nil {
 		s.Demand.Wait(nil)
 	}
 }
 
-// Open makes n, a zero Snapshot, one of the present. Present comes before.
+// Open makes n, a zero Snapshot, one of the present. WaitFresh comes before.
 func (s *Sequences) Open(n *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func Of(h store.Host, f Follower) Env {
 	env.Follower = true
 	env.Format = f.Format
 	env.Visible = func() base.SeqNum {
-		seqs.Present()
+		seqs.WaitFresh()
 		return seqs.Visible()
 	}
 	env.Oldest = func() uint64 { return 0 } // of the logs that are there

@@ -358,7 +358,7 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 		f.logs.place.Log < oldestLog(f.change.State)) {
 		// A recovery may have carried entries into its first log, which are in memtables of older
 		// logs here. And what is in tables need not be read in logs.
-		return f.jump(ctx)
+		return f.rebuild(ctx)
 	}
 	end, err = f.readOn(ctx, f.logs)
 	var g gap
@@ -367,7 +367,7 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 	}
 	switch {
 	case errors.As(err, &g):
-		return f.jump(ctx)
+		return f.rebuild(ctx)
 	case err != nil:
 		return false, err
 	case f.change == nil:
@@ -375,7 +375,7 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 	case f.logs.seq >= f.change.State.LastSeq:
 		f.install(f.logs)
 	case end:
-		return f.jump(ctx)
+		return f.rebuild(ctx)
 	}
 	return end, nil
 }
@@ -425,8 +425,8 @@ func (f *Follower) forget(old, next *manifest.Change) {
 	}
 }
 
-// jump makes the memtables anew, where the logs do not lead from the last state to the next.
-func (f *Follower) jump(ctx context.Context) (end bool, err error) {
+// rebuild makes the memtables anew, where the logs do not lead from the last state to the next.
+func (f *Follower) rebuild(ctx context.Context) (end bool, err error) {
 	next, err := f.readAnew(ctx, f.change.State)
 	if err != nil {
 		return false, err

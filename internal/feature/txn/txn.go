@@ -112,7 +112,7 @@ func (m *Manager) Begin(tx *Txn, o Options) {
 	}
 	tx.snap = &tx.begin
 	tx.spaces = tx.space[:0]
-	m.db.Sequences().Present()
+	m.db.Sequences().WaitFresh()
 	m.db.Sequences().Open(&tx.begin)
 	m.begun.Add(1)
 }

@@ -73,9 +73,9 @@ func Trailer(p []byte, c Codec) (t [TrailerLen]byte) {
 	return t
 }
 
-// Open checks the trailer of b, a block as read from its file, and returns the
+// Verify checks the trailer of b, a block as read from its file, and returns the
 // stored contents and their codec.
-func Open(b []byte) (p []byte, c Codec, err error) {
+func Verify(b []byte) (p []byte, c Codec, err error) {
 	n := len(b) - TrailerLen
 	if n < 0 {
 		return nil, 0, base.Corruptf("table block", "shorter than its trailer")

@@ -280,14 +280,14 @@ func TestHandles(t *testing.T) {
 func TestSealAndOpen(t *testing.T) {
 	tr := Trailer([]byte("contents"), Snappy)
 	b := append([]byte("contents"), tr[:]...)
-	p, c, err := Open(b)
+	p, c, err := Verify(b)
 	if err != nil || string(p) != "contents" || c != Snappy {
 		t.Fatal(p, c, err)
 	}
 	for i := range b {
 		for bit := range 8 {
 			b[i] ^= 1 << bit
-			if _, _, err := Open(b); !errors.Is(err, base.ErrCorruption) {
+			if _, _, err := Verify(b); !errors.Is(err, base.ErrCorruption) {
 				t.Fatalf("flipped bit %d of byte %d: %v", bit, i, err)
 			}
 			b[i] ^= 1 << bit

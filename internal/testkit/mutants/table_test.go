@@ -58,7 +58,7 @@ var table = []mutant{
 	{"range-tombstone-backward", "iterators look at no range tombstones on their way back",
 		target{"lsm", "TestDeleteRange"}, []edit{
 			{"internal/tree/iters/cursor.go",
-				"if c.dels != nil { // see forward", "if false {"}}},
+				"if c.dels != nil { // see findNextUserEntry", "if false {"}}},
 
 	{"range-tombstone-not-jumped", "iterators step through what range tombstones cover",
 		target{"lsm", "TestDeleteRangeIsJumped"}, []edit{

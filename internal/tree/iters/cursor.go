@@ -218,7 +218,7 @@ func (c *Cursor) First() bool {
 	}
 	c.hide, c.last = false, nil
 	c.m.toFirst()
-	return c.settle(c.forward())
+	return c.settle(c.findNextUserEntry())
 }
 
 // Last moves to the last key within the bounds.
@@ -228,7 +228,7 @@ func (c *Cursor) Last() bool {
 	}
 	c.hide, c.last = false, nil
 	c.m.last()
-	return c.settle(c.backward())
+	return c.settle(c.findPrevUserEntry())
 }
 
 // SeekGE moves to the first key at or after key.
@@ -250,7 +250,7 @@ func (c *Cursor) SeekGE(key []byte) bool {
 	}
 	c.hide, c.last = false, nil
 	m.seekGE(key, base.MakeTrailer(m.seq, base.KindForSeek))
-	return c.settle(c.forward())
+	return c.settle(c.findNextUserEntry())
 }
 
 // SeekLT moves to the last key before key.
@@ -272,7 +272,7 @@ func (c *Cursor) SeekLT(key []byte) bool {
 	}
 	c.hide, c.last = false, nil
 	m.seekLT(key, base.MaxTrailer)
-	return c.settle(c.backward())
+	return c.settle(c.findPrevUserEntry())
 }
 
 // empty reports whether nothing can be found, the cursor being closed or the bounds
@@ -311,7 +311,7 @@ func (c *Cursor) nextSpan() bool {
 		c.step(c.at + 1)
 	}
 	c.hide = true
-	return c.settle(c.forward())
+	return c.settle(c.findNextUserEntry())
 }
 
 // prevSpan is Prev from the first entry of the span.
@@ -330,7 +330,7 @@ func (c *Cursor) prevSpan() bool {
 		c.hide, c.last = false, nil
 		m.advance(c.at - 1)
 	}
-	return c.settle(c.backward())
+	return c.settle(c.findPrevUserEntry())
 }
 
 // step advances the merge. If that may release the chunk that last aliases, it copies
@@ -372,8 +372,8 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 	return c.failed()
 }
 
-// forward finds the first visible entry at or after the merge's position.
-func (c *Cursor) forward() bool {
+// findNextUserEntry finds the first visible entry at or after the merge's position.
+func (c *Cursor) findNextUserEntry() bool {
 	m := &c.m
 	c.passed.begin()
 	dead, look := 0, c.look // entries of keys without a value that were passed over
@@ -456,7 +456,7 @@ func (c *Cursor) forward() bool {
 	return false
 }
 
-// backward finds the last visible entry at or before the merge's position.
+// findPrevUserEntry finds the last visible entry at or before the merge's position.
 //
 // The versions of a key come oldest first. The candidate is the newest visible one so
 // far; it is the answer when another key, or the end, follows. A candidate that is a tombstone,
@@ -465,7 +465,7 @@ func (c *Cursor) forward() bool {
 // A chunk is valid until the merge leaves it. So a candidate that is the first entry of its chunk
 // is copied into own before the merge advances. Where all entries of an input are visible, there
 // are no versions to compare: the entries since the runner-up are answers, as one span.
-func (c *Cursor) backward() bool {
+func (c *Cursor) findPrevUserEntry() bool {
 	m := &c.m
 	c.passed.begin()
 	dead, look := 0, c.look
@@ -490,7 +490,7 @@ func (c *Cursor) backward() bool {
 					continue
 				}
 			}
-			if c.dels != nil { // see forward
+			if c.dels != nil { // see findNextUserEntry
 				beyond := dead > 0 || !c.hide || m.cmp.Cmp(key, c.last) < 0
 				if c.hides(in, i) {
 					if beyond {

@@ -159,7 +159,7 @@ func (d *inspected) scan(k *store.Keyspace, r *inspect.Request, h *inspect.Held)
 	snap, _ := h.State.(*tree.Snapshot)
 	if snap == nil || !r.Hold {
 		snap = &tree.Snapshot{}
-		d.Sequences().Present()
+		d.Sequences().WaitFresh()
 		d.Sequences().Open(snap)
 		end := func() { d.CloseSnapshot(snap) }
 		if r.Hold {

@@ -160,7 +160,7 @@ func (r *Reader) VerifyMeta() error {
 	_, _, err := r.metaBlocks(func(_ string, h block.Handle) error {
 		stored, err := r.Read(&other, h.Offset, h.Size+block.TrailerLen)
 		if err == nil {
-			_, _, err = block.Open(stored)
+			_, _, err = block.Verify(stored)
 		}
 		return r.Locate(err, h.Offset, h.Size+block.TrailerLen)
 	})
@@ -211,7 +211,7 @@ func (r *Reader) plain(h block.Handle, buf *block.Buffer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, codec, err := block.Open(stored)
+	b, codec, err := block.Verify(stored)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func open(stored []byte, verified bool) ([]byte, block.Codec, error) {
 	if n := len(stored) - block.TrailerLen; verified && n >= 0 {
 		return stored[:n], block.Codec(stored[n]), nil
 	}
-	return block.Open(stored)
+	return block.Verify(stored)
 }
 
 // unpack checks and decompresses a block into s.Raw. limit is what its view may take.

@@ -147,7 +147,7 @@ func (s *salvage) contents(h block.Handle) ([]byte, error) {
 }
 
 func (s *salvage) unpack(b []byte) ([]byte, error) {
-	stored, codec, err := block.Open(b)
+	stored, codec, err := block.Verify(b)
 	if err != nil {
 		return nil, err
 	}
