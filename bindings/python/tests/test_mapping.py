@@ -102,9 +102,11 @@ def test_star_import_leaves_the_built_in_names():
 
 @pytest.mark.parametrize("module", [loamdb, loamdb.aio])
 def test_help_is_about_loam(module):
-    """Not about what exceptions and tuples inherit from Python's own classes."""
+    """Not about what exceptions and tuples inherit from Python's own classes. Words are counted:
+    from 3.13 on a parameter has a line of its own. The exceptions would be 5000 more."""
     text = pydoc.render_doc(module, renderer=pydoc.plaintext)
-    assert "with_traceback" not in text and len(text.splitlines()) < 2000
+    assert "with_traceback" not in text
+    assert sum(word != "|" for word in text.split()) < 11000
     assert "Stores a value under a key" in text
 
 
