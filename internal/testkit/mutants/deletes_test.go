@@ -191,13 +191,32 @@ var deletes = []mutant{
 
 	{"empty-examined-late", "a learner begins to look behind entries that it did not see",
 		target{"internal/tree/memtable", "TestBehind"}, []edit{{
-			"internal/tree/memtable/memtable.go", "return uint64(o.marks[i-1])",
-			"return uint64(o.marks[min(i, len(o.marks)-1)])"}}},
+			"internal/tree/memtable/memtable.go", "return uint64(o.marks[i-1].off)",
+			"return uint64(o.marks[min(i, len(o.marks)-1)].off)"}}},
 
 	{"empty-examined-in-order", "a learner takes entries for ascending that are not",
 		target{"internal/tree/memtable", "TestBehind"}, []edit{{
-			"internal/tree/memtable/memtable.go", "if m.disorder.Load() {\n\t\treturn 0",
-			"if false {\n\t\treturn 0"}}},
+			"internal/tree/memtable/memtable.go", "if i == 0 || m.disorder.Load() {",
+			"if i == 0 {"}}},
+
+	{"newer-from-early", "a snapshot's reader takes entries that it sees for newer ones",
+		target{"internal/tree/memtable", "TestModel"}, []edit{{
+			"internal/tree/memtable/memtable.go", "\t\treturn o.marks[i].off",
+			"\t\treturn o.marks[max(i-1, 0)].off"}}},
+
+	{"newer-in-order", "a snapshot's reader takes entries for ascending that are not",
+		target{"internal/tree/memtable", "TestBehind"}, []edit{{
+			"internal/tree/memtable/memtable.go", "m.marked.Load() || m.disorder.Load() {",
+			"m.marked.Load() {"}}},
+
+	{"newer-hide-the-next", "a key is hidden whose newer versions fill a leaf that was passed over",
+		target{"internal/tree/memtable", "TestNewerLeaves"}, []edit{{
+			"internal/tree/memtable/source_at.go", "s.at, s.returned = s.n, false",
+			"s.at = s.n"}}},
+
+	{"newer-put-in-order", "a memtable is ordered for a reader of before its first entry",
+		target{"internal/tree/memtable", "TestSourceOfEarlierReader"}, []edit{{
+			"internal/tree/memtable/source.go", "if newer > arenaStart {", "if true {"}}},
 
 	{"deletions-unordered", "deletions are ordered when somebody iterates, not before",
 		target{"internal/tree/memtable", "TestDeletionsAreOrdered"}, []edit{{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -15,9 +16,10 @@ import (
 const (
 	// backlogEntries that are not in the tree make the background insert them.
 	backlogEntries = 4096
-	// Every markEvery entries the arena's offset is noted, so that the arena can be
-	// cut into parts that are sorted side by side.
-	markEvery = backlogEntries
+	// Every markEvery entries the arena's offset and a sequence number are noted: by them the arena
+	// is cut into parts that are sorted side by side, and entries that are newer than a reader are
+	// told from others without a look at them.
+	markEvery = 256
 	// turnEntries are inserted by the background before it gives up the lock for a
 	// moment.
 	turnEntries = 512
@@ -53,7 +55,7 @@ type lazyOrder struct {
 	backlogs int64 // of the writer: how often backlogEntries were written
 
 	markMu sync.Mutex
-	marks  []uint32 // arena offset of every markEvery-th entry
+	marks  []mark // of every markEvery-th entry
 
 	mu sync.Mutex
 	btree
@@ -62,6 +64,12 @@ type lazyOrder struct {
 	// err is why entries could not be added: for good when a comparer panicked,
 	// until the next attempt when there was no memory.
 	err error
+}
+
+// mark is where in the arena an entry begins, and its sequence number.
+type mark struct {
+	off uint32
+	seq base.SeqNum
 }
 
 func (o *lazyOrder) init(m *MemTable, on bool) {
@@ -78,11 +86,18 @@ func (o *lazyOrder) close() {
 	o.branches.free()
 }
 
-// mark notes that the markEvery-th entry since the last mark begins at off.
-func (o *lazyOrder) mark(off uint32) {
+// mark notes the markEvery-th entry since the last mark.
+func (o *lazyOrder) mark(off uint32, seq base.SeqNum) {
 	o.markMu.Lock()
-	o.marks = append(o.marks, off)
+	o.marks = append(o.marks, mark{off, seq})
 	o.markMu.Unlock()
+}
+
+// marksUpTo is how many marks are of entries that are not newer than seq.
+//
+// REQUIRES: markMu is held.
+func (o *lazyOrder) marksUpTo(seq base.SeqNum) int {
+	return sort.Search(len(o.marks), func(i int) bool { return o.marks[i].seq > seq })
 }
 
 // written is told how many entries there are.
@@ -270,7 +285,7 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	arrays := make([]*sortedArray, len(cuts)-1)
 	errs := make([]error, len(arrays))
 	var wg sync.WaitGroup
-	sort := func(i int) {
+	sortPart := func(i int) {
 		errs[i] = catchPanic(func() (err error) {
 			arrays[i], err = sortRange(o.m.cmp, o.m.mem.Load(), cuts[i], cuts[i+1], int(share),
 				&o.held, sealing)
@@ -278,9 +293,9 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 		})
 	}
 	for i := range arrays[1:] {
-		wg.Go(func() { sort(i + 1) })
+		wg.Go(func() { sortPart(i + 1) })
 	}
-	sort(0)
+	sortPart(0)
 	wg.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
@@ -301,7 +316,7 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 // cut divides the arena before end into parts of about the same number of entries. It
 // returns where they begin, and end.
 func (o *lazyOrder) cut(end uint64, n int64) []uint64 {
-	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*markEvery)))
+	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*backlogEntries)))
 	cuts := []uint64{arenaStart}
 	o.markMu.Lock()
 	defer o.markMu.Unlock()
@@ -310,7 +325,7 @@ func (o *lazyOrder) cut(end uint64, n int64) []uint64 {
 		if k >= int64(len(o.marks)) {
 			break
 		}
-		if at := uint64(o.marks[k]); at > cuts[len(cuts)-1] && at < end {
+		if at := uint64(o.marks[k].off); at > cuts[len(cuts)-1] && at < end {
 			cuts = append(cuts, at)
 		}
 	}

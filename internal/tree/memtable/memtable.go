@@ -3,7 +3,7 @@ package memtable
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"math"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
@@ -70,6 +70,7 @@ type MemTable struct {
 	// disorder says that trailers do not only rise from entry to entry. It is set
 	// before the first entry that does not becomes visible.
 	disorder atomic.Bool
+	marked   atomic.Uint64 // the sequence number of the last mark
 	// operands says that there are entries that do not end a lookup: a reader may need
 	// several versions of a key. It is set before the first becomes visible.
 	operands atomic.Bool
@@ -273,13 +274,14 @@ func (m *MemTable) insertOne(mem *memory, t base.Trailer, key, value []byte) {
 
 // insert appends an entry and makes it visible to Get.
 func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash uint64) {
-	if m.n&(markEvery-1) == 0 {
-		m.order.mark(uint32(m.pos))
-	}
-	m.n++
 	if t <= m.last {
 		m.disorder.Store(true)
 	}
+	if m.n&(markEvery-1) == 0 {
+		m.order.mark(uint32(m.pos), t.Seq())
+		m.marked.Store(uint64(t.Seq()))
+	}
+	m.n++
 	if t.Kind() != base.KindSet {
 		m.noteKind(t.Kind())
 	}
@@ -402,20 +404,29 @@ func (m *MemTable) Walk(place uint64, f func(t base.Trailer, key []byte, next ui
 // Behind is a place before which no entry is newer than seq; of the entries behind it at most
 // markEvery are not newer, where the entries came in the order of their sequence numbers.
 func (m *MemTable) Behind(seq base.SeqNum) (place uint64) {
-	end := m.end.Load() // before disorder, which is noted before an entry is visible
-	if m.disorder.Load() {
-		return 0
-	}
-	mem, o := m.mem.Load(), &m.order
+	o := &m.order
 	o.markMu.Lock()
 	defer o.markMu.Unlock()
-	i := sort.Search(len(o.marks), func(i int) bool {
-		return uint64(o.marks[i]) >= end || mem.entry(o.marks[i]).trailer.Seq() > seq
-	})
-	if i == 0 {
+	i := o.marksUpTo(seq)
+	if i == 0 || m.disorder.Load() { // disorder is noted before a mark
 		return 0
 	}
-	return uint64(o.marks[i-1])
+	return uint64(o.marks[i-1].off)
+}
+
+// newerFrom is an arena offset from which on all entries are newer than seq, or came after the
+// call. At most markEvery such entries come before it.
+func (m *MemTable) newerFrom(seq base.SeqNum) uint32 {
+	if uint64(seq) >= m.marked.Load() || m.disorder.Load() {
+		return math.MaxUint32
+	}
+	o := &m.order
+	o.markMu.Lock()
+	defer o.markMu.Unlock()
+	if i := o.marksUpTo(seq); i < len(o.marks) {
+		return o.marks[i].off
+	}
+	return math.MaxUint32
 }
 
 // Prefetch loads the cache line of the index that Get looks at first.

@@ -704,45 +704,6 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestBehind: no entry before the place is newer than the number, and few behind it are older. A
-// memtable whose entries came in another order has no such places.
-func TestBehind(t *testing.T) {
-	m := New(Options{Comparer: base.Bytewise, Size: 8 << 20})
-	defer m.Unref()
-	const n = 5*markEvery + 10
-	add := func(seq base.SeqNum) {
-		t.Helper()
-		if err := m.Add(seq, base.KindSet, fmt.Appendf(nil, "k%d", seq), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range base.SeqNum(n) {
-		add(10 + 2*i)
-	}
-	for _, seq := range []base.SeqNum{0, 9, 10, 11, 10 + 2*markEvery, 10 + 4*markEvery - 1,
-		10 + 2*n, base.MaxSeqNum} {
-		place := m.Behind(seq)
-		newer, older := 0, 0
-		m.Walk(0, func(t base.Trailer, _ []byte, next uint64) bool {
-			if next <= place && t.Seq() > seq {
-				newer++
-			}
-			if next > max(place, arenaStart) && t.Seq() <= seq {
-				older++
-			}
-			return true
-		})
-		if newer > 0 || older > markEvery {
-			t.Errorf("at %d: %d newer ones before %d, %d older ones behind", seq, newer, place,
-				older)
-		}
-	}
-	add(5)
-	if place := m.Behind(1 << 40); place != 0 {
-		t.Errorf("out of order: %d", place)
-	}
-}
-
 // TestDeletionsAreOrdered: where much is deleted the background orders entries before somebody
 // iterates, and not where little is.
 func TestDeletionsAreOrdered(t *testing.T) {

@@ -21,6 +21,8 @@ type source struct {
 	m   *MemTable
 	mem *memory
 	end uint32 // of these entries in the arena
+	// newer is where entries begin all of which are newer than seq.
+	newer uint32
 	// all says that all versions are returned; if not, only what is visible at seq.
 	all        bool
 	seq        base.SeqNum
@@ -58,20 +60,22 @@ func (m *MemTable) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource
 
 // newSource makes a source with all versions, and a reference on m, or one for seq.
 func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
-	o := &m.order
-	if !o.used.Load() {
-		o.used.Store(true)
-		o.on.Store(!m.cmp.Serial())
-	}
-	if err := o.complete(); err != nil {
-		return &failed{err}
+	o, newer := &m.order, m.newerFrom(seq)
+	if newer > arenaStart { // otherwise there is nothing to see
+		if !o.used.Load() {
+			o.used.Store(true)
+			o.on.Store(!m.cmp.Serial())
+		}
+		if err := o.complete(); err != nil {
+			return &failed{err}
+		}
 	}
 	if all {
 		m.Ref()
 	}
 	s := sources.Get().(*source)
 	// end comes before mem: an empty memtable's memory may be replaced meanwhile.
-	s.end = uint32(o.covered.Load())
+	s.end, s.newer = min(uint32(o.covered.Load()), newer), newer
 	s.m, s.mem, s.all, s.seq, s.referenced = m, m.mem.Load(), all || m.operands.Load(), seq, all
 	return s
 }

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"math"
 	"math/bits"
 	"sort"
 )
@@ -24,16 +25,38 @@ func (p *leafCopy) groupStart(i int) int {
 // visible is the entry of [i, j), which have one user key, that is visible at seq; j
 // when none is.
 func (s *source) visible(i, j int) int {
-	if s.mem.trailer(s.leafCopy.offs[i]).Seq() <= s.seq {
+	if s.old(i) {
 		return i
 	}
-	return i + 1 + sort.Search(j-i-1, func(k int) bool {
-		return s.mem.trailer(s.leafCopy.offs[i+1+k]).Seq() <= s.seq
-	})
+	return i + 1 + sort.Search(j-i-1, func(k int) bool { return s.old(i + 1 + k) })
+}
+
+// old reports whether entry i of the leaf is visible at seq.
+func (s *source) old(i int) bool {
+	off := s.leafCopy.offs[i]
+	return off < s.newer && s.mem.trailer(off).Seq() <= s.seq
+}
+
+// tooNew reports whether entries [i, j) of the leaf are all newer than seq, if that can be told
+// without a look at them.
+func (s *source) tooNew(i, j int) bool {
+	if s.newer == math.MaxUint32 {
+		return false
+	}
+	oldest := s.newer
+	for _, off := range s.leafCopy.offs[i:j] {
+		oldest = min(oldest, off)
+	}
+	return oldest == s.newer
 }
 
 func (s *source) visibleAhead() (n int) {
-	for n < s.want && s.more() {
+	for first := true; n < s.want && s.more(); first = false {
+		if (s.at == 0 || first) && s.tooNew(s.at, s.n) {
+			// They have not the key that was returned last: what is left of it is older.
+			s.at, s.returned = s.n, false
+			continue
+		}
 		i := s.at
 		if s.same>>i&1 == 0 {
 			s.returned = false
@@ -52,7 +75,11 @@ func (s *source) visibleAhead() (n int) {
 }
 
 func (s *source) visibleBack() (n int) {
-	for n < s.want && s.less() {
+	for first := true; n < s.want && s.less(); first = false {
+		if (s.at == s.n || first) && s.tooNew(0, s.at) {
+			s.at = 0 // versions before them of the first key are newer still
+			continue
+		}
 		off := uint32(0) // none
 		for start := -1; start < 0 && s.less(); {
 			end := s.at
