@@ -181,6 +181,33 @@ func TestFollowerSnapshots(t *testing.T) {
 	}
 }
 
+// TestFollowerSnapshotsOfWhatIsGone: the writer deletes all that there is, so that its flush leaves
+// no table, and the MANIFEST no other ones. What a follower's snapshots and iterators see stays.
+func TestFollowerSnapshotsOfWhatIsGone(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		x := newFollowed(t, Options{Format: format})
+		must(t, x.db.Put([]byte("key"), number(1), NoSync))
+		must(t, x.f.CatchUp(context.Background()))
+		snap, it := x.f.Snapshot(), x.f.Iter(nil)
+		must(t, x.db.Delete([]byte("key"), NoSync))
+		must(t, x.db.Flush())
+		must(t, x.f.CatchUp(context.Background()))
+		if n := x.db.Metrics().Levels[0].Files; n != 0 {
+			t.Errorf("%v: the flush left %d tables", format, n)
+		}
+		if v, err := snap.Get([]byte("key"), nil); numberOf(t, v, err) != 1 {
+			t.Errorf("%v: a snapshot has lost the key: %v", format, err)
+		}
+		if !it.First() || numberOf(t, it.Value(), it.Err()) != 1 {
+			t.Errorf("%v: an iterator has lost the key: %v", format, it.Err())
+		}
+		if v, err := x.f.Get([]byte("key"), nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v: the present is %x, %v", format, v, err)
+		}
+		must(t, errors.Join(snap.Close(), it.Close()))
+	}
+}
+
 // TestFollowerOfDeletedLogs: logs are deleted between the MANIFEST and the logs that a catch-up
 // reads. No state on the way lacks what they had.
 func TestFollowerOfDeletedLogs(t *testing.T) {

@@ -32,6 +32,17 @@ func (s *ReadState) has(mem *memtable.MemTable) bool {
 	return false
 }
 
+// keeps reports whether s has all that old has: its tables are the same, and so are old's memtables,
+// of which others may follow.
+func (s *ReadState) keeps(old *ReadState) bool {
+	for i := -1; i < len(old.Sealed); i++ {
+		if !s.has(old.memTable(i)) {
+			return false
+		}
+	}
+	return s.Version == old.Version
+}
+
 // Switch makes seq the visible sequence number, and the states of all nexts current, in one step: a
 // read sees all of them with seq, or the states before without it. seq does not go back. The caller
 // alone changes the states of these trees, except for Close and Drop. Of entries that come in the
@@ -64,9 +75,7 @@ func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 			}
 			continue
 		}
-		if n.Version != nil {
-			seqs.pinLocked(old, nil)
-		} else {
+		if n.Version == nil {
 			old.Version.Ref()
 			n.Version = old.Version
 		}
@@ -75,6 +84,11 @@ func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 			n.Tree.NoteExpiring()
 		}
 		noteNewest(next.Version, max(seq, 1))
+		// A memtable goes without a new version where its flush left no table: all was deleted.
+		// What older snapshots see went with it.
+		if !next.keeps(old) {
+			seqs.pinLocked(old, nil)
+		}
 		old.ref()
 		next.since, next.before = seq, old
 		made = append(made, next)

@@ -359,6 +359,7 @@ func TestNoQuietFlushAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openEmptied(t, base.Native, 6000)
 		e.remove(0, 6000)
+		synctest.Wait() // compactions of the rows end
 		failure := fmt.Errorf("%w: by the test", base.ErrReadOnly)
 		e.failure.Store(&failure)
 		before := e.changes.Load()

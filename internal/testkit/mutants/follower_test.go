@@ -71,6 +71,11 @@ var followers = []mutant{
 		target{"lsm", "TestFollowerSnapshots"}, []edit{
 			{"internal/tree/follow.go", "\t\t\tseqs.pinLocked(old, nil)\n", ""}}},
 
+	{"follower-snapshots-of-memtables", "memtables go that older snapshots read",
+		target{"lsm", "TestFollowerSnapshotsOfWhatIsGone"}, []edit{
+			{"internal/tree/follow.go", "if !next.keeps(old) {",
+				"if next.Version != old.Version {"}}},
+
 	{"follower-tables-unheld", "tables of the MANIFEST are not opened before they are needed",
 		target{"lsm", "TestFollower"}, []edit{
 			{"internal/feature/follow/follower.go", "\tif err := f.hold(st, c.Added); err != nil " +
