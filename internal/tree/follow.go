@@ -32,8 +32,8 @@ func (s *ReadState) has(mem *memtable.MemTable) bool {
 	return false
 }
 
-// keeps reports whether s has all that old has: its tables are the same, and so are old's memtables,
-// of which others may follow.
+// keeps reports whether s has all that old has: its tables are the same, and old's memtables are
+// among its own.
 func (s *ReadState) keeps(old *ReadState) bool {
 	for i := -1; i < len(old.Sealed); i++ {
 		if !s.has(old.memTable(i)) {
