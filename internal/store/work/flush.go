@@ -79,63 +79,6 @@ func (s *Scheduler) prepareLog() {
 	s.opts.WAL.Prepare()
 }
 
-// trimAfter is how long after the last flush the logs and the memory are given back that are
-// kept for the next memtables: then a writer that needs them soon is unlikely.
-const trimAfter = 10 * time.Second
-
-// trimQuiet is the same after the flush of a memtable that nobody wrote to.
-const trimQuiet = 3 * time.Second
-
-// trimLaterLocked has logs and memory given back some time after the last flush.
-func (s *Scheduler) trimLaterLocked() {
-	after := trimAfter
-	if s.deletes.sealed {
-		after, s.deletes.sealed = trimQuiet, false
-	}
-	switch {
-	case s.closing:
-	case s.trim == nil:
-		s.trim = time.AfterFunc(after, s.trimNow)
-	default:
-		s.trim.Reset(after)
-	}
-}
-
-// trimNow gives back the logs and the memory that are kept to be the next ones, and what memtables
-// have not used of such memory, unless a flush runs, after which it comes again.
-func (s *Scheduler) trimNow() {
-	s.opts.Spare.Trim()
-	s.mu.Lock()
-	s.trimming = !s.closing && !s.flushing && s.opts.Failure() == nil
-	begun := s.trimming
-	s.mu.Unlock()
-	if !begun {
-		return
-	}
-	var err error
-	defer func() {
-		s.mu.Lock()
-		s.trimming = false
-		s.cond.Broadcast()
-		s.mu.Unlock()
-	}()
-	defer s.catchPanic(&err)
-	_ = s.opts.Exclusive(s.shrinkMemTables)
-	s.opts.WAL.Trim()
-}
-
-// shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader
-// only.
-func (s *Scheduler) shrinkMemTables() error {
-	for k := range s.opts.All {
-		if state := k.Acquire(); state != nil {
-			state.Mem.Shrink()
-			state.Unref()
-		}
-	}
-	return nil
-}
-
 // finishedFlush records the outcome, and after a failure waits before the next
 // try. A failure that began before Retry does not describe the state after it.
 func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {

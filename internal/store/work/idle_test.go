@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/memory/arena"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/tree/picker"
@@ -215,12 +216,6 @@ func TestLogsAreGivenBack(t *testing.T) {
 		if n := kept(); n < 64<<10 {
 			t.Fatalf("logs of %d bytes: nothing is kept", n)
 		}
-		d.jobs.mu.Lock()
-		runs := d.jobs.trim != nil && d.jobs.trim.Reset(time.Millisecond)
-		d.jobs.mu.Unlock()
-		if !runs {
-			t.Fatal("the timer does not run")
-		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := kept(); n > 0 {
@@ -233,5 +228,46 @@ func TestLogsAreGivenBack(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	})
+}
+
+// TestSpareIsGivenBack: memory is kept for the next memtable while there are writes, and given back
+// soon after the last one; logs are kept longer.
+func TestSpareIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openFormat(t, vfs.NewMem(), base.Native, nil)
+		spare := arena.NewSpare(64 << 10)
+		defer spare.Close()
+		d.jobs.opts.Spare = spare
+		memory, err := arena.NewExtent(64<<10, 64<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !spare.Give(memory, nil, 0) {
+			memory.Free()
+			t.Skip("freed memory is unmapped in this build")
+		}
+		for i := range 400 {
+			d.mustPut(fmt.Sprintf("%06d", i))
+		}
+		d.seal()
+		hang.Within(t, "the flushes", func() {
+			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for range 10 {
+			time.Sleep(trimIdle * 4 / 5)
+			if spare.Bytes() == 0 {
+				t.Fatal("it is given back while there are writes")
+			}
+			d.mustPut("k")
+		}
+		time.Sleep(2 * trimIdle)
+		synctest.Wait()
+		if n := spare.Bytes(); n != 0 {
+			t.Errorf("%d bytes are kept", n)
+		}
 	})
 }

@@ -71,7 +71,7 @@ type Options struct {
 	Cache    *cache.Cache
 	Seqs     *tree.Sequences
 	Folds    *tree.Folds
-	Spare    *arena.Spare // given back some time after the last flush; nil: none is kept
+	Spare    *arena.Spare // see trims; nil: none is kept
 
 	Keyspaces bool // there may be more trees than that of the default keyspace
 	ReadOnly  bool // the database was opened so: nothing is started
@@ -144,8 +144,7 @@ type Scheduler struct {
 	nextWeigh int64 // the same of boundMemory; commit leader only
 	stats     stats
 	calm      *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
-	trim      *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
-	trimming  bool
+	trims     trims
 	deletes   quietDeletes
 	held      atomic.Bool // a decision left something alone for a snapshot, see heldLocked
 }
@@ -448,14 +447,14 @@ func (s *Scheduler) Close() {
 	if s.calm != nil {
 		s.calm.Stop()
 	}
-	if s.trim != nil {
-		s.trim.Stop()
+	if s.trims.timer != nil {
+		s.trims.timer.Stop()
 	}
 	s.forgetDeletesLocked()
 	s.endPauseLocked()
 	s.recheckShared()
 	s.cond.Broadcast()
-	for s.flushing || s.trimming || s.deletes.sealing || s.trees.running > 0 {
+	for s.flushing || s.trims.running || s.deletes.sealing || s.trees.running > 0 {
 		s.cond.Wait()
 	}
 	s.leaveShared()

@@ -757,6 +757,16 @@ var table = []mutant{
 		"run is idle", target{"internal/store/work", "TestLogsAreGivenBack"}, []edit{
 		{"internal/store/work/flush.go", "\t\t\ts.trimLaterLocked()\n", ""}}},
 
+	{"spare-kept-from-readers", "memory for the next memtable stays long after the last write",
+		target{"internal/store/work", "TestSpareIsGivenBack"}, []edit{
+			{"internal/store/work/trim.go", "left > 0 && s.opts.Seqs.Visible() != t.written",
+				"left > 0"}}},
+
+	{"spare-taken-from-writers", "memory for the next memtable goes while there are writes",
+		target{"internal/store/work", "TestSpareIsGivenBack"}, []edit{
+			{"internal/store/work/trim.go", "s.opts.Seqs.Visible() != t.written",
+				"s.opts.Seqs.Visible() < t.written"}}},
+
 	{"keyspace-edit-torn", "a damaged edit that made a keyspace passes for a torn one",
 		target{"lsm", "TestDamagedKeyspaceEdit"}, []edit{
 			{"internal/format/manifest/apply.go", "adds || e.NewKeyspace != nil || e.DropKeyspace",
