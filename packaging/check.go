@@ -139,7 +139,7 @@ func linked(p platform, path string, wanted string) error {
 	if !slices.Contains(defined, wanted) {
 		return fmt.Errorf("%s does not export %s", path, wanted)
 	}
-	own := []string{"node.exe", "loam.dll", "libloam.so.0", "@rpath/libloam.dylib"}
+	own := []string{"node.exe", "loam.dll", "python3.dll", "libloam.so.0", "@rpath/libloam.dylib"}
 	for _, name := range needed {
 		if !slices.Contains(needs[p.os], name) && !slices.Contains(own, name) {
 			return fmt.Errorf("%s needs %s", path, name)

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 )
 
 // Programs of other platforms run in emulators: of arm64 with what dist-tools unpacks into
@@ -54,3 +58,58 @@ func winePrefix() (string, error) {
 		"packaging/windows/bcryptprimitives.c", "-ladvapi32")
 	return prefix, err
 }
+
+// tryWheelInWine has pip unpack a wheel for Windows and what it depends on, which Python for
+// Windows uses. That Python takes no pipe of wine as its standard output, but a file of cmd's.
+func (p platform) tryWheelInWine(wheel string) error {
+	runner, err := p.runner()
+	if err != nil {
+		return err
+	}
+	env, err := p.environment()
+	if err != nil {
+		return err
+	}
+	if err := p.stableABI(); err != nil {
+		return err
+	}
+	python := "Z:" + strings.ReplaceAll(absolute(windowsPython), "/", `\`) + `\python.exe`
+	return tried("trees.py", pythonProgram, func(dir string) [][]string {
+		return [][]string{
+			{variable("PYTHON", "python3"), "-m", "pip", "install", "-q",
+				"--disable-pip-version-check", "--platform", p.wheel, "--python-version", "3.11",
+				"--only-binary=:all:", "--target", "site", wheel},
+			{"touch", "none"},
+			slices.Concat([]string{"env", "PYTHONPATH=site"}, env, runner,
+				[]string{"cmd", "/c", python + " trees.py <none >printed 2>&1"}),
+			{"cat", "printed"},
+		}
+	})
+}
+
+// stableABI makes python3.dll, which that package lacks of Python's own: each of its functions is
+// one of python311.dll.
+func (p platform) stableABI() error {
+	stable := filepath.Join(windowsPython, "python3.dll")
+	if _, err := os.Stat(stable); err == nil {
+		return nil
+	}
+	symbols, err := command("", nil, strings.Replace(p.cc, "gcc", "nm", 1),
+		filepath.Join(windowsPython, "libs/python3.lib"))
+	if err != nil {
+		return err
+	}
+	var definition strings.Builder
+	definition.WriteString("LIBRARY python3.dll\nEXPORTS\n")
+	for _, m := range stableNames.FindAllStringSubmatch(symbols, -1) {
+		fmt.Fprintf(&definition, "%s = python311.%s\n", m[1], m[1])
+	}
+	list := filepath.Join(work, p.String(), "python3.def")
+	if err := os.WriteFile(list, []byte(definition.String()), 0o600); err != nil {
+		return err
+	}
+	_, err = command("", nil, p.cc, "-shared", "-nostdlib", "-o", stable, list)
+	return err
+}
+
+var stableNames = regexp.MustCompile(`(?m) I __imp_(\w+)$`)

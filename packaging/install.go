@@ -94,9 +94,12 @@ func checkWheel(p platform) error {
 	}
 	if !p.native() {
 		dir := filepath.Join(work, p.String(), "python")
-		if err := errors.Join(linked(p, filepath.Join(dir, "_fast.abi3.so"), "PyInit__fast"),
-			linked(p, filepath.Join(dir, "_loam.abi3.so"), "PyInit__loam")); err != nil {
+		if err := errors.Join(linked(p, filepath.Join(dir, p.module("_fast")), "PyInit__fast"),
+			linked(p, filepath.Join(dir, p.module("_loam")), "PyInit__loam")); err != nil {
 			return err
+		}
+		if p.os == "windows" {
+			return p.tryWheelInWine(wheel)
 		}
 		return p.tryWheel(wheel)
 	}

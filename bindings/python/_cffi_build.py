@@ -25,9 +25,8 @@ SOURCE = """
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dlfcn.h>
-#include <signal.h>
 #include <stdbool.h>
+#include "_dynamic.h"
 #include "loam.h"
 
 #define LOAM_FUNCTIONS(X) %(functions)s
@@ -35,6 +34,29 @@ SOURCE = """
 #define X(name) static __typeof__(name) *loamdb_p_##name;
 LOAM_FUNCTIONS(X)
 #undef X
+
+#ifdef _WIN32
+static void loamdb_release_signals(void *library) { (void)library; } /* no fork, no copies */
+
+/* path is in UTF-8. The library stays for the life of the process: Go cannot be unloaded. */
+static void *loamdb_open_library(const char *path, const char **why) {
+  static char message[300];
+  wchar_t wide[4096];
+  void *library = NULL;
+  *why = NULL;
+  if (MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, 4096) > 0)
+    library = (void *)LoadLibraryExW(wide, NULL, LOAD_WITH_ALTERED_SEARCH_PATH);
+  if (library != NULL) return library;
+  DWORD code = GetLastError();
+  DWORD n = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code,
+    0, message, sizeof message, NULL);
+  while (n > 0 && message[n - 1] <= ' ') message[--n] = 0;
+  if (n == 0) snprintf(message, sizeof message, "error %%lu of LoadLibrary", (unsigned long)code);
+  *why = message;
+  return NULL;
+}
+#else
+#include <signal.h>
 
 /* What was done on each signal before the first copy of the library was loaded. */
 static struct {
@@ -72,18 +94,19 @@ static void *loamdb_open_library(const char *path, const char **why) {
   *why = library ? NULL : dlerror();
   return library;
 }
+#endif
 
 /* The library's ABI version; -1 when it does not have any. */
 static int loamdb_library_abi(void *library) {
   __typeof__(loam_abi_version) *version;
-  *(void **)&version = dlsym(library, "loam_abi_version");
+  *(void **)&version = library_function(library, "loam_abi_version");
   return version ? version() : -1;
 }
 
 /* The revision of that; -1 when it does not have any. */
 static int loamdb_library_revision(void *library) {
   __typeof__(loam_abi_revision) *revision;
-  *(void **)&revision = dlsym(library, "loam_abi_revision");
+  *(void **)&revision = library_function(library, "loam_abi_revision");
   return revision ? revision() : -1;
 }
 
@@ -91,7 +114,7 @@ static int loamdb_library_revision(void *library) {
  * does not have. */
 static const char *loamdb_bind(void *library) {
 #define X(name) \\
-  *(void **)&loamdb_p_##name = dlsym(library, #name); \\
+  *(void **)&loamdb_p_##name = library_function(library, #name); \\
   if (loamdb_p_##name == NULL) return #name;
   LOAM_FUNCTIONS(X)
 #undef X
@@ -147,7 +170,7 @@ def make() -> FFI:
             "functions": " ".join(f"X({name})" for name in functions),
             "redirects": "\n".join(f"#define {name} (*loamdb_p_{name})" for name in functions),
         },
-        include_dirs=[os.path.dirname(path)],
+        include_dirs=[os.path.dirname(path), HERE],
         extra_compile_args=["-g0", *arguments.pop("extra_compile_args", [])],
         **arguments,
     )

@@ -5,9 +5,10 @@
  * run with the GIL held, as releasing it costs more than they take; whatever
  * may wait for the disk or for another thread releases it.
  */
+#include "_dynamic.h"
+
 #include "_fast.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -826,7 +827,7 @@ static PyObject *bind(PyObject *module, PyObject *library_object) {
   found = PyMem_Calloc(1, sizeof *found); /* stays: objects point to it */
   if (found == NULL) return PyErr_NoMemory();
 #define X(name)                                                                       \
-  *(void **)&found->name = dlsym(library, #name);                                     \
+  *(void **)&found->name = library_function(library, #name);                          \
   if (found->name == NULL) {                                                          \
     PyMem_Free(found);                                                                \
     PyErr_SetString(PyExc_ImportError, "the library has no function " #name);         \

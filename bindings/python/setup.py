@@ -39,7 +39,7 @@ old_glibc = _cffi_build.old_glibc()
 fast = Extension(
     "loamdb._fast",
     ["_fast.c", "_batch.c", "_callbacks.c", "_cursor.c", "_pinned.c"],
-    depends=["_fast.h"],
+    depends=["_dynamic.h", "_fast.h"],
     include_dirs=[os.path.dirname(_cffi_build.header())],
     define_macros=[] if FREE_THREADED else [("Py_LIMITED_API", "0x030B0000")],
     extra_compile_args=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 
@@ -20,6 +21,15 @@ def report(job: Any) -> dict[str, Any]:
     check(load().loam_job_report(job, slot, err), err)
     said: dict[str, Any] = parse(take_text(slot))
     return said
+
+
+def system_file(fd: int) -> int:
+    """What the library takes for a file descriptor: on Windows the HANDLE behind it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        return msvcrt.get_osfhandle(fd)
+    return fd
 
 
 def is_path(file: Any) -> bool:
@@ -53,9 +63,10 @@ def run_file(
         if writing and db is not None:
             db._call("loam_dump_check", os.fsencode(file))
         with Job() as job:
-            fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+            flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+            fd = os.open(file, flags, 0o600)
             try:
-                start(job, db, function, *args, fd)
+                start(job, db, function, *args, system_file(fd))
             finally:
                 os.close(fd)
             said: dict[str, Any] = job.wait(progress, report, callbacks)
@@ -67,7 +78,7 @@ def run_file(
             ours, theirs = theirs, ours
         try:
             try:
-                start(job, db, function, *args, theirs)
+                start(job, db, function, *args, system_file(theirs))
             finally:
                 os.close(theirs)
             try:

@@ -46,7 +46,7 @@ ADDRESS_SPACE = 1400 << 20
 
 def path() -> str:
     """The library's file: $LOAM_LIBRARY or the one in this package."""
-    name = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
+    name = {"darwin": "libloam.dylib", "win32": "loam.dll"}.get(sys.platform, "libloam.so")
     return os.environ.get("LOAM_LIBRARY") or os.path.join(
         os.path.dirname(os.path.abspath(__file__)), name
     )
@@ -61,7 +61,8 @@ def load() -> Any:
         if not _loaded:
             if not _tried:
                 _tried = True
-                os.register_at_fork(after_in_child=_in_child)
+                if sys.platform != "win32":
+                    os.register_at_fork(after_in_child=_in_child)
             _load(path())
             _loaded = True
     return _lib

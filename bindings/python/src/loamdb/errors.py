@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import errno
 import os
+import sys
 
 __all__ = [
     "CallbackError",
@@ -259,6 +260,8 @@ def from_status(status: int, message: str, number: int = 0, path: str | None = N
     message = standard if kind is ForkedError else message or standard
     if not issubclass(kind, IOError):
         return kind(message)
+    if number and sys.platform == "win32":
+        number = OSError(0, "", None, number).errno or errno.EIO  # it is a code of Windows
     number = number or _NUMBERS[kind]
     if kind is IOError:
         kind = _BY_NUMBER.get(number, kind)
