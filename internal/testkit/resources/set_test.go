@@ -102,7 +102,8 @@ func says(err error, ways ...string) bool {
 }
 
 // setOptions sets n options of a database, and of a keyspace, and reads their values.
-func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
+func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand,
+	between func(*rand.Rand)) error {
 	var docs []lsm.OptionDoc
 	for _, d := range lsm.OptionDocs() {
 		if d.Dynamic != "" {
@@ -110,7 +111,7 @@ func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 		}
 	}
 	for range n {
-		yield(rng) // to the others
+		between(rng)
 		d := docs[rng.IntN(len(docs))]
 		v, legal := optionValue(d, rng)
 		target, get := db.SetOption, db.Option
@@ -146,18 +147,12 @@ func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 	return nil
 }
 
-// yield gives way to other goroutines, more or less often.
-func yield(rng *rand.Rand) {
-	for range rng.IntN(50) {
-		runtime.Gosched()
-	}
-}
-
 // setResources changes the limits n times.
-func setResources(res *lsm.Resources, n int, rng *rand.Rand) error {
+func setResources(res *lsm.Resources, n int, rng *rand.Rand,
+	between func(*rand.Rand)) error {
 	limit := res.Metrics().Memory
 	for range n {
-		yield(rng)
+		between(rng)
 		kind := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files",
 			"memories"}[rng.IntN(5)]
 		bad := []string{"", "x", "-1", "1.5", "99999999999999999999"}
@@ -198,14 +193,62 @@ func setResources(res *lsm.Resources, n int, rng *rand.Rand) error {
 	return nil
 }
 
+// pace holds the users of databases to the setters, which would come last where there is one
+// processor for all: of the users some always have work, and more with each write.
+type pace struct {
+	mu   sync.Mutex
+	more *sync.Cond // sets or done has changed
+	sets int
+	done bool // the setting has ended
+}
+
+// setsPerTurn is how many settings there are for one turn of each user.
+const setsPerTurn = 20
+
+func newPace() *pace {
+	p := &pace{}
+	p.more = sync.NewCond(&p.mu)
+	return p
+}
+
+// set counts a setting that is about to be made, and gives way to the users, more or less often.
+func (p *pace) set(rng *rand.Rand) {
+	p.mu.Lock()
+	p.sets++
+	p.more.Broadcast()
+	p.mu.Unlock()
+	for range rng.IntN(50) {
+		runtime.Gosched()
+	}
+}
+
+// end says that the setting has ended.
+func (p *pace) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+	p.more.Broadcast()
+}
+
+// turn waits for the nth turn of a user, from 0, and reports whether there is one. The first comes
+// at once.
+func (p *pace) turn(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.done && n*setsPerTurn > p.sets {
+		p.more.Wait()
+	}
+	return n == 0 || !p.done
+}
+
 // busy is a database that is used while it is set.
 type busy struct {
+	*pace
 	db     *lsm.DB
 	space  *lsm.Keyspace // nil: none
 	fsys   vfs.FS
 	res    *lsm.Resources
 	format lsm.Format
-	done   atomic.Bool   // the setting has ended
 	writes atomic.Uint64 // acknowledged
 }
 
@@ -219,7 +262,7 @@ func busyValue(i int, round uint64) []byte {
 // write writes each key in turn, in batches over both keyspaces, until the setting has ended, one
 // round at least.
 func (b *busy) write() error {
-	for round := uint64(0); round == 0 || !b.done.Load(); round++ {
+	for round := uint64(0); b.turn(int(round)); round++ {
 		batch := lsm.NewBatch()
 		for i := range busyKeys {
 			batch.Put(key(i), busyValue(i, round))
@@ -284,7 +327,7 @@ func (b *busy) whole() error {
 func (b *busy) work() []func() error {
 	until := func(f func(n int) error) func() error {
 		return func() error {
-			for n := 0; n == 0 || !b.done.Load(); n++ {
+			for n := 0; b.turn(n); n++ {
 				if err := f(n); err != nil {
 					return err
 				}
@@ -313,16 +356,16 @@ func (b *busy) work() []func() error {
 			}
 			next := uint64(0)
 			err = until(func(int) error {
-				c, ok, err := feed.TryNext()
-				if err != nil || !ok {
-					runtime.Gosched()
-					return err
+				for {
+					c, ok, err := feed.TryNext()
+					if err != nil || !ok {
+						return err
+					}
+					if next != 0 && c.Seq != next {
+						return fmt.Errorf("a feed goes on at %d, was at %d", c.Seq, next)
+					}
+					next = c.Next()
 				}
-				if next != 0 && c.Seq != next {
-					return fmt.Errorf("a feed goes on at %d, was at %d", c.Seq, next)
-				}
-				next = c.Next()
-				return nil
 			})()
 			return errors.Join(err, feed.Close())
 		},
@@ -377,8 +420,9 @@ func setBeside(seed uint64, sets int) error {
 	defer res.Close()
 	rng := rand.New(rand.NewPCG(seed, 2))
 	var all []*busy
+	users := newPace()
 	for i, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB, lsm.FormatNative} {
-		b := &busy{fsys: vfs.NewMem(), format: format, res: res}
+		b := &busy{pace: users, fsys: vfs.NewMem(), format: format, res: res}
 		if i == 2 { // a cache of its own, whose size changes
 			b.res = nil
 		}
@@ -411,14 +455,13 @@ func setBeside(seed uint64, sets int) error {
 		}
 		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
 		setters.Go(func() {
-			note(fmt.Sprintf("database %d", i), setOptions(b.db, b.space, sets, own))
+			note(fmt.Sprintf("database %d", i), setOptions(b.db, b.space, sets, own,
+				users.set))
 		})
 	}
-	setters.Go(func() { note("resources", setResources(res, sets, rng)) })
+	setters.Go(func() { note("resources", setResources(res, sets, rng, users.set)) })
 	err := hang.InTime(func() error { setters.Wait(); return nil })
-	for _, b := range all {
-		b.done.Store(true)
-	}
+	users.end()
 	if err = errors.Join(err, hang.InTime(func() error {
 		workers.Wait()
 		return nil
