@@ -4,6 +4,7 @@
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
 # make test-otel     the example of OpenTelemetry, part of the step interop
 # make test-raftlog  the Raft log and its benchmark, part of the step interop
+# make test-replica  replicated databases, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
@@ -52,7 +53,7 @@ TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call ha
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node) $(if $(call has,gcc javac mvn),java),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-python test-node test-java
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-python test-node test-java
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
@@ -110,7 +111,7 @@ $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-interop: test-ethdb test-otel test-raftlog $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb test-otel test-raftlog test-replica $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
@@ -131,6 +132,10 @@ test-raftlog:
 	$(if $(call has,gcc),@cd raftlog && CGO_ENABLED=1 $(GO) test -vet=off -race -short \
 		-timeout $(TEST_TIMEOUT) -run '^Test(Readers|Raft)' ./...)
 	@cd bench/raftlog && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+
+# Go downloads hashicorp/raft, and porcupine, which checks histories.
+test-replica:
+	@cd replica && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.

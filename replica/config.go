@@ -1,0 +1,239 @@
+package replica
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/raftlog"
+)
+
+// MaxChange is the largest change in bytes, keys and conditions included. A larger one delays
+// heartbeats: cut it.
+const MaxChange = 8 << 20
+
+// Config configures a Node. ID and Addr are needed; a zero field means the default.
+type Config struct {
+	// ID is the name of the node, which no other node of the cluster ever has.
+	ID string
+	// Addr is host and port at which the other nodes reach this one. It is also the address at
+	// which the node listens, unless Bind is set.
+	Addr string
+	// Bind is the address at which the node listens. The default is Addr.
+	Bind string
+	// Cluster is the name of the cluster, which nodes of other clusters are refused by. The default
+	// is "loam".
+	Cluster string
+	// Peers are the nodes of a new cluster, this one included: addresses by ID. Each of them gets
+	// the same. It has no effect where the directory has a node.
+	Peers map[string]string
+	// Join are addresses of nodes of a cluster that this new node asks to add it as a voter. It has
+	// no effect where the directory has a node that is a member.
+	Join []string
+
+	// TLS makes all connections between nodes TLS ones, in both directions; set Certificates,
+	// RootCAs, and, to check the callers as well, ClientCAs and ClientAuth. The default, nil, is
+	// none: then the network has to be trusted.
+	TLS *tls.Config
+	// ElectionTimeout is how long a follower waits for its leader before it asks for votes. The
+	// default is a second. Three nodes go on after about three of it without their leader.
+	ElectionTimeout time.Duration
+	// Timeout bounds calls whose context has no deadline. The default is ten times ElectionTimeout.
+	Timeout time.Duration
+	// RejoinInterval is the pause before a halted node tries Rejoin by itself, and between such
+	// tries. The default is 5 seconds; negative: never.
+	RejoinInterval time.Duration
+
+	// SnapshotEntries is how many entries the log gets before a snapshot is made, which takes hard
+	// links and no copy of the data. The default is 65,536.
+	SnapshotEntries uint64
+	// SnapshotInterval is how often SnapshotEntries is looked at. The default is 30 seconds.
+	SnapshotInterval time.Duration
+	// TrailingEntries is how many entries stay in the log behind a snapshot, so that a follower that
+	// was away shortly needs no snapshot. The default is 65,536.
+	TrailingEntries uint64
+
+	// Database is the options of the database; see refused for what replicas cannot have. The
+	// default is that of lsm.Open.
+	Database *lsm.Options
+	// Log is the options of the Raft log. The default is that of raftlog.Open.
+	Log *raftlog.Options
+	// Logger takes messages of the node and of Raft. The default, nil, discards them.
+	Logger *slog.Logger
+	// Events takes events. It is called on goroutines of the node, one event at a time, and must not
+	// wait for the node. The default is none.
+	Events func(Event)
+
+	// Dial and Listen replace the network below TLS, for tests with faults. The defaults are TCP.
+	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+	Listen func(addr string) (net.Listener, error)
+
+	// sent is called before each AppendEntries; an error takes the place of the call.
+	sent func(to raft.ServerAddress, r *raft.AppendEntriesRequest) error
+	// answered is called when the answer of an AppendEntries is there.
+	answered func(to raft.ServerAddress, r *raft.AppendEntriesRequest)
+}
+
+// Validate reports what Open would refuse, as lsm.ErrInvalidArgument.
+func (c *Config) Validate() error {
+	switch {
+	case c.ID == "" || len(c.ID) > 255:
+		return invalid("ID has to have 1 to 255 bytes")
+	case !hasPort(c.Addr):
+		return invalid("Addr is %q, and has to be host:port as other nodes reach it", c.Addr)
+	case len(c.Cluster) > 255:
+		return invalid("Cluster is above 255 bytes")
+	case len(c.Peers) > 0 && c.Peers[c.ID] != c.Addr:
+		return invalid("Peers has to have this node's own ID %q with its Addr %q", c.ID, c.Addr)
+	case len(c.Peers) > 0 && len(c.Join) > 0:
+		return invalid("Peers begins a cluster and Join enters one: set one of them")
+	case c.ElectionTimeout < 0 || c.Timeout < 0 || c.SnapshotInterval < 0:
+		return invalid("times must not be negative")
+	case c.ElectionTimeout > 0 && c.ElectionTimeout < 20*time.Millisecond:
+		return invalid("ElectionTimeout is %v, and has to be 20ms at least", c.ElectionTimeout)
+	}
+	seen := map[string]string{}
+	for id, addr := range c.Peers {
+		if other, twice := seen[addr]; id == "" || !hasPort(addr) || twice {
+			return invalid("Peers: %q has the address %q, which has to be host:port and its own "+
+				"(%q)", id, addr, other)
+		}
+		seen[addr] = id
+	}
+	return c.refused()
+}
+
+// refused says which options of the database would make nodes differ, or change their order.
+func (c *Config) refused() error {
+	d := c.Database
+	if d == nil {
+		return nil
+	}
+	switch {
+	case d.Format == lsm.FormatLevelDB:
+		return invalid("Database.Format: a replica needs the native format")
+	case d.Comparer != nil && d.Comparer != lsm.BytewiseComparer:
+		return invalid("Database.Comparer: keys are ordered bytewise")
+	case d.CompactionFilter != nil, d.MergeOperator != nil, d.DefaultTTL != 0:
+		return invalid("Database: a compaction filter, merge operator or time to live would " +
+			"make nodes differ")
+	case d.ReadOnly:
+		return invalid("Database.ReadOnly: a replica writes")
+	}
+	return nil
+}
+
+func hasPort(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	return err == nil && port != "" && port != "0"
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("replica: "+format+": %w", append(args, lsm.ErrInvalidArgument)...)
+}
+
+// withDefaults returns a copy with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.Bind == "" {
+		c.Bind = c.Addr
+	}
+	if c.Cluster == "" {
+		c.Cluster = "loam"
+	}
+	orElse(&c.ElectionTimeout, time.Second)
+	orElse(&c.Timeout, 10*c.ElectionTimeout)
+	orElse(&c.RejoinInterval, 5*time.Second)
+	orElse(&c.SnapshotEntries, 1<<16)
+	orElse(&c.SnapshotInterval, 30*time.Second)
+	orElse(&c.TrailingEntries, 1<<16)
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	if c.Listen == nil {
+		c.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
+	return c
+}
+
+func orElse[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// maxAppendEntries is how many entries one message to a follower, and one call of the FSM, has.
+const maxAppendEntries = 256
+
+// commitTimeout is how long a follower that gets no entries waits for the commit index: reads on
+// followers wait for it.
+const commitTimeout = 10 * time.Millisecond
+
+func (c *Config) raft() *raft.Config {
+	r := raft.DefaultConfig()
+	r.LocalID = raft.ServerID(c.ID)
+	r.HeartbeatTimeout, r.ElectionTimeout = c.ElectionTimeout, c.ElectionTimeout
+	r.LeaderLeaseTimeout = c.ElectionTimeout / 2
+	r.CommitTimeout = min(commitTimeout, c.ElectionTimeout/10)
+	r.MaxAppendEntries = maxAppendEntries
+	r.SnapshotThreshold, r.SnapshotInterval = c.SnapshotEntries, c.SnapshotInterval
+	r.TrailingLogs = c.TrailingEntries
+	r.ShutdownOnRemove = false
+	r.NoSnapshotRestoreOnStart = true
+	r.NoLegacyTelemetry = true
+	r.Logger = c.hclog()
+	return r
+}
+
+// hclog returns the logger of raft.
+func (c *Config) hclog() hclog.Logger {
+	if c.Logger == nil {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: "raft", Level: hclog.Info, DisableTime: true,
+		Output: lines{c.Logger}})
+}
+
+// lines makes records of lines.
+type lines struct{ to *slog.Logger }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.to.Info(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+var _ io.Writer = lines{}
+
+func (c *Config) log(what string, args ...any) {
+	if c.Logger != nil {
+		c.Logger.Info(what, append([]any{"node", c.ID}, args...)...)
+	}
+}
+
+// database returns the options of the database.
+func (c *Config) database() *lsm.Options {
+	d := lsm.Options{}
+	if c.Database != nil {
+		d = *c.Database
+	}
+	d.Format = lsm.FormatNative
+	return &d
+}
+
+// fs is the file system of the database.
+func (c *Config) fs() lsm.FS {
+	if c.Database != nil && c.Database.FS != nil {
+		return c.Database.FS
+	}
+	return lsm.OSFS()
+}

@@ -1,0 +1,64 @@
+package replica
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/raftlog"
+)
+
+// guard is the Raft log as Raft sees it. Raft panics where it cannot store its term or read an
+// entry. The guard halts the node instead: it cuts the network first, so that nothing leaves the
+// node that rests on what was not stored, and ends the goroutine of Raft that made the call.
+type guard struct {
+	*raftlog.Store
+	node *session
+}
+
+var (
+	_ raft.LogStore          = (*guard)(nil)
+	_ raft.StableStore       = (*guard)(nil)
+	_ raft.MonotonicLogStore = (*guard)(nil)
+)
+
+func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
+
+func (g *guard) StoreLogs(logs []*raft.Log) error { return g.noted(g.Store.StoreLogs(logs)) }
+
+func (g *guard) DeleteRange(low, high uint64) error {
+	return g.noted(g.Store.DeleteRange(low, high))
+}
+
+func (g *guard) Set(key, value []byte) error { return g.noted(g.Store.Set(key, value)) }
+
+// noted halts the node after an error that only another opening of the log mends. Raft itself deals
+// with the others: a leader steps down, a follower refuses the entries.
+func (g *guard) noted(err error) error {
+	if errors.Is(err, lsm.ErrReadOnly) || errors.Is(err, lsm.ErrCorruption) {
+		g.node.halt(err, true)
+	}
+	return err
+}
+
+func (g *guard) SetUint64(key []byte, v uint64) error {
+	if err := g.Store.SetUint64(key, v); err != nil {
+		g.end(err)
+	}
+	return nil
+}
+
+func (g *guard) GetLog(index uint64, l *raft.Log) error {
+	err := g.Store.GetLog(index, l)
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+		g.end(err)
+	}
+	return err
+}
+
+// end does not return. Deferred calls of Raft run.
+func (g *guard) end(err error) {
+	g.node.halt(err, true)
+	runtime.Goexit()
+}

@@ -1,0 +1,135 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hashicorp/raft"
+)
+
+// AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address. The node
+// is opened first, with neither Peers nor Join. It returns when the change of the membership is
+// committed; the node gets the data meanwhile and afterwards. It fails as a change does, and is safe
+// to try again.
+func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
+	return n.changeMember(ctx, opAddVoter, id, addr)
+}
+
+// AddReader adds a node that gets all changes and has no vote, for reads.
+func (n *Node) AddReader(ctx context.Context, id, addr string) error {
+	return n.changeMember(ctx, opAddReader, id, addr)
+}
+
+// Remove takes a node out of the cluster, which then may be closed. Its ID must not be used again
+// but with its directory.
+func (n *Node) Remove(ctx context.Context, id string) error {
+	return n.changeMember(ctx, opRemove, id, "")
+}
+
+// TransferLeader makes another voter the leader: the one with that ID, or, if it is "", the one with
+// the most entries. Before a leader is closed it saves the others an election.
+func (n *Node) TransferLeader(ctx context.Context, id string) error {
+	return n.changeMember(ctx, opTransfer, id, "")
+}
+
+func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) error {
+	if id == "" && op != opTransfer || addr != "" && !hasPort(addr) ||
+		addr == "" && (op == opAddVoter || op == opAddReader) {
+		return conclude(invalid("a member needs an ID and an address with a port"))
+	}
+	return n.lead(ctx, op != opTransfer, func(ctx context.Context, s *session) error {
+		leader, here := s.leader()
+		if here {
+			return s.member(ctx, op, id, addr)
+		}
+		_, err := s.forward(ctx, leader, op, appendBytes(appendBytes(nil, []byte(id)), []byte(addr)))
+		return err
+	})
+}
+
+// member changes the membership as the leader.
+func (s *session) member(ctx context.Context, op operation, id, addr string) error {
+	sid, sa := raft.ServerID(id), raft.ServerAddress(addr)
+	var f func() raft.Future
+	switch op {
+	case opAddVoter:
+		f = func() raft.Future { return s.raft.AddVoter(sid, sa, 0, s.cfg.Timeout) }
+	case opAddReader:
+		f = func() raft.Future { return s.raft.AddNonvoter(sid, sa, 0, s.cfg.Timeout) }
+	case opRemove:
+		f = func() raft.Future { return s.raft.RemoveServer(sid, 0, s.cfg.Timeout) }
+	default:
+		return s.transfer(ctx, id)
+	}
+	if err := s.await(ctx, func() error { return f().Error() }); err != nil {
+		return refusal(err)
+	}
+	return nil
+}
+
+func (s *session) transfer(ctx context.Context, id string) error {
+	if s.raft.State() != raft.Leader {
+		return errNotLeader
+	}
+	f := s.raft.LeadershipTransfer
+	if id != "" {
+		all := s.members()
+		i := slices.IndexFunc(all, func(m Member) bool { return m.ID == id && m.Voter })
+		switch {
+		case i < 0:
+			return conclude(invalid("no voter is named %q", id))
+		case id == s.cfg.ID:
+			return nil
+		}
+		f = func() raft.Future {
+			return s.raft.LeadershipTransferToServer(raft.ServerID(id),
+				raft.ServerAddress(all[i].Addr))
+		}
+	}
+	if err := s.await(ctx, func() error { return f().Error() }); err != nil {
+		return unknown(err)
+	}
+	return nil
+}
+
+// members are those of the latest configuration that the node has.
+func (s *session) members() (out []Member) {
+	f := s.raft.GetConfiguration()
+	if f.Error() != nil {
+		return nil // it does not fail
+	}
+	for _, m := range f.Configuration().Servers {
+		out = append(out, Member{string(m.ID), string(m.Address), m.Suffrage == raft.Voter})
+	}
+	return out
+}
+
+func sortServers(all []raft.Server) {
+	slices.SortFunc(all, func(a, b raft.Server) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// enter asks the nodes of Config.Join, one after the other, to add this node, until one has or this
+// node hears that it is a member.
+func (n *Node) enter() {
+	args := appendBytes(appendBytes(nil, []byte(n.cfg.ID)), []byte(n.cfg.Addr))
+	var pause pause
+	for {
+		for _, addr := range n.cfg.Join {
+			s := n.run.Load()
+			if len(s.members()) > 0 {
+				return
+			}
+			ctx, cancel := context.WithTimeout(n.ctx, n.cfg.Timeout)
+			_, _, err := s.peers.call(ctx, addr, opJoin, args)
+			cancel()
+			if err == nil {
+				return
+			}
+			n.cfg.log("joining the cluster failed", "at", addr, "error", err)
+		}
+		if pause.wait(n.ctx) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/kv"
+)
+
+// Consistency says which states a View may show: Linearizable, or Local.
+type Consistency struct {
+	local  bool
+	maxLag time.Duration
+}
+
+// Linearizable shows every change that returned before the view began. It needs a leader.
+var Linearizable = Consistency{}
+
+// Local shows the state of this node, which has everything that had returned maxLag before the view
+// began, without a message to another node where that is known. It fails with ErrTooOld where the
+// state may be older. A maxLag of 0 allows any age, so that it needs no other node.
+func Local(maxLag time.Duration) Consistency { return Consistency{true, maxLag} }
+
+// View is a state of the node, the same for all its reads.
+type View struct {
+	kv.Reader
+	// Index is that of the last entry of the Raft log in the state.
+	Index uint64
+	// Age bounds how old the state is: what returned so long before the view began is in it. 0 for a
+	// linearizable view, negative if nothing is known.
+	Age time.Duration
+}
+
+// View calls f with a state to read, which is linearizable unless how says otherwise, and returns
+// what f returns. The state is valid until then. It fails with ErrUnavailable where no leader
+// answers in time.
+func (n *Node) View(ctx context.Context, f func(*View) error, how ...Consistency) error {
+	v, err := n.view(ctx, append(how, Linearizable)[0])
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(&v.View), v.snap.Close())
+}
+
+// view is a View and what it holds.
+type view struct {
+	View
+	snap *snapshot
+}
+
+func (n *Node) view(ctx context.Context, how Consistency) (*view, error) {
+	began := time.Now()
+	s, err := n.ready(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	index, err := appliedIndex(snap.at.In(snap.of.system))
+	if err != nil {
+		return nil, errors.Join(err, snap.Close())
+	}
+	v := &view{View{Reader: snap, Index: index}, snap}
+	if how.local {
+		v.Age = s.age(began)
+	}
+	return v, nil
+}
+
+// ready returns when the state of this node suffices for how. It is the one place that knows the
+// rule of reads.
+//
+// A linearizable read asks the leader for its index (session.confirm) and waits until this node has
+// applied as much. Raft.AppliedIndex is no help: it says what was handed over to the state machine.
+func (n *Node) ready(ctx context.Context, how Consistency) (*session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if how.local {
+		return n.readyLocal(ctx, how.maxLag)
+	}
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	var pause pause
+	for {
+		s, err := n.running()
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		index, err := s.readIndex(ctx)
+		if err == nil {
+			err = s.fsm.wait(ctx, index)
+		}
+		switch {
+		case err == nil:
+			s.fresh(began)
+			return s, nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, ctx.Err()))
+		case !errors.Is(err, errNotLeader) && !errors.Is(err, ErrUnavailable):
+			return nil, err
+		}
+		if pause.wait(ctx) != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+func (n *Node) readyLocal(ctx context.Context, maxLag time.Duration) (*session, error) {
+	s := n.run.Load()
+	if s == nil || n.closed.Load() {
+		return nil, fmt.Errorf("replica: %w", ErrClosed)
+	}
+	if age := s.age(time.Now()); maxLag == 0 || age >= 0 && age <= maxLag {
+		return s, nil
+	}
+	s, err := n.ready(ctx, Linearizable)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTooOld, err)
+	}
+	return s, nil
+}
+
+// fresh notes that the state has everything that had returned at a moment.
+func (s *session) fresh(at time.Time) {
+	s.freshMu.Lock()
+	defer s.freshMu.Unlock()
+	if at.After(s.freshAt) {
+		s.freshAt = at
+	}
+}
+
+// age bounds the age of the state at a moment; negative: unknown.
+func (s *session) age(now time.Time) time.Duration {
+	s.freshMu.Lock()
+	defer s.freshMu.Unlock()
+	if s.freshAt.IsZero() {
+		return -1
+	}
+	return max(now.Sub(s.freshAt), 0)
+}
+
+// readIndex returns an index that the leader had committed when it was the leader, at some moment
+// after the call began.
+func (s *session) readIndex(ctx context.Context) (uint64, error) {
+	addr, here := s.leader()
+	switch {
+	case here:
+		return s.leaderIndex(ctx)
+	case addr == "":
+		return 0, errNotLeader
+	}
+	b, _, err := s.peers.call(ctx, addr, opIndex, nil)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err) // reads are tried again whatever happened
+	}
+	if len(b) != 8 {
+		return 0, errMalformed
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}
+
+// rounds shares confirmations: readers that come while one runs share the next.
+type rounds struct {
+	mu      sync.Mutex
+	next    *round
+	running bool
+}
+
+type round struct {
+	done  chan struct{}
+	index uint64
+	err   error
+}
+
+// leaderIndex is readIndex on the leader.
+func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
+	q := &s.rounds
+	q.mu.Lock()
+	if q.next == nil {
+		q.next = &round{done: make(chan struct{})}
+	}
+	r := q.next // it begins after now
+	if !q.running {
+		q.running = true
+		go s.runRounds()
+	}
+	q.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.index, r.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (s *session) runRounds() {
+	q := &s.rounds
+	for {
+		q.mu.Lock()
+		r := q.next
+		if q.next = nil; r == nil {
+			q.running = false
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		r.index, r.err = s.confirm()
+		close(r.done)
+	}
+}
+
+// confirm returns the commit index of a leader:
+//
+//  1. An entry of the leader's own term is applied: before, its commit index may lack entries that
+//     the leader before it had acknowledged.
+//  2. The commit index is taken.
+//  3. A majority acknowledges the leader, by messages that were sent after that.
+//  4. The term is still the one of the first step.
+func (s *session) confirm() (uint64, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	term := s.raft.CurrentTerm()
+	if err := s.mark(ctx, term); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	index := s.raft.CommitIndex()
+	after := s.transport.acks.begin()
+	err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() })
+	if err == nil {
+		err = s.acknowledged(ctx, after, term)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	if s.raft.CurrentTerm() != term {
+		return 0, errNotLeader
+	}
+	return index, nil
+}
+
+// acknowledged waits for messages of the term that began after a moment. Those that VerifyLeader
+// sent are under way.
+func (s *session) acknowledged(ctx context.Context, after, term uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ElectionTimeout)
+	defer cancel()
+	f := s.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	return s.transport.acks.wait(ctx, s.id(), f.Configuration().Servers, after, term)
+}
+
+// mark returns when an entry of this node's own term is applied here. It writes an empty change for
+// that, once a term. Unlike Raft's barrier, the change has an index that followers apply, too, so
+// that they can wait for it.
+func (s *session) mark(ctx context.Context, term uint64) error {
+	s.marking.Lock()
+	defer s.marking.Unlock()
+	if s.marked == term {
+		return nil
+	}
+	c := change{batch: lsm.NewBatch().Bytes()}
+	b, err := c.encode()
+	if err == nil {
+		_, err = s.apply(ctx, b)
+	}
+	if err != nil {
+		return err
+	}
+	if s.raft.CurrentTerm() != term {
+		return errNotLeader
+	}
+	s.marked = term
+	return nil
+}
+
+// snapshot is a kv.Snapshot that holds its database. It is counted as one reference, and each of
+// its iterators as another.
+type snapshot struct {
+	kv.Reader
+	at   *lsm.Snapshot
+	of   *database
+	once sync.Once
+}
+
+var _ kv.Snapshot = (*snapshot)(nil)
+
+func (s *session) snapshot() (*snapshot, error) {
+	d, err := s.fsm.acquire()
+	if err != nil {
+		return nil, err
+	}
+	at := d.db.Snapshot()
+	return &snapshot{Reader: kv.ReaderOf(at), at: at, of: d}, nil
+}
+
+func (s *snapshot) Iter(ctx context.Context, o *kv.IterOptions) (kv.Iterator, error) {
+	return iterOf(ctx, s.Reader, s.of, o)
+}
+
+func (s *snapshot) Close() error {
+	s.once.Do(func() {
+		_ = s.at.Close() // always nil
+		s.of.release()
+	})
+	return nil
+}
+
+// iterator holds the database that it walks over.
+type iterator struct {
+	kv.Iterator
+	of   *database
+	once sync.Once
+}
+
+// iterOf opens an iterator of r, which reads from d.
+// REQUIRES: the caller has a reference to d, or r is closed.
+func iterOf(ctx context.Context, r kv.Reader, d *database, o *kv.IterOptions) (kv.Iterator, error) {
+	it, err := r.Iter(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	d.refs.Add(1)
+	return &iterator{Iterator: it, of: d}, nil
+}
+
+func (i *iterator) Close() error {
+	err := i.Iterator.Close()
+	i.once.Do(i.of.release)
+	return err
+}
+
+// The reads of a Node are linearizable.
+var _ kv.Store = (*Node)(nil)
+
+// read calls f with the database when its state suffices.
+func (n *Node) read(ctx context.Context, f func(*database) error) error {
+	s, err := n.ready(ctx, Linearizable)
+	if err != nil {
+		return err
+	}
+	d, err := s.fsm.acquire()
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	return f(d)
+}
+
+// Get returns the value of a key, linearizably.
+func (n *Node) Get(ctx context.Context, key []byte) (v []byte, err error) {
+	err = n.read(ctx, func(d *database) error {
+		v, err = kv.ReaderOf(d.db).Get(ctx, key)
+		return err
+	})
+	return v, err
+}
+
+// Has reports whether a key has a value, linearizably.
+func (n *Node) Has(ctx context.Context, key []byte) (has bool, err error) {
+	err = n.read(ctx, func(d *database) error {
+		has, err = kv.ReaderOf(d.db).Has(ctx, key)
+		return err
+	})
+	return has, err
+}
+
+// MultiGet looks up many keys in one state, linearizably.
+func (n *Node) MultiGet(ctx context.Context, keys [][]byte) (values [][]byte, err error) {
+	err = n.read(ctx, func(d *database) error {
+		values, err = kv.ReaderOf(d.db).MultiGet(ctx, keys)
+		return err
+	})
+	return values, err
+}
+
+// Iter opens an iterator over a linearizable state.
+func (n *Node) Iter(ctx context.Context, o *kv.IterOptions) (it kv.Iterator, err error) {
+	err = n.read(ctx, func(d *database) error {
+		it, err = iterOf(ctx, kv.ReaderOf(d.db), d, o)
+		return err
+	})
+	return it, err
+}
+
+// Snapshot fixes a linearizable state.
+func (n *Node) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+	s, err := n.ready(ctx, Linearizable)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return snap, nil
+}

@@ -1,0 +1,392 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Connections between nodes begin with a greeting, then they are Raft's or forwarded calls'.
+//
+//	"LOAM", version of the protocol, kind of connection: 1 byte each
+//	length of the cluster's name, 1 byte, and the name
+//
+// The answer is a 0, or the length of a sentence, 1 byte, and the sentence, which says why the
+// connection is refused.
+const (
+	greeting        = "LOAM"
+	protocolVersion = 1
+)
+
+type connKind byte
+
+const (
+	raftConn connKind = 1 + iota
+	callConn
+)
+
+// layer is the network of a node: raft's StreamLayer, and connections for forwarded calls.
+type layer struct {
+	cfg      *Config
+	listener net.Listener
+	forRaft  chan net.Conn
+	serve    func(net.Conn) // takes connections of calls
+	done     chan struct{}
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+var _ raft.StreamLayer = (*layer)(nil)
+
+func listen(cfg *Config, serve func(net.Conn)) (*layer, error) {
+	l, err := cfg.Listen(cfg.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	y := &layer{cfg: cfg, listener: l, forRaft: make(chan net.Conn), serve: serve,
+		done: make(chan struct{}), conns: map[net.Conn]bool{}}
+	return y, nil
+}
+
+// run accepts connections until Close.
+func (y *layer) run() {
+	for {
+		c, err := y.listener.Accept()
+		switch {
+		case err == nil:
+			go y.greet(y.track(c))
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			y.cfg.log("accepting a connection failed", "error", err)
+			select {
+			case <-y.done:
+				return
+			case <-time.After(50 * time.Millisecond): // no descriptors left, say
+			}
+		}
+	}
+}
+
+// tracked is a connection that Close of the layer closes.
+type tracked struct {
+	net.Conn
+	of *layer
+}
+
+func (t *tracked) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.conns, t)
+	t.of.mu.Unlock()
+	return t.Conn.Close()
+}
+
+func (y *layer) track(c net.Conn) net.Conn {
+	t := &tracked{c, y}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.closed {
+		_ = c.Close() // which nobody uses
+		return t
+	}
+	y.conns[t] = true
+	return t
+}
+
+// greet answers a greeting and hands the connection out.
+func (y *layer) greet(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(y.cfg.Timeout)) // else reads below fail
+	if y.cfg.TLS != nil {
+		c = tls.Server(c, y.cfg.TLS)
+	}
+	kind, err := y.readGreeting(c)
+	if err == nil {
+		_, err = c.Write([]byte{0})
+	}
+	if err == nil {
+		err = c.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		y.cfg.log("connection refused", "from", c.RemoteAddr(), "error", err)
+		_ = c.Close() // it is refused already
+		return
+	}
+	if kind == callConn {
+		y.serve(c)
+		return
+	}
+	select {
+	case y.forRaft <- c:
+	case <-y.done:
+		_ = c.Close() // the node is closed
+	}
+}
+
+func (y *layer) readGreeting(c net.Conn) (connKind, error) {
+	var head [len(greeting) + 3]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return 0, err
+	}
+	name := make([]byte, head[len(head)-1])
+	if _, err := io.ReadFull(c, name); err != nil {
+		return 0, err
+	}
+	version, kind := head[len(greeting)], connKind(head[len(greeting)+1])
+	why := ""
+	switch {
+	case string(head[:len(greeting)]) != greeting:
+		return 0, errors.New("no node of Loam")
+	case version != protocolVersion:
+		why = fmt.Sprintf("the caller speaks version %d of the protocol, and this node version %d",
+			version, protocolVersion)
+	case string(name) != y.cfg.Cluster:
+		why = fmt.Sprintf("the caller is of cluster %q, and this node of %q", name, y.cfg.Cluster)
+	case kind != raftConn && kind != callConn:
+		why = fmt.Sprintf("connections of kind %d are unknown", kind)
+	default:
+		return kind, nil
+	}
+	why = why[:min(len(why), 255)]
+	_, err := c.Write(append([]byte{byte(len(why))}, why...))
+	return 0, errors.Join(errors.New(why), err)
+}
+
+// dial opens a connection of a kind. A refusal is ErrRefused with the other node's sentence.
+func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn, error) {
+	raw, err := y.cfg.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	c := y.track(raw)
+	if y.cfg.TLS != nil {
+		o := y.cfg.TLS.Clone()
+		if o.ServerName == "" {
+			o.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		c = tls.Client(c, o)
+	}
+	if err := y.introduce(ctx, c, kind); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", addr, err), ignoreClosed(c.Close()))
+	}
+	return c, nil
+}
+
+func (y *layer) introduce(ctx context.Context, c net.Conn, kind connKind) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(y.cfg.Timeout)
+	}
+	if err := c.SetDeadline(deadline); err != nil {
+		return err
+	}
+	head := append([]byte(greeting), protocolVersion, byte(kind), byte(len(y.cfg.Cluster)))
+	if _, err := c.Write(append(head, y.cfg.Cluster...)); err != nil {
+		return err
+	}
+	var n [1]byte
+	if _, err := io.ReadFull(c, n[:]); err != nil {
+		return err
+	}
+	if n[0] != 0 {
+		why := make([]byte, n[0])
+		_, err := io.ReadFull(c, why)
+		return errors.Join(fmt.Errorf("%w: %s", ErrRefused, why), err)
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Dial is raft's.
+func (y *layer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return y.dial(ctx, string(addr), raftConn)
+}
+
+// Accept is raft's.
+func (y *layer) Accept() (net.Conn, error) {
+	select {
+	case c := <-y.forRaft:
+		return c, nil
+	case <-y.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Addr is the address at which the other nodes reach this one.
+func (y *layer) Addr() net.Addr { return address(y.cfg.Addr) }
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
+
+// Close closes all connections as well.
+func (y *layer) Close() error {
+	y.mu.Lock()
+	if y.closed {
+		y.mu.Unlock()
+		return nil
+	}
+	y.closed = true
+	close(y.done)
+	conns := make([]net.Conn, 0, len(y.conns))
+	for c := range y.conns {
+		conns = append(conns, c)
+	}
+	y.mu.Unlock()
+	err := y.listener.Close()
+	for _, c := range conns {
+		_ = c.Close() // what it had to say is lost either way
+	}
+	return err
+}
+
+// transport is raft's network, which notes acknowledgements of the followers.
+type transport struct {
+	*raft.NetworkTransport
+	cfg  *Config
+	acks acks
+}
+
+var (
+	_ raft.Transport   = (*transport)(nil)
+	_ raft.WithPreVote = (*transport)(nil)
+	_ raft.WithClose   = (*transport)(nil)
+)
+
+func newTransport(cfg *Config, y *layer) *transport {
+	t := &transport{cfg: cfg}
+	t.acks.init()
+	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: y, MaxPool: 3, Timeout: cfg.Timeout, Logger: cfg.hclog(),
+		MsgpackUseNewTimeFormat: true})
+	return t
+}
+
+// AppendEntries calls a follower; heartbeats come this way, too.
+func (t *transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress,
+	r *raft.AppendEntriesRequest, w *raft.AppendEntriesResponse) error {
+	if t.cfg.sent != nil {
+		if err := t.cfg.sent(addr, r); err != nil {
+			return err
+		}
+	}
+	at := t.acks.begin()
+	err := t.NetworkTransport.AppendEntries(id, addr, r, w)
+	if t.cfg.answered != nil {
+		t.cfg.answered(addr, r)
+	}
+	if err == nil && w.Success && w.Term == r.Term {
+		t.acks.note(id, at, r.Term)
+	}
+	return err
+}
+
+// AppendEntriesPipeline is refused to tests that look at each message.
+func (t *transport) AppendEntriesPipeline(id raft.ServerID,
+	addr raft.ServerAddress) (raft.AppendPipeline, error) {
+	if t.cfg.sent != nil {
+		return nil, raft.ErrPipelineReplicationNotSupported
+	}
+	return t.NetworkTransport.AppendEntriesPipeline(id, addr)
+}
+
+// acks knows when the calls began that followers acknowledged last. Raft.VerifyLeader counts every
+// acknowledgement that arrives, also one of a call that began long before: a follower may have
+// voted for another leader since. Linearizable reads want calls that began after them.
+type acks struct {
+	mu      sync.Mutex
+	clock   uint64 // counts calls
+	last    map[raft.ServerID]ack
+	changed chan struct{}
+}
+
+type ack struct{ began, term uint64 }
+
+func (a *acks) init() {
+	a.last, a.changed = map[raft.ServerID]ack{}, make(chan struct{})
+}
+
+// begin returns the moment at which a call begins.
+func (a *acks) begin() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clock++
+	return a.clock
+}
+
+func (a *acks) note(id raft.ServerID, began, term uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.last[id]; l.term == term && l.began >= began {
+		return
+	}
+	a.last[id] = ack{began, term}
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// wait returns when a majority of the voters, this node one of them, acknowledged calls of the term
+// that began after a moment.
+func (a *acks) wait(ctx context.Context, self raft.ServerID, members []raft.Server, after,
+	term uint64) error {
+	for {
+		voters, agree := 0, 0
+		a.mu.Lock()
+		for _, m := range members {
+			if m.Suffrage != raft.Voter {
+				continue
+			}
+			voters++
+			if l := a.last[m.ID]; m.ID == self || l.term == term && l.began > after {
+				agree++
+			}
+		}
+		changed := a.changed
+		a.mu.Unlock()
+		if agree > voters/2 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// readFrame reads a length of 4 bytes, little-endian, and as many bytes, at most limit.
+func readFrame(r io.Reader, limit uint32) ([]byte, error) {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(n[:])
+	if size > limit {
+		return nil, fmt.Errorf("frame of %d bytes, at most %d go", size, limit)
+	}
+	var b bytes.Buffer
+	// memory grows with what arrives, not with what the length says
+	if _, err := io.CopyN(&b, r, int64(size)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,315 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/kv"
+)
+
+// Writer changes a Node. Every change that returned nil is on stable storage of a majority. Every
+// other one fails with ErrNotApplied or ErrUnknown.
+type Writer struct {
+	node *Node
+	once []byte
+}
+
+// Once returns a Writer of one change that takes effect once, however often it is tried, also by
+// other nodes and after restarts: a change with an idempotency key that was applied answers as it
+// did, whatever the operations are. So the key belongs to one change: an order's number, or random
+// bytes. It has at most 255 bytes, and is forgotten after OnceKept later ones.
+//
+// Calls try again by themselves after ErrUnknown, until their context is done.
+func (n *Node) Once(key string) *Writer { return &Writer{n, []byte(key)} }
+
+// Put sets key to value.
+func (w *Writer) Put(ctx context.Context, key, value []byte) error {
+	b := kv.NewBatch()
+	b.Put(key, value)
+	return w.Write(ctx, b)
+}
+
+// Delete removes key, whether it exists or not.
+func (w *Writer) Delete(ctx context.Context, key []byte) error {
+	b := kv.NewBatch()
+	b.Delete(key)
+	return w.Write(ctx, b)
+}
+
+// Write makes all operations of a batch take effect together. It fails with ErrTooLarge, too, where
+// the batch is above MaxChange.
+func (w *Writer) Write(ctx context.Context, b *kv.Batch) error {
+	if b == nil {
+		return conclude(invalid("Write needs a batch"))
+	}
+	_, err := w.node.change(ctx, &change{once: w.once, batch: b.Bytes()})
+	return err
+}
+
+// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old stands
+// for no value, an empty one for a value of no bytes; a nil value deletes the key.
+func (w *Writer) CompareAndSwap(ctx context.Context, key, old, value []byte) (bool, error) {
+	b := kv.NewBatch()
+	if value == nil {
+		b.Delete(key)
+	} else {
+		b.Put(key, value)
+	}
+	o, err := w.node.change(ctx, &change{once: w.once, batch: b.Bytes(),
+		conditions: []condition{conditionOf(key, old)}})
+	return o == done, err
+}
+
+// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f read
+// was changed by others before the commit: else f is called again, with a newer state, until the
+// context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
+func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
+	n := w.node
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	for {
+		v, err := n.view(ctx, Linearizable)
+		if err != nil {
+			return conclude(err)
+		}
+		t := &Txn{view: &v.View, read: map[string]condition{}, written: map[string][]byte{}}
+		err = errors.Join(f(t), v.snap.Close())
+		if err != nil {
+			return err
+		}
+		o, err := n.change(ctx, t.change(w.once))
+		if err != nil || o == done {
+			return err
+		}
+		if ctx.Err() != nil {
+			return conclude(fmt.Errorf("%w: %w", lsm.ErrConflict, ctx.Err()))
+		}
+	}
+}
+
+// Txn is a transaction of Update. It is used by one goroutine at a time, while f runs.
+type Txn struct {
+	view    *View
+	read    map[string]condition
+	written map[string][]byte // nil: deleted
+	order   []string          // of the first write of each key
+}
+
+// Get returns the value of key; a missing key is lsm.ErrNotFound.
+func (t *Txn) Get(ctx context.Context, key []byte) ([]byte, error) {
+	if v, ok := t.written[string(key)]; ok {
+		if v == nil {
+			return nil, lsm.ErrNotFound
+		}
+		return append([]byte{}, v...), nil
+	}
+	v, err := t.view.Get(ctx, key)
+	if err == nil || errors.Is(err, lsm.ErrNotFound) {
+		t.read[string(key)] = conditionOf(key, v)
+	}
+	return v, err
+}
+
+// Put sets key to value.
+func (t *Txn) Put(key, value []byte) { t.set(key, append([]byte{}, value...)) }
+
+// Delete removes key.
+func (t *Txn) Delete(key []byte) { t.set(key, nil) }
+
+func (t *Txn) set(key, value []byte) {
+	if _, again := t.written[string(key)]; !again {
+		t.order = append(t.order, string(key))
+	}
+	t.written[string(key)] = value
+}
+
+func (t *Txn) change(once []byte) *change {
+	c := &change{once: once}
+	for _, r := range t.read {
+		c.conditions = append(c.conditions, r)
+	}
+	b := kv.NewBatch()
+	for _, k := range t.order {
+		if v := t.written[k]; v != nil {
+			b.Put([]byte(k), v)
+		} else {
+			b.Delete([]byte(k))
+		}
+	}
+	c.batch = b.Bytes()
+	return c
+}
+
+// Put sets key to value. See Writer for what the errors of changes mean.
+func (n *Node) Put(ctx context.Context, key, value []byte) error {
+	return n.Once("").Put(ctx, key, value)
+}
+
+// Delete removes key, whether it exists or not.
+func (n *Node) Delete(ctx context.Context, key []byte) error { return n.Once("").Delete(ctx, key) }
+
+// Write makes all operations of a batch take effect together.
+func (n *Node) Write(ctx context.Context, b *kv.Batch) error { return n.Once("").Write(ctx, b) }
+
+// CompareAndSwap is Writer.CompareAndSwap.
+func (n *Node) CompareAndSwap(ctx context.Context, key, old, value []byte) (bool, error) {
+	return n.Once("").CompareAndSwap(ctx, key, old, value)
+}
+
+// Update is Writer.Update.
+func (n *Node) Update(ctx context.Context, f func(*Txn) error) error {
+	return n.Once("").Update(ctx, f)
+}
+
+// change has a change applied by the leader, wherever it is. It tries again where that is safe.
+func (n *Node) change(ctx context.Context, c *change) (outcome, error) {
+	b, err := c.encode()
+	if err != nil {
+		return 0, conclude(err)
+	}
+	var o outcome
+	err = n.lead(ctx, len(c.once) > 0, func(ctx context.Context, s *session) error {
+		var err error
+		o, err = s.change(ctx, b)
+		return err
+	})
+	return o, err
+}
+
+// lead calls f until it meets the leader. again says that it may be called after ErrUnknown, too.
+func (n *Node) lead(ctx context.Context, again bool,
+	f func(context.Context, *session) error) error {
+	if err := ctx.Err(); err != nil {
+		return conclude(err)
+	}
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	var pause pause
+	var doubt error // a try whose outcome is unknown
+	for {
+		s, err := n.running()
+		if err == nil {
+			err = f(ctx, s)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrUnknown):
+			if doubt = err; !again {
+				return err
+			}
+		case !errors.Is(err, errNotLeader):
+			return orDoubt(err, doubt)
+		}
+		if pause.wait(ctx) != nil {
+			return orDoubt(fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, ctx.Err())), doubt)
+		}
+	}
+}
+
+// orDoubt returns the error of the last try, which decides nothing about an earlier one.
+func orDoubt(err, doubt error) error {
+	if doubt != nil {
+		return unknown(err)
+	}
+	return conclude(err)
+}
+
+// change asks the leader for a change, once.
+func (s *session) change(ctx context.Context, b []byte) (outcome, error) {
+	addr, here := s.leader()
+	if here {
+		return s.apply(ctx, b)
+	}
+	result, err := s.forward(ctx, addr, opChange, b)
+	if err == nil && len(result) != 1 {
+		err = unknown(errMalformed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return outcome(result[0]), nil
+}
+
+// forward makes a call that changes something. errNotLeader says that it did nothing.
+func (s *session) forward(ctx context.Context, addr string, op operation,
+	args []byte) ([]byte, error) {
+	if addr == "" {
+		return nil, errNotLeader
+	}
+	result, sent, err := s.peers.call(ctx, addr, op, args)
+	var remote *remoteError
+	switch {
+	case err == nil:
+		return result, nil
+	case !sent:
+		return nil, fmt.Errorf("%w: %w", errNotLeader, err)
+	case errors.As(err, &remote) && !errors.Is(err, ErrUnknown):
+		return nil, err
+	}
+	return nil, unknown(err)
+}
+
+// apply appends a change to the log of this node, which leads, and returns its outcome.
+func (s *session) apply(ctx context.Context, b []byte) (outcome, error) {
+	var r result
+	err := s.await(ctx, func() error {
+		f := s.raft.Apply(b, s.cfg.Timeout)
+		if err := f.Error(); err != nil {
+			return err
+		}
+		r = f.Response().(result)
+		return nil
+	})
+	switch {
+	case err == nil && r.err == nil:
+		return r.outcome, nil
+	case err == nil: // it is committed, and this node could not apply it
+		return 0, fmt.Errorf("%w: %w: %w", ErrUnknown, ErrHalted, r.err)
+	}
+	return 0, refusal(err)
+}
+
+// refusal says what an error of Raft means to a change: those that come before an entry is appended
+// are errNotLeader.
+func refusal(err error) error {
+	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) ||
+		errors.Is(err, raft.ErrLeadershipTransferInProgress) || errors.Is(err, errNotLeader) {
+		return fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	return unknown(err)
+}
+
+// await calls f, which waits for Raft, and returns early when the context or the session ends: Raft
+// answers not every call that it had when it ended.
+func (s *session) await(ctx context.Context, f func() error) error {
+	answer := make(chan error, 1)
+	go func() { answer <- f() }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// pause waits between tries, longer every time.
+type pause struct{ last time.Duration }
+
+func (p *pause) wait(ctx context.Context) error {
+	p.last = min(max(2*p.last, 2*time.Millisecond), 100*time.Millisecond)
+	t := time.NewTimer(p.last)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
