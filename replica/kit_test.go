@@ -113,6 +113,13 @@ func (c *cluster) isolate(id string) {
 	}
 }
 
+// slow delays what from sends to to by a moment each time.
+func (w *network) slow(from, to string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay[[2]string{from, to}] = 20 * time.Millisecond
+}
+
 // heal ends all faults.
 func (w *network) heal() {
 	w.mu.Lock()

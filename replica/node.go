@@ -124,8 +124,8 @@ func Open(dir string, c Config) (*Node, error) {
 }
 
 // start opens everything and begins to take part.
-func (n *Node) start() (s *session, err error) {
-	s = &session{node: n, cfg: &n.cfg, begun: make(chan struct{}),
+func (n *Node) start() (_ *session, err error) {
+	s := &session{node: n, cfg: &n.cfg, begun: make(chan struct{}),
 		stopped: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(n.ctx)
 	var undo []func()

@@ -44,7 +44,8 @@ func (n *Node) View(ctx context.Context, f func(*View) error, how ...Consistency
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(&v.View), v.snap.Close())
+	defer v.snap.end()
+	return f(&v.View)
 }
 
 // view is a View and what it holds.
@@ -65,7 +66,8 @@ func (n *Node) view(ctx context.Context, how Consistency) (*view, error) {
 	}
 	index, err := appliedIndex(snap.at.In(snap.of.system))
 	if err != nil {
-		return nil, errors.Join(err, snap.Close())
+		snap.end()
+		return nil, err
 	}
 	v := &view{View{Reader: snap, Index: index}, snap}
 	if how.local {
@@ -308,11 +310,15 @@ func (s *snapshot) Iter(ctx context.Context, o *kv.IterOptions) (kv.Iterator, er
 }
 
 func (s *snapshot) Close() error {
+	s.end()
+	return nil
+}
+
+func (s *snapshot) end() {
 	s.once.Do(func() {
 		_ = s.at.Close() // always nil
 		s.of.release()
 	})
-	return nil
 }
 
 // iterator holds the database that it walks over.

@@ -77,7 +77,8 @@ func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 			return conclude(err)
 		}
 		t := &Txn{view: &v.View, read: map[string]condition{}, written: map[string][]byte{}}
-		err = errors.Join(f(t), v.snap.Close())
+		err = f(t)
+		v.snap.end()
 		if err != nil {
 			return err
 		}
