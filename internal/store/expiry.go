@@ -217,6 +217,21 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 	}
 }
 
+// resolve adds the operations of repr to the batch, in their order and in the form in which they
+// are stored:
+//
+//  1. A value with a time to live gets its deadline: a relative one counts from now.
+//  2. A Put in a keyspace with a default time to live becomes a value that expires.
+//  3. A merge becomes the value that it makes, if r.values is set and that value expires (merge).
+//  4. All others are added as they are, also those on a keyspace that was dropped meanwhile.
+//
+// A merge must see the value that a Get would see just before it: that of an earlier operation of
+// the batch, else that of the database when the batch is committed. The order gives the first:
+// present looks into the batch as far as it is made. The second is read before the commit, and may
+// change until then. So r.values notes each key that it reads, the commit checks these keys by its
+// condition, and its caller resolves all of repr again after a conflict. Without r.values no merge
+// of repr reads: survey found no keyspace for it in which values expire, and mergedBlind has the
+// commit check that none began to.
 func (r *resolution) resolve(repr []byte) error {
 	clock := &r.db.shared.Seqs.Clock
 	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {

@@ -71,10 +71,10 @@ func (h *Health) connect(p *write.Pipeline, s *work.Scheduler, f Feeds) {
 	}
 }
 
-// fail makes the database read-only for good, with err as the cause in every
-// later error, and returns that. Reads and Close go on working. The caller does not
-// hold the scheduler's lock.
-func (h *Health) fail(err error) error {
+// Fail makes the database read-only for good, with err as the cause in every later error, and
+// returns that. A failure that heals (base.Transient) is returned as it is. Reads and Close go on
+// working. The caller does not hold the scheduler's lock.
+func (h *Health) Fail(err error) error {
 	if base.Transient(err) {
 		return err
 	}
@@ -85,7 +85,7 @@ func (h *Health) fail(err error) error {
 	return cause
 }
 
-// setFailure is fail without the Wake, for the scheduler, which wakes its waiters
+// setFailure is Fail without the Wake, for the scheduler, which wakes its waiters
 // itself.
 func (h *Health) setFailure(err error) (cause error, first bool) {
 	cause = err
@@ -125,15 +125,12 @@ func (h *Health) Writable() error {
 	return nil
 }
 
-// Fail is fail: a failure that heals is returned as it is.
-func (h *Health) Fail(err error) error { return h.fail(err) }
-
 // panicked makes the database read-only after a panic, of the engine or of what the
 // user plugged in.
-func (h *Health) panicked(r any) error { return h.fail(base.NewPanic(r)) }
+func (h *Health) panicked(r any) error { return h.Fail(base.NewPanic(r)) }
 
 // panickedAt is panicked for a panic that another goroutine recovered.
-func (h *Health) panickedAt(v any, stack []byte) { h.fail(&base.Panic{Value: v, Stack: stack}) }
+func (h *Health) panickedAt(v any, stack []byte) { h.Fail(&base.Panic{Value: v, Stack: stack}) }
 
 // CatchPanic is deferred where a panic is to become err and the end of writing.
 func (h *Health) CatchPanic(err *error) {

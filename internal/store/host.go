@@ -148,7 +148,7 @@ func (l Logs) Parts() (parts []wal.Part, err error) {
 // any length.
 func (db *DB) logFiles() (parts []wal.Part, err error) {
 	r := wal.Replay{FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format}
-	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
+	nums, err := r.Needed(db.manifest.ParseOwnName, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	for _, num := range nums {
 		info, serr :=
 			db.opts.FS.Stat(filepath.Join(db.dir, db.opts.Format.FileName(base.FileLog, num)))

@@ -167,7 +167,7 @@ func (db *DB) committed() {
 			continue
 		}
 		if err := k.Tree.Order(); errors.As(err, &p) {
-			_ = db.health.fail(err)
+			_ = db.health.Fail(err)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func Open(dir string, o Options) (*DB, error) {
 	db.health.init(db.dir, &o)
 	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
-		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.fail, Ops: tree.NewOperations(),
+		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.Fail, Ops: tree.NewOperations(),
 	}
 	if !o.Resources.Bounded() {
 		db.shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
@@ -201,7 +201,7 @@ func (db *DB) connect(last base.SeqNum) {
 	env := write.Env{
 		Room: db.jobs.MakeRoom, Append: db.wal.Append, Sync: db.wal.Sync,
 		Publish: db.shared.Seqs.Publish, LeaderAsks: db.ownOrder.Load,
-		Failed: func(err error) { db.health.fail(err) },
+		Failed: func(err error) { db.health.Fail(err) },
 	}
 	db.pipeline = write.New(env, last)
 	db.health.connect(db.pipeline, db.jobs, db.feeds)
@@ -303,7 +303,7 @@ func (db *DB) assemble() {
 	o, h := db.opts, &db.health
 	db.wal = wal.New(wal.Options{
 		FS: o.FS, Dir: db.dir, Format: o.Format, Preallocate: o.WALPreallocate,
-		NewFileNum: db.manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
+		NewFileNum: db.manifest.NewFileNum, Fail: h.Fail, Panicked: h.panicked,
 		Rename: db.shared.Files.Rename, Delete: db.shared.Files.DeleteFile,
 		Retention: o.WALRetention, Obsoleted: db.feeds.Obsoleted,
 		LargeValue: db.largeValue(), Release: db.manifest.ReleaseLog,

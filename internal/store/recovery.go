@@ -72,7 +72,7 @@ func (r *replayer) logs() error {
 		}
 		r.spaces[m.ID] = k
 	}
-	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
+	nums, err := r.Needed(db.manifest.ParseOwnName, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func (c *creation) save(it *item, buf []byte) error {
 	err := c.run.stop()
 	var copied *written
 	if err == nil {
-		copied, err = c.object(it, buf)
+		copied, err = c.shareOrCopy(it, buf)
 	}
 	if err != nil {
 		return it.saving(err)
@@ -236,8 +236,10 @@ func (c *creation) note(it *item, fresh bool) {
 	}
 }
 
-// object finds the object of a file, and refers to it unless it fails, or makes a copy.
-func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
+// shareOrCopy refers to the object that the folder has of a file already, or makes a copy. A table
+// of the same file as at an earlier backup is not read (known); one with the same size and checksum
+// is read, but not written.
+func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error) {
 	if it.path == "" {
 		return c.copy(it, memory(it.contents), true, buf)
 	}

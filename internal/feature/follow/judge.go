@@ -123,7 +123,7 @@ func needs(st *manifest.State, format base.Format) wal.Needs {
 	n := wal.Needs{LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq,
 		Synced: st.Durable}
 	reach := st.Reach()
-	n.Knows = func(name string) (base.FileType, uint64) {
+	n.ParseOwnName = func(name string) (base.FileType, uint64) {
 		t, num := format.ParseFileName(name)
 		if num >= reach {
 			return base.FileUnknown, 0

@@ -142,7 +142,7 @@ func (r *repair) misplaced(tables []*table, logs []*logFile) ([]*logFile, error)
 // durable: a log, its end, or what stood between two. A single log does not show that.
 // inPlace is false if Open, without an error, leaves a log out, as one before it is not whole.
 func (r *repair) replayable(s *manifest.Set) (inPlace bool, err error) {
-	n := wal.Needs{Knows: s.Knows, LogNum: s.LogNum(), PrevLogNum: s.PrevLogNum(),
+	n := wal.Needs{ParseOwnName: s.ParseOwnName, LogNum: s.LogNum(), PrevLogNum: s.PrevLogNum(),
 		LastSeq: s.LastSeq(), Synced: s.Durable()}
 	if r.format == base.Native {
 		n.Keyspaces = func(id base.KeyspaceID) bool { return id <= s.MaxKeyspace() }

@@ -55,7 +55,7 @@ func (e *Encoder) Begin(spaces []Space) error {
 	if err := e.write(start); err != nil {
 		return err
 	}
-	return e.frame(frame{kind: headerFrame}, payload, payload)
+	return e.writeFrame(frame{kind: headerFrame}, payload, payload)
 }
 
 func headerSpaces(spaces []Space) []HeaderSpace {
@@ -97,7 +97,7 @@ func (e *Encoder) flush() error {
 	}
 	stored, codec := e.codec.Compress(e.packed, e.payload)
 	e.counts.Blocks++
-	err := e.frame(frame{kind: blockFrame, codec: codec, space: uint32(e.space),
+	err := e.writeFrame(frame{kind: blockFrame, codec: codec, space: uint32(e.space),
 		entries: e.entries}, e.payload, stored)
 	if e.payload, e.entries = e.payload[:0], 0; cap(e.payload) > keptBuffer {
 		e.payload, e.packed = nil, nil
@@ -114,11 +114,12 @@ func (e *Encoder) End() error {
 		return err
 	}
 	payload := e.counts.append(nil)
-	return e.frame(frame{kind: endFrame}, payload, payload)
+	return e.writeFrame(frame{kind: endFrame}, payload, payload)
 }
 
-// frame writes a frame. payload is what is stored, decompressed.
-func (e *Encoder) frame(f frame, payload, stored []byte) error {
+// writeFrame writes a frame and the checksum of all frames so far. payload is what is stored,
+// decompressed.
+func (e *Encoder) writeFrame(f frame, payload, stored []byte) error {
 	if len(payload) > math.MaxUint32 {
 		return fmt.Errorf("%w: a block of %d bytes", base.ErrTooLarge, len(payload))
 	}

@@ -14,7 +14,7 @@ func (s *Set) DeleteObsolete(firstLog uint64, remove func(name string)) error {
 	live := map[uint64]struct{}{}
 	s.LiveFiles(live)
 	for _, name := range names {
-		t, num := s.Knows(name)
+		t, num := s.ParseOwnName(name)
 		obsolete := false
 		switch t {
 		case base.FileLog:

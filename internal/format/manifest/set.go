@@ -61,7 +61,7 @@ type Set struct {
 	format   base.Format // of new MANIFESTs
 	found    base.Format // of the MANIFEST that Load read
 	readOnly bool
-	reach    uint64 // see Knows
+	reach    uint64 // see ParseOwnName
 	// Files with names of the other format are the database's if an upgrade left them: in
 	// a native directory LevelDB's with smaller numbers than levelDBBelow, in a LevelDB one
 	// native ones if the mark of an unfinished upgrade is there: an upgrade begins only
@@ -294,7 +294,7 @@ func newSet(o Options) *Set {
 func (s *Set) markNames(names []string) {
 	upgraded := false
 	for _, name := range names {
-		t, n := s.Knows(name)
+		t, n := s.ParseOwnName(name)
 		if t != base.FileUnknown {
 			s.MarkFileNumUsed(n)
 		}
@@ -317,10 +317,10 @@ func (s *Set) Found() base.Format { return s.found }
 // number or a larger one is the database's.
 func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 
-// Knows parses a name if it can be that of a file of this database:
+// ParseOwnName parses a name if it can be that of a file of this database:
 // its number is within reach. All other files belong to other programs, and are neither
 // read nor deleted nor counted.
-func (s *Set) Knows(name string) (t base.FileType, num uint64) {
+func (s *Set) ParseOwnName(name string) (t base.FileType, num uint64) {
 	t, num = s.format.ParseFileName(name)
 	if t == base.FileUnknown && s.format == base.Native {
 		if t, num = base.LevelDB.ParseFileName(name); t == base.FileInfoLog ||

@@ -28,7 +28,7 @@ func (s *Set) upgrade(names []string) error {
 			t == base.FileCurrent || t == base.FileLock {
 			continue
 		}
-		if t, _ := s.Knows(name); t == base.FileUnknown {
+		if t, _ := s.ParseOwnName(name); t == base.FileUnknown {
 			return fmt.Errorf(
 				"%w: %s has a name of the native format; move it away before the upgrade",
 				base.ErrInvalidArgument, name)
@@ -80,7 +80,7 @@ func (s *Set) RenameTables() error {
 func (s *Set) cleanCurrent(names []string) error {
 	unfinished := func(name string) bool {
 		t, num := base.Native.ParseFileName(name)
-		known, _ := s.Knows(name)
+		known, _ := s.ParseOwnName(name)
 		return s.format == base.LevelDB && num > 0 && t != base.FileUnknown &&
 			known != base.FileUnknown
 	}

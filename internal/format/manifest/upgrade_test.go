@@ -59,7 +59,7 @@ func TestUpgradeOfASet(t *testing.T) {
 	loams := 0
 	for _, name := range names {
 		if kind, num := base.Native.ParseFileName(name); kind == base.FileTable {
-			if got, n := s.Knows(name); got != kind || n != num || s.NextFileNum() <= num {
+			if got, n := s.ParseOwnName(name); got != kind || n != num || s.NextFileNum() <= num {
 				t.Errorf("%s of a broken-off upgrade: %v %d", name, got, n)
 			}
 			loams++
@@ -95,12 +95,12 @@ func finishUpgrade(t *testing.T, m *vfs.Mem, s *Set) {
 			t.Fatal(s, err)
 		}
 		for _, name := range leveldb {
-			if kind, _ := s.Knows(name); kind == base.FileUnknown {
+			if kind, _ := s.ParseOwnName(name); kind == base.FileUnknown {
 				t.Errorf("%s is a stranger's", name)
 			}
 		}
 		for _, name := range []string{"LOG", "000900.ldb", "MANIFEST-000900"} {
-			if kind, _ := s.Knows(name); kind != base.FileUnknown {
+			if kind, _ := s.ParseOwnName(name); kind != base.FileUnknown {
 				t.Errorf("%s is the database's", name)
 			}
 		}
@@ -125,7 +125,7 @@ func finishUpgrade(t *testing.T, m *vfs.Mem, s *Set) {
 		t.Fatal(err)
 	}
 	for _, name := range leveldb {
-		if kind, _ := s.Knows(name); kind != base.FileUnknown {
+		if kind, _ := s.ParseOwnName(name); kind != base.FileUnknown {
 			t.Errorf("%s is the database's, although all of LevelDB's is gone", name)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // Needs is what a MANIFEST says of the logs.
 type Needs struct {
-	// Knows returns the type and the number of a name that can be a file of the database.
-	Knows              func(name string) (base.FileType, uint64)
+	// ParseOwnName returns the type and the number of a name that can be a file of the database.
+	ParseOwnName       func(name string) (base.FileType, uint64)
 	LogNum, PrevLogNum uint64                     // see Replay.Needed
 	LastSeq            base.SeqNum                // the largest sequence number
 	Synced             record.LogEnd              // up to where the logs are durable
@@ -29,7 +29,7 @@ func Judge(o TailOptions, n Needs) (Report, Place, error) {
 		FS: o.FS, Dir: o.Dir, Format: o.Format, Last: n.LastSeq, Synced: n.Synced,
 		Keyspaces: n.Keyspaces, Apply: func(uint64, []byte) error { return nil },
 	}
-	nums, err := r.Needed(n.Knows, n.LogNum, n.PrevLogNum)
+	nums, err := r.Needed(n.ParseOwnName, n.LogNum, n.PrevLogNum)
 	if err == nil {
 		err = r.Run(nums, n.LogNum)
 	}

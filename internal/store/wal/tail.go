@@ -405,17 +405,26 @@ const (
 	// maxNext bounds the logs that are looked at for the next one.
 	maxNext = 64
 	// reach bounds how much larger the number of a log is than that of the one before. Other
-	// files are not the database's; see manifest.Set.Knows.
+	// files are not the database's; see manifest.Set.ParseOwnName.
 	reach = 1 << 24
 )
 
-// list looks for logs behind this one, if the directory may have changed.
+// list sets t.next to the logs with larger numbers than this one, and t.gone if this one has no
+// name any more. It lists the directory only if that may have changed, as a reader without news
+// calls it again and again.
 //
-// A listing can be relied on until the directory's time of change moves, if it was taken more than
-// a tick after that time was first seen: a change in the same tick would leave the time as it is.
-// Since not all file systems keep that time, a listing is used for listEvery at most. Open logs
-// that are still there stay open. Those that were deleted are closed: their entries are in tables.
-// After a log that could not be opened the listing does not count, and the next call lists again.
+// The directory's time of change tells, but not at once: two changes in one tick of the file
+// system's clock have one time. A listing is reused if
+//
+//  1. the directory has the time of change that it had at the listing, and
+//  2. the listing was taken more than a tick after that time was first seen: any later change got
+//     another time, and
+//  3. it is younger than listEvery: not all file systems keep that time.
+//
+// The numbers ascend, so that the candidates follow this log in the listing; maxNext and reach
+// bound them. A candidate that is open already keeps its reader, with what it has read. Files of
+// logs that are not listed any more are closed: their entries are in tables. A log that could not
+// be opened is left out, and t.seen stays empty, so that the next call lists again.
 func (t *Tail) list() error {
 	now := time.Now()
 	info, err := t.o.FS.Stat(t.o.Dir)
@@ -462,7 +471,7 @@ func (t *Tail) list() error {
 		}
 		next = append(next, l)
 	}
-	for _, l := range t.next { // deleted
+	for _, l := range t.next { // what is left of the old list was deleted
 		err = errors.Join(err, l.close())
 	}
 	t.next, t.seen = next, directory{}

@@ -255,7 +255,7 @@ func (s *Scheduler) lookAtHeld() {
 	}
 	for k := range s.opts.All {
 		if k.heldBySnapshot {
-			s.trees.changed(k)
+			s.trees.markDue(k)
 		}
 	}
 	s.scheduleLocked()

@@ -153,7 +153,7 @@ func TestDelayCountsSpace(t *testing.T) {
 		k.quiet.live = live
 		d.jobs.paused = 0
 		d.jobs.mu.Unlock()
-		d.jobs.noteVersion(k)
+		d.jobs.updateDelay(k)
 		delay := d.jobs.Status().DelayPerKiB
 		d.jobs.mu.Lock()
 		d.jobs.paused = 1

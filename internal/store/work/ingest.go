@@ -64,7 +64,7 @@ func (s *Scheduler) Ingest(k *Keyspace, tables []*manifest.FileMeta,
 		return false, err
 	}
 	s.estimateLive(k)
-	s.noteVersion(k)
+	s.updateDelay(k)
 	return false, nil
 }
 

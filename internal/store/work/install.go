@@ -107,7 +107,7 @@ func (s *Scheduler) installLocked(k *Keyspace, edit *manifest.Edit, flushed *tre
 		k.Install(version, flushed)
 	}
 	s.estimateLive(k)
-	s.noteVersion(k)
+	s.updateDelay(k)
 	return nil
 }
 

@@ -133,7 +133,7 @@ type Scheduler struct {
 
 	stop       atomic.Bool  // running compactions give up, and none begin
 	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
-	delayNanos atomic.Int64 // write delay per KiB from the debt, see noteVersion
+	delayNanos atomic.Int64 // write delay per KiB from the debt, see updateDelay
 	paceNanos  atomic.Int64 // write delay per KiB from the flush, see pace
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
@@ -197,14 +197,14 @@ func (s *Scheduler) Add(k *Keyspace) {
 	if s.home == nil {
 		s.home = k
 	}
-	s.trees.changed(k)
+	s.trees.markDue(k)
 	s.trees.seal(k)
 }
 
 // WakeFor is Wake after a change of a keyspace.
 func (s *Scheduler) WakeFor(k *Keyspace) {
 	s.mu.Lock()
-	s.trees.changed(k)
+	s.trees.markDue(k)
 	s.mu.Unlock()
 	s.Wake()
 }
@@ -277,8 +277,9 @@ func (s *Scheduler) mayCompactLocked() bool {
 		s.compaction.retry == nil
 }
 
-// startNextLocked starts the most urgent compaction of a keyspace, if there is one. rests is set
-// until something changes.
+// startNextLocked starts the most urgent compaction of a keyspace, if there is one. rests says that
+// the keyspace leaves trees.due: no compaction of it can begin until a change, a timer or the end
+// of a running one makes it due again. While a manual compaction goes first, it stays due.
 func (s *Scheduler) startNextLocked(k *Keyspace) (began, rests bool) {
 	if k.dropped {
 		return false, true

@@ -130,14 +130,14 @@ func (s *Scheduler) delay(bytes int64, mode write.Mode) error {
 	return nil
 }
 
-// noteVersion notes that k has a new version. It derives the write delay from level 0 and the space
-// taken of the tree under most pressure: nothing below half of the way to a limit, then growing
-// smoothly, without bound as the limit of level 0 comes near, so that writers and compactions meet
-// in between. At three quarters of the limit it is 10 us per KiB.
-func (s *Scheduler) noteVersion(k *Keyspace) {
+// updateDelay is called when k has a new version. It derives the write delay from level 0 and the
+// space taken of the tree under most pressure: nothing below half of the way to a limit, then
+// growing smoothly, without bound as the limit of level 0 comes near, so that writers and
+// compactions meet in between. At three quarters of the limit it is 10 us per KiB.
+func (s *Scheduler) updateDelay(k *Keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trees.changed(k)
+	s.trees.markDue(k)
 	pressure := 0.0
 	if state := k.Acquire(); state != nil {
 		if !k.dropped {

@@ -42,8 +42,8 @@ type Keyspace struct {
 	deletes memTableDeletes
 }
 
-// changed notes that there may be something to do for k.
-func (ts *trees) changed(k *Keyspace) {
+// markDue puts k on the list of the trees that the scheduler looks at: something of it changed.
+func (ts *trees) markDue(k *Keyspace) {
 	if !k.isDue && !k.dropped {
 		k.isDue = true
 		ts.due = append(ts.due, k)
@@ -84,7 +84,7 @@ func (ts *trees) lookAgain(now time.Time) {
 			return false
 		}
 		k.isWatched = false
-		ts.changed(k)
+		ts.markDue(k)
 		return true
 	})
 }
@@ -105,7 +105,7 @@ func (ts *trees) end(k *Keyspace, plan *picker.Plan) {
 	}
 	ts.running -= len(k.running) - len(left)
 	k.running = left
-	ts.changed(k)
+	ts.markDue(k)
 }
 
 // press notes how far k is towards the limits at which writers wait, and returns the

@@ -57,12 +57,25 @@ func (p *Pipeline) PutIf(
 	return p.submit(w, lead)
 }
 
-// writeIf writes the batches of the list, whose writers have the flags of mode. Room for all
-// is made first, as p.batches. A batch with a condition is logged alone or before batches without
-// one, so that the memtable has everything that the condition reads. What is applied
-// is published at the end, after the sync: as in write, nothing is visible whose sync
-// fails. A writer whose condition does not hold, or whose append met a shortage, has its
-// error afterwards; the one returned is of the others.
+// writeIf writes the batches of the list, whose writers have the flags of mode, and skips those
+// whose conditions fail.
+//
+// A condition asks what the memtable has: whether a key was written since a sequence number, for
+// instance. So it must see all batches before its own, also those of its group, and nothing may
+// be written between its answer and its batch. That holds because
+//
+//  1. only the leader writes, and it leads until the list ends;
+//  2. the list is cut into pieces (run): a batch with a condition begins one, and batches without
+//     one follow it. Each piece is logged and applied before the next condition is asked. Readers
+//     do not see it yet, conditions do: they get p.last, the last number that was applied;
+//  3. room for the whole list is made first, when p.batches has all of it. After an answer no step
+//     waits, rotates the memtable, or fails for lack of room. A batch that is skipped leaves its
+//     part of the room unused.
+//
+// One sync, for the pieces that were written, and one Publish end the list, in this order, as in
+// write: no batch is visible whose sync fails. A skipped writer has the error of its condition, and
+// the writers of a piece whose append met a shortage have that; both are set here, and the list
+// goes on. The error that writeIf returns is that of all other writers.
 func (p *Pipeline) writeIf(w *writer, mode Mode) (err error) {
 	defer p.catchPanic(&err)
 	if cause := p.cause.Load(); cause != nil {
@@ -115,11 +128,12 @@ func (p *Pipeline) run(w *writer) (end *writer) {
 	return end
 }
 
+// logAndApply writes p.batches, a piece of the list, unless it is empty.
 func (p *Pipeline) logAndApply() error {
 	if len(p.batches) == 0 {
 		return nil
 	}
-	if err := p.log(); err != nil {
+	if err := p.assignAndLog(); err != nil {
 		return err
 	}
 	return p.apply()

@@ -291,7 +291,10 @@ func (p *Pipeline) write(mode Mode) (err error) {
 		return *cause
 	}
 	if len(p.batches) > 0 {
-		if err := p.append(mode); err != nil {
+		if err := p.makeRoom(mode); err != nil {
+			return err
+		}
+		if err := p.assignAndLog(); err != nil {
 			return err
 		}
 	}
@@ -322,14 +325,6 @@ func (p *Pipeline) apply() error {
 	return nil
 }
 
-// append makes room for p.batches, numbers them and logs them.
-func (p *Pipeline) append(mode Mode) error {
-	if err := p.makeRoom(mode); err != nil {
-		return err
-	}
-	return p.log()
-}
-
 func (p *Pipeline) makeRoom(mode Mode) (err error) {
 	var bytes int64
 	var entries uint64
@@ -344,8 +339,8 @@ func (p *Pipeline) makeRoom(mode Mode) (err error) {
 	return err
 }
 
-// log numbers p.batches and appends them to the log.
-func (p *Pipeline) log() error {
+// assignAndLog gives p.batches their sequence numbers and appends them to the log.
+func (p *Pipeline) assignAndLog() error {
 	seq := p.last + 1
 	for _, b := range p.batches {
 		batchrepr.SetSeq(b, seq)

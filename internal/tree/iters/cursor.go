@@ -373,6 +373,12 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 }
 
 // findNextUserEntry finds the first visible entry at or after the merge's position.
+//
+// The versions of a key come newest first, so the first one that the reader may see decides about
+// the key: a value is the answer, a tombstone or an expired value hides the key (hide, last), and
+// the loop passes its older versions. Versions that are too new are passed before that, and say
+// nothing about the key. Where all entries of an input are visible, as in most tables, no version
+// is compared: the entries before the next one of another input are answers, as one span.
 func (c *Cursor) findNextUserEntry() bool {
 	m := &c.m
 	c.passed.begin()

@@ -188,7 +188,7 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 		}
 	}
 	if w.data.Len() == 0 {
-		if err := w.beginBlock(); err != nil {
+		if err := w.planBlock(); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 		if err := w.cut(n-1, key); err != nil {
 			return err
 		}
-		if err := w.beginBlock(); err != nil {
+		if err := w.planBlock(); err != nil {
 			return err
 		}
 	}

@@ -47,9 +47,9 @@ func (d *dataBlock) size(w *colblk.Writer) uint64 {
 	return uint64(d.view - w.Len()*blocktable.ViewColumns/2 + w.ValueBytes())
 }
 
-// beginBlock chooses where the next data block ends, and pads the one before if the next one
+// planBlock chooses where the next data block ends, and pads the one before if the next one
 // is to begin with a page.
-func (w *Writer) beginBlock() error {
+func (w *Writer) planBlock() error {
 	w.open = dataBlock{target: w.Options.BlockSize}
 	expected := float64(w.Options.BlockSize) * w.ratio
 	if w.data.Packing() == colblk.PackHeap || expected > unplaced*pageLen {
