@@ -78,8 +78,6 @@ type Config struct {
 
 	// sent is called before each AppendEntries; an error takes the place of the call.
 	sent func(to raft.ServerAddress, r *raft.AppendEntriesRequest) error
-	// answered is called when the answer of an AppendEntries is there.
-	answered func(to raft.ServerAddress, r *raft.AppendEntriesRequest)
 }
 
 // Validate reports what Open would refuse, as lsm.ErrInvalidArgument.
