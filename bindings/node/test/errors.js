@@ -140,7 +140,7 @@ test('a full disk', { skip: process.platform !== 'linux' }, (t) => {
       process.exit()
     })`
   const output = execFileSync('sh', ['-c', 'ulimit -f 2000; exec "$0" -e "$1"', process.execPath,
-    program], { encoding: 'utf8', timeout: 240000 })
+    program], { encoding: 'utf8', timeout: 600000 })
   t.same(JSON.parse(output), { code: 'LEVEL_NO_SPACE', errno: -os.constants.errno.EFBIG,
     read: true, written: true })
   t.end()

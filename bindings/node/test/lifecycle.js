@@ -19,7 +19,7 @@ const program = (name) => path.join(__dirname, 'programs', name)
 
 function run (args) {
   return new Promise((resolve) => {
-    execFile(process.execPath, args, { timeout: 240000 }, (err, stdout, stderr) => {
+    execFile(process.execPath, args, { timeout: 600000 }, (err, stdout, stderr) => {
       resolve({ code: err === null ? 0 : err.code, signal: err?.signal ?? null, stdout, stderr })
     })
   })

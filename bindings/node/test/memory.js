@@ -23,7 +23,7 @@ test('every allocation fails once',
     path.join(__dirname, 'programs', 'fail.c')])
   const { status, signal, stdout, stderr } = spawnSync(process.execPath,
     [path.join(__dirname, 'programs', 'memory.js'), addon, path.join(root, 'db')], {
-    env: { ...process.env, LD_PRELOAD: addon }, encoding: 'utf8', timeout: 240000
+    env: { ...process.env, LD_PRELOAD: addon }, encoding: 'utf8', timeout: 600000
   })
   t.same([status, signal, stderr], [0, null, ''])
   const { failures, wrong } = JSON.parse(stdout)

@@ -16,7 +16,7 @@ test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 function node (...args) {
   const { stdout, stderr, status } = spawnSync(process.execPath, args,
-    { cwd: root, encoding: 'utf8', timeout: 240000 })
+    { cwd: root, encoding: 'utf8', timeout: 600000 })
   return status === 0 ? stdout.trim() : `exit ${status}: ${stderr}`
 }
 

@@ -36,7 +36,7 @@ examples.forEach(([, language, source, wanted], i) => {
     const file = path.join(root, `example-${i}.${language === 'mjs' ? 'mjs' : 'cjs'}`)
     fs.writeFileSync(file, source)
     const { stdout, stderr } = spawnSync(process.execPath, [file],
-      { cwd: root, encoding: 'utf8', timeout: 240000 })
+      { cwd: root, encoding: 'utf8', timeout: 600000 })
     t.is(stderr, '')
     t.is(stdout, wanted)
     t.end()

@@ -230,6 +230,6 @@ def test_an_abandoned_feed_does_not_hold_up_the_exit(path):
         [sys.executable, "-W", "ignore", "-c", program, str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.stdout == "left\n" and done.returncode == 0, done.stderr

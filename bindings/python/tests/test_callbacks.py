@@ -187,7 +187,7 @@ def test_ctrl_c_again_and_again(path):
         print("ok")
         """,
         path,
-        timeout=300,
+        timeout=600,
     )
     assert out == "ok\n"
 
@@ -244,7 +244,7 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
             print(len(list(db)))
         """,
         path,
-        timeout=300,
+        timeout=600,
     )
     assert out.split()[0] == "interrupted" and int(out.split()[1]) == len(
         {(i * 7919 + r) % 9000 for i in range(800) for r in range(3)}

@@ -16,7 +16,7 @@ LOAM = os.path.join(os.path.dirname(sys.executable), "loam")
 
 
 def loam(*args: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([LOAM, *map(str, args)], capture_output=True, text=True, timeout=240)
+    return subprocess.run([LOAM, *map(str, args)], capture_output=True, text=True, timeout=600)
 
 
 def test_command_and_package_share_a_database(path):

@@ -54,7 +54,7 @@ START = """
 """
 
 
-def run(program: str, *args: object, timeout: float = 240) -> str:
+def run(program: str, *args: object, timeout: float = 600) -> str:
     """Runs a program that must end well and say nothing on stderr."""
     command = [
         sys.executable,
@@ -220,7 +220,7 @@ def test_before_forking_servers(tmp_path):
         """,
         tmp_path,
         ROUNDS,
-        timeout=240 + 3 * ROUNDS,
+        timeout=600 + 3 * ROUNDS,
     )
     assert out == "ok\n"
 
@@ -330,7 +330,7 @@ def test_a_fault_in_a_child_ends_it(tmp_path, handler):
         signal.alarm(30)
         print(os.WIFSIGNALED(os.waitpid(pid, 0)[1]))
         """), tmp_path, handler]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, "used\nTrue\n"), done.stderr
 
 

@@ -273,6 +273,6 @@ def test_exit_without_close(path):
             [sys.executable, "-W", "ignore", "-c", program, path],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert out.returncode == 0 and out.stdout == "done\n", out.stderr

@@ -23,7 +23,7 @@ from loamdb._library import Job
 EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200"))
 
 
-def run(program: str, *args: object, timeout: float = 240) -> str:
+def run(program: str, *args: object, timeout: float = 600) -> str:
     """Runs a program that must end well and say nothing on stderr."""
     command = [
         sys.executable,
@@ -152,7 +152,7 @@ def test_exit(tmp_path):
         """,
         tmp_path,
         EXITS,
-        timeout=300,
+        timeout=600,
     )
     assert out == "ok\n"
 
@@ -593,6 +593,6 @@ def test_threads_share_everything(path):
         print("ok")
         """,
         path,
-        timeout=300,
+        timeout=600,
     )
     assert out == "ok\n"

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -30,7 +31,8 @@ func TestAddressSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		cmd := exec.Command(exe, "-test.run=^TestAddressSpace$", "-test.v", "-test.timeout=2m")
+		cmd := exec.Command(exe, "-test.run=^TestAddressSpace$", "-test.v",
+			"-test.timeout="+hang.Limit().String())
 		cmd.Env = append(os.Environ(), childEnv+"=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil && runtimeEnded.Match(out) {
