@@ -79,6 +79,7 @@ func (it *Iterator) tellPassed() {
 	if it.dead+it.hits > 0 {
 		it.tree.shared.Ops.DeadPassed.Add(int64(it.dead))
 		it.tree.shared.Ops.EmptyHits.Add(int64(it.hits))
+		it.tree.noteReader(it.dead, it.hits)
 		it.dead, it.hits = 0, 0
 	}
 }
@@ -99,7 +100,7 @@ func (it *Iterator) Passed(r *empties.Range, dead int, newer, expired bool) {
 	}
 	if !newer && l.announce() {
 		l.examine()
-		l.confirm()
+		it.learned = l.confirm() || it.learned
 	}
 	if it.snap != nil && !it.knows(r) {
 		// What a snapshot sees of the tree is the same in all states.
@@ -165,7 +166,7 @@ func (l *learner) examine() {
 	}
 }
 
-// confirm is step L5.
-func (l *learner) confirm() {
-	l.tree.empties.Confirm(l.tree.cmp, &l.fact, l.parts)
+// confirm is step L5. It reports whether something is known.
+func (l *learner) confirm() bool {
+	return l.tree.empties.Confirm(l.tree.cmp, &l.fact, l.parts) && len(l.parts) > 0
 }

@@ -160,6 +160,7 @@ func (r *interleaved) reader() steps {
 // TestEmptiesInterleavings runs the steps of package empties' comment in every order: a reader that
 // sees the sequence number of a write sees its entry.
 func TestEmptiesInterleavings(t *testing.T) {
+	noScouts(t)
 	for _, rotates := range []bool{false, true} {
 		r := &interleaved{t: t, h: newHouse(t), rotates: rotates}
 		r.batch = batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,
@@ -187,6 +188,7 @@ func TestEmptiesInterleavings(t *testing.T) {
 // TestEmptiesListLast: a write comes after a reader began, and before it loads the state and the
 // sequence number. The reader, which sees the write, finds no known-empty range of before.
 func TestEmptiesListLast(t *testing.T) {
+	noScouts(t)
 	h := newHouse(t)
 	demand := NewDemand() // a read that waits for it has begun
 	h.Seqs.Demand = demand
@@ -216,6 +218,7 @@ func TestEmptiesListLast(t *testing.T) {
 
 // TestEmptiesCutBetween: a writer cuts when its entry is in the memtable and not visible.
 func TestEmptiesCutBetween(t *testing.T) {
+	noScouts(t)
 	h := newHouse(t)
 	cmp := *base.Bytewise
 	var asked func()
@@ -274,6 +277,7 @@ func first(t *testing.T, tree *Tree, want []byte) {
 // TestEmptiesOldLearner: what an iterator learns that began before a write leaves that write's key
 // out, in the same memtable and in later ones.
 func TestEmptiesOldLearner(t *testing.T) {
+	noScouts(t)
 	for _, rotations := range []int{0, 1, 2} {
 		h := newHouse(t)
 		tree := h.open(0, 1)
@@ -302,6 +306,7 @@ func TestEmptiesOldLearner(t *testing.T) {
 // TestEmptiesExamineALot: a learner gives up when too much was written since it began. What was
 // written before is not in its way.
 func TestEmptiesExamineALot(t *testing.T) {
+	noScouts(t)
 	h := newHouse(t)
 	tree := New(Options{Comparer: base.Bytewise, MemTableSize: 64 << 20}, h.Shared)
 	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
@@ -377,6 +382,7 @@ func (r *replayed) replay() steps {
 // the memtable of the state, into another one that no state has before, or with all that there is
 // at once, like another version's.
 func TestEmptiesReplayInterleavings(t *testing.T) {
+	noScouts(t)
 	for _, c := range []struct{ fresh, anew bool }{{false, false}, {true, false}, {true, true}} {
 		r := &replayed{interleaved{t: t, h: newHouse(t)}, c.fresh, c.anew}
 		r.batch = batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,

@@ -26,6 +26,7 @@ type IterOptions struct {
 	OwnRangeDels []*rangedel.List
 	// Watch takes the keys and ranges that the iterator reads. nil: nobody asks.
 	Watch Watch
+	most  int // iters.Options.Most
 }
 
 // Watch takes the moves of an iterator: of the key that it is at afterwards, not nil,
@@ -51,6 +52,8 @@ type Iterator struct {
 	told     uint64        // the part of seeks that Operations has counted
 	dead     int           // entries passed over and not yet counted in Operations
 	hits     int           // known-empty ranges used and not yet counted in Operations
+	most     int           // iters.Options.Most
+	learned  bool          // a known-empty range
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	noFill   bool
@@ -80,7 +83,7 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // shows in Err.
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
-	it.own, it.ownDels, it.watch = o.Own, o.OwnRangeDels, o.Watch
+	it.own, it.ownDels, it.watch, it.most = o.Own, o.OwnRangeDels, o.Watch, o.most
 	if it.err = t.checkPrefix(o.Prefix); it.err != nil {
 		return
 	}
@@ -141,7 +144,7 @@ func (it *Iterator) reset() {
 			o.RangeDels = append(o.RangeDels, d)
 		}
 	}
-	o.Empties, o.Again = it, it.snap != nil
+	o.Empties, o.Again, o.Most = it, it.snap != nil, it.most
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }
 

@@ -89,6 +89,7 @@ type Tree struct {
 	ordinal uint64      // of the newest state; guarded by state's lock, as is flushed
 	flushed base.SeqNum // see ReadState
 	empties empties.Set
+	scouts  atomic.Pointer[scouts] // nil: there was no use for them yet
 }
 
 // writer is what the commit leader writes to. It has a reference on the memtable, so that the
@@ -222,6 +223,7 @@ func (t *Tree) replace(o epoch.Owner[ReadState], s *ReadState) {
 // Close takes the state away: later reads, and moves of iterators, fail with
 // base.ErrClosed. Iterators and reads under way keep what they use.
 func (t *Tree) Close() {
+	t.endScouts()
 	o := t.state.Lock()
 	defer o.Unlock()
 	t.dropped.Store(0)
@@ -245,6 +247,7 @@ func (t *Tree) ServesAt(seq base.SeqNum) bool {
 // Drop takes the state away after Refuse, when no snapshot may be read. Open iterators go on until
 // Close.
 func (t *Tree) Drop() {
+	t.endScouts()
 	o := t.state.Lock()
 	defer o.Unlock()
 	t.replace(o, nil)
@@ -398,6 +401,9 @@ func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
 	if t.empties.Any() {
 		t.cutEmpties(batch)
 	}
+	if t.wantsScout() {
+		t.sendScout(lastDeleted(batch))
+	}
 	return err
 }
 
@@ -416,6 +422,9 @@ func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	err := t.lead.mem.Add(seq, kind, key, value)
 	if t.empties.Any() {
 		t.cutEmpty(kind, key)
+	}
+	if kind == base.KindDelete && t.wantsScout() {
+		t.sendScout(key)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ const (
 	emptySet    = "internal/tree/empties/empties.go"
 	emptyFacts  = "internal/tree/empties/facts.go"
 	emptyWrites = "internal/tree/tree.go"
+	scouting    = "internal/tree/scouts.go"
 )
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
@@ -98,8 +99,8 @@ var deletes = []mutant{
 		"t.cutEmpties(batch)", "_ = batch"}}},
 
 	{"empty-survives-keyspaces", "a known-empty range has a key of a batch over keyspaces", cuts,
-		[]edit{{emptyWrites, "t.cutEmpty(kind, key)\n\t}\n\treturn err", "_ = key\n\t}\n" +
-			"\treturn err"}}},
+		[]edit{{emptyWrites, "t.cutEmpty(kind, key)\n\t}\n\tif kind", "_ = key\n\t}\n" +
+			"\tif kind"}}},
 
 	{"empty-survives-merge", "a known-empty range has a key that was merged into", cuts,
 		[]edit{{"internal/tree/empties.go", "kind.IsPoint() && !kind.IsTombstone()",
@@ -112,9 +113,9 @@ var deletes = []mutant{
 	{"empty-cut-early", "a writer looks at known-empty ranges before its entry is in the memtable",
 		target{"internal/tree", "TestEmptiesCutBetween"}, []edit{{emptyWrites,
 			"err := t.lead.mem.Apply(batch, seq)\n\tif t.empties.Any() {\n" +
-				"\t\tt.cutEmpties(batch)\n\t}\n\treturn err",
+				"\t\tt.cutEmpties(batch)\n\t}\n",
 			"if t.empties.Any() {\n\t\tt.cutEmpties(batch)\n\t}\n" +
-				"\treturn t.lead.mem.Apply(batch, seq)"}}},
+				"\terr := t.lead.mem.Apply(batch, seq)\n"}}},
 
 	{"empty-for-older", "a known-empty range is used by an older snapshot",
 		target{"lsm", "TestEmptiesAreOfLaterReaders"}, []edit{{emptySet,
@@ -257,4 +258,45 @@ var deletes = []mutant{
 	{"empty-behind-turn", "an iterator that turns round has left out a part of its own writes",
 		target{"lsm", "TestEmptiesWindows"}, []edit{{"internal/tree/iters/merge.go",
 			"m.leapt && !in.own", "false"}}},
+
+	{"scout-takes-the-next", "what a scout learns has the key at which it gave up",
+		target{"internal/tree/iters", "TestMost"}, []edit{{"internal/tree/iters/empties.go",
+			"c.setEnd(key, true)\n\t\tif dead", "c.setEnd(key, false)\n\t\tif dead"}}},
+
+	{"scout-unbounded", "a scout passes over as much as there is",
+		target{"internal/tree/iters", "TestMost"}, []edit{{"internal/tree/iters/empties.go",
+			"if dead-p.base >= c.most {", "if false {"}}},
+
+	{"scouts-never", "nobody passes over deletions before readers do",
+		target{"internal/tree", "TestScoutsComeFirst"}, []edit{{emptyWrites,
+			"if t.wantsScout() {\n\t\tt.sendScout(lastDeleted", "if false {\n\t\t" +
+				"t.sendScout(lastDeleted"}}},
+
+	{"scouts-counted", "what scouts pass over is counted as if readers did",
+		target{"internal/tree", "TestScoutsComeFirst"}, []edit{{scouting,
+			"\tit.dead, it.hits = 0, 0 // readers are counted\n", ""}}},
+
+	{"scouts-seldom", "scouts come seldom although readers pass over much",
+		target{"internal/tree", "TestScoutsComeOften"}, []edit{{scouting,
+			"\t\ts.fine.Store(scouting.credit)\n", ""}}},
+
+	{"scouts-for-nobody", "scouts come often although nobody reads",
+		target{"internal/tree", "TestScoutsComeOften"}, []edit{{scouting,
+			"CompareAndSwap(fine, fine-1)", "CompareAndSwap(fine, fine)"}}},
+
+	{"scouts-in-vain", "scouts that learn nothing come again and again",
+		target{"internal/tree", "TestScoutsInVain"}, []edit{{scouting,
+			"s.skip = min(1<<min(s.failed, 10), maxSkip)", "s.skip = 0"}}},
+
+	{"scout-outlives", "a scout is under way in a tree that was closed",
+		target{"internal/tree", "TestScoutsAtTheEnd"}, []edit{{scouting,
+			"\tif ended != nil {", "\tif false {"}}},
+
+	{"scout-hides-panic", "nobody is told of a comparer that panics in a scout",
+		target{"internal/tree", "TestScoutsMeetAPanic"}, []edit{{scouting,
+			"t.failOnPanic(c.Err())", "_ = c.Err()"}}},
+
+	{"scout-calls-back", "a scout calls a comparer of the callers' threads",
+		target{"internal/tree", "TestNoScoutsOnCallersThreads"}, []edit{{scouting,
+			"key == nil || t.cmp.Serial()", "key == nil"}}},
 }

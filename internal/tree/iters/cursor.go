@@ -2,6 +2,7 @@ package iters
 
 import (
 	"bytes"
+	"math"
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
@@ -51,6 +52,7 @@ type Cursor struct {
 	// empties are known-empty ranges; passed is what the present move passes over, see passOver.
 	empties Empties
 	look    int  // entries that a move passes over before it asks empties
+	most    int  // see Options
 	again   bool // see Options
 	passed  passing
 	// closed makes every later move return false.
@@ -87,7 +89,10 @@ type Options struct {
 	// Empties knows ranges that the cursor need not look at; nil: none.
 	Empties Empties
 	// Again: there are other cursors of the same Seq, which pass over the same newer entries.
-	Again  bool
+	Again bool
+	// Most, if it is not 0, is about how many dead entries a move passes over one by one before it
+	// gives up: it finds nothing, and what it passed over is what it learns.
+	Most   int
 	Values Values // for sources with references
 	// KeysOnly: values that lie in logs are not read, but for operands above them.
 	KeysOnly bool
@@ -103,7 +108,10 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 	c.op, c.folds, c.now = o.Merge, o.Folds, o.Now
 	c.values, c.keysOnly = o.Values, o.KeysOnly
 	c.setEmpties(o.Empties)
-	c.again = o.Again
+	c.again, c.most = o.Again, o.Most
+	if c.most == 0 {
+		c.most = math.MaxInt
+	}
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]

@@ -34,6 +34,9 @@ func looks() (first, dead int) {
 	return 4, 64
 }
 
+// leastSought is minDead for a cursor that only looks for known-empty ranges, see Options.Most.
+const leastSought = 16
+
 // passing is what a move passed over: the entries of keys without a value from a key to another.
 type passing struct {
 	empties.Range
@@ -59,7 +62,8 @@ func (c *Cursor) setEmpties(e Empties) {
 
 // passOver is called in a move that has passed over dead entries, and is about to look at one of
 // key. If key is in a known-empty range the move goes to the end of that one. look is for how many
-// entries the move is to call it again.
+// entries the move is to call it again. jumped: the merge is elsewhere, or has ended because the
+// move passed over so many entries as it may.
 //
 // The first key is the beginning of the range that the cursor may learn: nothing was decided about
 // it yet. If it is visible, the range ends where it begins. The last key is the end, as long as
@@ -78,6 +82,10 @@ func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
 	f := c.empties.Within(key)
 	if f == nil {
 		c.setEnd(key, true)
+		if dead-p.base >= c.most { // what was passed over is known to be empty, up to key
+			c.m.ord = c.m.ord[:0]
+			return dead, true
+		}
 		return dead + min(max(dead-p.base, firstLook), maxLook), false
 	}
 	p.base = dead
@@ -125,8 +133,12 @@ func (c *Cursor) settlePass(found bool) {
 	p := &c.passed
 	p.active = false
 	c.empties.Count(p.dead, p.jumps)
+	least := minDead
+	if c.most < math.MaxInt {
+		least = min(least, leastSought)
+	}
 	// Several ranges become one: the next reader needs one seek.
-	if p.own || c.m.err != nil || p.dead < minDead && p.jumps < 2 {
+	if p.own || c.m.err != nil || p.dead < least && p.jumps < 2 {
 		return
 	}
 	if found {

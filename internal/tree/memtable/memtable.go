@@ -59,6 +59,7 @@ type MemTable struct {
 	huge bool
 	// deleted is deletes with those of the batch.
 	deleted     int64
+	looked      int64 // deleted at the last Looked
 	manyDeletes func()
 	whole       bool // allocate all memory at once
 	batch       []pending
@@ -475,6 +476,12 @@ func (m *MemTable) TellAgain() { m.told.Store(false) }
 
 // Deletes is the number of deletions of single keys.
 func (m *MemTable) Deletes() int { return int(m.deletes.Load()) }
+
+// Unlooked is the number of deletions of single keys since Looked. The writer's.
+func (m *MemTable) Unlooked() int64 { return m.deleted - m.looked }
+
+// Looked begins the count of Unlooked at n. The writer's.
+func (m *MemTable) Looked(n int64) { m.looked = m.deleted - n }
 
 // HasExpiring reports whether there are entries that expire.
 func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }

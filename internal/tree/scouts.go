@@ -1,0 +1,232 @@
+package tree
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/invariants"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+)
+
+// A scout is an iterator of the background: it passes over what was deleted before a reader has to,
+// and makes known what is empty. Whoever deletes sends one around the key after so many deletions;
+// so the first look at a table that was emptied finds its last deletions only. A scout learns as
+// other readers do, by the steps of package empties, and nothing depends on whether it comes.
+//
+// Where readers pass over much all the same, as they come again and again to where others delete,
+// scouts are sent after few deletions, as long as such readers come. What scouts do is in
+// proportion to the deletions: each goes over a bounded number of entries, and those that learn
+// nothing, because of writers or an ingest beside them, have the next ones left out.
+
+// scoutBounds are numbers of deletions and entries. Builds that check invariants have small ones.
+type scoutBounds struct {
+	coarse, fine int64 // deletions for which a scout is sent, without such readers and with them
+	most         int64 // a scout passes over so many entries for each deletion, in each direction
+	passed       int   // by a reader, which then wants scouts after few deletions
+	looks        int32 // of readers from one scout to the next, who need none so soon
+	enough       int   // scouts in a row that were not needed end those after few deletions
+	credit       int32 // scouts after few deletions that a reader buys
+}
+
+var scouting = scoutingBounds()
+
+func scoutingBounds() scoutBounds {
+	if invariants.Enabled {
+		return scoutBounds{coarse: 40, fine: 4, most: 4, passed: 4, looks: 2, enough: 4,
+			credit: 16}
+	}
+	return scoutBounds{coarse: 4096, fine: 32, most: 32, passed: 128, looks: 2, enough: 16,
+		credit: 1024}
+}
+
+// maxSkip is how many scouts are left out at most after those that learned nothing.
+const maxSkip = 64
+
+// scouts are those of a tree, one at a time.
+type scouts struct {
+	fine  atomic.Int32 // how many of those to come are sent after few deletions
+	looks atomic.Int32 // of readers since the last one, some of them
+
+	mu      sync.Mutex
+	ended   chan struct{} // closed when the goroutine has ended
+	key     []byte        // around which the next one looks; nil: there is none
+	step    int64         // deletions since the one before
+	working bool          // the goroutine exists
+	closed  bool
+
+	// Of the goroutine.
+	failed int // scouts in a row that learned nothing
+	skip   int // scouts to leave out
+	inVain int // scouts in a row that were not needed
+}
+
+// allScouts is those of t, from now on.
+func (t *Tree) allScouts() *scouts {
+	if t.scouts.Load() == nil {
+		t.scouts.CompareAndSwap(nil, new(scouts))
+	}
+	return t.scouts.Load()
+}
+
+// noteReader takes what an iterator passed over, and how many known-empty ranges it used.
+func (t *Tree) noteReader(dead, ranges int) {
+	if dead < scouting.passed && t.scouts.Load() == nil {
+		return
+	}
+	s := t.allScouts()
+	fine := s.fine.Load()
+	if fine > 0 && s.looks.Load() < scouting.looks {
+		s.looks.Add(1)
+	}
+	if (dead >= scouting.passed || fine > 0 && ranges > 0) && fine < scouting.credit/2 {
+		s.fine.Store(scouting.credit)
+	}
+}
+
+// wantsScout reports whether there were enough deletions. Commit leader only.
+func (t *Tree) wantsScout() bool {
+	n := t.lead.mem.Unlooked()
+	if n < scouting.fine || n >= scouting.coarse {
+		return n >= scouting.coarse
+	}
+	s := t.scouts.Load()
+	return s != nil && s.fine.Load() > 0
+}
+
+// lastDeleted is the key of the last deletion of a batch, nil if it has none.
+func lastDeleted(batch []byte) (last []byte) {
+	for it := batchrepr.Read(batch); ; {
+		_, kind, key, _, ok := it.Next()
+		if !ok {
+			return last
+		}
+		if kind == base.KindDelete {
+			last = key
+		}
+	}
+}
+
+// sendScout has the background look around key. The comparer of a tree may be one that is called
+// by its users' threads only: then there are no scouts. Commit leader only.
+func (t *Tree) sendScout(key []byte) {
+	n := t.lead.mem.Unlooked()
+	// Not always after as many: who deletes in several places by turns is found in each of them.
+	t.lead.mem.Looked(rand.Int64N(1 + min(n, scouting.coarse)/8))
+	if key == nil || t.cmp.Serial() {
+		return
+	}
+	s := t.allScouts()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.key = append(slices.Grow(s.key[:0], len(key)+1), key...) // not nil, empty as it may be
+	s.step += n
+	if !s.working {
+		s.working, s.ended = true, make(chan struct{})
+		go t.scoutAll(s)
+	}
+}
+
+// endScouts waits for the scout under way, and has none come again.
+func (t *Tree) endScouts() {
+	s := t.allScouts()
+	s.mu.Lock()
+	s.closed = true
+	ended := s.ended
+	s.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
+
+// scoutAll looks where it is sent until there is nothing to do.
+func (t *Tree) scoutAll(s *scouts) {
+	for {
+		s.mu.Lock()
+		key, step := s.key, s.step
+		s.key, s.step = nil, 0
+		if key == nil || s.closed {
+			s.working = false
+			close(s.ended)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if s.skip > 0 {
+			s.skip--
+			continue
+		}
+		passed, learned := t.scout(key, int(scouting.most*step))
+		if learned || passed < scouting.passed {
+			s.failed = 0
+		} else {
+			s.failed++
+			s.skip = min(1<<min(s.failed, 10), maxSkip)
+		}
+		s.spend()
+	}
+}
+
+// spend takes a scout off those that readers bought. There are no more where readers come as often
+// as scouts: these pass over little, and learn themselves.
+func (s *scouts) spend() {
+	if s.inVain++; s.looks.Swap(0) < scouting.looks {
+		s.inVain = 0
+	}
+	if fine := s.fine.Load(); s.inVain >= scouting.enough {
+		s.fine.CompareAndSwap(fine, 0)
+	} else if fine > 0 {
+		s.fine.CompareAndSwap(fine, fine-1)
+	}
+}
+
+// scout looks from key on to the first entry that is visible, and from there back to the last one,
+// over about so many others at most in each direction.
+func (t *Tree) scout(key []byte, most int) (passed int, learned bool) {
+	var it Iterator
+	defer it.Close()
+	defer func() {
+		if r := recover(); r != nil {
+			it.err = t.panicked(r)
+		}
+	}()
+	t.Init(&it, &IterOptions{KeysOnly: true, NoFillCache: true, most: min(most, sweepPiece)})
+	c := it.cursor
+	if c == nil {
+		return 0, false
+	}
+	ahead, found := it.sweep(c.SeekGE, key, most)
+	if found {
+		key = slices.Clone(c.Key())
+	}
+	learned = it.learned
+	behind, _ := it.sweep(c.SeekLT, key, most)
+	t.failOnPanic(c.Err())
+	it.dead, it.hits = 0, 0 // readers are counted
+	return ahead + behind, learned || it.learned
+}
+
+// sweepPiece is how many entries a scout passes over before it makes that known to readers that
+// come meanwhile.
+const sweepPiece = 8192
+
+// sweep seeks key until it finds an entry, or passed over most others, or learned nothing.
+func (it *Iterator) sweep(seek func(key []byte) bool, key []byte, most int) (passed int,
+	found bool) {
+	begun, learned := it.dead, false
+	for {
+		it.learned = false
+		before := it.dead
+		found = seek(key)
+		passed, learned = it.dead-begun, learned || it.learned
+		if found || !it.learned || it.dead == before || passed >= most {
+			it.learned = learned
+			return passed, found
+		}
+	}
+}
