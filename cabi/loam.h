@@ -6,17 +6,17 @@
  *  1. Status. Functions that can fail return a loam_status. LOAM_OK is 0.
  *     Positive values are answers that are not failures (not found, end of the
  *     range, timeout). Negative values, LOAM_ERR_*, are failures.
- *  2. Message. The last parameter of such a function is char **err, save that
- *     functions which close a handle other than a database's, or clear a batch,
- *     have none. NULL: no message wanted. Otherwise *err is overwritten on every
- *     call: a malloc'ed sentence for a failure, to be given to loam_free, and
- *     NULL for LOAM_OK and for answers. What *err held before is not freed.
+ *  2. Message. The last parameter of such a function is char **err. Only
+ *     loam_batch_clear, and functions that close a handle other than a
+ *     database's, have none. NULL: the caller wants no message. Otherwise *err is
+ *     overwritten by every call: with a malloc'ed sentence after a failure, which
+ *     the caller gives to loam_free, and with NULL after LOAM_OK and answers. The
+ *     call does not free what *err held before.
  *     loam_error_errno and loam_error_path return further details of the failure.
- *  3. Handles. Every object is known by a handle of an opaque pointer type.
- *     Handles are never dereferenced: NULL, a handle of another type, a closed
- *     one or a random one gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.
- *     NULL is a handle of no object; where a parameter is marked optional it
- *     means "the default".
+ *  3. Handles. A handle, of an opaque pointer type, stands for each object. The
+ *     library never dereferences it: NULL, a handle of another type, a closed one
+ *     or a random pointer gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED. Where
+ *     a parameter is marked optional, NULL means "the default".
  *  4. Results. Out parameters are written when the status is LOAM_OK, or as
  *     the function says. Handles and memory that a function makes are NULL
  *     after any other status.
@@ -32,50 +32,51 @@
  *     is released with loam_free. Pointers into an iterator live until the next
  *     call on it, pointers into a batch until the next call that changes it, a
  *     pinned value until loam_pinned_close.
- *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups, table writers,
- *  loads, pinned values and options may be used by any
- *     number of threads at once. Iterators and batches are used by one thread
- *     at a time, save that calls with a const loam_batch * other than loam_write
- *     may run together; a call that meets one it cannot run beside fails with
- *     LOAM_ERR_IN_USE. Closing waits for the calls that are using the object; in
- *     a callback a database, and an iterator or batch in use, is not closed
- *     (LOAM_ERR_IN_USE), and another object is closed by another thread.
+ *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of
+ *     backups, feeds of changes, table writers, loads, pinned values and options
+ *     may be used by any number of threads at once. Iterators and batches are for
+ *     one thread at a time, except that calls that take a const loam_batch *, but
+ *     not loam_write, may run together; a call that cannot run beside another one
+ *     fails with LOAM_ERR_IN_USE. Closing an object waits for the calls that are
+ *     using it. In a callback, closing a database, or an iterator or batch that is
+ *     in use, fails with LOAM_ERR_IN_USE; any other object is closed by another
+ *     thread.
  *  9. Closing. Each object is closed once, in any order. After loam_close,
- *     calls on the database's iterators and snapshots fail with
- *     LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched
- *     ahead; they must still be closed to free their memory. A pinned value may
- *     be read all the same. Options and caches
- *     may be closed as soon as the call that was given them has returned.
+ *     calls on the database's iterators and snapshots fail with LOAM_ERR_CLOSED,
+ *     except that an iterator may still return entries that it fetched ahead; they
+ *     must still be closed to free their memory. A pinned value may still be read.
+ *     Options and caches may be closed as soon as the call that took them has
+ *     returned.
  *     Closing NULL is harmless and gives LOAM_OK.
- * 10. Callbacks. A callback gets the arg it was set with, is called from any
- *     thread, several at once, and may call loam_callback_fail, by which it
- *     reports a failure, loam_free, functions of batches alone, and functions that
- *     close. Merge operators and compaction filters may also read: by loam_get,
- *     loam_get_alloc, loam_get_pinned, loam_has, loam_ttl, loam_multi_get, snapshots, and
- *     iterators that are not a transaction's, but not within a read of another
- *     such callback. Loggers and the functions of a dump may make all calls but
- *     loam_close and loam_close_start. Any other call in a callback gives
- *     LOAM_ERR_IN_USE at once. The
- *     destroy function (optional) that belongs to arg is called once, from any
- *     thread, when the library has forgotten the callback: the options it was
- *     set in are closed or changed, the databases opened with them and their
- *     iterators are closed, and jobs have ended. It is not called when setting
- *     the callback failed. destroy must not call Loam, save to close. A callback may
- *     start processes only in a logger or a destroy function: elsewhere they
- *     would inherit a mask with all signals blocked.
+ * 10. Callbacks. A callback gets the arg it was set with. It is called from any
+ *     thread, and by several threads at once. It may call loam_callback_fail,
+ *     which reports a failure, loam_free, functions that take nothing but batches,
+ *     and functions that close. Merge operators and compaction filters may also
+ *     read, by loam_get, loam_get_alloc, loam_get_pinned, loam_has, loam_ttl,
+ *     loam_multi_get, snapshots, and iterators that are not a transaction's, but
+ *     not if the read of another such callback called them. Loggers and the
+ *     functions of a dump may make all calls but loam_close and loam_close_start.
+ *     Any other call in a callback gives LOAM_ERR_IN_USE at once.
+ *     The destroy function (optional) that belongs to arg is called once, from any
+ *     thread, when the library has no more use for the callback: the options that
+ *     it was set in are closed or changed, the databases opened with them and
+ *     their iterators are closed, and jobs have ended. It is not called when
+ *     setting the callback failed. destroy must not call Loam, except to close.
+ *     Only loggers and destroy functions may start processes: started by other
+ *     callbacks these would inherit a mask with all signals blocked.
  * 11. Fork. After fork() the library works only in the parent. In the child
  *     every function that takes a handle or a path fails with LOAM_ERR_FORKED.
  * 12. Signals. The library's own threads block all signals but SIGURG and those
- *     that a thread gets by its own fault, save while they run a logger or a
+ *     that a thread gets by its own fault, except while they run a logger or a
  *     destroy function. Calls leave a thread's signal mask as it was. Handlers
  *     need no SA_ONSTACK, whenever they are installed and wherever they
  *     interrupt a call, if 32 KiB of stack are enough for each; only for SIGURG
  *     it is needed when the handler is installed later than the first loam_open.
  *     SIGSTKFLT, which Linux does not send, is the library's unless the program
  *     has a handler for it before.
- * 13. Structs. Structs that may grow begin with struct_size, which the caller sets to the struct's
- *     sizeof. Memory behind what a library knows must be
- *     zero. Flags are 64 bits wide in structs; unknown ones are
+ * 13. Structs. Structs that may grow begin with struct_size, which the caller sets
+ *     to the struct's sizeof. Bytes of a struct beyond the size that the library
+ *     knows must be zero. Flags are 64 bits wide in structs; unknown flags are
  *     LOAM_ERR_INVALID_ARGUMENT.
  * 14. Versions. Functions, values and fields are added, never changed or taken
  *     away, while LOAM_ABI_VERSION stays the same; each addition raises
@@ -170,11 +171,11 @@ enum {
   LOAM_ERR_MERGE_FAILED = -26,       /* the merge operator failed; the message is what it said */
   /* a transaction met a newer write; the message names the key */
   LOAM_ERR_CONFLICT = -27,
-  /* to wait for a lock would never end; the message names both parties */
+  /* the wait for a lock would never end; the message names both transactions */
   LOAM_ERR_DEADLOCK = -28,
   LOAM_ERR_LOCK_TIMEOUT = -29,       /* another transaction kept a lock */
   LOAM_ERR_TXN_DONE = -30,           /* the transaction was committed or rolled back */
-  LOAM_ERR_GAP = -31                 /* what a feed of changes was to go on with is gone */
+  LOAM_ERR_GAP = -31                 /* the logs that a feed of changes needs are gone */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -213,13 +214,15 @@ typedef struct loam_pinned loam_pinned;
 /* Settings of the Go runtime inside the library: threads that run Go code at
  * once (0: leave), garbage collection percentage (0: leave, negative: off) and
  * soft memory limit in bytes (0: leave, negative: none). Unless this function
- * or the environment variable GOMAXPROCS sets it, the first of them becomes
- * max(processors, background jobs + 2) when a database is opened. */
+ * or the environment variable GOMAXPROCS sets it, the number of threads
+ * becomes max(processors, background jobs + 2) when a database is opened. */
 LOAM_API loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, char **err);
 
 /* ---- Options ---- */
 
+/* Makes options that all have their defaults. */
 LOAM_API loam_status loam_options_create(loam_options **options, char **err);
+/* Gives up the options; databases that were opened with them keep what they need. */
 LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
  * "compression" to "zstd", or by level to "none,snappy,zstd", "read_only" to "true". "comparator"
@@ -240,10 +243,10 @@ typedef struct loam_failure loam_failure;
 /* Reports that the callback failed, and why (copied; NULL: unknown). The first
  * report of a call counts. */
 LOAM_API void loam_callback_fail(loam_failure *failure, const char *message);
-/* Asks the call that a comparator is called for to end early: where it would compare for long, as a
- * read may that orders what a recovery found, or a load that sorts, it fails with
- * LOAM_ERR_CANCELLED and has done nothing. The comparator answers all the same. It is of use with
- * LOAM_COMPARATOR_CALLERS_THREAD alone. */
+/* Asks the Loam call for which the comparator runs to end early. A call that would compare for
+ * long, such as a read that orders the entries of a recovery, or a load that sorts, then fails with
+ * LOAM_ERR_CANCELLED and has done nothing. The comparator must still return its answer. It has an
+ * effect only with LOAM_COMPARATOR_CALLERS_THREAD. */
 LOAM_API void loam_callback_interrupt(loam_failure *failure);
 
 typedef void (*loam_destroy_fn)(void *arg);
@@ -258,9 +261,9 @@ typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const voi
 
 enum {
   LOAM_COMPARATOR_EQUAL_IS_BYTEWISE = 1, /* only equal bytes compare equal: filters may be used */
-  /* The comparator takes a lock that the program holds while it runs, such as an interpreter's: the
-   * threads of calls compare as far as possible, not threads of the library's beside them. A write
-   * orders what it wrote, a load sorts where it adds. */
+  /* The comparator takes a lock that the program holds while it runs, such as an interpreter's: as
+   * many comparisons as possible run on the threads that call Loam, and few on the library's own. A
+   * write orders its entries before it returns, and adding to a load sorts. */
   LOAM_COMPARATOR_CALLERS_THREAD = 2
 };
 
@@ -330,15 +333,16 @@ typedef void (*loam_log_fn)(void *arg, int level, const char *message, loam_fail
 LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg,
   loam_destroy_fn destroy, char **err);
 
-/* A block cache of the given bytes for several databases to share. Options and
- * databases that have it keep it. */
+/* Makes a block cache of so many bytes, which several databases may share. */
 LOAM_API loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err);
+/* Gives up the handle; options and databases that use the cache keep it. */
 LOAM_API loam_status loam_cache_close(loam_cache *cache);
-/* The cache may be what loam_resources_create made. The last call counts. */
+/* Gives databases that are opened with the options a cache, or the resources of
+ * loam_resources_create. The last call counts. */
 LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err);
 
-/* Resources for several databases to share, which have a cache: they are given to
- * options with loam_options_set_cache, and closed with loam_cache_close, as a cache.
+/* Makes resources that several databases share, a block cache among them. Like a cache
+ * they are given to options with loam_options_set_cache, and closed with loam_cache_close.
  * memory: bytes of blocks, memtables, indexes, filters and buffers together, 8 MiB at
  * least; 0: each database has its own limits. background_jobs: flushes and
  * compactions at once; 0: as many as processors, at least 2. io_bytes_per_second: what
@@ -413,6 +417,7 @@ LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_read_options *option
 LOAM_API loam_status loam_get_pinned(loam_db *db, const loam_read_options *options,
   const void *key, size_t key_len, loam_pinned **pinned, const void **value, size_t *len,
   char **err);
+/* Gives up the value, whose bytes must not be read any more. */
 LOAM_API loam_status loam_pinned_close(loam_pinned *pinned);
 /* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
 LOAM_API loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key,
@@ -423,7 +428,10 @@ LOAM_API loam_status loam_multi_get(loam_db *db, const loam_read_options *option
   const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens,
   void **memory, char **err);
 
+/* Fixes the present state of all keyspaces, for reads and iterators whose options name the
+ * snapshot. It keeps overwritten and deleted entries on disk: close it soon. */
 LOAM_API loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err);
+/* Gives up the snapshot. Iterators made from it go on working. */
 LOAM_API loam_status loam_snapshot_close(loam_snapshot *snapshot);
 
 /* ---- Writing ---- */
@@ -473,29 +481,31 @@ LOAM_API loam_status loam_put_ttl(loam_db *db, const loam_write_options *options
 LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key,
   size_t key_len, uint64_t *milliseconds, char **err);
 
-/* A batch collects puts, deletes and merges that take effect together or not at all.
- * It lies in the memory of the caller's process and costs no crossing into Go
- * until it is written. */
+/* Makes an empty batch, which collects operations that take effect together or not at
+ * all. Functions of batches do not call into Go, and so are cheap; loam_write does. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
 /* From the bytes of loam_batch_data, which are checked and copied. Operations of an unknown kind
  * are LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for
  * when the batch is written: an unknown one is LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch,
   char **err);
+/* Frees the batch, which need not have been written. */
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
+/* As loam_put and loam_delete. Key and value are copied. */
 LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len,
   const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len,
   char **err);
-/* As loam_merge; that the database can take it is seen when the batch is written. */
+/* As loam_merge; its errors are returned when the batch is written. */
 LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len,
   const void *operand, size_t operand_len, char **err);
 /* As loam_put_ttl; the time begins when the batch is written. */
 LOAM_API loam_status loam_batch_put_ttl(loam_batch *batch, const void *key, size_t key_len,
   const void *value, size_t value_len, uint64_t seconds, char **err);
-/* See loam_delete_range, whose errors come with the writing of the batch. */
+/* As loam_delete_range; its errors are returned when the batch is written. */
 LOAM_API loam_status loam_batch_delete_range(loam_batch *batch, const void *start,
   size_t start_len, const void *limit, size_t limit_len, char **err);
+/* Empties the batch and keeps its memory. */
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
 /* Adds the operations of other behind those of batch. */
 LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *other, char **err);
@@ -520,8 +530,8 @@ typedef struct loam_operation {
   int64_t kind;       /* LOAM_OP_* */
   const void *key;
   size_t key_len;
-  /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL
-   * */
+  /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; of LOAM_OP_DELETE_RANGE the limit; else
+   * NULL */
   const void *value;
   size_t value_len;
   uint32_t keyspace;       /* its number; 0 is "default" */
@@ -548,17 +558,17 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
 
 /* ---- Keyspaces ---- */
 
-/* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of
- * its own, which shares the log, snapshots, cache and background work. It is created when there is
- * none, unless error_if_missing is set. The handle is like the database's, which is that of the
- * keyspace "default": each function that takes a loam_db works on the keyspace's keys, and
- * loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these
- * functions on the database. loam_close gives up the handle. After loam_close of the database,
- * calls fail with LOAM_ERR_CLOSED. options: optional; of them these count: comparator (one of
- * callbacks must be the database's), merge_operator, compression, bloom_bits, prefix_length,
- * compaction_filter and error_if_missing. Unset options have the database's values, except that
- * there is no compaction filter. Callbacks are kept until the database is closed.
- * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+/* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of its own,
+ * which shares the log, snapshots, cache and background work. It is created when there is none,
+ * unless error_if_missing is set. The handle is like the database's, which is that of the keyspace
+ * "default": each function that takes a loam_db works on the keyspace's keys, and loam_verify,
+ * loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these functions on
+ * the database. loam_close gives up the handle. After loam_close of the database, calls fail with
+ * LOAM_ERR_CLOSED. options: optional; of them these count: comparator (one of callbacks must be the
+ * database's), merge_operator, compression, bloom_bits, prefix_length, compaction_filter,
+ * default_ttl and error_if_missing. Unset options have the database's values, except that there is
+ * no compaction filter. Callbacks are kept until the database is closed. LOAM_ERR_NEEDS_NATIVE: the
+ * database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options,
   loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
@@ -608,11 +618,12 @@ typedef struct loam_block {
  * the last. options: optional. */
 LOAM_API loam_status loam_iter_create(loam_db *db, const loam_iter_options *options,
   loam_iter **iter, char **err);
+/* Frees the iterator, and the memory and files that it keeps. */
 LOAM_API loam_status loam_iter_close(loam_iter *iter);
 /* Moves: LOAM_OK at an entry, which is stored in *entry (may be NULL), LOAM_END
  * when there is none. Behind the end prev goes to the last entry, before the
  * beginning next goes to the first. Entries are fetched ahead in blocks. After
- * a failure next and prev fail in the same way, until the iterator is sent somewhere. */
+ * a failure next and prev fail in the same way, until first, last or a seek succeeds. */
 LOAM_API loam_status loam_iter_first(loam_iter *iter, loam_entry *entry, char **err);
 LOAM_API loam_status loam_iter_last(loam_iter *iter, loam_entry *entry, char **err);
 /* To the first key at or after key. */
@@ -676,6 +687,8 @@ LOAM_API loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *
 LOAM_API loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n,
   const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens,
   void **memory, char **err);
+/* Stores a value, or removes a key, when the transaction commits; its own reads see that at
+ * once. With LOAM_TXN_LOCK they lock the key, as loam_txn_get_for_update does. */
 LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key,
   size_t key_len, const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key,
@@ -694,9 +707,10 @@ LOAM_API loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, con
  * outlives the transaction. options: optional; its snapshot must be NULL. */
 LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace,
   const loam_iter_options *options, loam_iter **iter, char **err);
-/* Remembers what has been written until now. */
+/* Marks the present point of the transaction, to which loam_txn_rollback_to goes back. */
 LOAM_API loam_status loam_txn_savepoint(loam_txn *txn, uint64_t *savepoint, char **err);
-/* Takes back what was written since a savepoint, which stays; later ones are gone. */
+/* Takes back the writes and savepoints made after a savepoint, which itself stays. Locks are
+ * kept. */
 LOAM_API loam_status loam_txn_rollback_to(loam_txn *txn, uint64_t savepoint, char **err);
 /* Writes all or, after a failure, nothing. Either ends the transaction. options: optional. */
 LOAM_API loam_status loam_txn_commit(loam_txn *txn, const loam_write_options *options, char **err);
@@ -731,8 +745,8 @@ LOAM_API loam_status loam_verify(loam_db *db, char **err);
 /* Stop and restart automatic compaction; calls nest. */
 LOAM_API loam_status loam_pause_compaction(loam_db *db, char **err);
 LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
-/* Retries now what failed for want of disk space, memory or descriptors and is
- * waiting to be tried again. */
+/* Tries failed background work again at once instead of after a pause, for instance when
+ * disk space was freed. LOAM_ERR_READ_ONLY: the database must be closed and opened again. */
 LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
 /* Long work runs on its own thread, while the caller waits in slices. */
@@ -778,10 +792,8 @@ LOAM_API loam_status loam_follower_open(const char *path, const loam_options *op
   loam_db **db, char **err);
 /* Moves on to what the writer has written up to this call, or more, in whole batches over all
  * keyspaces, never back. Snapshots and iterators keep their states. If it fails, the next call goes
- * on.
- * LOAM_ERR_IO: another directory or an older state stands there, among others.
- * LOAM_ERR_INVALID_ARGUMENT:
- * not a follower. */
+ * on. LOAM_ERR_IO: the directory was replaced by another one or by an older state, or a read
+ * failed. LOAM_ERR_INVALID_ARGUMENT: db is not a follower. */
 LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
 LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
 /* The number of operations in the directory that the follower does not show yet, and an upper bound
@@ -839,10 +851,12 @@ LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const
   uint64_t bytes_per_second, char **err);
 LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to,
   uint64_t bytes_per_second, loam_job **job, char **err);
+/* Deletes a backup, and the files that no other backup needs. LOAM_ERR_DOES_NOT_EXIST: there is no
+ * backup with this number. */
 LOAM_API loam_status loam_backup_delete(loam_backup *backup, uint64_t id, char **err);
 /* Deletes, of the backups of each database directory, all but the newest n. */
 LOAM_API loam_status loam_backup_keep(loam_backup *backup, uint64_t n, char **err);
-/* Ends calls and jobs under way with LOAM_ERR_CLOSED. */
+/* Closes the folder and gives its lock back; calls and jobs under way end with LOAM_ERR_CLOSED. */
 LOAM_API loam_status loam_backup_close(loam_backup *backup);
 
 /* ---- Options that change ---- */
@@ -863,8 +877,7 @@ LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, ch
  *
  * write gets the next bytes of it, and returns other than 0 to end the call; read stores at most
  * capacity bytes, more than 0, at data, and returns how many, 0 at the end. Both report failures by
- * loam_callback_fail (LOAM_ERR_CALLBACK), and are called on the thread of the call, one at a time.
- * */
+ * loam_callback_fail (LOAM_ERR_CALLBACK). They run on the calling thread, one at a time. */
 typedef int (*loam_dump_write_fn)(void *arg, const void *data, size_t len, loam_failure *failure);
 typedef size_t (*loam_dump_read_fn)(void *arg, void *data, size_t capacity, loam_failure *failure);
 
@@ -893,7 +906,7 @@ LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn re
 /* Reads and checks a whole dump. */
 LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);
 /* LOAM_ERR_INVALID_ARGUMENT if a file of that name would lie in the database's directory, also by
- * way of links: a dump has no place there. To be asked before the file is opened. */
+ * way of links: a dump must not be written there. Call it before the file is opened. */
 LOAM_API loam_status loam_dump_check(loam_db *db, const char *path, char **err);
 /* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is,
  * with LOAM_DUMP_CONTINUE from the beginning. The job has a descriptor of its own for the file, and
@@ -913,10 +926,10 @@ enum {
 
 /* Opens a feed of the changes that a database commits, in all keyspaces: every operation once, in
  * order, from sequence number from on; 0: from the first that is there. It reads logs, which
- * "wal_retention_bytes" and "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is
- * gone, or not given out yet. flags: LOAM_CHANGES_DURABLE, which a follower does not know: it shows
- * what its catch-ups have read. Any number of threads may use a feed; a block goes to one of them.
- * See docs/changes.md. */
+ * "wal_retention_bytes" and "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is in
+ * no log any more, or larger than the next one. flags: LOAM_CHANGES_DURABLE; not for a follower,
+ * which shows what its catch-ups have read. Any number of threads may use a feed; a block goes to
+ * one of them. See docs/changes.md. */
 LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags,
   loam_changes **changes, char **err);
 /* Stores a malloc'ed block of changes, those that are there, at least one: each as its length
@@ -933,6 +946,7 @@ LOAM_API loam_status loam_changes_position(loam_changes *changes, uint64_t *next
  * dropped. */
 LOAM_API loam_status loam_changes_keyspace(loam_changes *changes, uint32_t number, char **name,
   char **err);
+/* Ends the feed; a loam_changes_next that waits ends with LOAM_ERR_CLOSED. */
 LOAM_API loam_status loam_changes_close(loam_changes *changes);
 /* Reads the operation at *offset of a change's bytes, 0 being the first, and moves *offset behind
  * it; LOAM_END: there is none. operation points into the change. expires (may be NULL) receives
@@ -960,8 +974,8 @@ LOAM_API loam_status loam_table_writer_delete(loam_table_writer *writer, const v
 LOAM_API loam_status loam_table_writer_delete_range(loam_table_writer *writer, const void *start,
   size_t start_len, const void *stop, size_t stop_len, char **err);
 /* Adds the operations of a batch, in its order; after a failure those before the one that failed
- * are added.
- * Merges, and operations of keyspaces, are LOAM_ERR_INVALID_ARGUMENT. */
+ * are added. Merges, and operations for which loam_batch_in chose a keyspace, are
+ * LOAM_ERR_INVALID_ARGUMENT. */
 LOAM_API loam_status loam_table_writer_add(loam_table_writer *writer, const loam_batch *batch,
   char **err);
 /* About how many bytes the file would have if the table were finished now. */

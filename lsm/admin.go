@@ -61,9 +61,9 @@ func (db *DB) PauseCompaction() { db.engine.Parts().Jobs.Pause() }
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
 func (db *DB) ResumeCompaction() { db.engine.ResumeCompaction() }
 
-// Resume tries failed background work again at once, for instance after disk space was freed,
-// instead of at the end of its back-off. It returns the cause if the database is read-only, which
-// only Close and Open end.
+// Resume tries failed background work again at once instead of at the end of its back-off, for
+// instance after disk space was freed. If the database is read-only Resume returns the cause; only
+// Close and Open make it writable again.
 func (db *DB) Resume() error { return db.engine.Resume() }
 
 // Destroy deletes the database in dir: the files that its MANIFEST lists or that, by their

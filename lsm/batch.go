@@ -54,7 +54,7 @@ func (b *Batch) Clear() { b.b.Clear() }
 // Count is the number of operations.
 func (b *Batch) Count() int { return b.b.Count() }
 
-// Size is the encoded size in bytes: what Write appends to the log.
+// Size is the encoded size in bytes, about what Write appends to the log.
 func (b *Batch) Size() int { return max(len(b.b.Repr), batchrepr.HeaderLen) }
 
 // Bytes is the batch in LevelDB's wire form, which operations on chosen keyspaces extend:
@@ -65,8 +65,8 @@ func (b *Batch) Bytes() []byte { return b.b.Bytes() }
 
 // Each calls put or del for every operation in order, until one of them returns an error, which
 // Each returns. The slices are valid during the call, and must not be changed. It fails with
-// ErrInvalidArgument if an operation is on another keyspace than the default one, or is neither a
-// put nor a delete.
+// ErrInvalidArgument if an operation is on another keyspace than the default one, or is no put or
+// delete.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
 		return base.Invalidf("Each needs both functions")

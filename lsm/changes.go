@@ -67,7 +67,8 @@ type Change struct {
 // Len is the number of operations.
 func (c Change) Len() int { return c.inside.Len() }
 
-// Next is the sequence number after the change: the place to go on from once it is dealt with.
+// Next is the sequence number after the change: a program that has processed the change stores it,
+// and begins there after a restart.
 func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
 
 // Operations returns the operations of the change in order. They are valid as long as Batch.
@@ -121,8 +122,7 @@ func (o Op) String() string {
 	return [...]string{"put", "delete", "merge", "delete_range"}[o-1]
 }
 
-// ChangesOptions configures a feed of changes. A nil *ChangesOptions and a zero field mean the
-// default.
+// ChangesOptions configures a feed of changes. Nil and zero fields mean the defaults.
 type ChangesOptions struct {
 	// Durable holds changes back until they survive a power cut. The default, false, shows them as
 	// soon as reads do: a power cut may take them back, with all that follows.

@@ -45,8 +45,7 @@ var (
 	FilterRemove FilterDecision = FilterDecision{base.FilterRemove}
 )
 
-// FilterChange gives the entry another value. value is not copied and must not be changed
-// afterwards.
+// FilterChange gives the entry another value. value is not copied: do not change it afterwards.
 func FilterChange(value []byte) FilterDecision { return FilterDecision{base.FilterChange(value)} }
 
 // PrefixFilter returns a compaction filter that removes the keys that begin with one of the

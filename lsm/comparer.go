@@ -11,11 +11,10 @@ import (
 // Comparer orders the keys of a database or a keyspace. Its functions must be pure and safe
 // for concurrent use, and must not keep or change their arguments.
 type Comparer struct {
-	// Name is stored: a database opens only with the comparer that it was created with. It is
-	// required.
+	// Name is stored: a database opens only with the comparer that it was created with. Required.
 	Name string
-	// Compare returns a value below, equal to or above 0 for a below, equal to or above b. It is
-	// required.
+	// Compare returns a value below, equal to or above 0 for a below, equal to or above b.
+	// Required.
 	Compare func(a, b []byte) int
 	// Separator appends to dst a short key k with a <= k < b, for a < b. nil: a itself.
 	Separator func(dst, a, b []byte) []byte

@@ -57,11 +57,11 @@
 // # Formats
 //
 // A new database is in Loam's native format, which no other engine opens. With Options.Format =
-// [FormatLevelDB] it is in LevelDB's, which any LevelDB opens, and its tools. A directory that
-// exists keeps its format: Loam opens what any LevelDB wrote, and any LevelDB opens it again
-// afterwards. Keyspaces, merges, range deletes and times to live need the native format; elsewhere
-// they fail with [ErrNeedsNative]. [Upgrade] makes a LevelDB directory a native one, [Export]
-// writes a directory of either format.
+// [FormatLevelDB] it is in LevelDB's, which LevelDB and its tools open. A directory that exists
+// keeps its format: Loam opens what any LevelDB wrote, and any LevelDB opens it again afterwards.
+// Keyspaces, merges, range deletes and times to live need the native format; in LevelDB's they fail
+// with [ErrNeedsNative]. [Upgrade] makes a LevelDB directory a native one, [Export] writes a
+// directory of either format.
 //
 // # Durability
 //
@@ -79,10 +79,11 @@
 // name what they add. A nil context, or a nil function or result that a method needs, is
 // [ErrInvalidArgument].
 //
-// Want of space, memory or descriptors ([ErrNoSpace], [ErrNoMemory], [ErrTooManyFiles]) fails the
+// A lack of space, memory or descriptors ([ErrNoSpace], [ErrNoMemory], [ErrTooManyFiles]) fails the
 // call that met it and nothing else; background work is tried again. Any other failed write to the
 // log or the manifest makes the database read-only, with the cause in every later error; Close and
-// Open to recover. So does a panic of a comparer, file system, listener or logger of the caller's.
+// Open to recover. A panic in a comparer, file system, listener or logger of the program does so,
+// too.
 //
 // # Goroutines and lifetimes
 //
@@ -91,6 +92,6 @@
 //
 // Keys and values given to Loam are copied. Get appends to a buffer of the caller. Keys and values
 // of an iterator are valid until its next move. What has a Close method must be closed: an open
-// snapshot keeps overwritten entries, an open iterator keeps memory and files. The functions that
-// return a type make its values; a zero value is of use only where the type says so.
+// snapshot keeps overwritten entries, an open iterator keeps memory and files. Values of a type are
+// made by the functions that return it; the zero value is usable only where the type says so.
 package lsm

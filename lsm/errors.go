@@ -70,8 +70,7 @@ var (
 // Errors of transactions.
 var (
 	// ErrConflict: a key that the transaction depends on was written after it began; errors.As with
-	// *ConflictError gives the key. Nothing was written. Begin the transaction again, as Update
-	// does.
+	// *ConflictError gives the key. Nothing was written. Begin it again, as Update does.
 	ErrConflict = txn.ErrConflict
 	// ErrTxnDone: the transaction was committed or rolled back.
 	ErrTxnDone = txn.ErrDone
@@ -84,8 +83,7 @@ var (
 
 // Errors of damage and loss.
 var (
-	// ErrCorruption: bytes on disk are damaged; errors.As with *CorruptionError gives file, offset
-	// and reason.
+	// ErrCorruption: bytes on disk are damaged; errors.As with *CorruptionError says where and why.
 	ErrCorruption = base.ErrCorruption
 	// ErrDirectoryChanged: files of the open database, LOCK among them, were removed or replaced by
 	// another program. What was written last may be gone.
@@ -95,8 +93,8 @@ var (
 	ErrGap = base.ErrGap
 )
 
-// Shortages. No later operation fails because of one, and the background tries its work again, at
-// once after Resume.
+// Shortages. No later operation fails because of one, and background work is tried again, after
+// Resume at once.
 var (
 	// ErrNoSpace: the disk or a quota is full, or a file would pass RLIMIT_FSIZE.
 	ErrNoSpace = base.ErrNoSpace

@@ -40,9 +40,10 @@ type CompactionInfo struct {
 
 // StallInfo describes a write that had to wait.
 type StallInfo struct {
-	// Cause is "memtables": Options.MaxMemtables are there and wait for their flush; "level0":
-	// Options.L0Stop is reached; or "debt": level 0 fills up, or the tables take much more space
-	// than their live entries.
+	// Cause is "memtables": the memtables have reached Options.MaxMemtables or MaxMemtableBytes, or
+	// writers are slowed as a flush lags behind them; "level0": level 0 has Options.L0Stop tables;
+	// or "debt": writers are slowed because level 0 fills up, or because the tables take much more
+	// space than their live entries.
 	Cause string
 	// Duration is the time that the write waited.
 	Duration time.Duration
@@ -59,16 +60,16 @@ type StallInfo struct {
 type EventListener struct {
 	// FlushBegin reports that a flush begins.
 	FlushBegin func()
-	// FlushEnd reports that a flush ended, well or with an error.
+	// FlushEnd reports that a flush succeeded or failed.
 	FlushEnd func(FlushInfo)
 	// CompactionBegin reports that a compaction begins.
 	CompactionBegin func(CompactionInfo)
-	// CompactionEnd reports that a compaction ended, well or with an error.
+	// CompactionEnd reports that a compaction succeeded, failed or was given up.
 	CompactionEnd func(CompactionInfo)
 	// WriteStall reports a wait of a writer, when it has ended.
 	WriteStall func(StallInfo)
-	// BackgroundError reports a failed flush or compaction, which is tried again, and a
-	// merge operator that failed in one, whose operands stay as they are.
+	// BackgroundError reports a flush or compaction that failed and is tried again, or a merge
+	// operator that failed in one; its operands stay as they are.
 	BackgroundError func(error)
 	// ReadOnly reports the failure that made the database read-only.
 	ReadOnly func(cause error)

@@ -38,7 +38,7 @@ func (c Compression) String() string { return c.perLevel().String() }
 
 func (c Compression) perLevel() sstable.PerLevel { return sstable.PerLevel(c) }
 
-// Format names what is written into a database's directory.
+// Format is the format of a database's files.
 type Format uint8
 
 // The formats of databases.

@@ -100,8 +100,8 @@ type IngestOptions struct {
 }
 
 // Ingest takes tables that a TableWriter wrote into the keyspace, all or none of them. Their
-// entries are newer than all that is there, invisible to open snapshots and iterators, and durable
-// when Ingest returns. A nil o means the defaults.
+// entries are newer than all entries of the keyspace, invisible to open snapshots and iterators,
+// and durable when Ingest returns. A nil o means the defaults.
 //
 // The files are read from end to end first, and get a second name in the database's directory;
 // where links are impossible, as on another file system, they are copied. Ingest does not change

@@ -33,8 +33,7 @@ type IterOptions struct {
 // with DB.All.
 //
 // Moves report whether the iterator is at an entry; when one reports false, Err tells the end from
-// a failure. After a failure it stays invalid until the next First, Last or Seek, which tries
-// again.
+// a failure. After a failure it stays invalid until the next First, Last or Seek tries again.
 type Iterator struct{ tree tree.Iterator }
 
 // Iter opens an iterator over one state: that of the snapshot, or else the present one. Later
@@ -115,8 +114,8 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 
 // All returns the entries from lower up to, not including, upper, for range loops; a nil bound is
 // none. Key and value are valid until the next step. *err receives the failure that ended the loop
-// early, or nil: look at it after the loop. A nil err panics at the call, as the loop could not
-// report a failure.
+// early, or nil: look at it after the loop. A nil err panics at the call: the loop could not report
+// failures.
 func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return walk(r, IterOptions{Lower: lower, Upper: upper}, false, err)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/loamdb/loam/internal/store"
 )
 
-// Keyspace is a key space of its own within a database: a memtable, a tree of tables and
-// a comparer. All keyspaces of a database share its log, sequence numbers, snapshots,
-// cache and background work, so a Batch over several is atomic, and a Snapshot is one state
-// of all. The database itself is the keyspace "default".
+// Keyspace is a part of a database with keys of its own: it has a memtable, a tree of tables and a
+// comparer. RocksDB calls it a column family. All keyspaces of a database share its log, sequence
+// numbers, snapshots, cache and background work, so a Batch over several is atomic, and a Snapshot
+// is one state of all. The database itself is the keyspace "default".
 //
 // A Keyspace has the methods that DB has for data. It is safe for concurrent use, and
 // needs no Close. After DropKeyspace its writes, and reads at present or at later
@@ -23,13 +23,12 @@ type Keyspace struct {
 	reader
 }
 
-// KeyspaceOptions configures a keyspace. A nil *KeyspaceOptions and zero fields mean what
-// the database has.
+// KeyspaceOptions configures a keyspace. Nil and zero fields mean what the database has.
 type KeyspaceOptions struct {
-	// Comparer is the order of the keys. Its name is stored: another one is
-	// ErrComparerMismatch. It must be the database's, a built-in one, or among
-	// Options.Comparers, so that later openings know it. The default for a new keyspace is
-	// the database's comparer, for one that exists the one that it has.
+	// Comparer is the order of the keys. Its name is stored: a comparer of another name fails with
+	// ErrComparerMismatch. It must be Options.Comparer, a built-in one, or among Options.Comparers,
+	// so that later openings know it. The default is Options.Comparer for a new keyspace, and the
+	// stored one for a keyspace that exists.
 	Comparer *Comparer
 	// Compression is how blocks of tables are packed that are written from now on. The
 	// default is Options.Compression. It is not stored: later openings name it again.
@@ -40,9 +39,9 @@ type KeyspaceOptions struct {
 	// PrefixLength is Options.PrefixLength of the keyspace, for tables that are written from now
 	// on; negative: none. 0 is the database's. It is not stored.
 	PrefixLength int
-	// CompactionFilter decides in compactions what becomes of entries, from now on. The
-	// default is none, for the keyspace "default" Options.CompactionFilter. It is not stored:
-	// after another opening nothing is filtered before Keyspace names it again.
+	// CompactionFilter decides in compactions which entries to keep, drop or change, from now on.
+	// The default is none; that of the keyspace "default" is Options.CompactionFilter. It is not
+	// stored: after another opening nothing is filtered until DB.Keyspace names it again.
 	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote. Its name is stored: another one is
 	// ErrNoMergeOperator while there are operands. The default is the stored one, if it is known by
@@ -152,8 +151,9 @@ type BatchIn struct {
 	space *store.Keyspace // nil: the default one
 }
 
-// In returns what adds operations on k, which is of the database that the batch is written
-// to. nil is the default keyspace, also where the batch is written to another one.
+// In returns a BatchIn, which adds operations on k to the batch. k must be a keyspace of the
+// database that the batch is written to; nil: the default keyspace, whichever the batch is written
+// to.
 func (b *Batch) In(k *Keyspace) BatchIn {
 	if k == nil {
 		return BatchIn{b, nil}

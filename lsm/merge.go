@@ -29,8 +29,7 @@ type MergeOperator struct {
 }
 
 // MergeOperatorNamed finds one of the operators that are known by name, which Options.Set takes:
-// uint64add, int64add, max, min, append, append:DELIMITER and json_merge. It returns nil for
-// another name.
+// uint64add, int64add, max, min, append, append:DELIMITER and json_merge. Other names return nil.
 func MergeOperatorNamed(name string) *MergeOperator {
 	op, _ := mergeop.Named(name)
 	return (*MergeOperator)(op)

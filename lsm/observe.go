@@ -140,7 +140,7 @@ type Metrics struct {
 	// Stalls counts writes that waited, by cause: "memtables", "level0" or "debt", see StallInfo.
 	Stalls    map[string]StallMetrics
 	StallTime time.Duration // StallTime is the sum of the waits over all causes.
-	// WriteDelayPerKiB is what writers wait now for each KiB because of the cause "debt".
+	// WriteDelayPerKiB is how long writers wait now for each KiB, because of the cause "debt".
 	WriteDelayPerKiB time.Duration
 	// CompactionDebt is the number of bytes that compactions still have to move.
 	CompactionDebt uint64

@@ -33,17 +33,18 @@ type Options struct {
 	ErrorIfMissing bool
 	// ErrorIfExists fails Open with ErrExists where there is a database. The default is false.
 	ErrorIfExists bool
-	// ReadOnly changes nothing on disk, and writes fail with ErrReadOnly. Any number of such
-	// openings share the directory, but none with a writer: that is ErrLocked, see OpenFollower.
-	// The logs are replayed into memory. The default is false.
+	// ReadOnly opens a database without changing anything on disk; writes fail with ErrReadOnly.
+	// Any number of read-only openings share the directory, but while a writer has it open they
+	// fail with ErrLocked; OpenFollower reads beside a writer. The logs are replayed into memory.
+	// The default is false.
 	ReadOnly bool
-	// FollowInterval is how old, at most, the state is that reads of a Follower show: it catches up
-	// in the background at this interval while there are reads, and the first read after a pause
-	// waits until it has caught up. The default, 0, leaves it to CatchUp. Only OpenFollower uses
-	// it.
+	// FollowInterval bounds the age of the state that reads of a Follower show. While there are
+	// reads, the Follower catches up in the background at this interval; the first read after a
+	// pause waits until it has caught up. The default, 0, catches up only when CatchUp is called.
+	// Only OpenFollower uses it.
 	FollowInterval time.Duration
-	// NoCreateDirs creates the directory of a new database, but not its parents, so
-	// that a misspelled path is an error. The default, false, creates both.
+	// NoCreateDirs creates the directory of a new database, but not its parents: a misspelled path
+	// is an error. The default, false, creates parents, too.
 	NoCreateDirs bool
 
 	// What the caller plugs in.
@@ -52,12 +53,12 @@ type Options struct {
 	// engine opens; FormatLevelDB is for directories that LevelDB and its tools open too. A
 	// database that exists keeps the format that it has; Upgrade and Export change it.
 	Format Format
-	// Comparer is the order of keys. The default is BytewiseComparer, LevelDB's. Its
-	// name is stored: another one fails Open with ErrComparerMismatch. It is called
+	// Comparer is the order of keys. The default is BytewiseComparer, LevelDB's. Its name is
+	// stored: Open with a comparer of another name fails with ErrComparerMismatch. It is called
 	// with locks held, so it must not call the database.
 	Comparer *Comparer
-	// Comparers are further orders that keyspaces have: Open must know the order of every keyspace.
-	// Comparer and the built-in ones are known. The default is none.
+	// Comparers are the orders of keyspaces that neither are Comparer nor built in: Open must know
+	// the order of every keyspace. The default is none.
 	Comparers []*Comparer
 	// CompactionFilter decides in compactions which entries of the default keyspace to drop or
 	// change, for instance outdated ones. The default, nil, keeps all. Other keyspaces have filters
@@ -68,56 +69,56 @@ type Options struct {
 	// Open fails with ErrNoMergeOperator where there are operands of an unknown operator, or of
 	// another one. See docs/merge.md.
 	MergeOperator *MergeOperator
-	// MergeOperators are further operators that keyspaces have: Open takes the one whose name a
-	// keyspace has stored, so that reads, compactions and Export can use it before Keyspace names
-	// it. The default is none.
+	// MergeOperators are the operators of other keyspaces. Open gives each keyspace the one whose
+	// name it has stored, so that reads, compactions and Export can use it before a call of
+	// DB.Keyspace names it. The default is none.
 	MergeOperators []*MergeOperator
-	// DefaultTTL is how long values in the default keyspace live that are written without a time of
-	// their own, as by Put; it is rounded up to seconds. See PutTTL. It is not stored. The default,
-	// 0, is for ever. Other keyspaces have times of their own, see KeyspaceOptions.
+	// DefaultTTL is the time to live of values in the default keyspace that are written without
+	// one, as by Put; it is rounded up to seconds. See DB.PutTTL. It is not stored: each Open sets
+	// it again. The default, 0, is for ever. KeyspaceOptions has the one of another keyspace.
 	DefaultTTL time.Duration
-	// Clock is the time by which values expire. It never goes back: a time before an earlier
-	// answer, or before 1970, counts as that. It is called with locks held, so it must not call the
-	// database. The default, nil, is time.Now.
+	// Clock tells the time by which values expire. Time never goes back: an answer earlier than a
+	// previous one, or than 1970, counts as the previous one, or as 1970. Clock is called with
+	// locks held, so it must not call the database. The default, nil, is time.Now.
 	Clock func() time.Time
 	// FS is the file system. It is called with locks held, so it must not call the database. The
 	// default, nil, is that of the operating system, OSFS.
 	FS FS
-	// Logger takes messages about failures. It is called as EventListener is, and may call the
-	// database. The default, nil, discards them.
+	// Logger takes messages about failures. It is called on the goroutine of the EventListener, and
+	// may call the database. The default, nil, discards the messages.
 	Logger *slog.Logger
 	// Events takes events of background work. The default, nil, is no listener.
 	Events *EventListener
-	// Inspect answers other processes of the same user, loam top for instance, on a socket in the
-	// directory; see docs/observe.md. Open fails with errors.ErrUnsupported where there are none.
-	// LOAM_INSPECT=1 in the environment sets it for all databases of a process; one without a
-	// socket opens then all the same. A database that is opened to be read has none. The default is
-	// false.
+	// Inspect opens a socket in the directory that answers other processes of the same user, loam
+	// top for instance; see docs/observe.md. On systems without such sockets Open fails with
+	// errors.ErrUnsupported. LOAM_INSPECT=1 in the environment sets Inspect for all databases of
+	// the process; then Open succeeds without a socket, too. Read-only openings and followers open
+	// no socket. The default is false.
 	Inspect bool
 
 	// Memory.
 
-	// Cache is a block cache that databases share; it overrides CacheSize. The default, nil, is a
-	// cache of the database's own.
+	// Cache is a block cache that several databases may share; it overrides CacheSize. The default,
+	// nil, gives the database a cache of its own, of CacheSize bytes.
 	Cache *Cache
 	// Resources bounds memory, background work and descriptors of several databases together. Its
 	// memory overrides CacheSize and bounds memtables, too. The default, nil, shares nothing.
 	Resources *Resources
-	// CacheSize is the size of the database's own block cache in bytes, with the tables' indexes
-	// and filters in it. The default is 64 MiB; negative: none. Size it to the data that is read
-	// again and again.
+	// CacheSize is the size of the database's own block cache in bytes, which includes the indexes
+	// and filters of tables. The default is 64 MiB; negative: no cache. The cache should hold the
+	// data that is read again and again.
 	CacheSize int64
 	// WriteBufferSize is the size of a memtable in bytes. The default is 64 MiB. A larger one makes
 	// fewer and larger tables in level 0, and takes longer to replay from the log at Open.
 	WriteBufferSize int64
-	// MaxMemtables is how many memtables there may be, the one that takes writes included, before
-	// writes wait for a flush. The default is 3: one takes writes while one is flushed and one
+	// MaxMemtables is how many memtables a keyspace may have, the one that takes writes included,
+	// before writes wait for a flush. The default is 3: one takes writes, one is flushed, one
 	// waits.
 	MaxMemtables int
-	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in bytes: when
-	// those that take writes have half of it, the largest are flushed, and when all have as much,
-	// writes wait for flushes. The default, 0, is MaxMemtables times WriteBufferSize, what one
-	// keyspace may have.
+	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in bytes. When
+	// the memtables that take writes reach half of it, the largest are flushed; when all memtables
+	// reach it, writes wait for flushes. The default, 0, is MaxMemtables times WriteBufferSize, as
+	// much as one keyspace may have.
 	MaxMemtableBytes int64
 	// MaxOpenFiles is how many table files the database keeps open at once, within the process's
 	// limit of descriptors. The default is 1000. A read of a table that is not open opens it first.
@@ -126,7 +127,7 @@ type Options struct {
 	// Tables. A change applies to tables written from then on.
 
 	// BlockSize is the size of a table's block in bytes before compression, the unit of reading.
-	// The default is 4 KiB, LevelDB's. Larger blocks compress better and make a random read dearer.
+	// The default is 4 KiB, LevelDB's. Larger blocks compress better; a random read costs more.
 	BlockSize int
 	// BlockRestartInterval is the number of entries between restart points, whose
 	// keys are stored whole. The default is 16, LevelDB's; a larger one saves bytes.
@@ -140,36 +141,37 @@ type Options struct {
 	// ZstdLevel is the effort of ZstdCompression, from 1 (fast) to 4 (small). The
 	// default is 1, as compactions repeat the effort.
 	ZstdLevel int
-	// BloomBits is the size of a table's filter in bits per key. The default is 10,
-	// where about one lookup of a missing key in a hundred reads a block for nothing;
-	// negative: no filter. A Comparer without EqualIsBytewise has none either.
+	// BloomBits is the size of a table's filter in bits per key. The default is 10: about one in a
+	// hundred lookups of a missing key reads a block in vain. Negative: no filter. There is no
+	// filter either with a Comparer whose EqualIsBytewise is false.
 	BloomBits int
-	// PrefixLength makes filters hold the first PrefixLength bytes of keys, too: an iterator
-	// whose bounds or Prefix are within one such prefix passes over tables that have none of
-	// it. It takes the order of BytewiseComparer, and filters: beside BloomBits below 0 it is
-	// ErrInvalidArgument. The default, 0, is none.
+	// PrefixLength makes filters hold the first PrefixLength bytes of each key, too. An iterator
+	// whose bounds or Prefix lie within one such prefix skips the tables that have no key with it.
+	// It works only with the order of BytewiseComparer, and needs filters: with BloomBits below 0,
+	// Open fails with ErrInvalidArgument. The default, 0, adds no prefixes.
 	PrefixLength int
-	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's own. The
-	// default, false, saves their bytes; LevelDB opens the tables all the same.
+	// LevelDBFilter adds the filter blocks that LevelDB reads to tables in LevelDB's format, beside
+	// Loam's own. The default, false, saves these bytes; LevelDB opens tables without them.
 	LevelDBFilter bool
 	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
 	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
 	MaxDecodedBlock int64
 	// Mmap says whether blocks that are not cached are read in place, in the mapped files of
-	// tables, which saves a system call and a copy each. The default is MmapAuto. MmapOff suits a
-	// host that handles SIGBUS itself, and disks that may not answer for long: a page fault stops a
-	// thread, not only a goroutine.
+	// tables, which saves a system call and a copy each. The default is MmapAuto. MmapOff is for
+	// programs that handle SIGBUS themselves, and for disks that may stop answering for a while: a
+	// page fault blocks a thread, a system call only a goroutine.
 	Mmap MmapMode
 
 	// Background work.
 
-	// CompactionDirectIO reads and writes the tables of compactions past the page cache of the
-	// operating system, so that they do not displace other pages. Where the file system cannot do
-	// it, and on systems other than Linux, compactions use the page cache. The default is false.
+	// CompactionDirectIO makes compactions read and write tables without the page cache of the
+	// operating system (O_DIRECT), so that they do not displace other pages. If the file system
+	// does not support it, and on systems other than Linux, they use the page cache. The default is
+	// false.
 	CompactionDirectIO bool
-	// MaxBackgroundJobs is how many pieces of automatic compactions run at once. The
-	// flush is not counted: it has a goroutine of its own. The default is the number
-	// of processors that Go uses, at least 2.
+	// MaxBackgroundJobs is how many pieces of automatic compactions run at once. A flush does not
+	// count: it has its own goroutine. The default is the number of processors that Go uses, at
+	// least 2.
 	MaxBackgroundJobs int
 	// MaxSubcompactions is the number of pieces into which one compaction is cut, each on a
 	// goroutine of its own. The default is the number of processors that Go uses, at least 2.
@@ -177,54 +179,57 @@ type Options struct {
 	// CompactionRate bounds the reads and writes of flushes and compactions in bytes a second,
 	// except while writers wait for them. The default, 0, is no bound.
 	CompactionRate int64
-	// L0Compaction is the number of tables in level 0 that starts a compaction. The
-	// default is 4, LevelDB's, or less if L0Stop is. A larger one writes less, and every
-	// read searches more tables.
+	// L0Compaction is the number of tables in level 0 that starts a compaction. The default is 4,
+	// as in LevelDB, or L0Stop - 1 if that is less. With a larger number compactions write less,
+	// and every read searches more tables.
 	L0Compaction int
 	// L0Stop is the number of tables in level 0 at which writes wait; from half of it on they are
-	// delayed. It must be above L0Compaction. The default is 40, as level 0 takes new tables while
-	// a large run is merged, and at least L0Compaction + 8.
+	// delayed. It must be above L0Compaction. The default is 40, or L0Compaction + 8 if
+	// L0Compaction is 40 or more: level 0 takes new tables while a large run is merged.
 	L0Stop int
-	// LargeValue is the length in bytes from which on a value is written once: its log stays, as
-	// long as a value in it lives, and tables refer to it; not values that expire, nor operands.
-	// Older versions refuse a database with references. The default, 0, is none.
+	// LargeValue is the length in bytes from which on a value is written only once, to the log:
+	// tables refer to it, compactions do not copy it, and the log stays as long as tables refer to
+	// it. Values that expire and merge operands are always stored in tables. Versions before 0.3
+	// refuse a database with such references. It has no effect in LevelDB's format. The default, 0,
+	// stores all values in tables. See docs/values.md.
 	LargeValue int64
-	// MaxMergeOperands is how many operands of a key a read folds before it causes work: where
-	// reads fold more again and again, the memtable is flushed and runs of tables are merged, which
-	// folds them for good. The default is 1000.
+	// MaxMergeOperands is how many operands of one key a read may fold without consequence. When
+	// reads fold more again and again, the memtable is flushed and sorted runs are merged, which
+	// replaces the operands by a value. The default is 1000.
 	MaxMergeOperands int
 	// MaxSpaceAmplification is the size of the tables at which compactions for space begin, as a
-	// multiple of the bytes that are neither overwritten nor deleted. The default is 1.3. While
-	// writes are fast it is at least 1.5, as these compactions delay writes. At 1.7 writes begin to
-	// be delayed, and during compactions the tables take up to 2; both grow with a value above 1.5.
-	// Level 0, which is merged when it has L0Compaction tables, comes on top.
+	// multiple of the live bytes: those that are neither overwritten nor deleted. The default is
+	// 1.3. While writes are fast it counts as at least 1.5, because these compactions delay writes.
+	// At 1.7 times the live bytes writes begin to be delayed, and during compactions the tables
+	// take up to 2 times; with a value above 1.5 both limits grow. Level 0, which is merged when it
+	// has L0Compaction tables, comes on top.
 	MaxSpaceAmplification float64
-	// WALPreallocate is how many bytes of the log are allocated ahead of its end, so
-	// that an append changes no metadata of the file. The default is 8 MiB; negative:
-	// none. A killed process leaves them as zeros.
+	// WALPreallocate is how many bytes are allocated ahead of the log's end, so that an append does
+	// not change the file's metadata. The default is 8 MiB; negative: none. If the process is
+	// killed, these bytes stay in the file as zeros.
 	WALPreallocate int64
-	// MaxWALSize is the size of all logs in bytes above which the keyspaces that need the oldest
-	// log are flushed, so that a rarely written keyspace keeps no logs. The default, 0, is four
-	// times WriteBufferSize.
+	// MaxWALSize is the size of all logs together, in bytes, above which the keyspaces that need
+	// the oldest log are flushed: otherwise a rarely written keyspace would keep all logs since its
+	// last flush. The default, 0, is four times WriteBufferSize.
 	MaxWALSize int64
-	// WALRetentionBytes keeps obsolete logs for feeds of changes, up to so many bytes together. The
-	// default, 0, keeps none, or sets no limit if WALRetentionTime is set; where both are set, a
-	// log goes when it exceeds either.
+	// WALRetentionBytes keeps obsolete logs for feeds of changes, up to this many bytes together.
+	// The default, 0, keeps none, or means no limit of bytes if WALRetentionTime is set. If both
+	// are set, a log is deleted when it exceeds either limit.
 	WALRetentionBytes int64
-	// WALRetentionTime keeps obsolete logs for so long after their last write. The default, 0,
-	// keeps none, or sets no limit if WALRetentionBytes is set.
+	// WALRetentionTime keeps obsolete logs for feeds of changes for this long after their last
+	// write. The default, 0, keeps none, or means no limit of time if WALRetentionBytes is set.
 	WALRetentionTime time.Duration
-	// PlainWAL appends to the log by system calls only, never by stores into its mapped file, for
-	// hosts that handle SIGBUS themselves. The default is false, as a store costs less than a
-	// system call.
+	// PlainWAL appends to the log by system calls only, for programs that handle SIGBUS themselves.
+	// The default, false, appends by stores into the mapped file where the system allows it: a
+	// store costs less than a system call.
 	PlainWAL bool
 	// DisableCompaction opens the database with automatic compaction paused, for instance to load
 	// much data; ResumeCompaction starts it. The default is false.
 	DisableCompaction bool
 }
 
-// optionTable drives defaults, validation, Set and the documentation. Adding an option is one
-// field and one row.
+// optionTable drives defaults, validation, Set and the documentation. An option is a field and a
+// row.
 var optionTable = options.Table[Options]{
 	{Name: "error_if_missing", Doc: "fail when there is no database instead of creating it",
 		Field: func(o *Options) any { return &o.ErrorIfMissing }},
@@ -391,8 +396,8 @@ func OptionDocs() []OptionDoc {
 // ErrInvalidArgument; for an unknown option the error suggests the nearest name.
 func (o *Options) Set(name, value string) error { return optionTable.Set(o, name, value) }
 
-// resolve returns a copy with every default filled in, or says which field is out of range, or
-// of no use beside another one.
+// resolve returns a copy with every default filled in, or an error that names the field that is out
+// of range or contradicts another one.
 func (o *Options) resolve() (*Options, error) {
 	r, err := o.complete()
 	if err == nil && r.PrefixLength > 0 && r.BloomBits < 0 {
@@ -546,10 +551,7 @@ func (o *Options) mergeOperatorOf(name string) *mergeop.Operator {
 
 // comparerOf finds the comparer of a keyspace by its name, or nil. o is resolved.
 func (o *Options) comparerOf(name string) *base.Comparer {
-	if o.Comparer.Name == name {
-		return (*base.Comparer)(o.Comparer)
-	}
-	for _, c := range o.Comparers {
+	for _, c := range append([]*Comparer{o.Comparer}, o.Comparers...) {
 		if c.Name == name {
 			return (*base.Comparer)(c)
 		}

@@ -10,8 +10,8 @@ import (
 // PinnedValue receives the value of a GetPinned, and pins it: the block of the cache or the
 // memtable that it lies in, and the read state with its memtables and tables, as an iterator does.
 // Nothing of that is freed before Release, not by Close either: release soon what is not used. One
-// that is used again saves allocations. It is used by one goroutine at a time and not copied; its
-// zero value is ready.
+// that is used again saves allocations. It is for one goroutine at a time and not copied; its zero
+// value is ready.
 type PinnedValue struct {
 	_ [0]sync.Mutex // go vet complains about copies
 	p tree.Pinned

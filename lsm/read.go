@@ -10,10 +10,10 @@ import (
 // nothing. A missing key is ErrNotFound, and dst as it was. Neither key nor dst is retained.
 //
 // Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk are damaged,
-// with ErrTooManyFiles or ErrNoMemory for want of these, with ErrMergeFailed or ErrNoMergeOperator
-// where operands of the key cannot be applied, with ErrNoKeyspace after DropKeyspace, and with the
-// file system's error where a file cannot be read. A panic of the comparer becomes the error and
-// makes the database read-only.
+// with ErrTooManyFiles or ErrNoMemory if the process has no descriptor or memory left, with
+// ErrMergeFailed or ErrNoMergeOperator where operands of the key cannot be applied, with
+// ErrNoKeyspace after DropKeyspace, and with the file system's error where a file cannot be read. A
+// panic of the comparer becomes the error and makes the database read-only.
 func (r *reader) Get(key, dst []byte) ([]byte, error) {
 	return r.of.Reads().Get(key, dst, r.at, 0)
 }
@@ -45,8 +45,8 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value
 
 // MultiGet looks up many keys in one state of the database: result.Value(i) is the value of
 // keys[i]. It is faster than as many calls of Get, because the lookups overlap. It fails as Get
-// does, except that a missing key is no error; after an error the results are undefined. The keys
-// are not retained.
+// does, except that a missing key is no error; after an error the results are undefined. Keys are
+// not retained.
 func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
 		return base.Invalidf("MultiGet needs a MultiResult")

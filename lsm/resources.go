@@ -16,8 +16,8 @@ type ResourcesOptions struct {
 	// IOBytesPerSecond bounds what flushes and compactions read and write. It is lifted for a
 	// database whose writers would wait. The default, 0, is no bound.
 	IOBytesPerSecond int64
-	// OpenFiles is how many descriptors of tables the databases have together. The default, 0, is
-	// the process's bound.
+	// OpenFiles is how many descriptors of tables the databases have together. The default, 0: the
+	// process's.
 	OpenFiles int
 }
 

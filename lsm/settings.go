@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"cmp"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/options"
 	"github.com/loamdb/loam/internal/store"
@@ -16,8 +18,8 @@ type liveOptions = options.Live[Options]
 // and ErrClosed; then nothing has changed.
 func (db *DB) SetOption(name, value string) error { return db.setOption(options.Root, name, value) }
 
-// SetOption is DB.SetOption for this keyspace alone. It takes the options whose OptionDoc.Dynamic
-// is "keyspace".
+// SetOption is DB.SetOption for this keyspace alone. OptionDoc.Dynamic of its options is
+// "keyspace".
 func (k *Keyspace) SetOption(name, value string) error {
 	if err := k.space.Gone(); err != nil {
 		return err
@@ -71,10 +73,7 @@ func (db *DB) initLive(given *Options) {
 			return db.engine.Tune(of(part).tuning(), tuning)
 		},
 	}
-	if given == nil {
-		given = &Options{}
-	}
-	db.live.Init(*given)
+	db.live.Init(*cmp.Or(given, &Options{}))
 }
 
 // tuning is what changes for the whole database. o is resolved.

@@ -21,7 +21,7 @@ type Snapshot struct {
 type moment = joined.Snapshot
 
 // Snapshot fixes the present state of all keyspaces and reads this one; Snapshot.In reads another
-// one. Close it when done.
+// one. Close it when done. On a closed database its reads fail with ErrClosed.
 func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{of: k.space}, root: k.root.engine.DB}
 	s.at, s.moment = &s.own, joined.Of(&s.own)
@@ -31,8 +31,8 @@ func (k *keyspace) Snapshot() *Snapshot {
 	return s
 }
 
-// Close releases the snapshot. Iterators made from it go on working. Closing twice is harmless. The
-// error is always nil.
+// Close releases the snapshot. Its iterators go on working. Closing twice is harmless. The error is
+// always nil.
 func (s *Snapshot) Close() error {
 	s.root.CloseSnapshot(s.at)
 	return nil

@@ -63,7 +63,7 @@ const (
 // defaultLockTimeout is that of RocksDB.
 const defaultLockTimeout = time.Second
 
-// TxnOptions configures a transaction. A nil *TxnOptions and zero fields mean: optimistic, with
+// TxnOptions configures a transaction. Nil and zero fields mean: optimistic, with
 // SnapshotIsolation.
 type TxnOptions struct {
 	// Isolation says which writes of others make the commit fail. The default is SnapshotIsolation.
@@ -93,8 +93,7 @@ type TxnOptions struct {
 // Txn is a transaction. It reads one state of the database, that of its beginning, with its own
 // writes on top; its writes become visible, and durable, together at Commit or not at all. Until
 // then they are in memory, up to the limit of a batch (nearly 4 GiB). A Txn holds a snapshot, and
-// so must be ended by Commit or Rollback. Make one with DB.Begin, or let DB.Update and DB.View do
-// it.
+// so must be ended by Commit or Rollback. Make one with DB.Begin, DB.Update or DB.View.
 //
 // A Txn is safe for concurrent use; its calls take effect one after another. After Commit or
 // Rollback all calls but Rollback fail with ErrTxnDone; its iterators go on. All methods fail as
@@ -157,8 +156,8 @@ func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
 	return tx.Commit(tx.mode)
 }
 
-// View calls f with a transaction that reads one state of the database and is ReadOnly, and rolls
-// it back. It returns the error of f.
+// View calls f with a ReadOnly transaction, which reads one state of the database, and rolls it
+// back afterwards. It returns the error of f.
 func (db *DB) View(f func(tx *Txn) error) error {
 	if f == nil {
 		return base.Invalidf("View needs a function")
@@ -168,8 +167,8 @@ func (db *DB) View(f func(tx *Txn) error) error {
 	return f(tx)
 }
 
-// In returns the same transaction as it reads and writes in another keyspace of its database; nil
-// is the default one. In a keyspace of another database all calls fail with ErrInvalidArgument.
+// In returns the same transaction for reads and writes in another keyspace of its database; nil is
+// the default one. In a keyspace of another database all calls fail with ErrInvalidArgument.
 func (tx *Txn) In(k *Keyspace) *Txn {
 	root := tx.space.Database()
 	if k == nil {
@@ -335,8 +334,8 @@ func (k *keyspace) PutIfAbsent(key, value []byte, mode WriteMode) (put bool, err
 // TxnMetrics counts transactions, those of CompareAndSwap and View included.
 type TxnMetrics struct {
 	Begun int64 // Begun is the number of transactions begun.
-	// Committed is the number of transactions that committed; the others failed, were rolled back,
-	// or go on.
+	// Committed is the number of transactions that committed; others failed, were rolled back or go
+	// on.
 	Committed int64
 	Conflicts int64 // Conflicts is the number of calls that failed with ErrConflict.
 	Locks     int64 // Locks is the number of locks that transactions hold now.

@@ -67,9 +67,9 @@ func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 // not fit into the batch, with ErrInvalidArgument if b is nil or names a keyspace of another
 // database, and with ErrNoKeyspace if it names one that was dropped.
 //
-// Operations of a batch made by the function NewBatch go to the keyspace on which Write is called,
-// unless Batch.In names one. Outside the default keyspace Write copies such a batch; it does not
-// copy one made by the keyspace's own NewBatch.
+// Operations of a batch that the function NewBatch made go to the keyspace on which Write is
+// called, unless Batch.In names another one. Outside the default keyspace Write copies such a
+// batch; it does not copy one made by the keyspace's own NewBatch.
 func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return base.Invalidf("Write needs a batch")

@@ -230,8 +230,8 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 // present looks into the batch as far as it is made. The second is read before the commit, and may
 // change until then. So r.values notes each key that it reads, the commit checks these keys by its
 // condition, and its caller resolves all of repr again after a conflict. Without r.values no merge
-// of repr reads: survey found no keyspace for it in which values expire, and mergedBlind has the
-// commit check that none began to.
+// of repr reads: survey found that values expire in none of its keyspaces, and the commit checks
+// that by mergedBlind.
 func (r *resolution) resolve(repr []byte) error {
 	clock := &r.db.shared.Seqs.Clock
 	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {

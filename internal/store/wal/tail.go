@@ -422,9 +422,9 @@ const (
 //  3. it is younger than listEvery: not all file systems keep that time.
 //
 // The numbers ascend, so that the candidates follow this log in the listing; maxNext and reach
-// bound them. A candidate that is open already keeps its reader, with what it has read. Files of
-// logs that are not listed any more are closed: their entries are in tables. A log that could not
-// be opened is left out, and t.seen stays empty, so that the next call lists again.
+// bound them. A candidate that is open already keeps its reader. Files of logs that are not listed
+// any more are closed: their entries are in tables. A log that could not be opened is left out, and
+// t.seen stays empty, so that the next call lists again.
 func (t *Tail) list() error {
 	now := time.Now()
 	info, err := t.o.FS.Stat(t.o.Dir)

@@ -61,7 +61,7 @@ func (p *Pipeline) PutIf(
 // whose conditions fail.
 //
 // A condition asks what the memtable has: whether a key was written since a sequence number, for
-// instance. So it must see all batches before its own, also those of its group, and nothing may
+// instance. So it must see all earlier batches, also those of its group, and no batch may
 // be written between its answer and its batch. That holds because
 //
 //  1. only the leader writes, and it leads until the list ends;
