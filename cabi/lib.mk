@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 LIBDIR := build/lib
 comma := ,
 LOAM_VERSION := $(shell sed -n 's/.*loam_version(void) { return "\(.*\)"; }/\1/p' cabi/shim.c)
-CABI_SOURCES := $(wildcard cabi/*.c cabi/*.h cabi/*.go cabi/loam.map cabi/internal/stk/* cabi/internal/selfreloc/*.go) go.mod $(shell find internal lsm -name '*.go' ! -name '*_test.go')
+CABI_SOURCES := $(wildcard cabi/*.c cabi/*.h cabi/*.go cabi/loam.map cabi/internal/stk/*) go.mod $(shell find internal lsm -name '*.go' ! -name '*_test.go')
 # Loads on old systems, too: see glibc.h. The two libraries are where the functions
 # were until glibc 2.34.
 OLD_GLIBC := $(if $(filter Linux,$(shell uname -s)),-include $(CURDIR)/cabi/glibc.h)
@@ -39,9 +39,6 @@ LIB_SMALL := crypto/... math/big encoding/json fmt log/... reflect strconv time 
 LIB_BUILD := -buildmode=c-shared $(LIB_SMALL:%=-gcflags=%=-l)
 LIB_LINK := -s -w -buildid=
 
-# Relocations in 13 KB and not 830 KB, see relocate.c.
-PACKED := $(if $(OLD_GLIBC),-Wl$(comma)-z$(comma)pack-relative-relocs$(comma)-init=loam_relocate)
-
 # For packaging/, which builds both for other platforms: a line of go build's arguments and one of
 # the linker's, of the command and of the library.
 .PHONY: build-flags
@@ -51,8 +48,7 @@ build-flags:
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
 	@mkdir -p $(LIBDIR)
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildvcs=false $(LIB_BUILD) -o $@ \
-		-ldflags "$(LIB_LINK) -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(PACKED) $(OLD_GLIBC_LIBS)'" ./cabi
-	$(if $(PACKED),CGO_ENABLED=0 $(GO) run ./cabi/internal/selfreloc $@)
+		-ldflags "$(LIB_LINK) -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
 	@rm -f $(LIBDIR)/libloam.so.h
 
 $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	capLibrary = 8_500_000 // bytes of a library
+	capLibrary = 9_500_000 // bytes of a library
 	capGlibc   = 28        // glibc 2.28: Debian 10, RHEL 8
 )
 

@@ -82,8 +82,7 @@ func library(p platform) (string, error) {
 	switch p.os {
 	case "linux":
 		cflags += " -include " + absolute("cabi/glibc.h")
-		link = "-Wl,--version-script=" + absolute("cabi/loam.map") + ",-soname,libloam.so.0," +
-			"-z,pack-relative-relocs,-init=loam_relocate " +
+		link = "-Wl,--version-script=" + absolute("cabi/loam.map") + ",-soname,libloam.so.0 " +
 			"-Wl,--push-state,--no-as-needed,-l:libpthread.so.0,-l:libdl.so.2,--pop-state"
 	case "darwin":
 		link = "-Wl,-dead_strip_dylibs -Wl,-install_name,@rpath/libloam.dylib"
@@ -98,9 +97,6 @@ func library(p platform) (string, error) {
 	err = goBuild(p, []string{"CGO_ENABLED=1", "CC=" + strings.Join(cc, " "),
 		"CGO_CFLAGS=" + cflags}, append(strings.Fields(flags), "-o", out, "-ldflags",
 		ownLink+" -linkmode=external -extldflags '"+link+"'", "./cabi")...)
-	if p.os == "linux" && err == nil {
-		_, err = command("", nil, variable("GO", "go"), "run", "./cabi/internal/selfreloc", out)
-	}
 	built[out] = err == nil
 	_ = os.Remove(strings.TrimSuffix(out, filepath.Ext(out)) + ".h") // cgo's, which is not loam.h
 	return out, err
