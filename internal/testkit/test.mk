@@ -30,8 +30,12 @@ ALONE := BatchMayExceedTheWriteBuffer BulkLoad BulkLoadSize ChangesFaults Change
 	ReopenKeepsWhatWasWritten RepairAfterRepair RepairOfSwappedLogs RepairOrdersIngested \
 	SeekOverManyRangeDels SeeksMergeRuns SpaceAmplification Spare VerifyFindsFlippedBytes \
 	VerifyNamesEveryTable
+# Tests of one goroutine, too, that take long under the race detector only. Builds with the tags
+# check more in them. Tests of their own have writers, readers and followers beside each other.
+ALONE_UNDER_RACE := CutEditOfAnIngest DamagedFirstEdits EmptiedBeforeOpen EmptiesOfFollowers \
+	EmptiesOfSnapshots EmptiesWindows RepairKeepsIngestedApart RepairLosesNothingOfSwappedLogs
 empty :=
-LEFT_ALONE = $(if $(LOAM_T2),,-skip '^Test($(subst $(empty) $(empty),|,$(strip $(ALONE))))$$')
+left-alone = $(if $(LOAM_T2),,-skip '^Test($(subst $(empty) $(empty),|,$(strip $(1))))$$')
 # Packages beside lsm that read memory off the Go heap which others free. With the tag unmap,
 # freed memory is unreadable for good, so that a use of it ends the test with a SIGSEGV;
 # the race detector does not see that memory.
@@ -89,11 +93,13 @@ test-lint: lint
 test-race:
 	@CGO_ENABLED=1 $(GO) vet ./cabi/...
 	@CGO_ENABLED=1 $(GO) test -vet=off -run TestPanics ./cabi
-	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) $(LEFT_ALONE) $(CONCURRENT)
+	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) \
+		$(call left-alone,$(ALONE) $(ALONE_UNDER_RACE)) $(CONCURRENT)
 
 # Both tags at once in usual runs, each alone in long ones: the first needs no check of the second.
 test-checked:
-	@$(GO) test -vet=off -tags 'unmap invariants' -short -timeout $(TEST_TIMEOUT) $(LEFT_ALONE) $(sort $(UNMAPPED) $(CHECKED))
+	@$(GO) test -vet=off -tags 'unmap invariants' -short -timeout $(TEST_TIMEOUT) \
+		$(call left-alone,$(ALONE)) $(sort $(UNMAPPED) $(CHECKED))
 	$(if $(LOAM_T2),@$(GO) test -vet=off -tags unmap -short -timeout $(TEST_TIMEOUT) $(UNMAPPED) ./lsm)
 	$(if $(LOAM_T2),@$(GO) test -vet=off -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED))
 
