@@ -43,6 +43,15 @@ function bytesOnly () {
   })
 }
 
+// Our end of a pipe as a stream. Bun (1.4) gives a socket of a descriptor no data, and lets the
+// process end; its streams of files wait in a thread.
+function endOfPipe (fd, reading) {
+  if (process.versions.bun === undefined) {
+    return new net.Socket({ fd, readable: reading, writable: !reading })
+  }
+  return reading ? fs.createReadStream('', { fd }) : fs.createWriteStream('', { fd })
+}
+
 // Runs a job on a file, by its path, or on a stream: between that and the job is a pipe.
 // db, undefined if there is none, ends the work when it closes.
 async function run (db, file, mode, writing, options, names, start) {
@@ -77,7 +86,7 @@ async function run (db, file, mode, writing, options, names, start) {
   } finally {
     native.pipeClose(theirs)
   }
-  const socket = new net.Socket({ fd: ours, readable: writing, writable: !writing })
+  const socket = endOfPipe(ours, writing)
   // Ends the pipe, too, for which a cancelled job may wait, and the stream.
   const ending = new AbortController()
   const cancel = () => {
