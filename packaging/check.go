@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"debug/macho"
 	"debug/pe"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -117,16 +118,40 @@ func readLibrary(p platform, path string) (defined, needed []string, err error) 
 			needed = append(needed, dll)
 		}
 	}
-	if s := f.Section(".edata"); s != nil {
-		data, err := s.Data()
-		if err != nil {
-			return nil, nil, err
-		}
-		for name := range bytes.SplitSeq(data, []byte{0}) {
-			defined = append(defined, string(name))
-		}
+	if err == nil {
+		defined, err = exports(f)
 	}
 	return defined, needed, err
+}
+
+// exports are the names of the directory of exports, which is of no section of its own with some
+// linkers: it is found by its address.
+func exports(f *pe.File) ([]string, error) {
+	header, ok := f.OptionalHeader.(*pe.OptionalHeader64)
+	if !ok {
+		return nil, errors.New("it is no library of 64 bits")
+	}
+	directory := header.DataDirectory[pe.IMAGE_DIRECTORY_ENTRY_EXPORT]
+	for _, s := range f.Sections {
+		if directory.VirtualAddress < s.VirtualAddress ||
+			directory.VirtualAddress >= s.VirtualAddress+s.VirtualSize {
+			continue
+		}
+		data, err := s.Data()
+		if err != nil {
+			return nil, err
+		}
+		at := func(address uint32) []byte { return data[address-s.VirtualAddress:] }
+		d := at(directory.VirtualAddress)
+		names := at(binary.LittleEndian.Uint32(d[32:]))
+		all := make([]string, binary.LittleEndian.Uint32(d[24:]))
+		for i := range all {
+			name := at(binary.LittleEndian.Uint32(names[4*i:]))
+			all[i] = string(name[:bytes.IndexByte(name, 0)])
+		}
+		return all, nil
+	}
+	return nil, nil
 }
 
 // linked wants a module to define what loads it, and to need no library but the system's, those of
@@ -178,7 +203,8 @@ func checkLibrary(p platform) error {
 		}
 	}
 	for _, name := range needed {
-		if !slices.Contains(needs[p.os], name) {
+		// Those are Windows' own C library, in parts.
+		if !slices.Contains(needs[p.os], name) && !strings.HasPrefix(name, "api-ms-win-crt-") {
 			return fmt.Errorf("%s needs %s", path, name)
 		}
 	}

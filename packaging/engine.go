@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"debug/pe"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,7 +91,9 @@ func library(p platform) (string, error) {
 		link = "-Wl,-dead_strip_dylibs -Wl,-install_name,@rpath/libloam.dylib"
 	case "windows":
 		cflags += " -DLOAM_BUILD -D__USE_MINGW_ANSI_STDIO=1"
-		link = "-Wl,--no-insert-timestamp -static-libgcc -Wl,-Bstatic -lpthread -Wl,-Bdynamic"
+		if p.arch == "amd64" { // zig's linker has no such arguments
+			link = "-Wl,--no-insert-timestamp -static-libgcc -Wl,-Bstatic -lpthread -Wl,-Bdynamic"
+		}
 	}
 	_, _, flags, ownLink, err := buildFlags()
 	if err != nil {
@@ -97,9 +102,47 @@ func library(p platform) (string, error) {
 	err = goBuild(p, []string{"CGO_ENABLED=1", "CC=" + strings.Join(cc, " "),
 		"CGO_CFLAGS=" + cflags}, append(strings.Fields(flags), "-o", out, "-ldflags",
 		ownLink+" -linkmode=external -extldflags '"+link+"'", "./cabi")...)
+	if p.os == "windows" && p.arch == "arm64" && err == nil {
+		err = withoutTime(out)
+	}
 	built[out] = err == nil
 	_ = os.Remove(strings.TrimSuffix(out, filepath.Ext(out)) + ".h") // cgo's, which is not loam.h
 	return out, err
+}
+
+// withoutTime takes out of a library for Windows what differs between two links of the same: the
+// time, and the random name of a file of debugging that there is not.
+func withoutTime(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f, err := pe.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	header, ok := f.OptionalHeader.(*pe.OptionalHeader64)
+	if !ok {
+		return fmt.Errorf("%s is no library of 64 bits", path)
+	}
+	const stamp, entry, name = 4, 28, 16 // places and sizes, in bytes
+	le := binary.LittleEndian
+	clear(data[le.Uint32(data[0x3c:])+4+stamp:][:4])
+	debug := header.DataDirectory[pe.IMAGE_DIRECTORY_ENTRY_DEBUG]
+	for _, s := range f.Sections {
+		if debug.VirtualAddress < s.VirtualAddress ||
+			debug.VirtualAddress >= s.VirtualAddress+s.VirtualSize {
+			continue
+		}
+		at := debug.VirtualAddress - s.VirtualAddress + s.Offset
+		for end := at + debug.Size; at+entry <= end; at += entry {
+			clear(data[at+stamp:][:4])
+			if le.Uint32(data[at+12:]) == 2 { // CodeView: "RSDS" and the name
+				clear(data[le.Uint32(data[at+24:])+4:][:name])
+			}
+		}
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 // packLibrary puts the library and its header into an archive.

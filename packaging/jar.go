@@ -45,6 +45,9 @@ func buildJNI(p platform) error {
 	if p.native() {
 		return makes("java-native")
 	}
+	if p.java == "" {
+		return leftOut("there is no JNI library for it yet")
+	}
 	so, err := library(p)
 	if err != nil {
 		return err

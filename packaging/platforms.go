@@ -28,7 +28,7 @@ var platforms = []platform{
 		"darwin-aarch64", "-"},
 	{"windows", "amd64", "x86_64-w64-mingw32-gcc", "win_amd64", "win32-x64", "windows-x86-64",
 		"/usr/lib/wine/wine64"},
-	{os: "windows", arch: "arm64", run: "-"},
+	{os: "windows", arch: "arm64", cc: "zig aarch64-windows-gnu", run: "-"},
 	{os: "freebsd", arch: "amd64", run: "-"},
 }
 
