@@ -83,7 +83,8 @@ type session struct {
 	peers     *peers
 	transport *transport
 	raft      *raft.Raft
-	rounds    rounds
+	confirmed rounds // of confirm, on the leader
+	asked     rounds // of calls to the leader
 	halting   sync.Once
 	halted    atomic.Pointer[error]
 	begun     chan struct{} // closed when raft is set

@@ -160,17 +160,21 @@ func (s *session) readIndex(ctx context.Context) (uint64, error) {
 	case addr == "":
 		return 0, errNotLeader
 	}
-	b, _, err := s.peers.call(ctx, addr, opIndex, nil)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNotLeader, err) // reads are tried again whatever happened
-	}
-	if len(b) != 8 {
-		return 0, errMalformed
-	}
-	return binary.LittleEndian.Uint64(b), nil
+	return s.asked.share(ctx, func() (uint64, error) {
+		ctx, cancel := context.WithTimeout(s.ctx, 2*s.cfg.ElectionTimeout)
+		defer cancel()
+		b, _, err := s.peers.call(ctx, addr, opIndex, nil)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w", errNotLeader, err) // a read is tried again in any case
+		}
+		if len(b) != 8 {
+			return 0, errMalformed
+		}
+		return binary.LittleEndian.Uint64(b), nil
+	})
 }
 
-// rounds shares confirmations: readers that come while one runs share the next.
+// rounds shares answers about the index: readers that come while one is under way share the next.
 type rounds struct {
 	mu      sync.Mutex
 	next    *round
@@ -185,7 +189,12 @@ type round struct {
 
 // leaderIndex is readIndex on the leader.
 func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
-	q := &s.rounds
+	return s.confirmed.share(ctx, s.confirm)
+}
+
+// share returns the result of a call of f that begins after the call of share, or that of another
+// caller's f.
+func (q *rounds) share(ctx context.Context, f func() (uint64, error)) (uint64, error) {
 	q.mu.Lock()
 	if q.next == nil {
 		q.next = &round{done: make(chan struct{})}
@@ -193,7 +202,7 @@ func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
 	r := q.next // it begins after now
 	if !q.running {
 		q.running = true
-		go s.runRounds()
+		go q.run(f)
 	}
 	q.mu.Unlock()
 	select {
@@ -204,8 +213,7 @@ func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
 	}
 }
 
-func (s *session) runRounds() {
-	q := &s.rounds
+func (q *rounds) run(f func() (uint64, error)) {
 	for {
 		q.mu.Lock()
 		r := q.next
@@ -215,7 +223,7 @@ func (s *session) runRounds() {
 			return
 		}
 		q.mu.Unlock()
-		r.index, r.err = s.confirm()
+		r.index, r.err = f()
 		close(r.done)
 	}
 }

@@ -99,6 +99,9 @@ func TestDeposedLeaderReadsNothing(t *testing.T) {
 	put(t, c.nodes[old], "k", "1")
 	c.isolate(old)
 	deposed := c.nodes[old]
+	if v, err := deposed.Get(shortly(t), []byte("k")); err == nil {
+		t.Errorf("a leader that reaches nobody answers %q", v)
+	}
 	delete(c.nodes, old)
 	put(t, c.nodes[c.leader()], "k", "2")
 	never(t, deposed, "k", "2")
@@ -115,6 +118,28 @@ func TestDeposedLeaderReadsNothing(t *testing.T) {
 	c.net.heal()
 	if v, err := deposed.Get(t.Context(), []byte("k")); err != nil || string(v) == "1" {
 		t.Errorf("in the end: %q, %v", v, err)
+	}
+}
+
+// TestLostLeaderKnowsNothing writes on a leader that reaches nobody. Where its log got the entry, the
+// outcome is unknown: another leader may commit it.
+func TestLostLeaderKnowsNothing(t *testing.T) {
+	c := newCluster(t, nil, "a", "b", "c")
+	led := c.leader()
+	n := c.nodes[led]
+	put(t, n, "k", "1")
+	c.isolate(led)
+	log := n.run.Load().log
+	before, err := log.LastIndex()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = n.Put(ctx, []byte("k"), []byte("2"))
+	after, err2 := log.LastIndex()
+	must(t, err2)
+	if err == nil || after > before && !errors.Is(err, ErrUnknown) ||
+		errors.Is(err, ErrUnknown) == errors.Is(err, ErrNotApplied) {
+		t.Errorf("the log grew from %d to %d: %v", before, after, err)
 	}
 }
 
@@ -158,7 +183,9 @@ func TestAcks(t *testing.T) {
 	a.note("b", a.begin(), 6)
 	refused("another term counts", after)
 	a.note("r", a.begin(), 7)
-	refused("a reader counts", after)
+	if a.wait(over, "a", []raft.Server{voters[0], voters[1], voters[3]}, after, 7) == nil {
+		t.Error("a reader counts")
+	}
 	waits := make(chan error)
 	go func() { waits <- a.wait(t.Context(), "a", voters, after, 7) }()
 	a.note("c", a.begin(), 7)

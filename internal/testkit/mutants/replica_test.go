@@ -15,4 +15,99 @@ var replicas = []mutant{
 		target{"lsm/kv", "TestDB"}, []edit{{"lsm/kv/kv.go",
 			"return snapshot{reader{snap}, snap}, nil",
 			"return snapshot{s.reader, snap}, nil"}}},
+
+	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
+		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{"replica/read.go",
+			"if err := s.mark(ctx, term); err != nil {",
+			"if err := ctx.Err(); err != nil {"}}},
+
+	{"replica-no-verification", "a leader reads without asking whether it still is one",
+		target{"replica", "TestDeposedLeaderReadsNothing"}, []edit{{"replica/read.go",
+			"err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() }) " +
+				"if err == nil { err = s.acknowledged(ctx, after, term) }",
+			"var err error; _ = after"}}},
+
+	{"replica-old-acknowledgement", "an answer to a message of before the read counts",
+		target{"replica", "TestAcks"}, []edit{{"replica/transport.go",
+			"l.term == term && l.began > after", "l.term == term && l.began > 0"}}},
+
+	{"replica-acknowledged-by-readers", "readers count as voters",
+		target{"replica", "TestAcks"}, []edit{{"replica/transport.go",
+			"if m.Suffrage != raft.Voter {", "if m.ID == \"\" {"}}},
+
+	{"replica-reads-what-is-handed-over", "a read does not wait until the node has applied entries",
+		target{"replica", "TestReadsWaitForWhatIsApplied"}, []edit{{"replica/read.go",
+			"err = s.fsm.wait(ctx, index)", "_ = index"}}},
+
+	{"replica-index-not-stored", "the applied index is not in the database",
+		target{"replica", "TestAppliedOnce"}, []edit{{"replica/fsm.go",
+			"b.In(d.system).Put([]byte(appliedKey), binary.BigEndian.AppendUint64(v, l.Term))",
+			"_ = v"}}},
+
+	{"replica-applied-twice", "entries up to the applied index are applied again",
+		target{"replica", "TestAppliedOnce"}, []edit{{"replica/fsm.go",
+			"if l.Index <= applied {", "if l.Index == 0 && applied > 0 {"}}},
+
+	{"replica-skips-one", "the second entry of a call is skipped",
+		target{"replica", "TestAppliedOnce"}, []edit{{"replica/fsm.go",
+			"out[i] = f.apply(l)",
+			"if out[i] = (result{outcome: done}); i != 1 { out[i] = f.apply(l) }"}}},
+
+	{"replica-goes-on", "entries behind one that could not be written are applied",
+		target{"replica", "TestNothingIsSkipped"}, []edit{{"replica/fsm.go",
+			"if failed != nil { return result{err: failed} }",
+			"_ = failed"}}},
+
+	{"replica-unsynced-snapshot", "entries leave the log before the database is synced",
+		target{"replica", "TestSnapshotSyncs"}, []edit{{"replica/fsm.go",
+			"d.db.Write(lsm.NewBatch(), lsm.Sync)", "d.db.Write(lsm.NewBatch(), lsm.NoSync)"}}},
+
+	{"replica-old-database", "a database that is older than the snapshot is taken",
+		target{"replica", "TestOldDatabaseIsRestored"}, []edit{{"replica/disk.go",
+			"applied >= snapshot.Index", "applied <= snapshot.Index"}}},
+
+	{"replica-restores-in-place", "a snapshot takes the place of a directory that is read",
+		target{"replica", "TestRestoreLeavesReadersAlone"}, []edit{{"replica/fsm.go",
+			"d, err := f.node.disk.fill(from)",
+			"_ = removeAll(f.node.disk.fs, f.node.disk.path(f.current.name)); " +
+				"d, err := f.node.disk.fill(from)"}}},
+
+	{"replica-removes-what-is-read", "a database goes although a reader holds it",
+		target{"replica", "TestRestoreLeavesReadersAlone"}, []edit{{"replica/fsm.go",
+			"old.release() return nil", "old.close(); return nil"}}},
+
+	{"replica-older-snapshot", "an older snapshot takes the place of a newer one",
+		target{"replica", "TestSinks"}, []edit{{"replica/snapshot.go",
+			"return cmp.Compare(b.Index, a.Index)", "return cmp.Compare(a.Index, b.Index)"}}},
+
+	{"replica-no-checksum", "the stream of a snapshot is not checked",
+		target{"replica", "TestStreams"}, []edit{{"replica/snapshot.go",
+			"if binary.LittleEndian.Uint32(got[:]) != want {",
+			"if binary.LittleEndian.Uint32(got[:]) == want-1 {"}}},
+
+	{"replica-names-lead-out", "the stream of a snapshot writes outside of its directory",
+		target{"replica", "TestStreamNames"}, []edit{{"replica/snapshot.go",
+			"!filepath.IsLocal(filepath.FromSlash(f.name))", "f.name == \"\""}}},
+
+	{"replica-forgets-keys", "an idempotency key is in memory only",
+		target{"replica", "TestOnce"}, []edit{{"replica/fsm.go",
+			"b.In(d.system).Put(onceKey(l.Index), append([]byte{byte(done)}, once...))",
+			"_ = once"}}},
+
+	{"replica-keys-are-kept", "the oldest idempotency key is never removed",
+		target{"replica", "TestOnce"}, []edit{{"replica/fsm.go",
+			"b.In(d.system).Delete(onceKey(oldest))", "_ = oldest"}}},
+
+	{"replica-unconditional", "a condition that does not hold is passed over",
+		target{"replica", "TestConditions"}, []edit{{"replica/fsm.go",
+			"return b, notHeld, nil, nil", "continue"}}},
+
+	{"replica-panics", "a term that cannot be stored ends the process",
+		target{"replica", "TestTermCannotBeStored"}, []edit{{"replica/guard.go",
+			"if err := g.Store.SetUint64(key, v); err != nil { g.end(err) } return nil",
+			"return g.Store.SetUint64(key, v)"}}},
+
+	{"replica-lost-is-not-applied", "a change whose leader was lost counts as not applied",
+		target{"replica", "TestLostLeaderKnowsNothing"}, []edit{{"replica/write.go",
+			"return unknown(err) } // await calls", "return conclude(err) } // await calls"}}},
 }
