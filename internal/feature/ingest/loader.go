@@ -279,7 +279,7 @@ func (l *BulkLoader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 		if first {
 			p, first = slices.Clone(q), false
 		} else {
-			p = shared(p, q)
+			p = slices.Clone(p.With(q))
 		}
 	}
 	for _, r := range l.runs {

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
@@ -201,6 +200,3 @@ func (c *chunk) seek(key []byte) int {
 	})
 	return i
 }
-
-// shared is the longest prefix of two sets of keys together.
-func shared(a, b prefix.Prefix) prefix.Prefix { return bytes.Clone(a.With(b)) }

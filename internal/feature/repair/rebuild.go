@@ -73,7 +73,8 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 		if !levels[s] {
 			r.report.LevelsLost = true
 			s.pointers = [manifest.NumLevels]base.InternalKey{}
-			if mine, err = r.flatten(s, mine); err != nil {
+			// One sorted run in the deepest level, since nothing older is left.
+			if mine, err = r.mergeOverlaps(s, mine, manifest.NumLevels-1); err != nil {
 				return nil, err
 			}
 		}
@@ -172,11 +173,6 @@ func (r *repair) mergeTop(s *keyspace, tables []*table) ([]*table, error) {
 	}
 	merged, err := r.mergeOverlaps(s, top, 0)
 	return append(rest, merged...), err
-}
-
-// flatten makes one sorted run of all tables: the deepest level, since nothing older is left.
-func (r *repair) flatten(s *keyspace, tables []*table) ([]*table, error) {
-	return r.mergeOverlaps(s, tables, manifest.NumLevels-1)
 }
 
 // mergeOverlaps merges tables that overlap, leaves the others as they are, and

@@ -271,7 +271,7 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 		}
 	}
 	n.RangeDels = spliceSome(c, level, l.RangeDels, removed, added, (*FileMeta).hasRangeDels)
-	n.Expiring = spliceSome(c, level, l.Expiring, removed, added, (*FileMeta).allExpire)
+	n.Expiring = spliceSome(c, level, l.Expiring, removed, added, (*FileMeta).AllExpire)
 	n.prefix = n.sharedPrefix(c)
 	if l.abbrevs != nil && len(n.Files) > 0 && bytes.Equal(n.prefix, l.prefix) {
 		n.abbrevs = splice(l.abbrevs, out, n.abbreviate(c, added), in)
@@ -298,7 +298,6 @@ func spliceSome(c *base.Comparer, level int, old, removed, added []*FileMeta,
 }
 
 func (m *FileMeta) hasRangeDels() bool { return m.Facts.RangeDels > 0 }
-func (m *FileMeta) allExpire() bool    { return m.AllExpire() }
 
 func lowerBound(sorted []int, v int) int {
 	i, _ := slices.BinarySearch(sorted, v)

@@ -332,7 +332,7 @@ func (c *Cache) Alloc(n int) Frame {
 		off, ok, full := s.bump(need)
 		s.mu.Unlock()
 		if ok {
-			return c.place(off, need, n)
+			return c.place(off, n)
 		}
 		if !s.main.fits(need) {
 			return c.transient(n)
@@ -363,7 +363,7 @@ func (c *Cache) Alloc(n int) Frame {
 		off, ok := s.alloc(need)
 		s.mu.Unlock()
 		if ok {
-			return c.place(off, need, n)
+			return c.place(off, n)
 		}
 	}
 	return c.transient(n)
@@ -387,7 +387,7 @@ func (c *Cache) admits(n int64) bool {
 }
 
 // place wraps the private frame at off, whose header the shard has written.
-func (c *Cache) place(off, need int64, n int) Frame {
+func (c *Cache) place(off int64, n int) Frame {
 	h := c.header(off)
 	h.len = int64(n)
 	return Frame{c: c, h: h, pin: &h.state}

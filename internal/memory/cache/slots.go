@@ -46,7 +46,7 @@ func (s *Slots) MemoryUsage() int64 { return int64(len(s.mem)) }
 // Lookup returns the frame of block i, pinned, if it is cached. During the
 // microsecond in which the hand moves a frame, it may miss.
 func (s *Slots) Lookup(i int) (Frame, bool) {
-	f, ok := s.lookup(i)
+	f, ok := s.Pin(i)
 	if ok {
 		s.c.hits.Add(1)
 	} else {
@@ -57,7 +57,7 @@ func (s *Slots) Lookup(i int) (Frame, bool) {
 
 // Peek is Lookup that counts no miss: its caller calls Lookup after a miss.
 func (s *Slots) Peek(i int) (Frame, bool) {
-	f, ok := s.lookup(i)
+	f, ok := s.Pin(i)
 	if ok {
 		s.c.hits.Add(1)
 	}
@@ -65,9 +65,7 @@ func (s *Slots) Peek(i int) (Frame, bool) {
 }
 
 // Pin is Lookup that counts nothing: for blocks other than data blocks.
-func (s *Slots) Pin(i int) (Frame, bool) { return s.lookup(i) }
-
-func (s *Slots) lookup(i int) (Frame, bool) {
+func (s *Slots) Pin(i int) (Frame, bool) {
 	if uint(i) >= uint(len(s.words)) {
 		return Frame{}, false
 	}
@@ -168,7 +166,7 @@ func (s *Slots) Publish(i int, f Frame) Frame {
 	p := &s.words[i]
 	h := f.h
 	if h.flags&flagTransient != 0 || h.state.Load()>>pinShift != 1 {
-		if other, ok := s.lookup(i); ok {
+		if other, ok := s.Pin(i); ok {
 			f.Release()
 			return other
 		}
@@ -191,7 +189,7 @@ func (s *Slots) Publish(i int, f Frame) Frame {
 			}
 			continue
 		}
-		if other, ok := s.lookup(i); ok {
+		if other, ok := s.Pin(i); ok {
 			h.slot.Store(0)
 			f.Release()
 			return other

@@ -48,7 +48,7 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 		batch, err := reader.Next()
 		if first {
 			if begun, err := r.checkBefore(reader, num, name, f); err != nil || begun &&
-				r.passOver(reader, num, name, f.Size()) {
+				r.passOver(reader, name, f.Size()) {
 				return err
 			}
 		}
@@ -125,7 +125,7 @@ func (r *Replay) readBegin(num uint64) (b record.Begin, ok bool, err error) {
 
 // passOver reports whether a log that was begun is not replayed, after checkBefore. Behind a gap it
 // is dropped: nothing in it was synced.
-func (r *Replay) passOver(reader *record.ChainReader, num uint64, name string, size int64) bool {
+func (r *Replay) passOver(reader *record.ChainReader, name string, size int64) bool {
 	begin, _ := reader.Begin()
 	gap := r.chain.gap
 	switch isCopy := begin.Before.Num == 0 && len(r.chain.ends) > 0; {
