@@ -203,7 +203,7 @@ type pace struct {
 }
 
 // setsPerTurn is how many settings there are for one turn of each user.
-const setsPerTurn = 20
+const setsPerTurn = 100
 
 func newPace() *pace {
 	p := &pace{}
