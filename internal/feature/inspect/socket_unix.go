@@ -187,7 +187,7 @@ func connect(dir string) (*conn, error) {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		unix.Close(fd)
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED):
+		case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT): // since Lstat
 			return nil, fmt.Errorf("%w: the process that answered for %s has ended",
 				base.ErrDoesNotExist, dir)
 		case again(err):
