@@ -215,7 +215,8 @@ func (t *Tree) scout(key []byte, most int) (passed int, learned bool) {
 // come meanwhile.
 const sweepPiece = 8192
 
-// sweep seeks key until it finds an entry, or passed over most others, or learned nothing.
+// sweep seeks key again as long as the move gave up behind a piece that it learned, and has not
+// passed over most entries in all.
 func (it *Iterator) sweep(seek func(key []byte) bool, key []byte, most int) (passed int,
 	found bool) {
 	begun, learned := it.dead, false
@@ -224,7 +225,7 @@ func (it *Iterator) sweep(seek func(key []byte) bool, key []byte, most int) (pas
 		before := it.dead
 		found = seek(key)
 		passed, learned = it.dead-begun, learned || it.learned
-		if found || !it.learned || it.dead == before || passed >= most {
+		if found || !it.learned || it.dead-before < it.most || passed >= most {
 			it.learned = learned
 			return passed, found
 		}

@@ -218,6 +218,30 @@ func TestScoutsPassMuch(t *testing.T) {
 	}
 }
 
+// TestScoutsGoOnce: a scout that came to the end does not look again, although readers beside it
+// know of the range by later deletions, which the scout does not see.
+func TestScoutsGoOnce(t *testing.T) {
+	noScouts(t)
+	h := newHouse(t)
+	tree := h.openWide(base.Bytewise)
+	defer tree.Close()
+	const n = 1000
+	h.fill(t, tree, 0, n+100)
+	for i := range n {
+		h.delete(t, tree, rowKey(i))
+	}
+	var it Iterator
+	tree.Init(&it, &IterOptions{most: 2 * n})
+	defer it.Close()
+	for i := n; i < n+90; i++ {
+		h.delete(t, tree, rowKey(i))
+	}
+	look(t, tree, rowKey(n+90))
+	if passed, _ := it.sweep(it.cursor.SeekLT, rowKey(n), 100*n); passed > n {
+		t.Errorf("it passed over %d of %d", passed, n)
+	}
+}
+
 // TestScoutsAtTheEnd: a tree that is closed or dropped waits for the scout under way, and has none
 // come again.
 func TestScoutsAtTheEnd(t *testing.T) {

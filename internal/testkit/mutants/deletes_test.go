@@ -288,6 +288,10 @@ var deletes = []mutant{
 		target{"internal/tree", "TestScoutsInVain"}, []edit{{scouting,
 			"s.skip = min(1<<min(s.failed, 10), maxSkip)", "s.skip = 0"}}},
 
+	{"scout-goes-round", "a scout looks again and again at what readers know by then",
+		target{"internal/tree", "TestScoutsGoOnce"}, []edit{{scouting,
+			"it.dead-before < it.most", "it.dead == before"}}},
+
 	{"scout-outlives", "a scout is under way in a tree that was closed",
 		target{"internal/tree", "TestScoutsAtTheEnd"}, []edit{{scouting,
 			"\tif ended != nil {", "\tif false {"}}},
