@@ -262,8 +262,8 @@ func (s *session) serve(conn net.Conn) {
 	}
 }
 
-// answer does what a call asks for. It does not forward it again, unless a new node asks, which may
-// not know who leads.
+// answer does what a call asks for. It does not forward it again, unless a new node asks: it may
+// not know the leader.
 func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte, error) {
 	switch op {
 	case opChange:

@@ -11,15 +11,17 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
-// A scout is an iterator of the background: it passes over what was deleted before a reader has to,
-// and makes known what is empty. Whoever deletes sends one around the key after so many deletions;
-// so the first look at a table that was emptied finds its last deletions only. A scout learns as
-// other readers do, by the steps of package empties, and nothing depends on whether it comes.
+// A scout is an iterator of the background: it passes over deleted entries before a reader has to,
+// and announces the empty ranges. After some number of deletions a writer sends one around the last
+// deleted key; so the first look at a table that was emptied finds its last deletions only. A scout
+// learns as other readers do, by the steps of package empties, and nothing depends on whether it
+// comes.
 //
-// Where readers pass over much all the same, as they come again and again to where others delete,
-// scouts are sent after few deletions, as long as such readers come. What scouts do is in
-// proportion to the deletions: each goes over a bounded number of entries, and those that learn
-// nothing, because of writers or an ingest beside them, have the next ones left out.
+// Where readers still pass over many entries, because they return again and again to keys that
+// others delete, scouts are sent after few deletions, as long as such readers come. The work of
+// scouts is in proportion to the deletions: each reads a bounded number of entries, and after a
+// scout that learned nothing, because of writers or an ingest beside it, some of the next ones are
+// left out.
 
 // scoutBounds are numbers of deletions and entries. Builds that check invariants have small ones.
 type scoutBounds struct {

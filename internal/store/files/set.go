@@ -45,7 +45,7 @@ type Set struct {
 	owner owner // guarded by pool.mu
 
 	// By file number: one opener per table. It puts an element in, as it reads the disk meanwhile:
-	// in a synctest bubble those who wait for a channel do not hold up the clock.
+	// in a synctest bubble a goroutine that waits for a channel does not stop the clock.
 	opening [16]chan struct{}
 
 	mu     sync.Mutex
