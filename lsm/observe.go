@@ -106,12 +106,12 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 	}
 }
 
-// ValueMetrics describes the values that lie in logs, see Options.LargeValue.
+// ValueMetrics describes the values that lie in logs and value files, see Options.LargeValue.
 type ValueMetrics struct {
-	Logs      int    // Logs is the number of logs that tables refer to.
-	Bytes     uint64 // Bytes is the bytes of the values in them that tables refer to.
-	Reads     uint64 // Reads is the number of values that were read from logs.
-	BytesRead uint64 // BytesRead is the bytes of these.
+	Logs, Files               int    // Logs and Files count what tables refer to.
+	Bytes, DiskBytes          uint64 // Bytes of values referred to; DiskBytes of flushed files.
+	Reads, BytesRead          uint64 // Reads counts values read, BytesRead their bytes.
+	Relocated, RelocatedBytes uint64 // Relocated counts copied values, RelocatedBytes their bytes.
 }
 
 // Metrics is the state of a database or keyspace at one moment, and what happened since Open. The

@@ -188,21 +188,21 @@ type Options struct {
 	// L0Compaction is 40 or more: level 0 takes new tables while a large run is merged.
 	L0Stop int
 	// LargeValue is the length in bytes from which on a value is written only once, to the log:
-	// tables refer to it, compactions do not copy it, and the log stays as long as tables refer to
-	// it. Values that expire and merge operands are always stored in tables. Versions before 0.3
-	// refuse a database with such references. It has no effect in LevelDB's format. The default, 0,
-	// stores all values in tables. See docs/values.md.
+	// tables refer to it, and the log stays as long as they do. Compactions copy values only out of
+	// logs that are mostly dead. Values that expire and merge operands are always stored in tables.
+	// Versions before 0.3 refuse a database with such references. It has no effect in LevelDB's
+	// format. The default, 0, stores all values in tables. See docs/values.md.
 	LargeValue int64
 	// MaxMergeOperands is how many operands of one key a read may fold without consequence. When
 	// reads fold more again and again, the memtable is flushed and sorted runs are merged, which
 	// replaces the operands by a value. The default is 1000.
 	MaxMergeOperands int
 	// MaxSpaceAmplification is the size of the tables at which compactions for space begin, as a
-	// multiple of the live bytes: those that are neither overwritten nor deleted. The default is
-	// 1.3. While writes are fast it counts as at least 1.5, because these compactions delay writes.
-	// At 1.7 times the live bytes writes begin to be delayed, and during compactions the tables
-	// take up to 2 times; with a value above 1.5 both limits grow. Level 0, which is merged when it
-	// has L0Compaction tables, comes on top.
+	// multiple of the live bytes: those that are neither overwritten nor deleted. The same is true
+	// of LargeValue's files. The default is 1.3. While writes are fast it counts as at least 1.5,
+	// because these compactions delay writes. At 1.7 times the live bytes writes begin to be
+	// delayed, and during compactions the tables take up to 2 times; with a value above 1.5 both
+	// limits grow. Level 0, which is merged when it has L0Compaction tables, comes on top.
 	MaxSpaceAmplification float64
 	// WALPreallocate is how many bytes are allocated ahead of the log's end, so that an append does
 	// not change the file's metadata. The default is 8 MiB; negative: none. If the process is

@@ -50,6 +50,7 @@ const (
 	FileLock              // LOCK
 	FileInfoLog           // LOG, LOG.old; none
 	FileTemp              // %06d.dbtmp; none
+	FileValues            // none; %06d.val: values that compactions copied
 )
 
 // Fixed names.
@@ -71,7 +72,8 @@ var extensions = [...][]struct {
 	ext string
 }{
 	LevelDB: {{FileLog, "log"}, {FileTable, "ldb"}, {FileTable, "sst"}, {FileTemp, "dbtmp"}},
-	Native:  {{FileLog, "wal"}, {FileTable, "loam"}, {FileManifest, "manifest"}},
+	Native: {{FileLog, "wal"}, {FileTable, "loam"}, {FileManifest, "manifest"},
+		{FileValues, "val"}},
 }
 
 const levelDBManifest = "MANIFEST-"

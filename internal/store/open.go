@@ -124,6 +124,7 @@ func Open(dir string, o Options) (*DB, error) {
 		db.abandon(found)
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
+	db.jobs.OpenValues()
 	db.jobs.Wake()
 	return db, nil
 }
@@ -244,8 +245,10 @@ func (db *DB) loadManifest() error {
 			return db.wal.Durable()
 		}, Clock: db.shared.Seqs.Clock.Stored,
 		Upgrade: db.opts.Upgrade, SideBySide: db.opts.sideBySide,
-		Obsolete:    func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
-		ObsoleteLog: func(num uint64) { db.shared.Files.ObsoleteLog(num) },
+		Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
+		ObsoleteLog: func(num uint64, inFile bool) {
+			db.shared.Files.ObsoleteLog(num, inFile)
+		},
 	}
 	if db.follower != nil {
 		return db.loadFollowed(o)
@@ -316,6 +319,7 @@ func (db *DB) assemble() {
 			db.pipeline.BeginStall()
 		}, EndStall: func() { db.pipeline.EndStall() },
 		Exclusive: func(f func() error) error { return db.pipeline.Exclusive(f) },
+		Warn:      h.Warn,
 		Events:    h,
 		All: func(yield func(*work.Keyspace) bool) {
 			for _, k := range db.spaces.all() {

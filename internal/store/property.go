@@ -77,19 +77,26 @@ func (k *Keyspace) DiskSizes(n int, bounds func(i int) (start, limit []byte)) (s
 	return sizes, nil
 }
 
-// ValueStats describes the values that lie in logs; see lsm.ValueMetrics.
+// ValueStats describes the values that lie in logs and value files; see lsm.ValueMetrics.
 type ValueStats struct {
-	Logs                    int
-	Bytes, Reads, BytesRead uint64
+	Logs, Files               int
+	Bytes, DiskBytes          uint64
+	Reads, BytesRead          uint64
+	Relocated, RelocatedBytes uint64
 }
 
 // ValueStats is the state of the moment.
 func (db *DB) ValueStats() (st ValueStats) {
 	logs := db.manifest.ValueLogs()
-	st.Logs = len(logs)
 	for _, l := range logs {
-		st.Bytes += l.Bytes
+		if st.Bytes += l.Bytes; l.InFile {
+			st.Files++
+		} else {
+			st.Logs++
+		}
 	}
+	st.DiskBytes = db.jobs.ValueSpace()
+	st.Relocated, st.RelocatedBytes = db.jobs.Relocated()
 	st.Reads, st.BytesRead = db.shared.Files.ValueReads()
 	return st
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// valueBytes is how many bytes of values in logs the tables refer to.
-func (s *ReadState) valueBytes() (n uint64) {
-	for i := range s.Version.Levels {
-		for _, m := range s.Version.Levels[i].Files {
-			for _, l := range m.ValueLogs {
-				n += l.Bytes
-			}
-		}
-	}
-	return n
-}
-
 // Verify reads every table of the trees, as of now, whole; see files.Set.Verify. It tells
 // progress, unless nil, how many bytes of tables and of values in logs were read, of how many. It
 // goes on behind a damaged table and one that cannot be read: the error joins the first one of each
@@ -35,7 +23,7 @@ func Verify(ctx context.Context, trees []*Tree, progress func(read, of uint64)) 
 	for _, t := range trees {
 		if s := t.Acquire(); s != nil {
 			states = append(states, s)
-			of += s.Version.Size() + s.valueBytes()
+			of += s.Version.Size() + s.Version.ValueBytes()
 		}
 	}
 	stop := func() error {

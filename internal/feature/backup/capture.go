@@ -44,7 +44,7 @@ type image struct {
 	state  *manifest.State
 	tables []table
 	logs   []wal.Part
-	values []wal.Part    // logs that tables refer to and nothing else needs: they do not change
+	values []whole       // logs and value files that only references need: they do not change
 	end    record.LogEnd // up to where the copy's logs are whole
 	pin    *files.Pin
 }
@@ -101,14 +101,17 @@ func (s *Source) read(img *image) error {
 		return l.Num < st.LogNum && l.Num != st.PrevLogNum
 	})
 	for _, l := range st.ValueLogs() {
-		if slices.ContainsFunc(img.logs, func(p wal.Part) bool { return p.Num == l.Log }) {
+		if !l.InFile && slices.ContainsFunc(img.logs, func(p wal.Part) bool {
+			return p.Num == l.Log
+		}) {
 			continue
 		}
-		info, err := s.FS.Stat(s.path(s.Format.FileName(base.FileLog, l.Log)))
+		name := l.FileName(s.Format)
+		info, err := s.FS.Stat(s.path(name))
 		if err != nil {
 			return err
 		}
-		img.values = append(img.values, wal.Part{Num: l.Log, Size: info.Size()})
+		img.values = append(img.values, whole{name, info.Size()})
 	}
 	img.end = st.Durable
 	if n := len(img.logs); n > 0 && !s.ReadOnly {
@@ -152,6 +155,12 @@ func (s *Source) locate(img *image) error {
 	return nil
 }
 
+// whole is a file that does not change.
+type whole struct {
+	name string
+	size int64
+}
+
 // names lists the files of the source that the image needs.
 func (img *image) names(f base.Format) []string {
 	names := img.logNames(f)
@@ -161,9 +170,12 @@ func (img *image) names(f base.Format) []string {
 	return append(names, base.CurrentName) // a Pin without names keeps everything
 }
 
-// logNames lists the logs, those that are only values' too.
+// logNames lists the logs, and the files that are needed for values only.
 func (img *image) logNames(f base.Format) (names []string) {
-	for _, l := range slices.Concat(img.values, img.logs) {
+	for _, v := range img.values {
+		names = append(names, v.name)
+	}
+	for _, l := range img.logs {
 		names = append(names, f.FileName(base.FileLog, l.Num))
 	}
 	return names

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,7 +214,8 @@ func (c *catalog) check() string {
 			pointers++
 		case t == base.FileManifest && num <= base.MaxFileNum:
 			manifests++
-		case (t == base.FileTable || t == base.FileLog) && num <= base.MaxFileNum:
+		case num <= base.MaxFileNum && slices.Contains([]base.FileType{base.FileTable,
+			base.FileLog, base.FileValues}, t):
 		default:
 			return fmt.Sprintf("%q is no name of a database's file", f.name)
 		}

@@ -68,11 +68,11 @@ func (c *copier) fill(img *image, dir string) error {
 			return err
 		}
 	}
-	for _, l := range img.values {
+	for _, v := range img.values {
 		if err := c.stop(); err != nil {
 			return err
 		}
-		if err := c.log(l, true, dir); err != nil {
+		if err := c.logFile(v.name, v.size, true, dir); err != nil {
 			return err
 		}
 	}
@@ -120,16 +120,20 @@ func (c *copier) table(t *table, dir string) error {
 // log copies a log, or gives it a second name in dir if it is full: nothing is written to its file
 // any more.
 func (c *copier) log(l wal.Part, full bool, dir string) error {
-	name := c.src.Format.FileName(base.FileLog, l.Num)
+	return c.logFile(c.src.Format.FileName(base.FileLog, l.Num), l.Size, full, dir)
+}
+
+// logFile is log by the name of the file; a value file is full.
+func (c *copier) logFile(name string, size int64, full bool, dir string) error {
 	from, to := c.src.path(name), filepath.Join(dir, name)
-	c.made[name] = l.Size
+	c.made[name] = size
 	if full {
 		err := vfs.Link(c.fs, from, to)
 		if !errors.Is(err, vfs.ErrCannotLink) {
 			return err
 		}
 	}
-	if _, err := c.copyFile(from, to, l.Size); err != nil {
+	if _, err := c.copyFile(from, to, size); err != nil {
 		return fmt.Errorf("copying %s: %w", name, err)
 	}
 	return nil

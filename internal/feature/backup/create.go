@@ -121,10 +121,9 @@ func (c *creation) items(img *image) (items []item, err error) {
 		it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
 		items = append(items, it)
 	}
-	for _, l := range img.values {
-		name := c.src.Format.FileName(base.FileLog, l.Num)
-		items = append(items, item{saved: saved{name: name}, path: c.src.path(name), size: l.Size,
-			full: true})
+	for _, v := range img.values {
+		items = append(items, item{saved: saved{name: v.name}, path: c.src.path(v.name),
+			size: v.size, full: true})
 	}
 	for i, l := range img.logs {
 		name := c.src.Format.FileName(base.FileLog, l.Num)

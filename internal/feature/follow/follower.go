@@ -410,16 +410,17 @@ func (f *Follower) forget(old, next *manifest.Change) {
 			f.o.Files.Forget(m.Num)
 		}
 	}
-	logs := map[uint64]bool{}
+	logs := map[string]bool{}
+	format := f.o.Manifest.Format()
 	for _, m := range next.Added {
 		for _, l := range m.ValueLogs {
-			logs[l.Log] = true
+			logs[l.FileName(format)] = true
 		}
 	}
 	for _, m := range old.Added {
 		for _, l := range m.ValueLogs {
-			if !logs[l.Log] && !f.o.Manifest.IsValueLog(l.Log) {
-				f.o.Files.ForgetLog(l.Log)
+			if !logs[l.FileName(format)] && !f.o.Manifest.IsValueLog(l.Log, l.InFile) {
+				f.o.Files.ForgetLog(l.Log, l.InFile)
 			}
 		}
 	}

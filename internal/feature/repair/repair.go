@@ -305,11 +305,11 @@ func (r *repair) manifestOptions() manifest.Options {
 }
 
 // setAside moves what the new MANIFEST does not need into LostDir: old
-// MANIFESTs, logs, tables that were replaced or are not live.
+// MANIFESTs, logs, value files, tables that were replaced or are not live.
 func (r *repair) setAside() error {
 	for _, name := range r.names {
 		switch t, _ := r.format.ParseFileName(name); t {
-		case base.FileManifest, base.FileLog:
+		case base.FileManifest, base.FileLog, base.FileValues:
 			r.aside[name] = true
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/store/files"
 )
 
-// A new state keeps no log. So tables with references to values in logs are written anew, with the
-// values, unless nothing is to be repaired at all.
+// A new state keeps no log and no value file. So tables with references to values in these are
+// written anew, with the values, unless nothing is to be repaired at all.
 
 // value reads the value that a handle refers to. It is valid until the next call. A log that is
 // missing is damage, too.
@@ -29,9 +29,8 @@ func (r *repair) value(codec base.Codec, handle []byte) (value []byte, err error
 	value, err = r.values.AppendValue(r.large[:0], handle)
 	if errors.Is(err, fs.ErrNotExist) {
 		h, _ := base.DecodeValueHandle(handle)
-		return nil, &base.Corruption{File: r.format.FileName(base.FileLog, h.Log),
-			Offset: h.Offset, Length: int64(h.Len), Kind: "large value",
-			Reason: "the log is missing"}
+		return nil, &base.Corruption{File: h.FileName(r.format), Offset: h.Offset,
+			Length: int64(h.Len), Kind: "large value", Reason: "the file is missing"}
 	}
 	r.large = value
 	return value, err

@@ -88,7 +88,7 @@ func databaseFiles(fsys vfs.FS, dir string) (needed []string, err error) {
 	}
 	for _, name := range names {
 		switch t, _ := cur.Format.ParseFileName(name); t {
-		case base.FileTable, base.FileLog, base.FileManifest:
+		case base.FileTable, base.FileLog, base.FileManifest, base.FileValues:
 			needed = append(needed, name)
 		}
 	}
@@ -201,9 +201,6 @@ func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err err
 	defer v.Unref()
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Files {
-			for _, l := range f.ValueLogs {
-				bytes += l.Bytes
-			}
 			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
 				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() &&
 					kind != base.KindValueHandle { // whose values are read
@@ -213,5 +210,5 @@ func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err err
 			}
 		}
 	}
-	return v.Size() + bytes, nil
+	return v.Size() + v.ValueBytes(), nil
 }

@@ -45,7 +45,7 @@ func CheckMissing(fsys vfs.FS, dir string, names []string) error {
 			continue
 		}
 		switch t {
-		case base.FileTable:
+		case base.FileTable, base.FileValues:
 			lost = true
 		case base.FileLog:
 			var err error

@@ -77,9 +77,11 @@ type FileMeta struct {
 	// deletions, or with versions kept for snapshots, so that a compaction may find
 	// something to drop in it. In LevelDB's format a table of an earlier opening has none.
 	Facts
-	// ValueLogs are the logs that references of the table lead into, in the order of their numbers:
-	// native only. Constant.
-	ValueLogs []base.ValueLog
+	// ValueLogs are the logs and value files that references of the table lead into, in the order
+	// of their numbers: native only. ValueBytes is the sum of their Bytes. Constant, see
+	// SetValueLogs.
+	ValueLogs  []base.ValueLog
+	ValueBytes uint64
 
 	// Sample is of the table's keys. It is nil where equal keys may differ in bytes, for a
 	// table of an earlier opening until it is opened, and always if that has none. Set once.

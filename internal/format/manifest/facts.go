@@ -49,17 +49,25 @@ const (
 	firstNeeded = 32
 
 	factGlobalSeq = firstNeeded
-	factValueLogs = firstNeeded + 1 // how many; they stand behind all fields
-	numNeeded     = 2
+	// how many logs and how many value files; they stand behind all fields, in this order
+	factValueLogs  = firstNeeded + 1
+	factValueFiles = firstNeeded + 2
+	numNeeded      = 3
 )
 
-// encode appends mask and fields, and the logs that the table refers to.
+// encode appends mask and fields, and the logs and value files that the table refers to.
 func (f *Facts) encode(dst []byte, logs []base.ValueLog) []byte {
+	inFiles := 0
+	for _, l := range logs {
+		if l.InFile {
+			inFiles++
+		}
+	}
 	fields := [firstNeeded + numNeeded]uint64{
 		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries,
 		factDeletes: f.Deletes, factRangeDels: f.RangeDels, factKinds: f.Kinds,
 		factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry, factGlobalSeq: uint64(f.GlobalSeq),
-		factValueLogs: uint64(len(logs)),
+		factValueLogs: uint64(len(logs) - inFiles), factValueFiles: uint64(inFiles),
 	}
 	if f.Leftovers {
 		fields[factLeftovers] = 1
@@ -74,11 +82,11 @@ func (f *Facts) encode(dst []byte, logs []base.ValueLog) []byte {
 	for m := mask; m != 0; m &= m - 1 {
 		dst = binary.AppendUvarint(dst, fields[bits.TrailingZeros64(m)])
 	}
-	return appendValueLogs(dst, logs)
+	return appendValueLogs(appendValueLogs(dst, logs, false), logs, true)
 }
 
-// decodeFacts reads mask and fields, and the logs that the table refers to. newer says that a field
-// is needed which this version does not know.
+// decodeFacts reads mask and fields, and the logs and value files that the table refers to. newer
+// says that a field is needed which this version does not know.
 func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
 	mask, ok := c.u64()
 	if mask>>(firstNeeded+numNeeded) != 0 {
@@ -95,8 +103,8 @@ func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
 	if fields[factFormat] > uint64(base.Native) {
 		return ok, ok
 	}
-	if n := fields[factValueLogs]; ok && n > 0 {
-		m.ValueLogs, ok = c.valueLogs(n)
+	if logs, inFiles := fields[factValueLogs], fields[factValueFiles]; ok && logs|inFiles > 0 {
+		ok = m.readValueLogs(c, logs, inFiles)
 	}
 	m.Facts = Facts{
 		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]),

@@ -50,9 +50,9 @@ func (f *Found) Restore(copies []string) error {
 	if name, err := currentName(s); err != nil || name != f.current {
 		return err
 	}
-	types := []base.FileType{base.FileTable, base.FileLog, base.FileManifest}
+	types := []base.FileType{base.FileTable, base.FileLog, base.FileManifest, base.FileValues}
 	if s.format == base.LevelDB {
-		types = append(types, base.FileTemp)
+		types[len(types)-1] = base.FileTemp
 	}
 	err := f.remove(types...)
 	if s.Upgrading() && err == nil { // the mark stays as long as there are files of the upgrade

@@ -3,8 +3,8 @@ package manifest
 import "github.com/loamdb/loam/internal/base"
 
 // DeleteObsolete hands files of earlier runs to remove that are the database's by name and in
-// no version: MANIFESTs but the one in force, tables, logs before firstLog. All others stay. Tables
-// may refer to such a log: the caller asks ReleaseLog before it removes one.
+// no version: MANIFESTs but the one in force, tables, value files, logs before firstLog. All others
+// stay. Tables may refer to such a log: the caller asks ReleaseLog before it removes one.
 func (s *Set) DeleteObsolete(firstLog uint64, remove func(name string)) error {
 	s.TakeObsolete() // they are found here
 	names, err := s.opts.FS.List(s.opts.Dir)
@@ -24,6 +24,8 @@ func (s *Set) DeleteObsolete(firstLog uint64, remove func(name string)) error {
 		case base.FileTable:
 			_, isLive := live[num]
 			obsolete = !isLive
+		case base.FileValues:
+			obsolete = !s.IsValueLog(num, true)
 		case base.FileTemp:
 			obsolete = true
 		}

@@ -49,9 +49,9 @@ type Options struct {
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
 	Obsolete func(*FileMeta)
-	// ObsoleteLog, if set, is called for a released log when the last table that referred to it is
-	// in no Version any more. It is called as Obsolete is.
-	ObsoleteLog func(num uint64)
+	// ObsoleteLog, if set, is called for a released log, or for a value file, when the last table
+	// that referred to it is in no Version any more. It is called as Obsolete is.
+	ObsoleteLog func(num uint64, inFile bool)
 }
 
 // Set is the MANIFEST of an open database and the Versions made from it.
@@ -438,8 +438,8 @@ func (s *Set) retire(v *Version) {
 		}
 	}
 	if s.opts.ObsoleteLog != nil {
-		for _, num := range logs {
-			s.opts.ObsoleteLog(num)
+		for _, l := range logs {
+			s.opts.ObsoleteLog(l.num, l.inFile)
 		}
 	}
 }

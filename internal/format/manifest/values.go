@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -11,14 +12,31 @@ import (
 // A value log is a log that tables of some Version refer to, see base.ValueHandle. References of a
 // table are counted in its FileMeta and nowhere else, so that no count can differ from the tables.
 // A log stays until two things have happened, in any order: no Version has a table that refers to
-// it, and ReleaseLog was called, as the entries of the log are in tables.
+// it, and ReleaseLog was called, as the entries of the log are in tables. A value file is made with
+// the tables that refer to it, and stays as long as a Version has one of them.
 
-// valueLogs are the value logs of a Set by number; guarded by Set.versions.
-type valueLogs map[uint64]*valueLog
+// valueLogs are the value logs and value files of a Set; guarded by Set.versions.
+type valueLogs map[valueKey]*valueLog
+
+type valueKey struct {
+	num    uint64
+	inFile bool // it is a value file
+}
+
+func keyOf(l base.ValueLog) valueKey { return valueKey{l.Log, l.InFile} }
 
 type valueLog struct {
 	tables   int  // that refer to it; 0 is possible only before the release
-	released bool // only references of tables need the log
+	released bool // only references of tables need the file
+}
+
+// SetValueLogs says which logs and value files the table refers to. It is called before the table
+// is in a Version.
+func (m *FileMeta) SetValueLogs(logs []base.ValueLog) {
+	m.ValueLogs, m.ValueBytes = logs, 0
+	for _, l := range logs {
+		m.ValueBytes += l.Bytes
+	}
 }
 
 // add counts the references of a table that a Version has from now on. With released, logs without
@@ -28,24 +46,24 @@ func (v *valueLogs) add(m *FileMeta, released bool) {
 		if *v == nil {
 			*v = make(valueLogs)
 		}
-		log := (*v)[l.Log]
+		log := (*v)[keyOf(l)]
 		if log == nil {
-			log = &valueLog{released: released}
-			(*v)[l.Log] = log
+			log = &valueLog{released: released || l.InFile}
+			(*v)[keyOf(l)] = log
 		}
 		log.tables++
 	}
 }
 
-// remove takes tables out that no Version has any more. It returns the released logs that no table
+// remove takes tables out that no Version has any more. It returns the released files that no table
 // refers to.
-func (v valueLogs) remove(tables []*FileMeta) (obsolete []uint64) {
+func (v valueLogs) remove(tables []*FileMeta) (obsolete []valueKey) {
 	for _, m := range tables {
 		for _, l := range m.ValueLogs {
-			log := v[l.Log]
+			log := v[keyOf(l)]
 			if log.tables--; log.tables == 0 && log.released {
-				delete(v, l.Log)
-				obsolete = append(obsolete, l.Log)
+				delete(v, keyOf(l))
+				obsolete = append(obsolete, keyOf(l))
 			}
 		}
 	}
@@ -59,28 +77,39 @@ func (v valueLogs) remove(tables []*FileMeta) (obsolete []uint64) {
 func (s *Set) ReleaseLog(num uint64) (needed, used bool) {
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	log := s.versions.values[num]
+	log := s.versions.values[valueKey{num: num}]
 	switch {
 	case log == nil:
 		return false, false
 	case log.tables == 0:
-		delete(s.versions.values, num)
+		delete(s.versions.values, valueKey{num: num})
 		return false, true
 	}
 	log.released = true
 	return true, true
 }
 
-// IsValueLog reports whether a table of a version in use refers to a log.
-func (s *Set) IsValueLog(num uint64) bool {
+// IsValueLog reports whether a table of a version in use refers to a log, or to a value file.
+func (s *Set) IsValueLog(num uint64, inFile bool) bool {
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	log := s.versions.values[num]
+	log := s.versions.values[valueKey{num, inFile}]
 	return log != nil && log.tables > 0
 }
 
-// ValueLogs lists what the tables of the current versions refer to, by log, in the order of their
-// numbers.
+// ReleasedValues is ValueLogs without the logs that are needed for other reasons, too.
+func (s *Set) ReleasedValues() []base.ValueLog {
+	logs := s.ValueLogs()
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	return slices.DeleteFunc(logs, func(l base.ValueLog) bool {
+		log := s.versions.values[keyOf(l)]
+		return log == nil || !log.released
+	})
+}
+
+// ValueLogs lists what the tables of the current versions refer to, by log or value file, in the
+// order of their numbers.
 func (s *Set) ValueLogs() (logs []base.ValueLog) {
 	s.versions.Lock()
 	defer s.versions.Unlock()
@@ -107,41 +136,54 @@ func (s *State) ValueLogs() []base.ValueLog {
 	return sum.sorted()
 }
 
-// valueSum adds up what tables refer to, by log.
-type valueSum map[uint64]base.ValueLog
+// valueSum adds up what tables refer to, by log or value file.
+type valueSum map[valueKey]base.ValueLog
 
 func (v *valueSum) add(m *FileMeta) {
 	for _, l := range m.ValueLogs {
 		if *v == nil {
 			*v = make(valueSum)
 		}
-		sum := (*v)[l.Log]
-		(*v)[l.Log] = base.ValueLog{Log: l.Log, Values: sum.Values + l.Values,
+		sum := (*v)[keyOf(l)]
+		(*v)[keyOf(l)] = base.ValueLog{Log: l.Log, InFile: l.InFile, Values: sum.Values + l.Values,
 			Bytes: sum.Bytes + l.Bytes, End: max(sum.End, l.End)}
 	}
 }
 
 func (v valueSum) sorted() (logs []base.ValueLog) {
-	for _, num := range slices.Sorted(maps.Keys(v)) {
-		logs = append(logs, v[num])
-	}
-	return logs
+	return slices.SortedFunc(maps.Values(v), func(a, b base.ValueLog) int {
+		if c := cmp.Compare(a.Log, b.Log); c != 0 || a.InFile == b.InFile {
+			return c
+		}
+		if b.InFile {
+			return -1
+		}
+		return 1
+	})
 }
 
-// checkValueLogs looks for the value logs among the names, which are sorted.
+// checkValueLogs looks for the value logs and value files among the names, which are sorted.
 func checkValueLogs(st *State, format base.Format, manifest string, names []string) error {
 	for _, l := range st.ValueLogs() {
-		name := format.FileName(base.FileLog, l.Log)
+		name := l.FileName(format)
 		if _, ok := slices.BinarySearch(names, name); !ok {
-			return base.LocateCorruption(base.Corruptf(kindManifest, "the log is missing, but "+
-				"tables of %s refer to %d values in it", manifest, l.Values), name, -1, 0)
+			what := "log"
+			if l.InFile {
+				what = "value file"
+			}
+			return base.LocateCorruption(base.Corruptf(kindManifest, "the %s is missing, but "+
+				"tables of %s refer to %d values in it", what, manifest, l.Values), name, -1, 0)
 		}
 	}
 	return nil
 }
 
-func appendValueLogs(dst []byte, logs []base.ValueLog) []byte {
+// appendValueLogs appends the logs among logs, or the value files.
+func appendValueLogs(dst []byte, logs []base.ValueLog, inFiles bool) []byte {
 	for _, l := range logs {
+		if l.InFile != inFiles {
+			continue
+		}
 		for _, v := range [...]uint64{l.Log, l.Values, l.Bytes, l.End} {
 			dst = binary.AppendUvarint(dst, v)
 		}
@@ -149,8 +191,31 @@ func appendValueLogs(dst []byte, logs []base.ValueLog) []byte {
 	return dst
 }
 
-// valueLogs reads n logs, which are in the order of their numbers.
-func (c *cursor) valueLogs(n uint64) (logs []base.ValueLog, ok bool) {
+// readValueLogs reads so many logs, and then so many value files. No number occurs twice.
+func (m *FileMeta) readValueLogs(c *cursor, nLogs, nFiles uint64) bool {
+	logs, ok := c.valueLogs(nLogs, false)
+	if !ok {
+		return false
+	}
+	files, ok := c.valueLogs(nFiles, true)
+	if !ok {
+		return false
+	}
+	if len(files) > 0 {
+		logs = append(logs, files...)
+		slices.SortFunc(logs, func(a, b base.ValueLog) int { return cmp.Compare(a.Log, b.Log) })
+		for i := range logs[1:] {
+			if logs[i].Log == logs[i+1].Log {
+				return false
+			}
+		}
+	}
+	m.SetValueLogs(logs)
+	return true
+}
+
+// valueLogs reads n logs or value files, which are in the order of their numbers.
+func (c *cursor) valueLogs(n uint64, inFile bool) (logs []base.ValueLog, ok bool) {
 	if n > uint64(len(c.b)/4) {
 		return nil, false
 	}
@@ -158,6 +223,7 @@ func (c *cursor) valueLogs(n uint64) (logs []base.ValueLog, ok bool) {
 	last := uint64(0)
 	for i := range logs {
 		l := &logs[i]
+		l.InFile = inFile
 		ok := true
 		for _, v := range []*uint64{&l.Log, &l.Values, &l.Bytes, &l.End} {
 			if ok {

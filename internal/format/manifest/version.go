@@ -201,6 +201,16 @@ func (v *Version) Size() (n uint64) {
 	return n
 }
 
+// ValueBytes is how many bytes of values in logs and value files the version's tables refer to.
+func (v *Version) ValueBytes() (n uint64) {
+	for i := range v.Levels {
+		for _, f := range v.Levels[i].Files {
+			n += f.ValueBytes
+		}
+	}
+	return n
+}
+
 // String lists the tables, a level a section.
 func (v *Version) String() string {
 	var b strings.Builder

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/klauspost/compress/flate"
 
@@ -105,7 +106,7 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 		t, num = base.Native.ParseFileName(name)
 	}
 	switch t {
-	case base.FileTable, base.FileLog, base.FileManifest:
+	case base.FileTable, base.FileLog, base.FileManifest, base.FileValues:
 	default:
 		return Content{Empty: true}, nil
 	}
@@ -123,6 +124,8 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 		return Content{Empty: true}, nil
 	case t == base.FileTable:
 		c, err = tableContents(f, native)
+	case t == base.FileValues:
+		c, err = valuesContents(f)
 	case t == base.FileLog && native:
 		c, err = framed(record.NewChainReader(f, f.Size(), name, num, 0), f)
 	default:
@@ -137,6 +140,16 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 		err = fmt.Errorf("reading %s: %w", name, err)
 	}
 	return c, err
+}
+
+// valuesContents goes by the head of a value file, of which a crash may have left zeros.
+func valuesContents(f vfs.ReadFile) (c Content, err error) {
+	b := make([]byte, min(f.Size(), int64(len(base.ValueFileMagic))))
+	if err := base.ReadFull(f, b, 0); err != nil {
+		return c, err
+	}
+	return Content{Own: strings.HasPrefix(base.ValueFileMagic, string(b)),
+		Empty: len(bytes.Trim(b, "\x00")) == 0}, nil
 }
 
 // tableContents goes by the magic at the end of a table. A table that a crash cut short has none:

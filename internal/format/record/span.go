@@ -34,6 +34,14 @@ func SpanLen(off, n int64) int64 {
 	return n + (n-room+chainRoom-1)/chainRoom*chainHeaderLen
 }
 
+// ValueEnd is the offset in its file behind the value that a handle refers to.
+func ValueEnd(h base.ValueHandle) int64 {
+	if h.InFile {
+		return h.Offset + int64(h.Len)
+	}
+	return h.Offset + SpanLen(h.Offset, int64(h.Len))
+}
+
 // AppendSpan appends the n bytes of a span of log f to dst. A file that ends before is a
 // *base.Corruption; the caller compares a checksum.
 func AppendSpan(dst []byte, f io.ReaderAt, off, n int64) ([]byte, error) {

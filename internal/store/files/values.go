@@ -12,13 +12,14 @@ import (
 	"github.com/loamdb/loam/internal/format/record"
 )
 
-// Value logs are files of the Set like tables: their descriptors are those of the pool. A reader of
-// a value has a reference on a Version with the table that refers to it, so the log is there.
+// Value logs and value files are files of the Set like tables: their descriptors are those of the
+// pool. A reader of a value has a reference on a Version with the table that refers to it, so the
+// file is there.
 
-// values are the value logs that were read.
+// values are the value logs and value files that were read.
 type values struct {
 	mu   sync.Mutex // before pool.mu
-	logs map[uint64]*file
+	logs map[string]*file
 
 	reads, bytes atomic.Uint64
 }
@@ -26,26 +27,25 @@ type values struct {
 const kindValue = "large value"
 
 // AppendValue appends to dst the value that a handle, the value of an entry of
-// base.KindValueHandle, refers to. Damage is a *base.Corruption that names the log and the offset.
+// base.KindValueHandle, refers to. Damage is a *base.Corruption that names the file and the offset.
 // The caller has a reference on a Version with the entry's table. After an error dst is as it was.
 func (s *Set) AppendValue(dst, handle []byte) ([]byte, error) {
 	h, err := base.DecodeValueHandle(handle)
 	if err != nil {
 		return dst, err
 	}
-	f := s.values.file(s, h.Log)
-	value, err := appendValue(dst, f, h)
+	name := h.FileName(s.o.Format)
+	value, err := appendValue(dst, s.values.file(s, name), h)
 	if err == nil {
 		s.values.reads.Add(1)
 		s.values.bytes.Add(uint64(h.Len))
 		return value, nil
 	}
-	name := s.o.Format.FileName(base.FileLog, h.Log)
 	var c *base.Corruption
 	if !errors.As(err, &c) {
 		err = fmt.Errorf("reading a value of %s at offset %d: %w", name, h.Offset, err)
 	}
-	return dst, base.LocateCorruption(err, name, h.Offset, record.SpanLen(h.Offset, int64(h.Len)))
+	return dst, base.LocateCorruption(err, name, h.Offset, record.ValueEnd(h)-h.Offset)
 }
 
 func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
@@ -54,11 +54,17 @@ func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
 		return dst, err
 	}
 	n := int64(h.Len)
-	if end := h.Offset + record.SpanLen(h.Offset, n); end > size {
+	if end := record.ValueEnd(h); end > size {
 		return dst, base.Corruptf(kindValue, "it ends at offset %d, the file has %d bytes", end,
 			size)
 	}
-	value, err := record.AppendSpan(dst, f, h.Offset, n)
+	var value []byte
+	if h.InFile {
+		value = append(dst, make([]byte, n)...)
+		err = base.ReadFull(f, value[len(dst):], h.Offset)
+	} else {
+		value, err = record.AppendSpan(dst, f, h.Offset, n)
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = base.Corruptf(kindValue, "the file ends before")
 	}
@@ -72,32 +78,32 @@ func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
 	return value, nil
 }
 
-// file returns the file of a log. It is opened by its first read.
-func (v *values) file(s *Set, num uint64) *file {
+// file returns the file of a name. It is opened by its first read.
+func (v *values) file(s *Set, name string) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f := v.logs[num]
+	f := v.logs[name]
 	if f == nil {
-		f = s.newFile(s.o.Format.FileName(base.FileLog, num), 0)
-		v.put(num, f)
+		f = s.newFile(name, 0)
+		v.put(name, f)
 	}
 	return f
 }
 
-// put makes f the file of a log. v.mu is held.
-func (v *values) put(num uint64, f *file) {
+// put makes f the file of a name. v.mu is held.
+func (v *values) put(name string, f *file) {
 	if v.logs == nil {
-		v.logs = make(map[uint64]*file)
+		v.logs = make(map[string]*file)
 	}
-	v.logs[num] = f
+	v.logs[name] = f
 }
 
-// take forgets the file of a log, or returns nil.
-func (v *values) take(num uint64) *file {
+// take forgets the file of a name, or returns nil.
+func (v *values) take(name string) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f := v.logs[num]
-	delete(v.logs, num)
+	f := v.logs[name]
+	delete(v.logs, name)
 	return f
 }
 
@@ -112,30 +118,36 @@ func (v *values) close() (err error) {
 	return err
 }
 
-// ObsoleteLog takes a log to which no table refers any more: it is deleted, unless Leave comes
-// first.
-func (s *Set) ObsoleteLog(num uint64) {
-	s.ForgetLog(num)
-	s.DeleteFile(s.o.Format.FileName(base.FileLog, num))
+// valueName is the name of a value log, or of a value file.
+func (s *Set) valueName(num uint64, inFile bool) string {
+	return base.ValueLog{Log: num, InFile: inFile}.FileName(s.o.Format)
 }
 
-// ForgetLog closes the descriptor of a log to which no table refers any more.
-func (s *Set) ForgetLog(num uint64) {
-	f := s.values.take(num)
+// ObsoleteLog takes a log, or a value file, to which no table refers any more: it is deleted,
+// unless Leave comes first.
+func (s *Set) ObsoleteLog(num uint64, inFile bool) {
+	s.ForgetLog(num, inFile)
+	s.DeleteFile(s.valueName(num, inFile))
+}
+
+// ForgetLog closes the descriptor of a log, or of a value file, to which no table refers any more.
+func (s *Set) ForgetLog(num uint64, inFile bool) {
+	name := s.valueName(num, inFile)
+	f := s.values.take(name)
 	if f == nil {
 		return
 	}
 	if err := f.Close(); err != nil {
-		s.fail(fmt.Errorf("close value log %06d: %w", num, err))
+		s.fail(fmt.Errorf("close %s: %w", name, err))
 	}
 }
 
-// holdLogs opens the logs that tables refer to, and keeps their descriptors until ForgetLog. It
-// fails as Hold does.
+// holdLogs opens the logs and value files that tables refer to, and keeps their descriptors until
+// ForgetLog. It fails as Hold does.
 func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
 	for _, m := range tables {
 		for _, l := range m.ValueLogs {
-			if err := s.holdLog(l.Log); err != nil {
+			if err := s.holdLog(l.FileName(s.o.Format)); err != nil {
 				return err
 			}
 		}
@@ -143,10 +155,10 @@ func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
 	return nil
 }
 
-// holdLog is for one goroutine at a time, before a read may look at the log.
-func (s *Set) holdLog(num uint64) error {
+// holdLog is for one goroutine at a time, before a read may look at the file.
+func (s *Set) holdLog(name string) error {
 	s.values.mu.Lock()
-	held := s.values.logs[num] != nil
+	held := s.values.logs[name] != nil
 	s.values.mu.Unlock()
 	if held {
 		return nil
@@ -155,19 +167,19 @@ func (s *Set) holdLog(num uint64) error {
 		return fmt.Errorf("%w: a follower keeps each value log of the database open; raise the "+
 			"limit on open files", base.ErrTooManyFiles)
 	}
-	f := s.newFile(s.o.Format.FileName(base.FileLog, num), 0)
+	f := s.newFile(name, 0)
 	f.held = true
 	if err := f.openDescriptor(); err != nil {
 		descriptors.hold(&s.owner, -1)
 		return err
 	}
 	s.values.mu.Lock()
-	s.values.put(num, f)
+	s.values.put(name, f)
 	s.values.mu.Unlock()
 	return nil
 }
 
-// ValueReads is how many values were read from logs, and how many bytes they had.
+// ValueReads is how many values were read from logs and value files, and how many bytes they had.
 func (s *Set) ValueReads() (reads, bytes uint64) {
 	return s.values.reads.Load(), s.values.bytes.Load()
 }

@@ -169,9 +169,8 @@ func (v *verifier) handle(handle []byte) (err error) {
 	if err != nil {
 		return base.LocateCorruption(err, v.m.Name(), 0, int64(v.m.Size))
 	}
-	end := h.Offset + record.SpanLen(h.Offset, int64(h.Len))
-	v.logs = base.AddValueLog(v.logs, base.ValueLog{Log: h.Log, Values: 1, Bytes: uint64(h.Len),
-		End: uint64(end)})
+	v.logs = base.AddValueLog(v.logs, base.ValueLog{Log: h.Log, InFile: h.InFile, Values: 1,
+		Bytes: uint64(h.Len), End: uint64(record.ValueEnd(h))})
 	if v.value, err = v.values.AppendValue(v.value[:0], handle); err != nil {
 		return err
 	}

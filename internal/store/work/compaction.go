@@ -109,6 +109,7 @@ func (s *Scheduler) compact(ctx context.Context, k *Keyspace, plan *picker.Plan,
 		added = append(added, r.Added...)
 	}
 	s.countFolds(results...)
+	s.countRelocated(results, err)
 	s.stats.compacted(plan, results, d, err)
 	s.opts.Events.CompactionEnd(plan, added, d, err)
 	return err
@@ -122,6 +123,8 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	var spare sstable.Spare
 	defer spare.Free()
 	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction)
+	env.Relocation = s.relocation(s.paceCompaction)
+	env.MaxValues = tableValues * uint64(s.limits.Load().FileSize)
 	env.Stop = s.giveWay(k, plan, func() error {
 		s.yieldToFlush()
 		s.pauseJob(job)

@@ -14,7 +14,7 @@ import (
 // guarded by Scheduler.mu.
 type quiet struct {
 	live  uint64       // picker.Live of a recent version
-	of    uint64       // the bytes of that version
+	of    uint64       // the bytes of that version, and those of the values that it refers to
 	ends  [2]time.Time // of the last two flushes, the last one first
 	seq   base.SeqNum  // the last sequence number seen
 	since time.Time    // when it was first seen
@@ -45,16 +45,18 @@ func (s *Scheduler) estimateLive(k *Keyspace) {
 		return
 	}
 	defer state.Unref()
-	size := state.Version.Size()
+	values := state.Version.ValueBytes()
+	size := state.Version.Size() + values
 	s.mu.Lock()
 	was := k.quiet.of
 	s.mu.Unlock()
 	if max(size, was)-min(size, was) <= was/liveStep {
 		return
 	}
-	live := picker.Live(state.Version)
+	live, liveValues := picker.Live(state.Version), picker.LiveValues(state.Version)
 	s.mu.Lock()
 	k.quiet.live, k.quiet.of = live, size
+	s.values.noteLiveLocked(k, treeValues{liveValues, values})
 	s.mu.Unlock()
 }
 
@@ -93,6 +95,7 @@ func (s *Scheduler) restLocked(k *Keyspace, v *manifest.Version) bool {
 		s.trees.watch(k, time.Now().Add(look))
 	}
 	s.watchExpiryLocked(k, v, c.Expired)
+	s.watchValuesLocked(k, c)
 	// Reads pay for merges only while no flush runs.
 	return !k.heldBySnapshot && !(s.flushing && k.RunsSought() > 0)
 }
@@ -137,6 +140,7 @@ func (s *Scheduler) watchLocked() {
 		s.mu.Lock()
 		s.calm = nil
 		s.trees.lookAgain(time.Now())
+		s.chooseRoundLocked()
 		s.mu.Unlock()
 		s.Wake()
 	})

@@ -46,6 +46,7 @@ func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Res
 		return err
 	}
 	s.deleteLogs(oldest)
+	s.weighValues() // the logs are the tables' now
 	return nil
 }
 
@@ -85,7 +86,11 @@ func (s *Scheduler) installCompaction(k *Keyspace, edit *manifest.Edit,
 	results []compact.Result) error {
 	s.install.Lock()
 	defer s.install.Unlock()
-	return s.installLocked(k, edit, nil, results...)
+	err := s.installLocked(k, edit, nil, results...)
+	if err == nil {
+		s.weighValues()
+	}
+	return err
 }
 
 // installLocked writes the edit of a tree to the manifest and makes its version current,
@@ -123,6 +128,7 @@ func (s *Scheduler) applied(err error, results ...compact.Result) error {
 	if err != nil {
 		for _, r := range results {
 			s.orphans = append(s.orphans, r.Added...)
+			s.orphanValues = append(s.orphanValues, r.Values...)
 		}
 		return s.manifestError(err)
 	}
@@ -165,17 +171,18 @@ func (s *Scheduler) manifestError(err error) error {
 	return s.fail(err)
 }
 
-// dropOrphans deletes the tables of failed edits.
+// dropOrphans deletes the tables and value files of failed edits.
 //
 // REQUIRES: s.install held; the MANIFEST has been written since.
 func (s *Scheduler) dropOrphans() {
 	for _, a := range s.orphans {
 		s.opts.Files.Obsolete(a.Meta)
 	}
-	s.orphans = nil
+	s.discardValues(s.orphanValues)
+	s.orphans, s.orphanValues = nil, nil
 }
 
-// discard deletes the tables of a job that failed before its edit.
+// discard deletes the tables and value files of a job that failed before its edit.
 func (s *Scheduler) discard(r compact.Result) {
 	for _, a := range r.Added {
 		s.opts.Files.Obsolete(a.Meta) // it may be open: warm, openDense
@@ -183,4 +190,5 @@ func (s *Scheduler) discard(r compact.Result) {
 	for _, num := range r.Abandoned {
 		s.opts.Files.DeleteFile(s.opts.Files.TableName(num))
 	}
+	s.discardValues(r.Values)
 }

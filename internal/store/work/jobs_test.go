@@ -116,6 +116,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 				}
 			},
 			Several: func() bool { return false },
+			Warn:    func(what string, err error) { d.told("%s: %v", what, err) },
 		},
 		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs,
 		Folds: d.shared.Folds, Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3,

@@ -40,6 +40,7 @@ func (s *Scheduler) Forget(k *Keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.dropped = true
+	s.values.noteLiveLocked(k, treeValues{})
 	delete(s.trees.pressed, k)
 	s.cond.Broadcast()
 }

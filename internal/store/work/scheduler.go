@@ -35,6 +35,8 @@ type Env struct {
 	BeginStall, EndStall func()
 	// Exclusive runs f while no commit is under way.
 	Exclusive func(f func() error) error
+	// Warn takes what does not stop the work.
+	Warn func(what string, err error)
 	// All goes over the keyspaces that were added. Dropped ones may be among them.
 	All iter.Seq[*Keyspace]
 	// Find returns the keyspace of an ID, or nil if it was dropped; Several reports whether batches
@@ -128,8 +130,10 @@ type Scheduler struct {
 	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
 
 	install sync.Mutex // serialises an edit and the read state that follows
-	// guarded by install: tables of edits that failed, see installLocked
-	orphans []manifest.AddedFile
+	// guarded by install: tables and value files of edits that failed, see installLocked
+	orphans      []manifest.AddedFile
+	orphanValues []uint64
+	values       valueSpace
 
 	stop       atomic.Bool  // running compactions give up, and none begin
 	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
@@ -354,6 +358,7 @@ func (s *Scheduler) configLocked(k *Keyspace) picker.Config {
 		Expired:  s.opts.Seqs.Expired(),
 		Live:     k.quiet.live,
 		MaxSpace: o.MaxSpaceAmplification,
+		Values:   s.valuesLocked(k),
 		Fast:     k.quiet.fast(time.Now()),
 	}
 }

@@ -32,6 +32,13 @@ func TestValueStates(t *testing.T) {
 	})
 }
 
+// TestRelocationStates takes the crash states of a workload whose values are relocated.
+func TestRelocationStates(t *testing.T) {
+	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
+		return explore(&relocateWorkload, seed, int64(testkit.Scale(8, 8, 1)), nil)
+	})
+}
+
 // TestTreeStates takes the crash states of workloads over seven keyspaces with one
 // log, with every kind of write: of each batch all or nothing is there, in every keyspace.
 func TestTreeStates(t *testing.T) {
@@ -149,6 +156,9 @@ func TestFaults(t *testing.T) {
 		takeFaults(t, testkit.Scale(25, 4*share-1, 1), names...)
 	})
 }
+
+// TestRelocationFaults fails the calls of a workload whose values are relocated.
+func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "relocate") }
 
 // TestValueFaults fails the calls of a workload whose values stay in logs.
 func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "values") }

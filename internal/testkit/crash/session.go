@@ -271,6 +271,27 @@ var valueWorkload = workload{name: "values", maxValue: 9000, run: func(s *sessio
 		s.close)
 }}
 
+// relocateWorkload has values that compactions copy into value files, which go with their tables.
+var relocateWorkload = workload{name: "relocate", maxValue: 9000, run: func(s *session) error {
+	s.opts.Format, s.opts.LargeValue, s.opts.CompactionFilter = lsm.FormatNative, 500, nil
+	s.opts.MaxSpaceAmplification, s.opts.L0Compaction = 1, 1
+	return steps(s.open,
+		func() error { return s.write(20, 0) }, s.flush,
+		func() error { return s.write(12, 5) }, s.flush, s.compact,
+		func() error { return s.write(6, 3) }, s.flush, s.compact, s.read, s.reopen,
+		func() error { return s.write(6, 0) }, s.flush, s.compact,
+		func() error { return s.write(6, 0) }, s.flush, s.compact, s.relocated, s.read,
+		s.close)
+}}
+
+// relocated makes sure that values were relocated, where no call failed.
+func (s *session) relocated() error {
+	if s.failed == nil && s.db.Metrics().Values.Relocated == 0 {
+		return errors.New("no value was relocated")
+	}
+	return nil
+}
+
 // upgradeWorkload makes a LevelDB directory a native one, with a log to replay, tables,
 // and what a second upgrade finds.
 var upgradeWorkload = workload{name: "upgrade", maxValue: 600, run: func(s *session) error {
@@ -331,8 +352,10 @@ func find(name string) *workload {
 	if name == kindsWorkload.name {
 		return &kindsWorkload
 	}
-	if name == valueWorkload.name {
-		return &valueWorkload
+	for _, w := range []*workload{&valueWorkload, &relocateWorkload} {
+		if name == w.name {
+			return w
+		}
 	}
 	if name == changesWorkload.name {
 		return &changesWorkload

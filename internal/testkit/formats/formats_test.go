@@ -405,10 +405,10 @@ func parseFacts(words []string) (f manifest.Facts, logs []base.ValueLog) {
 			f.Leftovers = true
 		case "checksum":
 			f.Checksum, f.HasChecksum = uint32(number(value)), true
-		case "value-log": // number:references:bytes:end
+		case "value-log", "value-file": // number:references:bytes:end
 			n := strings.Split(value, ":")
-			logs = append(logs, base.ValueLog{Log: number(n[0]), Values: number(n[1]),
-				Bytes: number(n[2]), End: number(n[3])})
+			logs = append(logs, base.ValueLog{Log: number(n[0]), InFile: name == "value-file",
+				Values: number(n[1]), Bytes: number(n[2]), End: number(n[3])})
 		default:
 			*factFields(&f)[slices.Index(factNames, name)] = number(value)
 		}
@@ -434,7 +434,11 @@ func factsLine(m *manifest.FileMeta) string {
 		}
 	}
 	for _, l := range m.ValueLogs {
-		line += fmt.Sprintf(" value-log=%d:%d:%d:%d", l.Log, l.Values, l.Bytes, l.End)
+		name := "value-log"
+		if l.InFile {
+			name = "value-file"
+		}
+		line += fmt.Sprintf(" %s=%d:%d:%d:%d", name, l.Log, l.Values, l.Bytes, l.End)
 	}
 	return line
 }

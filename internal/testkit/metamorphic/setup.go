@@ -97,6 +97,9 @@ func (s Setup) options(n int) *lsm.Options {
 	// Drawn apart, so that the options of known seeds stay.
 	apart := rand.New(rand.NewPCG(uint64(s.seed)+1<<40, uint64(n)))
 	o.LargeValue = []int64{0, 0, 1, 20, 200}[apart.IntN(5)]
+	if o.LargeValue > 0 && apart.IntN(2) == 0 { // values are relocated soon
+		o.MaxSpaceAmplification, o.L0Compaction, o.WriteBufferSize = 1, 1, 64<<10
+	}
 	return o
 }
 

@@ -686,8 +686,8 @@ var table = []mutant{
 	{"orphans-stay", "the tables of an edit that the disk refused stay for ever",
 		target{"lsm", "TestManifestShortageHeals"}, []edit{
 			{"internal/store/work/install.go",
-				"\t\ts.opts.Files.Obsolete(a.Meta)\n\t}\n\ts.orphans = nil",
-				"\t\t_ = a\n\t}\n\ts.orphans = nil"}}},
+				"\t\ts.opts.Files.Obsolete(a.Meta)\n\t}\n\ts.discardValues",
+				"\t\t_ = a\n\t}\n\ts.discardValues"}}},
 
 	{"opened-after-edit", "the background opens tables that others may have retired",
 		target{"lsm", "TestTablesAreOpenedBeforeTheirEdit"}, []edit{

@@ -48,6 +48,65 @@ var largeValues = []mutant{
 			{"internal/feature/backup/capture.go", "range st.ValueLogs() {",
 				"range st.ValueLogs()[:0] {"}}},
 
+	{"value-file-one-early", "a value file goes while one more table refers to it",
+		target{"internal/testkit/values", "TestRelocation"}, []edit{
+			{"internal/format/manifest/values.go",
+				"if log.tables--; log.tables == 0 && log.released {",
+				"if log == nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif log.tables--; " +
+					"(log.tables == 0 || l.InFile && log.tables == 1) && log.released {"}}},
+
+	{"value-file-uncopied", "a copy lacks value files",
+		target{"internal/testkit/values", "TestCopies"}, []edit{
+			{"internal/feature/backup/capture.go", "\t\tname := l.FileName(s.Format)\n",
+				"\t\tif l.InFile {\n\t\t\tcontinue\n\t\t}\n\t\tname := " +
+					"l.FileName(s.Format)\n"}}},
+
+	{"value-file-unsynced", "tables are live before the value files that they refer to are durable",
+		target{"internal/testkit/crash", "TestRelocationStates"}, []edit{
+			{"internal/store/files/value_writer.go", "\treturn w.f.Sync()\n", "\treturn nil\n"}}},
+
+	{"value-file-undiscarded", "the value files of a failed compaction stay",
+		target{"internal/testkit/values", "TestRelocationFails"}, []edit{
+			{"internal/store/work/install.go", "\ts.discardValues(r.Values)\n", ""}}},
+
+	{"value-file-orphaned", "the value files of an edit that the disk refused stay",
+		target{"internal/testkit/values", "TestRelocationFails"}, []edit{
+			{"internal/store/work/install.go", "\ts.discardValues(s.orphanValues)\n", ""}}},
+
+	{"value-file-for-ever", "an opening leaves value files of which no table knows",
+		target{"internal/testkit/values", "TestValueFilesOf"}, []edit{
+			{"internal/format/manifest/obsolete.go", "obsolete = !s.IsValueLog(num, true)",
+				"obsolete = false"}}},
+
+	{"value-file-offset-drifts", "a copied value is said to lie where the file ends",
+		target{"internal/testkit/values", "TestRelocation"}, []edit{
+			{"internal/store/files/value_writer.go", "w.size += int64(len(value))",
+				"w.size += int64(cap(value))"}}},
+
+	{"relocation-beats-an-overwrite", "a copied value is newer than what has overwritten it",
+		target{"internal/testkit/values", "TestRelocationBeside"}, []edit{
+			{"internal/tree/compact/run.go",
+				"if codec, value, err = w.relocated(codec, value); err != nil {",
+				"if t = base.MakeTrailer(t.Seq()+300, t.Kind()); err != nil {\n\t\t\t\t" +
+					"return err\n\t\t\t}\n\t\t\tif codec, value, err = " +
+					"w.relocated(codec, value); err != nil {"}}},
+
+	{"relocation-swaps-values", "a value is copied under the reference of the one before",
+		target{"internal/testkit/values", "TestRelocation"}, []edit{
+			{"internal/tree/compact/relocate.go", "\toffset, err := r.w.Append(value)\n",
+				"\toffset := r.w.Size()\n\t_, err := r.w.Append(value)\n\toffset = " +
+					"max(offset-1, 0)\n"}}},
+
+	{"relocation-stops-at-damage", "a compaction fails for ever where a value is damaged",
+		target{"internal/testkit/values", "TestDamageIsNotRelocated"}, []edit{
+			{"internal/tree/compact/relocate.go",
+				"if errors.As(err, &c) || errors.Is(err, fs.ErrNotExist) {",
+				"if err != nil && errors.Is(err, fs.ErrNotExist) && errors.As(err, &c) {"}}},
+
+	{"relocation-unbounded", "values are relocated only when somebody writes",
+		target{"internal/testkit/values", "TestRelocationOnceQuiet"}, []edit{
+			{"internal/store/open.go", "\tdb.jobs.OpenValues()\n", ""}}},
+
 	{"value-span-at-the-border", "a value that begins with a block is looked for before it",
 		target{"internal/format/record", "TestSpans"}, []edit{
 			{"internal/format/record/span.go", "n < first {", "n <= first {"}}},

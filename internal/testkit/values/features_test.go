@@ -42,10 +42,22 @@ func verify(t *testing.T, what string, fsys vfs.FS, dir string, want map[string]
 // TestCopies makes each kind of copy of a database with values in logs, in tables, and in the
 // memtable; later the source drops its logs.
 func TestCopies(t *testing.T) {
-	fsys := vfs.NewMem()
-	d := open(t, fsys, nil, nil)
+	t.Run("logs", func(t *testing.T) { testCopies(t, open(t, vfs.NewMem(), nil, nil)) })
+	t.Run("value files", func(t *testing.T) {
+		d := open(t, vfs.NewMem(), nil, emptying)
+		d.fill(100)
+		d.churn()
+		d.relocate()
+		testCopies(t, d)
+	})
+}
+
+func testCopies(t *testing.T, d *database) {
+	fsys := d.fs
 	defer d.Close()
-	d.fill(100)
+	if d.Metrics().Values.Files == 0 {
+		d.fill(100)
+	}
 	d.put("key 03", valueOf(200, 50_000))
 	d.must(d.Flush())
 	d.put("in memory", valueOf(201, 70_000))
@@ -74,8 +86,8 @@ func TestCopies(t *testing.T) {
 	d.must(d.DeleteRange([]byte("a"), []byte("z"), lsm.NoSync))
 	clear(d.want)
 	d.must(d.CompactRange(nil, nil))
-	if n := d.Metrics().Values.Logs; n != 0 {
-		t.Errorf("%d value logs are left", n)
+	if v := d.Metrics().Values; v.Logs+v.Files != 0 {
+		t.Errorf("%d value logs and %d value files are left", v.Logs, v.Files)
 	}
 	check(t, follower, want)
 	d.must(follower.CatchUp(ctx))

@@ -63,6 +63,38 @@ func (d *database) must(err error) {
 	}
 }
 
+// emptying are options with which a compaction copies the values of each log that has garbage.
+func emptying(o *lsm.Options) {
+	o.L0Compaction, o.WriteBufferSize, o.MaxSpaceAmplification = 1, 64<<10, 1
+}
+
+// churn writes logs of which each has a value that stays among many that are overwritten.
+func (d *database) churn() {
+	d.t.Helper()
+	for i := range 40 {
+		d.put(fmt.Sprintf("stays %02d", i), valueOf(400+i, 1000))
+		for j := range 8 {
+			d.put(fmt.Sprintf("churn %d", j), valueOf(1000+8*i+j, 7000))
+		}
+	}
+	d.must(d.Flush())
+}
+
+// relocate compacts until values of churn lie in value files. The database was opened with
+// emptying.
+func (d *database) relocate() {
+	d.t.Helper()
+	for i := range 5 {
+		d.must(d.CompactRange(nil, nil))
+		if d.Metrics().Values.Files > 0 {
+			return
+		}
+		d.put("churn 0", valueOf(900+i, 7000))
+		d.must(d.Flush())
+	}
+	d.t.Fatalf("no value was relocated: %+v", d.Metrics().Values)
+}
+
 // sizes are lengths of values around the bounds of blocks, chunks and large values.
 var sizes = []int{0, 1, least - 1, least, 1000, 32<<10 - 19, 32 << 10, 100_000, 300_000}
 

@@ -129,7 +129,11 @@ func newWorld(seed uint64, o Settings) *World {
 		w.opts.PrefixLength = 1 + rng.IntN(3)
 	}
 	// Drawn apart, so that the histories of known seeds stay.
-	w.opts.LargeValue = choose(rand.New(rand.NewPCG(seed, 2)), int64(0), 0, 1, 5, 1000)
+	apart := rand.New(rand.NewPCG(seed, 2))
+	w.opts.LargeValue = choose(apart, int64(0), 0, 1, 5, 1000)
+	if w.opts.LargeValue > 0 && apart.IntN(2) == 0 { // values are relocated soon
+		w.opts.MaxSpaceAmplification, w.opts.L0Compaction, w.opts.WriteBufferSize = 1, 1, 64<<10
+	}
 	w.spaces[0].life = defaultLife
 	w.begin(w.spaces[0])
 	w.weights = make([]int, len(steps))

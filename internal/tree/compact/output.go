@@ -26,6 +26,7 @@ type output struct {
 
 	num      uint64
 	w        sstable.Writer   // nil: none begun
+	values   uint64           // bytes that w refers to, see Env.MaxValues
 	since    int              // raw bytes since the last look at the size
 	full     bool             // w ends before the next user key
 	older    bool             // w has a version that a newer one hides from all but snapshots
@@ -53,9 +54,13 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 		return err
 	}
 	o.older = o.older || !first
+	if t.Kind() == base.KindValueHandle && o.env.MaxValues > 0 && o.fileSize > 0 {
+		o.values += valueLen(codec, value)
+		o.full = o.full || o.values >= o.env.MaxValues
+	}
 	if o.since += len(key) + len(value) + base.TrailerLen; o.since >= sizeCheck && o.fileSize > 0 {
 		o.since = 0
-		o.full = o.w.EstimatedSize() >= o.fileSize
+		o.full = o.full || o.w.EstimatedSize() >= o.fileSize
 	}
 	return nil
 }
@@ -165,7 +170,7 @@ func (o *output) finish(border []byte) error {
 	w := o.w
 	entries := w.Entries()
 	meta, err := w.Finish() // where the comparer may panic: abandon closes o.w
-	o.w, o.full, o.since = nil, false, 0
+	o.w, o.full, o.since, o.values = nil, false, 0, 0
 	if err != nil {
 		_ = w.Close() // the file is thrown away
 		return err
@@ -176,8 +181,8 @@ func (o *output) finish(border []byte) error {
 	}
 	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size,
 		Smallest: meta.Smallest, Largest: meta.Largest,
-		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older),
-		ValueLogs: meta.ValueLogs}
+		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
+	f.SetValueLogs(meta.ValueLogs)
 	f.Sample.Store(meta.Sample)
 	o.older = false
 	if err := o.checkEnds(f); err != nil {

@@ -48,6 +48,11 @@ type Env struct {
 	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
 	MaxUnpacked int64
 	Clock       Clock // what has expired
+	// Relocation copies values in compactions; nil: references stay as they are.
+	Relocation *Relocation
+	// MaxValues is how many bytes of values in logs and value files a table refers to, about: then
+	// the next one is begun. 0: no bound.
+	MaxValues uint64
 	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
 	Progress func(entries uint64)
 }
@@ -74,6 +79,11 @@ type Result struct {
 	// are any, snapshots newer than Snapshots, those given to Run, must not see the result.
 	FilterRemoved, FilterChanged uint64
 	Snapshots                    []base.SeqNum
+	// Values are the numbers of the value files that were created. Those of a run that failed are
+	// in no version, and the caller deletes them.
+	Values []uint64
+	// Relocated are the values that were copied, and RelocatedBytes their bytes.
+	Relocated, RelocatedBytes uint64
 
 	reads []inputRead
 }
@@ -107,6 +117,9 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	}
 	if env.Filter != nil {
 		w.filter = &filtering{env: env, level: p.OutputLevel}
+	}
+	if env.Relocation != nil {
+		w.relocating = &relocating{Relocation: env.Relocation}
 	}
 	result, err := w.execute()
 	result.reads, result.Snapshots = reads, snapshots
@@ -192,6 +205,8 @@ type work struct {
 	large    []byte     // scratch: a value that lies in a log
 	filter   *filtering // nil: none
 
+	relocating *relocating // nil: none
+
 	work int // since the last yield
 }
 
@@ -202,12 +217,16 @@ func (w *work) execute() (res Result, err error) {
 		w.merge.Close()
 		if !done {
 			w.out.abandon()
+			w.relocating.abandon()
 		}
 		res = w.res
 	}()
 	err = w.mergeAll()
 	if err == nil {
 		err = w.out.finish(nil)
+	}
+	if err == nil {
+		err = w.relocating.finish()
 	}
 	if err == nil {
 		err = w.out.sync()
@@ -315,6 +334,12 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 			if w.collapse.elides(key, t) {
 				w.res.Dropped++
 				continue
+			}
+		}
+		if w.relocating != nil && t.Kind() == base.KindValueHandle {
+			var err error
+			if codec, value, err = w.relocated(codec, value); err != nil {
+				return err
 			}
 		}
 		if err := w.out.add(key, w.collapse.withZeroSeq(t), codec, value, first); err != nil {

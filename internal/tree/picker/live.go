@@ -22,7 +22,7 @@ func Live(v *manifest.Version) uint64 {
 		return 0
 	}
 	e.count(v)
-	return e.live(v)
+	return e.live(v, func(f *manifest.FileMeta) uint64 { return f.Size })
 }
 
 // estimate is the state of one call of Live.
@@ -95,9 +95,9 @@ func (e *estimate) count(v *manifest.Version) {
 	}
 }
 
-// live adds up the tables. A table with no key in the sample is like the others of
-// its level.
-func (e *estimate) live(v *manifest.Version) uint64 {
+// live adds up the bytes of the tables. A table with no key in the sample is like the others of its
+// level.
+func (e *estimate) live(v *manifest.Version, bytes func(*manifest.FileMeta) uint64) uint64 {
 	known := 1.0 // of the largest run
 	if b := v.Levels[e.bottom]; b.Size > 0 {
 		known = 0
@@ -126,7 +126,7 @@ func (e *estimate) live(v *manifest.Version) uint64 {
 			if l != e.bottom {
 				part *= known
 			}
-			total += part * float64(f.Size)
+			total += part * float64(bytes(f))
 		}
 	}
 	return max(uint64(total), 1)

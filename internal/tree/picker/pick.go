@@ -37,6 +37,8 @@ type Config struct {
 	// MaxSpace bounds the bytes of all tables, as a multiple of Live, while no
 	// writer is fast. Default 1.3.
 	MaxSpace float64
+	// Values are those of the database that lie in logs and value files; nil: there are none.
+	Values *Values
 	// Fast reports that the writers keep the background busy: then the bound is
 	// fastSpace, if that is larger, as each merge for the sake of space delays them.
 	Fast bool
@@ -121,7 +123,11 @@ func Pick(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	if p.spaceFirst() {
 		first, second = second, first
 	}
-	for _, decide := range []func() *Plan{p.covered, p.expired, first, second, p.makeRoom,
+	third, fourth := p.makeRoom, p.values
+	if p.valuesFirst() {
+		first, second, third, fourth = p.values, first, second, p.makeRoom
+	}
+	for _, decide := range []func() *Plan{p.covered, p.expired, first, second, third, fourth,
 		p.dense} {
 		if plan := decide(); plan != nil {
 			return plan

@@ -98,6 +98,11 @@ func (p *picker) spaceFirst() bool {
 	return p.spacePressure() > p.zeroPressure()
 }
 
+// valuesFirst reports that values are further towards their limit than level 0.
+func (p *picker) valuesFirst() bool {
+	return p.Values != nil && p.pressureOf(p.valueSpace()) > p.zeroPressure()
+}
+
 // zeroPressure is how far level 0 is towards the number of files at which its merge goes before
 // space.
 func (p *picker) zeroPressure() float64 {
@@ -105,9 +110,11 @@ func (p *picker) zeroPressure() float64 {
 }
 
 // spacePressure is 0 where merges for the sake of space begin, and 1 at the bound.
-func (p *picker) spacePressure() float64 {
+func (p *picker) spacePressure() float64 { return p.pressureOf(p.spaceUsed()) }
+
+func (p *picker) pressureOf(used float64) float64 {
 	limit := p.spaceLimit()
-	return (p.spaceUsed() - limit) / (peakSpace/fastSpace*limit - limit)
+	return (used - limit) / (peakSpace/fastSpace*limit - limit)
 }
 
 // Pressure is how far level 0 or the space taken is towards its limit, at which
@@ -116,6 +123,7 @@ func Pressure(v *manifest.Version, c Config) float64 {
 	p := newPicker(v, nil, c)
 	zero := 2*float64(len(v.Levels[0].Files))/float64(p.L0Stop) - 1
 	scale := max(1, p.MaxSpace/fastSpace)
-	space := (p.spaceUsed()/scale - delaySpace) / (peakSpace - delaySpace)
+	used := max(p.spaceUsed(), p.valueSpace())
+	space := (used/scale - delaySpace) / (peakSpace - delaySpace)
 	return max(zero, min(space, maxSpacePressure))
 }

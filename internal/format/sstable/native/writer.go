@@ -160,9 +160,8 @@ func (w *Writer) countHandle(value []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, err)
 	}
-	end := h.Offset + record.SpanLen(h.Offset, int64(h.Len))
 	w.Meta.ValueLogs = base.AddValueLog(w.Meta.ValueLogs, base.ValueLog{Log: h.Log, Values: 1,
-		Bytes: uint64(h.Len), End: uint64(end)})
+		InFile: h.InFile, Bytes: uint64(h.Len), End: uint64(record.ValueEnd(h))})
 	return nil
 }
 

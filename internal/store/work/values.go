@@ -1,0 +1,268 @@
+package work
+
+import (
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/tree/compact"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// valueSpace is the space that values in logs and value files take, and what is done about it:
+// one round after the other, compactions copy what lives in some of these files, see
+// picker.EmptyNext. When no table refers to the files of a round any more, or the bound is kept,
+// the round is over. Nothing of it is stored: a round ends with the opening, and what has been
+// copied stays copied.
+//
+// Its fields are guarded by Scheduler.mu, but for sizes.
+type valueSpace struct {
+	uses []picker.ValueUse // of files that only references need
+	disk uint64            // sum of their sizes
+	// trees are those with tables that refer to values, and live is the sum of theirs.
+	trees map[*Keyspace]treeValues
+	live  uint64
+	// round has the files to be emptied. It is not changed, but replaced; nil: there is no round.
+	round map[valueFile]struct{}
+	// damaged have values that cannot be read. They stay.
+	damaged map[valueFile]struct{}
+
+	relocated, relocatedBytes uint64
+
+	sizes map[valueFile]uint64 // guarded by Scheduler.install
+}
+
+// treeValues are the values that the tables of a recent version refer to.
+type treeValues struct {
+	live uint64 // picker.LiveValues
+	of   uint64 // all bytes
+}
+
+// valueFile is a log or a value file.
+type valueFile struct {
+	num    uint64
+	inFile bool
+}
+
+// tableValues is how many bytes of values a table refers to, as a multiple of its largest size,
+// about: so that a few compactions copy what lies in a log, and none copies too much at a time.
+const tableValues = 4
+
+// weighValues looks how much space values take after an edit. REQUIRES: s.install held.
+func (s *Scheduler) weighValues() {
+	logs := s.opts.Manifest.ReleasedValues()
+	v := &s.values
+	sizes := make(map[valueFile]uint64, len(logs))
+	var uses []picker.ValueUse
+	disk := uint64(0)
+	for _, l := range logs {
+		f := valueFile{l.Log, l.InFile}
+		size, ok := v.sizes[f]
+		if !ok {
+			size, ok = s.valueFileSize(l)
+		}
+		if ok {
+			sizes[f] = size
+		}
+		if l.InFile {
+			size -= min(size, uint64(base.ValueFileHead)) // one of tiny values is no garbage
+		}
+		uses = append(uses, picker.ValueUse{ValueLog: l, Size: size})
+		disk += size
+	}
+	v.sizes = sizes
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.uses, v.disk = uses, disk
+	s.chooseRoundLocked()
+}
+
+// valueFileSize is the size of a log or value file. If it cannot be asked for, it is taken for that
+// of the live values until the next edit.
+func (s *Scheduler) valueFileSize(l base.ValueLog) (size uint64, known bool) {
+	size, err := s.opts.Files.FileSize(l.FileName(s.opts.Manifest.Format()))
+	if err != nil {
+		s.opts.Warn("the size of a file of values is not known", err)
+		return l.Bytes, false
+	}
+	return max(size, l.Bytes), true
+}
+
+// OpenValues begins with the values that an opening finds.
+func (s *Scheduler) OpenValues() {
+	if s.opts.ReadOnly {
+		return
+	}
+	s.install.Lock()
+	defer s.install.Unlock()
+	if len(s.opts.Manifest.ReleasedValues()) == 0 {
+		return
+	}
+	for k := range s.opts.All {
+		s.estimateLive(k)
+	}
+	s.weighValues()
+}
+
+// chooseRoundLocked begins a round if the last one is over and values take too much space.
+func (s *Scheduler) chooseRoundLocked() {
+	v := &s.values
+	if len(v.uses) == 0 {
+		v.round = nil
+		return
+	}
+	c := s.configLocked(s.home)
+	if !c.TooManyValues() {
+		v.round = nil
+		return
+	}
+	var uses []picker.ValueUse
+	for _, u := range v.uses {
+		f := valueFile{u.Log, u.InFile}
+		if _, left := v.round[f]; left {
+			return
+		}
+		if _, damaged := v.damaged[f]; !damaged {
+			uses = append(uses, u)
+		}
+	}
+	v.round = nil
+	for _, l := range picker.EmptyNext(uses, c) {
+		if v.round == nil {
+			v.round = make(map[valueFile]struct{})
+		}
+		v.round[valueFile{l.Log, l.InFile}] = struct{}{}
+	}
+	if v.round == nil {
+		return
+	}
+	for k := range s.opts.All {
+		s.trees.markDue(k)
+	}
+}
+
+// noteLiveLocked takes the estimate of the live values of a tree.
+func (v *valueSpace) noteLiveLocked(k *Keyspace, now treeValues) {
+	v.live += now.live - v.trees[k].live
+	if delete(v.trees, k); now.of == 0 {
+		return
+	}
+	if v.trees == nil {
+		v.trees = make(map[*Keyspace]treeValues)
+	}
+	v.trees[k] = now
+}
+
+// valuesLocked is what decisions about a tree go by, nil if no value lies in a log.
+func (s *Scheduler) valuesLocked(k *Keyspace) *picker.Values {
+	v := &s.values
+	if len(v.uses) == 0 {
+		return nil
+	}
+	of := v.trees[k]
+	values := &picker.Values{Disk: v.disk, Live: v.live, Of: of.of, Hidden: of.of - of.live}
+	if round := v.round; round != nil {
+		values.From = func(l base.ValueLog) bool {
+			_, ok := round[valueFile{l.Log, l.InFile}]
+			return ok
+		}
+	}
+	return values
+}
+
+// watchValuesLocked has a tree looked at again when its writers do not count as fast any more, if
+// values take more space than they may then.
+func (s *Scheduler) watchValuesLocked(k *Keyspace, c picker.Config) {
+	if !c.Fast || c.Values == nil {
+		return
+	}
+	if c.Fast = false; !c.TooManyValues() {
+		return
+	}
+	at := time.Now().Add(fastFor)
+	if !k.isWatched || at.Before(k.look) {
+		s.trees.watch(k, at)
+	}
+}
+
+// relocation is how a compaction copies values; nil: it copies none.
+func (s *Scheduler) relocation(pace func(int64)) *compact.Relocation {
+	s.mu.Lock()
+	round := s.values.round
+	s.mu.Unlock()
+	if round == nil {
+		return nil
+	}
+	return &compact.Relocation{
+		From: func(h base.ValueHandle) bool {
+			_, ok := round[valueFile{h.Log, h.InFile}]
+			return ok
+		},
+		Create: func() (uint64, compact.ValueWriter, error) {
+			num := s.opts.Manifest.NewFileNum()
+			w, err := s.opts.Files.CreateValues(num, pace)
+			if err != nil {
+				return 0, nil, err
+			}
+			return num, w, nil
+		},
+		Damaged:  s.keepDamaged,
+		FileSize: s.limits.Load().FileSize,
+	}
+}
+
+// keepDamaged notes that a value cannot be read: what lies in its file stays there.
+func (s *Scheduler) keepDamaged(h base.ValueHandle, err error) {
+	f := valueFile{h.Log, h.InFile}
+	s.mu.Lock()
+	v := &s.values
+	_, known := v.damaged[f]
+	if v.damaged == nil {
+		v.damaged = make(map[valueFile]struct{})
+	}
+	v.damaged[f] = struct{}{}
+	round := make(map[valueFile]struct{}, len(v.round))
+	for other := range v.round {
+		if other != f {
+			round[other] = struct{}{}
+		}
+	}
+	v.round = round
+	s.mu.Unlock()
+	if !known {
+		s.opts.Warn("values stay in a file of which a part cannot be read", err)
+	}
+}
+
+// countRelocated counts the values that a compaction copied.
+func (s *Scheduler) countRelocated(results []compact.Result, err error) {
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range results {
+		s.values.relocated += r.Relocated
+		s.values.relocatedBytes += r.RelocatedBytes
+	}
+}
+
+// discardValues deletes value files that are in no version.
+func (s *Scheduler) discardValues(nums []uint64) {
+	for _, num := range nums {
+		s.opts.Files.ObsoleteLog(num, true)
+	}
+}
+
+// ValueSpace is the bytes of the logs and value files that only references need.
+func (s *Scheduler) ValueSpace() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values.disk
+}
+
+// Relocated is how many values compactions copied, and how many bytes they had.
+func (s *Scheduler) Relocated() (values, bytes uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values.relocated, s.values.relocatedBytes
+}
