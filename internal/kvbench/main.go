@@ -23,7 +23,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1 // the engine or the system failed
 	exitUsage       = 2 // the command line is wrong
-	exitWrong       = 3 // reads found other than what had been written
+	exitWrong       = 3 // reads found wrong values
 	exitInterrupted = 130
 )
 

@@ -27,8 +27,8 @@ import (
 type scoutBounds struct {
 	coarse, fine int64 // deletions for which a scout is sent, without such readers and with them
 	most         int64 // a scout passes over so many entries for each deletion, in each direction
-	passed       int   // by a reader, which then wants scouts after few deletions
-	looks        int32 // of readers from one scout to the next, who need none so soon
+	passed       int   // dead entries of a move that make scouts come after few deletions
+	looks        int32 // moves of readers between two scouts that make the second one needless
 	enough       int   // scouts in a row that were not needed end those after few deletions
 	credit       int32 // scouts after few deletions that a reader buys
 }

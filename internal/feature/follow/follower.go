@@ -56,7 +56,7 @@ type Follower struct {
 	// Of the goroutine that has busy.
 	logs    *logs
 	change  *manifest.Change // read and not carried out yet; nil: none
-	behind  bool             // Manifest is behind the last Poll
+	behind  bool             // the last Poll has edits that Manifest lacks
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
 	gapAt   gapPlace                   // see gap

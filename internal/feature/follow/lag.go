@@ -12,8 +12,8 @@ import (
 
 // Lag is how far the visible state is behind the directory.
 type Lag struct {
-	Sequences uint64        // operations that are not visible
-	Time      time.Duration // at most so long ago there was none; 0 if there is none
+	Sequences uint64        // invisible operations
+	Time      time.Duration // age of the oldest at most; 0 without any
 }
 
 // peek looks ahead in the logs. It is safe for concurrent use.

@@ -30,7 +30,7 @@ type logs struct {
 	paused bool      // the trees learn no known-empty ranges: there are entries that no state shows
 
 	group wal.Tailed // records to be taken next, as one; no Batch: none
-	held  wal.Tailed // the record behind the group; no Batch: it was not read
+	held  wal.Tailed // the next record after the group; its Batch is nil before it is read
 	joint []byte     // memory for group.Batch
 }
 

@@ -16,7 +16,7 @@ import (
 // salvagedManifest is what a repair could read of the MANIFEST that it chose.
 type salvagedManifest struct {
 	st   manifest.State
-	from string // name of the MANIFEST; "" when none is usable
+	from string // name of the MANIFEST; "" without a usable one
 	// levels says that st is complete and right: the live tables are those of st, at
 	// their levels there, and no others.
 	levels bool

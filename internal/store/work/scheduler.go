@@ -147,7 +147,7 @@ type Scheduler struct {
 	nextLook  int64
 	nextWeigh int64 // the same of boundMemory; commit leader only
 	stats     stats
-	calm      *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
+	calm      *time.Timer // wakes the Scheduler for the work of quiet times, see watchLocked
 	trims     trims
 	deletes   quietDeletes
 	held      atomic.Bool // a decision left something alone for a snapshot, see heldLocked

@@ -18,8 +18,8 @@ const (
 // trims is what is to be given back. Guarded by Scheduler.mu.
 type trims struct {
 	timer   *time.Timer // nil before the first flush
-	due     time.Time   // for logs, and for the memory of a tree that is still written to
-	written base.SeqNum // what was visible when the timer was set
+	due     time.Time   // for logs, and for memory while there are writes
+	written base.SeqNum // visible number at the setting of the timer
 	running bool
 }
 

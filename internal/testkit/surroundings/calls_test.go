@@ -178,7 +178,7 @@ func TestNoWallClock(t *testing.T) {
 	allowed := map[string]int{ // lines of a file
 		"internal/os/vfs/dir_unix.go": 1, // fills in a fs.FileInfo
 		"internal/tree/clock.go":      1, // values expire by the wall
-		// When a backup or a dump was made, for people who choose one: nothing compares it.
+		// The time of a backup or a dump, which is displayed: nothing compares it.
 		"internal/feature/backup/create.go": 1,
 		// one of them is an identity, compared for equality only
 		"internal/feature/backup/catalog.go": 2,

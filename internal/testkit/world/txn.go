@@ -342,7 +342,7 @@ func (w *World) endTxn() error {
 	w.log("%p commit of %v, sync %v, conflict %v", t, t.ops, sync, conflict)
 	err := t.tx.Commit(mode)
 	switch {
-	case !slices.ContainsFunc(t.ops, op.writes): // checks nothing, or what it locked
+	case !slices.ContainsFunc(t.ops, op.writes): // checks nothing, or its locked keys
 		if err != nil && !(errors.Is(err, lsm.ErrConflict) && conflict) {
 			return err
 		}

@@ -263,8 +263,8 @@ func (w *World) stretch(s *space) (from, to int) {
 	return from, from + w.rng.IntN(len(s.keys)-from+1)
 }
 
-// wrote puts ops that succeeded together into the model. sync says that they, and what was
-// written before, survive a power cut.
+// wrote puts ops that succeeded together into the model. sync says that they and all earlier
+// writes survive a power cut.
 func (w *World) wrote(sync bool, ops ...op) {
 	w.version++
 	for _, o := range ops {

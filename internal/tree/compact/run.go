@@ -47,13 +47,13 @@ type Env struct {
 	Filter *base.CompactionFilter
 	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
 	MaxUnpacked int64
-	Clock       Clock // what has expired
+	Clock       Clock // of expiry
 	// Relocation copies values in compactions; nil: references stay as they are.
 	Relocation *Relocation
 	// MaxValues is how many bytes of values in logs and value files a table refers to, about: then
 	// the next one is begun. 0: no bound.
 	MaxValues uint64
-	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
+	// Progress, if it is not nil, gets the number of entries read after each 200 us or so of work.
 	Progress func(entries uint64)
 }
 

@@ -1,5 +1,5 @@
-// Package empties keeps known-empty ranges: ranges of user keys of one tree in which certain
-// readers find nothing. A cursor that passed many dead entries without a visible one has learned
+// Package empties keeps known-empty ranges: ranges of user keys of a tree that are empty for
+// certain readers. A cursor that passed many dead entries without a visible one has learned
 // such a fact; later cursors go past all of them by one seek. Without facts, a queue costs every
 // reader all messages that were taken before.
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/memory/cache"
 )
 
-// TestGetFiltered looks up mostly present keys, then mostly missing keys, then both in turn: the
+// TestGetFiltered looks up mostly present keys, then mostly missing keys, then both: the
 // filter is used before the index and after it. The answers are the same.
 func TestGetFiltered(t *testing.T) {
 	const n = 2000
