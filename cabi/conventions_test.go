@@ -24,22 +24,23 @@ var conventions = [][]string{
 	{"Negative values, LOAM_ERR_*, are failures.", "TestShape", "conventions.message"},
 
 	{"2. Message."},
-	{"The last parameter of such a function is char **err, save that functions which close a " +
-		"handle other than a database's, or clear a batch, have none.", "TestShape"},
-	{"NULL: no message wanted.", "conventions.message", "TestMisuse"},
-	{"Otherwise *err is overwritten on every call: a malloc'ed sentence for a failure, to be " +
-		"given to loam_free, and NULL for LOAM_OK and for answers.", "conventions.message"},
-	{"What *err held before is not freed.", "conventions.message"},
+	{"The last parameter of such a function is char **err.", "TestShape"},
+	{"Only loam_batch_clear, and functions that close a handle other than a database's, " +
+		"have none.", "TestShape"},
+	{"NULL: the caller wants no message.", "conventions.message", "TestMisuse"},
+	{"Otherwise *err is overwritten by every call: with a malloc'ed sentence after a " +
+		"failure, which the caller gives to loam_free, and with NULL after LOAM_OK and " +
+		"answers.", "conventions.message"},
+	{"The call does not free what *err held before.", "conventions.message"},
 	{"loam_error_errno and loam_error_path return further details of the failure.",
 		"limits.errors"},
 
 	{"3. Handles."},
-	{"Every object is known by a handle of an opaque pointer type.", "TestShape"},
-	{"Handles are never dereferenced: NULL, a handle of another type, a closed one or a random " +
-		"one gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.", "TestMisuse",
-		"conventions.handles"},
-	{"NULL is a handle of no object; where a parameter is marked optional it means \"the " +
-		"default\".", "conventions.handles"},
+	{"A handle, of an opaque pointer type, stands for each object.", "TestShape"},
+	{"The library never dereferences it: NULL, a handle of another type, a closed one or " +
+		"a random pointer gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.",
+		"TestMisuse", "conventions.handles"},
+	{"Where a parameter is marked optional, NULL means \"the default\".", "conventions.handles"},
 
 	{"4. Results."},
 	{"Out parameters are written when the status is LOAM_OK, or as the function says.",
@@ -70,46 +71,51 @@ var conventions = [][]string{
 		"basics.pinned"},
 
 	{"8. Threads."},
-	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, " +
-		"loads, pinned values and options may be used by any number of threads at once.",
-		"TestRacing", "threads.use"},
-	{"Iterators and batches are used by one thread at a time, save that calls with a const " +
-		"loam_batch * other than loam_write may run together; a call that meets one it cannot " +
-		"run beside fails with LOAM_ERR_IN_USE.", "conventions.threads"},
-	{"Closing waits for the calls that are using the object; in a callback a database, and an " +
-		"iterator or batch in use, is not closed (LOAM_ERR_IN_USE), and another object is closed " +
-		"by another thread.", "limits.closing", "basics.visit", "TestInsideCallbacks"},
+	{"Databases, snapshots, transactions, caches, jobs, folders of backups, feeds of " +
+		"changes, table writers, loads, pinned values and options may be used by any number " +
+		"of threads at once.", "TestRacing", "threads.use"},
+	{"Iterators and batches are for one thread at a time, except that calls that take a " +
+		"const loam_batch *, but not loam_write, may run together; a call that cannot run " +
+		"beside another one fails with LOAM_ERR_IN_USE.", "conventions.threads"},
+	{"Closing an object waits for the calls that are using it.",
+		"limits.closing", "basics.visit", "TestInsideCallbacks"},
+	{"In a callback, closing a database, or an iterator or batch that is in use, fails " +
+		"with LOAM_ERR_IN_USE; any other object is closed by another thread.",
+		"limits.closing", "basics.visit", "TestInsideCallbacks"},
 
 	{"9. Closing."},
 	{"Each object is closed once, in any order.", "conventions.closing"},
 	{"After loam_close, calls on the database's iterators and snapshots fail with " +
-		"LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched ahead; they " +
-		"must still be closed to free their memory.", "conventions.closing"},
-	{"A pinned value may be read all the same.", "basics.pinned"},
-	{"Options and caches may be closed as soon as the call that was given them has returned.",
+		"LOAM_ERR_CLOSED, except that an iterator may still return entries that it fetched " +
+		"ahead; they must still be closed to free their memory.", "conventions.closing"},
+	{"A pinned value may still be read.", "basics.pinned"},
+	{"Options and caches may be closed as soon as the call that took them has returned.",
 		"callbacks.ends"},
 	{"Closing NULL is harmless and gives LOAM_OK.", "conventions.closing"},
 
 	{"10. Callbacks."},
-	{"A callback gets the arg it was set with, is called from any thread, several at once, and " +
-		"may call loam_callback_fail, by which it reports a failure, loam_free, functions of " +
-		"batches alone, and functions that close.", "conventions.callbacks", "callbacks.failing",
-		"TestInsideCallbacks"},
-	{"Merge operators and compaction filters may also read: by loam_get, loam_get_alloc, " +
-		"loam_get_pinned, loam_has, loam_ttl, loam_multi_get, snapshots, and iterators that are " +
-		"not a transaction's, but not within a read of another such callback.",
+	{"A callback gets the arg it was set with.",
+		"conventions.callbacks", "callbacks.failing", "TestInsideCallbacks"},
+	{"It is called from any thread, and by several threads at once.",
+		"conventions.callbacks", "callbacks.failing", "TestInsideCallbacks"},
+	{"It may call loam_callback_fail, which reports a failure, loam_free, functions that " +
+		"take nothing but batches, and functions that close.",
+		"conventions.callbacks", "callbacks.failing", "TestInsideCallbacks"},
+	{"Merge operators and compaction filters may also read, by loam_get, loam_get_alloc, " +
+		"loam_get_pinned, loam_has, loam_ttl, loam_multi_get, snapshots, and iterators that " +
+		"are not a transaction's, but not if the read of another such callback called them.",
 		"TestInsideCallbacks"},
 	{"Loggers and the functions of a dump may make all calls but loam_close and loam_close_start.",
 		"TestInsideCallbacks"},
 	{"Any other call in a callback gives LOAM_ERR_IN_USE at once.", "TestInsideCallbacks"},
-	{"The destroy function (optional) that belongs to arg is called once, from any thread, when " +
-		"the library has forgotten the callback: the options it was set in are closed or " +
-		"changed, the databases opened with them and their iterators are closed, and jobs " +
-		"have ended.", "callbacks.ends", "callbacks.loggers"},
+	{"The destroy function (optional) that belongs to arg is called once, from any " +
+		"thread, when the library has no more use for the callback: the options that it was " +
+		"set in are closed or changed, the databases opened with them and their iterators " +
+		"are closed, and jobs have ended.", "callbacks.ends", "callbacks.loggers"},
 	{"It is not called when setting the callback failed.", "callbacks.ends"},
-	{"destroy must not call Loam, save to close.", duty},
-	{"A callback may start processes only in a logger or a destroy function: elsewhere they " +
-		"would inherit a mask with all signals blocked.", "callbacks.unblocked"},
+	{"destroy must not call Loam, except to close.", duty},
+	{"Only loggers and destroy functions may start processes: started by other callbacks " +
+		"these would inherit a mask with all signals blocked.", "callbacks.unblocked"},
 
 	{"11. Fork."},
 	{"After fork() the library works only in the parent.", "fork.forked"},
@@ -117,9 +123,9 @@ var conventions = [][]string{
 		"fork.child", "fork.results"},
 
 	{"12. Signals."},
-	{"The library's own threads block all signals but SIGURG and those that a thread gets by its " +
-		"own fault, save while they run a logger or a destroy function.", "signals.asynchronous",
-		"callbacks.unblocked"},
+	{"The library's own threads block all signals but SIGURG and those that a thread " +
+		"gets by its own fault, except while they run a logger or a destroy function.",
+		"signals.asynchronous", "callbacks.unblocked"},
 	{"Calls leave a thread's signal mask as it was.", "signals.masked"},
 	{"Handlers need no SA_ONSTACK, whenever they are installed and wherever they interrupt a " +
 		"call, if 32 KiB of stack are enough for each; only for SIGURG it is needed when the " +
@@ -131,9 +137,10 @@ var conventions = [][]string{
 	{"13. Structs."},
 	{"Structs that may grow begin with struct_size, which the caller sets to the struct's sizeof.",
 		"TestShape", "basics.visit"},
-	{"Memory behind what a library knows must be zero.", "basics.snapshots", "TestMisuse"},
-	{"Flags are 64 bits wide in structs; unknown ones are LOAM_ERR_INVALID_ARGUMENT.", "TestShape",
-		"TestMisuse"},
+	{"Bytes of a struct beyond the size that the library knows must be zero.",
+		"basics.snapshots", "TestMisuse"},
+	{"Flags are 64 bits wide in structs; unknown flags are LOAM_ERR_INVALID_ARGUMENT.",
+		"TestShape", "TestMisuse"},
 
 	{"14. Versions."},
 	{"Functions, values and fields are added, never changed or taken away, while " +

@@ -20,9 +20,9 @@ import (
 //     had the operand.
 //   - A value with sequence number 0 is one that a compaction wrote. If the table records its first
 //     log, and that has no larger number than the operand's, the value lacks the operand. If the
-//     table is older than the log, by the numbers of their files, the value lacks it, too. Otherwise it is unknown:
-//     the operand is left out and reported, unless a put or delete before it in the logs hides the
-//     value. So no operand is ever applied twice.
+//     table is older than the log, by the numbers of their files, the value lacks it, too.
+//     Otherwise it is unknown: the operand is left out and reported, unless a put or delete before
+//     it in the logs hides the value. So no operand is ever applied twice.
 type operands struct {
 	r      *repair
 	tables map[*keyspace][]*table
