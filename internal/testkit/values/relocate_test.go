@@ -457,8 +457,14 @@ func TestRelocationFails(t *testing.T) {
 				mem := vfs.NewMem()
 				var fails atomic.Int32
 				fails.Store(-1)
+				var made atomic.Bool // a value file, which the edit that fails adds
 				fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
-					if op.Kind == kind && filepath.Ext(op.Name) == ext && fails.Add(-1) >= 0 {
+					of := filepath.Ext(op.Name)
+					if op.Kind == vfs.OpCreate && of == ".val" {
+						made.Store(true)
+					}
+					if op.Kind == kind && of == ext && (ext == ".val" || made.Load()) &&
+						fails.Add(-1) >= 0 {
 						return vfs.Outcome{Err: syscall.ENOSPC}
 					}
 					return vfs.Outcome{}
@@ -467,6 +473,7 @@ func TestRelocationFails(t *testing.T) {
 				d.churn()
 				failed := 0
 				for i := 0; i < 10 && failed == 0; i++ {
+					made.Store(false)
 					fails.Store(1)
 					if err := d.CompactRange(nil, nil); err != nil {
 						failed++
