@@ -53,7 +53,7 @@ func TestFormatPages(t *testing.T) {
 // chunk knows to be durable, the keyspace of a table by number, and some facts.
 var hidden = regexp.MustCompile(
 	`(?m)^begin .*\n|^sync\n|^file .*\n| native\b| leftovers\b| kinds=\d+` +
-		`| value-log=[\d:]+`)
+		`| value-(log|file)=[\d:]+`)
 
 // noBatch are records that are no batches: of these the verb says how long they are.
 var noBatch = regexp.MustCompile(`(?m)^record "(.*)"$`)
@@ -244,8 +244,11 @@ func editLines(edits []facts.Edit) string {
 				*f.Smallest, *f.SmallestSequence, f.SmallestKind, *f.Largest, *f.LargestSequence,
 				f.LargestKind)
 			if f.Checksum != nil {
-				fmt.Fprintf(&b, "facts checksum=%d entries=%d deletes=%d\n", *f.Checksum,
-					f.Entries, f.Tombstones)
+				fmt.Fprintf(&b, "facts checksum=%d entries=%d", *f.Checksum, f.Entries)
+				if f.Tombstones > 0 { // the pages leave out zeros
+					fmt.Fprintf(&b, " deletes=%d", f.Tombstones)
+				}
+				b.WriteString("\n")
 			}
 		}
 	}
