@@ -134,20 +134,26 @@ func resident(t *testing.T) (bytes int64) {
 	}
 	unused = max(unused, garbage()) // a collection may end in between
 	program, head, large := false, "", ""
+	counted := int64(0) // bytes of the mapping
 	for line := range strings.Lines(string(maps)) {
 		fields := strings.Fields(line)
 		switch {
 		// the head of a mapping: addresses, access, offset, device, inode, file
 		case !strings.HasSuffix(fields[0], ":"):
 			file := fields[len(fields)-1]
-			head = strings.TrimSpace(line)
+			start, _, _ := strings.Cut(line, "-")
+			if strings.HasPrefix(head, start+"-") { // it grew as it was read, and comes again
+				bytes -= counted
+			}
+			head, counted = strings.TrimSpace(line), 0
 			program = file == programFile || strings.Contains(file, ".so")
 		case fields[0] == "Rss:" && !program:
 			n, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			bytes += n << 10
+			counted = n << 10
+			bytes += counted
 			if n >= 8<<10 {
 				large += fmt.Sprintf("\n%d KiB of %s", n, head)
 			}
