@@ -24,7 +24,9 @@ lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
 # The command loam, as the packages of Python and Node have it. What is not the engine is built to
 # be small: without HTTP/2, which the page does not need, and without inlining.
 SMALL := net/... crypto/... vendor/... github.com/spf13/... encoding/... mime/... math/big text/... \
-	time fmt reflect regexp/... log/... os/...
+	time fmt reflect regexp/... log/... os/... strconv html/... unicode/... bufio strings io/... \
+	context path/... sort flag hash/... compress/... golang.org/x/... ./cmd/loam/... \
+	./internal/feature/...
 
 LOAM_BUILD := -tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l)
 LOAM_LINK := -s -w -buildid= -X main.release=$(LOAM_VERSION)
