@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
 )
@@ -64,6 +65,33 @@ func TestFollowerGetsASnapshot(t *testing.T) {
 	c.start(id)
 	c.caughtUp(id, led)
 	has(t, c.nodes[id], "k", "49")
+}
+
+// TestLogBeginsBehindSnapshot: of a log without the entry that the snapshot ends with, Raft learns
+// that entry's term, and of no other that is missing.
+func TestLogBeginsBehindSnapshot(t *testing.T) {
+	c := newCluster(t, func(cfg *Config) { cfg.TrailingEntries = 1 }, "a")
+	n := c.nodes[c.leader()]
+	for i := range 10 {
+		put(t, n, "k", fmt.Sprint(i))
+	}
+	s := n.run.Load()
+	must(t, s.raft.Snapshot().Error())
+	put(t, n, "k", "10")
+	list, err := s.disk.List()
+	must(t, err)
+	at := list[0].Index
+	first, err := s.log.FirstIndex()
+	must(t, err)
+	must(t, s.log.DeleteRange(min(first, at), at))
+	var l raft.Log
+	if err := s.log.GetLog(at, &l); err != nil || l.Index != at || l.Term != list[0].Term ||
+		l.Type != raft.LogNoop {
+		t.Errorf("the snapshot's entry %d is %+v, %v", at, l, err)
+	}
+	if err := s.log.GetLog(at-1, &l); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("the entry before: %v", err)
+	}
 }
 
 // TestOnceOnAllNodes has all nodes try the same change, at once and again after restarts.

@@ -177,6 +177,10 @@ const maxAppendEntries = 256
 // followers wait for it.
 const commitTimeout = 10 * time.Millisecond
 
+// peerTimeout bounds a message between nodes and its answer: a follower that died without a word
+// gets no entries for so long after it is back, since one message at a time is under way.
+func (c *Config) peerTimeout() time.Duration { return 10 * c.ElectionTimeout }
+
 func (c *Config) raft() *raft.Config {
 	r := raft.DefaultConfig()
 	r.LocalID = raft.ServerID(c.ID)

@@ -49,10 +49,20 @@ func (g *guard) SetUint64(key []byte, v uint64) error {
 	return nil
 }
 
+// GetLog has the index and term of an entry that only a snapshot of this node ends with. Raft asks
+// whether the entry before the ones that a leader sends is the leader's. Where the log begins right
+// behind the snapshot it would refuse them, and would be sent the same snapshot again and again.
 func (g *guard) GetLog(index uint64, l *raft.Log) error {
 	err := g.Store.GetLog(index, l)
-	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+	switch {
+	case err == nil:
+	case !errors.Is(err, raft.ErrLogNotFound):
 		g.end(err)
+	default:
+		if m := g.node.disk.snapshotAt(index); m != nil {
+			*l = raft.Log{Index: m.Index, Term: m.Term, Type: raft.LogNoop}
+			return nil
+		}
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
 	"github.com/loamdb/loam/raftlog"
@@ -233,7 +234,7 @@ func (c *cluster) close() {
 // everything is an event. A minute is for ever.
 func (c *cluster) until(what string, holds func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); {
+	for end := time.Now().Add(hang.Limit()); !holds(); {
 		if time.Now().After(end) {
 			c.t.Fatalf("never: %s", what)
 		}

@@ -41,6 +41,19 @@ func (k *disk) List() ([]*raft.SnapshotMeta, error) {
 	return out, nil
 }
 
+// snapshotAt is the snapshot that ends with the entry of an index, nil if there is none.
+func (k *disk) snapshotAt(index uint64) *raft.SnapshotMeta {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.IndexFunc(k.state.Snapshots, func(m *raft.SnapshotMeta) bool {
+		return m.Index == index
+	})
+	if i < 0 {
+		return nil
+	}
+	return k.state.Snapshots[i]
+}
+
 // Open streams a snapshot, as pack describes. It stays until the stream is closed.
 func (k *disk) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	k.mu.Lock()

@@ -278,8 +278,8 @@ func newTransport(cfg *Config, y *layer) *transport {
 	// One call at a time to each follower, beside heartbeats: no pipeline, whose sender waits for
 	// ever where a follower refuses entries while calls are in flight, so that Raft never ends.
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: y, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: cfg.Timeout, Logger: cfg.hclog(),
-		MsgpackUseNewTimeFormat: true})
+		Stream: y, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: cfg.peerTimeout(),
+		Logger: cfg.hclog(), MsgpackUseNewTimeFormat: true})
 	return t
 }
 

@@ -16,6 +16,11 @@ var replicas = []mutant{
 			"return snapshot{reader{snap}, snap}, nil",
 			"return snapshot{s.reader, snap}, nil"}}},
 
+	{"replica-log-forgets-snapshot", "the term of the entry that a snapshot ends with is unknown",
+		target{"replica", "TestLogBeginsBehindSnapshot"}, []edit{{"replica/guard.go",
+			"if m := g.node.disk.snapshotAt(index); m != nil {",
+			"if m := g.node.disk.snapshotAt(index); m != nil && index == 0 {"}}},
+
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
 		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{"replica/read.go",
 			"if err := s.mark(ctx, term); err != nil {",
