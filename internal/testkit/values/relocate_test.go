@@ -18,7 +18,7 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// relocating are options with which logs are soon mostly dead, and are emptied.
+// relocating sets options under which logs soon have much garbage, and are emptied.
 func relocating(o *lsm.Options) {
 	o.DisableCompaction, o.WriteBufferSize, o.MaxFileSize = false, 64<<10, 64<<10
 	o.L0Compaction = 2
