@@ -165,7 +165,7 @@ func TestLogIsMissing(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			} else {
-				bad := damagedValues(t, "the log is "+how, db, want)
+				bad := damagedValues(t, "the log is "+how, db, want, ".wal")
 				if bad == 0 || !isCorruption(db.Verify(t.Context(), nil), ".wal") {
 					t.Errorf("%d values are damaged, Verify: %v", bad, db.Verify(t.Context(), nil))
 				}
@@ -173,19 +173,7 @@ func TestLogIsMissing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			report, err := lsm.Repair(dir, options(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest := maps.Clone(want)
-			for _, d := range report.Dropped {
-				delete(rest, string(d.Smallest))
-			}
-			if len(rest) == len(want) || len(rest) < 3 {
-				t.Errorf("the repair keeps %d keys of %d: %+v", len(rest), len(want),
-					report.Dropped)
-			}
-			verify(t, "repaired", nil, dir, rest)
+			repairedInPart(t, dir, want)
 		})
 	}
 }
@@ -244,7 +232,7 @@ func TestEveryByte(t *testing.T) {
 			}
 		}
 		write(content[at] ^ 0x40)
-		bad := damagedValues(t, fmt.Sprintf("byte %d changed", at), db, want)
+		bad := damagedValues(t, fmt.Sprintf("byte %d changed", at), db, want, ".wal")
 		write(content[at])
 		if damages++; bad == 0 {
 			harmless++
@@ -258,14 +246,33 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
-// damagedValues counts the values whose read is an error that names a log. All others are as they
-// were written.
-func damagedValues(t *testing.T, what string, db *lsm.DB, want map[string][]byte) (n int) {
+// repairedInPart repairs a database of which some values are damaged: the report names their keys,
+// and the others stay.
+func repairedInPart(t *testing.T, dir string, want map[string][]byte) {
+	t.Helper()
+	report, err := lsm.Repair(dir, options(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := maps.Clone(want)
+	for _, d := range report.Dropped {
+		delete(rest, string(d.Smallest))
+	}
+	if len(rest) == len(want) || len(rest) < 3 {
+		t.Errorf("the repair keeps %d keys of %d: %+v", len(rest), len(want), report.Dropped)
+	}
+	verify(t, "repaired", nil, dir, rest)
+}
+
+// damagedValues counts the values whose read is an error that names a file with the extension. All
+// others are as they were written.
+func damagedValues(t *testing.T, what string, db *lsm.DB, want map[string][]byte,
+	ext string) (n int) {
 	t.Helper()
 	for key, value := range want {
 		got, err := db.Get([]byte(key), nil)
 		switch {
-		case isCorruption(err, ".wal"):
+		case isCorruption(err, ext):
 			n++
 		case err != nil || !bytes.Equal(got, value):
 			t.Fatalf("%s: %s has %d bytes, %v", what, key, len(got), err)

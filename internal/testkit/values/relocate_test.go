@@ -371,15 +371,7 @@ func TestValueFileIsMissing(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			} else {
-				bad := 0
-				for key, value := range want {
-					got, err := db.Get([]byte(key), nil)
-					if isCorruption(err, ".val") {
-						bad++
-					} else if err != nil || !bytes.Equal(got, value) {
-						t.Errorf("%s: %d bytes, %v", key, len(got), err)
-					}
-				}
+				bad := damagedValues(t, "the file is "+how, db, want, ".val")
 				if err := db.Verify(t.Context(), nil); bad == 0 || !isCorruption(err, ".val") {
 					t.Errorf("%d values are damaged, Verify: %v", bad, err)
 				}
@@ -387,19 +379,7 @@ func TestValueFileIsMissing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			report, err := lsm.Repair(dir, options(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest := maps.Clone(want)
-			for _, d := range report.Dropped {
-				delete(rest, string(d.Smallest))
-			}
-			if len(rest) == len(want) || len(rest) < 3 {
-				t.Errorf("the repair keeps %d keys of %d: %+v", len(rest), len(want),
-					report.Dropped)
-			}
-			verify(t, "repaired", nil, dir, rest)
+			repairedInPart(t, dir, want)
 		})
 	}
 }
