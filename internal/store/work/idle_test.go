@@ -223,11 +223,7 @@ func TestLogsAreGivenBack(t *testing.T) {
 		}
 		d.mustPut("k") // the next rotation makes a new log
 		d.seal()
-		hang.Within(t, "another flush", func() {
-			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
-				t.Error(err)
-			}
-		})
+		d.waitFlushed()
 	})
 }
 
@@ -251,11 +247,7 @@ func TestSpareIsGivenBack(t *testing.T) {
 			d.mustPut(fmt.Sprintf("%06d", i))
 		}
 		d.seal()
-		hang.Within(t, "the flushes", func() {
-			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
-				t.Error(err)
-			}
-		})
+		d.waitFlushed()
 		synctest.Wait()
 		for range 10 {
 			time.Sleep(trimIdle * 4 / 5)
