@@ -1,12 +1,9 @@
 package raftlog
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/testkit/guides"
 )
 
 // TestPage runs the program of docs/raftlog.md as a reader does.
@@ -14,34 +11,5 @@ func TestPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program")
 	}
-	page, err := os.ReadFile("../docs/raftlog.md")
-	must(t, err)
-	file := regexp.MustCompile("(?s)\n```go ([a-z.]+)\n(.*?)\n```\n").FindSubmatch(page)
-	console := regexp.MustCompile("(?s)\n```console\n(.*?)\n```\n").FindSubmatch(page)
-	if file == nil || console == nil {
-		t.Fatal("the page has no program, or nothing that it prints")
-	}
-	dir := t.TempDir()
-	module, err := os.ReadFile("go.mod")
-	must(t, err)
-	sums, err := os.ReadFile("go.sum")
-	must(t, err)
-	root, err := filepath.Abs("..")
-	must(t, err)
-	_, rest, _ := strings.Cut(string(module), "\n")
-	text := "module cluster\n" + strings.Replace(rest, "=> ..", "=> "+root, 1) +
-		"\nrequire github.com/loamdb/loam/raftlog v0.0.0\n" +
-		"replace github.com/loamdb/loam/raftlog => " + filepath.Join(root, "raftlog") + "\n"
-	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o600),
-		os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600),
-		os.WriteFile(filepath.Join(dir, string(file[1])), append(file[2], '\n'), 0o600))
-	for _, part := range strings.Split("\n"+string(console[1]), "\n$ ")[1:] {
-		command, want, _ := strings.Cut(part, "\n")
-		run := exec.CommandContext(t.Context(), "sh", "-c", command)
-		run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-		out, err := run.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); got != strings.TrimSpace(want) || err != nil {
-			t.Fatalf("%s prints %q, %v, and the page has %q", command, got, err, want)
-		}
-	}
+	guides.RunModule(t, "raftlog")
 }

@@ -1,4 +1,3 @@
-// Package guides has no code of its own. Its test follows the guides of docs as a reader does.
 package guides
 
 import (
