@@ -142,7 +142,7 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 	return c, err
 }
 
-// valuesContents goes by the head of a value file, of which a crash may have left zeros.
+// valuesContents goes by the head of a value file. After a crash it may be zeros.
 func valuesContents(f vfs.ReadFile) (c Content, err error) {
 	b := make([]byte, min(f.Size(), int64(len(base.ValueFileMagic))))
 	if err := base.ReadFull(f, b, 0); err != nil {
