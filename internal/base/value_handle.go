@@ -29,15 +29,22 @@ const (
 // inValueFile ends the encoding of a handle that leads into a value file.
 const inValueFile = 1
 
-// FileName is the name of the log or value file.
-func (h ValueHandle) FileName(f Format) string { return valueFileName(f, h.Log, h.InFile) }
-
-func valueFileName(f Format, num uint64, inFile bool) string {
-	if inFile {
-		return f.FileName(FileValues, num)
-	}
-	return f.FileName(FileLog, num)
+// ValueFile is a file with large values: a log, or a value file.
+type ValueFile struct {
+	Num    uint64
+	InFile bool // it is a value file
 }
+
+// FileName is the name of the log or value file.
+func (v ValueFile) FileName(f Format) string {
+	if v.InFile {
+		return f.FileName(FileValues, v.Num)
+	}
+	return f.FileName(FileLog, v.Num)
+}
+
+// File is the log or value file with the value.
+func (h ValueHandle) File() ValueFile { return ValueFile{h.Log, h.InFile} }
 
 // AppendValueHandle encodes a handle.
 func AppendValueHandle(dst []byte, h ValueHandle) []byte {
@@ -77,8 +84,8 @@ type ValueLog struct {
 	End    uint64 // offset in the log behind the last one
 }
 
-// FileName is the name of the log or value file.
-func (l ValueLog) FileName(f Format) string { return valueFileName(f, l.Log, l.InFile) }
+// File is the log or value file.
+func (l ValueLog) File() ValueFile { return ValueFile{l.Log, l.InFile} }
 
 // AddValueLog counts n values of so many bytes, the last of which ends there in the log. logs are
 // in the order of their numbers.

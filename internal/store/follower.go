@@ -13,7 +13,7 @@ import (
 // loadFollowed is loadManifest beside a writer.
 func (db *DB) loadFollowed(o manifest.Options) error {
 	o.Obsolete = func(m *manifest.FileMeta) { db.shared.Files.Gone(m) }
-	o.ObsoleteLog = func(num uint64, inFile bool) { db.shared.Files.ForgetLog(num, inFile) }
+	o.ObsoleteLog = func(f base.ValueFile) { db.shared.Files.ForgetLog(f) }
 	state, format, err := db.follower.Begin(db.opts.FS, db.dir)
 	if err != nil {
 		return err

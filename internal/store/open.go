@@ -246,8 +246,8 @@ func (db *DB) loadManifest() error {
 		}, Clock: db.shared.Seqs.Clock.Stored,
 		Upgrade: db.opts.Upgrade, SideBySide: db.opts.sideBySide,
 		Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
-		ObsoleteLog: func(num uint64, inFile bool) {
-			db.shared.Files.ObsoleteLog(num, inFile)
+		ObsoleteLog: func(f base.ValueFile) {
+			db.shared.Files.ObsoleteLog(f)
 		},
 	}
 	if db.follower != nil {

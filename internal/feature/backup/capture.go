@@ -106,7 +106,7 @@ func (s *Source) read(img *image) error {
 		}) {
 			continue
 		}
-		name := l.FileName(s.Format)
+		name := l.File().FileName(s.Format)
 		info, err := s.FS.Stat(s.path(name))
 		if err != nil {
 			return err

@@ -410,17 +410,16 @@ func (f *Follower) forget(old, next *manifest.Change) {
 			f.o.Files.Forget(m.Num)
 		}
 	}
-	logs := map[string]bool{}
-	format := f.o.Manifest.Format()
+	logs := map[base.ValueFile]bool{}
 	for _, m := range next.Added {
 		for _, l := range m.ValueLogs {
-			logs[l.FileName(format)] = true
+			logs[l.File()] = true
 		}
 	}
 	for _, m := range old.Added {
 		for _, l := range m.ValueLogs {
-			if !logs[l.FileName(format)] && !f.o.Manifest.IsValueLog(l.Log, l.InFile) {
-				f.o.Files.ForgetLog(l.Log, l.InFile)
+			if !logs[l.File()] && !f.o.Manifest.IsValueLog(l.File()) {
+				f.o.Files.ForgetLog(l.File())
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (r *repair) value(codec base.Codec, handle []byte) (value []byte, err error
 	value, err = r.values.AppendValue(r.large[:0], handle)
 	if errors.Is(err, fs.ErrNotExist) {
 		h, _ := base.DecodeValueHandle(handle)
-		return nil, &base.Corruption{File: h.FileName(r.format), Offset: h.Offset,
+		return nil, &base.Corruption{File: h.File().FileName(r.format), Offset: h.Offset,
 			Length: int64(h.Len), Kind: "large value", Reason: "the file is missing"}
 	}
 	r.large = value

@@ -25,7 +25,7 @@ func (s *Set) DeleteObsolete(firstLog uint64, remove func(name string)) error {
 			_, isLive := live[num]
 			obsolete = !isLive
 		case base.FileValues:
-			obsolete = !s.IsValueLog(num, true)
+			obsolete = !s.IsValueLog(base.ValueFile{Num: num, InFile: true})
 		case base.FileTemp:
 			obsolete = true
 		}

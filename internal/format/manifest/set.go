@@ -51,7 +51,7 @@ type Options struct {
 	Obsolete func(*FileMeta)
 	// ObsoleteLog, if set, is called for a released log, or for a value file, when the last table
 	// that referred to it is in no Version any more. It is called as Obsolete is.
-	ObsoleteLog func(num uint64, inFile bool)
+	ObsoleteLog func(base.ValueFile)
 }
 
 // Set is the MANIFEST of an open database and the Versions made from it.
@@ -439,7 +439,7 @@ func (s *Set) retire(v *Version) {
 	}
 	if s.opts.ObsoleteLog != nil {
 		for _, l := range logs {
-			s.opts.ObsoleteLog(l.num, l.inFile)
+			s.opts.ObsoleteLog(l)
 		}
 	}
 }

@@ -16,14 +16,7 @@ import (
 // the tables that refer to it, and stays as long as a Version has one of them.
 
 // valueLogs are the value logs and value files of a Set; guarded by Set.versions.
-type valueLogs map[valueKey]*valueLog
-
-type valueKey struct {
-	num    uint64
-	inFile bool // it is a value file
-}
-
-func keyOf(l base.ValueLog) valueKey { return valueKey{l.Log, l.InFile} }
+type valueLogs map[base.ValueFile]*valueLog
 
 type valueLog struct {
 	tables   int  // that refer to it; 0 is possible only before the release
@@ -46,10 +39,10 @@ func (v *valueLogs) add(m *FileMeta, released bool) {
 		if *v == nil {
 			*v = make(valueLogs)
 		}
-		log := (*v)[keyOf(l)]
+		log := (*v)[l.File()]
 		if log == nil {
 			log = &valueLog{released: released || l.InFile}
-			(*v)[keyOf(l)] = log
+			(*v)[l.File()] = log
 		}
 		log.tables++
 	}
@@ -57,13 +50,13 @@ func (v *valueLogs) add(m *FileMeta, released bool) {
 
 // remove takes tables out that no Version has any more. It returns the released files that no table
 // refers to.
-func (v valueLogs) remove(tables []*FileMeta) (obsolete []valueKey) {
+func (v valueLogs) remove(tables []*FileMeta) (obsolete []base.ValueFile) {
 	for _, m := range tables {
 		for _, l := range m.ValueLogs {
-			log := v[keyOf(l)]
+			log := v[l.File()]
 			if log.tables--; log.tables == 0 && log.released {
-				delete(v, keyOf(l))
-				obsolete = append(obsolete, keyOf(l))
+				delete(v, l.File())
+				obsolete = append(obsolete, l.File())
 			}
 		}
 	}
@@ -77,12 +70,12 @@ func (v valueLogs) remove(tables []*FileMeta) (obsolete []valueKey) {
 func (s *Set) ReleaseLog(num uint64) (needed, used bool) {
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	log := s.versions.values[valueKey{num: num}]
+	log := s.versions.values[base.ValueFile{Num: num}]
 	switch {
 	case log == nil:
 		return false, false
 	case log.tables == 0:
-		delete(s.versions.values, valueKey{num: num})
+		delete(s.versions.values, base.ValueFile{Num: num})
 		return false, true
 	}
 	log.released = true
@@ -90,10 +83,10 @@ func (s *Set) ReleaseLog(num uint64) (needed, used bool) {
 }
 
 // IsValueLog reports whether a table of a version in use refers to a log, or to a value file.
-func (s *Set) IsValueLog(num uint64, inFile bool) bool {
+func (s *Set) IsValueLog(f base.ValueFile) bool {
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	log := s.versions.values[valueKey{num, inFile}]
+	log := s.versions.values[f]
 	return log != nil && log.tables > 0
 }
 
@@ -103,7 +96,7 @@ func (s *Set) ReleasedValues() []base.ValueLog {
 	s.versions.Lock()
 	defer s.versions.Unlock()
 	return slices.DeleteFunc(logs, func(l base.ValueLog) bool {
-		log := s.versions.values[keyOf(l)]
+		log := s.versions.values[l.File()]
 		return log == nil || !log.released
 	})
 }
@@ -137,15 +130,15 @@ func (s *State) ValueLogs() []base.ValueLog {
 }
 
 // valueSum adds up what tables refer to, by log or value file.
-type valueSum map[valueKey]base.ValueLog
+type valueSum map[base.ValueFile]base.ValueLog
 
 func (v *valueSum) add(m *FileMeta) {
 	for _, l := range m.ValueLogs {
 		if *v == nil {
 			*v = make(valueSum)
 		}
-		sum := (*v)[keyOf(l)]
-		(*v)[keyOf(l)] = base.ValueLog{Log: l.Log, InFile: l.InFile, Values: sum.Values + l.Values,
+		sum := (*v)[l.File()]
+		(*v)[l.File()] = base.ValueLog{Log: l.Log, InFile: l.InFile, Values: sum.Values + l.Values,
 			Bytes: sum.Bytes + l.Bytes, End: max(sum.End, l.End)}
 	}
 }
@@ -165,7 +158,7 @@ func (v valueSum) sorted() (logs []base.ValueLog) {
 // checkValueLogs looks for the value logs and value files among the names, which are sorted.
 func checkValueLogs(st *State, format base.Format, manifest string, names []string) error {
 	for _, l := range st.ValueLogs() {
-		name := l.FileName(format)
+		name := l.File().FileName(format)
 		if _, ok := slices.BinarySearch(names, name); !ok {
 			what := "log"
 			if l.InFile {

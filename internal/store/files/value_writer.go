@@ -22,8 +22,9 @@ const valueBuffer = 256 << 10
 // file is deleted with ObsoleteLog.
 func (s *Set) CreateValues(num uint64, pace func(bytes int64)) (*ValueWriter, error) {
 	var f vfs.WriteFile
+	name := base.ValueFile{Num: num, InFile: true}.FileName(s.o.Format)
 	err := MakeRoom(func() (err error) {
-		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, s.valueName(num, true)))
+		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, name))
 		return err
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // values are the value logs and value files that were read.
 type values struct {
 	mu   sync.Mutex // before pool.mu
-	logs map[string]*file
+	logs map[base.ValueFile]*file
 
 	reads, bytes atomic.Uint64
 }
@@ -34,13 +34,13 @@ func (s *Set) AppendValue(dst, handle []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	name := h.FileName(s.o.Format)
-	value, err := appendValue(dst, s.values.file(s, name), h)
+	value, err := appendValue(dst, s.values.file(s, h.File()), h)
 	if err == nil {
 		s.values.reads.Add(1)
 		s.values.bytes.Add(uint64(h.Len))
 		return value, nil
 	}
+	name := h.File().FileName(s.o.Format)
 	var c *base.Corruption
 	if !errors.As(err, &c) {
 		err = fmt.Errorf("reading a value of %s at offset %d: %w", name, h.Offset, err)
@@ -78,32 +78,32 @@ func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
 	return value, nil
 }
 
-// file returns the file of a name. It is opened by its first read.
-func (v *values) file(s *Set, name string) *file {
+// file returns the log or value file l. It is opened by its first read.
+func (v *values) file(s *Set, l base.ValueFile) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f := v.logs[name]
+	f := v.logs[l]
 	if f == nil {
-		f = s.newFile(name, 0)
-		v.put(name, f)
+		f = s.newFile(l.FileName(s.o.Format), 0)
+		v.put(l, f)
 	}
 	return f
 }
 
-// put makes f the file of a name. v.mu is held.
-func (v *values) put(name string, f *file) {
+// put makes f the file of l. v.mu is held.
+func (v *values) put(l base.ValueFile, f *file) {
 	if v.logs == nil {
-		v.logs = make(map[string]*file)
+		v.logs = make(map[base.ValueFile]*file)
 	}
-	v.logs[name] = f
+	v.logs[l] = f
 }
 
-// take forgets the file of a name, or returns nil.
-func (v *values) take(name string) *file {
+// take forgets the file of l, or returns nil.
+func (v *values) take(l base.ValueFile) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f := v.logs[name]
-	delete(v.logs, name)
+	f := v.logs[l]
+	delete(v.logs, l)
 	return f
 }
 
@@ -118,27 +118,21 @@ func (v *values) close() (err error) {
 	return err
 }
 
-// valueName is the name of a value log, or of a value file.
-func (s *Set) valueName(num uint64, inFile bool) string {
-	return base.ValueLog{Log: num, InFile: inFile}.FileName(s.o.Format)
-}
-
 // ObsoleteLog takes a log, or a value file, to which no table refers any more: it is deleted,
 // unless Leave comes first.
-func (s *Set) ObsoleteLog(num uint64, inFile bool) {
-	s.ForgetLog(num, inFile)
-	s.DeleteFile(s.valueName(num, inFile))
+func (s *Set) ObsoleteLog(l base.ValueFile) {
+	s.ForgetLog(l)
+	s.DeleteFile(l.FileName(s.o.Format))
 }
 
 // ForgetLog closes the descriptor of a log, or of a value file, to which no table refers any more.
-func (s *Set) ForgetLog(num uint64, inFile bool) {
-	name := s.valueName(num, inFile)
-	f := s.values.take(name)
+func (s *Set) ForgetLog(l base.ValueFile) {
+	f := s.values.take(l)
 	if f == nil {
 		return
 	}
 	if err := f.Close(); err != nil {
-		s.fail(fmt.Errorf("close %s: %w", name, err))
+		s.fail(fmt.Errorf("close %s: %w", l.FileName(s.o.Format), err))
 	}
 }
 
@@ -147,7 +141,7 @@ func (s *Set) ForgetLog(num uint64, inFile bool) {
 func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
 	for _, m := range tables {
 		for _, l := range m.ValueLogs {
-			if err := s.holdLog(l.FileName(s.o.Format)); err != nil {
+			if err := s.holdLog(l.File()); err != nil {
 				return err
 			}
 		}
@@ -156,9 +150,9 @@ func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
 }
 
 // holdLog is for one goroutine at a time, before a read may look at the file.
-func (s *Set) holdLog(name string) error {
+func (s *Set) holdLog(l base.ValueFile) error {
 	s.values.mu.Lock()
-	held := s.values.logs[name] != nil
+	held := s.values.logs[l] != nil
 	s.values.mu.Unlock()
 	if held {
 		return nil
@@ -167,14 +161,14 @@ func (s *Set) holdLog(name string) error {
 		return fmt.Errorf("%w: a follower keeps each value log of the database open; raise the "+
 			"limit on open files", base.ErrTooManyFiles)
 	}
-	f := s.newFile(name, 0)
+	f := s.newFile(l.FileName(s.o.Format), 0)
 	f.held = true
 	if err := f.openDescriptor(); err != nil {
 		descriptors.hold(&s.owner, -1)
 		return err
 	}
 	s.values.mu.Lock()
-	s.values.put(name, f)
+	s.values.put(l, f)
 	s.values.mu.Unlock()
 	return nil
 }

@@ -53,7 +53,7 @@ func (s *Scheduler) estimateLive(k *Keyspace) {
 	if max(size, was)-min(size, was) <= was/liveStep {
 		return
 	}
-	live, liveValues := picker.Live(state.Version), picker.LiveValues(state.Version)
+	live, liveValues := picker.Live(state.Version)
 	s.mu.Lock()
 	k.quiet.live, k.quiet.of = live, size
 	s.values.noteLiveLocked(k, treeValues{liveValues, values})

@@ -22,25 +22,27 @@ type valueSpace struct {
 	trees map[*Keyspace]treeValues
 	live  uint64
 	// round has the files to be emptied. It is not changed, but replaced; nil: there is no round.
-	round map[valueFile]struct{}
+	round valueFiles
 	// damaged have values that cannot be read. They stay.
-	damaged map[valueFile]struct{}
+	damaged valueFiles
 
 	relocated, relocatedBytes uint64
 
-	sizes map[valueFile]uint64 // guarded by Scheduler.install
+	sizes map[base.ValueFile]uint64 // guarded by Scheduler.install
+}
+
+// valueFiles is a set of logs and value files.
+type valueFiles map[base.ValueFile]struct{}
+
+func (v valueFiles) has(f base.ValueFile) bool {
+	_, ok := v[f]
+	return ok
 }
 
 // treeValues are the values that the tables of a recent version refer to.
 type treeValues struct {
-	live uint64 // picker.LiveValues
+	live uint64 // the second result of picker.Live
 	of   uint64 // all bytes
-}
-
-// valueFile is a log or a value file.
-type valueFile struct {
-	num    uint64
-	inFile bool
 }
 
 // tableValues is how many bytes of values a table refers to, as a multiple of its largest size,
@@ -51,11 +53,11 @@ const tableValues = 4
 func (s *Scheduler) weighValues() {
 	logs := s.opts.Manifest.ReleasedValues()
 	v := &s.values
-	sizes := make(map[valueFile]uint64, len(logs))
+	sizes := make(map[base.ValueFile]uint64, len(logs))
 	var uses []picker.ValueUse
 	disk := uint64(0)
 	for _, l := range logs {
-		f := valueFile{l.Log, l.InFile}
+		f := l.File()
 		size, ok := v.sizes[f]
 		if !ok {
 			size, ok = s.valueFileSize(l)
@@ -79,7 +81,7 @@ func (s *Scheduler) weighValues() {
 // valueFileSize is the size of a log or value file. If it cannot be asked for, it is taken for that
 // of the live values until the next edit.
 func (s *Scheduler) valueFileSize(l base.ValueLog) (size uint64, known bool) {
-	size, err := s.opts.Files.FileSize(l.FileName(s.opts.Manifest.Format()))
+	size, err := s.opts.Files.FileSize(l.File().FileName(s.opts.Manifest.Format()))
 	if err != nil {
 		s.opts.Warn("the size of a file of values is not known", err)
 		return l.Bytes, false
@@ -117,20 +119,20 @@ func (s *Scheduler) chooseRoundLocked() {
 	}
 	var uses []picker.ValueUse
 	for _, u := range v.uses {
-		f := valueFile{u.Log, u.InFile}
-		if _, left := v.round[f]; left {
+		f := u.File()
+		if v.round.has(f) {
 			return
 		}
-		if _, damaged := v.damaged[f]; !damaged {
+		if !v.damaged.has(f) {
 			uses = append(uses, u)
 		}
 	}
 	v.round = nil
 	for _, l := range picker.EmptyNext(uses, c) {
 		if v.round == nil {
-			v.round = make(map[valueFile]struct{})
+			v.round = make(valueFiles)
 		}
-		v.round[valueFile{l.Log, l.InFile}] = struct{}{}
+		v.round[l.File()] = struct{}{}
 	}
 	if v.round == nil {
 		return
@@ -161,10 +163,7 @@ func (s *Scheduler) valuesLocked(k *Keyspace) *picker.Values {
 	of := v.trees[k]
 	values := &picker.Values{Disk: v.disk, Live: v.live, Of: of.of, Hidden: of.of - of.live}
 	if round := v.round; round != nil {
-		values.From = func(l base.ValueLog) bool {
-			_, ok := round[valueFile{l.Log, l.InFile}]
-			return ok
-		}
+		values.From = round.has
 	}
 	return values
 }
@@ -193,10 +192,7 @@ func (s *Scheduler) relocation(pace func(int64)) *compact.Relocation {
 		return nil
 	}
 	return &compact.Relocation{
-		From: func(h base.ValueHandle) bool {
-			_, ok := round[valueFile{h.Log, h.InFile}]
-			return ok
-		},
+		From: round.has,
 		Create: func() (uint64, compact.ValueWriter, error) {
 			num := s.opts.Manifest.NewFileNum()
 			w, err := s.opts.Files.CreateValues(num, pace)
@@ -212,15 +208,15 @@ func (s *Scheduler) relocation(pace func(int64)) *compact.Relocation {
 
 // keepDamaged notes that a value cannot be read: what lies in its file stays there.
 func (s *Scheduler) keepDamaged(h base.ValueHandle, err error) {
-	f := valueFile{h.Log, h.InFile}
+	f := h.File()
 	s.mu.Lock()
 	v := &s.values
-	_, known := v.damaged[f]
+	known := v.damaged.has(f)
 	if v.damaged == nil {
-		v.damaged = make(map[valueFile]struct{})
+		v.damaged = make(valueFiles)
 	}
 	v.damaged[f] = struct{}{}
-	round := make(map[valueFile]struct{}, len(v.round))
+	round := make(valueFiles, len(v.round))
 	for other := range v.round {
 		if other != f {
 			round[other] = struct{}{}
@@ -249,7 +245,7 @@ func (s *Scheduler) countRelocated(results []compact.Result, err error) {
 // discardValues deletes value files that are in no version.
 func (s *Scheduler) discardValues(nums []uint64) {
 	for _, num := range nums {
-		s.opts.Files.ObsoleteLog(num, true)
+		s.opts.Files.ObsoleteLog(base.ValueFile{Num: num, InFile: true})
 	}
 }
 

@@ -57,9 +57,9 @@ var largeValues = []mutant{
 
 	{"value-file-uncopied", "a copy lacks value files",
 		target{"internal/testkit/values", "TestCopies"}, []edit{
-			{"internal/feature/backup/capture.go", "\t\tname := l.FileName(s.Format)\n",
+			{"internal/feature/backup/capture.go", "\t\tname := l.File().FileName(s.Format)\n",
 				"\t\tif l.InFile {\n\t\t\tcontinue\n\t\t}\n\t\tname := " +
-					"l.FileName(s.Format)\n"}}},
+					"l.File().FileName(s.Format)\n"}}},
 
 	{"value-file-unsynced", "tables are live before the value files that they refer to are durable",
 		target{"internal/testkit/crash", "TestRelocationStates"}, []edit{
@@ -75,7 +75,8 @@ var largeValues = []mutant{
 
 	{"value-file-for-ever", "an opening leaves value files of which no table knows",
 		target{"internal/testkit/values", "TestValueFilesOf"}, []edit{
-			{"internal/format/manifest/obsolete.go", "obsolete = !s.IsValueLog(num, true)",
+			{"internal/format/manifest/obsolete.go",
+				"obsolete = !s.IsValueLog(base.ValueFile{Num: num, InFile: true})",
 				"obsolete = false"}}},
 
 	{"value-file-offset-drifts", "a copied value is said to lie where the file ends",

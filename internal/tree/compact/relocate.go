@@ -10,7 +10,7 @@ import (
 // Relocation is what a run needs to copy values out of logs and value files that are mostly dead.
 type Relocation struct {
 	// From reports whether values are copied out of a log or value file.
-	From func(h base.ValueHandle) bool
+	From func(base.ValueFile) bool
 	// Create begins a value file. The number counts as created even when the run fails later.
 	Create func() (num uint64, w ValueWriter, err error)
 	// Damaged takes a value that cannot be copied. Its reference stays as it is.
@@ -47,7 +47,7 @@ func (w *work) relocated(codec base.Codec, value []byte) (base.Codec, []byte, er
 		return codec, value, err
 	}
 	h, err := base.DecodeValueHandle(handle)
-	if err != nil || !w.relocating.From(h) {
+	if err != nil || !w.relocating.From(h.File()) {
 		return codec, value, err
 	}
 	w.large, err = w.env.Value(w.large[:0], handle)

@@ -16,13 +16,20 @@ const maxSampled = 8 << 10
 // sample (of an earlier opening and not opened since, or LevelDB's) are unknown: in the largest run
 // it counts as live, elsewhere as hidden by or hiding that. The result is 0, not known, if no table
 // has a sample.
-func Live(v *manifest.Version) uint64 {
+//
+// values is the same of the values in logs and value files that the tables refer to: all of them
+// where it is not known.
+func Live(v *manifest.Version) (tables, values uint64) {
+	all := v.ValueBytes()
 	e := newEstimate(v)
 	if !e.some {
-		return 0
+		return 0, all
 	}
 	e.count(v)
-	return e.live(v, func(f *manifest.FileMeta) uint64 { return f.Size })
+	if all > 0 {
+		values = min(e.live(v, func(f *manifest.FileMeta) uint64 { return f.ValueBytes }), all)
+	}
+	return e.live(v, func(f *manifest.FileMeta) uint64 { return f.Size }), values
 }
 
 // estimate is the state of one call of Live.

@@ -17,7 +17,7 @@ type Values struct {
 	// Hidden are the other bytes that the tree's tables refer to, of so many.
 	Hidden, Of uint64
 	// From reports whether the values of a log or value file are to be relocated; nil: none are.
-	From func(base.ValueLog) bool
+	From func(base.ValueFile) bool
 }
 
 // ValueUse is a log or value file, and how much of it tables refer to.
@@ -160,23 +160,9 @@ func (p *picker) relocate() *Plan {
 // toCopy is how many bytes of values a compaction of a table copies.
 func (p *picker) toCopy(f *manifest.FileMeta) (bytes uint64) {
 	for _, l := range f.ValueLogs {
-		if p.Values.From(l) {
+		if p.Values.From(l.File()) {
 			bytes += l.Bytes
 		}
 	}
 	return bytes
-}
-
-// LiveValues is Live of the values in logs and value files that the tables refer to.
-func LiveValues(v *manifest.Version) uint64 {
-	of := v.ValueBytes()
-	if of == 0 {
-		return 0
-	}
-	e := newEstimate(v)
-	if !e.some {
-		return of
-	}
-	e.count(v)
-	return min(e.live(v, func(f *manifest.FileMeta) uint64 { return f.ValueBytes }), of)
 }
