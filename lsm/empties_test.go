@@ -225,7 +225,7 @@ func TestEmptiesAreOfLaterReaders(t *testing.T) {
 	wantFirst(t, db, 200)
 }
 
-// TestEmptiesOfBounds: what was passed over within bounds tells nothing about what is outside.
+// TestEmptiesOfBounds: entries passed over within bounds prove nothing about keys outside.
 func TestEmptiesOfBounds(t *testing.T) {
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
 	defer mustClose(t, db)

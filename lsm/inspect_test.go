@@ -241,8 +241,8 @@ func TestInspectScanIsBounded(t *testing.T) {
 	}
 }
 
-// TestInspectAndClose: a connection that holds a state, and one that waits for a compaction, keep
-// Close from nothing; a second opening has a socket of its own.
+// TestInspectAndClose: neither a connection that holds a state nor one that waits for a
+// compaction delays Close; a second opening has a socket of its own.
 func TestInspectAndClose(t *testing.T) {
 	filtering, goOn := make(chan struct{}), make(chan struct{})
 	dir, db, c := inspected(t, Options{CompactionFilter: &CompactionFilter{Name: "slow",

@@ -130,7 +130,7 @@ func checkLogAsManifest(t *testing.T, name string, mem *vfs.Mem,
 	mustClose(t, db)
 }
 
-// errorUnless makes a success of what has to fail an error.
+// errorUnless returns an error for nil: the call has to fail.
 func errorUnless(err error) error {
 	if err == nil {
 		return errors.New("succeeded")

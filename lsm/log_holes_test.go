@@ -97,7 +97,7 @@ func (h *holes) end(kill bool) {
 }
 
 // marked compares the sequence numbers of the logs as versions do that do not know how logs are
-// chained: each record begins behind the one before, or behind a marker. A log that recovery has
+// chained: each record begins after the previous record, or after a marker. A log that recovery has
 // written begins anew with entries of those before it, which may not be deleted yet.
 func (h *holes) marked() {
 	h.t.Helper()
@@ -233,8 +233,8 @@ func TestKilledBesideFlush(t *testing.T) {
 	mustClose(t, h.db)
 }
 
-// TestNothingIngestedTakesNoNumber: an ingest or load of nothing, an excise of nothing too, uses no
-// sequence number, and makes durable what was written before.
+// TestNothingIngestedTakesNoNumber: an empty ingest, load or excise uses no sequence number, and
+// makes all earlier writes durable.
 func TestNothingIngestedTakesNoNumber(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		ctx := context.Background()

@@ -18,8 +18,7 @@ import (
 	"github.com/loamdb/loam/lsm/dump"
 )
 
-// longCalls are the calls that work for long beside the writers of a database, with what precedes
-// each.
+// longCalls are the long-running calls beside the writers of a database, each with its preparation.
 var longCalls = []struct {
 	name   string
 	before func(fs vfs.FS) error

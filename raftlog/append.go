@@ -12,7 +12,7 @@ import (
 // keptBuffer is the largest buffer in bytes that a Store keeps between two batches.
 const keptBuffer = 4 << 20
 
-// The wire form of a batch, see docs/format-batch.md: the count lies behind the sequence number,
+// The wire form of a batch, see docs/format-batch.md: the count follows the sequence number,
 // which the write fills in.
 const (
 	countOffset = 8

@@ -10,8 +10,9 @@
 // are kept in memory, so that FirstIndex and LastIndex read nothing.
 //
 // A Store has the optional interfaces, too: MonotonicLogStore, by which raft removes the whole log
-// after it installed a snapshot, and raft 1.8's CommitTrackingLogStore, by which a node with
-// Config.RestoreCommittedLogs applies what it knew to be committed before it hears of a leader.
+// after it installed a snapshot, and raft 1.8's CommitTrackingLogStore: a node with
+// Config.RestoreCommittedLogs applies the entries up to its stored commit index before it knows a
+// leader.
 //
 // It is a module of its own, so that programs which use Loam do not depend on hashicorp/raft. It
 // needs raft 1.7.3, which raft-boltdb and raft-wal need as well, and goes with 1.8.

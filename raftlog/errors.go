@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	// ErrNotFound is the error of Get and GetUint64 for a missing key. Its text is "not found" and
-	// nothing more, as hashicorp/raft compares texts.
+	// ErrNotFound is the error of Get and GetUint64 for a missing key. Its text is exactly
+	// "not found", as hashicorp/raft compares texts.
 	ErrNotFound = lsm.ErrNotFound
 	// ErrClosed: the store was closed.
 	ErrClosed = lsm.ErrClosed

@@ -82,8 +82,8 @@ func newScript(seed uint64, steps, most int) *script {
 	return sc
 }
 
-// check opens what is left after done calls that returned nil: it is the state behind them, or that
-// behind the one which was interrupted.
+// check opens the files left after done calls that returned nil. The log has the state after these
+// calls, or the state after the interrupted call as well.
 func (sc *script) check(fs lsm.FS, dir string, done int) error {
 	d := small
 	d.FS = fs
@@ -246,8 +246,8 @@ func killed(dir string) int {
 	return 0
 }
 
-// TestKill kills a process that changes a Raft log, again and again: the log is that behind the last
-// call that the process told of, or behind the next one.
+// TestKill kills a process that changes a Raft log, again and again: the log has the state after
+// the last call that the process reported, or after the next one.
 func TestKill(t *testing.T) {
 	from := uint64(seed.Of(t))
 	r := rand.New(rand.NewPCG(from, 3))

@@ -266,7 +266,7 @@ func TestCommitIndex(t *testing.T) {
 	must(t, s.DeleteRange(1, 10))
 	commit(0)
 	must(t, s.StoreLogs(entries(1, 20, 2)))
-	commit(0) // what was staged for other entries is nothing for these
+	commit(0) // a commit index staged for other entries does not apply to these
 	reopen()
 	commit(0)
 	must(t, s.Close())

@@ -10,8 +10,8 @@ import (
 )
 
 // guard is the Raft log as Raft sees it. Raft panics where it cannot store its term or read an
-// entry. The guard halts the node instead: it cuts the network first, so that nothing leaves the
-// node that rests on what was not stored, and ends the goroutine of Raft that made the call.
+// entry. The guard halts the node instead: it cuts the network first, so that no message that
+// depends on the failed write leaves the node, and ends the goroutine of Raft that made the call.
 type guard struct {
 	*raftlog.Store
 	node *session

@@ -200,7 +200,7 @@ func (c *cluster) kill(id string, l crashfs.Loss, seed uint64) {
 	c.t.Helper()
 	c.isolate(id)
 	left := c.disks[id].FS.(*crashfs.FS).Crash(l, seed)
-	_ = c.nodes[id].Close() // what it still writes is in nobody's disk
+	_ = c.nodes[id].Close() // its last writes go to the abandoned disk
 	delete(c.nodes, id)
 	c.disks[id] = &gate{FS: left}
 	c.configs[id].Database.FS, c.configs[id].Log.Database.FS = c.disks[id], c.disks[id]

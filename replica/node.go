@@ -256,8 +256,8 @@ func (s *session) leader() (addr string, here bool) {
 	return string(a), false
 }
 
-// halt ends the node's part in the cluster. abrupt says that no message may leave the node any
-// more, as it might rest on what is not stored.
+// halt ends the node's part in the cluster. abrupt: no message may leave the node any more,
+// as it might depend on entries that are not stored.
 func (s *session) halt(cause error, abrupt bool) {
 	s.halting.Do(func() {
 		err := fmt.Errorf("%w: %w", ErrHalted, cause)

@@ -80,7 +80,8 @@ func (n *Node) view(ctx context.Context, how Consistency) (*view, error) {
 // rule of reads.
 //
 // A linearizable read asks the leader for its index (session.confirm) and waits until this node has
-// applied as much. Raft.AppliedIndex is no help: it says what was handed over to the state machine.
+// applied as much. Raft.AppliedIndex does not serve: it is the index handed to the state machine,
+// which may not have applied it yet.
 func (n *Node) ready(ctx context.Context, how Consistency) (*session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -236,7 +236,7 @@ func (s *session) change(ctx context.Context, b []byte) (outcome, error) {
 	return outcome(result[0]), nil
 }
 
-// forward makes a call that changes something. errNotLeader says that it did nothing.
+// forward makes a call that changes something. After errNotLeader the call had no effect.
 func (s *session) forward(ctx context.Context, addr string, op operation,
 	args []byte) ([]byte, error) {
 	if addr == "" {

@@ -43,8 +43,8 @@ func (l Lead) Install(
 
 // IngestStats counts ingests and loads.
 type IngestStats struct {
-	Count, Failed int64  // ingests and loads that ended; those that failed
-	Tables        uint64 // tables that became the database's
+	Count, Failed int64  // ingests and loads that ended; failed ones among them
+	Tables        uint64 // tables added to the database
 	Bytes         uint64 // of these tables
 	Copied        uint64 // tables that were copied, because a link was not possible
 	Loaded        uint64 // entries that loads brought

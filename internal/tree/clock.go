@@ -31,7 +31,8 @@ func (c *Clock) Init(wall func() time.Time, stored uint64) {
 	c.used.Store(stored > 0)
 }
 
-// Raise takes the newest time at which another process treated entries as expired, 0 for none.
+// Raise moves the clock up to stored, the newest time at which another process treated entries as
+// expired. 0 means that no entry expired.
 func (c *Clock) Raise(stored uint64) {
 	stored = min(stored, base.MaxDeadline)
 	for old := c.newest.Load(); old < stored &&

@@ -110,10 +110,10 @@ func Open(dir string, o *Options) (f *Folder, err error) {
 
 // Create makes a backup of what db has at one moment between the call and its return: all
 // keyspaces, each batch whole, writes without Sync included. It is durable when Create returns; if
-// it fails, it is not there. Tables whose contents some backup has are not copied, and those that
-// the newest backup of the same directory has are not read either, if name, size, checksum (native
-// format), inode and time of change are the same. What is copied is compared with the checksums of
-// the MANIFEST (native format).
+// it fails, it is not there. Tables whose contents are in some backup are not copied. Tables of the
+// newest backup of the same directory are not read either, if name, size, checksum (native format),
+// inode and time of change are the same. Copies are compared with the checksums of the MANIFEST
+// (native format).
 //
 // It fails with lsm.ErrCorruption, naming the file, if a table is damaged, with lsm.ErrReadOnly if
 // the folder was opened so or the database became so by a failure, with lsm.ErrClosed if the

@@ -73,11 +73,11 @@ func (p *Plan) Crashes(run func(*FS)) iter.Seq[*Crash] {
 
 // Fault is one failure.
 type Fault struct {
-	FS      *FS    // the disk after the end of the process; nothing fails there
+	FS      *FS    // the disk after the end of the process, without faults
 	Call    int    // the call that failed, counted from 1
 	Op      string // the call, with the name of its file
 	Err     error  // the cause
-	Forever bool   // all calls behind it failed, too
+	Forever bool   // all later calls failed, too
 }
 
 // String says what failed, and how.

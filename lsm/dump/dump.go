@@ -120,7 +120,7 @@ func checkFile(db *lsm.DB, w io.Writer) error {
 	}
 	opened, err := f.Stat()
 	if err != nil || !opened.Mode().IsRegular() {
-		return nil // writing says what is wrong
+		return nil // the first write reports the error
 	}
 	named, err := os.Stat(f.Name())
 	if err != nil || !os.SameFile(opened, named) {

@@ -54,7 +54,7 @@ const (
 
 // Named is a field that takes an object by its name.
 type Named struct {
-	// the name of no object, or of the one that no object stands for
+	// the name for nil: "none", or that of the built-in object used instead
 	Default string
 	Name    func() string           // of the object in the field
 	Set     func(name string) error // an error says which names there are

@@ -32,9 +32,9 @@ var (
 
 // Deadlock names the owners that wait for each other. errors.Is(d, ErrDeadlock) holds.
 type Deadlock struct {
-	Waiter, Holder       string // the owner that failed, and the one that it would wait for
-	WaiterKey, HolderKey []byte // what the waiter asked for, and what the holder waits for
-	Between              int    // how many owners stand between the holder and the waiter
+	Waiter, Holder       string // the owner that failed, and the owner it would wait for
+	WaiterKey, HolderKey []byte // the key the waiter asked for, and the key the holder waits for
+	Between              int    // owners on the path from the holder back to the waiter
 }
 
 // Error names both parties and what they wait for.

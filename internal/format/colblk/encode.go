@@ -238,8 +238,8 @@ func (w *Writer) layout(f *facts) layout {
 // ends computes a column of ends.
 type ends struct {
 	stride   uint32
-	sum      uint64 // end of what was added
-	estimate uint64 // of it, with its fraction
+	sum      uint64 // end of the parts added so far
+	estimate uint64 // sum predicted from the stride, with its fraction
 	lo, hi   int64  // bounds of the elements so far
 }
 

@@ -10,9 +10,10 @@ import (
 )
 
 // Match fails with a *base.Corruption if the table that r reads is not the one that the MANIFEST
-// has as m: a file has the name of another one. c orders its keys. A table with a number of its
-// own, which OpenTable compares, or a checksum is told by its properties; of the others, which are
-// LevelDB's and those that older versions wrote outside, the first and the last key are read, too.
+// has as m: a file has the name of another one. c orders its keys. The properties
+// suffice for a table that holds its own number, which OpenTable compares, or a checksum. Other
+// tables are LevelDB's and those that older versions wrote outside a database: their first and last
+// keys are read as well.
 func Match(m *manifest.FileMeta, c *base.Comparer, r sstable.Reader) error {
 	p := r.Props()
 	native := p.Format == base.Native.String()
