@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -199,5 +200,35 @@ func TestEmptiesOfSnapshots(t *testing.T) {
 			}
 		}
 		mustClose(t, db)
+	}
+}
+
+// TestWritersScout: each kind of write goes in place of a scout that is late, but for one that must
+// not wait.
+func TestWritersScout(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	late := db.engine.Parts().Shared.Late
+	b := db.NewBatch()
+	b.Delete(key(3))
+	for _, w := range []struct {
+		name  string
+		waits bool
+		write func() error
+	}{
+		{"Put", true, func() error { return db.Put(key(1), nil, NoSync) }},
+		{"Delete", true, func() error { return db.Delete(key(1), NoSync) }},
+		{"DeleteRange", true, func() error { return db.DeleteRange(key(1), key(2), NoSync) }},
+		{"PutTTL", true, func() error { return db.PutTTL(key(2), nil, time.Hour, NoSync) }},
+		{"Write", true, func() error { return db.Write(b, NoSync) }},
+		{"Update", true, func() error {
+			return db.Update(t.Context(), func(tx *Txn) error { return tx.Delete(key(2)) })
+		}},
+		{"without a stall", false, func() error { return db.Put(key(1), nil, NoSync|NoStall) }},
+	} {
+		late.Store(db.engine.Default().Tree)
+		if err := w.write(); err != nil || (late.Load() == nil) != w.waits {
+			t.Errorf("%s: %v; a scout is late: %v", w.name, err, late.Load() != nil)
+		}
 	}
 }

@@ -85,11 +85,11 @@ type OperationMetrics struct {
 // EmptyRangeMetrics describes what iterators pass over, and the known-empty ranges by which they go
 // past deleted entries together.
 type EmptyRangeMetrics struct {
-	Held int // Held is the number of ranges that are known now.
-	// Hits is how often an iterator went past one.
-	Hits uint64
-	// Cuts is how often a write took its key out of one.
-	Cuts uint64
+	Held int    // Held is the number of ranges that are known now.
+	Hits uint64 // Hits is how often an iterator went past one.
+	Cuts uint64 // Cuts is how often a write took its key out of one.
+	// Scouts is how often Loam itself looked for ranges after deletions.
+	Scouts uint64
 	// DeadEntries is the number of deleted and expired entries that iterators passed over one by
 	// one, less up to 64 for each move.
 	DeadEntries uint64
@@ -276,7 +276,8 @@ func (m *Metrics) addOperations(parts store.Parts) {
 	m.MultiGetKeys = uint64(ops.MultiGetKeys.Sum())
 	m.Seeks = OperationMetrics{uint64(ops.Seeks.Sum()), latencies(ops.SeekTimes.Histogram())}
 	m.EmptyRanges = EmptyRangeMetrics{Hits: uint64(ops.EmptyHits.Sum()),
-		Cuts: uint64(ops.EmptyCuts.Sum()), DeadEntries: uint64(ops.DeadPassed.Sum())}
+		Cuts: uint64(ops.EmptyCuts.Sum()), Scouts: uint64(ops.Scouts.Sum()),
+		DeadEntries: uint64(ops.DeadPassed.Sum())}
 	if p := parts.Pipeline; p != nil {
 		n, times := p.Commits()
 		m.Commits = OperationMetrics{n, latencies(times)}

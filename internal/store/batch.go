@@ -320,7 +320,7 @@ func (k *Keyspace) Put(kind base.Kind, key, value []byte, mode write.Mode) error
 	}
 	k.Tree.PrefetchWrite(key)
 	err := k.db.pipeline.Put(k.Tree.ID(), kind, key, value, mode)
-	k.db.committed()
+	k.db.committed(mode)
 	return err
 }
 
@@ -350,7 +350,7 @@ func (k *Keyspace) Merge(key, operand []byte, mode write.Mode) error {
 	if !k.mergesByReading() {
 		k.Tree.PrefetchWrite(key)
 		err := k.db.pipeline.PutIf(k.ID(), base.KindMerge, key, operand, mode, (*mergeBlind)(k))
-		k.db.committed()
+		k.db.committed(mode)
 		if err != errMergesRead {
 			return err
 		}

@@ -46,6 +46,8 @@ type DB struct {
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 	ownOrder    atomic.Bool // a keyspace has had a comparer of the program in this opening
 	serial      atomic.Bool // one of them is on the caller's thread: writers order what they wrote
+
+	late atomic.Pointer[tree.Tree] // see tree.Shared
 }
 
 // Parts are parts of an open database, for metrics and for tests of the engine.

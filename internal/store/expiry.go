@@ -73,7 +73,7 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 	buf := values.Get().(*[]byte)
 	*buf = base.AppendDeadline(append((*buf)[:0], value...), deadline)
 	err = k.db.pipeline.Put(k.Tree.ID(), base.KindSetExpiring, key, *buf, mode)
-	k.db.committed()
+	k.db.committed(mode)
 	if cap(*buf) <= maxKept {
 		values.Put(buf)
 	}

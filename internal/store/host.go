@@ -180,7 +180,7 @@ func (db *DB) Commit(batch []byte, mode write.Mode, c write.Condition) (err erro
 	} else {
 		err = db.pipeline.CommitIf(batch, mode, c)
 	}
-	db.committed()
+	db.committed(mode)
 	return err
 }
 

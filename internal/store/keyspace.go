@@ -14,6 +14,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/store/work"
+	"github.com/loamdb/loam/internal/store/write"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -154,10 +155,13 @@ func (db *DB) wakeFeeds() {
 }
 
 // committed is called after a commit by the goroutine of each of its writers, which leads no more.
-// It wakes feeds, and orders what was written, where that is the writers' work. The writes are
-// done: the next call tells of a comparer that panics.
-func (db *DB) committed() {
+// It wakes feeds, goes in place of a scout that is late, and orders what was written, where that is
+// the writers' work. The writes are done: the next call tells of a comparer that panics.
+func (db *DB) committed(mode write.Mode) {
 	db.wakeFeeds()
+	if late := db.late.Load(); late != nil && mode&write.NoStall == 0 {
+		late.ScoutNow()
+	}
 	if !db.serial.Load() {
 		return
 	}

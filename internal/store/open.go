@@ -115,6 +115,7 @@ func Open(dir string, o Options) (*DB, error) {
 	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
 		Holders: tree.NewHolders(db.freeFiles), Fail: db.health.Fail, Ops: tree.NewOperations(),
+		Late: &db.late,
 	}
 	if !o.Resources.Bounded() {
 		db.shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)

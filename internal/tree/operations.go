@@ -16,8 +16,10 @@ const (
 // Operations counts the reads of a database, and has the durations of a sample of them. The number
 // of Gets is epoch.Domain.Counted: their guards count them.
 type Operations struct {
-	MultiGets, MultiGetKeys, Seeks     epoch.Tally
-	DeadPassed, EmptyHits, EmptyCuts   epoch.Tally // see lsm.EmptyRangeMetrics
+	MultiGets, MultiGetKeys, Seeks epoch.Tally
+	// See lsm.EmptyRangeMetrics.
+	DeadPassed, EmptyHits, EmptyCuts, Scouts epoch.Tally
+
 	GetTimes, MultiGetTimes, SeekTimes hist.Durations
 }
 
@@ -25,7 +27,7 @@ type Operations struct {
 func NewOperations() *Operations {
 	o := &Operations{}
 	for _, t := range []*epoch.Tally{&o.MultiGets, &o.MultiGetKeys, &o.Seeks, &o.DeadPassed,
-		&o.EmptyHits, &o.EmptyCuts} {
+		&o.EmptyHits, &o.EmptyCuts, &o.Scouts} {
 		t.Init(epoch.NoStep)
 	}
 	return o

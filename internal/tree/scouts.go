@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -22,6 +23,10 @@ import (
 // scouts is in proportion to the deletions: each reads a bounded number of entries, and after a
 // scout that learned nothing, because of writers or an ingest beside it, some of the next ones are
 // left out.
+//
+// A flush, or the program, may have all processors. If a scout is due while another still waits,
+// the writer goes in their place after its commit (ScoutNow), and reads no more than sweepPiece
+// entries in each direction: so readers do not depend on a processor for the background.
 
 // scoutBounds are numbers of deletions and entries. Builds that check invariants have small ones.
 type scoutBounds struct {
@@ -58,11 +63,9 @@ type scouts struct {
 	step    int64         // deletions since the one before
 	working bool          // the goroutine exists
 	closed  bool
-
-	// Of the goroutine.
-	failed int // scouts in a row that learned nothing
-	skip   int // scouts to leave out
-	inVain int // scouts in a row that were not needed
+	failed  int // scouts in a row that learned nothing
+	skip    int // scouts to leave out
+	inVain  int // scouts in a row that were not needed
 }
 
 // allScouts is those of t, from now on.
@@ -126,6 +129,9 @@ func (t *Tree) sendScout(key []byte) {
 	if s.closed {
 		return
 	}
+	if s.key != nil && (n < scouting.coarse || s.step >= lateSteps*scouting.coarse) {
+		t.shared.Late.Store(t)
+	}
 	s.key = append(slices.Grow(s.key[:0], len(key)+1), key...) // not nil, empty as it may be
 	s.step += n
 	if !s.working {
@@ -146,37 +152,75 @@ func (t *Tree) endScouts() {
 	}
 }
 
+// lateSteps is how many scouts after many deletions are due before a writer goes in their place.
+const lateSteps = 4
+
 // scoutAll looks where it is sent until there is nothing to do.
 func (t *Tree) scoutAll(s *scouts) {
 	for {
 		s.mu.Lock()
-		key, step := s.key, s.step
-		s.key, s.step = nil, 0
-		if key == nil || s.closed {
+		if s.key == nil || s.closed {
 			s.working = false
 			close(s.ended)
 			s.mu.Unlock()
 			return
 		}
+		key, step := s.takeLocked()
 		s.mu.Unlock()
-		if s.skip > 0 {
-			s.skip--
-			continue
+		if key != nil {
+			t.scoutAround(s, key, int(min(scouting.most*step, math.MaxInt32)))
 		}
-		passed, learned := t.scout(key, int(scouting.most*step))
-		if learned || passed < scouting.passed {
-			s.failed = 0
-		} else {
-			s.failed++
-			s.skip = min(1<<min(s.failed, 10), maxSkip)
-		}
-		s.spend()
 	}
 }
 
-// spend takes a scout off those that readers bought. There are no more where readers come as often
-// as scouts: these pass over little, and learn themselves.
-func (s *scouts) spend() {
+// ScoutNow goes in place of a scout of t that is late, if t is Shared.Late. The caller leads no
+// more.
+func (t *Tree) ScoutNow() {
+	if !t.shared.Late.CompareAndSwap(t, nil) {
+		return // another writer goes
+	}
+	s := t.allScouts()
+	s.mu.Lock()
+	var key []byte
+	var step int64
+	if !s.closed && s.key != nil {
+		key, step = s.takeLocked()
+	}
+	s.mu.Unlock()
+	if key != nil {
+		t.scoutAround(s, key, int(min(scouting.most*step, sweepPiece)))
+	}
+}
+
+// takeLocked takes the key that a scout is sent to; nil: this scout is left out.
+func (s *scouts) takeLocked() (key []byte, step int64) {
+	key, step = s.key, s.step
+	s.key, s.step = nil, 0
+	if s.skip > 0 {
+		s.skip--
+		return nil, 0
+	}
+	return key, step
+}
+
+// scoutAround is one scout.
+func (t *Tree) scoutAround(s *scouts, key []byte, most int) {
+	t.shared.Ops.Scouts.Add(1)
+	passed, learned := t.scout(key, most)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if learned || passed < scouting.passed {
+		s.failed = 0
+	} else {
+		s.failed++
+		s.skip = min(1<<min(s.failed, 10), maxSkip)
+	}
+	s.spendLocked()
+}
+
+// spendLocked takes a scout off those that readers bought. There are no more where readers come as
+// often as scouts: these pass over little, and learn themselves.
+func (s *scouts) spendLocked() {
 	if s.inVain++; s.looks.Swap(0) < scouting.looks {
 		s.inVain = 0
 	}

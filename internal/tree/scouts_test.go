@@ -41,7 +41,7 @@ func restScouts(tree *Tree) {
 
 // openWide is open with a memtable for all entries of a test.
 func (h *house) openWide(cmp *base.Comparer) *Tree {
-	tree := New(Options{Comparer: cmp, MemTableSize: 4 << 20}, h.Shared)
+	tree := New(Options{Comparer: cmp, MemTableSize: 16 << 20}, h.Shared)
 	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
 	return tree
 }
@@ -160,6 +160,80 @@ func TestScoutsComeOften(t *testing.T) {
 	}
 	if fine.Load() != 0 {
 		t.Error("scouts come often although readers keep up")
+	}
+}
+
+// busy has the goroutine of scouts wait for a processor as long as a test runs, and h's writers go
+// in place of scouts that are late.
+func busy(tree *Tree) {
+	s := tree.allScouts()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.working, s.ended = true, make(chan struct{})
+	close(s.ended)
+}
+
+// TestScoutsAreLate: while the background has no processor, writers look in its place, and so
+// readers pass over few deleted entries. The first look at much that was deleted is short, too.
+func TestScoutsAreLate(t *testing.T) {
+	setScouting(t)
+	h := newHouse(t)
+	tree := h.openWide(base.Bytewise)
+	defer tree.Close()
+	const n, every = 9000, 200
+	h.fill(t, tree, 0, n+1)
+	busy(tree)
+	at, went := 0, 0
+	remove := func(to int) {
+		for ; at < to; at++ {
+			h.delete(t, tree, rowKey(at))
+			if late := h.Late.Load(); late != nil {
+				before := h.Ops.Scouts.Sum()
+				late.ScoutNow()
+				if h.Ops.Scouts.Sum() > before {
+					went++
+				}
+			}
+		}
+	}
+	worst := 0
+	for remove(every); at < n/3; remove(at + every) {
+		if dead := look(t, tree, rowKey(at)); at > every {
+			worst = max(worst, dead)
+		}
+	}
+	if limit := int(4 * scouting.fine); worst > limit {
+		t.Errorf("a reader passed over %d, at most %d are for it", worst, limit)
+	}
+	tree.allScouts().fine.Store(0)
+	remove(n)
+	if dead, limit := look(t, tree, rowKey(n)), int((lateSteps+3)*scouting.coarse); dead > limit {
+		t.Errorf("the first look passed over %d, at most %d are for it", dead, limit)
+	}
+	if went == 0 {
+		t.Error("no writer went")
+	}
+	// A writer does not go far at a time.
+	const many = 3 * sweepPiece
+	h.fill(t, tree, n+1, n+many)
+	for i := range many {
+		h.delete(t, tree, rowKey(n+i))
+	}
+	tree.ScoutNow()
+	// The scout was sent to one of the last keys, and goes to the end, too.
+	if dead := look(t, tree, nil); dead < many-sweepPiece-int(2*scouting.coarse) {
+		t.Errorf("a writer passed over %d", many-dead)
+	}
+	// One of a tree that is closed meanwhile does not go, and one that comes second neither.
+	h.Late.Store(tree)
+	before := h.Ops.Scouts.Sum()
+	tree.ScoutNow()
+	tree.ScoutNow()
+	tree.Close()
+	h.Late.Store(tree)
+	tree.ScoutNow()
+	if got := h.Ops.Scouts.Sum() - before; got > 1 || h.Late.Load() != nil {
+		t.Errorf("%d scouts", got)
 	}
 }
 

@@ -30,6 +30,8 @@ type Shared struct {
 	Folds   *Folds
 	Ops     *Operations
 	Spare   *arena.Spare // memory for memtables; nil: none is kept
+	// Late is a tree for which a writer is to call ScoutNow, after its commit.
+	Late *atomic.Pointer[Tree]
 	// Fail makes the database read-only with err as the cause, and returns the
 	// error that later writes get.
 	Fail func(err error) error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func newHouse(t *testing.T) *house {
 		Seqs: &Sequences{}, Reads: epoch.New(nil), Folds: &Folds{}, Ops: NewOperations(),
 		Holders: NewHolders(func() { h.released++ }),
 		Fail:    func(err error) error { h.failed = err; return err },
+		Late:    new(atomic.Pointer[Tree]),
 	}
 	h.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise,
 		Reads: h.Reads})

@@ -73,6 +73,8 @@ var readFamilies = []family{
 		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.Hits })},
 	{"loam_empty_range_cuts", "counter", "Times that a write took its key out of one.", once,
 		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.Cuts })},
+	{"loam_empty_range_scouts", "counter", "Times that Loam itself looked for ranges.", once,
+		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.Scouts })},
 	{"loam_dead_entries", "counter", "Deleted entries that iterators passed one by one.", once,
 		one(func(m *lsm.Metrics) uint64 { return m.EmptyRanges.DeadEntries })},
 	{"loam_multi_get_keys", "counter", "Keys of MultiGets.", once,

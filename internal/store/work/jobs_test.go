@@ -71,8 +71,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format,
 	d := &database{t: t, fs: fsys}
 	fail := func(err error) error { d.failure.CompareAndSwap(nil, &err); return err }
 	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Folds: &tree.Folds{},
-		Ops:  tree.NewOperations(),
-		Fail: fail}
+		Ops: tree.NewOperations(), Late: new(atomic.Pointer[tree.Tree]), Fail: fail}
 	c := cache.New(1 << 20)
 	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Format: format, Cache: c,
 		Comparer: base.Bytewise, Reads: d.shared.Reads})

@@ -288,6 +288,22 @@ var deletes = []mutant{
 		target{"internal/tree", "TestScoutsInVain"}, []edit{{scouting,
 			"s.skip = min(1<<min(s.failed, 10), maxSkip)", "s.skip = 0"}}},
 
+	{"scouts-late", "readers wait for scouts that get no processor",
+		target{"internal/tree", "TestScoutsAreLate"}, []edit{{scouting,
+			"\t\tt.shared.Late.Store(t)\n", ""}}},
+
+	{"scouts-late-unbounded", "a writer passes over whatever scouts have left",
+		target{"internal/tree", "TestScoutsAreLate"}, []edit{{scouting,
+			"min(scouting.most*step, sweepPiece)", "scouting.most*step"}}},
+
+	{"scouts-late-for-nobody", "no writer goes in place of a scout that is late",
+		target{"lsm", "TestWritersScout"}, []edit{{"internal/store/keyspace.go",
+			"\t\tlate.ScoutNow()\n", "\t\t_ = late\n"}}},
+
+	{"scouts-stall", "a write that must not wait goes in place of a scout",
+		target{"lsm", "TestWritersScout"}, []edit{{"internal/store/keyspace.go",
+			"late != nil && mode&write.NoStall == 0", "late != nil"}}},
+
 	{"scout-goes-round", "a scout looks again and again at what readers know by then",
 		target{"internal/tree", "TestScoutsGoOnce"}, []edit{{scouting,
 			"it.dead-before < it.most", "it.dead == before"}}},

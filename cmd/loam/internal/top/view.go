@@ -55,11 +55,15 @@ type counters struct {
 	WriteAmplification float64 `json:"write_amplification"`
 	WALSync            latency `json:"wal_sync"`
 	Cache              struct{ Capacity, Used, Hits, Misses int64 }
-	Snapshots          int
-	DiskBytes          int64   `json:"disk_bytes"`
-	LastSequence       int64   `json:"last_sequence"`
-	ReadOnly           *string `json:"read_only"`
-	BackgroundError    *string `json:"background_error"`
+	EmptyRanges        struct {
+		Held, Hits  int64
+		DeadEntries int64 `json:"dead_entries"`
+	} `json:"empty_ranges"`
+	Snapshots       int
+	DiskBytes       int64   `json:"disk_bytes"`
+	LastSequence    int64   `json:"last_sequence"`
+	ReadOnly        *string `json:"read_only"`
+	BackgroundError *string `json:"background_error"`
 }
 
 type operations struct {
@@ -86,6 +90,8 @@ type rates struct {
 	CacheLookups float64            `json:"cache_lookups"`
 	CacheHits    float64            `json:"cache_hits"`
 	Syncs        float64            `json:"syncs"`
+	EmptyHits    float64            `json:"empty_range_hits"`
+	DeadEntries  float64            `json:"dead_entries"`
 	Stalled      map[string]float64 `json:"stalled"` // seconds, by cause
 }
 
@@ -124,6 +130,8 @@ func (n *moment) since(before *moment) *rates {
 		CacheLookups: per(m.Cache.Hits+m.Cache.Misses, b.Cache.Hits+b.Cache.Misses),
 		CacheHits:    per(m.Cache.Hits, b.Cache.Hits),
 		Syncs:        per(m.WALSync.Count, b.WALSync.Count),
+		EmptyHits:    per(m.EmptyRanges.Hits, b.EmptyRanges.Hits),
+		DeadEntries:  per(m.EmptyRanges.DeadEntries, b.EmptyRanges.DeadEntries),
 		Stalled:      map[string]float64{},
 	}
 	for cause, s := range m.Stalls {
@@ -161,6 +169,8 @@ func (n *moment) render(width int, newline string) string {
 		}
 		add("cache   %s", hits)
 		add("merges  %s/s written", text.Bytes(uint64(r.CompactBytes)))
+		add("deleted %s entries/s passed one by one, %s known-empty ranges/s; %d known",
+			count(r.DeadEntries), count(r.EmptyHits), m.EmptyRanges.Held)
 	}
 	add("")
 	for _, o := range []struct {
