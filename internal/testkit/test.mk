@@ -5,6 +5,8 @@
 # make test-otel     the example of OpenTelemetry, part of the step interop
 # make test-raftlog  the Raft log and its benchmark, part of the step interop
 # make test-replica  replicated databases, part of the step interop
+# make test-tikv     the store on TiKV, on a mock, part of the step interop
+# make tikv-smoke    the same in the cluster of the placement drivers PD=host:2379[,host:2379]
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
@@ -57,7 +59,7 @@ TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call ha
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node) $(if $(call has,gcc javac mvn),java),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-python test-node test-java
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
@@ -117,7 +119,7 @@ $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-interop: test-ethdb test-otel test-raftlog test-replica $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb test-otel test-raftlog test-replica test-tikv $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
@@ -142,6 +144,14 @@ test-raftlog:
 # Go downloads hashicorp/raft, and porcupine, which checks histories.
 test-replica:
 	@cd replica && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+
+# Go downloads TiKV's client with its mock.
+test-tikv:
+	@cd tikv && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+
+tikv-smoke:
+	$(if $(PD),@cd tikv && LOAM_TIKV_PD="$(PD)" $(GO) test -count=1 -v -timeout $(TEST_TIMEOUT) -run TestSmoke .,\
+		@echo "tikv-smoke: SKIPPED, NOTHING WAS RUN: name a cluster by PD=host:2379[,host:2379]")
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.
