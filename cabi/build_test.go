@@ -69,22 +69,31 @@ func makeLibrary() (string, error) {
 }
 
 func buildSanitized() (string, error) {
-	here, err := os.Getwd()
+	root, err := filepath.Abs("..")
 	if err != nil {
 		return "", err
 	}
+	show := exec.Command("make", "-s", "-f", "cabi/lib.mk", "build-flags")
+	show.Dir = root
+	lines, err := show.Output()
+	if err != nil {
+		return "", err
+	}
+	// With the flags of make lib, what it has compiled is in the build cache, and the other way
+	// round, but for packages that use cgo.
+	flags := strings.Fields(strings.Split(string(lines), "\n")[2])
 	dir, err := os.MkdirTemp("", "loam-cabi-")
 	if err != nil {
 		return "", err
 	}
 	sanitizedDir = dir
-	script := filepath.Join(here, "loam.map")
+	script := filepath.Join(root, "cabi", "loam.map")
 	const sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 	so := filepath.Join(dir, "libloam.so.0")
-	// With -trimpath, what make lib has compiled is in the build cache, and the other way round.
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
-		"-o", so,
-		"-ldflags", "-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", ".")
+	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-buildvcs=false"},
+		flags...), "-o", so, "-ldflags",
+		"-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", "./cabi")...)
+	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=1",
 		"CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize, "CGO_LDFLAGS="+sanitize)
 	if out, err := build.CombinedOutput(); err != nil {

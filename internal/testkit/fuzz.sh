@@ -14,7 +14,7 @@ grep -rl --include='*_test.go' '^func Fuzz' internal lsm cabi | sort | while rea
 	sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 done >"$out/targets"
 cut -d' ' -f1 "$out/targets" | uniq | while read -r dir; do
-	"$GO" test -c -fuzz . -o "$out/$(echo "$dir" | tr / -)" "./$dir" || exit 1
+	"$GO" test -c -fuzz . -ldflags '-s -w' -o "$out/$(echo "$dir" | tr / -)" "./$dir" || exit 1
 done || exit 1
 
 # At the end of its time fuzzing now and then fails with "context deadline exceeded"

@@ -59,12 +59,18 @@ TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call ha
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node) $(if $(call has,gcc javac mvn),java),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
+# The same builds in every clone, so that they share Go's cache.
+TEST_GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
+test-%: export GOFLAGS = $(TEST_GOFLAGS)
+WITHIN := internal/testkit/within.sh
+
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
 
-# The steps of the second phase leave a processor idle for long.
+# The steps of python, node and java leave a processor idle for long; interop, which does not,
+# ends the second phase.
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race checked fuzz,$(TEST_STEPS)) | $(filter lint interop python node java,$(TEST_STEPS))"
+		"$(filter race checked fuzz lint,$(TEST_STEPS)) | $(filter python node java,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
 endef
 
 test:
@@ -80,12 +86,16 @@ test-full:
 # long runs on each. The other format is not known to the test cache.
 ON_EACH_FORMAT := ./lsm ./internal/testkit/surroundings ./internal/testkit/leak
 
-# What vet checks is the same in every step; it looks at the files of other builds as well.
-TAGGED := ./internal/base/invariants $(addprefix ./internal/memory/,arena cache offheap)
+# What vet checks is the same in every step; it looks at the files of other builds as well: of
+# those with the tags here, of those with the race detector in the step race.
+TAGGED := ./internal/base/invariants $(addprefix ./internal/memory/,cache offheap)
+
+# Packages whose tests take longest begin first, so that none runs alone in the end.
+LONGEST := ./lsm
 
 test-go:
-	@$(GO) vet ./... && $(GO) vet -tags 'invariants unmap race' $(TAGGED)
-	@$(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(GO) vet ./... && $(GO) vet -tags 'invariants unmap' $(TAGGED)
+	@$(GO) test -vet=off -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 	$(if $(LOAM_T2),@for format in leveldb native; do \
 		LOAM_FORMAT=$$format $(GO) test -vet=off -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
 
@@ -93,7 +103,7 @@ test-lint: lint
 
 # The other steps build without cgo, so that cabi's Go files are read and its panics tested here.
 test-race:
-	@CGO_ENABLED=1 $(GO) vet ./cabi/...
+	@CGO_ENABLED=1 $(GO) vet ./cabi/... && CGO_ENABLED=1 $(GO) vet -race ./internal/memory/arena
 	@CGO_ENABLED=1 $(GO) test -vet=off -run TestPanics ./cabi
 	@CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout $(TEST_TIMEOUT) \
 		$(call left-alone,$(ALONE) $(ALONE_UNDER_RACE)) $(CONCURRENT)
@@ -120,34 +130,41 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
 test-interop: test-ethdb test-otel test-raftlog test-replica test-tikv $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
-	@cd $(INTEROP) && $(GO) vet ./... && \
-		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
-	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
+	@$(WITHIN) $(INTEROP) $(GO) vet ./...
+	@LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python \
+		$(WITHIN) $(INTEROP) $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) bench/peers $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
 
 # go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
 test-ethdb:
-	@cd examples/ethdb && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) examples/ethdb $(GO) vet ./...
+	@$(WITHIN) examples/ethdb $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads OpenTelemetry.
 test-otel:
-	@cd examples/otel && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) examples/otel $(GO) vet ./...
+	@$(WITHIN) examples/otel $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads hashicorp/raft, in the version of go.mod and in that of raft18.mod. The race detector
 # needs gcc.
 test-raftlog:
-	@cd raftlog && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) raftlog $(GO) vet ./...
+	@$(WITHIN) raftlog $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	@cd raftlog && $(GO) test -modfile=raft18.mod -tags raft18 -timeout $(TEST_TIMEOUT) -run Raft ./...
-	$(if $(call has,gcc),@cd raftlog && CGO_ENABLED=1 $(GO) test -vet=off -race -short \
+	$(if $(call has,gcc),@CGO_ENABLED=1 $(WITHIN) raftlog $(GO) test -vet=off -race -short \
 		-timeout $(TEST_TIMEOUT) -run '^Test(Readers|Raft)' ./...)
-	@cd bench/raftlog && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) bench/raftlog $(GO) vet ./...
+	@$(WITHIN) bench/raftlog $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads hashicorp/raft, and porcupine, which checks histories.
 test-replica:
-	@cd replica && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) replica $(GO) vet ./...
+	@$(WITHIN) replica $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads TiKV's client with its mock.
 test-tikv:
-	@cd tikv && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	@$(WITHIN) tikv $(GO) vet ./...
+	@$(WITHIN) tikv $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 tikv-smoke:
 	$(if $(PD),@cd tikv && LOAM_TIKV_PD="$(PD)" $(GO) test -count=1 -v -timeout $(TEST_TIMEOUT) -run TestSmoke .,\

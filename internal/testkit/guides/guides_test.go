@@ -83,7 +83,7 @@ func newGuide(t *testing.T, root, bin string) *guide {
 		must(t, os.Symlink(node, filepath.Join(g.dir, "node_modules", "loamdb")))
 	}
 	lib := os.Getenv(tools["c"])
-	g.env = append(os.Environ(), "PATH="+path, "GOFLAGS=-mod=mod", "GOWORK=off",
+	g.env = append(os.Environ(), "PATH="+path, "GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
 		"CPATH="+filepath.Join(root, "cabi"), "LIBRARY_PATH="+lib, "LD_LIBRARY_PATH="+lib)
 	return g
 }

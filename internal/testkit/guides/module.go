@@ -53,7 +53,7 @@ func RunModule(t *testing.T, name string) {
 	for _, part := range strings.Split("\n"+console[1], "\n$ ")[1:] {
 		command, want, _ := strings.Cut(part, "\n")
 		run := exec.CommandContext(t.Context(), "sh", "-c", command)
-		run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOWORK=off")
 		out, err := run.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); got != strings.TrimSpace(want) || err != nil {
 			t.Fatalf("%s prints %q, %v, and the page has %q", command, got, err, want)
