@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +62,10 @@ var queues = []struct {
 			}
 			return errors.Join(it.Close(), tx.Delete(key(i)), tx.Commit(NoSync))
 		}},
+	{"by priority", func(q *queue, i int) error { return q.putFirst(urgent(i)) }, (*queue).takeFirst},
+	{"in random order", func(q *queue, i int) error {
+		return q.putFirst(fmt.Appendf(nil, "%08x", uint32(i)*2654435761))
+	}, (*queue).takeFirst},
 	{"deleted by ranges", func(q *queue, i int) error { return q.db.Put(key(i), nil, NoSync) },
 		func(q *queue, i int) error {
 			it := q.db.Iter(nil)
@@ -81,9 +86,28 @@ func prefixed(i int) []byte { return fmt.Appendf(nil, "%02d-%08d", i%10, i) }
 // many is prefixed for a thousand queues, of which each is busy for some time.
 func many(i int) []byte { return fmt.Appendf(nil, "%04d-%08d", i/200*7%1000, i) }
 
+// urgent is the key of message i, of one of eight priorities.
+func urgent(i int) []byte { return fmt.Appendf(nil, "%d-%08d", uint32(i)*2654435761>>29, i) }
+
 const queueDepth = 50
 
-type queue struct{ db *DB }
+type queue struct {
+	db    *DB
+	there []string // what putFirst put, in order
+}
+
+// putFirst and takeFirst put a message somewhere, and take the first one.
+func (q *queue) putFirst(key []byte) error {
+	at, _ := slices.BinarySearch(q.there, string(key))
+	q.there = slices.Insert(q.there, at, string(key))
+	return q.db.Put(key, nil, NoSync)
+}
+
+func (q *queue) takeFirst(int) error {
+	first := q.there[0]
+	q.there = q.there[1:]
+	return q.deleteKey(q.db.Iter(nil), (*Iterator).First, []byte(first))
+}
 
 func (q *queue) delete(it *Iterator, move func(*Iterator) bool, i int) error {
 	return q.deleteKey(it, move, key(i))
@@ -110,7 +134,7 @@ func TestEmptiesAreKnown(t *testing.T) {
 				if held {
 					defer db.Snapshot().Close()
 				}
-				q := &queue{db}
+				q := &queue{db: db}
 				for i := range queueDepth {
 					mustAll(t, c.put(q, i))
 				}

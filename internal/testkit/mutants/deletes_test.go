@@ -253,7 +253,11 @@ var deletes = []mutant{
 
 	{"empty-in-pieces", "a range that is filled again falls into as many ranges as rows",
 		target{"internal/tree/empties", "TestSetIsBounded"}, []edit{{emptySet,
-			" && !(p.loCut && p.hiCut)", ""}}},
+			" && !(p.piece() && crowded)", ""}}},
+
+	{"empty-loses-pieces", "what was deleted between two new messages is passed over again",
+		target{"lsm", "TestEmptiesAreKnown"}, []edit{{emptySet,
+			"p.piece() && crowded", "p.piece()"}}},
 
 	{"empty-behind-turn", "an iterator that turns round has left out a part of its own writes",
 		target{"lsm", "TestEmptiesWindows"}, []edit{{"internal/tree/iters/merge.go",

@@ -275,7 +275,8 @@ func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
 		}
 		next := &list{l.facts, rest, l.since}
 		if found {
-			next.facts = l.replace(at, place{at.chunk, at.i + 1}, l.at(at).without(cmp, key)...)
+			parts := l.at(at).without(cmp, key, l.n >= maxFacts/piecesPart)
+			next.facts = l.replace(at, place{at.chunk, at.i + 1}, parts...)
 		}
 		return next
 	})
@@ -285,29 +286,39 @@ func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
 func Without(cmp *base.Comparer, parts []*Fact, key []byte) []*Fact {
 	for i, f := range parts {
 		if f.has(cmp, key) {
-			return slices.Replace(parts, i, i+1, f.without(cmp, key)...)
+			return slices.Replace(parts, i, i+1, f.without(cmp, key, len(parts) >= maxParts)...)
 		}
 	}
 	return parts
 }
 
-// without is what is left of f without a key of its range: at most two facts. A part between two
-// keys that were written goes: a range that is filled again would otherwise fall into as many parts
-// as there are writes.
-func (f *Fact) without(cmp *base.Comparer, key []byte) (parts []*Fact) {
+// A piece is a fact between two keys that were written. Messages of several priorities in an empty
+// queue leave pieces with all that was deleted between them; a range that is filled again falls
+// into as many pieces as there are writes, most of them without an entry. So there are pieces as
+// long as there are few facts: their part of maxFacts, and maxParts in what one learner learns.
+const piecesPart, maxParts = 8, 64
+
+func (f *Fact) piece() bool { return f.loCut && f.hiCut }
+
+// without is what is left of f without a key of its range: at most two facts, none of them a piece
+// if it is crowded. How many entries a piece spares is not known: they are counted for the fact
+// that it was cut from.
+func (f *Fact) without(cmp *base.Comparer, key []byte, crowded bool) (parts []*Fact) {
 	key = slices.Clone(key)
 	left, right := *f, *f
 	left.was, right.was = nil, nil // they may have key
 	left.Hi, left.HiOpen, left.hiCut = key, true, true
 	right.Lo, right.LoOpen, right.loCut = key, true, true
+	if !left.piece() && !right.piece() {
+		left.Dead, right.Dead = (f.Dead+1)/2, (f.Dead+1)/2
+	}
 	for _, p := range []*Fact{&left, &right} {
-		p.Dead--
-		if p.Dead > 0 && !p.empty(cmp) && !(p.loCut && p.hiCut) {
+		if p.Dead--; p.piece() {
+			p.Dead, p.worth = 1, 0
+		}
+		if p.Dead > 0 && !p.empty(cmp) && !(p.piece() && crowded) {
 			parts = append(parts, p)
 		}
-	}
-	if len(parts) == 2 {
-		left.Dead, right.Dead = f.Dead/2, f.Dead/2
 	}
 	return parts
 }
