@@ -129,11 +129,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// compile makes a program of a C source and returns its path.
+// compile makes a program of a C or C++ source and returns its path.
 func compile(t testing.TB, asan bool, source string, flags ...string) string {
 	t.Helper()
 	dir := library(t, asan)
-	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
+	ext := filepath.Ext(source)
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ext))
+	compiler := "gcc"
+	if ext == ".cpp" {
+		compiler = "g++"
+	}
 	optimize := "-O1"
 	if asan && !seed.Full() {
 		optimize = "-O0" // half the time of the compiler
@@ -146,8 +151,8 @@ func compile(t testing.TB, asan bool, source string, flags ...string) string {
 			"-fno-omit-frame-pointer")
 	}
 	args = append(args, flags...)
-	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc %s: %v\n%s", source, err, text)
+	if text, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", compiler, source, err, text)
 	}
 	return out
 }

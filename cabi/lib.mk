@@ -1,5 +1,5 @@
 # make lib                   the C libraries, in build/lib
-# make install PREFIX=/usr   libloam.so, loam.h and the pkg-config file; LevelDB's
+# make install PREFIX=/usr   libloam.so, its headers and the pkg-config file; LevelDB's
 #                            C API goes to PREFIX/lib/loam, apart from the system's
 
 GO ?= go
@@ -69,6 +69,6 @@ install: lib
 	install -m 755 $(LIBDIR)/libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/
 	ln -sf libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/libleveldb.so
 	ln -sf libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/libleveldb.so.1d
-	install -m 644 cabi/loam.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 cabi/loam.h cabi/loam.hpp cabi/loam_leveldb.hpp $(DESTDIR)$(PREFIX)/include/
 	install -m 644 cabi/leveldb/leveldb/c.h $(DESTDIR)$(PREFIX)/include/loam/leveldb/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(LOAM_VERSION)|' cabi/loam.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/loam.pc

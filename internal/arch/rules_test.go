@@ -69,7 +69,7 @@ func ruleColumns(t *tree) []string {
 	for _, f := range t.files {
 		page := strings.HasSuffix(f.path, ".md")
 		switch path.Ext(f.path) {
-		case ".go", ".md", ".py", ".js", ".mjs", ".ts", ".c", ".h", ".java":
+		case ".go", ".md", ".py", ".js", ".mjs", ".ts", ".c", ".h", ".hpp", ".java":
 		default:
 			continue
 		}

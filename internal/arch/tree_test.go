@@ -86,7 +86,7 @@ func moduleRoot(t testing.TB) string {
 // textFile says which files besides Go source the path rule reads.
 func textFile(name string) bool {
 	switch path.Ext(name) {
-	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".json", ".toml", ".yml", ".yaml",
+	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".hpp", ".json", ".toml", ".yml", ".yaml",
 		".mk", ".java", ".xml":
 		return true
 	}
