@@ -14,11 +14,12 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // MaxChange is the largest change in bytes, keys and conditions included. A larger one delays
 // heartbeats: cut it.
-const MaxChange = 8 << 20
+const MaxChange = wire.MaxChange
 
 // Config configures a Node. ID and Addr are needed; a zero field means the default.
 type Config struct {

@@ -5,28 +5,29 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // Errors of changes: one of the first three, or ErrHalted beside one of them.
 var (
 	// ErrNotApplied: the change did not happen and will not. It is safe to try again.
-	ErrNotApplied = errors.New("change not applied")
+	ErrNotApplied = wire.ErrNotApplied
 	// ErrUnknown: the change may have happened, or may happen later. Try again with the same
 	// idempotency key, see Node.Once, or read what is there.
-	ErrUnknown = errors.New("outcome of the change unknown")
+	ErrUnknown = wire.ErrUnknown
 	// ErrHalted: this node met an error of its disk and takes no part in the cluster until Rejoin.
 	// The other nodes go on. The error wraps the cause.
-	ErrHalted = errors.New("node halted")
+	ErrHalted = wire.ErrHalted
 )
 
 // Errors of reads and of openings.
 var (
 	// ErrUnavailable: no leader answered in time.
-	ErrUnavailable = errors.New("no leader")
+	ErrUnavailable = wire.ErrUnavailable
 	// ErrTooOld: the state of this node may be older than Local allows.
-	ErrTooOld = errors.New("state too old")
+	ErrTooOld = wire.ErrTooOld
 	// ErrRefused: the other node is of another cluster, or speaks another version of the protocol.
-	ErrRefused = errors.New("connection refused by the node")
+	ErrRefused = wire.ErrRefused
 	// ErrForeign: the directory is of another node or cluster, or of none.
 	ErrForeign = errors.New("directory of another node")
 	// ErrClosed: the node was closed.

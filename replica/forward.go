@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // A follower forwards changes, reads of the leader's index and changes of the membership to the
@@ -42,7 +43,7 @@ const (
 
 // sentinels are the errors that are known on both sides, by bit.
 var sentinels = []error{ErrNotApplied, ErrUnknown, ErrUnavailable, errNotLeader,
-	lsm.ErrInvalidArgument, ErrTooLarge, errMalformed}
+	lsm.ErrInvalidArgument, ErrTooLarge, wire.ErrMalformed}
 
 // remoteError is an error of another node.
 type remoteError struct {
@@ -267,11 +268,7 @@ func (s *session) serve(conn net.Conn) {
 func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte, error) {
 	switch op {
 	case opChange:
-		c, err := decodeChange(args)
-		if err == nil {
-			_, err = lsm.BatchFromBytes(c.batch) // one that the state machine takes
-		}
-		if err != nil {
+		if _, err := checked(args); err != nil {
 			return nil, conclude(err)
 		}
 		o, err := s.apply(ctx, args)
@@ -280,10 +277,10 @@ func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte
 		index, err := s.leaderIndex(ctx)
 		return binary.LittleEndian.AppendUint64(nil, index), err
 	case opAddVoter, opAddReader, opRemove, opTransfer, opJoin:
-		f := fields{b: args}
-		id, addr := f.bytes(), f.bytes()
-		if f.bad {
-			return nil, conclude(errMalformed)
+		f := wire.Fields{Rest: args}
+		id, addr := f.Bytes(), f.Bytes()
+		if f.Bad {
+			return nil, conclude(wire.ErrMalformed)
 		}
 		if op == opJoin {
 			return nil, s.node.AddVoter(ctx, string(id), string(addr))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // systemName is the keyspace with what the node itself stores:
@@ -197,29 +198,37 @@ func (f *fsm) batchOf(d *database, l *raft.Log) (b *lsm.Batch, out outcome, once
 	default:
 		return b, done, nil, nil
 	}
-	c, err := decodeChange(l.Data)
+	c, err := wire.DecodeChange(l.Data)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	if out, known := f.once.outcome(string(c.once)); known {
+	if out, known := f.once.outcome(string(c.Once)); known {
 		return b, out, nil, nil
 	}
-	for i := range c.conditions {
-		v, err := d.db.Get(c.conditions[i].key, []byte{})
+	for i := range c.Conditions {
+		v, err := d.db.Get(c.Conditions[i].Key, []byte{})
 		if errors.Is(err, lsm.ErrNotFound) {
 			v = nil
 		} else if err != nil {
 			return nil, 0, nil, err
 		}
-		if !c.conditions[i].holds(v) {
+		if !c.Conditions[i].Holds(v) {
 			return b, notHeld, nil, nil
 		}
 	}
-	if b, err = lsm.BatchFromBytes(c.batch); err != nil {
+	given, err := lsm.BatchFromBytes(c.Batch)
+	if err != nil {
 		return nil, 0, nil, err
 	}
-	if len(c.once) > 0 {
-		once = c.once
+	if b = given; len(c.Ranges) > 0 {
+		b = lsm.NewBatch()
+		for _, r := range c.Ranges {
+			b.DeleteRange(r.Start, r.Limit)
+		}
+		b.Append(given)
+	}
+	if len(c.Once) > 0 {
+		once = c.Once
 		b.In(d.system).Put(onceKey(l.Index), append([]byte{byte(done)}, once...))
 		if oldest, full := f.once.oldest(); full {
 			b.In(d.system).Delete(onceKey(oldest))

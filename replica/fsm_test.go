@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/lsm/crashfs"
 	"github.com/loamdb/loam/lsm/kv"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // machine is a state machine without Raft.
@@ -60,7 +61,7 @@ func (m *machine) close() {
 }
 
 // entry is a log entry of a change.
-func entry(t testing.TB, index uint64, c *change, pairs ...string) *raft.Log {
+func entry(t testing.TB, index uint64, c *wire.Change, pairs ...string) *raft.Log {
 	b := kv.NewBatch()
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] == "-" {
@@ -69,8 +70,8 @@ func entry(t testing.TB, index uint64, c *change, pairs ...string) *raft.Log {
 			b.Put([]byte(pairs[i]), []byte(pairs[i+1]))
 		}
 	}
-	c.batch = b.Bytes()
-	data, err := c.encode()
+	c.Batch = b.Bytes()
+	data, err := c.Encode()
 	must(t, err)
 	return &raft.Log{Index: index, Term: 3, Type: raft.LogCommand, Data: data}
 }
@@ -109,8 +110,8 @@ func TestAppliedOnce(t *testing.T) {
 	fs := crashfs.New()
 	m, err := openMachine(t, fs)
 	must(t, err)
-	first := entry(t, 5, &change{}, "k", "1")
-	m.apply(first, entry(t, 7, &change{}, "k", "2", "l", "2"))
+	first := entry(t, 5, &wire.Change{}, "k", "1")
+	m.apply(first, entry(t, 7, &wire.Change{}, "k", "2", "l", "2"))
 	m.wants("k=2 l=2 ", 7)
 	m.apply(first)
 	m.wants("k=2 l=2 ", 7)
@@ -118,7 +119,7 @@ func TestAppliedOnce(t *testing.T) {
 	m, err = openMachine(t, fs)
 	must(t, err)
 	m.wants("k=2 l=2 ", 7)
-	m.apply(first, entry(t, 9, &change{}, "l", "-"))
+	m.apply(first, entry(t, 9, &wire.Change{}, "l", "-"))
 	m.wants("k=2 ", 9)
 	m.close()
 }
@@ -128,7 +129,7 @@ func TestConditions(t *testing.T) {
 	m, err := openMachine(t, crashfs.New())
 	must(t, err)
 	long := strings.Repeat("long", 100)
-	m.apply(entry(t, 1, &change{}, "short", "s", "long", long, "empty", ""))
+	m.apply(entry(t, 1, &wire.Change{}, "short", "s", "long", long, "empty", ""))
 	index := uint64(1)
 	for _, c := range []struct {
 		key   string
@@ -141,8 +142,8 @@ func TestConditions(t *testing.T) {
 		{"long", []byte(long + "x"), notHeld}, {"none", []byte(long), notHeld},
 	} {
 		index++
-		got := m.apply(entry(t, index, &change{conditions: []condition{
-			conditionOf([]byte("short"), []byte("s")), conditionOf([]byte(c.key), c.value)}}, "w",
+		got := m.apply(entry(t, index, &wire.Change{Conditions: []wire.Condition{
+			wire.ConditionOf([]byte("short"), []byte("s")), wire.ConditionOf([]byte(c.key), c.value)}}, "w",
 			fmt.Sprint(index)))[0]
 		v, err := m.current.db.Get([]byte("w"), nil)
 		written := err == nil && string(v) == fmt.Sprint(index)
@@ -160,13 +161,13 @@ func TestOnce(t *testing.T) {
 	fs := crashfs.New()
 	m, err := openMachine(t, fs)
 	must(t, err)
-	isMissing := []condition{conditionOf([]byte("k"), nil)}
-	m.apply(entry(t, 1, &change{once: []byte("x"), conditions: isMissing}, "k", "1"))
-	again := entry(t, 2, &change{once: []byte("x"), conditions: isMissing}, "k", "2")
+	isMissing := []wire.Condition{wire.ConditionOf([]byte("k"), nil)}
+	m.apply(entry(t, 1, &wire.Change{Once: []byte("x"), Conditions: isMissing}, "k", "1"))
+	again := entry(t, 2, &wire.Change{Once: []byte("x"), Conditions: isMissing}, "k", "2")
 	if r := m.apply(again)[0]; r.outcome != done {
 		t.Errorf("the second time: %v", r)
 	}
-	if r := m.apply(entry(t, 3, &change{once: []byte("y"), conditions: isMissing}, "k", "3"))[0]; r.outcome != notHeld {
+	if r := m.apply(entry(t, 3, &wire.Change{Once: []byte("y"), Conditions: isMissing}, "k", "3"))[0]; r.outcome != notHeld {
 		t.Errorf("another change: %v", r)
 	}
 	m.close()
@@ -181,7 +182,7 @@ func TestOnce(t *testing.T) {
 		m.once.add(5+i, fmt.Sprint("other ", i), done)
 	}
 	at := uint64(5 + OnceKept)
-	m.apply(entry(t, at, &change{once: []byte("z")}, "k", "4")) // x goes
+	m.apply(entry(t, at, &wire.Change{Once: []byte("z")}, "k", "4")) // x goes
 	again.Index = at + 1
 	if r := m.apply(again)[0]; r.outcome != notHeld || len(m.once.queue) != OnceKept ||
 		len(m.once.byKey) != OnceKept {
@@ -214,9 +215,9 @@ func TestNothingIsSkipped(t *testing.T) {
 	g := &gate{FS: crashfs.New()}
 	m, err := openMachine(t, g)
 	must(t, err)
-	m.apply(entry(t, 1, &change{}, "a", "1"))
+	m.apply(entry(t, 1, &wire.Change{}, "a", "1"))
 	g.fail("/db-", lsm.ErrNoSpace)
-	second, third := entry(t, 2, &change{}, "b", "2"), entry(t, 3, &change{}, "c", "3")
+	second, third := entry(t, 2, &wire.Change{}, "b", "2"), entry(t, 3, &wire.Change{}, "c", "3")
 	results := m.apply(second, third)
 	g.open()
 	results = append(results, m.apply(third)...)
@@ -244,7 +245,7 @@ func TestNothingIsSkipped(t *testing.T) {
 func states(t testing.TB, entries uint64) (all []*raft.Log, contents []string) {
 	contents = []string{""}
 	for i := uint64(1); i <= entries; i++ {
-		c := &change{once: fmt.Append(nil, i)}
+		c := &wire.Change{Once: fmt.Append(nil, i)}
 		all = append(all, entry(t, i, c, "n", fmt.Sprint(i), fmt.Sprint("k", i%3), fmt.Sprint(i)))
 		now := map[string]uint64{}
 		for j := uint64(1); j <= i; j++ {

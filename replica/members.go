@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address. The node
@@ -43,7 +44,7 @@ func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) 
 		if here {
 			return s.member(ctx, op, id, addr)
 		}
-		_, err := s.forward(ctx, leader, op, appendBytes(appendBytes(nil, []byte(id)), []byte(addr)))
+		_, err := s.forward(ctx, leader, op, wire.AppendBytes(wire.AppendBytes(nil, []byte(id)), []byte(addr)))
 		return err
 	})
 }
@@ -112,7 +113,7 @@ func sortServers(all []raft.Server) {
 // enter asks the nodes of Config.Join, one after the other, to add this node, until one has or this
 // node hears that it is a member.
 func (n *Node) enter() {
-	args := appendBytes(appendBytes(nil, []byte(n.cfg.ID)), []byte(n.cfg.Addr))
+	args := wire.AppendBytes(wire.AppendBytes(nil, []byte(n.cfg.ID)), []byte(n.cfg.Addr))
 	var pause pause
 	for {
 		for _, addr := range n.cfg.Join {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // Consistency says which states a View may show: Linearizable, or Local.
@@ -34,6 +35,23 @@ type View struct {
 	// Age bounds how old the state is: what returned so long before the view began is in it. 0 for a
 	// linearizable view, negative if nothing is known.
 	Age time.Duration
+
+	snap *snapshot
+	kept bool
+}
+
+// Keep returns the state as a snapshot, which stays when View has returned. The caller closes it.
+// Further calls return the same one.
+func (v *View) Keep() kv.Snapshot {
+	v.kept = true
+	return v.snap
+}
+
+// end ends the snapshot of the view unless Keep returned it.
+func (v *View) end() {
+	if !v.kept {
+		v.snap.end()
+	}
 }
 
 // View calls f with a state to read, which is linearizable unless how says otherwise, and returns
@@ -44,17 +62,12 @@ func (n *Node) View(ctx context.Context, f func(*View) error, how ...Consistency
 	if err != nil {
 		return err
 	}
-	defer v.snap.end()
-	return f(&v.View)
+	defer v.end()
+	return f(v)
 }
 
-// view is a View and what it holds.
-type view struct {
-	View
-	snap *snapshot
-}
-
-func (n *Node) view(ctx context.Context, how Consistency) (*view, error) {
+// view returns a View, which the caller ends.
+func (n *Node) view(ctx context.Context, how Consistency) (*View, error) {
 	began := time.Now()
 	s, err := n.ready(ctx, how)
 	if err != nil {
@@ -69,7 +82,7 @@ func (n *Node) view(ctx context.Context, how Consistency) (*view, error) {
 		snap.end()
 		return nil, err
 	}
-	v := &view{View{Reader: snap, Index: index}, snap}
+	v := &View{Reader: snap, Index: index, snap: snap}
 	if how.local {
 		v.Age = s.age(began)
 	}
@@ -169,7 +182,7 @@ func (s *session) readIndex(ctx context.Context) (uint64, error) {
 			return 0, fmt.Errorf("%w: %w", errNotLeader, err) // a read is tried again in any case
 		}
 		if len(b) != 8 {
-			return 0, errMalformed
+			return 0, wire.ErrMalformed
 		}
 		return binary.LittleEndian.Uint64(b), nil
 	})
@@ -279,8 +292,8 @@ func (s *session) mark(ctx context.Context, term uint64) error {
 	if s.marked == term {
 		return nil
 	}
-	c := change{batch: lsm.NewBatch().Bytes()}
-	b, err := c.encode()
+	c := wire.Change{Batch: lsm.NewBatch().Bytes()}
+	b, err := c.Encode()
 	if err == nil {
 		_, err = s.apply(ctx, b)
 	}
@@ -418,4 +431,15 @@ func (n *Node) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 		return nil, err
 	}
 	return snap, nil
+}
+
+// Database calls f with the database of this node, whatever its state, for metrics and the like: f
+// must not write. It fails with ErrClosed, or as f does.
+func (n *Node) Database(f func(db *lsm.DB) error) error {
+	d, err := n.run.Load().fsm.acquire()
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	return f(d.db)
 }

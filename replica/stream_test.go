@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // TestStreams unpacks the stream of a snapshot whole, cut at every byte, and with changed bytes.
@@ -154,24 +155,24 @@ func TestBadCallers(t *testing.T) {
 
 // TestMalformedChanges decodes every cut of a change, and wants the change itself back.
 func TestMalformedChanges(t *testing.T) {
-	e := entry(t, 1, &change{once: []byte("once"), conditions: []condition{
-		conditionOf([]byte("a"), []byte("b")), conditionOf([]byte("a"), nil)}}, "k", "v")
-	c, err := decodeChange(e.Data)
+	e := entry(t, 1, &wire.Change{Once: []byte("once"), Conditions: []wire.Condition{
+		wire.ConditionOf([]byte("a"), []byte("b")), wire.ConditionOf([]byte("a"), nil)}}, "k", "v")
+	c, err := wire.DecodeChange(e.Data)
 	must(t, err)
-	if again, err := c.encode(); err != nil || !bytes.Equal(again, e.Data) {
+	if again, err := c.Encode(); err != nil || !bytes.Equal(again, e.Data) {
 		t.Errorf("%q, %v", again, err)
 	}
 	for i := range e.Data {
-		c, err := decodeChange(e.Data[:i])
+		c, err := wire.DecodeChange(e.Data[:i])
 		if err == nil {
-			_, err = lsm.BatchFromBytes(c.batch)
+			_, err = lsm.BatchFromBytes(c.Batch)
 		}
 		if err == nil {
 			t.Errorf("cut behind %d bytes: %+v", i, c)
 		}
 	}
-	e.Data[0] = changeVersion + 1
-	if _, err := decodeChange(e.Data); !errors.Is(err, lsm.ErrNewerFormat) {
+	e.Data[0] = 0xff
+	if _, err := wire.DecodeChange(e.Data); !errors.Is(err, lsm.ErrNewerFormat) {
 		t.Errorf("a change of the next version: %v", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/internal/optimistic"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // Writer changes a Node. Every change that returned nil is on stable storage of a majority. Every
@@ -46,7 +48,15 @@ func (w *Writer) Write(ctx context.Context, b *kv.Batch) error {
 	if b == nil {
 		return conclude(invalid("Write needs a batch"))
 	}
-	_, err := w.node.change(ctx, &change{once: w.once, batch: b.Bytes()})
+	_, err := w.node.change(ctx, &wire.Change{Once: w.once, Batch: b.Bytes()})
+	return err
+}
+
+// DeleteRange removes all keys from start up to, not including, limit. It costs as much as one put.
+// A node of a version that has no DeleteRange halts at it: upgrade all nodes first.
+func (w *Writer) DeleteRange(ctx context.Context, start, limit []byte) error {
+	_, err := w.node.change(ctx, &wire.Change{Once: w.once, Batch: kv.NewBatch().Bytes(),
+		Ranges: []lsm.Range{{Start: start, Limit: limit}}})
 	return err
 }
 
@@ -59,8 +69,8 @@ func (w *Writer) CompareAndSwap(ctx context.Context, key, old, value []byte) (bo
 	} else {
 		b.Put(key, value)
 	}
-	o, err := w.node.change(ctx, &change{once: w.once, batch: b.Bytes(),
-		conditions: []condition{conditionOf(key, old)}})
+	o, err := w.node.change(ctx, &wire.Change{Once: w.once, Batch: b.Bytes(),
+		Conditions: []wire.Condition{wire.ConditionOf(key, old)}})
 	return o == done, err
 }
 
@@ -76,13 +86,13 @@ func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 		if err != nil {
 			return conclude(err)
 		}
-		t := &Txn{view: &v.View, read: map[string]condition{}, written: map[string][]byte{}}
+		t := &Txn{optimistic.Begin(v)}
 		err = f(t)
-		v.snap.end()
+		v.end()
 		if err != nil {
 			return err
 		}
-		o, err := n.change(ctx, t.change(w.once))
+		o, err := n.change(ctx, t.t.Change(w.once))
 		if err != nil || o == done {
 			return err
 		}
@@ -93,57 +103,16 @@ func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 }
 
 // Txn is a transaction of Update. It is used by one goroutine at a time, while f runs.
-type Txn struct {
-	view    *View
-	read    map[string]condition
-	written map[string][]byte // nil: deleted
-	order   []string          // of the first write of each key
-}
+type Txn struct{ t optimistic.Txn }
 
 // Get returns the value of key; a missing key is lsm.ErrNotFound.
-func (t *Txn) Get(ctx context.Context, key []byte) ([]byte, error) {
-	if v, ok := t.written[string(key)]; ok {
-		if v == nil {
-			return nil, lsm.ErrNotFound
-		}
-		return append([]byte{}, v...), nil
-	}
-	v, err := t.view.Get(ctx, key)
-	if err == nil || errors.Is(err, lsm.ErrNotFound) {
-		t.read[string(key)] = conditionOf(key, v)
-	}
-	return v, err
-}
+func (t *Txn) Get(ctx context.Context, key []byte) ([]byte, error) { return t.t.Get(ctx, key) }
 
 // Put sets key to value.
-func (t *Txn) Put(key, value []byte) { t.set(key, append([]byte{}, value...)) }
+func (t *Txn) Put(key, value []byte) { t.t.Put(key, value) }
 
 // Delete removes key.
-func (t *Txn) Delete(key []byte) { t.set(key, nil) }
-
-func (t *Txn) set(key, value []byte) {
-	if _, again := t.written[string(key)]; !again {
-		t.order = append(t.order, string(key))
-	}
-	t.written[string(key)] = value
-}
-
-func (t *Txn) change(once []byte) *change {
-	c := &change{once: once}
-	for _, r := range t.read {
-		c.conditions = append(c.conditions, r)
-	}
-	b := kv.NewBatch()
-	for _, k := range t.order {
-		if v := t.written[k]; v != nil {
-			b.Put([]byte(k), v)
-		} else {
-			b.Delete([]byte(k))
-		}
-	}
-	c.batch = b.Bytes()
-	return c
-}
+func (t *Txn) Delete(key []byte) { t.t.Delete(key) }
 
 // Put sets key to value. See Writer for what the errors of changes mean.
 func (n *Node) Put(ctx context.Context, key, value []byte) error {
@@ -156,6 +125,11 @@ func (n *Node) Delete(ctx context.Context, key []byte) error { return n.Once("")
 // Write makes all operations of a batch take effect together.
 func (n *Node) Write(ctx context.Context, b *kv.Batch) error { return n.Once("").Write(ctx, b) }
 
+// DeleteRange is Writer.DeleteRange.
+func (n *Node) DeleteRange(ctx context.Context, start, limit []byte) error {
+	return n.Once("").DeleteRange(ctx, start, limit)
+}
+
 // CompareAndSwap is Writer.CompareAndSwap.
 func (n *Node) CompareAndSwap(ctx context.Context, key, old, value []byte) (bool, error) {
 	return n.Once("").CompareAndSwap(ctx, key, old, value)
@@ -167,13 +141,47 @@ func (n *Node) Update(ctx context.Context, f func(*Txn) error) error {
 }
 
 // change has a change applied by the leader, wherever it is. It tries again where that is safe.
-func (n *Node) change(ctx context.Context, c *change) (outcome, error) {
-	b, err := c.encode()
+func (n *Node) change(ctx context.Context, c *wire.Change) (outcome, error) {
+	b, err := c.Encode()
 	if err != nil {
-		return 0, conclude(err)
+		return 0, conclude(fmt.Errorf("replica: %w", err))
 	}
+	return n.propose(ctx, b, len(c.Once) > 0)
+}
+
+// Apply has a change applied that comes as bytes, as docs/format-loamd.md has them, and reports
+// whether its conditions held: it is for servers. The bytes must not be changed afterwards. It fails
+// as Write does, with lsm.ErrInvalidArgument, too, for bytes that are no change.
+func (n *Node) Apply(ctx context.Context, change []byte) (held bool, err error) {
+	c, err := checked(change)
+	if err != nil {
+		return false, conclude(err)
+	}
+	o, err := n.propose(ctx, change, len(c.Once) > 0)
+	return o == done, err
+}
+
+// checked decodes a change that came from outside, and makes sure that every state machine takes it.
+func checked(b []byte) (*wire.Change, error) {
+	c, err := wire.DecodeChange(b)
+	if errors.Is(err, wire.ErrMalformed) {
+		err = fmt.Errorf("%w: %w", err, lsm.ErrInvalidArgument)
+	}
+	if err == nil && len(b) > MaxChange {
+		err = fmt.Errorf("a change of %d bytes, and at most %d go: cut it: %w", len(b), MaxChange,
+			ErrTooLarge)
+	}
+	if err == nil {
+		_, err = lsm.BatchFromBytes(c.Batch)
+	}
+	return c, err
+}
+
+// propose has an encoded change applied. again says that the change may be tried again after
+// ErrUnknown.
+func (n *Node) propose(ctx context.Context, b []byte, again bool) (outcome, error) {
 	var o outcome
-	err = n.lead(ctx, len(c.once) > 0, func(ctx context.Context, s *session) error {
+	err := n.lead(ctx, again, func(ctx context.Context, s *session) error {
 		var err error
 		o, err = s.change(ctx, b)
 		return err
@@ -228,7 +236,7 @@ func (s *session) change(ctx context.Context, b []byte) (outcome, error) {
 	}
 	result, err := s.forward(ctx, addr, opChange, b)
 	if err == nil && len(result) != 1 {
-		err = unknown(errMalformed)
+		err = unknown(wire.ErrMalformed)
 	}
 	if err != nil {
 		return 0, err

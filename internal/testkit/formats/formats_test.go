@@ -59,6 +59,9 @@ func TestPages(t *testing.T) {
 		t.Fatalf("%v %v", pages, err)
 	}
 	for _, page := range pages {
+		if filepath.Base(page) == "format-loamd.md" {
+			continue // the module replica has its codec and tests it
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

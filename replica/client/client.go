@@ -1,0 +1,354 @@
+// Package client reaches databases behind loamd: one node, or the nodes of a cluster.
+//
+//	db, err := client.Dial("a:7070,b:7070", nil)
+//	...
+//	err = db.Put(ctx, key, value)
+//
+// A Client is a kv.Store. It knows the nodes that it was given and those that they name, has one
+// connection to each that it uses, sends changes to the leader, and goes to another node when one
+// does not answer.
+//
+// # Promises
+//
+// They are those of package replica, whose errors the errors of a Client are: a change that returned
+// nil is on stable storage of a majority; one that failed with ErrNotApplied did not happen, and one
+// with ErrUnknown may have happened. Calls are tried again, until their context is done, where that
+// is safe: reads of the present, changes that did not happen because no node could be reached, and
+// changes with an idempotency key (Once). ErrUnknown is passed on.
+//
+// Reads are linearizable but those of Local. A snapshot, and an iterator, is one state of one node:
+// its reads fail with ErrSnapshotGone when the connection to the node is lost, or when it was not
+// used for longer than the node's lease, a minute.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// The errors of calls, beside those of package lsm. Those of changes are explained in package
+// replica, whose errors they are.
+var (
+	ErrNotApplied  = wire.ErrNotApplied
+	ErrUnknown     = wire.ErrUnknown
+	ErrHalted      = wire.ErrHalted
+	ErrUnavailable = wire.ErrUnavailable
+	ErrTooOld      = wire.ErrTooOld
+	// ErrRefused: the node is of another cluster or version, or wants another token.
+	ErrRefused = wire.ErrRefused
+	// ErrUnauthorized: the token is wrong. The error is ErrRefused, too.
+	ErrUnauthorized = wire.ErrUnauthorized
+	// ErrSnapshotGone: the connection to the node that had the snapshot was lost, or the snapshot
+	// was not used for too long. Make another one.
+	ErrSnapshotGone = wire.ErrLease
+)
+
+// MaxChange is the largest change in bytes, and MaxParts bounds the keys that a transaction reads.
+const (
+	MaxChange = wire.MaxChange
+	MaxParts  = wire.MaxParts
+)
+
+// Options configure a Client. A zero field means the default.
+type Options struct {
+	// Token is what the nodes want to know. The default is none.
+	Token string
+	// TLS makes connections TLS ones. The default, nil, is none.
+	TLS *tls.Config
+	// Cluster is the name of the cluster; nodes of others refuse the client. The default, "", is any.
+	Cluster string
+	// Timeout bounds calls whose context has no deadline. The default is 10 seconds.
+	Timeout time.Duration
+	// TryTimeout is how long a call that may be tried again waits for one node. The default is 3
+	// seconds.
+	TryTimeout time.Duration
+	// Dial replaces the network below TLS. The default is TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// Client is a database behind loamd. All methods are safe for concurrent use. Dial makes one.
+type Client struct {
+	o   Options
+	end context.CancelFunc
+	ctx context.Context
+
+	mu     sync.Mutex
+	given  []string         // the addresses of Dial
+	addrs  []string         // these, and those of the members
+	links  map[string]*link // by address
+	home   string           // where reads go
+	leader string           // where changes go; "": unknown
+	asked  time.Time        // when leader was asked for
+	asking bool
+}
+
+var _ kv.Store = (*Client)(nil)
+
+// Dial makes a client of some nodes of a cluster: addresses with ports, separated by commas. It does
+// not wait for a node. It fails with lsm.ErrInvalidArgument.
+func Dial(addrs string, o *Options) (*Client, error) {
+	c := &Client{links: map[string]*link{}}
+	if o != nil {
+		c.o = *o
+	}
+	for a := range strings.SplitSeq(addrs, ",") {
+		a = strings.TrimSpace(a)
+		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
+			return nil, fmt.Errorf("address %q has to be host:port: %w", a, lsm.ErrInvalidArgument)
+		}
+		if !slices.Contains(c.given, a) {
+			c.given = append(c.given, a)
+		}
+	}
+	if c.o.Timeout <= 0 {
+		c.o.Timeout = 10 * time.Second
+	}
+	if c.o.TryTimeout <= 0 {
+		c.o.TryTimeout = 3 * time.Second
+	}
+	if c.o.Dial == nil {
+		c.o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	c.addrs = slices.Clone(c.given)
+	c.home = c.given[rand.IntN(len(c.given))]
+	c.ctx, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close closes the connections. Calls that wait fail with lsm.ErrClosed, changes with ErrUnknown,
+// too.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return errClosed
+	}
+	c.end()
+	links := c.links
+	c.links = map[string]*link{}
+	c.mu.Unlock()
+	for _, l := range links {
+		l.lose(errClosed)
+	}
+	return nil
+}
+
+var errClosed = fmt.Errorf("client: %w", lsm.ErrClosed)
+
+// link returns the connection to an address, which it may have to make.
+func (c *Client) link(ctx context.Context, addr string) (*link, error) {
+	c.mu.Lock()
+	if c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	l := c.links[addr]
+	if l == nil || l.isLost() {
+		l = newLink(addr)
+		c.links[addr] = l
+		go l.connect(c.ctx, &c.o)
+	}
+	c.mu.Unlock()
+	select {
+	case <-l.ready:
+		return l, l.failed()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// target is where a call goes first.
+func (c *Client) target(change bool) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if change && c.leader != "" {
+		return c.leader
+	}
+	return c.home
+}
+
+// avoid says that a node did not answer, and returns the next one.
+func (c *Client) avoid(addr string) (next string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leader == addr {
+		c.leader = ""
+	}
+	i := slices.Index(c.addrs, addr)
+	next = c.addrs[(i+1)%len(c.addrs)]
+	if c.home == addr {
+		c.home = next
+	}
+	c.asked = time.Time{}
+	return next
+}
+
+// learnEvery is how often the leader is asked for.
+const learnEvery = 2 * time.Second
+
+// learn asks a node for the leader and the members from time to time.
+func (c *Client) learn(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking || c.ctx.Err() != nil || !c.asked.IsZero() && time.Since(c.asked) < learnEvery {
+		return
+	}
+	c.asking, c.asked = true, time.Now()
+	go func() {
+		ctx, cancel := context.WithTimeout(c.ctx, c.o.TryTimeout)
+		defer cancel()
+		s, err := status(ctx, l)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asking = false
+		if err != nil {
+			return
+		}
+		c.leader = s.LeaderAddr
+		c.addrs = slices.Clone(c.given)
+		for _, m := range s.Members {
+			if !slices.Contains(c.addrs, m.Addr) {
+				c.addrs = append(c.addrs, m.Addr)
+			}
+		}
+	}()
+}
+
+// bounded gives a context a deadline if it has none.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.o.Timeout)
+}
+
+// kind says what may be done with a call whose answer did not come.
+type kind int
+
+const (
+	reads  kind = iota // it may be made again, by another node
+	writes             // it must not, unless it was not sent
+	once               // it may: the node knows it again
+)
+
+// do makes a call on some node, and tries again where that is safe.
+func (c *Client) do(ctx context.Context, k kind, op wire.Operation,
+	args func([]byte) []byte) ([]byte, error) {
+	result, _, err := c.doOn(ctx, k, op, args)
+	return result, err
+}
+
+// doOn is do. It returns the connection that the answer came on, too.
+func (c *Client) doOn(ctx context.Context, k kind, op wire.Operation,
+	args func([]byte) []byte) ([]byte, *link, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, c.conclude(k, err, nil)
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	addr := c.target(k != reads)
+	var doubt error // a try whose outcome is unknown
+	for try := 1; ; try++ {
+		l, result, sent, err := c.try(ctx, k, addr, op, args)
+		switch {
+		case err == nil:
+			return result, l, nil
+		case k != reads && sent && !errors.Is(err, ErrNotApplied):
+			doubt = err
+			if k == writes {
+				return nil, nil, c.conclude(k, err, doubt)
+			}
+		}
+		if ctx.Err() != nil || !again(err) {
+			return nil, nil, c.conclude(k, err, doubt)
+		}
+		addr = c.avoid(addr)
+		if pause(ctx, try) != nil {
+			return nil, nil, c.conclude(k, err, doubt)
+		}
+	}
+}
+
+// try makes a call on one node. Where sent is false the node did not see it.
+func (c *Client) try(ctx context.Context, k kind, addr string, op wire.Operation,
+	args func([]byte) []byte) (l *link, result []byte, sent bool, err error) {
+	dialing, cancel := context.WithTimeout(ctx, c.o.TryTimeout)
+	defer cancel()
+	l, err = c.link(dialing, addr)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	c.learn(l)
+	if k != writes {
+		ctx = dialing
+	}
+	result, sent, err = l.call(ctx, op, args)
+	return l, result, sent, err
+}
+
+// again says whether another node may do what one could not.
+func again(err error) bool {
+	var remote *wire.RemoteError
+	switch {
+	case errors.Is(err, lsm.ErrClosed), errors.Is(err, ErrUnauthorized):
+		return false
+	case !errors.As(err, &remote): // the network
+		return true
+	}
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrHalted) ||
+		errors.Is(err, ErrUnknown) || errors.Is(err, ErrTooOld)
+}
+
+// conclude makes the error of a call that is given up.
+func (c *Client) conclude(k kind, err, doubt error) error {
+	switch {
+	case k == reads && (errors.Is(err, context.DeadlineExceeded) || isNetwork(err)):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case k == reads:
+		return err
+	case doubt != nil:
+		return with(ErrUnknown, err)
+	}
+	return with(ErrNotApplied, err)
+}
+
+// isNetwork reports an error of the connection, and not of a node or the caller.
+func isNetwork(err error) bool {
+	var remote *wire.RemoteError
+	return !errors.As(err, &remote) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, lsm.ErrClosed)
+}
+
+// with wraps an error as another one, unless it is that.
+func with(what, err error) error {
+	if errors.Is(err, what) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", what, err)
+}
+
+// pause waits between tries, longer every time.
+func pause(ctx context.Context, try int) error {
+	t := time.NewTimer(min(time.Millisecond<<min(try, 10), 200*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

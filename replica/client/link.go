@@ -1,0 +1,201 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/replica/internal/stream"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// link is one connection to a node. Many calls share it.
+type link struct {
+	addr  string
+	ready chan struct{} // closed when it is connected, or failed
+	out   *stream.Output
+
+	mu      sync.Mutex
+	conn    net.Conn
+	pending map[uint32]chan<- answer // by number of the call
+	number  uint32
+	lost    error // why it takes no calls any more
+}
+
+// answer is what came for a call: err is the node's.
+type answer struct {
+	result []byte
+	err    error
+}
+
+func newLink(addr string) *link {
+	return &link{addr: addr, ready: make(chan struct{}), out: stream.New(),
+		pending: map[uint32]chan<- answer{}}
+}
+
+func (l *link) isLost() bool { return l.failed() != nil }
+
+func (l *link) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// lose fails the calls that wait, and the link for good.
+func (l *link) lose(why error) {
+	l.mu.Lock()
+	if l.lost == nil {
+		l.lost = why
+	}
+	conn, pending := l.conn, l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	l.out.End()
+	if conn != nil {
+		_ = conn.Close() // it is lost
+	}
+	for _, p := range pending {
+		close(p)
+	}
+}
+
+// connect makes the connection, and reads answers until it is lost.
+func (l *link) connect(ctx context.Context, o *Options) {
+	in, err := l.open(ctx, o)
+	if err != nil {
+		l.lose(fmt.Errorf("%s: %w", l.addr, err))
+		close(l.ready)
+		return
+	}
+	close(l.ready)
+	go func() {
+		l.out.Run(l.conn, o.Timeout)
+		l.lose(fmt.Errorf("%s: connection lost", l.addr))
+	}()
+	l.lose(fmt.Errorf("%s: connection lost: %w", l.addr, l.read(in)))
+}
+
+func (l *link) open(ctx context.Context, o *Options) (*bufio.Reader, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	conn, err := o.Dial(ctx, l.addr)
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS != nil {
+		c := o.TLS.Clone()
+		if c.ServerName == "" {
+			c.ServerName, _, _ = net.SplitHostPort(l.addr)
+		}
+		conn = tls.Client(conn, c)
+	}
+	in := bufio.NewReaderSize(conn, 64<<10)
+	if err := greet(conn, in, o); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil { // the client was closed
+		return nil, errors.Join(l.lost, conn.Close())
+	}
+	l.conn = conn
+	return in, nil
+}
+
+func greet(conn net.Conn, in *bufio.Reader, o *Options) error {
+	if err := conn.SetDeadline(time.Now().Add(o.TryTimeout)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version,
+		Cluster: o.Cluster, Token: o.Token})); err != nil {
+		return err
+	}
+	body, err := wire.ReadFrame(in, wire.MaxGreeting)
+	if err == nil {
+		_, _, err = wire.DecodeAnswer(body)
+	}
+	if err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// read hands out answers until the connection breaks.
+func (l *link) read(in *bufio.Reader) error {
+	for {
+		body, err := wire.ReadFrame(in, wire.MaxBody)
+		if err != nil {
+			return err
+		}
+		if len(body) < 4 {
+			return wire.ErrMalformed
+		}
+		number, result, err := wire.DecodeAnswer(body)
+		l.mu.Lock()
+		p := l.pending[number]
+		delete(l.pending, number)
+		l.mu.Unlock()
+		switch {
+		case p != nil:
+			p <- answer{result, err}
+		case err != nil && number == 0: // of the connection
+			return err
+		}
+	}
+}
+
+// call makes a call. Where sent is false the node did not see it.
+func (l *link) call(ctx context.Context, op wire.Operation,
+	args func([]byte) []byte) (result []byte, sent bool, err error) {
+	call := wire.Call{Op: op}
+	if deadline, ok := ctx.Deadline(); ok {
+		call.Timeout = max(time.Until(deadline), time.Millisecond)
+	}
+	came := make(chan answer, 1)
+	l.mu.Lock()
+	if l.lost != nil {
+		l.mu.Unlock()
+		return nil, false, l.lost
+	}
+	for l.number++; l.number == 0 || l.number == untold || l.pending[l.number] != nil; l.number++ {
+	}
+	call.Number = l.number
+	l.pending[call.Number] = came
+	l.mu.Unlock()
+	if !l.out.Add(func(dst []byte) []byte { return wire.AppendCall(dst, &call, args) }) {
+		l.forget(call.Number)
+		return nil, false, fmt.Errorf("%s: connection lost", l.addr)
+	}
+	select {
+	case a, ok := <-came:
+		if !ok {
+			return nil, true, l.failed()
+		}
+		return a.result, true, a.err
+	case <-ctx.Done():
+		l.forget(call.Number)
+		return nil, true, ctx.Err()
+	}
+}
+
+// untold is the number of calls whose answers are of no interest.
+const untold = math.MaxUint32
+
+// tell makes a call whose answer is of no interest.
+func (l *link) tell(op wire.Operation, args func([]byte) []byte) {
+	l.out.Add(func(dst []byte) []byte {
+		return wire.AppendCall(dst, &wire.Call{Number: untold, Op: op}, args)
+	})
+}
+
+func (l *link) forget(number uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pending, number)
+}

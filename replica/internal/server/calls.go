@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica"
+	"github.com/loamdb/loam/replica/internal/stream"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// dispatch hands a call to the goroutine that answers it.
+func (c *conn) dispatch(x *call) {
+	switch {
+	case c.of.draining.Load():
+		c.answer(x, nil, fmt.Errorf("%w: %w: the node is stopping", wire.ErrNotApplied,
+			wire.ErrUnavailable))
+	case x.Op >= wire.OpGet && x.Op <= wire.OpSnapshot:
+		if len(x.Args) > 0 && wire.ViewKind(x.Args[0]) == wire.Linearizable {
+			c.present.add(x)
+		} else {
+			c.other.add(x)
+		}
+	case x.Op == wire.OpRelease: // at once: a snapshot behind it has the room
+		f := wire.Fields{Rest: x.Args}
+		c.snaps.release(f.Number())
+		c.answer(x, nil, nil)
+	case x.Op == wire.OpStatus:
+		c.other.add(x)
+	default:
+		c.workers.Go(func() {
+			ctx, cancel := c.bounded(x.Timeout)
+			defer cancel()
+			result, err := c.change(ctx, x)
+			c.answer(x, result, err)
+		})
+	}
+}
+
+func (c *conn) bounded(limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		limit = c.of.cfg.Timeout
+	}
+	return context.WithTimeout(c.ctx, limit)
+}
+
+var errArguments = fmt.Errorf("malformed arguments: %w", lsm.ErrInvalidArgument)
+
+// change answers a call that changes something.
+func (c *conn) change(ctx context.Context, x *call) (result []byte, err error) {
+	node := c.of.node
+	if x.Op == wire.OpWrite {
+		held, err := node.Apply(ctx, x.Args)
+		if err != nil || !held {
+			return []byte{0}, err
+		}
+		return []byte{1}, nil
+	}
+	f := wire.Fields{Rest: x.Args}
+	name := string(f.Bytes())
+	addr := ""
+	if x.Op == wire.OpAddVoter || x.Op == wire.OpAddReader {
+		addr = string(f.Bytes())
+	}
+	if f.Bad || len(f.Rest) > 0 {
+		return nil, fmt.Errorf("%w: %w", wire.ErrNotApplied, errArguments)
+	}
+	switch x.Op {
+	case wire.OpAddVoter:
+		err = node.AddVoter(ctx, name, addr)
+	case wire.OpAddReader:
+		err = node.AddReader(ctx, name, addr)
+	case wire.OpRemove:
+		err = node.Remove(ctx, name)
+	case wire.OpTransfer:
+		err = node.TransferLeader(ctx, name)
+	case wire.OpCheckpoint:
+		return c.checkpoint(ctx, name)
+	default:
+		err = fmt.Errorf("%w: this node knows no %v: upgrade it: %w", wire.ErrNotApplied, x.Op,
+			lsm.ErrInvalidArgument)
+	}
+	return nil, err
+}
+
+// checkpoint makes a copy of the node's state in its directory of checkpoints.
+func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
+	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return nil, fmt.Errorf("%w: a checkpoint has a name without slashes, not %q: %w",
+			wire.ErrNotApplied, name, lsm.ErrInvalidArgument)
+	}
+	dir := filepath.Join(c.of.cfg.Dir, "checkpoints", name)
+	return []byte(dir), c.of.node.Checkpoint(ctx, dir)
+}
+
+// readOther answers reads that need no confirmation by the leader, one after the other.
+func (c *conn) readOther() {
+	var buf []byte
+	for {
+		calls := c.other.next(c.ctx)
+		if calls == nil {
+			return
+		}
+		for _, x := range calls {
+			var err error
+			buf, err = c.readOne(buf[:0], x)
+			c.answer(x, buf, err)
+			buf = trimmed(buf)
+		}
+	}
+}
+
+// trimmed drops a buffer that one large answer has made.
+func trimmed(buf []byte) []byte {
+	if cap(buf) > 4*stream.MaxWaiting {
+		return nil
+	}
+	return buf
+}
+
+func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
+	ctx, cancel := c.bounded(x.Timeout)
+	defer cancel()
+	f := wire.Fields{Rest: x.Args}
+	if x.Op == wire.OpStatus {
+		b, err := json.Marshal(c.of.Status())
+		return append(dst, b...), err
+	}
+	v := f.View()
+	switch {
+	case f.Bad:
+		return dst, errArguments
+	case v.Kind == wire.AtSnapshot:
+		return c.readSnapshot(ctx, dst, x.Op, v.ID, &f)
+	}
+	err := c.of.node.View(ctx, func(view *replica.View) (err error) {
+		dst, err = (&reading{c: c, view: view}).answer(ctx, dst, x.Op, &f)
+		return err
+	}, replica.Local(v.MaxLag))
+	return dst, forRead(err)
+}
+
+// readPresent answers reads of the present: all that wait read one state.
+func (c *conn) readPresent() {
+	var buf []byte
+	for {
+		calls := c.present.next(c.ctx)
+		if calls == nil {
+			return
+		}
+		ctx, cancel := c.bounded(longest(calls))
+		began := false
+		err := c.of.node.View(ctx, func(v *replica.View) error {
+			began = true
+			r := &reading{c: c, view: v}
+			for _, x := range calls {
+				f := wire.Fields{Rest: x.Args[1:]} // behind the view
+				var err error
+				buf, err = r.answer(ctx, buf[:0], x.Op, &f)
+				c.answer(x, buf, forRead(err))
+				buf = trimmed(buf)
+			}
+			return nil
+		})
+		cancel()
+		if !began {
+			for _, x := range calls {
+				c.answer(x, nil, forRead(err))
+			}
+		}
+	}
+}
+
+// longest is the longest time-out of some calls, 0 if one of them has none.
+func longest(calls []*call) (t time.Duration) {
+	for _, x := range calls {
+		if x.Timeout == 0 {
+			return 0
+		}
+		t = max(t, x.Timeout)
+	}
+	return t
+}
+
+// forRead is an error of a read as a client has to see it: a node that is being closed is no reason
+// for the client to stop.
+func forRead(err error) error {
+	if errors.Is(err, replica.ErrClosed) {
+		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
+	}
+	return err
+}
+
+// Status is what the node knows about itself.
+func (s *Server) Status() wire.Status {
+	t := s.node.Status()
+	w := wire.Status{Cluster: s.cfg.Node.Cluster, ID: t.ID, Addr: t.Addr, Version: s.cfg.Version,
+		State: t.State, Leader: t.Leader, LeaderAddr: t.LeaderAddr, Term: t.Term, Commit: t.Commit,
+		Applied: t.Applied, LastSnapshot: t.LastSnapshot, Members: []wire.Member{}}
+	for _, m := range t.Members {
+		w.Members = append(w.Members, wire.Member(m))
+	}
+	if t.Halted != nil {
+		w.Halted = t.Halted.Error()
+	}
+	return w
+}

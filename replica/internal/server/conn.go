@@ -1,0 +1,195 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/replica/internal/stream"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+const (
+	// maxHeld bounds the bytes of calls of one connection that have no answer yet, above which no
+	// further call is read.
+	maxHeld = 16 << 20
+	// callCost is what a call takes beside its bytes: it bounds their number.
+	callCost = 4 << 10
+)
+
+// conn is the connection of a client.
+type conn struct {
+	of     *Server
+	raw    net.Conn
+	net    net.Conn // raw, or TLS over it
+	in     *bufio.Reader
+	ctx    context.Context
+	cancel context.CancelFunc
+	out    *stream.Output
+	snaps  snapshots
+
+	present queue // reads of the present
+	other   queue // other reads
+	workers sync.WaitGroup
+	done    chan struct{} // closed when the connection has ended
+
+	mu       sync.Mutex
+	answered *sync.Cond // when held falls, or the connection ends
+	held     int        // bytes of calls without an answer
+}
+
+func newConn(s *Server, raw net.Conn) *conn {
+	c := &conn{of: s, raw: raw, net: raw, in: bufio.NewReaderSize(raw, 64<<10),
+		present: newQueue(), other: newQueue(), done: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.answered = sync.NewCond(&c.mu)
+	c.out = stream.New()
+	c.snaps.init(s.cfg.MaxSnapshots)
+	return c
+}
+
+// verified reports whether the caller has a certificate of a known authority.
+func (c *conn) verified() bool {
+	t, ok := c.net.(*tls.Conn)
+	return ok && len(t.ConnectionState().VerifiedChains) > 0
+}
+
+// call is a call that has no answer yet.
+type call struct {
+	wire.Call
+	cost  int
+	began time.Time
+}
+
+// run serves the connection until it ends.
+func (c *conn) run() {
+	c.of.counts.clients.Add(1)
+	c.workers.Go(func() { c.out.Run(c.net, c.of.cfg.Timeout) })
+	c.workers.Go(c.readPresent)
+	c.workers.Go(c.readOther)
+	err := c.take()
+	if errors.Is(err, wire.ErrMalformed) {
+		c.of.counts.malformed.Add(1)
+		c.out.Add(func(dst []byte) []byte { return wire.AppendError(dst, 0, err) })
+	}
+	if err != nil && !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+		c.of.log("connection of a client ends", "from", c.raw.RemoteAddr(), "error", err)
+	}
+	c.end()
+	c.workers.Wait()
+	c.snaps.close()
+	c.of.forget(c)
+	c.of.counts.clients.Add(-1)
+}
+
+// end ends the connection when the answers that are there are sent.
+func (c *conn) end() {
+	c.cancel()
+	c.out.End()
+	c.mu.Lock()
+	c.answered.Broadcast()
+	c.mu.Unlock()
+}
+
+// take reads calls and hands them out, until the connection ends.
+func (c *conn) take() error {
+	for {
+		body, err := wire.ReadFrame(c.in, wire.MaxBody)
+		if err != nil {
+			return err
+		}
+		w, err := wire.DecodeCall(body)
+		if err != nil {
+			return err
+		}
+		x := &call{Call: w, cost: len(body) + callCost, began: time.Now()}
+		if !c.hold(x.cost) {
+			return context.Canceled
+		}
+		c.dispatch(x)
+	}
+}
+
+// hold waits until a call has room. It returns false when the connection has ended.
+func (c *conn) hold(cost int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.held > 0 && c.held+cost > maxHeld && c.ctx.Err() == nil {
+		c.answered.Wait()
+	}
+	c.held += cost
+	return c.ctx.Err() == nil
+}
+
+// answer sends what became of a call; err is nil or says why there is no result.
+func (c *conn) answer(x *call, result []byte, err error) {
+	c.of.counts.note(x, err)
+	c.out.Add(func(dst []byte) []byte {
+		if err != nil {
+			return wire.AppendError(dst, x.Number, err)
+		}
+		return wire.AppendAnswer(dst, x.Number, func(dst []byte) []byte {
+			return append(dst, result...)
+		})
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held -= x.cost
+	c.answered.Broadcast()
+}
+
+// drain waits until all calls are answered, and ends the connection. Calls that come meanwhile are
+// refused.
+func (c *conn) drain(ctx context.Context) {
+	stop := context.AfterFunc(ctx, c.end)
+	defer stop()
+	c.mu.Lock()
+	for c.held > 0 && c.ctx.Err() == nil {
+		c.answered.Wait()
+	}
+	c.mu.Unlock()
+	c.end()
+	<-c.done
+}
+
+// queue is calls that wait for one goroutine.
+type queue struct {
+	mu    *sync.Mutex
+	calls []*call
+	added chan struct{} // has an element where there are calls
+}
+
+func newQueue() queue { return queue{mu: &sync.Mutex{}, added: make(chan struct{}, 1)} }
+
+func (q *queue) add(x *call) {
+	q.mu.Lock()
+	q.calls = append(q.calls, x)
+	q.mu.Unlock()
+	select {
+	case q.added <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for calls, and returns all that wait; none when ctx is done.
+func (q *queue) next(ctx context.Context) []*call {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-q.added:
+		}
+		q.mu.Lock()
+		all := q.calls
+		q.calls = nil
+		q.mu.Unlock()
+		if len(all) > 0 {
+			return all
+		}
+	}
+}

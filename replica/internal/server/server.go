@@ -1,0 +1,313 @@
+// Package server is loamd without its command line: a node of package replica, with one port for
+// clients and for the other nodes, and a handler of metrics and health.
+//
+// A connection has a reader, which decodes calls, and hands them out: reads of the present to one
+// goroutine, which takes all that wait for one round of confirmations by the leader; other reads to
+// another one; each change to one of its own. Answers go into one buffer, which a writer empties. A
+// reader stops while the calls without an answer are above maxHeld, and those who answer wait while
+// the buffer is full: so a client that does not read its answers costs a bounded amount of memory,
+// and nobody else's time.
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/replica"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// Config configures a Server. A zero field means the default.
+type Config struct {
+	// Dir is the directory of the node.
+	Dir string
+	// Node is the node. Its TLS, Dial and Listen belong to the server; Bind is where the server
+	// listens.
+	Node replica.Config
+	// Token is what every caller has to know, other nodes included. The default is none.
+	Token string
+	// TLS makes all connections TLS ones. Other nodes need a certificate of ClientCAs then.
+	TLS *tls.Config
+
+	// MaxClients is how many clients may be connected. The default is 4,096.
+	MaxClients int
+	// MaxSnapshots is how many snapshots a client may have open. The default is 64.
+	MaxSnapshots int
+	// Lease is how long a snapshot stays that is not used. The default is a minute.
+	Lease time.Duration
+	// Timeout bounds calls that name no time-out, what a caller takes for its greeting, and what it
+	// takes for reading a part of its answers. The default is 10 seconds.
+	Timeout time.Duration
+	// Version is that of the program, for status.
+	Version string
+
+	// Dial and Listen replace the network below TLS, for tests. The defaults are TCP.
+	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+	Listen func(addr string) (net.Listener, error)
+}
+
+func (c Config) withDefaults() Config {
+	orElse(&c.MaxClients, 4096)
+	orElse(&c.MaxSnapshots, 64)
+	orElse(&c.Lease, time.Minute)
+	orElse(&c.Timeout, 10*time.Second)
+	if c.Node.Bind == "" {
+		c.Node.Bind = c.Node.Addr
+	}
+	if c.Node.Cluster == "" {
+		c.Node.Cluster = "loam"
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	if c.Listen == nil {
+		c.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
+	return c
+}
+
+func orElse[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Server is a running node with its port. All methods are safe for concurrent use.
+type Server struct {
+	cfg      Config
+	listener net.Listener
+	node     *replica.Node
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	counts   counts
+	opened   chan struct{} // closed when node is set
+	draining atomic.Bool   // no further calls are taken
+	working  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*conn]bool
+	peers *peerListener // of the node, nil while there is none
+}
+
+// Open starts a node and its port. It fails as replica.Open does, and where the port is taken.
+func Open(c Config) (*Server, error) {
+	c = c.withDefaults()
+	listener, err := c.Listen(c.Node.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("loamd: %w", err)
+	}
+	s := &Server{cfg: c, listener: listener, conns: map[*conn]bool{},
+		opened: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.cfg.Node.TLS, s.cfg.Node.Dial, s.cfg.Node.Listen = nil, s.dialPeer, s.listenPeers
+	go s.accept()
+	if s.node, err = replica.Open(c.Dir, s.cfg.Node); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, listener.Close())
+	}
+	close(s.opened)
+	s.working.Go(s.sweep)
+	return s, nil
+}
+
+// Node is the node.
+func (s *Server) Node() *replica.Node { return s.node }
+
+func (s *Server) log(what string, args ...any) {
+	if l := s.cfg.Node.Logger; l != nil {
+		l.Log(context.Background(), slog.LevelInfo, what, args...)
+	}
+}
+
+// accept takes connections until Close.
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			go s.greet(c)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			s.log("accepting a connection failed", "error", err)
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond): // no descriptors left, say
+			}
+		}
+	}
+}
+
+// greet reads the greeting of a caller, and serves it.
+func (s *Server) greet(raw net.Conn) {
+	end := context.AfterFunc(s.ctx, func() { _ = raw.Close() }) // it ends the reads below
+	defer end()
+	_ = raw.SetDeadline(time.Now().Add(s.cfg.Timeout)) // else the reads below fail
+	c := newConn(s, raw)
+	g, err := s.readGreeting(c)
+	if err == nil {
+		err = s.admit(c, g)
+	}
+	if err == nil {
+		_, err = c.net.Write(wire.AppendWelcome(nil, &wire.Welcome{Cluster: s.cfg.Node.Cluster,
+			ID: s.cfg.Node.ID}))
+	} else if g != nil {
+		s.counts.refused.Add(1)
+		_, writing := c.net.Write(wire.AppendError(nil, 0, err))
+		err = errors.Join(err, writing)
+	}
+	if err == nil {
+		err = raw.SetDeadline(time.Time{})
+	}
+	switch {
+	case err != nil:
+		s.log("connection refused", "from", raw.RemoteAddr(), "error", err)
+		s.forget(c)
+		_ = c.net.Close() // it is refused already
+	case g.Role == wire.Peer:
+		s.handOver(c.net)
+	default:
+		c.run()
+	}
+}
+
+func (s *Server) readGreeting(c *conn) (*wire.Greeting, error) {
+	if s.cfg.TLS != nil {
+		c.net = tls.Server(c.net, s.cfg.TLS)
+		c.in.Reset(c.net)
+	}
+	body, err := wire.ReadFrame(c.in, wire.MaxGreeting)
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodeGreeting(body)
+}
+
+// admit says why a caller is refused. A caller without the token learns nothing else.
+func (s *Server) admit(c *conn, g *wire.Greeting) error {
+	switch {
+	case g.Version != wire.Version:
+		return fmt.Errorf("%w: the caller speaks version %d of the protocol, and this node version "+
+			"%d: upgrade the older one", wire.ErrRefused, g.Version, wire.Version)
+	case !same(g.Token, s.cfg.Token):
+		return fmt.Errorf("%w: %w", wire.ErrRefused, wire.ErrUnauthorized)
+	case g.Role == wire.Peer && g.Cluster != s.cfg.Node.Cluster,
+		g.Cluster != "" && g.Cluster != s.cfg.Node.Cluster:
+		return fmt.Errorf("%w: the caller is of cluster %q, and this node of %q", wire.ErrRefused,
+			g.Cluster, s.cfg.Node.Cluster)
+	case g.Role == wire.Peer && s.cfg.TLS != nil && !c.verified():
+		return fmt.Errorf("%w: a node needs a certificate", wire.ErrRefused)
+	case g.Role == wire.Client:
+		select {
+		case <-s.opened:
+			return s.remember(c)
+		case <-time.After(s.cfg.Timeout):
+			return fmt.Errorf("%w: the node is starting", wire.ErrUnavailable)
+		case <-s.ctx.Done():
+			return fmt.Errorf("%w: the node could not start", wire.ErrUnavailable)
+		}
+	}
+	return nil
+}
+
+// same compares tokens in a time that says nothing about them.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+func (s *Server) remember(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining.Load():
+		return fmt.Errorf("%w: the node is stopping", wire.ErrUnavailable)
+	case len(s.conns) >= s.cfg.MaxClients:
+		return fmt.Errorf("%w: %w: %d clients are connected, and no more go", wire.ErrRefused,
+			wire.ErrUnavailable, len(s.conns))
+	}
+	s.conns[c] = true
+	return nil
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	close(c.done)
+}
+
+func (s *Server) clients() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		all = append(all, c)
+	}
+	return all
+}
+
+// sweep releases snapshots that are not used.
+func (s *Server) sweep() {
+	t := time.NewTicker(max(s.cfg.Lease/4, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			s.expire(now)
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Server) expire(now time.Time) {
+	for _, c := range s.clients() {
+		c.snaps.expire(now.Add(-s.cfg.Lease))
+	}
+}
+
+// Close stops the server: it hands leadership over, takes no further calls, answers those that it
+// has until the context is done, and closes the node. Clients that wait for an answer then get none.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.draining.Swap(true) {
+		s.mu.Unlock()
+		return fmt.Errorf("loamd: %w", replica.ErrClosed)
+	}
+	s.mu.Unlock()
+	if t := s.node.Status(); t.State == "Leader" && voters(t.Members) > 1 {
+		if err := s.node.TransferLeader(ctx, ""); err != nil {
+			s.log("handing leadership over failed", "error", err)
+		}
+	}
+	for _, c := range s.clients() {
+		c.drain(ctx)
+	}
+	s.cancel()
+	err := s.listener.Close()
+	s.working.Wait()
+	return errors.Join(err, s.node.Close())
+}
+
+func voters(all []replica.Member) (n int) {
+	for _, m := range all {
+		if m.Voter {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+// Package stream sends frames on a connection: many goroutines add them, one sends all that wait at
+// once.
+package stream
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// MaxWaiting is how many bytes wait for the writer before others have to wait.
+const MaxWaiting = 256 << 10
+
+// Output is what is to be sent on a connection. All methods are safe for concurrent use.
+type Output struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	waiting []byte
+	ended   bool // nothing is added any more
+	lost    bool // nothing is sent any more
+}
+
+// New returns an empty Output.
+func New() *Output {
+	o := &Output{}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+// Add appends frames, when there is room. It returns false where they will not be sent for sure.
+func (o *Output) Add(f func(dst []byte) []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.waiting) > MaxWaiting && !o.lost && !o.ended {
+		o.changed.Wait()
+	}
+	if o.lost || o.ended {
+		return false
+	}
+	o.waiting = f(o.waiting)
+	o.changed.Broadcast()
+	return true
+}
+
+// End has Run return when what was added is sent.
+func (o *Output) End() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	o.changed.Broadcast()
+}
+
+// Run sends what is added, until End or an error, and closes the connection then. Each part has to
+// be taken within limit.
+func (o *Output) Run(to net.Conn, limit time.Duration) {
+	defer func() { _ = to.Close() }() // all is sent, or cannot be
+	var sending []byte
+	for {
+		o.mu.Lock()
+		for len(o.waiting) == 0 && !o.ended {
+			o.changed.Wait()
+		}
+		if len(o.waiting) == 0 {
+			o.lost = true
+			o.mu.Unlock()
+			return
+		}
+		if cap(sending) > 4*MaxWaiting {
+			sending = nil
+		}
+		sending, o.waiting = o.waiting, sending[:0]
+		o.changed.Broadcast()
+		o.mu.Unlock()
+		if send(to, sending, limit) != nil {
+			o.mu.Lock()
+			o.lost, o.waiting = true, nil
+			o.changed.Broadcast()
+			o.mu.Unlock()
+			return
+		}
+	}
+}
+
+func send(to net.Conn, b []byte, limit time.Duration) error {
+	for len(b) > 0 {
+		part := b[:min(len(b), MaxWaiting)]
+		if err := to.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+			return err
+		}
+		if _, err := to.Write(part); err != nil {
+			return err
+		}
+		b = b[len(part):]
+	}
+	return nil
+}
+
+// Waiting is how many bytes wait.
+func (o *Output) Waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting)
+}
