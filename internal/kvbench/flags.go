@@ -1,8 +1,6 @@
 package kvbench
 
 import (
-	"github.com/loamdb/loam/internal/kvbench/arg"
-
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/arg"
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -33,6 +33,7 @@ type command struct {
 	rounds      int
 	memory      int64 // limit of a run's memory; 0: none
 	scale       float64
+	variant     string // beginning of the names of the variants wanted
 	progress    string
 	params      runner.Params
 	settings    []store.Setting
@@ -41,7 +42,7 @@ type command struct {
 
 // chosen is an experiment asked for; num 0 leaves its number of entries.
 type chosen struct {
-	*experiment
+	*experiment.Experiment
 	num int64
 }
 
@@ -73,6 +74,8 @@ var flags = []flag{
 		countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
 	{"scale", "F", "factor on every experiment's number of entries", "1",
 		func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
+	{"variant", "TEXT", "only the variants of experiments whose names begin with TEXT", "all",
+		textFlag(func(c *command) *string { return &c.variant })},
 	{"seconds", "N", "how long benchmarks of an existing database go on, with their rate over " +
 		"time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) {
 		c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second
@@ -152,7 +155,7 @@ const formatOption = "format"
 // The names of formats: that of new databases, and the one that LevelDB reads.
 const (
 	nativeFormat  = "native"
-	leveldbFormat = "leveldb"
+	leveldbFormat = experiment.LevelDBFormat
 )
 
 // bothFormats is the value of --format that adds to each engine those named after it.
@@ -417,14 +420,14 @@ func (c *command) choose(drivers []store.Driver) error {
 // chooseExperiment reads an experiment's name, with =N behind it its number of entries.
 func chooseExperiment(word string) (chosen, error) {
 	name, num, has := strings.Cut(word, "=")
-	e := chosen{experiment: findExperiment(name)}
-	if e.experiment == nil {
+	e := chosen{Experiment: experiment.Find(name)}
+	if e.Experiment == nil {
 		if _, ok := workload.Find(name); ok {
 			return e, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", name,
 				name)
 		}
 		return e, usage("no experiment %q; did you mean %q?", name,
-			arg.Nearest(name, experimentNames()))
+			arg.Nearest(name, experiment.Names()))
 	}
 	if !has {
 		return e, nil
@@ -449,9 +452,19 @@ func (c *command) conflicts() error {
 	case c.params.UseExisting && c.db == "":
 		return usage("--use_existing_db needs --db")
 	case c.given["scale"] && len(c.experiments) == 0:
-		return usage("--scale needs an experiment (%s)", strings.Join(experimentNames(), ", "))
+		return usage("--scale needs an experiment (%s)", strings.Join(experiment.Names(), ", "))
+	case c.given["variant"] && len(c.experiments) == 0:
+		return usage("--variant needs an experiment (%s)", strings.Join(experiment.Names(), ", "))
 	case c.params.Keys.Prefix > workload.MaxPrefix:
 		return usage("--key_prefix: want at most %d", workload.MaxPrefix)
+	}
+	for _, e := range c.experiments {
+		if names := e.VariantNames(); !slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, c.variant)
+		}) {
+			return usage("--variant=%s: no variant begins so; there are \"%s\"", c.variant,
+				strings.Join(names, `", "`))
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -21,7 +22,8 @@ func printHelp(w io.Writer, d store.Driver, all []store.Driver) {
 	for _, f := range flags {
 		printFlag(w, f.name, f.arg, f.doc, f.def)
 	}
-	fmt.Fprint(w, "\nEngines: ", engineNames(all), "\n")
+	fmt.Fprint(w, "\nExperiments: ", strings.Join(experiment.Names(), ", "), "\n")
+	fmt.Fprint(w, "Engines: ", engineNames(all), "\n")
 	fmt.Fprintf(w, "\nOptions of %s:\n\n", d.Title())
 	for _, o := range d.Options() {
 		if findFlag(o.Name) != nil {
@@ -59,7 +61,7 @@ func printList(w io.Writer) {
 		fmt.Fprintf(w, "  %-21s %s\n", s.Name, s.Doc)
 	}
 	fmt.Fprint(w, "\nExperiments:\n\n")
-	for _, e := range experiments {
-		fmt.Fprintf(w, "  %-21s %s\n", e.name, e.doc)
+	for _, e := range experiment.List {
+		fmt.Fprintf(w, "  %-21s %s\n", e.Name, e.Doc)
 	}
 }

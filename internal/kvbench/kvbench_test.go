@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -24,7 +25,7 @@ func (engine) Name() string { return "loam" }
 
 func newEngine() engine { return engine{storetest.NewModel()} }
 
-func invoke(t *testing.T, e engine, args ...string) (code int, stdout, stderr string) {
+func invoke(t *testing.T, e store.Driver, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	var out, err bytes.Buffer
@@ -96,7 +97,7 @@ func TestUsage(t *testing.T) {
 		"--db=":        "--db=: want a name",
 		"--progress=x": "--progress=x: want auto, always or never",
 		"--scale=2": "--scale needs an experiment (" +
-			strings.Join(experimentNames(), ", ") + ")",
+			strings.Join(experiment.Names(), ", ") + ")",
 		"--use_existing_db":            "--use_existing_db needs --db",
 		"leveldb --benchmarks=fillseq": "--benchmarks cannot be given with an experiment",
 		"leveldb --use_existing_db --db=x": "--use_existing_db cannot be given with an " +
@@ -277,26 +278,29 @@ func TestTablesShowFormats(t *testing.T) {
 
 // TestSweeps runs every experiment, small.
 func TestSweeps(t *testing.T) {
-	for _, e := range sweeps {
-		args := []string{e.name + "=1000"}
-		if e.name == "sustained" {
+	for _, e := range experiment.List {
+		if e.Grid || e.Name == "leveldb" || e.Name == "bloom" {
+			continue // they have tests of their own
+		}
+		args := []string{e.Name + "=1000"}
+		if e.Name == "sustained" {
 			args = append(args, "--seconds=3")
 		}
 		code, out, stderr := invoke(t, newEngine(), args...)
 		if code != 0 || !strings.Contains(out, "micros/op") {
-			t.Errorf("%s: exit %d, %s\n%s", e.name, code, stderr, out)
+			t.Errorf("%s: exit %d, %s\n%s", e.Name, code, stderr, out)
 		}
-		if found := strings.Contains(out, "\nLowest: "); found != (e.name == "sustained") {
-			t.Errorf("%s: a rate over time: %v\n%s", e.name, found, out)
+		if found := strings.Contains(out, "\nLowest: "); found != (e.Name == "sustained") {
+			t.Errorf("%s: a rate over time: %v\n%s", e.Name, found, out)
 		}
-		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" ||
-			e.name == "blocksize" || e.name == "budget") {
-			t.Errorf("%s: latencies in the table: %v\n%s", e.name, found, out)
+		if found := strings.Contains(out, "  P99.99  "); found != (e.Name == "stalls" ||
+			e.Name == "blocksize" || e.Name == "budget") {
+			t.Errorf("%s: latencies in the table: %v\n%s", e.Name, found, out)
 		}
-		for _, v := range e.variants {
-			v.name = strings.ReplaceAll(v.name, "%s", "Model")
-			if !strings.Contains(out, "-- "+v.name) {
-				t.Errorf("%s: no %s in\n%s", e.name, v.name, out)
+		for _, v := range e.Variants {
+			v.Name = strings.ReplaceAll(v.Name, "%s", "Model")
+			if !strings.Contains(out, "-- "+v.Name) {
+				t.Errorf("%s: no %s in\n%s", e.Name, v.Name, out)
 			}
 		}
 	}
@@ -387,7 +391,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	code, out, _ := invoke(t, newEngine(), "list")
-	for _, name := range append(benchmarkNames(), experimentNames()...) {
+	for _, name := range append(benchmarkNames(), experiment.Names()...) {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("exit %d: %s is not listed", code, name)
 		}
@@ -395,32 +399,6 @@ func TestHelp(t *testing.T) {
 	if code, out, _ := invoke(t, newEngine(), "--version"); code != 0 ||
 		out != "kvbench, Model 1.0\n" {
 		t.Errorf("exit %d: %q", code, out)
-	}
-}
-
-// TestExperimentTables: the data of experiments refers to what exists.
-func TestExperimentTables(t *testing.T) {
-	for i, e := range experiments {
-		if findExperiment(e.name) != &experiments[i] || e.doc == "" || e.num == 0 {
-			t.Errorf("%s: twice, or without text or size", e.name)
-		}
-	}
-	for _, e := range experiments {
-		for _, v := range e.variants {
-			if len(v.steps) != len(e.variants[0].steps) && !e.grid {
-				t.Errorf("%s: %s has other steps", e.name, v.name)
-			}
-			for _, s := range v.steps {
-				if _, ok := workload.Find(s.bench); !ok {
-					t.Errorf("%s: no benchmark %s", e.name, s.bench)
-				}
-			}
-		}
-	}
-	for i, s := range leveldbSteps {
-		if s.bench != workload.DefaultSteps[i] {
-			t.Errorf("step %d is %s, LevelDB's is %s", i, s.bench, workload.DefaultSteps[i])
-		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/plot"
 	"github.com/loamdb/loam/internal/kvbench/table"
@@ -246,13 +247,13 @@ func (r *Report) group(of *Run) groupView {
 	if first.NamedValues {
 		g.About = fmt.Sprintf("%d entries, keys %s, values value%%d", first.Num, first.KeyFormat)
 	}
-	if e := findExperiment(of.Experiment); e != nil {
-		g.Title = e.name + ": " + e.title
-		if e.grid {
-			g.Title, g.About = e.name+": "+variantsOf(tracks), strings.Join(e.notes, " ")
+	if e := experiment.Find(of.Experiment); e != nil {
+		g.Title = e.Name + ": " + e.Title
+		if e.Grid {
+			g.Title, g.About = e.Name+": "+variantsOf(tracks), strings.Join(e.Notes, " ")
 		}
-		if e.source != "" {
-			g.About = "Published: " + e.source
+		if e.Source != "" {
+			g.About = "Published: " + e.Source
 		}
 	}
 	for _, t := range tracks {

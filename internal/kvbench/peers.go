@@ -139,6 +139,11 @@ func (s *session) peers(columns []column) {
 		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; "+
 			"those are left out where quiet ones remain.\n", disturbed)
 	}
+	s.engines()
+}
+
+// engines prints what the figures of each engine depend on.
+func (s *session) engines() {
 	for _, e := range s.report.Engines {
 		fmt.Fprintf(s.out, "%s %s: a write without sync %s", e.Title, e.Version,
 			durabilityText(e.Durability))

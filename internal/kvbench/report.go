@@ -93,6 +93,7 @@ type Step struct {
 	MaxRSS       int64           `json:"max_rss_bytes,omitempty"`
 	Memory       *machine.Memory `json:"memory,omitempty"`
 	Written      *int64          `json:"process_written_bytes,omitempty"`
+	Dirtied      *int64          `json:"process_dirtied_bytes,omitempty"`
 	WAL          *int64          `json:"wal_bytes,omitempty"`
 	Flush        *int64          `json:"flush_bytes,omitempty"`
 	Compaction   *int64          `json:"compaction_bytes,omitempty"`
@@ -103,6 +104,7 @@ type Step struct {
 	DiskPeak     *int64          `json:"disk_peak_bytes,omitempty"` // of the directory, all files
 	// of the directory, after the time to quiet
 	DiskQuiet   *int64   `json:"disk_quiet_bytes,omitempty"`
+	Live        *int64   `json:"live_bytes,omitempty"` // keys and values that are there
 	Tables      *int64   `json:"tables,omitempty"`
 	Debt        *int64   `json:"compaction_debt_bytes,omitempty"`
 	Comparisons *int64   `json:"comparisons,omitempty"`
@@ -210,6 +212,8 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		MaxRSS:       res.MaxRSS,
 		Memory:       res.Memory,
 		Written:      res.Written,
+		Dirtied:      res.Dirtied,
+		Live:         res.Live,
 		Comparisons:  res.Comparisons,
 		DiskPeak:     res.DiskPeak,
 		Tenths:       res.Tenths, Flat: round(res.Flat),

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/progress"
@@ -49,7 +50,7 @@ type plan struct {
 	params     runner.Params
 	settings   []store.Setting
 	ignored    []store.Setting // asked for, but the engine does not have them
-	steps      []step
+	steps      []experiment.Step
 }
 
 func (s *session) run(ctx context.Context, args []string) error {
@@ -110,7 +111,7 @@ func (s *session) runPlain(ctx context.Context) error {
 	p := plan{driver: s.driver, params: s.c.params, settings: slices.Concat(s.matched(&s.c.params),
 		s.c.settings)}
 	for _, n := range names {
-		p.steps = append(p.steps, step{bench: n})
+		p.steps = append(p.steps, experiment.Step{Bench: n})
 	}
 	plans := []plan{p}
 	if len(s.c.benchmarks) == 0 && s.c.db == "" && s.showsFormats() {
@@ -132,7 +133,7 @@ func (s *session) runPlain(ctx context.Context) error {
 		}
 	}
 	if len(p.steps) > 1 || s.c.rounds > 1 || s.apart() {
-		s.summary(columns, "", nil)
+		s.summary(columns, &experiment.Experiment{})
 	}
 	return nil
 }
@@ -143,23 +144,27 @@ func (s *session) showsFormats() bool {
 	return !s.apart() && s.c.format == "" && hasOption(s.driver, formatOption)
 }
 
+func inFormat(format string) []store.Setting {
+	return []store.Setting{{Name: formatOption, Value: format}}
+}
+
 // in is the plan with new databases in a format.
 func (p plan) in(format string) plan {
-	p.variant, p.settings = format+" format", append(set(formatOption, format), p.settings...)
+	p.variant, p.settings = format+" format", append(inFormat(format), p.settings...)
 	return p
 }
 
 func (s *session) runExperiment(ctx context.Context, e chosen) error {
-	fmt.Fprintf(s.out, "\n== %s: %s\n", e.name, e.title)
+	fmt.Fprintf(s.out, "\n== %s: %s\n", e.Name, e.Title)
 	var columns []column
 	for i, t := range s.schedule() {
-		for j, v := range e.variants {
-			if v.alone && !s.showsFormats() {
+		for j, v := range e.Variants {
+			if v.Alone && !s.showsFormats() || !s.wants(v, t) {
 				continue
 			}
 			p := s.planOf(e, v)
 			p.driver, p.pair, p.round = t.driver, t.pair, t.round
-			p.variant = strings.ReplaceAll(v.name, "%s", t.driver.Title())
+			p.variant = strings.ReplaceAll(v.Name, "%s", t.driver.Title())
 			if i == 0 && j == 0 {
 				s.banner(&p)
 			}
@@ -171,11 +176,20 @@ func (s *session) runExperiment(ctx context.Context, e chosen) error {
 			columns = addRun(columns, s.title(&p), run)
 		}
 	}
-	s.summary(columns, e.source, e.notes)
-	if e.grid {
-		s.printGrids(e.name)
+	s.summary(columns, e.Experiment)
+	if e.Grid {
+		s.printGrids(e.Name)
 	}
 	return nil
+}
+
+// wants reports whether a variant is one of those of --variant, and both engines of a turn, if it
+// has two, have what the variant needs.
+func (s *session) wants(v experiment.Variant, t turn) bool {
+	return strings.HasPrefix(v.Name, s.c.variant) && (v.Needs == "" ||
+		!slices.ContainsFunc(s.drivers, func(d store.Driver) bool {
+			return (d.Name() == t.driver.Name() || d.Name() == t.pair) && !hasOption(d, v.Needs)
+		}))
 }
 
 // title names the column of a run.
@@ -204,39 +218,40 @@ func addRun(columns []column, name string, run *Run) []column {
 }
 
 // planOf applies the command line to a variant: flags win.
-func (s *session) planOf(e chosen, v variant) plan {
-	p := plan{experiment: e.name, params: s.c.params, steps: v.steps}
+func (s *session) planOf(e chosen, v experiment.Variant) plan {
+	p := plan{experiment: e.Name, params: s.c.params, steps: v.Steps}
 	switch {
 	case e.num > 0:
-		p.params.Num = e.num * int64(max(v.scale, 1))
+		p.params.Num = e.num * int64(max(v.Scale, 1))
 	case !s.c.given["num"]:
-		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale*max(v.scale, 1))),
+		p.params.Num = max(int64(math.Round(float64(e.Num)*s.c.scale*max(v.Scale, 1))),
 			1)
 	}
 	// published for another size
-	if v.scale > 0 && p.params.Num != e.experiment.num*int64(v.scale) {
-		p.steps = steps(names(p.steps)...)
+	if v.Scale > 0 && p.params.Num != e.Num*int64(v.Scale) {
+		p.steps = experiment.Steps(names(p.steps)...)
 	}
-	if e.adjust != nil {
-		e.adjust(&p.params)
+	p.params.Quiet = p.params.Quiet || e.Costs && !s.c.given["quiet"]
+	if e.Adjust != nil {
+		e.Adjust(&p.params)
 	}
-	if v.adjust != nil {
-		v.adjust(&p.params)
+	if v.Adjust != nil {
+		v.Adjust(&p.params)
 	}
-	if e.matched {
+	if e.Matched {
 		p.settings = s.matched(&p.params)
 	}
-	p.settings = slices.Concat(p.settings, v.settings, s.c.settings)
-	if v.format != "" && s.showsFormats() {
-		p.settings = append(p.settings, set(formatOption, v.format)...)
+	p.settings = slices.Concat(p.settings, v.Settings, s.c.settings)
+	if v.Format != "" && s.showsFormats() {
+		p.settings = append(p.settings, inFormat(v.Format)...)
 	}
 	return p
 }
 
-func names(list []step) []string {
+func names(list []experiment.Step) []string {
 	all := make([]string, len(list))
 	for i := range list {
-		all[i] = list[i].bench
+		all[i] = list[i].Bench
 	}
 	return all
 }
@@ -260,6 +275,7 @@ func settingsText(settings []store.Setting) string {
 // then on, which the report says, and its run is nil.
 func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
 	s.filter(p)
+	s.touchMemory(p)
 	if s.processes() {
 		name := p.driver.Name()
 		if s.killed[name] {
@@ -279,6 +295,21 @@ func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
 	s.report.note(p.driver)
 	return run, err
 }
+
+// touchMemory uses as much memory as a plan's database may need with its files, so that the engine
+// which comes first does not pay for memory that the machine has not used before.
+func (s *session) touchMemory(p *plan) {
+	q := &p.params
+	t := machine.TouchMemory(touchedCopies * q.Num * int64(q.Keys.Len()+q.ValueSize))
+	if t.Slow() {
+		fmt.Fprintf(s.out, "memory that was never used was touched: %v a page, then %v\n", t.First,
+			t.Second)
+	}
+}
+
+// touchedCopies is how many times the entries of a database are in memory: in memtables, caches and
+// the page cache, old ones among them.
+const touchedCopies = 6
 
 // runHere runs the steps of a plan and prints their lines. Latencies come from
 // a pass of their own, as reading the clock costs as much as a read.
@@ -334,9 +365,9 @@ func (s *session) pass(ctx context.Context, p *plan) (*Run, error) {
 
 func (s *session) runSteps(ctx context.Context, r *runner.Runner, p *plan, run *Run) error {
 	for i, st := range p.steps {
-		spec, ok := workload.Find(st.bench)
+		spec, ok := workload.Find(st.Bench)
 		if !ok {
-			return fmt.Errorf("no benchmark %q", st.bench)
+			return fmt.Errorf("no benchmark %q", st.Bench)
 		}
 		if ctx.Err() != nil {
 			return runner.ErrInterrupted
@@ -347,7 +378,7 @@ func (s *session) runSteps(ctx context.Context, r *runner.Runner, p *plan, run *
 		if err != nil && !errors.Is(err, runner.ErrWrong) {
 			return err
 		}
-		run.add(&res, st.published, started)
+		run.add(&res, st.Published, started)
 		s.bar.Clear()
 		fmt.Fprintln(s.out, res.Line())
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/table"
 )
@@ -57,9 +58,11 @@ func (s series) spread() float64 {
 }
 
 // summary prints the table at the end. All columns have the same steps.
-func (s *session) summary(columns []column, source string, notes []string) {
+func (s *session) summary(columns []column, e *experiment.Experiment) {
 	fmt.Fprintln(s.out)
 	switch {
+	case e.Costs:
+		s.costs(columns)
 	case s.apart():
 		s.peers(columns)
 	case len(columns) == 1:
@@ -67,10 +70,10 @@ func (s *session) summary(columns []column, source string, notes []string) {
 	default:
 		s.beside(columns)
 	}
-	if source != "" {
-		fmt.Fprintf(s.out, "times: how many times faster than published (%s).\n", source)
+	if e.Source != "" {
+		fmt.Fprintf(s.out, "times: how many times faster than published (%s).\n", e.Source)
 	}
-	for _, n := range notes {
+	for _, n := range e.Notes {
 		fmt.Fprintln(s.out, n)
 	}
 }
@@ -313,6 +316,14 @@ func foundText(s *Step) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d of %d", *s.Found, *s.Asked)
+}
+
+// publishedTitle is the title of the column with the published figures of a run's experiment.
+func publishedTitle(run *Run) string {
+	if e := experiment.Find(run.Experiment); e != nil {
+		return table.Published(e.Source)
+	}
+	return "published"
 }
 
 func number(f float64) string { return fmt.Sprintf("%.3f", f) }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/kvbench/cgroup"
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/progress"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -62,8 +63,8 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 		t.Dir = s.dir
 	}
 	for _, st := range p.steps {
-		t.Steps = append(t.Steps, st.bench)
-		t.Published = append(t.Published, st.published)
+		t.Steps = append(t.Steps, st.Bench)
+		t.Published = append(t.Published, st.Published)
 	}
 	dir, err := os.MkdirTemp("", "kvbench-task-")
 	if err != nil {
@@ -192,7 +193,7 @@ func runTask(ctx context.Context, file string, stdout, stderr io.Writer,
 		round: t.Round, params: t.Params, settings: t.Settings, ignored: t.Ignored,
 	}
 	for i, name := range t.Steps {
-		p.steps = append(p.steps, step{name, t.Published[i]})
+		p.steps = append(p.steps, experiment.Step{Bench: name, Published: t.Published[i]})
 	}
 	var o outcome
 	o.Run, err = s.runHere(ctx, &p)

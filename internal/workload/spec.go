@@ -191,7 +191,8 @@ type Spec struct {
 	// Mix is what a Mixed benchmark is made of.
 	Mix Mix
 	// Width is how many adjacent keys a DeleteRange is about. It deletes all but the last one.
-	Width int64
+	// Parts, if it is not 0, says that as a part of the run's number of entries.
+	Width, Parts int64
 	// Length is how many entries a Stretch wants, or how many iterators a Hold takes.
 	Length int
 	// Before makes a Stretch go backwards from the entry before the key.
@@ -260,6 +261,8 @@ var Specs = []Spec{
 	{Name: "deleterandom", Doc: "delete N keys in random order", Kind: Delete, Order: Random},
 	{Name: "deleterange", Doc: "N/1000 times delete 999 of 1000 adjacent keys, every thousand " +
 		"once, in random order", Kind: DeleteRange, Order: Unique, Divide: 1000, Width: 1000},
+	{Name: "deletehalf", Doc: "delete the first half of the keys but its last one, by one range " +
+		"delete where the engine has them", Kind: DeleteRange, Parts: 2},
 	{Name: "scandeleted", Doc: "N/100 scans of 10 entries from a random key on, a new iterator " +
 		"for each, meant for after deleterange", Kind: Stretch, Order: Random, Divide: 100,
 		Length: 10, Count: true},
@@ -355,6 +358,12 @@ var Specs = []Spec{
 		State: Warm},
 	{Name: "seekordered", Doc: "N seeks forward with one iterator", Kind: Seek, Order: Ascending,
 		Count: true},
+	{Name: "scan1000cold", Doc: "N/10000 scans of 1000 entries from a random key on, a new " +
+		"iterator for each, files dropped from the page cache", Kind: Stretch, Order: Random,
+		Divide: 10000, Length: 1000, Count: true, State: Cold},
+	{Name: "scan1000warm", Doc: "N/1000 scans of 1000 entries from a random key on, a new " +
+		"iterator for each, files in the page cache, a block cache of 8 MiB", Kind: Stretch,
+		Order: Random, Divide: 1000, Length: 1000, Count: true, State: Warm},
 	{Name: "readwhilewriting", Doc: "readrandom while one more thread writes", Kind: Get,
 		Order: Random, Count: true, Writers: 1},
 	{Name: "seekrandomwhilewriting", Doc: "seekrandom while one more thread writes", Kind: Seek,
@@ -452,6 +461,9 @@ func (s *Spec) NeedsStore() bool { return s.Kind != Codec && s.Kind != Shared }
 // entries and of reads.
 func (s *Spec) Ops(num, reads int64) int64 {
 	n := num
+	if s.Parts > 0 {
+		return 1
+	}
 	switch s.Kind {
 	case Get, MultiGet, Scan, Stretch, Seek, Update, Mixed, NewIterator:
 		n = reads

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -18,7 +19,8 @@ import (
 
 var table = settings.New([]string{"none", "snappy", "zstd"},
 	"write_buffer_size", "64MiB", "cache_size", "256MiB", "block_size", "4096",
-	"max_file_size", "2MiB", "max_background_jobs", "4", "compression", "snappy")
+	"max_file_size", "2MiB", "max_background_jobs", "4", "compression", "snappy",
+	"large_value", "0")
 
 var codecs = map[string]options.CompressionType{"none": options.None, "snappy": options.Snappy,
 	"zstd": options.ZSTD}
@@ -41,7 +43,9 @@ func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
 func (Driver) Notes() []string {
 	return []string{"logs are mapped files, which the count of bytes written misses; filters of " +
 		"1 % are always on; indexes are cached in half the size of the block cache besides; " +
-		"conflict detection on for transactions only"}
+		"conflict detection on for transactions only; with large_value its value log has files " +
+		"of 64 MiB, which are looked at every second and collected when half of one is garbage; " +
+		"without, values of 1 MiB are there all the same"}
 }
 
 // Open checks blocks as they are read, like the other engines.
@@ -72,14 +76,40 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if cache == 0 && v["compression"] != "none" {
 		o = o.WithBlockCacheSize(1 << 20) // it refuses compression without a cache
 	}
+	large := v.Number("large_value")
+	if large > 0 {
+		o = o.WithValueThreshold(large).WithValueLogFileSize(64 << 20)
+	}
 	db, err := badger.Open(o)
 	if err != nil {
 		return nil, err
 	}
+	d := database{db, o, make(chan struct{}), make(chan struct{})}
+	go d.collect(large > 0)
 	if c.Transactions && !c.Locks {
-		return &transactional{database{db, o}}, nil
+		return &transactional{d}, nil
 	}
-	return &database{db, o}, nil
+	return &d, nil
+}
+
+// collect collects the garbage of the value log, if it is to, which the engine leaves to its users,
+// until the database is closed.
+func (d *database) collect(large bool) {
+	defer close(d.collected)
+	if !large {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.closing:
+			return
+		case <-tick.C:
+		}
+		for d.db.RunValueLogGC(0.5) == nil { // until there is nothing to collect
+		}
+	}
 }
 
 // transactional is a database whose transactions find conflicts.
@@ -124,6 +154,8 @@ func (u update) Rollback() error {
 type database struct {
 	db      *badger.DB
 	options badger.Options
+	// of collect
+	closing, collected chan struct{}
 }
 
 func (d *database) snapshot() transaction { return transaction{d.db.NewTransaction(false)} }
@@ -360,7 +392,12 @@ func (d *database) Write(b store.Batch, sync bool) error {
 // Flush: the engine offers none, its memtables are flushed when it is closed.
 func (d *database) Flush() error   { return nil }
 func (d *database) Compact() error { return d.db.Flatten(2) }
-func (d *database) Close() error   { return d.db.Close() }
+
+func (d *database) Close() error {
+	close(d.closing)
+	<-d.collected
+	return d.db.Close()
+}
 
 func (d *database) Property(name string) (string, bool) {
 	if name == "leveldb.stats" {

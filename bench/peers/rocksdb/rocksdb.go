@@ -48,7 +48,7 @@ var table = settings.New([]string{"none", "snappy", "zstd", "lz4"},
 	"write_buffer_size", "64MiB", "cache_size", "32MiB", "block_size", "4096",
 	"block_restart_interval", "16", "max_file_size", "64MiB", "max_open_files", "1000000",
 	"max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0", "prefix_length", "0",
-	"compaction_direct_io", "0", "deletion_window", "0")
+	"compaction_direct_io", "0", "deletion_window", "0", "large_value", "0")
 
 var codecs = map[string]C.int{
 	"none": C.rocksdb_no_compression, "snappy": C.rocksdb_snappy_compression,
@@ -73,7 +73,8 @@ func (Driver) Version() string { return C.GoString(C.kv_version()) }
 func (Driver) Notes() []string {
 	n := []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a " +
 		"time, long ones 128; 2 memtables; transactions without a snapshot, as is its default, " +
-		"their objects used again"}
+		"their objects used again; with large_value blob files, not compressed and collected, as " +
+		"are their defaults"}
 	if C.kv_locks() == 0 {
 		n = append(n, "no locks: this library gives C no way to the database below its "+
 			"TransactionDB")
@@ -141,6 +142,11 @@ func configure(dir string, c store.Config, share *share) (*database, error) {
 	if n := v.Int("deletion_window"); n > 0 {
 		C.rocksdb_options_add_compact_on_deletion_collector_factory(o, C.size_t(n),
 			C.size_t((n+1)/2))
+	}
+	if n := v.Number("large_value"); n > 0 {
+		C.rocksdb_options_set_enable_blob_files(o, 1)
+		C.rocksdb_options_set_min_blob_size(o, C.uint64_t(n))
+		C.rocksdb_options_set_enable_blob_gc(o, 1)
 	}
 	if c.Changes { // logs are kept for a day
 		C.rocksdb_options_set_WAL_ttl_seconds(o, 24*3600)
@@ -403,7 +409,7 @@ func (d *database) Metrics() store.Metrics {
 		return n
 	}
 	m.Debt = number(d.Property("leveldb.estimate-pending-compaction-bytes"))
-	m.DiskSize, m.Tables = settings.DirSize(d.dir, ".sst")
+	m.DiskSize, m.Tables = settings.DirSize(d.dir, ".sst", ".blob")
 	m.Levels = levels(d.Property("leveldb.levelstats"))
 	return m
 }

@@ -32,6 +32,8 @@ var docs = map[string]string{
 	"prefix_length":          "bytes of prefixes that filters hold; 0: none",
 	"compaction_direct_io":   "direct I/O for flushes and compactions; 0: none",
 	"max_background_jobs":    "flushes and compactions at once",
+	"large_value": "size from which on values are kept apart from keys, in blob files or a value " +
+		"log; 0: none are",
 	"deletion_window": "adjacent entries of which half are deletions where a table is to be " +
 		"compacted, CompactOnDeletionCollector; 0: none is for that",
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,27 @@ func TestResident(t *testing.T) {
 	}
 	if most, ok := w.Finish(); !ok || most < size*9/10 || most > 4*size {
 		t.Errorf("%d MB resident, %v", most>>20, ok)
+	}
+}
+
+// TestTouchMemory: the memory is given back, and the peak begins anew.
+func TestTouchMemory(t *testing.T) {
+	const size = 64 << 20
+	before := resident()
+	if got := TouchMemory(size); got.First <= 0 || got.Second <= 0 {
+		t.Errorf("%+v", got)
+	}
+	if now := resident(); now > before+size/2 {
+		t.Errorf("%d MB more are resident", (now-before)>>20)
+	}
+	if peak, ok := countedPeak(); resetPeak() && (!ok || peak > before+size/2) {
+		t.Errorf("the peak is %d MB, %v, above %d", peak>>20, ok, before>>20)
+	}
+	if got := TouchMemory(4095); got != (Touched{}) || got.Slow() {
+		t.Errorf("less than a page: %+v", got)
+	}
+	if slow := (Touched{First: 13 * time.Microsecond, Second: time.Microsecond}); !slow.Slow() {
+		t.Error("13 times as slow is not slow")
 	}
 }
 

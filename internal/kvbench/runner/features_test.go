@@ -62,6 +62,29 @@ func TestDeleteRange(t *testing.T) {
 	}
 }
 
+// TestDeleteHalf: one range, or batches that are bounded; the oracle knows what is left.
+func TestDeleteHalf(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		r, m := newRunner(t)
+		r.Params.Num = 2*mostDeleted + 1001
+		if plain {
+			r.Driver = plainDriver{m}
+		}
+		half, all := (r.Params.Num)/2, r.Params.Num
+		res := run(t, r, "fillseq", "deletehalf")
+		if left := all - half + 1; res.Ops != 1 || int64(len(m.Table(r.Dir).Contents())) != left ||
+			*res.Live != left*int64(r.Params.Keys.Len()+r.Params.ValueSize) {
+			t.Errorf("%d operations leave %d entries and %d bytes, want %d", res.Ops,
+				len(m.Table(r.Dir).Contents()), *res.Live, left)
+		}
+		for _, name := range []string{"scan1000cold", "scan1000warm"} {
+			if res := run(t, r, name); res.Asked < 1000 || res.Found == 0 {
+				t.Errorf("%s", res.Line())
+			}
+		}
+	}
+}
+
 // TestCounters: the sum of the values read equals the sum of the operands.
 func TestCounters(t *testing.T) {
 	for _, name := range []string{"mergerandom", "mergehot"} {

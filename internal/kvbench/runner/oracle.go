@@ -75,9 +75,9 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			}
 			expect += t.ops
 		case workload.DeleteRange:
-			pick := t.rangePicker(spec)
+			pick, width := t.rangePicker(spec)
 			for range t.done {
-				o.deleted(pick.next(&r)*uint64(spec.Width), uint64(spec.Width))
+				o.deleted(pick.next(&r)*width, width)
 			}
 		case workload.Add:
 			for range t.done {

@@ -7,15 +7,20 @@ import (
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
-// rangePicker draws the ranges of a DeleteRange benchmark by their number.
-func (t *thread) rangePicker(spec *workload.Spec) pick {
-	return t.pickerOf(spec.Order, uint64(max(t.r.Params.Num/spec.Width, 1)))
+// rangePicker draws the ranges of a DeleteRange benchmark, of width keys each, by their number.
+func (t *thread) rangePicker(spec *workload.Spec) (p pick, width uint64) {
+	num := t.r.Params.Num
+	w := spec.Width
+	if spec.Parts > 0 {
+		w = max(num/spec.Parts, 1)
+	}
+	return t.pickerOf(spec.Order, uint64(max(num/w, 1))), uint64(w)
 }
 
 // deleteRange deletes all keys of a range but the last one, which scans must find. An engine
-// without range deletes gets each key, in one batch.
+// without range deletes gets each key, in batches.
 func (t *thread) deleteRange(spec *workload.Spec) {
-	pick, width := t.rangePicker(spec), uint64(spec.Width)
+	pick, width := t.rangePicker(spec)
 	db, ok := t.db.(store.RangeDeleter)
 	if !ok {
 		t.deleteEach(pick, width)
@@ -38,20 +43,26 @@ func (t *thread) deleteRange(spec *workload.Spec) {
 func (t *thread) deleteEach(pick pick, width uint64) {
 	batch := t.db.NewBatch()
 	for range t.ops {
-		batch.Clear()
 		first := pick.next(&t.rand) * width
-		for n := first; n < first+width-1; n++ {
-			batch.Delete(t.keys.Present(n))
-		}
-		if err := t.db.Write(batch, t.sync); err != nil {
-			t.fail(err)
-			return
+		for last := first + width - 1; first < last; {
+			batch.Clear()
+			for end := min(first+mostDeleted, last); first < end; first++ {
+				batch.Delete(t.keys.Present(first))
+			}
+			if err := t.db.Write(batch, t.sync); err != nil {
+				t.fail(err)
+				return
+			}
 		}
 		if !t.tick() {
 			return
 		}
 	}
 }
+
+// mostDeleted is how many keys a batch of deleteEach has at most: engines bound what a transaction
+// writes.
+const mostDeleted = 1000
 
 // stretches scans spec.Length entries from a key on, or backwards from before it, again and again.
 func (t *thread) stretches(spec *workload.Spec) {

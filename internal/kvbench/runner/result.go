@@ -30,7 +30,8 @@ type Result struct {
 	Busy    time.Duration // sum over threads
 
 	CPUUser, CPUSystem time.Duration   // of the process
-	Written            *int64          // bytes handed to the kernel by the process
+	Written            *int64          // bytes handed to the kernel by calls of the process
+	Dirtied            *int64          // bytes of pages that it made dirty, by mappings, too
 	MaxRSS             int64           // bytes, of the process so far
 	Memory             *machine.Memory // nil: the system does not tell
 	Metrics            *store.Metrics
@@ -44,6 +45,9 @@ type Result struct {
 	// most bytes that the directory took, time to quiet included; nil: not watched
 	DiskPeak  *int64
 	DiskQuiet *int64 // bytes that it took when quiet; nil: not waited for
+	// bytes of the keys and values in the database, if all values have the run's size; nil: it is
+	// not known what there is
+	Live *int64
 	// Tenths are the microseconds of an operation in each tenth of a benchmark whose cost may grow
 	// with the operations before; Flat is the last one as a multiple of the second.
 	Tenths  []float64
@@ -183,6 +187,10 @@ func (r *Result) addUsage(before, after usage) {
 	if before.written >= 0 && after.written >= 0 {
 		n := after.written - before.written
 		r.Written = &n
+	}
+	if before.dirtied >= 0 && after.dirtied >= 0 {
+		n := after.dirtied - before.dirtied
+		r.Dirtied = &n
 	}
 }
 

@@ -272,6 +272,10 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		return res, ErrInterrupted
 	}
 	err = r.check(spec, &res, team, writers)
+	if r.oracle != nil {
+		live := r.oracle.count * int64(r.Params.Keys.Len()+r.Params.ValueSize)
+		res.Live = &live
+	}
 	for _, t := range team {
 		r.inserted = max(r.inserted, shared.inserted+t.inserts*uint64(len(team)))
 	}

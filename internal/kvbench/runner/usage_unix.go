@@ -17,34 +17,41 @@ import (
 func readUsage() usage {
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
-		return usage{written: -1}
+		return usage{written: -1, dirtied: -1}
 	}
 	rss := int64(ru.Maxrss)
 	if runtime.GOOS != "darwin" {
 		rss <<= 10 // kilobytes elsewhere
 	}
-	return usage{
-		user:    time.Duration(ru.Utime.Nano()),
-		system:  time.Duration(ru.Stime.Nano()),
-		maxRSS:  rss,
-		written: bytesWritten(),
+	u := usage{
+		user:   time.Duration(ru.Utime.Nano()),
+		system: time.Duration(ru.Stime.Nano()),
+		maxRSS: rss,
 	}
+	u.written, u.dirtied = bytesWritten()
+	return u
 }
 
-// bytesWritten reads Linux's count of bytes passed to write calls.
-func bytesWritten() int64 {
+// bytesWritten reads Linux's counts of bytes passed to calls that write, and of bytes that are to
+// reach a disk: of pages made dirty, and of direct writes.
+func bytesWritten() (written, dirtied int64) {
+	written, dirtied = -1, -1
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
-		return -1
+		return written, dirtied
 	}
 	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "wchar:"); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
-				return n
-			}
+		name, v, _ := strings.Cut(line, ":")
+		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		switch {
+		case err != nil:
+		case name == "wchar":
+			written = n
+		case name == "write_bytes":
+			dirtied = n
 		}
 	}
-	return -1
+	return written, dirtied
 }
 
 // allocated is what a file takes on disk.

@@ -5,31 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/loamdb/loam/internal/kvbench/shapes"
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/table"
 )
 
-// shapesExperiment has a variant for each shape of package shapes.
-func shapesExperiment() experiment {
-	e := experiment{
-		name:  "shapes",
-		title: "the shapes of databases that people have, 64 MB of each",
-		doc: "values of 8 B to 256 KiB, long keys, filters, codecs, caches, threads, batches, " +
-			"series, hot keys, what is held open: 64 MB of each, in one table",
-		num: shapes.Entries, matched: true, grid: true,
-		notes: []string{"Reads before compact are of what fills and overwrites left, those after " +
-			"it of one sorted run. With threads, each of them writes all entries."},
-	}
-	for _, s := range shapes.List {
-		e.variants = append(e.variants, variant{name: s.Name, settings: s.Own(),
-			steps: steps(s.Steps...), adjust: s.Apply})
-	}
-	return e
-}
-
 func hasGrid(run *Run) bool {
-	e := findExperiment(run.Experiment)
-	return e != nil && e.grid
+	e := experiment.Find(run.Experiment)
+	return e != nil && e.Grid
 }
 
 // gridTitle is the title of step i in a table of ratios. In a grid, the titles of the steps after
@@ -46,9 +28,9 @@ func gridTitle(run *Run, i int) string {
 }
 
 // printGrids prints the tables of ratios, or of times, that the page of an experiment begins with.
-func (s *session) printGrids(experiment string) {
+func (s *session) printGrids(name string) {
 	for _, first := range s.report.sections() {
-		if first.Experiment != experiment {
+		if first.Experiment != name {
 			continue
 		}
 		g := groupView{}
