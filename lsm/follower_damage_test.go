@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -153,6 +155,44 @@ func sameVerdicts(t *testing.T, mem *vfs.Mem, o Options) (refused, shown int) {
 		putFile(t, mem, log, whole)
 	}
 	return refused, shown
+}
+
+// TestFollowerStaysWhereOpenEnds: a log in LevelDB's format is damaged before its last record. Open
+// ends there and reports it. A follower is opened before it can tell the damage from a write under
+// way; when it can, that is no failure of a catch-up.
+func TestFollowerStaysWhereOpenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		o := &Options{FS: mem, Format: FormatLevelDB, WALPreallocate: -1}
+		db := mustOpen(t, "db", o)
+		log := filepath.Join("db", base.LevelDB.FileName(base.FileLog, db.engine.Parts().WAL.Num()))
+		must(t, db.Put([]byte("a"), []byte("value"), NoSync))
+		damaged := db.engine.Parts().WAL.Size() + 7
+		must(t, db.Put([]byte("b"), []byte("value"), NoSync))
+		must(t, db.Put([]byte("c"), []byte("value"), NoSync))
+		o.FS = mem.CrashClone(vfs.KeepAll())
+		mustClose(t, db)
+		b, err := fstest.ReadFile(o.FS, log)
+		must(t, err)
+		b[damaged] ^= 1
+		putFile(t, o.FS, log, b)
+		f, err := OpenFollower("db", o)
+		must(t, err)
+		for range 5 {
+			time.Sleep(10 * time.Millisecond)
+			must(t, f.CatchUp(t.Context()))
+			if lag, err := f.Lag(t.Context()); err != nil || lag.Sequences != 0 {
+				t.Fatalf("%+v, %v", lag, err)
+			}
+		}
+		if len(f.RecoveryReport().Dropped) == 0 {
+			t.Error("nothing was reported")
+		}
+		if got := fmt.Sprint(content(t, f.DB)); got != "[default/a=value]" {
+			t.Errorf("the follower has %s", got)
+		}
+		must(t, f.Close())
+	})
 }
 
 // content is all entries of a database, by keyspace.

@@ -76,9 +76,14 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 
 // judgeFirst judges the logs of the first state, which was read to the end of the logs.
 func (f *Follower) judgeFirst(l *logs) error {
-	report, _, err := f.judge(l, nil)
+	report, at, err := f.judge(l, nil)
 	if f.report = report; err != nil {
 		return err
+	}
+	// A Tail takes damage for a write under way at first. What a later look tells of it was
+	// reported. A torn end may be a write.
+	if len(report.Dropped) > 0 && report.TornBytes == 0 && !l.place.Before(at) {
+		f.severed = l.place
 	}
 	return f.o.Edits.checkTorn()
 }
