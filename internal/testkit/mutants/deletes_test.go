@@ -16,7 +16,11 @@ const (
 	emptyFacts  = "internal/tree/empties/facts.go"
 	emptyWrites = "internal/tree/tree.go"
 	scouting    = "internal/tree/scouts.go"
+
+	memtableVersions = "internal/tree/memtable/source_at.go"
 )
+
+var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
@@ -258,6 +262,17 @@ var deletes = []mutant{
 	{"empty-loses-pieces", "what was deleted between two new messages is passed over again",
 		target{"lsm", "TestEmptiesAreKnown"}, []edit{{emptySet,
 			"p.piece() && crowded", "p.piece()"}}},
+
+	{"versions-one-by-one", "an iterator passes over all versions of a key in a memtable",
+		manyVersions, []edit{{memtableVersions, "if s.at-i >= manyVersions && s.at == s.n {",
+			"if false {"}}},
+
+	{"versions-too-new", "an iterator passes over all versions of a key that are newer than it",
+		manyVersions, []edit{{memtableVersions, "many := s.n-s.at >= manyVersions &&",
+			"many := false &&"}}},
+
+	{"versions-oldest", "an iterator that runs backward shows an old version of a key",
+		manyVersions, []edit{{memtableVersions, "if s.more() && s.old(s.at) {", "if false {"}}},
 
 	{"empty-behind-turn", "an iterator that turns round has left out a part of its own writes",
 		target{"lsm", "TestEmptiesWindows"}, []edit{{"internal/tree/iters/merge.go",

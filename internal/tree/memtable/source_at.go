@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"sort"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // A source at a sequence number goes key by key. The entries of a user key are
@@ -54,7 +56,10 @@ func (s *source) visibleAhead() (n int) {
 	for first := true; n < s.want && s.more(); first = false {
 		if (s.at == 0 || first) && s.tooNew(s.at, s.n) {
 			// They have not the key that was returned last: what is left of it is older.
-			s.at, s.returned = s.n, false
+			many := s.n-s.at >= manyVersions && s.groupEnd(s.at) == s.n
+			if s.at, s.returned = s.n, false; many {
+				s.passVersions()
+			}
 			continue
 		}
 		i := s.at
@@ -62,22 +67,57 @@ func (s *source) visibleAhead() (n int) {
 			s.returned = false
 		}
 		s.at = s.groupEnd(i)
-		if s.returned {
-			continue
+		if !s.returned {
+			if k := s.visible(i, s.at); k < s.at {
+				s.offs[n] = s.leafCopy.offs[k]
+				n++
+				s.returned = true
+			}
 		}
-		if k := s.visible(i, s.at); k < s.at {
-			s.offs[n] = s.leafCopy.offs[k]
-			n++
-			s.returned = true
+		if s.at-i >= manyVersions && s.at == s.n {
+			s.passVersions()
 		}
 	}
 	return n
 }
 
+// manyVersions is how many entries of a leaf have one key if the source seeks the end of its
+// versions, or the visible one, instead of going from leaf to leaf: a key may have been written
+// again and again.
+const manyVersions = fanout / 2
+
+// passVersions goes behind the versions of the key before s.at that are not wanted: those that are
+// too new, or all if one was returned.
+func (s *source) passVersions() {
+	t := base.Trailer(0)
+	if !s.returned {
+		t = base.MakeTrailer(s.seq, base.KindForSeek)
+	}
+	s.at = s.m.order.seekLeaf(s.mem.key(s.leafCopy.offs[s.n-1]), t, &s.leafCopy)
+}
+
+// passVersionsBack goes before all versions of the key of entry 0, of which the one at off is
+// visible, or none if it is 0. It returns the newest visible one.
+func (s *source) passVersionsBack(off uint32) uint32 {
+	key := s.mem.key(s.leafCopy.offs[0])
+	if off != 0 {
+		t := base.MakeTrailer(s.seq, base.KindForSeek)
+		s.at = s.m.order.seekLeaf(key, t, &s.leafCopy)
+		if s.more() && s.old(s.at) {
+			off = s.leafCopy.offs[s.at]
+		}
+	}
+	s.at = s.m.order.seekLeaf(key, base.MaxTrailer, &s.leafCopy)
+	return off
+}
+
 func (s *source) visibleBack() (n int) {
 	for first := true; n < s.want && s.less(); first = false {
 		if (s.at == s.n || first) && s.tooNew(0, s.at) {
-			s.at = 0 // versions before them of the first key are newer still
+			many := s.at >= manyVersions && s.groupStart(s.at-1) < 0
+			if s.at = 0; many { // versions before them of the first key are newer still
+				s.passVersionsBack(0)
+			}
 			continue
 		}
 		off := uint32(0) // none
@@ -87,6 +127,10 @@ func (s *source) visibleBack() (n int) {
 			s.at = max(start, 0)
 			if k := s.visible(s.at, end); k < end {
 				off = s.leafCopy.offs[k]
+			}
+			if start < 0 && end >= manyVersions {
+				off = s.passVersionsBack(off)
+				break
 			}
 		}
 		if off != 0 {
