@@ -34,7 +34,9 @@ func looks() (first, dead int) {
 	return 4, 64
 }
 
-// leastSought is minDead for a cursor that only looks for known-empty ranges, see Options.Most.
+// leastSought is minDead for a cursor that only looks for known-empty ranges, see Options.Most, and
+// for a range that extends a known one: the next readers of a queue pass over the same entries
+// again until there are so many.
 const leastSought = 16
 
 // passing is what a move passed over: the entries of keys without a value from a key to another.
@@ -134,7 +136,7 @@ func (c *Cursor) settlePass(found bool) {
 	p.active = false
 	c.empties.Count(p.dead, p.jumps)
 	least := minDead
-	if c.most < math.MaxInt {
+	if c.most < math.MaxInt || p.jumps == 1 {
 		least = min(least, leastSought)
 	}
 	// Several ranges become one: the next reader needs one seek.
