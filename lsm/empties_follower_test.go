@@ -16,7 +16,7 @@ import (
 // of a follower move about, and see the rows of the last catch-up, or of when they were opened.
 func TestEmptiesOfFollowers(t *testing.T) {
 	ctx := context.Background()
-	for round := range seed.Scale(2, 8, 60) {
+	for round := range seed.Scale(2, 4, 60) {
 		for _, format := range []Format{FormatNative, FormatLevelDB} {
 			rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), uint64(round)))
 			w := &windows{t: t, rng: rng, now: map[int]string{}}
@@ -96,7 +96,7 @@ func (w *windows) ingest(step int) error {
 // with the messages that its writer took before, nor does it for a database opened to be read.
 func TestEmptiesOfFollowersAreKnown(t *testing.T) {
 	ctx := context.Background()
-	n := seed.Scale(3000, 6000, 30000)
+	n := seed.Scale(3000, 4000, 30000)
 	dir := t.TempDir()
 	db := mustOpen(t, dir, nil)
 	for i := range queueDepth {
@@ -154,7 +154,7 @@ func TestEmptiesOfFollowersConcurrently(t *testing.T) {
 	db := mustOpen(t, dir, o)
 	f, err := OpenFollower(dir, o)
 	must(t, err)
-	rounds := seed.Scale(300, 1500, 20000)
+	rounds := seed.Scale(300, 800, 20000)
 	var wg sync.WaitGroup
 	var done atomic.Bool
 	wg.Go(func() {

@@ -123,7 +123,7 @@ func (q *queue) deleteKey(it *Iterator, move func(*Iterator) bool, want []byte) 
 // TestEmptiesAreKnown: what a message costs does not grow with the messages before it, with or
 // without a snapshot as old as the queue.
 func TestEmptiesAreKnown(t *testing.T) {
-	n := seed.Scale(2000, 4000, 20000)
+	n := seed.Scale(2000, 2500, 20000)
 	for _, c := range queues {
 		for _, held := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, snapshot %v", c.name, held), func(t *testing.T) {

@@ -28,14 +28,14 @@ func testCrashStates(t *testing.T, share int) {
 // TestValueStates takes the crash states of a workload whose values stay in logs.
 func TestValueStates(t *testing.T) {
 	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-		return explore(&valueWorkload, seed, int64(testkit.Scale(6, 6, 1)), nil)
+		return explore(&valueWorkload, seed, int64(testkit.Scale(12, 12, 1)), nil)
 	})
 }
 
 // TestRelocationStates takes the crash states of a workload whose values are relocated.
 func TestRelocationStates(t *testing.T) {
 	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-		return explore(&relocateWorkload, seed, int64(testkit.Scale(8, 8, 1)), nil)
+		return explore(&relocateWorkload, seed, int64(testkit.Scale(16, 16, 1)), nil)
 	})
 }
 
@@ -45,7 +45,7 @@ func TestTreeStates(t *testing.T) {
 	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
 		t.Run(w.name, func(t *testing.T) {
 			takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-				return explore(w, seed, int64(testkit.Scale(40, 60, 1)), nil)
+				return explore(w, seed, int64(testkit.Scale(40, 90, 1)), nil)
 			})
 		})
 	}

@@ -72,6 +72,8 @@ func newGuide(t *testing.T, root, bin string) *guide {
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(g.dir, "go.sum"), sums, 0o600))
+	work := filepath.Join(g.dir, "go.work")
+	must(t, os.WriteFile(work, []byte(workspace(string(module), root)), 0o600))
 	path := bin + ":" + os.Getenv("PATH")
 	if python := os.Getenv(tools["python"]); python != "" {
 		python, err := filepath.Abs(python)
@@ -83,7 +85,7 @@ func newGuide(t *testing.T, root, bin string) *guide {
 		must(t, os.Symlink(node, filepath.Join(g.dir, "node_modules", "loamdb")))
 	}
 	lib := os.Getenv(tools["c"])
-	g.env = append(os.Environ(), "PATH="+path, "GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
+	g.env = append(os.Environ(), "PATH="+path, "GOFLAGS=-trimpath", "GOWORK="+work,
 		"CPATH="+filepath.Join(root, "cabi"), "LIBRARY_PATH="+lib, "LD_LIBRARY_PATH="+lib)
 	return g
 }

@@ -14,6 +14,7 @@ import (
 var (
 	goBlock      = regexp.MustCompile("(?s)\n```go ([a-z.]+)\n(.*?)\n```\n")
 	consoleBlock = regexp.MustCompile("(?s)\n```console\n(.*?)\n```\n")
+	goLine       = regexp.MustCompile(`(?m)^go .*$`)
 	localPath    = regexp.MustCompile(`=> (\.\.\S*)`)
 )
 
@@ -46,17 +47,29 @@ func RunModule(t *testing.T, name string) {
 	}) + "\nrequire github.com/loamdb/loam/" + name + " v0.0.0\n" +
 		"replace github.com/loamdb/loam/" + name + " => " + here + "\n"
 	dir := t.TempDir()
+	uses := []string{here}
+	for _, path := range localPath.FindAllStringSubmatch(rest, -1) {
+		uses = append(uses, filepath.Join(here, path[1]))
+	}
 	for name, text := range map[string]string{"go.mod": module, "go.sum": read("go.sum"),
-		file[1]: file[2] + "\n"} {
+		"go.work": workspace(module, uses...), file[1]: file[2] + "\n"} {
 		check(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, part := range strings.Split("\n"+console[1], "\n$ ")[1:] {
 		command, want, _ := strings.Cut(part, "\n")
 		run := exec.CommandContext(t.Context(), "sh", "-c", command)
-		run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOWORK=off")
+		run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK="+
+			filepath.Join(dir, "go.work"))
 		out, err := run.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); got != strings.TrimSpace(want) || err != nil {
 			t.Fatalf("%s prints %q, %v, and the page has %q", command, got, err, want)
 		}
 	}
+}
+
+// workspace is the go.work of a reader's module and the modules that it replaces by folders. Their
+// packages are then built as all other tests build them, and come from Go's cache.
+func workspace(module string, uses ...string) string {
+	version := goLine.FindString(module)
+	return version + "\nuse .\nuse " + strings.Join(uses, "\nuse ") + "\n"
 }

@@ -28,7 +28,7 @@ type result struct {
 // TestSharedLines holds docs/locking.md to this: an operation writes no cache line that
 // other readers write too, or a writer, but those in its row of the table.
 func TestSharedLines(t *testing.T) {
-	if testing.Short() && !testkit.Full() {
+	if !testkit.Full() {
 		t.Skip("builds the engine")
 	}
 	root, err := filepath.Abs("../../..")

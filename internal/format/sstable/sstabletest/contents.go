@@ -395,7 +395,9 @@ func (s *suite) copies(t *testing.T) {
 
 // shapes are tables that chunk something.
 func (s *suite) shapes(t *testing.T) {
-	noise := noise(3 << 20)
+	// values that are larger than the cache, keys than what 16 bits count
+	large, long := seed.Scale(5<<18, 5<<18, 3<<20), seed.Scale(1<<17, 1<<17, 1<<20)
+	noise := noise(large)
 	set := func(key string, seq base.SeqNum, value []byte) model.Entry {
 		return model.Entry{Key: []byte(key), Trailer: base.MakeTrailer(seq, base.KindSet),
 			Value: value}
@@ -412,9 +414,9 @@ func (s *suite) shapes(t *testing.T) {
 		"empty key":    {set("", 1, nil), set("", 0, []byte("older"))},
 		"max sequence": {set("k", base.MaxSeqNum, []byte("v"))},
 		"large value": {set("a", 1, nil), set("b", 1, noise), set("c", 1, nil),
-			set("d", 1, make([]byte, 3<<20))},
-		"large keys": {set(string(noise[:1<<20]), 3, nil), set(string(noise[:1<<20]), 2, nil),
-			set(string(noise[:1<<20+1]), 2, nil)},
+			set("d", 1, make([]byte, large))},
+		"large keys": {set(string(noise[:long]), 3, nil), set(string(noise[:long]), 2, nil),
+			set(string(noise[:long+1]), 2, nil)},
 		"many versions":    versions,
 		"keys of 0xff":     ff,
 		"only deletions":   {model.Tombstone("a", 3), model.Tombstone("b", 2)},
@@ -423,6 +425,10 @@ func (s *suite) shapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := base.Bytewise
 			es := model.SortUnique(c, es)
+			wants := make([]model.Entry, len(es))
+			for i, e := range es {
+				wants[i], _ = newest(c, es, e.Key, e.Trailer.Seq())
+			}
 			for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy,
 				sstable.Zstd} {
 				o := usual(c)
@@ -434,9 +440,8 @@ func (s *suite) shapes(t *testing.T) {
 					checkProps(t, es, o, meta, r.Props())
 					for _, flags := range flagSets {
 						checkScan(t, c, r, flags, es)
-						for _, e := range es {
-							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), firstOf(c, es, e),
-								true)
+						for i, e := range es {
+							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), wants[i], true)
 						}
 						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, model.Entry{},
 							false)
@@ -446,11 +451,6 @@ func (s *suite) shapes(t *testing.T) {
 			}
 		})
 	}
-}
-
-func firstOf(c *base.Comparer, es []model.Entry, e model.Entry) model.Entry {
-	w, _ := newest(c, es, e.Key, e.Trailer.Seq())
-	return w
 }
 
 // staged reads by MayContain, Find, Prefetch, GetAt.

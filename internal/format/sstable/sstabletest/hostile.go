@@ -158,7 +158,7 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) err
 		if err != nil {
 			return err
 		}
-		want := firstOf(env.Comparer, es, want)
+		want, _ := newest(env.Comparer, es, want.Key, want.Trailer.Seq())
 		if !found || hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value) {
 			t.Fatalf("Get %v: found %v %d %q", want, found, hit.Trailer, v)
 		}
