@@ -43,7 +43,8 @@ var cName = regexp.MustCompile(`\b(?:loam_[a-z_]*[a-z]|LOAM_(?:ERR_)?[A-Z_]*[A-Z
 
 // notC are the names that look like one.
 var notC = []string{"LOAM_COMMAND", "LOAM_LIBRARY", "LOAM_INSPECT", "LOAM_ADDR",
-	"LOAM_TOKEN"} // of the environment
+	"LOAM_TOKEN",   // of the environment
+	"loam_leveldb"} // a header of C++
 
 // TestPagesNameWhatIsInC: the names of the C interface on pages of docs and in READMEs are in
 // loam.h.
