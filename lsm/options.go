@@ -535,6 +535,7 @@ func (o *Options) tables(c *base.Comparer) sstable.WriterOptions {
 		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(),
 		ZstdLevel: o.ZstdLevel, BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength,
 		LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
+		FineSample: o.LargeValue > 0,
 	}
 }
 

@@ -25,6 +25,9 @@ type Facts struct {
 	// GlobalSeq is the sequence number of all that is in the table, whose file says 0: it was
 	// ingested. 0: the file has the sequence numbers.
 	GlobalSeq base.SeqNum
+	// OldValues are the bytes of FileMeta.ValueBytes that newer entries of the table hide: they
+	// were kept for snapshots.
+	OldValues uint64
 }
 
 // AllExpire reports whether all that is in the table expires.
@@ -44,6 +47,7 @@ const (
 	factKinds
 	factMinExpiry
 	factMaxExpiry
+	factOldValues
 	numFacts
 
 	firstNeeded = 32
@@ -68,6 +72,7 @@ func (f *Facts) encode(dst []byte, logs []base.ValueLog) []byte {
 		factDeletes: f.Deletes, factRangeDels: f.RangeDels, factKinds: f.Kinds,
 		factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry, factGlobalSeq: uint64(f.GlobalSeq),
 		factValueLogs: uint64(len(logs) - inFiles), factValueFiles: uint64(inFiles),
+		factOldValues: f.OldValues,
 	}
 	if f.Leftovers {
 		fields[factLeftovers] = 1
@@ -112,7 +117,7 @@ func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
 		Entries: fields[factEntries], Deletes: fields[factDeletes],
 		RangeDels: fields[factRangeDels], Kinds: fields[factKinds],
 		MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
-		GlobalSeq: base.SeqNum(fields[factGlobalSeq]),
+		GlobalSeq: base.SeqNum(fields[factGlobalSeq]), OldValues: fields[factOldValues],
 	}
-	return ok, false
+	return ok && m.OldValues <= m.ValueBytes, false
 }

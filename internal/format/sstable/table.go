@@ -252,6 +252,8 @@ type WriterOptions struct {
 	// FirstLog is recorded for the same: what the keyspace has in logs before it is in tables. 0:
 	// not known.
 	FirstLog uint64
+	// FineSample records a sample of more keys, see base.KeySample.
+	FineSample bool
 	// Spare has the buffers of writers that a job has finished; nil: none.
 	Spare         *Spare
 	LevelDBFilter bool // also write LevelDB's own filter blocks

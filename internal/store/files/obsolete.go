@@ -122,9 +122,10 @@ func (s *Set) Close() error {
 
 // doomed is a file to delete.
 type doomed struct {
-	name  string
-	other string // another name that it may have instead
-	size  uint64
+	name   string
+	other  string // another name that it may have instead
+	size   uint64
+	values bool // it is a value log or value file: many of them are deleted while writers wait
 }
 
 // deleteQueue deletes files on a goroutine that exists only while there are
@@ -148,6 +149,7 @@ type deleteQueue struct {
 	running  bool
 	closed   bool // nothing is deleted any more
 	deleted  uint64
+	values   uint64 // bytes of value logs and value files in queue or under way
 }
 
 func (q *deleteQueue) init(fs vfs.FS, dir string, fail func(error)) {
@@ -175,6 +177,9 @@ func (q *deleteQueue) add(d doomed) {
 // addLocked queues d, which is pending. q.mu is held.
 func (q *deleteQueue) addLocked(d doomed) {
 	q.queue = append(q.queue, d)
+	if d.values {
+		q.values += d.size
+	}
 	if !q.running {
 		q.running = true
 		go q.run()
@@ -186,6 +191,14 @@ func (q *deleteQueue) finishedLocked(n int) {
 	if q.pending -= n; q.pending == 0 {
 		q.idle.Broadcast()
 	}
+}
+
+// leftLocked counts a file that has left the queue. q.mu is held.
+func (q *deleteQueue) leftLocked(d doomed) {
+	if d.values {
+		q.values -= d.size
+	}
+	q.finishedLocked(1)
 }
 
 // wait returns when nothing is pending, or when over, if not nil, is true. over is set
@@ -244,7 +257,7 @@ func (q *deleteQueue) run() {
 		q.queue = q.queue[1:]
 		if q.isPinnedLocked(d) {
 			q.pinned = append(q.pinned, d)
-			q.finishedLocked(1)
+			q.leftLocked(d)
 			q.mu.Unlock()
 			continue
 		}
@@ -273,8 +286,8 @@ func (q *deleteQueue) run() {
 		q.idle.Broadcast() // Pin may wait
 		q.failed = append(q.failed, still...)
 		q.deleted += gone
-		q.finishedLocked(1)
-		hurry := q.waiters > 0 || len(q.queue) == 0
+		q.leftLocked(d)
+		hurry := q.waiters > 0 || len(q.queue) == 0 || d.values
 		q.mu.Unlock()
 		if !hurry {
 			time.Sleep(time.Duration(min(d.size, maxSleepFor)) * time.Second / deleteRate)

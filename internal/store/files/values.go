@@ -122,7 +122,20 @@ func (v *values) close() (err error) {
 // unless Leave comes first.
 func (s *Set) ObsoleteLog(l base.ValueFile) {
 	s.ForgetLog(l)
-	s.DeleteFile(l.FileName(s.o.Format))
+	name := l.FileName(s.o.Format)
+	size, err := s.FileSize(name)
+	if err != nil {
+		size = 0 // the deletion will fail too
+	}
+	s.queue.expect()
+	s.queue.add(doomed{name: name, size: size, values: true})
+}
+
+// DoomedValues is how many bytes of logs and value files wait for their deletion.
+func (s *Set) DoomedValues() uint64 {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return s.queue.values
 }
 
 // ForgetLog closes the descriptor of a log, or of a value file, to which no table refers any more.

@@ -249,14 +249,27 @@ func (s *Scheduler) SnapshotReleased() {
 
 func (s *Scheduler) lookAtHeld() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closing {
+		s.mu.Unlock()
 		return
 	}
+	var withValues []*Keyspace
 	for k := range s.opts.All {
 		if k.heldBySnapshot {
 			s.trees.markDue(k)
 		}
+		if s.values.trees[k].of > 0 {
+			withValues = append(withValues, k)
+		}
+	}
+	s.mu.Unlock()
+	if len(withValues) > 0 {
+		s.reweighValues(withValues)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
 	}
 	s.scheduleLocked()
 	s.cond.Broadcast()

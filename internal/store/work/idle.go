@@ -56,6 +56,15 @@ func (s *Scheduler) estimateLive(k *Keyspace) {
 	live, liveValues := picker.Live(state.Version)
 	s.mu.Lock()
 	k.quiet.live, k.quiet.of = live, size
+	if values > 0 {
+		old := uint64(0)
+		for l := range state.Version.Levels {
+			for _, f := range state.Version.Levels[l].Files {
+				old += s.oldValuesLocked(k, f)
+			}
+		}
+		liveValues -= min(liveValues, old)
+	}
 	s.values.noteLiveLocked(k, treeValues{liveValues, values})
 	s.mu.Unlock()
 }

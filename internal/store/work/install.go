@@ -47,6 +47,7 @@ func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Res
 	}
 	s.deleteLogs(oldest)
 	s.weighValues() // the logs are the tables' now
+	s.updateDelay(k)
 	return nil
 }
 
@@ -89,14 +90,15 @@ func (s *Scheduler) installCompaction(k *Keyspace, edit *manifest.Edit,
 	err := s.installLocked(k, edit, nil, results...)
 	if err == nil {
 		s.weighValues()
+		s.updateDelay(k)
 	}
 	return err
 }
 
 // installLocked writes the edit of a tree to the manifest and makes its version current,
-// without the memtable flushed if that is not nil. results are the tables that the
-// edit adds, as far as they are new: if it fails they stay as orphans until the
-// MANIFEST is known to be without it.
+// without the memtable flushed if that is not nil; updateDelay follows. results are the tables
+// that the edit adds, as far as they are new: if it fails they stay as orphans until the MANIFEST
+// is known to be without it.
 //
 // REQUIRES: s.install held.
 func (s *Scheduler) installLocked(k *Keyspace, edit *manifest.Edit, flushed *tree.Sealed,
@@ -112,7 +114,6 @@ func (s *Scheduler) installLocked(k *Keyspace, edit *manifest.Edit, flushed *tre
 		k.Install(version, flushed)
 	}
 	s.estimateLive(k)
-	s.updateDelay(k)
 	return nil
 }
 

@@ -67,6 +67,8 @@ func (s *Scheduler) ReleaseLogs() (err error) {
 		return err
 	}
 	s.deleteLogs(oldest)
+	s.weighValues()
+	s.updateDelay(s.home)
 	return nil
 }
 

@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -127,7 +129,20 @@ func (s *Scheduler) delay(bytes int64, mode write.Mode) error {
 	s.owed = 0
 	time.Sleep(d)
 	s.stalled(cause, d)
+	if cause == StallDebt {
+		s.updateDelays() // files may be gone that are counted until then
+	}
 	return nil
+}
+
+// updateDelays is updateDelay of the trees that delay writers.
+func (s *Scheduler) updateDelays() {
+	s.mu.Lock()
+	pressed := slices.Collect(maps.Keys(s.trees.pressed))
+	s.mu.Unlock()
+	for _, k := range pressed {
+		s.updateDelay(k)
+	}
 }
 
 // updateDelay is called when k has a new version. It derives the write delay from level 0 and the

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/tree/compact"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
@@ -161,11 +162,40 @@ func (s *Scheduler) valuesLocked(k *Keyspace) *picker.Values {
 		return nil
 	}
 	of := v.trees[k]
-	values := &picker.Values{Disk: v.disk, Live: v.live, Of: of.of, Hidden: of.of - of.live}
+	values := &picker.Values{Disk: v.disk, Live: v.live, Of: of.of, Hidden: of.of - of.live,
+		Passing: s.opts.Files.DoomedValues(),
+		Old:     func(m *manifest.FileMeta) uint64 { return s.oldValuesLocked(k, m) }}
 	if round := v.round; round != nil {
 		values.From = round.has
+		for _, u := range v.uses {
+			if round.has(u.File()) {
+				values.Passing += u.Bytes
+			}
+		}
 	}
 	return values
+}
+
+// oldValuesLocked is how many bytes of values of a table were kept for snapshots that are closed.
+func (s *Scheduler) oldValuesLocked(k *Keyspace, m *manifest.FileMeta) uint64 {
+	if m.OldValues == 0 || s.heldLocked(k, m.Newest) {
+		return 0
+	}
+	return m.OldValues
+}
+
+// reweighValues looks at the values again after snapshots were closed that tables kept some for.
+func (s *Scheduler) reweighValues(trees []*Keyspace) {
+	s.install.Lock()
+	defer s.install.Unlock()
+	for _, k := range trees {
+		s.mu.Lock()
+		k.quiet.of = 0
+		s.trees.markDue(k)
+		s.mu.Unlock()
+		s.estimateLive(k)
+	}
+	s.weighValues()
 }
 
 // watchValuesLocked has a tree looked at again when its writers do not count as fast any more, if

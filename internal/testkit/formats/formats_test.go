@@ -391,10 +391,11 @@ func encodeManifest(lines []string) ([]byte, error) {
 
 // factNames are the fields of manifest.Facts that are numbers.
 var factNames = []string{"entries", "deletes", "range-deletes", "kinds", "first-expiry",
-	"last-expiry"}
+	"last-expiry", "old-values"}
 
 func factFields(f *manifest.Facts) []*uint64 {
-	return []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry}
+	return []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry,
+		&f.OldValues}
 }
 
 // parseFacts reads the line behind `facts`: native, leftovers, checksum=N, and numbers.

@@ -108,6 +108,17 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestRelocationOnceQuiet"}, []edit{
 			{"internal/store/open.go", "\tdb.jobs.OpenValues()\n", ""}}},
 
+	{"old-values-stay", "values stay that were kept for snapshots which are closed",
+		target{"internal/testkit/values", "TestPastSnapshots"}, []edit{
+			{"internal/tree/picker/values.go",
+				"plan := p.rewrite(\"values of past snapshots\", p.Values.Old); plan != nil {",
+				"plan := (*Plan)(nil); plan != nil {"}}},
+
+	{"old-values-unweighed", "nobody looks at values again when a snapshot is closed",
+		target{"internal/testkit/values", "TestPastSnapshots"}, []edit{
+			{"internal/store/work/deletes.go", "\t\ts.reweighValues(withValues)\n",
+				"\t\t_ = withValues\n"}}},
+
 	{"value-span-at-the-border", "a value that begins with a block is looked for before it",
 		target{"internal/format/record", "TestSpans"}, []edit{
 			{"internal/format/record/span.go", "n < first {", "n <= first {"}}},

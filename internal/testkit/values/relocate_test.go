@@ -135,7 +135,7 @@ func TestRelocationOnceQuiet(t *testing.T) {
 	fsys := vfs.NewMem()
 	d := open(t, fsys, nil, func(o *lsm.Options) {
 		relocating(o)
-		o.DisableCompaction = true
+		o.DisableCompaction, o.MaxSpaceAmplification = true, 20 // CompactRange copies nothing
 	})
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range bigKeys {
@@ -156,6 +156,28 @@ func TestRelocationOnceQuiet(t *testing.T) {
 	if copied == 0 || copied > uint64(2*d.wantBytes()) {
 		t.Errorf("%d bytes of %d were relocated", copied, d.wantBytes())
 	}
+	check(t, d, d.want)
+	d.must(d.Close())
+}
+
+// TestPastSnapshots: what a merge kept for a snapshot goes when that is closed, without a write.
+func TestPastSnapshots(t *testing.T) {
+	d := open(t, vfs.NewMem(), nil, relocating)
+	for i := range bigKeys {
+		d.put(bigKey(i), valueOf(i, bigValue))
+	}
+	d.must(d.Flush())
+	snap, old := d.Snapshot(), maps.Clone(d.want)
+	for i := range bigKeys {
+		d.put(bigKey(i), valueOf(1000+i, bigValue))
+	}
+	d.must(d.CompactRange(nil, nil))
+	check(t, snap, old)
+	if m := d.Metrics().Values; int64(m.Bytes) < 2*d.wantBytes() {
+		t.Fatalf("the snapshot's values are gone: %+v", m)
+	}
+	d.must(snap.Close())
+	d.waitBounded()
 	check(t, d, d.want)
 	d.must(d.Close())
 }

@@ -27,6 +27,7 @@ type output struct {
 	num      uint64
 	w        sstable.Writer   // nil: none begun
 	values   uint64           // bytes that w refers to, see Env.MaxValues
+	old      uint64           // the same of versions that newer ones hide
 	since    int              // raw bytes since the last look at the size
 	full     bool             // w ends before the next user key
 	older    bool             // w has a version that a newer one hides from all but snapshots
@@ -54,9 +55,13 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 		return err
 	}
 	o.older = o.older || !first
-	if t.Kind() == base.KindValueHandle && o.env.MaxValues > 0 && o.fileSize > 0 {
-		o.values += valueLen(codec, value)
-		o.full = o.full || o.values >= o.env.MaxValues
+	if t.Kind() == base.KindValueHandle {
+		n := valueLen(codec, value)
+		if !first {
+			o.old += n
+		}
+		o.values += n
+		o.full = o.full || o.env.MaxValues > 0 && o.fileSize > 0 && o.values >= o.env.MaxValues
 	}
 	if o.since += len(key) + len(value) + base.TrailerLen; o.since >= sizeCheck && o.fileSize > 0 {
 		o.since = 0
@@ -183,6 +188,7 @@ func (o *output) finish(border []byte) error {
 		Smallest: meta.Smallest, Largest: meta.Largest,
 		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
 	f.SetValueLogs(meta.ValueLogs)
+	f.OldValues, o.old = o.old, 0
 	f.Sample.Store(meta.Sample)
 	o.older = false
 	if err := o.checkEnds(f); err != nil {

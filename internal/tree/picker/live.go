@@ -76,7 +76,7 @@ func newEstimate(v *manifest.Version) *estimate {
 // count goes through the tables from the newest entries to the oldest.
 func (e *estimate) count(v *manifest.Version) {
 	type sampledKey struct {
-		key       uint32
+		key       uint64
 		tombstone bool
 		file      *manifest.FileMeta
 	}
@@ -85,12 +85,12 @@ func (e *estimate) count(v *manifest.Version) {
 		for f, s := range e.sampled(v.Levels[l].Files) {
 			// A tombstone in the bottom run is kept for a snapshot, and what it hides with
 			// it: no merge can drop it now.
-			s.Each(e.shift, func(key uint32, tombstone bool) {
+			s.Each(e.shift, func(key uint64, tombstone bool) {
 				keys = append(keys, sampledKey{key, tombstone && l != e.bottom, f})
 			})
 		}
 	}
-	seen := make(map[uint32]struct{}, len(keys))
+	seen := make(map[uint64]struct{}, len(keys))
 	for _, k := range keys {
 		s := e.share[k.file]
 		s.all++

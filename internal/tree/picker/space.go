@@ -123,7 +123,7 @@ func Pressure(v *manifest.Version, c Config) float64 {
 	p := newPicker(v, nil, c)
 	zero := 2*float64(len(v.Levels[0].Files))/float64(p.L0Stop) - 1
 	scale := max(1, p.MaxSpace/fastSpace)
-	used := max(p.spaceUsed(), p.valueSpace())
+	used := max(p.spaceUsed(), p.valuePeak())
 	space := (used/scale - delaySpace) / (peakSpace - delaySpace)
 	return max(zero, min(space, maxSpacePressure))
 }

@@ -12,10 +12,16 @@ import (
 // trees together.
 type Values struct {
 	Disk uint64 // bytes of the logs and value files that only references need
+	// Passing are bytes that are there for a while besides: files that wait for their deletion, and
+	// copies of what the files to be emptied have.
+	Passing uint64
 	// Live estimates the bytes of values in them that no newer entry hides.
 	Live uint64
 	// Hidden are the other bytes that the tree's tables refer to, of so many.
 	Hidden, Of uint64
+	// Old is how many bytes of a table's values newer entries of the table hide, while no snapshot
+	// needs them; they are among Hidden. It is not nil.
+	Old func(*manifest.FileMeta) uint64
 	// From reports whether the values of a log or value file are to be relocated; nil: none are.
 	From func(base.ValueFile) bool
 }
@@ -33,7 +39,7 @@ const (
 	// relocateBytes is how many bytes of values one compaction copies, about.
 	relocateBytes = 256 << 20
 	// roundShare: the values that are copied before their logs go are such a part of the live ones,
-	// or relocateBytes if that is more.
+	// or those of one file.
 	roundShare = 8
 	// leastGarbage: of a file that is emptied such a part is garbage at least.
 	leastGarbage = 16
@@ -51,7 +57,7 @@ func EmptyNext(uses []ValueUse, c Config) (next []base.ValueLog) {
 	}
 	limit := p.spaceLimit() - (p.spaceLimit()-1)/8 // below it, so that the next round is not soon
 	need := float64(p.Values.Disk) - limit*p.liveValues()
-	room := max(p.Values.Live/roundShare, relocateBytes)
+	room := p.Values.Live / roundShare
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u ValueUse) bool {
 		return u.garbage() <= u.Size/leastGarbage
 	})
@@ -76,15 +82,23 @@ func (c Config) TooManyValues() bool {
 	return p.valueSpace() > p.spaceLimit()
 }
 
-// liveValues are Values.Live, but at least what a memtable or two bring.
-func (p *picker) liveValues() float64 { return float64(max(p.Values.Live, 2*p.slack())) }
+// liveValues are Values.Live, but at least what two memtables bring: each flush leaves a log.
+func (p *picker) liveValues() float64 { return float64(max(p.Values.Live, 2*p.WriteBuffer)) }
 
 // valueSpace is the space that values take as a multiple of the live ones.
 func (p *picker) valueSpace() float64 {
-	if p.Values == nil || p.Values.Disk <= p.slack() {
+	if p.Values == nil {
 		return 0
 	}
-	return float64(p.Values.Disk-p.slack()) / p.liveValues()
+	return float64(p.Values.Disk) / p.liveValues()
+}
+
+// valuePeak is valueSpace with what is there for a while.
+func (p *picker) valuePeak() float64 {
+	if p.Values == nil {
+		return 0
+	}
+	return float64(p.Values.Disk+p.Values.Passing) / p.liveValues()
 }
 
 // values plans what makes values take less space: it merges tables, so that references are dropped
@@ -98,11 +112,14 @@ func (p *picker) values() *Plan {
 		if plan := p.mergeHidden(); plan != nil {
 			return plan
 		}
+		if plan := p.rewrite("values of past snapshots", p.Values.Old); plan != nil {
+			return plan
+		}
 	}
 	if p.Values.From == nil {
 		return nil
 	}
-	return p.relocate()
+	return p.rewrite("values to relocate", p.toCopy)
 }
 
 // mergeHidden merges runs, and level 0 if there is one run below it or none.
@@ -120,16 +137,15 @@ func (p *picker) mergeHidden() *Plan {
 	return nil
 }
 
-// relocate rewrites a few tables that refer to what is to be emptied, in place. Those of level 0 go
-// to the first run below.
-func (p *picker) relocate() *Plan {
-	const reason = "values to relocate"
+// rewrite rewrites a few tables in place, with so many bytes of values for which it is done. Those
+// of level 0 go to the first run below.
+func (p *picker) rewrite(reason string, valuesOf func(*manifest.FileMeta) uint64) *Plan {
 	for l := lastLevel; l > 0; l-- {
 		files := p.v.Levels[l].Files
 		for i := 0; i < len(files); i++ {
 			n := i
 			for bytes := uint64(0); n < len(files) && bytes < relocateBytes; n++ {
-				b := p.toCopy(files[n])
+				b := valuesOf(files[n])
 				if b == 0 {
 					break
 				}
@@ -146,7 +162,7 @@ func (p *picker) relocate() *Plan {
 	}
 	var zero []*manifest.FileMeta
 	for _, f := range p.v.Levels[0].Files {
-		if p.toCopy(f) > 0 {
+		if valuesOf(f) > 0 {
 			zero = append(zero, f)
 		}
 	}

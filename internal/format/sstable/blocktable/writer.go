@@ -67,7 +67,7 @@ func (w *Writer) Begin(f vfs.WriteFile, o sstable.WriterOptions, format string,
 	w.Output = Output{File: f, Buf: m.out}
 	w.Meta.Format = format
 	if o.Comparer.EqualIsBytewise {
-		w.Meta.Sample = new(base.KeySample)
+		w.Meta.Sample = base.NewKeySample(o.FineSample)
 	}
 	// Filters hash bytes, so they need a comparer under which equal means same.
 	w.Filtered = o.BloomBits > 0 && o.Comparer.EqualIsBytewise

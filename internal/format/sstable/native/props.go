@@ -52,6 +52,7 @@ const (
 	tagPrefixLength  = 23<<3 | typeInt<<1   // of the prefixes in the filter
 	tagFirstLog      = 24<<3 | typeInt<<1
 	tagBodySum       = 25<<3 | typeInt<<1
+	tagFineSample    = 26<<3 | typeBytes<<1 // the same as tagSample with more keys
 )
 
 // properties are what the properties of a table say.
@@ -117,6 +118,11 @@ func (p *properties) append(dst []byte) []byte {
 	num(tagPrefixLength, uint64(p.PrefixLength))
 	num(tagFirstLog, p.FirstLog)
 	num(tagBodySum, uint64(p.bodySum))
+	if p.Sample != nil {
+		if fine, ok := p.Sample.AppendFine(nil); ok {
+			dst = base.AppendBytes(binary.AppendUvarint(dst, tagFineSample), fine)
+		}
+	}
 	return dst
 }
 
@@ -172,6 +178,10 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 		case tagSample:
 			if p.Sample, known = base.ParseKeySample(v); !known {
 				return true, nil, badProps("a sample of %d bytes", len(v))
+			}
+		case tagFineSample:
+			if p.Sample, known = base.ParseFineSample(v); !known {
+				return true, nil, badProps("a fine sample of %d bytes", len(v))
 			}
 		}
 		return known, rest, nil
