@@ -62,7 +62,8 @@ var queues = []struct {
 			}
 			return errors.Join(it.Close(), tx.Delete(key(i)), tx.Commit(NoSync))
 		}},
-	{"by priority", func(q *queue, i int) error { return q.putFirst(urgent(i)) }, (*queue).takeFirst},
+	{"by priority", func(q *queue, i int) error { return q.putFirst(urgent(i)) },
+		(*queue).takeFirst},
 	{"in random order", func(q *queue, i int) error {
 		return q.putFirst(fmt.Appendf(nil, "%08x", uint32(i)*2654435761))
 	}, (*queue).takeFirst},

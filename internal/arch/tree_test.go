@@ -86,8 +86,8 @@ func moduleRoot(t testing.TB) string {
 // textFile says which files besides Go source the path rule reads.
 func textFile(name string) bool {
 	switch path.Ext(name) {
-	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".hpp", ".json", ".toml", ".yml", ".yaml",
-		".mk", ".java", ".xml":
+	case ".go", ".md", ".sh", ".py", ".js", ".ts", ".c", ".h", ".hpp", ".json", ".toml", ".yml",
+		".yaml", ".mk", ".java", ".xml":
 		return true
 	}
 	return name == "Makefile" || name == "run"
