@@ -177,6 +177,8 @@ type Spec struct {
 	// Writers is the number of additional threads that overwrite random keys
 	// for as long as the others run; they are not in the figures.
 	Writers int
+	// WriteRate is how many operations a second each of them does at most; 0: no bound.
+	WriteRate float64
 	// Scanners is the number of additional threads that scan all entries over
 	// and over meanwhile.
 	Scanners int
@@ -368,6 +370,14 @@ var Specs = []Spec{
 		Order: Random, Count: true, Writers: 1},
 	{Name: "seekrandomwhilewriting", Doc: "seekrandom while one more thread writes", Kind: Seek,
 		Order: Random, Reopen: true, Count: true, Writers: 1},
+	{Name: "readwhilewriting10k", Doc: "readrandom while one more thread writes, 10,000 a second",
+		Kind: Get, Order: Random, Count: true, Writers: 1, WriteRate: 1e4},
+	{Name: "readwhilewriting100k", Doc: "readrandom while one more thread writes, 100,000 a second",
+		Kind: Get, Order: Random, Count: true, Writers: 1, WriteRate: 1e5},
+	{Name: "seekrandomwhilewriting10k", Doc: "seekrandom while one more thread writes, 10,000 a " +
+		"second", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1, WriteRate: 1e4},
+	{Name: "seekrandomwhilewriting100k", Doc: "seekrandom while one more thread writes, 100,000 a " +
+		"second", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1, WriteRate: 1e5},
 	{Name: "readwhilescanning", Doc: "readrandom while one more thread scans", Kind: Get,
 		Order: Random, Count: true, Scanners: 1},
 	{Name: "readrandomwriterandom", Doc: "N operations, 9 of 10 read and the rest write a " +

@@ -292,6 +292,30 @@ func TestHalfRate(t *testing.T) {
 	}
 }
 
+// TestWriteRate: a writer beside the measured thread keeps its rate. The first read waits for its
+// writes, so that these take as long as the rate says.
+func TestWriteRate(t *testing.T) {
+	r, m := newRunner(t)
+	run(t, r, "fillseq")
+	const writes = 2000
+	var puts atomic.Int64
+	enough := make(chan struct{})
+	m.Fail = func(op string) error {
+		switch op {
+		case "put":
+			if puts.Add(1) == writes {
+				close(enough)
+			}
+		case "get":
+			<-enough
+		}
+		return nil
+	}
+	if res := run(t, r, "readwhilewriting10k"); res.Elapsed < 190*time.Millisecond {
+		t.Errorf("%d writes in %v, want 0.2 s", writes, res.Elapsed)
+	}
+}
+
 // TestWhileCompacting: the database is compacted meanwhile, once at least.
 func TestWhileCompacting(t *testing.T) {
 	r, m := newRunner(t)

@@ -27,7 +27,6 @@ type shared struct {
 	of       int           // measured threads
 	inserted uint64        // keys that mixed benchmarks inserted before
 	stride   int64         // operations between looks at stop
-	rate     float64       // operations a second of each thread at most; 0: no limit
 	deadline time.Duration // of the clock, after which no operation begins; 0: none
 }
 
@@ -72,6 +71,7 @@ type thread struct {
 	// conflicts is how many transactions were begun again.
 	conflicts int64
 	role      role        // of a background thread
+	rate      float64     // operations a second at most; 0: no limit
 	own       store.Store // of a Shared benchmark; the others have db
 
 	_         [64]byte
@@ -154,9 +154,9 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	if seed == 0 {
 		seed = 1000
 	}
-	s.rate = spec.Share.Rate
+	rate := spec.Share.Rate
 	if spec.HalfRate {
-		s.rate = r.rate / 2 / float64(n)
+		rate = r.rate / 2 / float64(n)
 	}
 	if d := r.duration(spec); d > 0 {
 		s.deadline = s.clock() + d
@@ -180,14 +180,14 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 			next:   s.stride,
 		}
 		if i < len(background) {
-			t.role = background[i]
+			t.role, t.rate = background[i], spec.WriteRate
 			writers = append(writers, t)
 			if len(r.shared) > 0 {
 				t.own = r.shared[len(writers)]
 			}
 			continue
 		}
-		t.index = i - len(background)
+		t.index, t.rate = i-len(background), rate
 		if len(r.shared) > 0 {
 			t.own = r.shared[t.index]
 		}
