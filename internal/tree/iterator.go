@@ -59,7 +59,9 @@ type Iterator struct {
 	noFill   bool
 	keysOnly bool
 	closed   bool
-	err      error // why there is no cursor, or why the last move failed outside of it
+	lazy     bool   // the sources are not open, see seekExact
+	exacts   uint64 // seeks that needed no sources
+	err      error  // why there is no cursor, or why the last move failed outside of it
 	prefix   []byte
 	lower    []byte
 	upper    []byte
@@ -75,6 +77,9 @@ type scan struct {
 	runs    int // of tables, among sources
 	// seeks counts those of all its iterators, and says which ones are measured.
 	seeks uint
+	luck  int8   // of seekExact, above 0 if it is worth its time
+	key   []byte // that seekExact looked for
+	entry []byte // that it found: the key, and the value
 }
 
 var scans = sync.Pool{New: func() any { return new(scan) }}
@@ -105,6 +110,11 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.setBounds(o.Lower, o.Upper)
 	it.scan = scans.Get().(*scan)
 	it.cursor = &it.scan.cursor
+	if it.lazy = t.lazyWith(o); it.lazy {
+		it.scan.runs = 0
+		it.cursor.Hide()
+		return
+	}
 	it.reset()
 }
 
@@ -113,6 +123,7 @@ func (it *Iterator) Fail(err error) { it.err = err }
 
 // reset gives the cursor, which is new or closed, sources of its own.
 func (it *Iterator) reset() {
+	it.lazy = false
 	sources := it.scan.sources[:0]
 	if it.own != nil {
 		sources = append(sources, it.own())
@@ -280,7 +291,10 @@ func (it *Iterator) ready() bool {
 	if !it.open() {
 		return false
 	}
-	if it.err != nil {
+	if it.lazy {
+		it.err = nil
+		it.reset()
+	} else if it.err != nil {
 		it.err = nil
 		it.cursor.Close()
 		it.reset()
@@ -353,6 +367,12 @@ func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	if it.countSeek() {
 		defer it.tree.shared.Ops.SeekTimes.Since(hist.Now())
 	}
+	if it.lazy {
+		if it.seekExact(key) {
+			return true
+		}
+		key = it.scan.key
+	}
 	return it.ready() && it.toForward(key, it.cursor.SeekGE(key))
 }
 
@@ -376,7 +396,13 @@ func (it *Iterator) Next() bool {
 
 func (it *Iterator) next() (ok bool) {
 	defer it.catchPanic(&ok)
-	ok = it.open() && it.Valid() && it.cursor.Next()
+	switch {
+	case !it.open() || !it.Valid():
+	case it.lazy:
+		ok = it.leaveExact(false)
+	default:
+		ok = it.cursor.Next()
+	}
 	if it.watch != nil && it.cursor != nil && it.Err() == nil {
 		it.watch.Next(it.at(ok), it.upper)
 	}
@@ -394,7 +420,13 @@ func (it *Iterator) Prev() bool {
 
 func (it *Iterator) prev() (ok bool) {
 	defer it.catchPanic(&ok)
-	ok = it.open() && it.Valid() && it.cursor.Prev()
+	switch {
+	case !it.open() || !it.Valid():
+	case it.lazy:
+		ok = it.leaveExact(true)
+	default:
+		ok = it.cursor.Prev()
+	}
 	if it.watch != nil && it.cursor != nil && it.Err() == nil {
 		it.watch.Prev(it.at(ok), it.lower)
 	}
@@ -454,6 +486,10 @@ func (it *Iterator) SetBounds(lower, upper []byte) {
 		return
 	}
 	it.setBounds(lower, upper)
+	if it.lazy {
+		it.endExact(true)
+		return
+	}
 	it.cursor.SetBounds(it.lower, it.upper)
 }
 
@@ -465,10 +501,14 @@ func (it *Iterator) Close() error {
 		return it.err
 	}
 	it.err = it.Err()
+	if it.lazy {
+		it.endExact(true)
+		it.lazy = false
+	}
 	it.cursor.Close()
 	it.tellSeeks()
-	if runs := it.scan.runs; runs > 1 && it.seeks > 0 {
-		it.tree.addRunsSought(it.seeks * uint64(runs-1))
+	if runs := it.scan.runs; runs > 1 && it.seeks > it.exacts {
+		it.tree.addRunsSought((it.seeks - it.exacts) * uint64(runs-1))
 	}
 	clear(it.scan.sources)
 	scans.Put(it.scan)

@@ -372,12 +372,13 @@ var Specs = []Spec{
 		Order: Random, Reopen: true, Count: true, Writers: 1},
 	{Name: "readwhilewriting10k", Doc: "readrandom while one more thread writes, 10,000 a second",
 		Kind: Get, Order: Random, Count: true, Writers: 1, WriteRate: 1e4},
-	{Name: "readwhilewriting100k", Doc: "readrandom while one more thread writes, 100,000 a second",
-		Kind: Get, Order: Random, Count: true, Writers: 1, WriteRate: 1e5},
+	{Name: "readwhilewriting100k", Doc: "readrandom while one more thread writes, 100,000 a " +
+		"second", Kind: Get, Order: Random, Count: true, Writers: 1, WriteRate: 1e5},
 	{Name: "seekrandomwhilewriting10k", Doc: "seekrandom while one more thread writes, 10,000 a " +
 		"second", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1, WriteRate: 1e4},
-	{Name: "seekrandomwhilewriting100k", Doc: "seekrandom while one more thread writes, 100,000 a " +
-		"second", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1, WriteRate: 1e5},
+	{Name: "seekrandomwhilewriting100k", Doc: "seekrandom while one more thread writes, " +
+		"100,000 a second", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1,
+		WriteRate: 1e5},
 	{Name: "readwhilescanning", Doc: "readrandom while one more thread scans", Kind: Get,
 		Order: Random, Count: true, Scanners: 1},
 	{Name: "readrandomwriterandom", Doc: "N operations, 9 of 10 read and the rest write a " +

@@ -569,22 +569,3 @@ func (c *Cursor) findPrevUserEntry() bool {
 	c.past = true
 	return true
 }
-
-// keep copies entry i into own.
-func (c *Cursor) keep(e *base.Chunk, i int) { c.setOwn(e.Key(i), e.Value(i), e.Trailers[i]) }
-
-// setOwn makes own an entry. key may alias it.
-func (c *Cursor) setOwn(key, value []byte, t base.Trailer) {
-	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
-	c.makeOwn(len(key), t)
-}
-
-// makeOwn makes own the entry of ownBuf, of which the first bytes are the key.
-func (c *Cursor) makeOwn(keyLen int, t base.Trailer) {
-	c.ownOff = [3]uint32{0, uint32(keyLen), uint32(len(c.ownBuf))}
-	c.ownTr[0], c.deadline = t, 0
-	c.own = base.Chunk{
-		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
-		Trailers: c.ownTr[:], MaxSeq: t.Seq(),
-	}
-}

@@ -27,13 +27,6 @@ func (c *Cursor) showLive(e *base.Chunk, i int) bool {
 	return true
 }
 
-// showOwn moves the cursor to an entry of its own.
-func (c *Cursor) showOwn(key, value []byte, seq base.SeqNum) {
-	c.setOwn(key, value, base.MakeTrailer(seq, base.KindSet))
-	c.setSpan(&c.own, 0, 0, 1)
-	c.past, c.hide, c.last = true, false, nil
-}
-
 // failed makes the cursor invalid after a failure of the merge, and returns false.
 func (c *Cursor) failed() bool {
 	c.invalidate()
