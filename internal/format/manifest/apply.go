@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -359,7 +360,7 @@ func (s *Set) startManifest(beside ...func() error) error {
 	if err != nil {
 		return errors.Join(err, undo())
 	}
-	if err := s.syncAll(name, w, append(next.Syncs(), beside...)); err != nil {
+	if err := s.syncAll(name, w, next.Syncs(), beside); err != nil {
 		return errors.Join(err, undo(), next.Discard())
 	}
 	if renamed, err := next.Commit(); err != nil {
@@ -383,9 +384,13 @@ func (s *Set) startManifest(beside ...func() error) error {
 }
 
 // syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no
-// order: two at a time, because a third thread starts others, and glibc reserves 64 MiB of
-// addresses for each that does.
-func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error {
+// order: those of the change of CURRENT, and what goes beside. Two are made at a time, because a
+// third thread starts others, and glibc reserves 64 MiB of addresses for each that does.
+//
+// The new files come first. A journaling file system (ext4) commits the creation of both with one
+// write of its journal, the names in the directory too; the sync of the directory then has nothing
+// to wait for. With the directory's in the place of the second file's there are two such writes.
+func (s *Set) syncAll(name string, w *record.Writer, pointer, beside []func() error) error {
 	calls := []func() error{w.Sync, func() error { return s.opts.FS.SyncDir(s.opts.Dir) }}
 	for i, call := range calls {
 		calls[i] = func() error {
@@ -395,7 +400,7 @@ func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error 
 			return nil
 		}
 	}
-	calls = append(calls, more...)
+	calls = slices.Concat(calls[:1], pointer, calls[1:], beside)
 	errs := make([]error, len(calls)+1)
 	var next atomic.Int64
 	work := func() {

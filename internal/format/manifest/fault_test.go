@@ -360,7 +360,7 @@ func TestCurrentSwapTrace(t *testing.T) {
 	}
 	want := []string{
 		"createlog MANIFEST-000002", "append MANIFEST-000002", "create 000002.dbtmp",
-		"write 000002.dbtmp", "sync MANIFEST-000002", "syncdir db", "sync 000002.dbtmp",
+		"write 000002.dbtmp", "sync MANIFEST-000002", "sync 000002.dbtmp", "syncdir db",
 		"close 000002.dbtmp", "rename 000002.dbtmp", "syncdir db", "close MANIFEST-000001",
 	}
 	if !slices.Equal(trace, want) {
