@@ -88,6 +88,7 @@ func (it *Iterator) endExact(worth bool) {
 func (it *Iterator) leaveExact(back bool) bool {
 	key := it.scan.key
 	it.endExact(false)
+	it.exacts-- // runs are sought after all
 	if !it.ready() {
 		return false
 	}
