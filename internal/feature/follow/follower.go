@@ -218,6 +218,7 @@ func (f *Follower) firstState() error {
 		l.spaces[k.ID].start(o.Manifest.Current(k.ID))
 		f.known(k.ID)
 	}
+	l.resume()
 	f.note()
 	return nil
 }

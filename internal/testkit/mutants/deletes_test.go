@@ -165,6 +165,10 @@ var deletes = []mutant{
 		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/feature/follow/logs.go",
 			"s.tree.Replayed(kind, key)", "_, _, _ = s, kind, key"}}},
 
+	{"empty-unlearned-at-open", "a follower that was just opened learns no known-empty range",
+		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{{"internal/feature/follow/follower.go",
+			"\tl.resume()\n\tf.note()\n\treturn nil\n", "\tf.note()\n\treturn nil\n"}}},
+
 	{"empty-survives-version", "a follower's known-empty range has a key of another version",
 		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/tree/follow.go",
 			"if next.Version != old.Version || !next.has(old.Mem) {", "if false {"}}},
