@@ -6,6 +6,7 @@
 # make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make bench-raftlog  Raft logs: Loam, raft-wal, raft-boltdb, Pebble, Badger; BYTES=2GiB a cell
 # make bench-raftlog-jraft  the same with the two log storages of SOFAJRaft, by Maven
+# make bench-oltp    sysbench's transactions: Loam, replicas, TiKV's mock, SQLite, bbolt, Badger
 # make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 10 minutes on 2 cores
@@ -16,7 +17,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-repairs peers
+.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-oltp bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -81,6 +82,14 @@ bench-raftlog-jraft:
 	@mkdir -p $(JRAFT_BUILD)
 	@mvn -B -q -f bench/raftlog/jraft/pom.xml -DbuildDirectory=$(JRAFT_BUILD) compile dependency:build-classpath -Dmdep.outputFile=$(JRAFT_BUILD)/classpath
 	@$(MAKE) bench-raftlog JRAFT="--jraft=$(JRAFT_BUILD)/classes:$$(cat $(JRAFT_BUILD)/classpath)"
+
+# SQLite is left out where there is no gcc.
+ROWS ?= 1000000
+THREADS ?= 1,8,64,512
+
+bench-oltp:
+	@mkdir -p build
+	@cd bench/oltp && CGO_ENABLED=$$(command -v gcc >/dev/null && echo 1 || echo 0) $(GO) run ./kvbench-oltp --dir=$(CURDIR)/build --rows=$(ROWS) --threads=$(THREADS) --json=$(CURDIR)/build/oltp.json --html=$(CURDIR)/build/oltp.html --tsv=$(CURDIR)/build/oltp.tsv
 
 # The same libraries as for peers; one that is missing is left out.
 bench-repairs:

@@ -17,7 +17,8 @@ import (
 func TestModules(t *testing.T) {
 	root := moduleRoot(t)
 	for _, dir := range []string{".", "internal/testkit/interop", "bench/peers", "examples/ethdb",
-		"examples/otel", "raftlog", "replica", "tikv", "bench/raftlog"} {
+		"examples/otel", "raftlog", "replica", "tikv", "bench/raftlog",
+		"bench/oltp"} {
 		bad, err := ruleModule(filepath.Join(root, filepath.FromSlash(dir)))
 		if err != nil {
 			t.Fatal(err)

@@ -312,7 +312,7 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 var pageHead = append([]string{
 	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found",
 	"CPU us/op", "CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB",
-	"peak disk MB", "quiet disk MB", "process RSS MB", "quiet s", "P50 us", "P75", "P99",
+	"peak disk MB", "quiet disk MB", "process RSS MB", "quiet s", "P50 us", "P75", "P95", "P99",
 	"P99.9", "P99.99", "max",
 	"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth",
 }, machine.MemoryTitles...)
@@ -380,7 +380,7 @@ func (g *groupView) table(tracks []track) {
 				optional(st.DiskPeak, mb, "%.1f"), optional(st.DiskQuiet, mb, "%.1f"),
 				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
 			}
-			for _, q := range []string{"P50", "P75", "P99", "P99.9", "P99.99"} {
+			for _, q := range []string{"P50", "P75", "P95", "P99", "P99.9", "P99.99"} {
 				row = append(row, strings.Replace(st.quantile(q), "NA", "-", 1))
 			}
 			longest := "-"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -294,6 +295,34 @@ func newSample(s *runner.Sample) Sample {
 func (r *Report) json() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	return append(b, '\n'), err
+}
+
+// Files are the names of the files that a report is written to; "": none.
+type Files struct{ JSON, HTML, TSV string }
+
+// Save writes the report to files, each of them whole, and tells w of them. It writes what it can,
+// and fails with all errors.
+func (r *Report) Save(w io.Writer, to Files) error {
+	var errs []error
+	for _, f := range []struct {
+		flag, file string
+		render     func(*Report) ([]byte, error)
+	}{{"json", to.JSON, (*Report).json}, {"html", to.HTML, (*Report).page}, {"tsv", to.TSV,
+		(*Report).tsv}} {
+		if f.file == "" {
+			continue
+		}
+		b, err := f.render(r)
+		if err == nil {
+			err = writeFile(f.file, b)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", f.flag, err))
+			continue
+		}
+		fmt.Fprintf(w, "\nReport: %s\n", f.file)
+	}
+	return errors.Join(errs...)
 }
 
 // checkReports fails if a file that is written at the end of the run could not be.

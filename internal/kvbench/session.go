@@ -69,26 +69,7 @@ func (s *session) run(ctx context.Context, args []string) error {
 
 // writeReports writes the files asked for, what there is of a failed run too.
 func (s *session) writeReports() error {
-	var errs []error
-	for _, f := range []struct {
-		flag, file string
-		render     func(*Report) ([]byte, error)
-	}{{"json", s.c.json, (*Report).json}, {"html", s.c.html, (*Report).page}, {"tsv", s.c.tsv,
-		(*Report).tsv}} {
-		if f.file == "" {
-			continue
-		}
-		b, err := f.render(&s.report)
-		if err == nil {
-			err = writeFile(f.file, b)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", f.flag, err))
-			continue
-		}
-		fmt.Fprintf(s.out, "\nReport: %s\n", f.file)
-	}
-	return errors.Join(errs...)
+	return s.report.Save(s.out, Files{s.c.json, s.c.html, s.c.tsv})
 }
 
 func (s *session) runAll(ctx context.Context) error {
@@ -351,7 +332,13 @@ func (s *session) pass(ctx context.Context, p *plan) (*Run, error) {
 		},
 	}
 	run := newRun(p)
-	s.bar.Watch(r)
+	s.bar.Watch(func() progress.Place {
+		live := r.Live()
+		if live == nil {
+			return progress.Place{}
+		}
+		return progress.Place{Name: live.Name, Done: live.Done(), Total: live.Total}
+	})
 	defer s.bar.Watch(nil)
 	err := s.runSteps(ctx, r, p, run)
 	if cerr := r.Close(); err == nil && cerr != nil {

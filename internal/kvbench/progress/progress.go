@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/loamdb/loam/internal/kvbench/runner"
 )
 
 // Bar shows how far the benchmark under way is, on one line of a terminal. A
@@ -22,14 +21,20 @@ type Bar struct {
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
-	runner atomic.Pointer[runner.Runner]
+	source atomic.Pointer[func() Place]
 	place  atomic.Int64 // Step << 32 | steps
 
 	mu     sync.Mutex
 	drawn  bool
-	live   *runner.Live
-	since  time.Time // when live was first seen
+	last   Place
+	since  time.Time // when the benchmark was first seen
 	before int64     // its count then
+}
+
+// Place is how far a benchmark is.
+type Place struct {
+	Name        string // "": none is under way
+	Done, Total int64  // operations; a Total of 0: not known
 }
 
 // New returns a bar that draws itself, or nil when w is no terminal.
@@ -65,10 +70,15 @@ func (b *Bar) loop() {
 	}
 }
 
-// Watch sets whose benchmarks are shown; nil: none.
-func (b *Bar) Watch(r *runner.Runner) {
-	if b != nil {
-		b.runner.Store(r)
+// Watch sets what tells how far the benchmark under way is; nil: none is. It is called by the bar's
+// goroutine.
+func (b *Bar) Watch(source func() Place) {
+	switch {
+	case b == nil:
+	case source == nil:
+		b.source.Store(nil)
+	default:
+		b.source.Store(&source)
 	}
 }
 
@@ -80,23 +90,23 @@ func (b *Bar) Step(i, n int) {
 }
 
 func (b *Bar) draw(now time.Time) {
-	r := b.runner.Load()
-	if r == nil {
+	source := b.source.Load()
+	if source == nil {
 		return
 	}
-	live := r.Live()
-	if live == nil {
+	at := (*source)()
+	if at.Name == "" {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	done := live.Done()
-	if live != b.live {
-		b.live, b.since, b.before = live, now, done
+	if at.Name != b.last.Name || at.Total != b.last.Total || at.Done < b.last.Done {
+		b.since, b.before = now, at.Done
 	}
+	b.last = at
 	place := b.place.Load()
 	fmt.Fprintf(b.w, "\r\x1b[K[%d/%d] %s", place>>32, place&0xffffffff,
-		barText(live.Name, done, live.Total, done-b.before, now.Sub(b.since)))
+		barText(at.Name, at.Done, at.Total, at.Done-b.before, now.Sub(b.since)))
 	b.drawn = true
 }
 

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package engines
+
+var sqlite []Engine
