@@ -3,6 +3,7 @@
 import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions,
   prefixFilter, RecoveryReport, TableWriter } from 'loamdb'
 import loamdb from 'loamdb'
+import { connect, Remote, RemoteError } from 'loamdb/remote'
 
 interface User { name: string }
 
@@ -156,4 +157,28 @@ export async function main (): Promise<void> {
   console.log(classic.location, same === loamdb.ClassicLevel)
   console.log((await Loam.repair('x', { comparator: 'idb_cmp1' })).tables)
   await Loam.destroy('x')
+}
+
+export async function remote (): Promise<string | undefined> {
+  await using db: Remote = connect('loam://a:7070,b:7070', { token: 't', tls: { ca: 'x' } })
+  await db.put('a', 'b', { once: 'put a' })
+  await db.batch([{ type: 'put', key: 'a', value: 'b' }, { type: 'del', key: 'c' }])
+  const swapped: boolean = await db.compareAndSwap('a', 'b', undefined)
+  await using snapshot = await db.snapshot()
+  for await (const [key, value] of snapshot.iterator({ gte: 'a', reverse: swapped })) {
+    console.log(key.length, value.length)
+  }
+  const keys: string[] = await db.keys({ limit: 3 }).all()
+  const bytes = connect<Uint8Array, Uint8Array>('loam://a:7070', { keyEncoding: 'view',
+    valueEncoding: 'view' })
+  const value: Uint8Array | undefined = await bytes.local(100).get(new Uint8Array(2))
+  try {
+    return await db.transaction(async (tx) => {
+      tx.put('a', String(keys.length + (value?.length ?? 0)))
+      return await tx.get('a')
+    }, { timeout: 100 })
+  } catch (err) {
+    if (err instanceof RemoteError && err.unknown) return err.code
+    throw err
+  }
 }

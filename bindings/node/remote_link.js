@@ -1,0 +1,164 @@
+'use strict'
+
+const net = require('net')
+const tls = require('tls')
+const wire = require('./remote_wire')
+
+// What a connection may have written and the network not taken: further calls wait.
+const HIGH_WATER = 16 << 20
+
+const UNTOLD = 0xffffffff // the number of calls whose answers are of no interest
+
+// Why a call failed. Where sent is false the node saw nothing of it.
+class Failure {
+  constructor (error, sent) {
+    this.error = error
+    this.sent = sent
+  }
+}
+
+// One connection to a node, which many calls share. call() rejects with a Failure.
+class Link {
+  #options
+  #socket
+  #pending = new Map() // by number of the call
+  #number = 0
+  #lost // why it takes no calls
+  #cutter = new wire.Cutter()
+  #greeted
+  #timer // of the greeting
+  #drained // a promise, while too much was written
+
+  constructor (addr, options) {
+    this.addr = addr
+    this.#options = options
+    this.ready = new Promise((resolve, reject) => {
+      this.#greeted = { resolve, reject }
+    })
+    this.ready.catch(() => {}) // calls tell of it
+    this.#connect()
+  }
+
+  get isLost () {
+    return this.#lost !== undefined
+  }
+
+  #connect () {
+    const at = this.addr.lastIndexOf(':')
+    const host = this.addr.slice(0, at).replace(/^\[(.*)\]$/, '$1')
+    const to = { host, port: Number(this.addr.slice(at + 1)) }
+    const secure = this.#options.tls
+    const socket = secure
+      ? tls.connect({ ...(net.isIP(host) ? {} : { servername: host }), ...secure, ...to })
+      : net.connect(to)
+    this.#socket = socket
+    socket.setNoDelay(true)
+    this.#timer = setTimeout(() => this.lose(new Error('no greeting in time')),
+      this.#options.tryTimeout)
+    socket.on(secure ? 'secureConnect' : 'connect', () => socket.write(
+      wire.greeting(this.#options)))
+    socket.on('data', (chunk) => {
+      try {
+        this.#cutter.add(chunk, (body) => this.#take(body))
+      } catch (err) {
+        this.lose(err)
+      }
+    })
+    socket.on('error', (err) => this.lose(err))
+    socket.on('close', () => this.lose())
+  }
+
+  #take (body) {
+    const { number, result, error } = wire.answer(this.addr, body)
+    if (number === 0) { // of the connection
+      if (error) return this.lose(error)
+      clearTimeout(this.#timer)
+      this.#greeted.resolve()
+      this.#rest()
+      return
+    }
+    const p = this.#pending.get(number)
+    if (p === undefined) return
+    this.#pending.delete(number)
+    this.#rest()
+    if (error) p.reject(new Failure(error, true))
+    else p.resolve(result)
+  }
+
+  // A connection without calls keeps no process alive.
+  #rest () {
+    if (this.#pending.size === 0) this.#socket.unref()
+    else this.#socket.ref()
+  }
+
+  // Fails the calls that wait, and the connection for good.
+  lose (cause) {
+    if (this.#lost !== undefined) return
+    this.#lost = cause instanceof wire.RemoteError ? cause : wire.lost(this.addr, cause)
+    clearTimeout(this.#timer)
+    this.#socket?.destroy()
+    this.#greeted.reject(this.#lost)
+    for (const p of this.#pending.values()) p.reject(new Failure(this.#lost, true))
+    this.#pending.clear()
+  }
+
+  async call (op, parts, timeout) {
+    const begun = Date.now()
+    await this.#within(this.ready, Math.min(timeout, this.#options.tryTimeout))
+    while (this.#drained) await this.#within(this.#drained, timeout - (Date.now() - begun))
+    if (this.#lost) throw new Failure(this.#lost, false)
+    do this.#number = (this.#number + 1) % UNTOLD
+    while (this.#number === 0 || this.#pending.has(this.#number))
+    const number = this.#number
+    const left = timeout - (Date.now() - begun)
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#pending.delete(number)
+        this.#rest()
+        reject(new Failure(timedOut(this.addr), true))
+      }, left)
+      const settle = (f) => (value) => { clearTimeout(timer); f(value) }
+      this.#pending.set(number, { resolve: settle(resolve), reject: settle(reject) })
+      this.#rest()
+      this.#write(wire.call(number, left, op, parts))
+    })
+  }
+
+  // Makes a call whose answer is of no interest.
+  tell (op, parts) {
+    if (!this.#lost) this.#write(wire.call(UNTOLD, 1000, op, parts))
+  }
+
+  #write (frame) {
+    this.#socket.write(frame)
+    if (this.#socket.writableLength < HIGH_WATER || this.#drained) return
+    this.#drained = new Promise((resolve) => {
+      const go = () => {
+        this.#drained = undefined
+        resolve()
+      }
+      this.#socket.once('drain', go).once('close', go)
+    })
+  }
+
+  // Waits for a promise before a call is sent.
+  async #within (promise, ms) {
+    let timer
+    try {
+      await Promise.race([promise, new Promise((resolve, reject) => {
+        timer = setTimeout(() => reject(timedOut(this.addr)), Math.max(ms, 1))
+      })])
+    } catch (err) {
+      throw new Failure(err, false)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+function timedOut (addr) {
+  return new wire.RemoteError(`${addr}: no answer in time`, { code: 'LEVEL_UNAVAILABLE' })
+}
+
+exports.Link = Link
+exports.Failure = Failure

@@ -1,0 +1,362 @@
+'use strict'
+
+// The client of loamd: the protocol as its page has it, nodes that are sockets of this process and
+// fail as the test likes, and a real cluster where Go is there.
+
+const test = require('tape')
+const { spawn, spawnSync } = require('child_process')
+const { once } = require('events')
+const fs = require('fs')
+const net = require('net')
+const os = require('os')
+const path = require('path')
+const { connect, RemoteError } = require('../remote')
+const wire = require('../remote_wire')
+
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-remote-'))
+test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+
+const repository = path.join(__dirname, '..', '..', '..')
+const b = (text) => Buffer.from(text)
+
+async function failure (promise) {
+  try {
+    await promise
+  } catch (err) {
+    return err
+  }
+}
+
+// ---- The protocol ----
+
+// The hex dumps of the page, in order.
+function dumps () {
+  const page = fs.readFileSync(path.join(repository, 'docs', 'format-loamd.md'), 'utf8')
+  const bytes = (line) => Buffer.from(line.slice(6, 54).replaceAll(' ', ''), 'hex')
+  return [...page.matchAll(/```hex\n([^`]*)```/g)].map(([, text]) => Buffer.concat(
+    text.trim().split('\n').map(bytes)))
+}
+
+test('frames are those of the page', (t) => {
+  const [greeting, , get, found, scan, , write, range, unknown] = dumps()
+  const { OPERATIONS } = wire
+  t.same(wire.greeting({ cluster: 'loam', token: 'secret' }), greeting)
+  t.same(wire.call(7, 5000, OPERATIONS.get, [...wire.LINEARIZABLE, ...wire.bytes(b('ash'))]), get)
+  const zeroTimeout = (frame) => { // the client always sends one
+    const body = Buffer.from(frame.subarray(8))
+    body.writeUInt32LE(0, 4)
+    return wire.frame([body])
+  }
+  t.same(zeroTimeout(wire.call(8, 1, OPERATIONS.scan, [...wire.atSnapshot(3), ...wire.scan({
+    keysOnly: true, backward: true, lower: b('a'), upper: b('b'), entries: 100, bytes: 4096 })])),
+  scan)
+  t.same(wire.call(9, 5000, OPERATIONS.write, wire.change({ once: 'order 17',
+    conditions: [wire.condition(b('ash')), wire.condition(b('elm'), b('Ulmus'))],
+    operations: [[b('ash'), b('Fraxinus')], [b('elm'), undefined]] })), write)
+  t.same(wire.call(10, 5000, OPERATIONS.write, wire.change({ ranges: [[b('a'), b('b')]] })), range)
+  t.same(wire.answer('a', found.subarray(8)).result.toString(), '\x01Fraxinus')
+  const { number, error } = wire.answer('a', unknown.subarray(8))
+  t.same([number, error.code, error.unknown, error.notApplied], [9, 'LEVEL_UNKNOWN', true, false])
+  t.end()
+})
+
+test('a stream is cut into frames, wherever it is cut', (t) => {
+  const frames = [1, 300, 0, 70000].map((n) => wire.frame([Buffer.alloc(n, 'x')]))
+  const all = Buffer.concat(frames)
+  for (const size of [1, 7, 8, 9, 1000, all.length]) {
+    const cutter = new wire.Cutter()
+    const got = []
+    for (let at = 0; at < all.length; at += size) {
+      cutter.add(all.subarray(at, at + size), (body) => got.push(body.length))
+    }
+    t.same(got, [1, 300, 0, 70000])
+  }
+  const damaged = Buffer.from(frames[1])
+  damaged[20] ^= 1
+  t.throws(() => new wire.Cutter().add(damaged, () => {}), /checksum/)
+  t.throws(() => new wire.Cutter().add(Buffer.alloc(8, 255), () => {}), /a frame of/)
+  for (const bad of [[], [255], Array(9).fill(255), [5, 1]]) {
+    const f = new wire.Fields(Buffer.from(bad))
+    f.bytes()
+    t.ok(f.bad)
+  }
+  t.end()
+})
+
+// ---- Nodes that fail ----
+
+// A node that calls answer(op, arguments, say, socket) for each call but status. say takes a
+// result, or flags and a text.
+async function node (t, answer, status = {}) {
+  const server = net.createServer((socket) => {
+    const cutter = new wire.Cutter()
+    let greeted = false
+    socket.on('error', () => {})
+    socket.on('data', (chunk) => cutter.add(chunk, (body) => {
+      const say = (number) => (flags, text = '') => {
+        const head = Buffer.alloc(8)
+        head.writeUInt32LE(number, 0)
+        if (typeof flags === 'number') head.writeUInt32LE((flags | 0x80000000) >>> 0, 4)
+        else text = flags
+        socket.write(wire.frame([head, Buffer.from(text)]))
+      }
+      if (!greeted) {
+        greeted = true
+        return say(0)(Buffer.from([0, 0]))
+      }
+      const number = body.readUInt32LE(0)
+      if (body[8] === wire.OPERATIONS.status) {
+        return say(number)(b(JSON.stringify({ leader_addr: '', members: [], ...status })))
+      }
+      if (number !== 0xffffffff) answer(body[8], body.subarray(9), say(number), socket)
+    }))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown?.(() => server.close())
+  return { addr: `127.0.0.1:${server.address().port}`, server }
+}
+
+test('a change without an answer is unknown, and is not made again', async (t) => {
+  let writes = 0
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    writes++
+    socket.destroy()
+  })
+  const db = connect(`loam://${addr}`)
+  const err = await failure(db.put('a', '1'))
+  t.ok(err instanceof RemoteError)
+  t.same([err.code, err.unknown, err.notApplied, writes], ['LEVEL_UNKNOWN', true, false, 1])
+  await db.close()
+  server.close()
+})
+
+test('one with an idempotency key is made again, and so is a read', async (t) => {
+  let calls = 0
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    if (++calls % 3 !== 0) return socket.destroy()
+    say(Buffer.from(op === wire.OPERATIONS.write ? [1] : [1, 65]))
+  })
+  const db = connect(`loam://${addr}`)
+  await db.put('a', '1', { once: 'order 17' })
+  t.same(calls, 3)
+  t.same(await db.get('a'), 'A')
+  t.same(calls, 6)
+  await db.close()
+  server.close()
+})
+
+test('a node that is not there: the next one is asked', async (t) => {
+  const gone = await node(t, () => {})
+  gone.server.close()
+  await once(gone.server, 'close')
+  let calls = 0
+  const { addr, server } = await node(t, (op, args, say) => {
+    calls++
+    say(Buffer.from([1]))
+  })
+  for (let i = 0; i < 4; i++) { // a client begins with one of both
+    const db = connect(`loam://${gone.addr},${addr}`)
+    await db.put('a', '1')
+    await db.close()
+  }
+  t.same(calls, 4)
+  server.close()
+  const nobody = connect(`loam://${gone.addr}`, { timeout: 50 })
+  t.same((await failure(nobody.get('a'))).code, 'LEVEL_UNAVAILABLE')
+  const err = await failure(nobody.put('a', '1'))
+  t.same([err.code, err.notApplied, err.unknown], ['LEVEL_UNAVAILABLE', true, false])
+  await nobody.close()
+})
+
+test('what a node refused is told, or tried again', async (t) => {
+  const flags = [1 | 32, 1 | 4, 2, 16, 1024 | 512]
+  const codes = ['LEVEL_TOO_LARGE', undefined, 'LEVEL_UNKNOWN', 'LEVEL_UNKNOWN', 'LEVEL_UNKNOWN']
+  for (const [i, flag] of flags.entries()) {
+    let calls = 0
+    const { addr, server } = await node(t, (op, args, say) => {
+      if (++calls === 1) say(flag, 'why')
+      else say(Buffer.from([1]))
+    })
+    const db = connect(`loam://${addr}`)
+    const err = await failure(db.put('a', '1'))
+    t.same([err?.code, calls], [codes[i], codes[i] ? 1 : 2], `flags ${flag}`)
+    await db.close()
+    server.close()
+  }
+})
+
+test('a damaged answer ends the connection', async (t) => {
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    socket.write(Buffer.alloc(16, 1))
+  })
+  const db = connect(`loam://${addr}`, { timeout: 100 })
+  t.same((await failure(db.get('a'))).code, 'LEVEL_UNAVAILABLE')
+  await db.close()
+  server.close()
+})
+
+test('calls that wait fail when the database is closed', async (t) => {
+  let asked
+  const came = new Promise((resolve) => { asked = resolve })
+  const { addr, server } = await node(t, () => asked())
+  const db = connect(`loam://${addr}`)
+  const put = failure(db.put('a', '1'))
+  await came
+  await db.close()
+  const err = await put
+  t.same([err.code, err.unknown], ['LEVEL_UNKNOWN', true])
+  t.same((await failure(db.get('a'))).code, 'LEVEL_DATABASE_NOT_OPEN')
+  server.close()
+})
+
+test('arguments', async (t) => {
+  for (const url of ['a:7070', 'loam://', 'loam://a', 'loam://a:1,b', 'http://a:1']) {
+    t.throws(() => connect(url), { code: 'LEVEL_INVALID_ARGUMENT' }, url)
+  }
+  t.throws(() => connect('loam://a:1', { tokn: '' }), /did you mean 'token'/)
+  t.throws(() => connect('loam://a:1', { keyEncoding: 'hex' }), /no encoding/)
+  const db = connect('loam://127.0.0.1:1')
+  t.same((await failure(db.put('a', null))).code, 'LEVEL_INVALID_ARGUMENT')
+  t.same((await failure(db.get(undefined))).code, 'LEVEL_INVALID_ARGUMENT')
+  const err = await failure(db.put('a', 'x'.repeat(8 << 20)))
+  t.same([err.code, err.notApplied], ['LEVEL_TOO_LARGE', true])
+  t.throws(() => db.iterator({ limt: 1 }), /did you mean 'limit'/)
+  await db.close()
+})
+
+// ---- A real cluster ----
+
+async function freePort () {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+const loamd = path.join(root, 'loamd')
+const built = spawnSync('go', ['build', '-o', loamd, './cmd/loamd'],
+  { cwd: path.join(repository, 'replica'), env: { ...process.env, CGO_ENABLED: '0' },
+    encoding: 'utf8' })
+const skip = built.error?.code === 'ENOENT' ? 'there is no go: loamd was not run' : false
+
+// Starts n nodes, and calls f with the url and the processes.
+async function cluster (n, f) {
+  const ids = ['a', 'b', 'c'].slice(0, n)
+  const addrs = []
+  for (const id of ids) addrs.push([id, `127.0.0.1:${await freePort()}`])
+  const peers = addrs.map(([id, addr]) => `${id}=${addr}`).join(',')
+  const nodes = {}
+  try {
+    for (const [id, addr] of addrs) {
+      nodes[id] = spawn(loamd, ['run', '--id', id, '--data', path.join(root, `${n}-${id}`),
+        '--addr', addr, '--peers', peers], { stdio: 'ignore' })
+    }
+    await f(`loam://${addrs.map(([, addr]) => addr).join(',')}`, nodes)
+  } finally {
+    await Promise.all(Object.values(nodes).filter((p) => p.exitCode === null && !p.signalCode).map(
+      (p) => {
+        const end = once(p, 'exit')
+        p.kill('SIGKILL')
+        return end
+      }))
+  }
+}
+
+test('loamd was built', { skip }, (t) => {
+  t.same(built.status, 0, built.stderr)
+  t.end()
+})
+
+test('one node', { skip }, (t) => cluster(1, async (url) => {
+  const db = connect(url, { timeout: 60000 })
+  await db.put('a', '1')
+  t.same([await db.get('a'), await db.get('b'), await db.has('a'), await db.has('b')],
+    ['1', undefined, true, false])
+  const bytes = { keyEncoding: 'buffer', valueEncoding: 'buffer' }
+  await db.put(Buffer.from([0, 255]), Buffer.alloc(0), bytes)
+  t.same(await db.get(Buffer.from([0, 255]), bytes), Buffer.alloc(0))
+  await db.del(Buffer.from([0, 255]), bytes)
+  await db.put('json', { x: 1 }, { valueEncoding: 'json' })
+  t.same(await db.get('json', { valueEncoding: 'json' }), { x: 1 })
+  t.same(await db.getMany(['json', 'none', 'a']), ['{"x":1}', undefined, '1'])
+  t.same([await db.compareAndSwap('a', '1', '2'), await db.compareAndSwap('a', '1', '3'),
+    await db.putIfAbsent('a', '4'), await db.putIfAbsent('new', '5'),
+    await db.compareAndSwap('new', '5', undefined), await db.get('new'), await db.get('a')],
+  [true, false, false, true, true, undefined, '2'])
+
+  const keys = Array.from({ length: 500 }, (_, i) => `k${String(i).padStart(3, '0')}`)
+  await db.batch(keys.map((key) => ({ type: 'put', key, value: key.repeat(50) })))
+  const all = { gte: 'k', lt: 'l' }
+  t.same(await db.keys(all).all(), keys)
+  t.same(await db.keys({ ...all, reverse: true }).all(), [...keys].reverse())
+  t.same(await db.keys({ gt: 'k001', lte: 'k004' }).all(), keys.slice(2, 5))
+  t.same(await db.keys({ gte: 'k001', lt: 'k004', reverse: true }).all(),
+    keys.slice(1, 4).reverse())
+  t.same(await db.values({ ...all, limit: 2 }).all(), keys.slice(0, 2).map((k) => k.repeat(50)))
+  t.same(await db.keys({ gte: 'l', lt: 'k' }).all(), [])
+  let n = 0
+  for await (const [key, value] of db.iterator(all)) {
+    if (value !== key.repeat(50) || key !== keys[n++]) t.fail(key)
+    if (n === 300) break
+  }
+  t.same(n, 300)
+  const it = db.keys({ ...all, reverse: true })
+  t.same(await it.next(), 'k499')
+  it.seek('k2505')
+  t.same(await it.nextv(2), ['k250', 'k249'])
+  it.seek('zzz')
+  t.same(await it.next(), 'k499')
+  await it.close()
+  t.same((await failure(it.next())).code, 'LEVEL_INVALID_ARGUMENT')
+
+  const snapshot = await db.snapshot()
+  await db.deleteRange('k', 'l')
+  t.same([await snapshot.get('k001'), (await snapshot.iterator(all).all()).length,
+    await db.get('k001')], ['k001'.repeat(50), 500, undefined])
+  await snapshot.close()
+  t.same((await failure(snapshot.get('k001'))).code, 'LEVEL_INVALID_ARGUMENT')
+
+  await db.put('counter', '0')
+  await Promise.all(Array.from({ length: 10 }, () => db.transaction(async (tx) => {
+    const v = Number(await tx.get('counter'))
+    tx.put('counter', String(v + 1))
+    t.same(await tx.get('counter'), String(v + 1))
+  })))
+  t.same(await db.get('counter'), '10')
+  const mine = new Error('mine')
+  t.same(await failure(db.transaction((tx) => { tx.put('x', '1'); throw mine })), mine)
+  t.same([await db.get('x'), await db.local().get('counter')], [undefined, '10'])
+  const status = await db.status()
+  t.same([status.id, status.state, status.members.length], ['a', 'Leader', 1])
+  await db.close()
+}))
+
+test('three nodes: the leader is killed', { skip }, (t) => cluster(3, async (url, nodes) => {
+  const db = connect(url, { timeout: 60000 })
+  await db.put('a', '1', { once: 'first' })
+  const snapshot = await db.snapshot()
+  const { leader } = await db.status()
+  const end = once(nodes[leader], 'exit')
+  nodes[leader].kill('SIGKILL')
+  await end
+  await db.put('a', '2', { once: 'second' })
+  t.same(await db.get('a'), '2')
+  await db.put('a', '3', { once: 'second' })
+  t.same(await db.get('a'), '2', 'the key was known')
+  const old = await failure(snapshot.get('a'))
+  t.ok(old === undefined || old.code === 'LEVEL_SNAPSHOT_GONE', 'of the node that was killed')
+  await db.close()
+}))
+
+test('a process ends without close()', { skip }, (t) => cluster(1, async (url) => {
+  const program = `require(${JSON.stringify(path.join(__dirname, '..', 'remote'))}).connect(
+    ${JSON.stringify(url)}, { timeout: 60000 }).put('a', '1').then(() => console.log('done'))`
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let said = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => { said += text })
+  const [code] = await once(child, 'close')
+  t.same([code, said], [0, 'done\n'])
+}))
