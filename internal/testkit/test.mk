@@ -59,8 +59,8 @@ TEST_STEPS := $(filter go checked fuzz $(if $(call has,gcc),race) $(if $(call ha
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node) $(if $(call has,gcc javac mvn),java),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-# The same builds in every clone, so that they share Go's cache.
-TEST_GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
+# The same builds in every clone, so that they share Go's cache, but every test is run.
+TEST_GOFLAGS := $(filter-out -trimpath -count=1,$(shell $(GO) env GOFLAGS)) -trimpath -count=1
 test-%: export GOFLAGS = $(TEST_GOFLAGS)
 WITHIN := internal/testkit/within.sh
 
