@@ -1,0 +1,221 @@
+package io.loamdb.remote;
+
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
+import javax.net.ssl.SSLParameters;
+import javax.net.ssl.SSLSocket;
+
+/** One connection to a node, which many calls share. A thread of its own reads the answers. */
+final class Link {
+  /** Why a call failed. Where sent is false the node saw nothing of it. */
+  static final class Failure extends Exception {
+    private static final long serialVersionUID = 1;
+    final transient RemoteException error;
+    final boolean sent;
+
+    Failure(RemoteException error, boolean sent) {
+      super(error);
+      this.error = error;
+      this.sent = sent;
+    }
+  }
+
+  /** The number of calls whose answers are of no interest. */
+  private static final int UNTOLD = -1;
+
+  final String addr;
+  private final RemoteOptions options;
+  private final Socket socket;
+  private final Map<Integer, CompletableFuture<byte[]>> pending = new ConcurrentHashMap<>();
+  private final AtomicInteger number = new AtomicInteger();
+  private final ReentrantLock writing = new ReentrantLock(); // before writes to socket
+  private volatile RemoteException lost;
+
+  /** Connects. */
+  Link(String addr, RemoteOptions options) throws Failure {
+    this.addr = addr;
+    this.options = options;
+    Socket made = new Socket();
+    try {
+      int at = addr.lastIndexOf(':');
+      String host = addr.substring(0, at).replaceAll("^\\[(.*)\\]$", "$1");
+      int port = Integer.parseInt(addr.substring(at + 1));
+      int millis = (int) Math.min(options.tryTimeout.toMillis(), Integer.MAX_VALUE);
+      made.connect(new InetSocketAddress(host, port), millis);
+      made.setTcpNoDelay(true);
+      made.setSoTimeout(millis);
+      if (options.tls != null) {
+        SSLSocket secure = (SSLSocket) options.tls.getSocketFactory().createSocket(made, host, port,
+            true);
+        made = secure;
+        SSLParameters p = secure.getSSLParameters();
+        p.setEndpointIdentificationAlgorithm("HTTPS"); // the name is checked
+        secure.setSSLParameters(p);
+        secure.startHandshake();
+      }
+      DataInputStream in = new DataInputStream(new BufferedInputStream(made.getInputStream(),
+          64 << 10));
+      made.getOutputStream().write(Wire.greeting(options.cluster, options.token));
+      answer(Wire.read(in), true);
+      made.setSoTimeout(0);
+      socket = made;
+      Thread reader = new Thread(() -> read(in), "loam " + addr);
+      reader.setDaemon(true);
+      reader.start();
+    } catch (IOException e) {
+      close(made);
+      throw new Failure(broken(e), false);
+    } catch (RemoteException e) {
+      close(made);
+      throw new Failure(e, false);
+    }
+  }
+
+  private RemoteException broken(Exception e) {
+    return RemoteException.local(addr + ": connection lost: " + e.getMessage(),
+        RemoteException.UNAVAILABLE, e);
+  }
+
+  boolean isLost() {
+    return lost != null;
+  }
+
+  private void read(DataInputStream in) {
+    try {
+      while (true) {
+        answer(Wire.read(in), false);
+      }
+    } catch (IOException e) {
+      lose(broken(e));
+    } catch (RemoteException e) {
+      lose(e);
+    }
+  }
+
+  private void answer(byte[] body, boolean greeting) throws IOException {
+    if (body.length < 8) {
+      throw new IOException("an answer of few bytes");
+    }
+    Wire.In in = new Wire.In(body);
+    int of = in.fixed();
+    int flags = in.fixed();
+    byte[] rest = in.rest();
+    RemoteException error = flags == 0 ? null : new RemoteException(
+        addr + ": " + new String(rest, java.nio.charset.StandardCharsets.UTF_8), flags, true, null);
+    if (of == 0 && error != null) {
+      throw error;
+    }
+    CompletableFuture<byte[]> call = greeting ? null : pending.remove(of);
+    if (call == null) {
+      return;
+    }
+    if (error != null) {
+      call.completeExceptionally(error);
+    } else {
+      call.complete(rest);
+    }
+  }
+
+  /** Fails the calls that wait, and the connection for good. */
+  void lose(RemoteException why) {
+    synchronized (pending) {
+      if (lost == null) {
+        lost = why;
+      }
+    }
+    close(socket);
+    for (Integer n : pending.keySet()) {
+      CompletableFuture<byte[]> call = pending.remove(n);
+      if (call != null) {
+        call.completeExceptionally(new LostException());
+      }
+    }
+  }
+
+  private static final class LostException extends Exception {
+    private static final long serialVersionUID = 1;
+  }
+
+  private static void close(Socket socket) {
+    try {
+      socket.close();
+    } catch (IOException e) {
+      // it is of no use any more
+    }
+  }
+
+  byte[] call(int op, byte[] args, long millis) throws Failure {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    CompletableFuture<byte[]> answer = new CompletableFuture<>();
+    int n;
+    do {
+      n = number.incrementAndGet();
+    } while (n == 0 || n == UNTOLD || pending.putIfAbsent(n, answer) != null);
+    boolean sent = false;
+    try {
+      if (lost != null) {
+        throw new Failure(lost, false);
+      }
+      sent = write(Wire.call(n, millis, op, args), millis);
+      return answer.get(Math.max(end - System.nanoTime(), 1), TimeUnit.NANOSECONDS);
+    } catch (TimeoutException e) {
+      throw new Failure(late(e), sent);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new Failure(RemoteException.local("interrupted", 0, e), sent);
+    } catch (IOException e) {
+      lose(broken(e));
+      throw new Failure(lost, true);
+    } catch (ExecutionException e) {
+      if (e.getCause() instanceof RemoteException error) {
+        throw new Failure(error, true);
+      }
+      throw new Failure(lost, true);
+    } finally {
+      pending.remove(n);
+    }
+  }
+
+  private RemoteException late(Exception e) {
+    return RemoteException.local(addr + ": no answer in time", RemoteException.UNAVAILABLE, e);
+  }
+
+  /** Writes a frame. A node that takes none in time loses the connection. */
+  private boolean write(byte[] frame, long millis) throws IOException, InterruptedException,
+      TimeoutException {
+    if (!writing.tryLock(millis, TimeUnit.MILLISECONDS)) {
+      lose(late(null));
+      throw new TimeoutException();
+    }
+    try {
+      socket.getOutputStream().write(frame);
+    } finally {
+      writing.unlock();
+    }
+    return true;
+  }
+
+  /** Makes a call whose answer is of no interest. */
+  void tell(int op, byte[] args) {
+    try {
+      if (lost == null) {
+        write(Wire.call(UNTOLD, 1000, op, args), options.tryTimeout.toMillis());
+      }
+    } catch (IOException | TimeoutException e) {
+      lose(broken(e));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

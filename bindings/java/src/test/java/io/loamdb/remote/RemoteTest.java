@@ -1,0 +1,292 @@
+package io.loamdb.remote;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The client of loamd: the protocol as its page has it, nodes that are sockets of this process and
+ * fail as a test likes, and a real node where Go is there.
+ */
+class RemoteTest {
+  @TempDir Path directory;
+
+  private static byte[] b(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  private static String s(byte[] bytes) {
+    return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
+  }
+
+  private static Path repository() {
+    return Path.of("").toAbsolutePath().resolve("../..").normalize();
+  }
+
+  /** The hex dumps of the page, in order. */
+  private static List<byte[]> dumps() throws IOException {
+    String page = Files.readString(repository().resolve("docs/format-loamd.md"));
+    List<byte[]> all = new ArrayList<>();
+    for (Matcher m = Pattern.compile("```hex\n([^`]*)```").matcher(page); m.find();) {
+      Wire.Out out = new Wire.Out();
+      m.group(1).lines().forEach(line -> out.raw(HexFormat.of().parseHex(
+          line.substring(6, Math.min(54, line.length())).replace(" ", ""))));
+      all.add(out.toByteArray());
+    }
+    return all;
+  }
+
+  @Test
+  void framesAreThoseOfThePage() throws IOException {
+    List<byte[]> page = dumps();
+    assertArrayEquals(page.get(0), Wire.greeting("loam", "secret"));
+    assertArrayEquals(page.get(2), Wire.call(7, 5000, Wire.GET,
+        new Wire.Out().raw(Wire.LINEARIZABLE).bytes(b("ash")).toByteArray()));
+    Wire.Out change = new Wire.Out().one(1).bytes(b("order 17")).number(2);
+    Wire.condition(change, b("ash"), null);
+    Wire.condition(change, b("elm"), b("Ulmus"));
+    change.raw(new RemoteBatch().put(b("ash"), b("Fraxinus")).delete(b("elm")).bytes());
+    assertArrayEquals(page.get(6), Wire.call(9, 5000, Wire.WRITE, change.toByteArray()));
+    assertEquals("\1Fraxinus", s(Wire.read(in(page.get(3)))).substring(8));
+    byte[] damaged = page.get(3).clone();
+    damaged[12] ^= 1;
+    assertThrows(IOException.class, () -> Wire.read(in(damaged)));
+    assertThrows(IOException.class, () -> Wire.read(in(new byte[] {-1, -1, -1, -1, 0, 0, 0, 0})));
+    for (byte[] bad : new byte[][] {{}, {-1}, {5, 1}, {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}}) {
+      assertThrows(RemoteException.class, () -> new Wire.In(bad).bytes());
+    }
+  }
+
+  private static DataInputStream in(byte[] b) {
+    return new DataInputStream(new ByteArrayInputStream(b));
+  }
+
+  /** What a node does with a call: a result; null: it closes the connection. */
+  private interface Answers {
+    byte[] to(int op, int n);
+  }
+
+  /** A node in this process. n counts its calls, but those for its status. */
+  private static final class Node implements AutoCloseable {
+    final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    final AtomicInteger calls = new AtomicInteger();
+    private final Answers answers;
+
+    Node(Answers answers) throws IOException {
+      this.answers = answers;
+      Thread t = new Thread(() -> {
+        try {
+          while (true) {
+            Socket socket = listener.accept();
+            Thread one = new Thread(() -> serve(socket));
+            one.setDaemon(true);
+            one.start();
+          }
+        } catch (IOException e) {
+          // it was closed
+        }
+      });
+      t.setDaemon(true);
+      t.start();
+    }
+
+    String addr() {
+      return "127.0.0.1:" + listener.getLocalPort();
+    }
+
+    private void serve(Socket socket) {
+      try (socket) {
+        DataInputStream in = new DataInputStream(socket.getInputStream());
+        Wire.read(in);
+        say(socket, 0, 0, new byte[] {0, 0});
+        while (true) {
+          Wire.In call = new Wire.In(Wire.read(in));
+          int number = call.fixed();
+          call.fixed();
+          int op = call.one();
+          if (op == Wire.STATUS) {
+            say(socket, number, 0, b("{\"leader_addr\": \"\", \"members\": []}"));
+            continue;
+          }
+          byte[] answer = answers.to(op, calls.incrementAndGet());
+          if (answer == null) {
+            return;
+          }
+          say(socket, number, 0, answer);
+        }
+      } catch (IOException e) {
+        // the client is gone
+      }
+    }
+
+    private static synchronized void say(Socket socket, int number, int flags, byte[] rest)
+        throws IOException {
+      socket.getOutputStream().write(Wire.frame(
+          new Wire.Out().fixed(number).fixed(flags).raw(rest).toByteArray()));
+    }
+
+    @Override
+    public void close() throws IOException {
+      listener.close();
+    }
+  }
+
+  @Test
+  void aChangeWithoutAnAnswerIsNotMadeAgain() throws IOException {
+    try (Node node = new Node((op, n) -> null);
+        Remote db = Remote.connect("loam://" + node.addr())) {
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isUnknown() && !e.isNotApplied(), e.toString());
+      assertEquals(1, node.calls.get());
+    }
+  }
+
+  @Test
+  void oneWithAKeyIsMadeAgain() throws IOException {
+    try (Node node = new Node((op, n) -> n % 3 != 0 ? null
+        : op == Wire.WRITE ? new byte[] {1} : new byte[] {1, 65});
+        Remote db = Remote.connect("loam://" + node.addr())) {
+      db.write(new RemoteBatch().put(b("a"), b("1")), "order 17");
+      assertEquals(3, node.calls.get());
+      assertEquals("A", s(db.get(b("a"))));
+      assertEquals(6, node.calls.get());
+    }
+  }
+
+  @Test
+  void theNextNodeIsAsked() throws IOException {
+    Node gone = new Node((op, n) -> null);
+    gone.close();
+    try (Node node = new Node((op, n) -> new byte[] {1})) {
+      for (int i = 0; i < 4; i++) { // a client begins with one of both
+        try (Remote db = Remote.connect("loam://" + gone.addr() + "," + node.addr())) {
+          db.put(b("a"), b("1"));
+        }
+      }
+      assertEquals(4, node.calls.get());
+    }
+    try (Remote db = Remote.connect("loam://" + gone.addr(),
+        new RemoteOptions().timeout(Duration.ofMillis(50)))) {
+      assertTrue(assertThrows(RemoteException.class, () -> db.get(b("a"))).isUnavailable());
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isNotApplied() && !e.isUnknown(), e.toString());
+    }
+  }
+
+  @Test
+  void arguments() {
+    for (String url : List.of("a:7070", "loam://", "loam://a", "loam://a:1,b", "http://a:1")) {
+      assertThrows(IllegalArgumentException.class, () -> Remote.connect(url), url);
+    }
+    try (Remote db = Remote.connect("loam://127.0.0.1:1")) {
+      RemoteException e = assertThrows(RemoteException.class,
+          () -> db.put(b("a"), new byte[8 << 20]));
+      assertTrue(e.isTooLarge() && e.isNotApplied());
+      assertThrows(NullPointerException.class, () -> db.put(b("a"), null));
+    }
+  }
+
+  @Test
+  void realNode() throws Exception {
+    Path loamd = directory.resolve("loamd");
+    ProcessBuilder build = new ProcessBuilder("go", "build", "-o", loamd.toString(), "./cmd/loamd")
+        .directory(repository().resolve("replica").toFile()).inheritIO();
+    build.environment().put("CGO_ENABLED", "0");
+    Process go = null;
+    try {
+      go = build.start();
+    } catch (IOException e) {
+      Assumptions.abort("there is no go: loamd was not run");
+    }
+    assertEquals(0, go.waitFor());
+    int port;
+    try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      port = free.getLocalPort();
+    }
+    String addr = "127.0.0.1:" + port;
+    Process node = new ProcessBuilder(loamd.toString(), "run", "--id", "a", "--data",
+        directory.resolve("a").toString(), "--addr", addr, "--peers", "a=" + addr)
+        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+        .redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    try (Remote db = Remote.connect("loam://" + addr,
+        new RemoteOptions().timeout(Duration.ofMinutes(1)))) {
+      use(db);
+    } finally {
+      node.destroyForcibly().waitFor();
+    }
+  }
+
+  private static void use(Remote db) {
+    db.put(b("a"), b("1"));
+    assertEquals("1", s(db.get(b("a"))));
+    assertNull(db.get(b("b")));
+    assertTrue(db.has(b("a")));
+    assertFalse(db.has(b("b")));
+    assertTrue(db.compareAndSwap(b("a"), b("1"), b("2")));
+    assertFalse(db.compareAndSwap(b("a"), b("1"), b("3")));
+    assertFalse(db.putIfAbsent(b("a"), b("4")));
+    List<byte[]> both = db.getAll(List.of(b("none"), b("a")));
+    assertNull(both.get(0));
+    assertEquals("2", s(both.get(1)));
+    RemoteBatch batch = new RemoteBatch();
+    List<String> keys = IntStream.range(0, 500).mapToObj(i -> String.format("k%03d", i)).toList();
+    keys.forEach(k -> batch.put(b(k), b(k.repeat(50))));
+    db.write(batch, "load");
+    List<String> walked = new ArrayList<>();
+    try (RemoteIterator it = db.iterator(b("k"), b("l"))) {
+      for (boolean ok = it.first(); ok; ok = it.next()) {
+        walked.add(s(it.key()));
+        assertEquals(s(it.key()).repeat(50), s(it.value()));
+      }
+      assertEquals(keys, walked);
+      walked.clear();
+      for (boolean ok = it.last(); ok; ok = it.prev()) {
+        walked.add(0, s(it.key()));
+      }
+      assertEquals(keys, walked);
+      assertTrue(it.seek(b("k2505")) && s(it.key()).equals("k251") && it.prev());
+      assertTrue(s(it.key()).equals("k250") && it.next() && s(it.key()).equals("k251"));
+      assertTrue(it.seekBefore(b("zzz")) && s(it.key()).equals("k499"));
+      assertFalse(it.seekBefore(b("a")));
+    }
+    try (RemoteSnapshot snapshot = db.snapshot()) {
+      db.deleteRange(b("k"), b("l"));
+      assertTrue(snapshot.has(b("k001")));
+      assertFalse(db.has(b("k001")));
+    }
+    db.put(b("n"), b("0"));
+    IntStream.range(0, 10).parallel().forEach(i -> db.update(tx -> {
+      int n = Integer.parseInt(s(tx.get(b("n"))));
+      tx.put(b("n"), b(Integer.toString(n + 1)));
+      return n;
+    }));
+    assertEquals("10", s(db.get(b("n"))));
+    db.delete(b("n"));
+    assertNull(db.get(b("n")));
+    assertTrue(db.status().contains("\"state\":\"Leader\""), db.status());
+  }
+}
