@@ -21,7 +21,7 @@ from ._fast import PinnedValue
 from ._library import check, error_slot, ffi, take_text
 from ._library import load as _library
 from ._options import Cache, MergeOperator, Resources, prefix_filter
-from ._types import Any, Progress, StrPath
+from ._types import TYPE_CHECKING, Any, Progress, StrPath
 from .backup import Backup, Backups
 from .changes import Change, Changes, Operation
 from .db import DB, Batch, Keyspace, Lag, Prefixed, PrefixedBatch, Snapshot
@@ -30,6 +30,9 @@ from .errors import IOError as IOError
 from .ingest import TableWriter
 from .iterator import Iterator
 from .transaction import Transaction
+
+if TYPE_CHECKING:
+    from .remote import Remote
 
 __version__ = "0.3.0"
 
@@ -55,6 +58,7 @@ __all__ = [
     "Snapshot",
     "TableWriter",
     "Transaction",
+    "connect",
     "destroy",
     "dump",
     "errors",
@@ -96,6 +100,15 @@ def follow(path: StrPath, **options: Any) -> DB:
     ``with loamdb.follow(path) as db``. db.catch_up() moves on to the present state, and
     follow_interval=0.05 does so in the background. Nothing in the directory changes."""
     return DB(path, follow=True, **options)
+
+
+def connect(url: str, **options: Any) -> Remote:
+    """A database behind loamd, of class loamdb.remote.Remote: ``with
+    loamdb.connect("loam://a:7070,b:7070") as db``. loamdb.remote.connect has the options: token,
+    tls, cluster, timeout, try_timeout."""
+    from . import remote  # ssl and its like are for programs that connect
+
+    return remote.Remote(url, **options)
 
 
 def destroy(path: StrPath) -> None:

@@ -9,6 +9,7 @@ import os
 import sys
 
 __all__ = [
+    "BusyError",
     "CallbackError",
     "CancelledError",
     "ClosedError",
@@ -35,10 +36,16 @@ __all__ = [
     "NoMergeOperatorError",
     "MergeFailedError",
     "NotADatabaseError",
+    "NotAppliedError",
     "ReadOnlyError",
+    "RefusedError",
+    "SnapshotGoneError",
     "TooLargeError",
     "TooManyFilesError",
+    "TooOldError",
     "TransactionDoneError",
+    "UnavailableError",
+    "UnknownOutcomeError",
 ]
 
 
@@ -188,6 +195,38 @@ class CancelledError(Error):
 
 class InternalError(Error, RuntimeError):
     """A fault in Loam; the message has the details."""
+
+
+# Those of servers, see loamdb.connect.
+
+
+class UnknownOutcomeError(Error):
+    """The change may have happened, or may happen yet: no answer came. Try again with the same
+    once, or read what is there. A change that fails with any other error did not happen."""
+
+
+class NotAppliedError(Error):
+    """The change did not happen, and will not: it is safe to try again."""
+
+
+class UnavailableError(Error, builtins.ConnectionError):
+    """No node answered in time, or none leads."""
+
+
+class RefusedError(Error, builtins.ConnectionError):
+    """The node is of another cluster or version, or wants another token."""
+
+
+class SnapshotGoneError(Error, RuntimeError):
+    """The connection that had the snapshot was lost, or the snapshot was not used for too long."""
+
+
+class TooOldError(Error):
+    """The node's state is older than max_lag allows."""
+
+
+class BusyError(Error, RuntimeError):
+    """A limit of what one connection may have open."""
 
 
 class LibraryError(Error, ImportError):

@@ -1,0 +1,311 @@
+"""loamdb.connect: servers run beside, on ports of the loopback interface. The environment variable
+LOAM_LOAMD is the program, which the makefile builds where Go is there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+
+import loamdb
+import pytest
+from loamdb import remote
+
+PROGRAM = os.environ.get("LOAM_LOAMD") or shutil.which("loamd")
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM or sys.platform == "win32", reason="LOAM_LOAMD names no loamd: nothing is tested"
+)
+
+
+def free_ports(n: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Node:
+    """A loamd of a test."""
+
+    def __init__(self, path: pathlib.Path, id: str, port: int, *options: str, **env: str) -> None:
+        self.address = f"127.0.0.1:{port}"
+        self._command = [
+            PROGRAM or "loamd",
+            "run",
+            *("--id", id, "--data", str(path / id), "--addr", self.address),
+            *("--election-timeout", "300ms", *options),
+        ]
+        self._env = os.environ | env
+        self._log = (path / f"{id}.log").open("ab")
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=self._log, env=self._env
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith(b"loamd: node"), pathlib.Path(self._log.name).read_text()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(how)
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[Node]:
+    node = Node(tmp_path_factory.mktemp("loamd"), "a", free_ports(1)[0])
+    yield node
+    node.stop()
+    assert node.process.returncode == 0
+
+
+@pytest.fixture
+def db(node: Node) -> Generator[remote.Remote]:
+    with loamdb.connect(f"loam://{node.address}") as db:
+        db.clear()
+        yield db
+
+
+def test_single_keys(db):
+    assert db.get(b"a") is None and db.get(b"a", b"none") == b"none" and b"a" not in db
+    db[b"a"] = bytearray(b"1")
+    db.put(b"", b"empty key")
+    db.put(memoryview(b"\x00\xff"), b"")
+    assert db[b"a"] == b"1" and db[b""] == b"empty key" and db[b"\x00\xff"] == b""
+    assert b"a" in db and db.has(b"\x00\xff")
+    assert db.multi_get([b"a", b"x", b"\x00\xff", b"a"]) == [b"1", None, b"", b"1"]
+    del db[b"a"]
+    db.delete(b"a")
+    with pytest.raises(KeyError):
+        db[b"a"]
+    long = os.urandom(1 << 20)
+    db[b"long"] = long
+    assert db[b"long"] == long
+    assert len(db) == 3 and bool(db)
+
+
+def test_batches(db):
+    with db.batch() as b:
+        b[b"a"] = b"1"
+        b.delete(b"a")
+        b.put(b"a", b"2")
+        b[b"b"] = b"3"
+        del b[b"b"]
+        assert len(b) == 5
+    assert dict(db.items()) == {b"a": b"2"}
+    with pytest.raises(ZeroDivisionError), db.batch() as b:
+        b[b"c"] = b"1"
+        1 / 0  # noqa: B018
+    assert b"c" not in db
+    db.update({b"c": b"1", b"d": b"2"})
+    assert list(db) == [b"a", b"c", b"d"]
+    db.delete_range(b"b", b"d")
+    assert list(db) == [b"a", b"d"]
+    with pytest.raises(ValueError):
+        db.delete_range(b"d", b"b")
+    db.clear(start=b"b")
+    assert list(db) == [b"a"]
+    db.update({b"b": b"", b"ba": b"", b"c": b""})
+    db.clear(prefix=b"b")
+    assert list(db) == [b"a", b"c"]
+
+
+def test_iterators(db):
+    rnd = random.Random(28)
+    model = {b"%03d" % rnd.randrange(1000): os.urandom(rnd.randrange(2000)) for _ in range(300)}
+    db.update(model)
+    for _ in range(40):
+        bounds = {}
+        for name in ("start", "stop", "prefix"):
+            if rnd.random() < 0.4:
+                key = b"%03d" % rnd.randrange(1000)
+                bounds[name] = key[: rnd.randrange(3)] if name == "prefix" else key
+        reverse = rnd.random() < 0.5
+        want = sorted(
+            (
+                (k, v)
+                for k, v in model.items()
+                if k >= bounds.get("start", b"")
+                and k < bounds.get("stop", b"\xff")
+                and k.startswith(bounds.get("prefix", b""))
+            ),
+            reverse=reverse,
+        )
+        assert list(db.items(**bounds, reverse=reverse)) == want
+        assert list(db.keys(**bounds, reverse=reverse)) == [k for k, _ in want]
+        assert list(db.values(**bounds, reverse=reverse)) == [v for _, v in want]
+        assert db.count(**bounds) == len(want)
+    assert list(reversed(db)) == sorted(model, reverse=True)
+    with db.items() as items:
+        next(items)
+    assert list(items) == []
+    db[b"\xff\xff"] = b"last"
+    assert list(db.keys(prefix=b"\xff")) == [b"\xff\xff"]
+
+
+def test_states(db):
+    db.update({b"%04d" % i: b"x" * 200 for i in range(1000)})
+    items, keys = db.items(), db.keys(reverse=True)
+    with db.snapshot() as s:
+        db.clear()
+        db[b"new"] = b"1"
+        assert len(s) == 1000 and s.get(b"0999") == b"x" * 200 and b"new" not in s
+        assert s.multi_get([b"0000", b"new"]) == [b"x" * 200, None]
+        assert list(s)[:2] == [b"0000", b"0001"]
+    assert len(list(items)) == 1000 and len(list(keys)) == 1000
+    with pytest.raises(loamdb.errors.ClosedError):
+        s.get(b"a")
+    assert list(db) == [b"new"]
+    assert db.local()[b"new"] == b"1" and list(db.local(10).keys()) == [b"new"]
+
+
+def test_conditions(db):
+    assert db.put_if_absent(b"a", b"1") and not db.put_if_absent(b"a", b"2")
+    assert not db.compare_and_swap(b"a", None, b"3") and db.compare_and_swap(
+        b"a", b"1", b"long" * 99
+    )
+    assert not db.compare_and_swap(b"a", b"1", b"4")
+    assert db.compare_and_swap(b"a", b"long" * 99, b"")
+    assert not db.compare_and_swap(b"a", None, b"5") and db.compare_and_swap(b"a", b"", None)
+    assert b"a" not in db
+    for _ in range(3):
+        assert db.put_if_absent(b"once", b"1", once="order 17")
+    db.put(b"once", b"2", once=b"order 17")
+    assert db[b"once"] == b"1"
+
+
+def test_transactions(db):
+    db[b"a"] = b"1"
+    with db.transaction() as tx:
+        assert tx[b"a"] == b"1" and b"b" not in tx
+        tx[b"b"] = tx[b"a"] + b"2"
+        del tx[b"a"]
+        assert tx.get(b"a") is None and tx[b"b"] == b"12" and b"b" not in db
+    assert dict(db.items()) == {b"b": b"12"}
+    with pytest.raises(loamdb.errors.ConflictError), db.transaction() as tx:
+        assert b"a" not in tx
+        db[b"a"] = b"faster"
+        tx[b"b"] = b"lost"
+    with pytest.raises(loamdb.errors.TransactionDoneError):
+        tx.get(b"a")
+    assert db[b"b"] == b"12"
+
+    def add(tx):
+        n = int(tx.get(b"n", b"0")) + 1
+        tx[b"n"] = b"%d" % n
+        return n
+
+    threads = [
+        threading.Thread(target=lambda: [db.update(add, timeout=60) for _ in range(10)])
+        for _ in range(4)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert db[b"n"] == b"40" and db.update(add) == 41
+
+
+def test_limits(db):
+    with pytest.raises(loamdb.errors.TooLargeError):
+        db[b"a"] = bytes(9 << 20)
+    with pytest.raises(ValueError):
+        db.put(b"a", b"", once=bytes(256))
+    for k in (b"a", b"b", b"c"):
+        db[k] = bytes(3 << 20)
+    with pytest.raises(loamdb.errors.TooLargeError):
+        db.multi_get([b"a", b"b", b"c"])
+    assert [len(v) for v in db.values()] == [3 << 20] * 3
+
+
+@pytest.mark.parametrize("url", ["a:7070", "loam://", "loam://a", "loam://a:x", "http://a:1"])
+def test_urls(url):
+    with pytest.raises(loamdb.errors.InvalidArgumentError):
+        loamdb.connect(url)
+
+
+def test_nobody_there():
+    with (
+        loamdb.connect(f"loam://127.0.0.1:{free_ports(1)[0]}", timeout=0.05) as db,
+        pytest.raises(loamdb.errors.UnavailableError),
+    ):
+        db.get(b"a")
+    with pytest.raises(loamdb.errors.ClosedError):
+        db.get(b"a")
+
+
+def test_refused(db, node):
+    with (
+        loamdb.connect(f"loam://{node.address}", cluster="other") as other,
+        pytest.raises(ConnectionError, match='of cluster "other", and this node of "loam"'),
+    ):
+        other.get(b"a")
+
+
+def test_fork(db):
+    db[b"a"] = b"1"
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if db[b"a"] == b"1" else 1)
+    assert os.waitpid(child, 0)[1] == 0 and db[b"a"] == b"1"
+
+
+def test_token_and_tls(tmp_path):
+    subprocess.run([PROGRAM, "certs", tmp_path / "tls", "127.0.0.1"], check=True)
+    port = free_ports(1)[0]
+    node = Node(tmp_path, "t", port, "--tls", str(tmp_path / "tls"), LOAM_TOKEN="open sesame")
+    try:
+        ca = tmp_path / "tls" / "ca.pem"
+        with loamdb.connect(f"loams://{node.address}", tls=ca, token="open sesame") as db:
+            db[b"a"] = b"1"
+            assert db[b"a"] == b"1"
+        with (
+            loamdb.connect(f"loams://{node.address}", tls=ca, token="sesame") as db,
+            pytest.raises(loamdb.errors.RefusedError, match="wrong token"),
+        ):
+            db[b"a"] = b"2"
+        with (
+            loamdb.connect(f"loams://{node.address}", token="open sesame", timeout=0.5) as db,
+            pytest.raises(loamdb.errors.UnavailableError),  # an unknown authority
+        ):
+            db.get(b"a")
+    finally:
+        node.stop()
+
+
+def test_a_leader_is_killed(tmp_path):
+    ports = dict(zip("abc", free_ports(3), strict=True))
+    peers = ",".join(f"{id}=127.0.0.1:{port}" for id, port in ports.items())
+    nodes = {id: Node(tmp_path, id, port, "--peers", peers) for id, port in ports.items()}
+    url = "loam://" + ",".join(n.address for n in nodes.values())
+    try:
+        with loamdb.connect(url, timeout=60) as db:
+            for i in range(20):
+                db.put(b"%d" % i, b"1", once=f"first {i}")
+            leader = db.status()["leader"]
+            with db.snapshot() as s:
+                nodes[leader].stop(signal.SIGKILL)
+                for i in range(20):
+                    db.put(b"%d" % i, b"2", once=f"second {i}")
+                assert set(db.values()) == {b"2"} and len(db) == 20
+                try:
+                    assert set(s.values()) == {b"1"}
+                except loamdb.errors.SnapshotGoneError:
+                    pass  # it was the leader's
+            nodes[leader].start()
+            with loamdb.connect(f"loam://{nodes[leader].address}", timeout=60) as back:
+                assert set(back.values()) == {b"2"}
+    finally:
+        for n in nodes.values():
+            if n.process.poll() is None:
+                n.stop()
