@@ -36,8 +36,9 @@ const (
 
 // result is what the state machine answers.
 type result struct {
-	outcome outcome
-	err     error // what halted this node
+	outcome outcome   // of the entry's first change
+	group   []outcome // of all its changes
+	err     error     // what halted this node
 }
 
 // fsm is the state machine: it applies entries to the database. Raft calls it on one goroutine.
@@ -166,7 +167,7 @@ func (f *fsm) apply(l *raft.Log) result {
 	if l.Index <= applied {
 		return result{outcome: done}
 	}
-	b, out, once, err := f.batchOf(d, l)
+	b, r, err := f.batchOf(d, l)
 	if err == nil {
 		v := binary.BigEndian.AppendUint64(nil, l.Index)
 		b.In(d.system).Put([]byte(appliedKey), binary.BigEndian.AppendUint64(v, l.Term))
@@ -177,64 +178,40 @@ func (f *fsm) apply(l *raft.Log) result {
 		f.fail(err)
 		return result{err: err}
 	}
-	if once != nil {
-		f.once.add(l.Index, string(once), out)
-	}
 	f.mu.Lock()
 	f.advance(l.Index)
 	f.mu.Unlock()
-	return result{outcome: out}
+	return r
 }
 
-// batchOf returns what an entry writes, its outcome, and its idempotency key if it is to be stored.
-func (f *fsm) batchOf(d *database, l *raft.Log) (b *lsm.Batch, out outcome, once []byte, err error) {
+// batchOf returns what an entry writes, and its outcome.
+func (f *fsm) batchOf(d *database, l *raft.Log) (b *lsm.Batch, r result, err error) {
 	b = lsm.NewBatch()
 	switch l.Type {
 	case raft.LogConfiguration:
 		v := binary.BigEndian.AppendUint64(nil, l.Index)
 		b.In(d.system).Put([]byte(membersKey), append(v, l.Data...))
-		return b, done, nil, nil
+		return b, result{outcome: done}, nil
 	case raft.LogCommand:
 	default:
-		return b, done, nil, nil
+		return b, result{outcome: done}, nil
 	}
-	c, err := wire.DecodeChange(l.Data)
+	changes, err := wire.DecodeEntry(l.Data)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, result{}, err
 	}
-	if out, known := f.once.outcome(string(c.Once)); known {
-		return b, out, nil, nil
-	}
-	for i := range c.Conditions {
-		v, err := d.db.Get(c.Conditions[i].Key, []byte{})
-		if errors.Is(err, lsm.ErrNotFound) {
-			v = nil
-		} else if err != nil {
-			return nil, 0, nil, err
+	a := applying{f: f, d: d, at: place{index: l.Index}, batch: b}
+	for i, c := range changes {
+		a.at.sub = uint32(i)
+		a.more = i+1 < len(changes)
+		o, err := a.apply(c)
+		if err != nil {
+			return nil, result{}, err
 		}
-		if !c.Conditions[i].Holds(v) {
-			return b, notHeld, nil, nil
-		}
+		r.group = append(r.group, o)
 	}
-	given, err := lsm.BatchFromBytes(c.Batch)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	if b = given; len(c.Ranges) > 0 {
-		b = lsm.NewBatch()
-		for _, r := range c.Ranges {
-			b.DeleteRange(r.Start, r.Limit)
-		}
-		b.Append(given)
-	}
-	if len(c.Once) > 0 {
-		once = c.Once
-		b.In(d.system).Put(onceKey(l.Index), append([]byte{byte(done)}, once...))
-		if oldest, full := f.once.oldest(); full {
-			b.In(d.system).Delete(onceKey(oldest))
-		}
-	}
-	return b, done, once, nil
+	r.outcome = r.group[0]
+	return b, r, nil
 }
 
 // Snapshot syncs what was applied: entries up to the snapshot's index may leave the log afterwards.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
 	"github.com/loamdb/loam/lsm/kv"
@@ -179,7 +182,7 @@ func TestOnce(t *testing.T) {
 	}
 	m.wants("k=1 ", 4)
 	for i := range uint64(OnceKept - 1) { // as if so many changes had come
-		m.once.add(5+i, fmt.Sprint("other ", i), done)
+		m.once.add(place{index: 5 + i}, fmt.Sprint("other ", i), done)
 	}
 	at := uint64(5 + OnceKept)
 	m.apply(entry(t, at, &wire.Change{Once: []byte("z")}, "k", "4")) // x goes
@@ -188,7 +191,7 @@ func TestOnce(t *testing.T) {
 		len(m.once.byKey) != OnceKept {
 		t.Errorf("a forgotten key: %v, %d known", r, len(m.once.queue))
 	}
-	if has, err := m.current.system.Has(onceKey(1)); has || err != nil {
+	if has, err := m.current.system.Has(onceKey(place{index: 1})); has || err != nil {
 		t.Errorf("a forgotten key is stored: %v", err)
 	}
 	m.close()
@@ -415,4 +418,59 @@ func TestRestoreLeavesReadersAlone(t *testing.T) {
 		}
 	}
 	m.close()
+}
+
+// TestGroups applies random changes once one by one, and once in groups, with another database: the
+// outcomes and the states are the same, also after a restart.
+func TestGroups(t *testing.T) {
+	from := uint64(seed.Of(t))
+	rnd := rand.New(rand.NewPCG(from, 3))
+	alone, err := openMachine(t, crashfs.New())
+	must(t, err)
+	fs := crashfs.New()
+	grouped, err := openMachine(t, fs)
+	must(t, err)
+	key := func() string { return fmt.Sprint("k", rnd.IntN(4)) }
+	for index, number := uint64(1), uint64(1); index <= 200; index++ {
+		var changes [][]byte
+		var want []outcome
+		for range 1 + rnd.IntN(6) {
+			c := &wire.Change{}
+			if rnd.IntN(3) == 0 {
+				c.Once = fmt.Append(nil, "once ", rnd.IntN(40))
+			}
+			for range rnd.IntN(2) {
+				value := fmt.Append(nil, rnd.IntN(3))
+				if rnd.IntN(3) == 0 {
+					value = nil
+				}
+				c.Conditions = append(c.Conditions, wire.ConditionOf([]byte(key()), value))
+			}
+			if rnd.IntN(6) == 0 {
+				c.Ranges = []lsm.Range{{Start: []byte("k1"), Limit: []byte("k3")}}
+			}
+			e := entry(t, number, c, key(), fmt.Sprint(rnd.IntN(3)))
+			if rnd.IntN(4) == 0 {
+				e = entry(t, number, c, key(), "-")
+			}
+			number++
+			changes = append(changes, e.Data)
+			want = append(want, alone.apply(e)[0].outcome)
+		}
+		e := &raft.Log{Index: index, Term: 1, Type: raft.LogCommand,
+			Data: wire.AppendGroup(nil, changes)}
+		if got := grouped.apply(e)[0]; !slices.Equal(got.group, want) || got.err != nil {
+			t.Fatalf("seed %d, entry %d: %v, not %v", from, index, got, want)
+		}
+		if a, b := alone.content(), grouped.content(); a != b {
+			t.Fatalf("seed %d, entry %d: %q, not %q", from, index, b, a)
+		}
+		if index%50 == 0 {
+			grouped.close()
+			grouped, err = openMachine(t, fs)
+			must(t, err)
+		}
+	}
+	alone.close()
+	grouped.close()
 }

@@ -85,6 +85,7 @@ type session struct {
 	raft      *raft.Raft
 	confirmed rounds // of confirm, on the leader
 	asked     rounds // of calls to the leader
+	group     group  // of changes, on the leader
 	halting   sync.Once
 	halted    atomic.Pointer[error]
 	begun     chan struct{} // closed when raft is set

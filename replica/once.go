@@ -21,12 +21,35 @@ type onceTable struct {
 }
 
 type onceEntry struct {
-	index uint64
-	key   string
+	at  place
+	key string
 }
 
-func onceKey(index uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte(oncePrefix), index)
+// place is that of a change in the Raft log: the index of its entry, and its number in the group.
+type place struct {
+	index uint64
+	sub   uint32
+}
+
+// onceKey has the number only where it is not 0.
+func onceKey(at place) []byte {
+	k := binary.BigEndian.AppendUint64([]byte(oncePrefix), at.index)
+	if at.sub == 0 {
+		return k
+	}
+	return binary.BigEndian.AppendUint32(k, at.sub)
+}
+
+// placeOf reads a key of onceKey without its prefix.
+func placeOf(k []byte) (at place, ok bool) {
+	if len(k) != 8 && len(k) != 12 {
+		return at, false
+	}
+	at.index = binary.BigEndian.Uint64(k)
+	if len(k) == 12 {
+		at.sub = binary.BigEndian.Uint32(k[8:])
+	}
+	return at, true
 }
 
 func loadOnce(system lsm.Reader) (t *onceTable, err error) {
@@ -35,10 +58,11 @@ func loadOnce(system lsm.Reader) (t *onceTable, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
 		k, v := it.Key(), it.Value()
-		if len(k) != len(oncePrefix)+8 || len(v) < 2 {
+		at, ok := placeOf(k[len(oncePrefix):])
+		if !ok || len(v) < 2 {
 			return nil, fmt.Errorf("replica: idempotency key %q: %w", k, ErrForeign)
 		}
-		t.add(binary.BigEndian.Uint64(k[len(oncePrefix):]), string(v[1:]), outcome(v[0]))
+		t.add(at, string(v[1:]), outcome(v[0]))
 	}
 	return t, nil
 }
@@ -50,18 +74,18 @@ func (t *onceTable) outcome(key string) (o outcome, known bool) {
 }
 
 // oldest returns the entry that add forgets.
-func (t *onceTable) oldest() (index uint64, full bool) {
+func (t *onceTable) oldest() (at place, full bool) {
 	if len(t.queue) < OnceKept {
-		return 0, false
+		return place{}, false
 	}
-	return t.queue[0].index, true
+	return t.queue[0].at, true
 }
 
-func (t *onceTable) add(index uint64, key string, o outcome) {
+func (t *onceTable) add(at place, key string, o outcome) {
 	if len(t.queue) >= OnceKept {
 		delete(t.byKey, t.queue[0].key)
 		t.queue = t.queue[1:]
 	}
 	t.byKey[key] = o
-	t.queue = append(t.queue, onceEntry{index, key})
+	t.queue = append(t.queue, onceEntry{at, key})
 }

@@ -263,26 +263,6 @@ func (s *session) forward(ctx context.Context, addr string, op operation,
 	return nil, unknown(err)
 }
 
-// apply appends a change to the log of this node, which leads, and returns its outcome.
-func (s *session) apply(ctx context.Context, b []byte) (outcome, error) {
-	var r result
-	err := s.await(ctx, func() error {
-		f := s.raft.Apply(b, s.cfg.Timeout)
-		if err := f.Error(); err != nil {
-			return err
-		}
-		r = f.Response().(result)
-		return nil
-	})
-	switch {
-	case err == nil && r.err == nil:
-		return r.outcome, nil
-	case err == nil: // it is committed, and this node could not apply it
-		return 0, fmt.Errorf("%w: %w: %w", ErrUnknown, ErrHalted, r.err)
-	}
-	return 0, refusal(err)
-}
-
 // refusal says what an error of Raft means to a change: those that come before an entry is appended
 // are errNotLeader.
 func refusal(err error) error {

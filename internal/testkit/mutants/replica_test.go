@@ -95,17 +95,50 @@ var replicas = []mutant{
 			"!filepath.IsLocal(filepath.FromSlash(f.name))", "f.name == \"\""}}},
 
 	{"replica-forgets-keys", "an idempotency key is in memory only",
-		target{"replica", "TestOnce"}, []edit{{"replica/fsm.go",
-			"b.In(d.system).Put(onceKey(l.Index), append([]byte{byte(done)}, once...))",
-			"_ = once"}}},
+		target{"replica", "TestOnce"}, []edit{{"replica/applying.go",
+			"system.Put(onceKey(a.at), append([]byte{byte(done)}, c.Once...))",
+			"_ = a.at"}}},
 
 	{"replica-keys-are-kept", "the oldest idempotency key is never removed",
-		target{"replica", "TestOnce"}, []edit{{"replica/fsm.go",
-			"b.In(d.system).Delete(onceKey(oldest))", "_ = oldest"}}},
+		target{"replica", "TestOnce"}, []edit{{"replica/applying.go",
+			"system.Delete(onceKey(oldest))", "_ = oldest"}}},
 
 	{"replica-unconditional", "a condition that does not hold is passed over",
-		target{"replica", "TestConditions"}, []edit{{"replica/fsm.go",
-			"return b, notHeld, nil, nil", "continue"}}},
+		target{"replica", "TestConditions"}, []edit{{"replica/applying.go",
+			"return notHeld, nil", "continue"}}},
+
+	{"replica-group-is-blind", "a change does not see those before it in its entry",
+		target{"replica", "TestGroups"}, []edit{{"replica/applying.go",
+			"if v, ok := a.written[string(key)]; ok {",
+			"if v, ok := a.written[string(key)]; ok && len(key) == 0 {"}}},
+
+	{"replica-range-in-group", "a change sees what one before it in its entry deleted by a range",
+		target{"replica", "TestGroups"}, []edit{{"replica/applying.go",
+			"a.deleted = append(a.deleted, c.Ranges...)", "_ = a.deleted"}}},
+
+	{"replica-keys-collide", "the idempotency keys of an entry have one place",
+		target{"replica", "TestGroups"}, []edit{{"replica/once.go",
+			"if at.sub == 0 {", "if at.sub < 1<<31 {"}}},
+
+	{"loamd-any-token", "a token counts if it is as long as the right one",
+		target{"replica/internal/server", "TestToken"}, []edit{{"replica/internal/server/server.go",
+			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1",
+			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1 || len(a) == len(b)"}}},
+
+	{"loamd-no-checksum", "a frame with a wrong checksum is taken",
+		target{"replica/internal/server", "TestBadFrames"}, []edit{{
+			"replica/internal/wire/frame.go",
+			"if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {",
+			"if crc32.ChecksumIEEE(body)+1 == binary.LittleEndian.Uint32(head[4:]) {"}}},
+
+	{"loamd-unbounded", "calls are read however many wait",
+		target{"replica/internal/server", "TestSlowClient"}, []edit{{
+			"replica/internal/server/conn.go", "c.held+cost > maxHeld", "c.held+cost < 0"}}},
+
+	{"loamd-snapshots-stay", "a snapshot that is not used stays",
+		target{"replica/internal/server", "TestLease"}, []edit{{
+			"replica/internal/server/reads.go", "if !h.inUse && h.used.Before(before) {",
+			"if !h.inUse && before.Before(h.used) {"}}},
 
 	{"replica-panics", "a term that cannot be stored ends the process",
 		target{"replica", "TestTermCannotBeStored"}, []edit{{"replica/guard.go",

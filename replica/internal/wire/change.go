@@ -28,10 +28,12 @@ type Change struct {
 	Batch      []byte
 }
 
-// A change without ranges has version 1, so that nodes of before apply it, too.
+// A change without ranges has version 1, so that nodes of before apply it, too. An entry of the Raft
+// log is a change, or a group of several.
 const (
 	changeVersion = 1
 	rangesVersion = 2
+	groupVersion  = 3
 )
 
 const (
@@ -171,6 +173,38 @@ func DecodeChange(b []byte) (*Change, error) {
 		return nil, fmt.Errorf("%w change", ErrMalformed)
 	}
 	return c, nil
+}
+
+// AppendGroup appends the entry of several changes, which take effect one after the other, by the
+// index of the entry: version, 1 byte; number of changes; each: its length, and the change.
+func AppendGroup(dst []byte, changes [][]byte) []byte {
+	dst = binary.AppendUvarint(append(dst, groupVersion), uint64(len(changes)))
+	for _, c := range changes {
+		dst = AppendBytes(dst, c)
+	}
+	return dst
+}
+
+// DecodeEntry reads the changes of an entry of the Raft log, one at least, whose slices lie in b.
+func DecodeEntry(b []byte) ([]*Change, error) {
+	if len(b) == 0 || b[0] != groupVersion {
+		c, err := DecodeChange(b)
+		return []*Change{c}, err
+	}
+	f := Fields{Rest: b[1:]}
+	n := f.parts()
+	changes := make([]*Change, 0, min(n, uint64(len(b))))
+	for ; n > 0 && !f.Bad; n-- {
+		c, err := DecodeChange(f.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	if f.Bad || len(f.Rest) > 0 || len(changes) == 0 {
+		return nil, fmt.Errorf("%w group of changes", ErrMalformed)
+	}
+	return changes, nil
 }
 
 // parts reads how many conditions or ranges follow.
