@@ -1,0 +1,60 @@
+package server_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/replica/internal/loamdtest"
+	"github.com/loamdb/loam/replica/internal/server"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// FuzzPort sends bytes to a server, as they are and behind a greeting. Whatever they are, they end
+// no other connection, and theirs ends when the caller has closed it.
+func FuzzPort(f *testing.F) {
+	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	loamdtest.Start(f, func(c *server.Config) {
+		c.Listen = func(string) (net.Listener, error) { return p, nil }
+		c.Timeout = 5 * time.Second
+	}, "a")
+	other := p.dial()
+	lives := &caller{f, other, bufio.NewReader(other)}
+	if err := lives.greet(wire.Greeting{}); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = other.Close() })
+	call := func(op wire.Operation, args string) []byte {
+		return wire.AppendCall(nil, &wire.Call{Number: 1, Op: op, Args: []byte(args)}, nil)
+	}
+	f.Add(call(wire.OpGet, "\x00\x01a"))
+	f.Add(append(call(wire.OpSnapshot, "\x00"), call(wire.OpScan, "\x02\x01\x00\x00\x00")...))
+	f.Add(call(wire.OpWrite, "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Add(call(wire.OpMultiGet, "\x00\x02\x01a\x01b"))
+	f.Add(call(wire.OpScan, "\x00\x13\x00\x00"))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add(wire.AppendGreeting(nil, &wire.Greeting{Version: 1, Role: wire.Peer, Cluster: "loam"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, greeted := range []bool{false, true} {
+			conn := p.dial()
+			x := &caller{t, conn, bufio.NewReader(conn)}
+			if greeted {
+				if err := x.greet(wire.Greeting{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := make(chan struct{})
+			go func() { // pipes have no buffer
+				defer close(read)
+				_, _ = io.Copy(io.Discard, x.in) // up to the end
+			}()
+			x.send(b)
+			_ = conn.Close()
+			<-read
+		}
+		lives.t = t
+		lives.lives()
+	})
+}
