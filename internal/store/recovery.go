@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree/compact"
@@ -28,6 +29,10 @@ type replayer struct {
 	tables  replay.Tables
 	spaces  map[base.KeyspaceID]*replayed
 	written uint64 // entries that were written into tables
+
+	log    uint64              // of the batch that is applied
+	handle []byte              // scratch
+	refers map[uint64]struct{} // logs that the tables refer to
 }
 
 // replayed is what was read back of one keyspace.
@@ -51,6 +56,9 @@ func (r *replayer) logs() error {
 		return nil, nil
 	}
 	native := db.manifest.Found() == base.Native
+	if native && !db.opts.ReadOnly && db.largeValue() > 0 {
+		r.tables.Refer, r.refers = r.refer, map[uint64]struct{}{}
+	}
 	if native {
 		newest := db.manifest.MaxKeyspace()
 		r.Keyspaces = func(id base.KeyspaceID) bool { return id <= newest }
@@ -102,7 +110,21 @@ func (r *replayer) apply(num uint64, batch []byte) error {
 		home := &r.spaces[base.DefaultKeyspace].Space
 		return r.tables.AddWhole(home, num, batch, seq, seq+base.SeqNum(n)-1)
 	}
+	r.log = num
 	return r.tables.Add(num, batch, seq)
+}
+
+// refer makes a reference of a large value: its log stays, and the value is not copied. What may be
+// carried into the new log stays whole, and so do the values of logs that should not stay.
+func (r *replayer) refer(end int, value []byte) []byte {
+	if int64(len(value)) < r.db.largeValue() || r.Keep >= end || !r.CanSync ||
+		!r.db.opts.mayRefer(r.Size) {
+		return nil
+	}
+	r.handle = base.AppendValueHandle(r.handle[:0], base.ValueHandle{Log: r.log,
+		Offset: record.SpanAt(r.At, int64(end-len(value))), Len: uint32(len(value)),
+		Sum: base.CRC(value)})
+	return r.handle
 }
 
 // writeOldest writes the oldest memtable into tables, which the next version has.
@@ -110,6 +132,11 @@ func (r *replayer) writeOldest(k *replayed) error {
 	s := k.Tables[0]
 	err := r.db.jobs.WriteMemTable(&k.k.work, s, func(result compact.Result) error {
 		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
+		for _, a := range result.Added {
+			for _, l := range a.Meta.ValueLogs {
+				r.refers[l.Log] = struct{}{}
+			}
+		}
 		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.k.ID(), Added: result.Added})
 	})
 	if err == nil {
@@ -126,6 +153,17 @@ func (o *Options) maxCarried() int {
 		return 0
 	}
 	return int(min(64<<10, o.Jobs.WriteBuffer/4))
+}
+
+// leastReferred is the size of the smallest log that a recovery refers to, so that a database that
+// is opened again and again does not gather small ones; less if memtables are small.
+const leastReferred = 1 << 20
+
+// mayRefer reports whether tables of a recovery may refer to values in a log of so many bytes.
+// After a kill much of a short one was allocated ahead, and would take more space than the values.
+func (o *Options) mayRefer(size int64) bool {
+	return size >= min(leastReferred, o.Jobs.WriteBuffer/4) &&
+		(size < o.WALPreallocate/2 || size >= 2*o.WALPreallocate)
 }
 
 // carries reports whether all that was replayed goes into the new log.
@@ -200,6 +238,9 @@ func (r *replayer) finish() error {
 	}
 	obsolete = db.wal.KeepObsolete(obsolete)
 	for _, name := range obsolete {
+		if t, num := db.manifest.Format().ParseFileName(name); t == base.FileLog {
+			db.shared.Files.ForgetLog(base.ValueFile{Num: num}) // a merge may have read it
+		}
 		db.shared.Files.DeleteFile(name)
 	}
 	if len(obsolete) > manyObsolete {
@@ -249,6 +290,9 @@ func (r *replayer) commit() error {
 		return err
 	}
 	var beside []func() error
+	if logs := slices.Sorted(maps.Keys(r.refers)); len(logs) > 0 {
+		beside = append(beside, func() error { return r.Sync(logs) }) // before tables refer to them
+	}
 	if r.Kept != nil && !fresh {
 		beside = append(beside, db.wal.SyncFirst) // the MANIFEST makes the older logs obsolete
 	}

@@ -17,6 +17,10 @@ type Tables struct {
 	// PerLog: a memtable has entries of one log only.
 	PerLog bool
 
+	// Refer, if it is not nil, returns what a memtable has in the place of a value that ends at
+	// offset end of its batch, the value of an entry of base.KindValueHandle; nil: the value.
+	Refer func(end int, value []byte) (handle []byte)
+
 	// Skipped counts entries that are in tables already, or of keyspaces that were dropped.
 	Skipped uint64
 	// Applied is the sequence number up to which entries came: those are passed over, so that a
@@ -50,6 +54,11 @@ func (t *Tables) Add(log uint64, batch []byte, seq base.SeqNum) error {
 		s, err := t.Find(id)
 		if err != nil {
 			return err
+		}
+		if t.Refer != nil && kind == base.KindSet {
+			if handle := t.Refer(it.Pos(), value); handle != nil {
+				kind, value = base.KindValueHandle, handle
+			}
 		}
 		if err := t.AddEntry(s, log, seq, kind, key, value); err != nil {
 			return err

@@ -77,6 +77,7 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 			}
 			return err
 		}
+		r.At = reader.Offset()
 		if err := r.apply(num, batch); err != nil {
 			return err
 		}

@@ -57,6 +57,10 @@ type Replay struct {
 	// Ends has, of the logs that Run read without damage, the offset behind the last record. What
 	// follows is torn, or zeros that were allocated ahead, and may be long as a hole.
 	Ends map[uint64]int64
+	// Size is how many bytes the file has that Apply gets a batch of, and At is the offset of the
+	// batch's record in it. CanSync says that Sync can make the file durable.
+	Size, At int64
+	CanSync  bool
 
 	obsolete []uint64    // logs that Needed left out
 	replayed base.SeqNum // the last of the logs so far; valid if known
@@ -146,6 +150,8 @@ func (r *Replay) log(num uint64, name string) error {
 	}
 	defer f.Close()
 	r.Report.Logs++
+	r.Size = f.Size()
+	_, r.CanSync = f.(interface{ Sync() error })
 	if r.Format == base.Native {
 		return r.chainedLog(num, name, f)
 	}
@@ -329,6 +335,32 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	}
 	r.replayed, r.known = batchrepr.Seq(batch)+base.SeqNum(n)-1, true
 	r.Last = max(r.Last, r.replayed)
+	return nil
+}
+
+// Sync makes logs durable that were read. It is called before tables refer to them.
+func (r *Replay) Sync(nums []uint64) error {
+	for _, num := range nums {
+		if err := r.sync(r.Format.FileName(base.FileLog, num)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Replay) sync(name string) error {
+	f, err := r.FS.Open(filepath.Join(r.Dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, ok := f.(interface{ Sync() error })
+	if !ok {
+		return fmt.Errorf("syncing %s: %w", name, errors.ErrUnsupported)
+	}
+	if err := s.Sync(); err != nil {
+		return fmt.Errorf("syncing %s: %w", name, err)
+	}
 	return nil
 }
 

@@ -32,6 +32,13 @@ func TestValueStates(t *testing.T) {
 	})
 }
 
+// TestRecoveredValueStates takes the crash states of a workload whose recoveries refer to logs.
+func TestRecoveredValueStates(t *testing.T) {
+	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
+		return explore(&recoverWorkload, seed, int64(testkit.Scale(16, 16, 1)), nil)
+	})
+}
+
 // TestRelocationStates takes the crash states of a workload whose values are relocated.
 func TestRelocationStates(t *testing.T) {
 	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
@@ -159,6 +166,9 @@ func TestFaults(t *testing.T) {
 
 // TestRelocationFaults fails the calls of a workload whose values are relocated.
 func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "relocate") }
+
+// TestRecoveredValueFaults fails the calls of a workload whose recoveries refer to logs.
+func TestRecoveredValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "recover") }
 
 // TestValueFaults fails the calls of a workload whose values stay in logs.
 func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "values") }

@@ -284,6 +284,23 @@ var relocateWorkload = workload{name: "relocate", maxValue: 9000, run: func(s *s
 		s.close)
 }}
 
+// recoverWorkload has values that recoveries make references of, as no flush does.
+var recoverWorkload = workload{name: "recover", maxValue: 9000, run: func(s *session) error {
+	s.opts.Format, s.opts.LargeValue, s.opts.WriteBufferSize = lsm.FormatNative, 500, 1<<20
+	return steps(s.open,
+		func() error { return s.write(60, 9) }, s.reopen, s.referred, s.read,
+		func() error { return s.write(12, 3) }, s.reopen, s.compact, s.read,
+		s.close)
+}}
+
+// referred makes sure that tables refer to values, where no call failed.
+func (s *session) referred() error {
+	if s.failed == nil && s.db.Metrics().Values.Logs == 0 {
+		return errors.New("no table refers to a value")
+	}
+	return nil
+}
+
 // relocated makes sure that values were relocated, where no call failed.
 func (s *session) relocated() error {
 	if s.failed == nil && s.db.Metrics().Values.Relocated == 0 {
@@ -352,7 +369,7 @@ func find(name string) *workload {
 	if name == kindsWorkload.name {
 		return &kindsWorkload
 	}
-	for _, w := range []*workload{&valueWorkload, &relocateWorkload} {
+	for _, w := range []*workload{&valueWorkload, &relocateWorkload, &recoverWorkload} {
 		if name == w.name {
 			return w
 		}

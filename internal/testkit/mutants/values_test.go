@@ -119,6 +119,20 @@ var largeValues = []mutant{
 			{"internal/store/work/deletes.go", "\t\ts.reweighValues(withValues)\n",
 				"\t\t_ = withValues\n"}}},
 
+	{"recovery-unsynced", "a recovery refers to logs that are not durable",
+		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{
+			{"internal/store/recovery.go",
+				"beside = append(beside, func() error { return r.Sync(logs) })",
+				"beside = append(beside, func() error { _ = logs; return nil })"}}},
+
+	{"recovery-copies-values", "a recovery writes large values into tables",
+		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{
+			{"internal/store/recovery.go", "r.Keep >= end ||", "true ||"}}},
+
+	{"recovery-offset-drifts", "a recovery refers to where the record's batch begins in its chunk",
+		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{
+			{"internal/store/wal/chained.go", "r.At = reader.Offset()", "r.At = reader.End()"}}},
+
 	{"value-span-at-the-border", "a value that begins with a block is looked for before it",
 		target{"internal/format/record", "TestSpans"}, []edit{
 			{"internal/format/record/span.go", "n < first {", "n <= first {"}}},
