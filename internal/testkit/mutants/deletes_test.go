@@ -166,8 +166,9 @@ var deletes = []mutant{
 			"s.tree.Replayed(kind, key)", "_, _, _ = s, kind, key"}}},
 
 	{"empty-unlearned-at-open", "a follower that was just opened learns no known-empty range",
-		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{{"internal/feature/follow/follower.go",
-			"\tl.resume()\n\tf.note()\n\treturn nil\n", "\tf.note()\n\treturn nil\n"}}},
+		target{"lsm", "TestEmptiesOfFollowersAreKnown"}, []edit{
+			{"internal/feature/follow/follower.go",
+				"\tl.resume()\n\tf.note()\n\treturn nil\n", "\tf.note()\n\treturn nil\n"}}},
 
 	{"empty-survives-version", "a follower's known-empty range has a key of another version",
 		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/tree/follow.go",
