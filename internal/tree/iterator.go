@@ -511,6 +511,9 @@ func (it *Iterator) Close() error {
 		it.tree.addRunsSought((it.seeks - it.exacts) * uint64(runs-1))
 	}
 	clear(it.scan.sources)
+	if cap(it.scan.key) > maxUnwanted {
+		it.scan.key = nil
+	}
 	scans.Put(it.scan)
 	it.cursor, it.scan = nil, nil
 	it.state.Unref()
