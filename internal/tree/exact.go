@@ -26,7 +26,7 @@ const (
 )
 
 // lazyWith reports whether an iterator with these options opens its sources when they are needed.
-// A reader's own writes are sources as of Init; a Watch is told of moves of the cursor; under some
+// A reader's own writes are sources as of Init; a Watch takes the moves of the cursor; under some
 // orders a key that is equal to the one sought has other bytes.
 func (t *Tree) lazyWith(o *IterOptions) bool {
 	return o.Own == nil && len(o.OwnRangeDels) == 0 && o.Watch == nil && o.most == 0 &&
