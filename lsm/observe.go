@@ -25,7 +25,7 @@ type WorkMetrics struct {
 	// Expired is the number of expired entries that were dropped from tables that were read.
 	Expired   uint64
 	BytesIn   uint64 // BytesIn is the bytes of memtables or input tables.
-	BytesOut  uint64 // BytesOut is the bytes of the tables written.
+	BytesOut  uint64 // BytesOut is the bytes of the tables and value files written.
 	EntriesIn uint64 // EntriesIn is the number of entries read.
 	// EntriesOut is the number of entries written; the others had been overwritten or deleted.
 	EntriesOut uint64

@@ -144,13 +144,14 @@ func worthFlushing(state *tree.ReadState) bool {
 	return n >= manyDeletes || uint64(n)*meanEntry(state.Version) >= manyDeletedBytes
 }
 
-// meanEntry is how many bytes of table an entry takes, 0 if that is not known.
+// meanEntry is how many bytes of table an entry takes, and of a value that it refers to; 0 if that
+// is not known.
 func meanEntry(v *manifest.Version) uint64 {
 	var bytes, entries uint64
 	for i := range v.Levels {
 		for _, m := range v.Levels[i].Files {
 			if m.Entries > 0 {
-				bytes += m.Size
+				bytes += m.Size + m.ValueBytes
 				entries += m.Entries
 			}
 		}

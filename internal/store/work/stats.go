@@ -147,8 +147,8 @@ func (s *stats) compacted(p *picker.Plan, results []compact.Result, d time.Durat
 	l.BytesRead += p.InputBytes
 	w.BytesIn += p.InputBytes
 	for _, r := range results {
-		l.BytesWritten += r.BytesWritten
-		w.BytesOut += r.BytesWritten
+		l.BytesWritten += r.BytesWritten + r.RelocatedBytes
+		w.BytesOut += r.BytesWritten + r.RelocatedBytes
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
 		w.Expired += r.Expired

@@ -82,8 +82,15 @@ func (c Config) TooManyValues() bool {
 	return p.valueSpace() > p.spaceLimit()
 }
 
-// liveValues are Values.Live, but at least what two memtables bring: each flush leaves a log.
-func (p *picker) liveValues() float64 { return float64(max(p.Values.Live, 2*p.WriteBuffer)) }
+// liveValues are Values.Live, but at least what a memtable brings, or two of fast writers: each
+// flush leaves a log.
+func (p *picker) liveValues() float64 {
+	least := p.WriteBuffer
+	if p.Fast {
+		least *= 2
+	}
+	return float64(max(p.Values.Live, least))
+}
 
 // valueSpace is the space that values take as a multiple of the live ones.
 func (p *picker) valueSpace() float64 {
