@@ -40,7 +40,7 @@ func TestBuildFlags(t *testing.T) {
 		t.Errorf("the command's: %q, %q", loam, loamLink)
 	}
 	if !strings.HasPrefix(lib, "-buildmode=c-shared -gcflags=crypto/...=-l") ||
-		libLink != "-s -w -buildid=" {
+		libLink != "-s -w -buildid= -funcalign=16" {
 		t.Errorf("the library's: %q, %q", lib, libLink)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,8 +163,9 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 	if err := base.ReadFull(r, b, 0); err != nil {
 		return fmt.Errorf("reading %s: %w", FolderName, err)
 	}
-	version := 0
-	if _, err := fmt.Sscanf(string(b), "loam backups %d\n", &version); err == nil && version > 1 {
+	line, _, _ := strings.Cut(string(b), "\n")
+	number, _ := strings.CutPrefix(line, "loam backups ")
+	if version, err := strconv.Atoi(number); err == nil && version > 1 {
 		return says(base.ErrNewerFormat,
 			"the backups in %s were written by a newer version of Loam", dir)
 	}

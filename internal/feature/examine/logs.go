@@ -1,12 +1,11 @@
 package examine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
@@ -17,8 +16,9 @@ import (
 )
 
 func sortLogs(logs []Log) {
-	slices.SortFunc(logs, func(a, b Log) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	sort.Slice(logs, func(i, j int) bool {
+		a, b := logs[i].Name, logs[j].Name
+		return len(a) < len(b) || len(a) == len(b) && a < b
 	})
 }
 

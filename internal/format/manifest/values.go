@@ -1,10 +1,10 @@
 package manifest
 
 import (
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -144,15 +144,12 @@ func (v *valueSum) add(m *FileMeta) {
 }
 
 func (v valueSum) sorted() (logs []base.ValueLog) {
-	return slices.SortedFunc(maps.Values(v), func(a, b base.ValueLog) int {
-		if c := cmp.Compare(a.Log, b.Log); c != 0 || a.InFile == b.InFile {
-			return c
-		}
-		if b.InFile {
-			return -1
-		}
-		return 1
+	logs = slices.Collect(maps.Values(v))
+	sort.Slice(logs, func(i, j int) bool {
+		a, b := &logs[i], &logs[j]
+		return a.Log < b.Log || a.Log == b.Log && !a.InFile && b.InFile
 	})
+	return logs
 }
 
 // checkValueLogs looks for the value logs and value files among the names, which are sorted.
@@ -196,7 +193,7 @@ func (m *FileMeta) readValueLogs(c *cursor, nLogs, nFiles uint64) bool {
 	}
 	if len(files) > 0 {
 		logs = append(logs, files...)
-		slices.SortFunc(logs, func(a, b base.ValueLog) int { return cmp.Compare(a.Log, b.Log) })
+		sort.Slice(logs, func(i, j int) bool { return logs[i].Log < logs[j].Log })
 		for i := range logs[1:] {
 			if logs[i].Log == logs[i+1].Log {
 				return false

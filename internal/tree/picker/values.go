@@ -1,8 +1,8 @@
 package picker
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -61,9 +61,10 @@ func EmptyNext(uses []ValueUse, c Config) (next []base.ValueLog) {
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u ValueUse) bool {
 		return u.garbage() <= u.Size/leastGarbage
 	})
-	slices.SortFunc(uses, func(a, b ValueUse) int {
+	sort.Slice(uses, func(i, j int) bool {
+		a, b := &uses[i], &uses[j]
 		x, y := float64(a.garbage())/float64(a.Size), float64(b.garbage())/float64(b.Size)
-		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Log, b.Log))
+		return x > y || x == y && a.Log < b.Log
 	})
 	freed, copied := 0.0, uint64(0)
 	for i, u := range uses {

@@ -1,8 +1,7 @@
 package ldb
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/sstable"
@@ -24,7 +23,7 @@ func (r *Reader) Layout() ([]sstable.Piece, error) {
 		return nil, err
 	}
 	_, _ = add("metaindex", meta), add("index", index)
-	slices.SortFunc(pieces, func(a, b sstable.Piece) int { return cmp.Compare(a.Offset, b.Offset) })
+	sort.Slice(pieces, func(i, j int) bool { return pieces[i].Offset < pieces[j].Offset })
 	return append(pieces, sstable.Piece{Name: "footer",
 		Offset: r.Properties.Size - FooterLen, Length: FooterLen}), nil
 }
