@@ -101,7 +101,7 @@ func (p *picker) valueSpace() float64 {
 	return float64(p.Values.Disk) / p.liveValues()
 }
 
-// valuePeak is valueSpace with what is there for a while.
+// valuePeak is valueSpace with Values.Passing.
 func (p *picker) valuePeak() float64 {
 	if p.Values == nil {
 		return 0
