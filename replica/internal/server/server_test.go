@@ -115,7 +115,7 @@ func TestToken(t *testing.T) {
 		x := call(t, c.Addr("a"))
 		err := x.greet(g)
 		if !errors.Is(err, wire.ErrUnauthorized) || !errors.Is(err, wire.ErrRefused) {
-			t.Errorf("%+v: %v", g, err)
+			t.Fatalf("%+v: %v", g, err)
 		}
 		x.call(1, wire.OpStatus)
 		if said := x.closed(); said != "" {
@@ -194,7 +194,7 @@ func TestBadFrames(t *testing.T) {
 		x.lives()
 		x.send(b)
 		if number, _, err := x.answer(); number != 0 || err == nil {
-			t.Errorf("%s: answer %d, %v", what, number, err)
+			t.Fatalf("%s: answer %d, %v", what, number, err)
 		}
 		if said := x.closed(); said != "" {
 			t.Errorf("%s: %q", what, said)
