@@ -146,7 +146,10 @@ func (c *conn) answer(x *call, result []byte, err error) {
 // drain waits until all calls are answered, and ends the connection. Calls that come meanwhile are
 // refused.
 func (c *conn) drain(ctx context.Context) {
-	stop := context.AfterFunc(ctx, c.end)
+	stop := context.AfterFunc(ctx, func() {
+		c.end()
+		_ = c.raw.Close() // which ends a write that waits for the client
+	})
 	defer stop()
 	c.mu.Lock()
 	for c.held > 0 && c.ctx.Err() == nil {

@@ -362,6 +362,7 @@ func TestSlowClient(t *testing.T) {
 		return x
 	}
 	quick, slow := pipe(), pipe()
+	defer func() { _ = slow.Close() }() // of a failed test
 	must(t, c.Servers["a"].Node().Put(t.Context(), []byte("a"), make([]byte, 1<<20)))
 	sent := make(chan int)
 	go func() { // until the server reads no further
