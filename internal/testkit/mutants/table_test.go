@@ -396,8 +396,9 @@ var table = []mutant{
 		{"internal/format/sstable/ldb/writer.go", "\tif w.Err == nil && w.index.Count() != " +
 			"w.Meta.Blocks {", "\tif w.Err == nil && w.index.Count() < 0 {"}}},
 
-	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
-		{"internal/store/open.go", "\tdefer r.free()\n", ""}}},
+	{"replay-leak", "a failed open keeps its replayed memtables",
+		target{"lsm", "TestFailedOpenLeavesNothing"}, []edit{
+			{"internal/store/open.go", "\tdefer r.free()\n", ""}}},
 
 	{"rotate-without-memory", "a memtable is sealed before there is memory for the next", memory,
 		[]edit{
