@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
 )
 
 // Bar shows how far the benchmark under way is, on one line of a terminal. A

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -12,9 +13,9 @@ import (
 // TestManyVersions: a key that was written again and again costs an iterator no more than others,
 // whatever versions it sees, and its neighbours are found.
 func TestManyVersions(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64 // the background compares, too
 	cmp := &base.Comparer{Name: "counted", EqualIsBytewise: true, Compare: func(a, b []byte) int {
-		asked++
+		asked.Add(1)
 		return bytes.Compare(a, b)
 	}}
 	m := New(Options{Comparer: cmp, Size: 8 << 20, Ordered: true})
@@ -47,6 +48,7 @@ func TestManyVersions(t *testing.T) {
 			put("b2", base.KindSet)
 		}
 	}
+	m.order.bg.Wait()
 	for _, seq := range []base.SeqNum{0, 1, 3, 8, last / 5, last / 3, last / 2, last - 5, last} {
 		var want []string
 		for _, k := range names {
@@ -60,14 +62,14 @@ func TestManyVersions(t *testing.T) {
 		}
 		got := func(n int, move func(e *base.Chunk) bool, back bool) (got []string) {
 			var e base.Chunk
-			for before := asked; len(got) <= n && move(&e); {
+			for before := asked.Load(); len(got) <= n && move(&e); {
 				for i := range e.Len() {
 					if back {
 						i = e.Len() - 1 - i
 					}
 					got = append(got, fmt.Sprint(string(e.Key(i)), e.Trailers[i].Seq()))
 				}
-				if cost := asked - before; cost > 60*len(names) {
+				if cost := asked.Load() - before; cost > int64(60*len(names)) {
 					t.Errorf("at %d, back %v: %d comparisons", seq, back, cost)
 				}
 			}
