@@ -178,7 +178,7 @@ func (f *Fields) View() (v View) {
 	switch v.Kind = ViewKind(f.One()); v.Kind {
 	case Linearizable:
 	case Local:
-		v.MaxLag = time.Duration(min(f.Number(), 1<<32)) * time.Millisecond
+		v.MaxLag = time.Duration(min(f.Number(), 1<<31)) * time.Millisecond
 	case AtSnapshot:
 		v.ID = f.Number()
 	default:
