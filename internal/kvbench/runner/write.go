@@ -178,7 +178,9 @@ func (t *thread) overwrite() {
 	if t.own != nil {
 		db = t.own
 	}
-	t.start = t.clock()
+	if t.rate > 0 {
+		t.start = t.clock()
+	}
 	for more := true; more; more = !t.quit.Load() && !t.stop.Load() {
 		t.keepRate()
 		n := pick.next(&t.rand)
