@@ -31,9 +31,6 @@ from .ingest import TableWriter
 from .iterator import Iterator
 from .transaction import Transaction
 
-if TYPE_CHECKING:
-    from .remote import Remote
-
 __version__ = "0.3.0"
 
 # Neither open nor IOError, which "from loamdb import *" would put before the built-in
@@ -102,13 +99,17 @@ def follow(path: StrPath, **options: Any) -> DB:
     return DB(path, follow=True, **options)
 
 
-def connect(url: str, **options: Any) -> Remote:
-    """A database behind loamd, of class loamdb.remote.Remote: ``with
-    loamdb.connect("loam://a:7070,b:7070") as db``. loamdb.remote.connect has the options: token,
-    tls, cluster, timeout, try_timeout."""
-    from . import remote  # ssl and its like are for programs that connect
+if TYPE_CHECKING:
+    from .remote import connect as connect
+else:
 
-    return remote.Remote(url, **options)
+    def connect(url, **options):
+        """A database behind loamd, of class loamdb.remote.Remote: ``with
+        loamdb.connect("loam://a:7070,b:7070") as db``. loamdb.remote.connect has the options:
+        token, tls, cluster, timeout, try_timeout."""
+        from . import remote  # ssl and its like are for programs that connect
+
+        return remote.connect(url, **options)
 
 
 def destroy(path: StrPath) -> None:
