@@ -65,7 +65,7 @@ func TestCppLevelDB(t *testing.T) {
 	}
 }
 
-// TestCppPage runs the program of docs/cpp.md, which says what it prints.
+// TestCppPage runs the program of docs/cpp.md and compares its output with the page.
 func TestCppPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/cpp.md")
 	if err != nil {

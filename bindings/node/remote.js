@@ -55,8 +55,8 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 const closed = () => new wire.RemoteError('the database was closed',
   { code: 'LEVEL_DATABASE_NOT_OPEN' })
 
-// Reads that a Remote, a view and a snapshot have in common. view() gives the bytes of what is
-// read, and may throw.
+// Reads that a Remote, a view and a snapshot have in common. view() returns the encoded view of a
+// call, and may throw.
 class Reader {
   constructor (db, view) {
     this.db = db

@@ -10,7 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
-// unwatched is told of moves and does nothing: an iterator with a Watch is not lazy.
+// unwatched is a Watch without effect. An iterator that has one is not lazy.
 type unwatched struct{}
 
 func (unwatched) Forward(_, _, _ []byte)  {}
