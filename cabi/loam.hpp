@@ -120,6 +120,11 @@ using Text = std::unique_ptr<char, Free>;
 
 inline uint64_t flag(bool on, int bit) { return on ? uint64_t(bit) : 0; }
 
+// loam.h refuses 0 seconds, and so a negative time.
+inline uint64_t seconds(std::chrono::seconds ttl) {
+  return ttl.count() < 0 ? 0 : uint64_t(ttl.count());
+}
+
 inline std::string take(char *text) {
   Text owned(text);
   return text ? std::string(text) : std::string();
@@ -533,7 +538,7 @@ class Batch {
   Batch &put_ttl(Bytes key, Bytes value, std::chrono::seconds ttl, LOAM_FAILURE) {
     detail::Call call(failure);
     call(loam_batch_put_ttl(get(), key.data(), key.size(), value.data(), value.size(),
-      ttl.count() < 0 ? 0 : uint64_t(ttl.count()), call.err()));
+      detail::seconds(ttl), call.err()));
     return *this;
   }
   Batch &remove(Bytes key, LOAM_FAILURE) {
@@ -761,7 +766,7 @@ class Keyspace {
   // Puts a value that expires after ttl, which is at least a second.
   uint64_t put_ttl(Bytes key, Bytes value, std::chrono::seconds ttl,
     const WriteOptions &options = {}, LOAM_FAILURE) {
-    auto seconds = ttl.count() < 0 ? 0 : uint64_t(ttl.count());
+    auto seconds = detail::seconds(ttl);
     return write_(options, failure, [&](auto *o, auto *seq, char **err) {
       return loam_put_ttl(handle(), o, key.data(), key.size(), value.data(), value.size(),
         seconds, seq, err);
@@ -959,7 +964,7 @@ class Transaction {
     const Keyspace *keyspace = nullptr, LOAM_FAILURE) {
     detail::Call call(failure);
     call(loam_txn_put_ttl(get(), db(keyspace), key.data(), key.size(), value.data(),
-      value.size(), ttl.count() < 0 ? 0 : uint64_t(ttl.count()), call.err()));
+      value.size(), detail::seconds(ttl), call.err()));
   }
   void remove(Bytes key, const Keyspace *keyspace = nullptr, LOAM_FAILURE) {
     detail::Call call(failure);
@@ -1238,7 +1243,7 @@ class TableWriter {
   void put_ttl(Bytes key, Bytes value, std::chrono::seconds ttl, LOAM_FAILURE) {
     detail::Call call(failure);
     call(loam_table_writer_put_ttl(get(), key.data(), key.size(), value.data(), value.size(),
-      ttl.count() < 0 ? 0 : uint64_t(ttl.count()), call.err()));
+      detail::seconds(ttl), call.err()));
   }
   void remove(Bytes key, LOAM_FAILURE) {
     detail::Call call(failure);
