@@ -133,6 +133,49 @@ func TestFollowerOfANewKeyspace(t *testing.T) {
 	}
 }
 
+// TestFollowerOfKeyspacesAndBatches: keyspaces are created and dropped between batches, of which
+// more come than become visible at once. A read within the catch-up finds the keyspaces that there
+// were when the last visible batch was written. The logs lead on from the state before, or, after a
+// flush, are read anew.
+func TestFollowerOfKeyspacesAndBatches(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		x := newFollowed(t, Options{WriteBufferSize: 16 << 20})
+		must(t, x.db.Put([]byte("first"), nil, NoSync))
+		must(t, x.f.CatchUp(context.Background()))
+		if flush {
+			must(t, x.db.Flush()) // deletes the log that the follower has read
+		}
+		value := make([]byte, 64<<10)
+		const n = 160
+		for i := 1; i <= n; i++ {
+			_, err := x.db.Keyspace(fmt.Sprint("k", i), nil)
+			must(t, err)
+			must(t, x.db.Put([]byte("value"), value, NoSync))
+			must(t, x.db.Put([]byte("n"), number(i), NoSync))
+			if i > 1 {
+				must(t, x.db.DropKeyspace(fmt.Sprint("k", i-1)))
+			}
+		}
+		check := func() int {
+			v, err := x.f.Get([]byte("n"), nil)
+			i := numberOf(t, v, err)
+			for k, want := range map[int]bool{i: i > 0, i + 2: false} {
+				_, err := x.f.Keyspace(fmt.Sprint("k", k), &KeyspaceOptions{ErrorIfMissing: true})
+				if want && err != nil || !want && !errors.Is(err, ErrNoKeyspace) {
+					t.Fatalf("batch %d is visible, keyspace k%d: %v", i, k, err)
+				}
+			}
+			return i
+		}
+		reads := 0
+		x.reads = func() { reads++; check() }
+		must(t, x.f.CatchUp(context.Background()))
+		if i := check(); i != n || reads < 100 {
+			t.Errorf("caught up to %d of %d, in %d reads", i, n, reads)
+		}
+	}
+}
+
 // TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. A
 // follower's snapshots and iterators keep their state through catch-ups.
 func TestFollowerSnapshots(t *testing.T) {

@@ -56,6 +56,7 @@ type Follower struct {
 	// Of the goroutine that has busy.
 	logs    *logs
 	change  *manifest.Change // read and not carried out yet; nil: none
+	since   horizon          // not before the logs' end when the MANIFEST was read; see ready
 	behind  bool             // the last Poll has edits that Manifest lacks
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
@@ -373,12 +374,22 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 		return false, err
 	case f.change == nil:
 		f.publish()
-	case f.logs.seq >= f.change.State.LastSeq:
+	case f.ready(f.logs, f.change.State.LastSeq):
 		f.install(f.logs)
-	case end:
+	case end && f.logs.seq < f.change.State.LastSeq:
 		return f.rebuild(ctx)
 	}
 	return end, nil
+}
+
+// ready reports whether what was read of the logs, up to least, is a state of the writer together
+// with f.change, or the first state if that is nil. An edit that creates or drops a keyspace is no
+// flush: its last sequence number leaves out batches that come before it. All that the logs have
+// when the MANIFEST is read comes before it here.
+func (f *Follower) ready(l *logs, least base.SeqNum) bool {
+	c := f.change
+	same := c != nil && len(c.Created)+len(c.Dropped) == 0
+	return l.seq >= least && (same || l.end || f.since.reached(l))
 }
 
 // prepare makes the Change that leads to what Edits has read, and opens its tables.
@@ -394,7 +405,7 @@ func (f *Follower) prepare() error {
 	if f.change != nil { // not carried out
 		f.forget(f.change, c)
 	}
-	f.change, f.behind = c, false
+	f.change, f.since, f.behind = c, horizon{}, false
 	f.make(c.Created)
 	f.logs.known = max(f.logs.known, st.MaxKeyspace)
 	return nil

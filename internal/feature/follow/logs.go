@@ -111,9 +111,8 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
-	var until horizon
-	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end &&
-		(l.seq < least || f.logs == nil && !until.reached(l)); {
+	f.since = horizon{}
+	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && !f.ready(l, least); {
 		if err := f.overtaken(l); err != nil {
 			return nil, err
 		}
@@ -147,7 +146,8 @@ func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
 	return end, err
 }
 
-// horizon is where a catch-up ends; later writes are left to the next one.
+// horizon is a place in the logs that is not before their end when reached is first called: what
+// is written later is left to the next catch-up.
 type horizon struct{ wal.Place }
 
 // reached is called after some of the logs was read, but not to their end.

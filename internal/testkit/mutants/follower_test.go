@@ -17,6 +17,10 @@ var followers = []mutant{
 		{"internal/feature/follow/logs.go", "!r.Keyspaces && r.First",
 			"(l.known == base.DefaultKeyspace || !r.Keyspaces) && r.First"}}},
 
+	{"follower-keyspaces-first", "keyspaces come and go before the batches that precede them",
+		target{"lsm", "TestFollowerOfKeyspacesAndBatches"}, []edit{{
+			"internal/feature/follow/follower.go", "(same || l.end || f.since.reached(l))",
+			"(same || true)"}}},
 	{"follower-keeps-memtables", "memtables stay whose entries are in tables",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
@@ -59,7 +63,7 @@ var followers = []mutant{
 	{"follower-tables-before-logs",
 		"tables are visible before the logs are read that belong to them",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
-			{"internal/feature/follow/follower.go", "case f.logs.seq >= f.change.State.LastSeq:",
+			{"internal/feature/follow/follower.go", "case f.ready(f.logs, f.change.State.LastSeq):",
 				"case f.logs.seq > 0 || end:"}}},
 
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
