@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
@@ -233,6 +238,77 @@ func TestMembers(t *testing.T) {
 	}
 	if err := c.nodes["r"].TransferLeader(t.Context(), "x"); !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Errorf("a leader that is no member: %v", err)
+	}
+}
+
+// TestJoinRefused: a new node takes no member's place, neither its name nor its address.
+func TestJoinRefused(t *testing.T) {
+	c := newCluster(t, nil, "a", "b")
+	put(t, c.nodes["a"], "k", "1")
+	lone := c.config("x")
+	refused := make(chan error, 1)
+	lone.ID, lone.Join = "b", []string{addr("a")}
+	lone.Events = func(e Event) {
+		if e.Kind == Refused {
+			select {
+			case refused <- e.Err:
+			default:
+			}
+		}
+	}
+	c.start("x")
+	if err := <-refused; !errors.Is(err, lsm.ErrInvalidArgument) ||
+		!strings.Contains(err.Error(), `a node "b" already, at b:1`) {
+		t.Error(err)
+	}
+	if err := c.nodes["a"].AddReader(t.Context(), "y", addr("b")); !errors.Is(err, ErrNotApplied) ||
+		!strings.Contains(err.Error(), `node "b" of the cluster has the address b:1 already`) {
+		t.Error(err)
+	}
+	other := c.config("z")
+	other.Cluster, other.Join, other.Events = "other", []string{addr("a")}, lone.Events
+	c.start("z")
+	if err := <-refused; !errors.Is(err, ErrRefused) {
+		t.Error(err)
+	}
+	for _, m := range c.nodes["a"].Status().Members {
+		if m.Addr != addr(m.ID) {
+			t.Errorf("member %v", m)
+		}
+	}
+}
+
+// TestRecords: messages of raft have their level, and those that repeat come once in a while.
+func TestRecords(t *testing.T) {
+	var out strings.Builder
+	now := time.Unix(0, 0)
+	r := &records{to: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})), now: func() time.Time { return now }, told: map[string]time.Time{}}
+	r.Accept("raft", hclog.Info, "elected", "servers", hclog.Fmt("%d of %d", 1, 2))
+	r.Accept("raft", hclog.Debug, "nobody reads that")
+	for range 2 {
+		r.Accept("raft", hclog.Error, "failed", "peer", "b", "backoff", 1)
+		r.Accept("raft", hclog.Error, "failed", "peer", "c", "backoff", 2)
+		r.Accept("raft", hclog.Error, "failed", "error", fmt.Errorf("read: %w", net.ErrClosed))
+	}
+	now = now.Add(repeatAfter)
+	r.Accept("raft", hclog.Error, "failed", "peer", "b", "backoff", 3)
+	for i := range 2 * maxTold {
+		r.Accept("raft", hclog.Warn, "slow", "peer", i)
+	}
+	want := `level=INFO msg="raft: elected" servers="1 of 2"
+level=ERROR msg="raft: failed" peer=b backoff=1
+level=ERROR msg="raft: failed" peer=c backoff=2
+level=ERROR msg="raft: failed" peer=b backoff=3
+level=WARN msg="raft: slow" peer=0
+`
+	if !strings.HasPrefix(out.String(), want) || len(r.told) > maxTold {
+		t.Errorf("%.600s, %d told", out.String(), len(r.told))
 	}
 }
 

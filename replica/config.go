@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
@@ -197,25 +194,6 @@ func (c *Config) raft() *raft.Config {
 	r.Logger = c.hclog()
 	return r
 }
-
-// hclog returns the logger of raft.
-func (c *Config) hclog() hclog.Logger {
-	if c.Logger == nil {
-		return hclog.NewNullLogger()
-	}
-	return hclog.New(&hclog.LoggerOptions{Name: "raft", Level: hclog.Info, DisableTime: true,
-		Output: lines{c.Logger}})
-}
-
-// lines makes records of lines.
-type lines struct{ to *slog.Logger }
-
-func (l lines) Write(p []byte) (int, error) {
-	l.to.Info(strings.TrimSpace(string(p)))
-	return len(p), nil
-}
-
-var _ io.Writer = lines{}
 
 func (c *Config) log(what string, args ...any) {
 	if c.Logger != nil {

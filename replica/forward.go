@@ -283,7 +283,7 @@ func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte
 			return nil, conclude(wire.ErrMalformed)
 		}
 		if op == opJoin {
-			return nil, s.node.AddVoter(ctx, string(id), string(addr))
+			return nil, s.node.changeMember(ctx, opJoin, string(id), string(addr))
 		}
 		return nil, s.member(ctx, op, string(id), string(addr))
 	}

@@ -3,13 +3,16 @@ package replica
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
-// AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address. The node
+// AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address, unless
+// another member has it. The node
 // is opened first, with neither Peers nor Join. It returns when the change of the membership is
 // committed; the node gets the data meanwhile and afterwards. It fails as a change does, and is safe
 // to try again.
@@ -36,7 +39,7 @@ func (n *Node) TransferLeader(ctx context.Context, id string) error {
 
 func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) error {
 	if id == "" && op != opTransfer || addr != "" && !hasPort(addr) ||
-		addr == "" && (op == opAddVoter || op == opAddReader) {
+		addr == "" && (op == opAddVoter || op == opAddReader || op == opJoin) {
 		return conclude(invalid("a member needs an ID and an address with a port"))
 	}
 	return n.lead(ctx, op != opTransfer, func(ctx context.Context, s *session) error {
@@ -52,12 +55,16 @@ func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) 
 // member changes the membership as the leader.
 func (s *session) member(ctx context.Context, op operation, id, addr string) error {
 	sid, sa := raft.ServerID(id), raft.ServerAddress(addr)
+	at, err := s.vacant(op, id, addr)
+	if err != nil {
+		return conclude(err)
+	}
 	var f func() raft.Future
 	switch op {
-	case opAddVoter:
-		f = func() raft.Future { return s.raft.AddVoter(sid, sa, 0, s.cfg.Timeout) }
+	case opAddVoter, opJoin:
+		f = func() raft.Future { return s.raft.AddVoter(sid, sa, at, s.cfg.Timeout) }
 	case opAddReader:
-		f = func() raft.Future { return s.raft.AddNonvoter(sid, sa, 0, s.cfg.Timeout) }
+		f = func() raft.Future { return s.raft.AddNonvoter(sid, sa, at, s.cfg.Timeout) }
 	case opRemove:
 		f = func() raft.Future { return s.raft.RemoveServer(sid, 0, s.cfg.Timeout) }
 	default:
@@ -67,6 +74,29 @@ func (s *session) member(ctx context.Context, op operation, id, addr string) err
 		return refusal(err)
 	}
 	return nil
+}
+
+// vacant checks that the members leave room for a node that is added, and returns the index of their
+// configuration, so that no other change comes between. A node that joins is a new one: with the ID
+// of a member it would take that one's place, and its vote, without its log.
+func (s *session) vacant(op operation, id, addr string) (index uint64, err error) {
+	if op != opAddVoter && op != opAddReader && op != opJoin {
+		return 0, nil
+	}
+	f := s.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return 0, err
+	}
+	for _, m := range f.Configuration().Servers {
+		switch {
+		case string(m.ID) == id && string(m.Address) != addr && op == opJoin:
+			return 0, invalid("the cluster has a node %q already, at %s: give the new one a name that no "+
+				"node ever had", id, m.Address)
+		case string(m.ID) != id && string(m.Address) == addr:
+			return 0, invalid("the node %q of the cluster has the address %s already", m.ID, addr)
+		}
+	}
+	return f.Index(), nil
 }
 
 func (s *session) transfer(ctx context.Context, id string) error {
@@ -115,6 +145,7 @@ func sortServers(all []raft.Server) {
 func (n *Node) enter() {
 	args := wire.AppendBytes(wire.AppendBytes(nil, []byte(n.cfg.ID)), []byte(n.cfg.Addr))
 	var pause pause
+	told := map[string]string{} // errors, by address: each is told once in a row
 	for {
 		for _, addr := range n.cfg.Join {
 			s := n.run.Load()
@@ -127,7 +158,14 @@ func (n *Node) enter() {
 			if err == nil {
 				return
 			}
+			if told[addr] == err.Error() || n.ctx.Err() != nil {
+				continue
+			}
+			told[addr] = err.Error()
 			n.cfg.log("joining the cluster failed", "at", addr, "error", err)
+			if errors.Is(err, ErrRefused) || errors.Is(err, lsm.ErrInvalidArgument) {
+				s.event(Event{Kind: Refused, Err: err})
+			}
 		}
 		if pause.wait(n.ctx) != nil {
 			return

@@ -32,7 +32,7 @@ type Event struct {
 	Kind   EventKind
 	Leader string // of LeaderChanged: the leader's ID; "": none
 	Index  uint64 // of Restored: the snapshot's index
-	Err    error  // of Halted: the cause
+	Err    error  // of Halted: the cause; of Refused: why
 }
 
 // EventKind is the kind of an Event.
@@ -47,6 +47,8 @@ const (
 	Halted
 	// Rejoined: the node takes part again.
 	Rejoined
+	// Refused: a node of Config.Join does not add this one. It is asked again.
+	Refused
 )
 
 // Status is what a node knows about itself and the cluster.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"sync"
@@ -117,6 +118,9 @@ func greet(conn net.Conn, in *bufio.Reader, o *Options) error {
 		return err
 	}
 	body, err := wire.ReadFrame(in, wire.MaxGreeting)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("closed by the node at the greeting: do both sides use TLS, or none?")
+	}
 	if err == nil {
 		_, _, err = wire.DecodeAnswer(body)
 	}

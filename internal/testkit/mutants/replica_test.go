@@ -120,6 +120,11 @@ var replicas = []mutant{
 		target{"replica", "TestGroups"}, []edit{{"replica/once.go",
 			"if at.sub == 0 {", "if at.sub < 1<<31 {"}}},
 
+	{"replica-takes-a-place", "a new node takes the place of a member that has its name",
+		target{"replica", "TestJoinRefused"}, []edit{{"replica/members.go",
+			"string(m.Address) != addr && op == opJoin:",
+			"string(m.Address) != addr && op == opRemove:"}}},
+
 	{"loamd-any-token", "a token counts if it is as long as the right one",
 		target{"replica/internal/server", "TestToken"}, []edit{{"replica/internal/server/server.go",
 			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1",

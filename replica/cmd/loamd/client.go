@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -107,14 +108,19 @@ func status(c *caller) error {
 		s.Term); err != nil {
 		return err
 	}
+	said := make([]string, len(s.Members))
+	var asking sync.WaitGroup
+	for i, m := range s.Members {
+		asking.Go(func() { said[i] = c.one(m.Addr) })
+	}
+	asking.Wait()
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	for _, m := range s.Members {
+	for i, m := range s.Members {
 		role := "reader"
 		if m.Voter {
 			role = "voter"
 		}
-		said := c.one(m.Addr)
-		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.ID, m.Addr, role, said); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.ID, m.Addr, role, said[i]); err != nil {
 			return err
 		}
 	}
@@ -128,7 +134,7 @@ func (c *caller) one(addr string) string {
 		return err.Error()
 	}
 	defer func() { _ = db.Close() }() // the answer is here
-	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
 	s, err := db.Status(ctx)
 	switch {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,7 +28,7 @@ type command struct {
 var commands = slices.Concat([]command{
 	{"run", "", "start a node", runNode},
 	{"certs", "DIR HOST...", "make certificates for --tls: an authority, one for the hosts", certs},
-}, clientCommands)
+}, clientCommands, []command{{"version", "", "print the version of the program", printVersion}})
 
 func main() {
 	err := execute(os.Args[1:], os.Stdout)
@@ -51,15 +52,7 @@ func execute(args []string, out io.Writer) error {
 				continue
 			}
 			f := flag.NewFlagSet("loamd "+c.name, flag.ContinueOnError)
-			f.Usage = func() {
-				fmt.Fprintf(f.Output(), "loamd %s [FLAGS] %s: %s\n", c.name, c.args, c.help)
-				f.PrintDefaults()
-			}
-			return c.run(f, args[1:], out)
-		}
-		if args[0] == "version" {
-			_, err := fmt.Fprintln(out, version())
-			return err
+			return c.execute(f, args[1:], out)
 		}
 	}
 	fmt.Fprintln(os.Stderr, "loamd VERB [FLAGS] ARGS; loamd VERB --help has the flags")
@@ -67,6 +60,31 @@ func execute(args []string, out io.Writer) error {
 		fmt.Fprintf(os.Stderr, "  %-11s %-18s %s\n", c.name, c.args, c.help)
 	}
 	return flag.ErrHelp
+}
+
+// execute runs a verb. The flags are printed for --help and for a wrong number of arguments.
+func (c *command) execute(f *flag.FlagSet, args []string, out io.Writer) error {
+	var usage bytes.Buffer
+	f.SetOutput(&usage)
+	f.Usage = func() {
+		usage.Reset()
+		fmt.Fprintf(&usage, "loamd %s [FLAGS] %s\n%s\n", c.name, c.args, c.help)
+		f.PrintDefaults()
+	}
+	err := c.run(f, args, out)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = usage.WriteTo(os.Stderr) // there is nobody else to tell
+	case usage.Len() > 0:
+		err = fmt.Errorf("%w; see loamd %s --help", err, c.name)
+	}
+	return err
+}
+
+// printVersion is the verb version.
+func printVersion(_ *flag.FlagSet, _ []string, out io.Writer) error {
+	_, err := fmt.Fprintln(out, version())
+	return err
 }
 
 // version is that of the module, or of the commit that was built.

@@ -176,6 +176,15 @@ func runNode(f *flag.FlagSet, args []string, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	refused := make(chan error, 1)
+	c.Node.Events = func(e replica.Event) {
+		if e.Kind == replica.Refused {
+			select {
+			case refused <- e.Err:
+			default: // one is enough
+			}
+		}
+	}
 	node, err := server.Open(c)
 	if err != nil {
 		return err
@@ -192,6 +201,7 @@ func runNode(f *flag.FlagSet, args []string, out io.Writer) error {
 		case <-ctx.Done():
 			log.Info("the node stops")
 		case err = <-ended:
+		case err = <-refused:
 		}
 	}
 	stop() // a second signal ends the process at once

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -94,8 +95,18 @@ func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a checkpoint has a name without slashes, not %q: %w",
 			wire.ErrNotApplied, name, lsm.ErrInvalidArgument)
 	}
-	dir := filepath.Join(c.of.cfg.Dir, "checkpoints", name)
-	return []byte(dir), c.of.node.Checkpoint(ctx, dir)
+	above, err := filepath.Abs(filepath.Join(c.of.cfg.Dir, "checkpoints"))
+	if err == nil {
+		err = os.MkdirAll(above, 0o700)
+	}
+	dir := filepath.Join(above, name)
+	if err == nil {
+		err = c.of.node.Checkpoint(ctx, dir)
+	}
+	if err != nil { // a checkpoint that fails leaves nothing
+		return nil, fmt.Errorf("%w: %w", wire.ErrNotApplied, err)
+	}
+	return []byte(dir), nil
 }
 
 // readOther answers reads that need no confirmation by the leader, one after the other.

@@ -106,7 +106,7 @@ func Open(c Config) (*Server, error) {
 	c = c.withDefaults()
 	listener, err := c.Listen(c.Node.Bind)
 	if err != nil {
-		return nil, fmt.Errorf("loamd: %w", err)
+		return nil, err
 	}
 	s := &Server{cfg: c, listener: listener, conns: map[*conn]bool{},
 		opened: make(chan struct{})}
@@ -286,7 +286,7 @@ func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.draining.Swap(true) {
 		s.mu.Unlock()
-		return fmt.Errorf("loamd: %w", replica.ErrClosed)
+		return fmt.Errorf("server: %w", replica.ErrClosed)
 	}
 	s.mu.Unlock()
 	if t := s.node.Status(); t.State == "Leader" && voters(t.Members) > 1 {

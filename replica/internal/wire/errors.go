@@ -12,7 +12,7 @@ var (
 	ErrNotApplied   = errors.New("change not applied")
 	ErrUnknown      = errors.New("outcome of the change unknown")
 	ErrHalted       = errors.New("node halted")
-	ErrUnavailable  = errors.New("no leader")
+	ErrUnavailable  = errors.New("no node answered that knows a leader")
 	ErrTooOld       = errors.New("state too old")
 	ErrRefused      = errors.New("connection refused by the node")
 	ErrUnauthorized = errors.New("wrong token")
