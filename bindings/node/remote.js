@@ -42,7 +42,7 @@ function present (what, value) {
 }
 
 function addresses (url) {
-  const list = /^loam:\/\/([^/]+)\/?$/.exec(String(url))?.[1]
+  const list = /^loams?:\/\/([^/]+)\/?$/.exec(String(url))?.[1]
   const all = list?.split(',').map((a) => a.trim()) ?? []
   if (all.length === 0 || !all.every((a) => /^[^\s]+:\d+$/.test(a))) {
     throw invalidArgument(`'${url}' is no list of nodes, as loam://a:7070,b:7070 is`)
@@ -206,6 +206,7 @@ class Remote extends Reader {
     this.db = this
     checkNames(options, NAMES)
     this.#options = { timeout: 10000, tryTimeout: 3000, ...options }
+    if (String(url).startsWith('loams:')) this.#options.tls ??= {}
     this.encodings()
     this.#given = addresses(url)
     this.#addrs = this.#given
@@ -459,5 +460,5 @@ function conclude (kind, error, doubt) {
 exports.Remote = Remote
 exports.RemoteError = wire.RemoteError
 
-// Makes a client of some nodes of a cluster, loam://a:7070,b:7070. It does not wait for a node.
+// Makes a client of some nodes, loam://a:7070,b:7070, or loams:// for TLS. It does not wait for a node.
 exports.connect = (url, options) => new Remote(url, options)

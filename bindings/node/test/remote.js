@@ -210,6 +210,49 @@ test('calls that wait fail when the database is closed', async (t) => {
   server.close()
 })
 
+test('a lost connection is made again, without its snapshots', async (t) => {
+  const sockets = []
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    if (!sockets.includes(socket)) sockets.push(socket)
+    say(Buffer.from(op === wire.OPERATIONS.snapshot ? [1, 1] : [1, 65]))
+  })
+  const db = connect(`loam://${addr}`)
+  const snapshot = await db.snapshot()
+  t.same(await snapshot.get('a'), 'A')
+  sockets[0].destroy()
+  t.same(await db.get('a'), 'A')
+  t.same(sockets.length, 2)
+  t.same((await failure(snapshot.get('a'))).code, 'LEVEL_SNAPSHOT_GONE')
+  await db.close()
+  server.close()
+})
+
+test('a node that reads nothing: changes end, and reads go to the next one', async (t) => {
+  const stalled = net.createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => { // the greeting
+      const head = Buffer.alloc(10)
+      socket.write(wire.frame([head]))
+      socket.pause()
+    })
+  })
+  stalled.listen(0, '127.0.0.1')
+  await once(stalled, 'listening')
+  const { addr, server } = await node(t, (op, args, say) => say(Buffer.from([1, 65])))
+  const at = `127.0.0.1:${stalled.address().port}`
+  const db = connect(`loam://${at}`, { timeout: 200 })
+  // More than the network and the client's buffer take.
+  const errors = await Promise.all(Array.from({ length: 8 }, () => failure(
+    db.put('a', 'x'.repeat(4 << 20)))))
+  t.ok(errors.every((err) => err.unknown || err.notApplied), 'all end')
+  await db.close()
+  const both = connect(`loam://${at},${addr}`, { tryTimeout: 100 })
+  t.same(await Promise.all(Array.from({ length: 4 }, () => both.get('a'))), Array(4).fill('A'))
+  await both.close()
+  stalled.close()
+  server.close()
+})
+
 test('arguments', async (t) => {
   for (const url of ['a:7070', 'loam://', 'loam://a', 'loam://a:1,b', 'http://a:1']) {
     t.throws(() => connect(url), { code: 'LEVEL_INVALID_ARGUMENT' }, url)
@@ -242,8 +285,8 @@ const built = spawnSync('go', ['build', '-o', loamd, './cmd/loamd'],
     encoding: 'utf8' })
 const skip = built.error?.code === 'ENOENT' ? 'there is no go: loamd was not run' : false
 
-// Starts n nodes, and calls f with the url and the processes.
-async function cluster (n, f) {
+// Starts n nodes with options of their own, and calls f with the url and the processes.
+async function cluster (n, f, options = [], env = {}) {
   const ids = ['a', 'b', 'c'].slice(0, n)
   const addrs = []
   for (const id of ids) addrs.push([id, `127.0.0.1:${await freePort()}`])
@@ -251,8 +294,9 @@ async function cluster (n, f) {
   const nodes = {}
   try {
     for (const [id, addr] of addrs) {
-      nodes[id] = spawn(loamd, ['run', '--id', id, '--data', path.join(root, `${n}-${id}`),
-        '--addr', addr, '--peers', peers], { stdio: 'ignore' })
+      nodes[id] = spawn(loamd, ['run', '--id', id, '--data', path.join(root, `${n}-${id}${options.length}`),
+        '--addr', addr, '--peers', peers, ...options], { stdio: 'ignore',
+        env: { ...process.env, ...env } })
     }
     await f(`loam://${addrs.map(([, addr]) => addr).join(',')}`, nodes)
   } finally {
@@ -350,6 +394,38 @@ test('three nodes: the leader is killed', { skip }, (t) => cluster(3, async (url
   t.ok(old === undefined || old.code === 'LEVEL_SNAPSHOT_GONE', 'of the node that was killed')
   await db.close()
 }))
+
+test('TLS and a token', { skip }, (t) => {
+  const dir = path.join(root, 'tls')
+  t.same(spawnSync(loamd, ['certs', dir, '127.0.0.1']).status, 0)
+  return cluster(1, async (url) => {
+    const ca = fs.readFileSync(path.join(dir, 'ca.pem'))
+    const token = 'open sesame'
+    const ask = async (scheme, options) => {
+      const db = connect(url.replace('loam', scheme), options)
+      const err = await failure(db.put('a', '1'))
+      await db.close()
+      return err?.code
+    }
+    const db = connect(url.replace('loam', 'loams'), { tls: { ca }, token, timeout: 60000 })
+    await db.put('a', '1')
+    t.same(await db.get('a'), '1')
+    const it = db.keys() // nobody reads on: other calls of the connection do not wait
+    await db.batch(Array.from({ length: 64 }, (_, i) => ({ type: 'put', key: `k${i}`,
+      value: 'x'.repeat(64 << 10) })))
+    t.same(await it.next(), 'a')
+    const values = db.values({ gte: 'k' })
+    t.same((await values.next()).length, 64 << 10)
+    t.same(await db.get('a'), '1')
+    await values.close()
+    await it.close()
+    await db.close()
+    t.same(await ask('loams', { tls: { ca }, token: 'sesame' }), 'LEVEL_REFUSED')
+    t.same(await ask('loams', { tls: { ca } }), 'LEVEL_REFUSED')
+    t.same(await ask('loams', { token, timeout: 300 }), 'LEVEL_UNAVAILABLE', 'unknown authority')
+    t.same(await ask('loam', { token, timeout: 300 }), 'LEVEL_UNAVAILABLE', 'no TLS')
+  }, ['--tls', dir], { LOAM_TOKEN: 'open sesame' })
+})
 
 test('a process ends without close()', { skip }, (t) => cluster(1, async (url) => {
   const program = `require(${JSON.stringify(path.join(__dirname, '..', 'remote'))}).connect(

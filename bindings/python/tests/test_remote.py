@@ -9,10 +9,14 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Generator
+from contextlib import closing, suppress
+from typing import Any
 
 import loamdb
 import pytest
@@ -250,6 +254,75 @@ def test_refused(db, node):
         pytest.raises(ConnectionError, match='of cluster "other", and this node of "loam"'),
     ):
         other.get(b"a")
+
+
+class Failing:
+    """A node in this process. It takes one answer of a list for each call but status; None: it
+    closes the connection. Of a large call it reads the head, and nothing any more."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self._answers = list(answers)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._stalled: list[socket.socket] = []
+        self.url = f"loam://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                s, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._serve, args=(s,), daemon=True).start()
+
+    def _serve(self, s: socket.socket) -> None:
+        # the client may be gone
+        with suppress(OSError), s, s.makefile("rb") as f:
+            number = 0
+            while head := f.read(8):
+                size = int.from_bytes(head[:4], "little")
+                if size > 1 << 20:
+                    self._stalled.append(s.dup())
+                    return
+                body = f.read(size)
+                answer: Any = b"\0\0"  # of a greeting
+                if number:
+                    answer = b'{"leader_addr": "", "members": []}'
+                if number and body[8] != 1:
+                    answer = self._answers.pop(0)
+                if answer is None:
+                    return
+                say = (int.from_bytes(body[:4], "little") if number else 0).to_bytes(8, "little")
+                s.sendall(struct.pack("<II", len(say + answer), zlib.crc32(say + answer)))
+                s.sendall(say + answer)
+                number += 1
+
+    def close(self) -> None:
+        self._listener.close()
+        for s in self._stalled:
+            s.close()
+
+
+def test_a_connection_is_lost():
+    node = Failing(b"\1\1", None, b"\1A", None, b"\1", None, b"\1")
+    with closing(node), loamdb.connect(node.url) as db:
+        with db.snapshot() as s:
+            assert db.get(b"a") == b"A"  # the second try
+            with pytest.raises(loamdb.errors.SnapshotGoneError):
+                s.get(b"a")
+        with pytest.raises(loamdb.errors.UnknownOutcomeError):
+            db.put(b"a", b"1")  # no second one
+        db.put(b"a", b"1")
+        db.put(b"a", b"1", once="order 17")  # the second one, too
+        assert not node._answers
+
+
+def test_a_node_reads_nothing():
+    node = Failing()
+    with closing(node), loamdb.connect(node.url, timeout=0.2) as db:
+        for _ in range(2):
+            with pytest.raises((loamdb.errors.UnknownOutcomeError, loamdb.errors.UnavailableError)):
+                db.put(b"a", bytes(7 << 20))  # more than the network takes
 
 
 def test_fork(db):

@@ -9,6 +9,8 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -31,6 +33,8 @@ final class Link {
     }
   }
 
+  private static final ScheduledThreadPoolExecutor CLOCK = clock();
+
   /** The number of calls whose answers are of no interest. */
   private static final int UNTOLD = -1;
 
@@ -41,6 +45,16 @@ final class Link {
   private final AtomicInteger number = new AtomicInteger();
   private final ReentrantLock writing = new ReentrantLock(); // before writes to socket
   private volatile RemoteException lost;
+
+  private static ScheduledThreadPoolExecutor clock() {
+    ScheduledThreadPoolExecutor clock = new ScheduledThreadPoolExecutor(1, task -> {
+      Thread t = new Thread(task, "loam clock");
+      t.setDaemon(true);
+      return t;
+    });
+    clock.setRemoveOnCancelPolicy(true);
+    return clock;
+  }
 
   /** Connects. */
   Link(String addr, RemoteOptions options) throws Failure {
@@ -198,9 +212,12 @@ final class Link {
       lose(late(null));
       throw new TimeoutException();
     }
+    // A socket has no time-out of its own for writes, but ends them when it is closed.
+    Future<?> end = CLOCK.schedule(() -> lose(late(null)), millis, TimeUnit.MILLISECONDS);
     try {
       socket.getOutputStream().write(frame);
     } finally {
+      end.cancel(false);
       writing.unlock();
     }
     return true;

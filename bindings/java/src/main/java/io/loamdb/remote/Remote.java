@@ -51,7 +51,10 @@ public final class Remote implements AutoCloseable {
     home = given.get(ThreadLocalRandom.current().nextInt(given.size()));
   }
 
-  /** A client of some nodes: {@code loam://a:7070,b:7070}. It does not wait for a node. */
+  /**
+   * A client of some nodes: {@code loam://a:7070,b:7070}, or {@code loams://} for TLS. It does not
+   * wait for a node.
+   */
   public static Remote connect(String url) {
     return connect(url, new RemoteOptions());
   }
@@ -59,8 +62,8 @@ public final class Remote implements AutoCloseable {
   /** {@link #connect(String)} with options, which are not to be changed any more. */
   public static Remote connect(String url, RemoteOptions options) {
     LinkedHashSet<String> all = new LinkedHashSet<>();
-    if (url.startsWith("loam://")) {
-      for (String addr : url.substring("loam://".length()).replaceAll("/$", "").split(",", -1)) {
+    if (url.matches("loams?://.*")) {
+      for (String addr : url.replaceFirst("^loams?://", "").replaceFirst("/$", "").split(",", -1)) {
         all.add(addr.strip());
       }
     }
@@ -68,7 +71,8 @@ public final class Remote implements AutoCloseable {
       throw new IllegalArgumentException(
           "'" + url + "' is no list of nodes, as loam://a:7070,b:7070 is");
     }
-    return new Remote(List.copyOf(all), Objects.requireNonNull(options));
+    Objects.requireNonNull(options);
+    return new Remote(List.copyOf(all), url.startsWith("loams:") ? options.secure() : options);
   }
 
   /** The value of a key; null: none. */

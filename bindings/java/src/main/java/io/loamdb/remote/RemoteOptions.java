@@ -1,5 +1,6 @@
 package io.loamdb.remote;
 
+import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.Objects;
 import javax.net.ssl.SSLContext;
@@ -24,7 +25,10 @@ public final class RemoteOptions {
     return this;
   }
 
-  /** Makes connections TLS ones, which check the node's name. Default: none. */
+  /**
+   * Makes connections TLS ones, which check the node's name. Default: none; with {@code loams://} one
+   * that trusts the authorities of the JVM.
+   */
   public RemoteOptions tls(SSLContext tls) {
     this.tls = tls;
     return this;
@@ -40,6 +44,19 @@ public final class RemoteOptions {
   public RemoteOptions tryTimeout(Duration tryTimeout) {
     this.tryTimeout = positive(tryTimeout);
     return this;
+  }
+
+  /** These options with TLS. */
+  RemoteOptions secure() {
+    if (tls != null) {
+      return this;
+    }
+    try {
+      return new RemoteOptions().token(token).cluster(cluster).timeout(timeout)
+          .tryTimeout(tryTimeout).tls(SSLContext.getDefault());
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("this JVM has no TLS", e);
+    }
   }
 
   private static Duration positive(Duration d) {

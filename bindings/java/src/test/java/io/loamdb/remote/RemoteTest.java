@@ -10,22 +10,30 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -211,6 +219,59 @@ class RemoteTest {
   }
 
   @Test
+  void aLostConnectionIsMadeAgain() throws IOException {
+    List<Integer> drop = List.of(2, 4);
+    try (Node node = new Node((op, n) -> drop.contains(n) ? null
+        : op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[] {1, 65});
+        Remote db = Remote.connect("loam://" + node.addr());
+        RemoteSnapshot snapshot = db.snapshot()) {
+      assertEquals("A", s(db.get(b("a")))); // call 2 is lost, and 3 answers
+      assertTrue(assertThrows(RemoteException.class, () -> snapshot.get(b("a"))).isSnapshotGone());
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isUnknown(), e.toString()); // call 4
+      db.put(b("a"), b("1"));
+      assertEquals(5, node.calls.get());
+    }
+  }
+
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aNodeThatReadsNothing() throws Exception {
+    CountDownLatch over = new CountDownLatch(1);
+    try (Node node = new Node((op, n) -> new byte[] {1, 65});
+        ServerSocket stalled = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+      Thread t = new Thread(() -> {
+        List<Socket> taken = new ArrayList<>();
+        try {
+          while (true) {
+            Socket socket = stalled.accept();
+            taken.add(socket);
+            Node.say(socket, 0, 0, new byte[] {0, 0}); // and nothing after that
+          }
+        } catch (IOException e) {
+          over.countDown();
+        }
+      });
+      t.setDaemon(true);
+      t.start();
+      String addr = "127.0.0.1:" + stalled.getLocalPort();
+      try (Remote db = Remote.connect("loam://" + addr,
+          new RemoteOptions().timeout(Duration.ofMillis(200)))) {
+        for (int i = 0; i < 2; i++) {
+          RemoteException e = assertThrows(RemoteException.class,
+              () -> db.put(b("a"), new byte[7 << 20])); // more than the network takes
+          assertTrue(e.isUnknown() || e.isNotApplied(), e.toString());
+        }
+      }
+      try (Remote db = Remote.connect("loam://" + addr + "," + node.addr(),
+          new RemoteOptions().tryTimeout(Duration.ofMillis(100)))) {
+        assertEquals("A", s(db.get(b("a"))));
+      }
+    }
+    over.await();
+  }
+
+  @Test
   void realNode() throws Exception {
     Path loamd = directory.resolve("loamd");
     ProcessBuilder build = new ProcessBuilder("go", "build", "-o", loamd.toString(), "./cmd/loamd")
@@ -223,18 +284,82 @@ class RemoteTest {
       Assumptions.abort("there is no go: loamd was not run");
     }
     assertEquals(0, go.waitFor());
+    node(loamd, "a", List.of(), addr -> {
+      try (Remote db = Remote.connect("loam://" + addr,
+          new RemoteOptions().timeout(Duration.ofMinutes(1)))) {
+        use(db);
+      }
+    });
+    Path tls = directory.resolve("tls");
+    assertEquals(0, new ProcessBuilder(loamd.toString(), "certs", tls.toString(), "127.0.0.1")
+        .redirectOutput(ProcessBuilder.Redirect.DISCARD).start().waitFor());
+    SSLContext known = context(tls.resolve("ca.pem"));
+    node(loamd, "t", List.of("--tls", tls.toString()), addr -> {
+      RemoteOptions right = new RemoteOptions().tls(known).token("open sesame")
+          .timeout(Duration.ofMinutes(1));
+      try (Remote db = Remote.connect("loams://" + addr, right)) {
+        db.put(b("a"), b("1"));
+        RemoteBatch batch = new RemoteBatch();
+        IntStream.range(0, 64).forEach(i -> batch.put(b("k" + i), new byte[64 << 10]));
+        db.write(batch);
+        try (RemoteIterator it = db.iterator(null, null)) {
+          assertTrue(it.first()); // nobody reads on: other calls do not wait for that
+          assertEquals("1", s(db.get(b("a"))));
+        }
+      }
+      refused("loams://" + addr, new RemoteOptions().tls(known).token("sesame"), true);
+      refused("loams://" + addr, new RemoteOptions().tls(known), true);
+      Duration soon = Duration.ofMillis(300);
+      refused("loams://" + addr, new RemoteOptions().token("open sesame").timeout(soon), false);
+      refused("loam://" + addr, new RemoteOptions().token("open sesame").timeout(soon), false);
+    });
+  }
+
+  /** A change by these options fails: it is refused, or no node can be reached. */
+  private static void refused(String url, RemoteOptions options, boolean refused) {
+    try (Remote db = Remote.connect(url, options)) {
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isNotApplied() && refused == e.isRefused() && refused != e.isUnavailable(),
+          e.toString());
+    }
+  }
+
+  /** Trusts one authority. */
+  private static SSLContext context(Path pem) throws Exception {
+    KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+    store.load(null, null);
+    try (InputStream in = Files.newInputStream(pem)) {
+      store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509")
+          .generateCertificate(in));
+    }
+    TrustManagerFactory trust = TrustManagerFactory.getInstance(
+        TrustManagerFactory.getDefaultAlgorithm());
+    trust.init(store);
+    SSLContext context = SSLContext.getInstance("TLS");
+    context.init(null, trust.getTrustManagers(), null);
+    return context;
+  }
+
+  /** Runs a node while f runs, which gets its address. Its token is that of this test. */
+  private void node(Path loamd, String id, List<String> options, Consumer<String> f)
+      throws Exception {
     int port;
     try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       port = free.getLocalPort();
     }
     String addr = "127.0.0.1:" + port;
-    Process node = new ProcessBuilder(loamd.toString(), "run", "--id", "a", "--data",
-        directory.resolve("a").toString(), "--addr", addr, "--peers", "a=" + addr)
+    List<String> command = new ArrayList<>(List.of(loamd.toString(), "run", "--id", id, "--data",
+        directory.resolve(id).toString(), "--addr", addr, "--peers", id + "=" + addr));
+    command.addAll(options);
+    ProcessBuilder run = new ProcessBuilder(command)
         .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-        .redirectError(ProcessBuilder.Redirect.DISCARD).start();
-    try (Remote db = Remote.connect("loam://" + addr,
-        new RemoteOptions().timeout(Duration.ofMinutes(1)))) {
-      use(db);
+        .redirectError(ProcessBuilder.Redirect.DISCARD);
+    if (!options.isEmpty()) {
+      run.environment().put("LOAM_TOKEN", "open sesame");
+    }
+    Process node = run.start();
+    try {
+      f.accept(addr);
     } finally {
       node.destroyForcibly().waitFor();
     }
