@@ -56,6 +56,10 @@ func (it *Iterator) seekExact(key []byte) bool {
 	w.begin(it.tree, s.key, it.view.Seq, flags)
 	w.noValue = it.keysOnly
 	entry, t, found, err := h.next(&w, append(s.entry[:0], s.key...), nil)
+	if err == nil && found && t.Kind() == base.KindValueHandle {
+		entry, err = h.large(entry, len(s.key), flags)
+		t = base.MakeTrailer(t.Seq(), base.KindSet)
+	}
 	if err != nil || !found || t.Kind() != base.KindSet {
 		s.luck = max(s.luck-1, -maxLuck) // the seek reports an error, if it meets it
 		return false
@@ -95,7 +99,9 @@ func (it *Iterator) leaveExact(back bool) bool {
 	if back {
 		return it.cursor.SeekLT(key)
 	}
+	it.cursor.SkipValues(true)
 	ok := it.cursor.SeekGE(key)
+	it.cursor.SkipValues(it.keysOnly)
 	invariants.Check(!ok || bytes.Equal(it.cursor.Key(), key),
 		"tree: a seek does not find the key that a point read found")
 	return ok && it.cursor.Next()

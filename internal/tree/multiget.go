@@ -19,6 +19,9 @@ type MultiResult struct {
 	spans []span
 	slow  bool // a span is unresolved
 	state [multiGetChunk]lookup
+	large base.ValueBatch // of the values that lie in logs
+	keys  []int           // of the batch's values, by their numbers
+	first int             // number of the chunk's first key
 }
 
 // span is where a value lies in buf; end < 0 is a missing key, or one that is not resolved
@@ -60,6 +63,8 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 // Reset makes r one of n missing keys.
 func (r *MultiResult) Reset(n int) {
 	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
+	r.large.Reset()
+	r.keys = r.keys[:0]
 	for range n {
 		r.spans = append(r.spans, span{end: -1})
 	}
@@ -102,14 +107,32 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	r.Reset(len(keys))
 	for start := 0; start < len(keys); start += multiGetChunk {
 		end := min(start+multiGetChunk, len(keys))
+		r.first = start
 		if err := h.multiGetChunk(keys[start:end], seq, r, r.spans[start:end]); err != nil {
 			return err
 		}
 	}
+	h.multiGetLarge(r)
 	if r.slow {
 		return h.multiGetResolved(keys, seq, r)
 	}
 	return nil
+}
+
+// multiGetLarge reads the values that lie in logs, in the order of their places. Those that it
+// cannot read stay unresolved.
+func (h *hold) multiGetLarge(r *MultiResult) {
+	if len(r.keys) == 0 {
+		return
+	}
+	r.buf = h.tree.shared.Files.ReadValues(r.buf, &r.large)
+	for i, key := range r.keys {
+		if v := &r.large.Values[i]; v.To > 0 {
+			r.spans[key] = span{start: v.From, end: v.To}
+		} else {
+			r.slow = true
+		}
+	}
 }
 
 // multiGetResolved is the slow path of MultiGet.
@@ -248,6 +271,13 @@ func (h *hold) record(r *MultiResult, i int, spans []span, buf []byte, t base.Tr
 		} else if !h.at.expired(deadline) {
 			*s = span{start: len(r.buf), end: len(r.buf) + len(user)}
 			r.buf = buf[:s.end]
+		}
+	case base.KindValueHandle:
+		s.end = unresolved
+		if r.large.Add(buf[len(r.buf):]) {
+			r.keys = append(r.keys, r.first+i)
+		} else {
+			r.slow = true
 		}
 	default:
 		s.end, r.slow = unresolved, true

@@ -2,6 +2,7 @@ package record
 
 import (
 	"io"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -45,23 +46,35 @@ func ValueEnd(h base.ValueHandle) int64 {
 // AppendSpan appends the n bytes of a span of log f to dst. A file that ends before is a
 // *base.Corruption; the caller compares a checksum.
 func AppendSpan(dst []byte, f io.ReaderAt, off, n int64) ([]byte, error) {
-	if off%blockSize < chainHeaderLen {
+	if !hasData(off) {
 		return dst, base.Corruptf("value handle", "no record has data at offset %d", off)
 	}
-	from := len(dst)
-	raw := SpanLen(off, n)
-	dst = append(dst, make([]byte, raw)...)
+	from, raw := len(dst), int(SpanLen(off, n))
+	dst = slices.Grow(dst, raw)[:from+raw]
 	b := dst[from:]
 	if err := base.ReadFull(f, b, off); err != nil {
 		return dst[:from], err
 	}
+	JoinSpan(b, off, n)
+	return dst[:from+int(n)], nil
+}
+
+// hasData reports whether a byte of a record may lie at an offset.
+func hasData(off int64) bool { return off%blockSize >= chainHeaderLen }
+
+// JoinSpan moves the n bytes of a span to the beginning of b, which has its bytes in the file,
+// headers of chunks included. It reports false if no record has data at off.
+func JoinSpan(b []byte, off, n int64) bool {
+	if !hasData(off) {
+		return false
+	}
 	// Each piece moves over the headers before it.
 	to := min(blockSize-off%blockSize, n)
-	for at := to; at < raw; {
+	for at := to; at < int64(len(b)); {
 		at += chainHeaderLen
-		m := min(chainRoom, raw-at)
+		m := min(chainRoom, int64(len(b))-at)
 		copy(b[to:], b[at:at+m])
 		to, at = to+m, at+m
 	}
-	return dst[:from+int(n)], nil
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -60,7 +61,7 @@ func appendValue(dst []byte, f *file, h base.ValueHandle) ([]byte, error) {
 	}
 	var value []byte
 	if h.InFile {
-		value = append(dst, make([]byte, n)...)
+		value = slices.Grow(dst, int(n))[:len(dst)+int(n)]
 		err = base.ReadFull(f, value[len(dst):], h.Offset)
 	} else {
 		value, err = record.AppendSpan(dst, f, h.Offset, n)

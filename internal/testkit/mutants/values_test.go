@@ -137,6 +137,28 @@ var largeValues = []mutant{
 		target{"internal/format/record", "TestSpans"}, []edit{
 			{"internal/format/record/span.go", "n < first {", "n <= first {"}}},
 
+	{"ahead-of-another-key", "an iterator takes a value that was read ahead for another key",
+		target{"internal/testkit/values", "TestReadsAhead"}, []edit{
+			{"internal/tree/iters/cursor_large.go", "v.ValueHandle == h {", "v.Len == h.Len {"}}},
+
+	{"ahead-unverified", "values that are read together are not compared with their checksums",
+		target{"internal/testkit/values", "TestDamagedValue"}, []edit{
+			{"internal/store/files/value_batch.go", "base.CRC(b[:v.Len]) != v.Sum {",
+				"base.CRC(b[:v.Len]) == v.Sum+1 {"}}},
+
+	{"ahead-keys-only", "an iterator over keys alone reads values",
+		target{"internal/testkit/values", "TestReadsAhead"}, []edit{
+			{"internal/tree/iters/cursor_large.go", "if !c.keysOnly {", "if true {"}}},
+
+	{"ahead-one-by-one", "neighbours are read one by one",
+		target{"internal/testkit/values", "TestReadsAhead"}, []edit{
+			{"internal/store/files/value_batch.go", "gap > int64(v.Len) ||",
+				"gap >= 0 ||"}}},
+
+	{"multiget-places-mixed", "the values of a MultiGet go to the keys of another chunk",
+		target{"internal/testkit/values", "TestReadsAhead"}, []edit{
+			{"internal/tree/multiget.go", "append(r.keys, r.first+i)", "append(r.keys, i)"}}},
+
 	{"value-settled-unseen", "a reference below an operand is no value",
 		target{"internal/testkit/values", "TestMeets"}, []edit{
 			{"internal/tree/compact/fold.go",

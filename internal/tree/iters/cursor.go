@@ -40,11 +40,14 @@ type Cursor struct {
 	// values and keysOnly are those of Options.
 	values   Values
 	keysOnly bool
+	aheads   []ahead // of the sources
 	// deadline is that of the entry in own; 0: none.
 	deadline uint64
 	// own is a one-entry chunk for an entry whose chunk is gone, or a value that was made of
 	// operands.
-	own    base.Chunk
+	own base.Chunk
+	// apart, if it is not nil, is the present value: own has the key alone.
+	apart  []byte
 	ownOff [3]uint32
 	ownTr  [1]base.Trailer
 	// dels are range tombstones, nil where there are none.
@@ -70,6 +73,9 @@ type FoldCounter interface{ CountFold(operands int, err error) }
 type Values interface {
 	// AppendValue appends the value that a handle refers to to dst.
 	AppendValue(dst, handle []byte) ([]byte, error)
+	// ReadValues appends the values of a batch to dst, and says in b where each of them lies. Those
+	// that cannot be read are left out.
+	ReadValues(dst []byte, b *base.ValueBatch) []byte
 }
 
 // Options says what a cursor shows.
@@ -156,7 +162,7 @@ func column(p unsafe.Pointer, i int) uint32 { return *(*uint32)(unsafe.Add(p, 4*
 
 // setSpan makes entries [lo, hi) of e the span, and entry at the present one.
 func (c *Cursor) setSpan(e *base.Chunk, at, lo, hi int) {
-	c.e, c.at, c.lo, c.hi = e, at, lo, hi
+	c.e, c.at, c.lo, c.hi, c.apart = e, at, lo, hi, nil
 	c.data = unsafe.Pointer(unsafe.SliceData(e.Data))
 	c.keyOff = unsafe.Pointer(unsafe.SliceData(e.KeyOff))
 	c.valOff = unsafe.Pointer(unsafe.SliceData(e.ValOff))
@@ -167,6 +173,9 @@ func (c *Cursor) setSpan(e *base.Chunk, at, lo, hi int) {
 func (c *Cursor) Value() []byte {
 	if c.at >= c.hi {
 		return nil
+	}
+	if c.apart != nil {
+		return c.apart
 	}
 	return c.part(column(c.valOff, c.at), column(c.valEnd, c.at))
 }
@@ -180,6 +189,7 @@ func (c *Cursor) Close() error {
 	c.invalidate()
 	if !c.closed {
 		c.closed, c.empties = true, nil
+		c.freeAhead()
 		c.m.Close()
 		if c.fold != nil {
 			c.fold.Free()
@@ -290,6 +300,7 @@ func (c *Cursor) empty() bool {
 	if !c.closed {
 		m.err = nil
 	}
+	c.resetAhead()
 	if c.closed || m.lower != nil && m.upper != nil && m.cmp.Cmp(m.lower, m.upper) >= 0 {
 		c.invalidate()
 		return true
@@ -298,7 +309,7 @@ func (c *Cursor) empty() bool {
 }
 
 func (c *Cursor) invalidate() {
-	c.e, c.at, c.lo, c.hi = nil, 0, 0, 0
+	c.e, c.at, c.lo, c.hi, c.apart = nil, 0, 0, 0, nil
 	c.hide, c.past, c.last = false, false, nil
 }
 
@@ -448,7 +459,7 @@ func (c *Cursor) findNextUserEntry() bool {
 		case !t.Kind().EndsLookup():
 			return c.foldForward()
 		case t.Kind() >= base.KindValueHandle:
-			if c.showPlaced(e, i) {
+			if c.showPlaced(e, i, m.ord[0].in) {
 				m.advance(i + 1)
 				return m.err == nil || c.failed()
 			}
@@ -485,6 +496,7 @@ func (c *Cursor) findPrevUserEntry() bool {
 	dead, look := 0, c.look
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own
 	var candAt int
+	var candIn int32 // the source that it came from
 	folding := false // cand is an operand; fold has it and what it changes
 	for len(m.ord) > 0 {
 		in := &m.in[m.ord[0].in]
@@ -542,6 +554,7 @@ func (c *Cursor) findPrevUserEntry() bool {
 				return c.failed()
 			}
 			cand, candAt, c.last, folding = e, i, key, !t.Kind().EndsLookup()
+			candIn = m.ord[0].in
 			c.passed.own = c.passed.own || in.own
 		} else {
 			c.passed.newer = true
@@ -563,7 +576,7 @@ func (c *Cursor) findPrevUserEntry() bool {
 		return c.show(c.last, false)
 	}
 	if cand.Trailers[candAt].Kind() >= base.KindValueHandle {
-		return c.showPlaced(cand, candAt) || c.failed()
+		return c.showPlaced(cand, candAt, candIn) || c.failed()
 	}
 	c.setSpan(cand, candAt, candAt, candAt+1)
 	c.past = true

@@ -20,6 +20,11 @@ func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]
 
 func (c *Cursor) appendSpan(dst []byte, entries, limit int, values bool, step,
 	stop int) ([]byte, int) {
+	if values && c.apart != nil {
+		key := c.Key()
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(key))|uint64(len(c.apart))<<32)
+		return append(append(dst, key...), c.apart...), 1
+	}
 	e, i, n := c.e, c.at, 0
 	for {
 		from, mid := e.KeyOff[i], e.ValOff[i]

@@ -20,6 +20,9 @@ func (c *Cursor) setOwn(key, value []byte, t base.Trailer) {
 	c.makeOwn(len(key), t)
 }
 
+// SkipValues says whether values that lie in logs are not read, as Options.KeysOnly does.
+func (c *Cursor) SkipValues(skip bool) { c.keysOnly = skip }
+
 // Show moves a cursor without sources, new or closed, to an entry: a key of so many bytes and its
 // value. It is retained until Hide, Reset or Close.
 func (c *Cursor) Show(entry []byte, keyLen int, t base.Trailer) {
