@@ -11,10 +11,10 @@ import (
 const maxValueRead = 1 << 20
 
 // ReadValues appends the values of a batch to dst, in the order of their places, and says in b
-// where each of them lies. Neighbours, with no gap between them that is longer than the value behind it,
-// are read by one pread; the other places are prefetched before. A value that cannot be read is
-// left to AppendValue, which tells why. The caller has a reference on Versions with the entries'
-// tables.
+// where each of them lies. Neighbours, with no gap between them that is longer than the value
+// behind it, are read by one pread; the other places are prefetched before. A value that cannot be
+// read is left to AppendValue, which tells why. The caller has a reference on Versions with the
+// entries' tables.
 func (s *Set) ReadValues(dst []byte, b *base.ValueBatch) []byte {
 	places := b.ByPlace()
 	for i := range b.Values {

@@ -6,8 +6,8 @@ import "github.com/loamdb/loam/internal/base"
 // the references that follow in the chunk of the same source, too. Neighbours are read at once,
 // the others side by side. Each source has its own values that were read ahead: twice as many each
 // time, up to maxAhead bytes; half as many if moves came to less than half of the last ones,
-// because newer sources have the same keys. A value that cannot be read ahead is read again when a move
-// comes to it, and fails then.
+// because newer sources have the same keys. A value that cannot be read ahead is read again when a
+// move comes to it, and fails then.
 
 // maxAhead is how many bytes of values are read ahead for a source, if one value has not more.
 const maxAhead = 128 << 10
