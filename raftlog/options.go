@@ -28,8 +28,8 @@ type Options struct {
 	MaxEntrySize int
 }
 
-// largeValue is the size from which on an entry stays in the write-ahead log. At 1 KiB it halves the
-// bytes written and costs no speed of appends or of reads in order; random reads are slower.
+// largeValue is the size from which on an entry stays in the write-ahead log. At 1 KiB it halves
+// the bytes written and costs no speed of appends or of reads in order; random reads are slower.
 const largeValue = 1 << 10
 
 // cacheSize is the block cache of a Store: the blocks that one follower reads through.

@@ -233,10 +233,12 @@ func TestMembers(t *testing.T) {
 	c.stop("a")
 	put(t, c.nodes["r"], "k", "3")
 	has(t, c.nodes["b"], "k", "3") // the leader applied it
-	if err := c.nodes["r"].AddVoter(t.Context(), "x", "nowhere"); !errors.Is(err, lsm.ErrInvalidArgument) {
+	err := c.nodes["r"].AddVoter(t.Context(), "x", "nowhere")
+	if !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Errorf("a member without a port: %v", err)
 	}
-	if err := c.nodes["r"].TransferLeader(t.Context(), "x"); !errors.Is(err, lsm.ErrInvalidArgument) {
+	err = c.nodes["r"].TransferLeader(t.Context(), "x")
+	if !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Errorf("a leader that is no member: %v", err)
 	}
 }
@@ -333,7 +335,8 @@ func TestForeigners(t *testing.T) {
 		}
 	}
 	for _, cfg := range []Config{
-		{}, {ID: "a"}, {ID: "a", Addr: "a"}, {ID: "a", Addr: "a:1", Peers: map[string]string{"b": "b:1"}},
+		{}, {ID: "a"}, {ID: "a", Addr: "a"},
+		{ID: "a", Addr: "a:1", Peers: map[string]string{"b": "b:1"}},
 		{ID: "a", Addr: "a:1", Peers: map[string]string{"a": "a:1", "b": "a:1"}},
 		{ID: "a", Addr: "a:1", Database: &lsm.Options{Format: lsm.FormatLevelDB}},
 		{ID: "a", Addr: "a:1", Database: &lsm.Options{DefaultTTL: 1}},

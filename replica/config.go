@@ -55,8 +55,8 @@ type Config struct {
 	SnapshotEntries uint64
 	// SnapshotInterval is how often SnapshotEntries is looked at. The default is 30 seconds.
 	SnapshotInterval time.Duration
-	// TrailingEntries is how many entries stay in the log behind a snapshot, so that a follower that
-	// was away shortly needs no snapshot. The default is 65,536.
+	// TrailingEntries is how many entries stay in the log behind a snapshot, so that a follower
+	// that was away shortly needs no snapshot. The default is 65,536.
 	TrailingEntries uint64
 
 	// Database is the options of the database; see refused for what replicas cannot have. The
@@ -66,8 +66,8 @@ type Config struct {
 	Log *raftlog.Options
 	// Logger takes messages of the node and of Raft. The default, nil, discards them.
 	Logger *slog.Logger
-	// Events takes events. It is called on goroutines of the node, one event at a time, and must not
-	// wait for the node. The default is none.
+	// Events takes events. It is called on goroutines of the node, one event at a time, and must
+	// not wait for the node. The default is none.
 	Events func(Event)
 
 	// Dial and Listen replace the network below TLS, for tests with faults. The defaults are TCP.

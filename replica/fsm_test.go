@@ -27,9 +27,11 @@ type machine struct {
 
 // open opens the state machine of a directory as Open does.
 func openMachine(t testing.TB, fs lsm.FS) (*machine, error) {
-	db, log := small, lsm.Options{WriteBufferSize: 128 << 10, WALPreallocate: 64 << 10, CacheSize: -1}
+	db, log := small, lsm.Options{WriteBufferSize: 128 << 10, WALPreallocate: 64 << 10,
+		CacheSize: -1}
 	db.FS, log.FS = fs, fs
-	cfg := Config{ID: "a", Addr: "a:1", Database: &db, Log: &raftlog.Options{Database: &log}}.withDefaults()
+	cfg := Config{ID: "a", Addr: "a:1", Database: &db,
+		Log: &raftlog.Options{Database: &log}}.withDefaults()
 	logs, err := raftlog.Open("/a/raft", cfg.Log)
 	if err != nil {
 		return nil, err
@@ -146,7 +148,8 @@ func TestConditions(t *testing.T) {
 	} {
 		index++
 		got := m.apply(entry(t, index, &wire.Change{Conditions: []wire.Condition{
-			wire.ConditionOf([]byte("short"), []byte("s")), wire.ConditionOf([]byte(c.key), c.value)}}, "w",
+			wire.ConditionOf([]byte("short"), []byte("s")),
+			wire.ConditionOf([]byte(c.key), c.value)}}, "w",
 			fmt.Sprint(index)))[0]
 		v, err := m.current.db.Get([]byte("w"), nil)
 		written := err == nil && string(v) == fmt.Sprint(index)
@@ -170,7 +173,8 @@ func TestOnce(t *testing.T) {
 	if r := m.apply(again)[0]; r.outcome != done {
 		t.Errorf("the second time: %v", r)
 	}
-	if r := m.apply(entry(t, 3, &wire.Change{Once: []byte("y"), Conditions: isMissing}, "k", "3"))[0]; r.outcome != notHeld {
+	later := &wire.Change{Once: []byte("y"), Conditions: isMissing}
+	if r := m.apply(entry(t, 3, later, "k", "3"))[0]; r.outcome != notHeld {
 		t.Errorf("another change: %v", r)
 	}
 	m.close()
@@ -337,8 +341,8 @@ func (m *machine) snapshot() error {
 	return to.Close()
 }
 
-// TestSnapshotSyncs wants what a snapshot covers on stable storage in the running directory as well,
-// as its entries may leave the log.
+// TestSnapshotSyncs wants what a snapshot covers on stable storage in the running directory as
+// well, as its entries may leave the log.
 func TestSnapshotSyncs(t *testing.T) {
 	fs := crashfs.New()
 	m, err := openMachine(t, fs)

@@ -28,8 +28,8 @@ func (c *cluster) haltedBy(id string, cause error) {
 	}
 }
 
-// TestDiskErrorHaltsTheNode has the leader fail to apply an entry that is committed: the node halts,
-// the others go on, and the node has the entry when it is back.
+// TestDiskErrorHaltsTheNode has the leader fail to apply an entry that is committed: the node
+// halts, the others go on, and the node has the entry when it is back.
 func TestDiskErrorHaltsTheNode(t *testing.T) {
 	for _, cause := range []error{syscall.EIO, lsm.ErrNoSpace} {
 		c := newCluster(t, nil, "a", "b", "c")
@@ -101,7 +101,8 @@ func TestFullLogDisk(t *testing.T) {
 	c.disks[id].open()
 	c.until("the follower has it", func() bool {
 		if halted := c.nodes[id].Status().Halted; halted != nil {
-			if !errors.Is(halted, lsm.ErrNoSpace) || !strings.Contains(halted.Error(), "CurrentTerm") {
+			if !errors.Is(halted, lsm.ErrNoSpace) ||
+				!strings.Contains(halted.Error(), "CurrentTerm") {
 				t.Fatal(halted)
 			}
 			must(t, c.nodes[id].Rejoin())
@@ -111,8 +112,8 @@ func TestFullLogDisk(t *testing.T) {
 	})
 }
 
-// TestStateMachineHoldsNoLogUp has two of three nodes acknowledge entries, one of which cannot apply
-// any.
+// TestStateMachineHoldsNoLogUp has two of three nodes acknowledge entries, one of which cannot
+// apply any.
 func TestStateMachineHoldsNoLogUp(t *testing.T) {
 	c := newCluster(t, nil, "a", "b", "c")
 	led := c.leader()

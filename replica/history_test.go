@@ -152,9 +152,9 @@ func (l *live) any(r *rand.Rand) *Node {
 	return l.nodes[r.IntN(len(l.nodes))]
 }
 
-// TestLinearizable has clients read and write on all nodes while leaders lose their power, nodes are
-// cut off in one direction or both, connections break, and messages take longer; and looks for an
-// order of their operations that explains every answer.
+// TestLinearizable has clients read and write on all nodes while leaders lose their power, nodes
+// are cut off in one direction or both, connections break, and messages take longer; and looks for
+// an order of their operations that explains every answer.
 func TestLinearizable(t *testing.T) {
 	from := uint64(seed.Of(t))
 	for i := range uint64(seed.Scale(1, 1, 20)) {
@@ -200,7 +200,8 @@ func linearizable(t *testing.T, from uint64, steps int) {
 					end = math.MaxInt64
 				}
 				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: client, Input: x, Call: begin,
+				history = append(history, porcupine.Operation{ClientId: client,
+					Input: x, Call: begin,
 					Output: a, Return: end})
 				mu.Unlock()
 				if t.Failed() {

@@ -165,7 +165,8 @@ func newCluster(t testing.TB, change func(*Config), ids ...string) *cluster {
 
 // config makes the configuration of a node.
 func (c *cluster) config(id string) *Config {
-	db, log := small, lsm.Options{WriteBufferSize: 128 << 10, WALPreallocate: 64 << 10, CacheSize: -1}
+	db, log := small, lsm.Options{WriteBufferSize: 128 << 10, WALPreallocate: 64 << 10,
+		CacheSize: -1}
 	c.disks[id] = &gate{FS: crashfs.New()}
 	db.FS, log.FS = c.disks[id], c.disks[id]
 	cfg := &Config{ID: id, Addr: addr(id), ElectionTimeout: 300 * time.Millisecond,

@@ -12,10 +12,9 @@ import (
 )
 
 // AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address, unless
-// another member has it. The node
-// is opened first, with neither Peers nor Join. It returns when the change of the membership is
-// committed; the node gets the data meanwhile and afterwards. It fails as a change does, and is safe
-// to try again.
+// another member has it. The node is opened first, with neither Peers nor Join. It returns when the
+// change of the membership is committed; the node gets the data meanwhile and afterwards. It fails
+// as a change does, and is safe to try again.
 func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	return n.changeMember(ctx, opAddVoter, id, addr)
 }
@@ -31,8 +30,8 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 	return n.changeMember(ctx, opRemove, id, "")
 }
 
-// TransferLeader makes another voter the leader: the one with that ID, or, if it is "", the one with
-// the most entries. Before a leader is closed it saves the others an election.
+// TransferLeader makes another voter the leader: the one with that ID, or, if it is "", the one
+// with the most entries. Before a leader is closed it saves the others an election.
 func (n *Node) TransferLeader(ctx context.Context, id string) error {
 	return n.changeMember(ctx, opTransfer, id, "")
 }
@@ -47,7 +46,8 @@ func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) 
 		if here {
 			return s.member(ctx, op, id, addr)
 		}
-		_, err := s.forward(ctx, leader, op, wire.AppendBytes(wire.AppendBytes(nil, []byte(id)), []byte(addr)))
+		args := wire.AppendBytes(wire.AppendBytes(nil, []byte(id)), []byte(addr))
+		_, err := s.forward(ctx, leader, op, args)
 		return err
 	})
 }
@@ -76,9 +76,9 @@ func (s *session) member(ctx context.Context, op operation, id, addr string) err
 	return nil
 }
 
-// vacant checks that the members leave room for a node that is added, and returns the index of their
-// configuration, so that no other change comes between. A node that joins is a new one: with the ID
-// of a member it would take that one's place, and its vote, without its log.
+// vacant checks that the members leave room for a node that is added, and returns the index of
+// their configuration, so that no other change comes between. A node that joins is a new one: with
+// the ID of a member it would take that one's place, and its vote, without its log.
 func (s *session) vacant(op operation, id, addr string) (index uint64, err error) {
 	if op != opAddVoter && op != opAddReader && op != opJoin {
 		return 0, nil
@@ -90,8 +90,8 @@ func (s *session) vacant(op operation, id, addr string) (index uint64, err error
 	for _, m := range f.Configuration().Servers {
 		switch {
 		case string(m.ID) == id && string(m.Address) != addr && op == opJoin:
-			return 0, invalid("the cluster has a node %q already, at %s: give the new one a name that no "+
-				"node ever had", id, m.Address)
+			return 0, invalid("the cluster has a node %q already, at %s: give the new one a "+
+				"name that no node ever had", id, m.Address)
 		case string(m.ID) != id && string(m.Address) == addr:
 			return 0, invalid("the node %q of the cluster has the address %s already", m.ID, addr)
 		}

@@ -32,8 +32,8 @@ type View struct {
 	kv.Reader
 	// Index is that of the last entry of the Raft log in the state.
 	Index uint64
-	// Age bounds how old the state is: what returned so long before the view began is in it. 0 for a
-	// linearizable view, negative if nothing is known.
+	// Age bounds how old the state is: what returned so long before the view began is in it. 0 for
+	// a linearizable view, negative if nothing is known.
 	Age time.Duration
 
 	snap *snapshot

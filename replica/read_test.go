@@ -42,9 +42,10 @@ func (n *Node) viewed(ctx context.Context, key []byte) (out []byte, err error) {
 	return out, err
 }
 
-// TestNewLeaderReadsWhatTheOldOneAcknowledged has a leader acknowledge a write of which the next one
-// has the entry, and does not know that it is committed. Messages with entries of the new term are
-// lost, heartbeats arrive: the new leader is acknowledged, and still must not read the older state.
+// TestNewLeaderReadsWhatTheOldOneAcknowledged has a leader acknowledge a write of which the next
+// one has the entry, and does not know that it is committed. Messages with entries of the new term
+// are lost, heartbeats arrive: the new leader is acknowledged, and still must not read the older
+// state.
 func TestNewLeaderReadsWhatTheOldOneAcknowledged(t *testing.T) {
 	var mu sync.Mutex
 	var hold, quiet bool // no entries; no commit index
@@ -121,8 +122,8 @@ func TestDeposedLeaderReadsNothing(t *testing.T) {
 	}
 }
 
-// TestLostLeaderKnowsNothing writes on a leader that reaches nobody. Where its log got the entry, the
-// outcome is unknown: another leader may commit it.
+// TestLostLeaderKnowsNothing writes on a leader that reaches nobody. Where its log got the entry,
+// the outcome is unknown: another leader may commit it.
 func TestLostLeaderKnowsNothing(t *testing.T) {
 	c := newCluster(t, nil, "a", "b", "c")
 	led := c.leader()

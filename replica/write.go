@@ -60,8 +60,8 @@ func (w *Writer) DeleteRange(ctx context.Context, start, limit []byte) error {
 	return err
 }
 
-// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old stands
-// for no value, an empty one for a value of no bytes; a nil value deletes the key.
+// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old
+// stands for no value, an empty one for a value of no bytes; a nil value deletes the key.
 func (w *Writer) CompareAndSwap(ctx context.Context, key, old, value []byte) (bool, error) {
 	b := kv.NewBatch()
 	if value == nil {
@@ -74,9 +74,9 @@ func (w *Writer) CompareAndSwap(ctx context.Context, key, old, value []byte) (bo
 	return o == done, err
 }
 
-// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f read
-// was changed by others before the commit: else f is called again, with a newer state, until the
-// context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
+// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f
+// read was changed by others before the commit: else f is called again, with a newer state, until
+// the context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
 func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 	n := w.node
 	ctx, cancel := n.bounded(ctx)
@@ -150,8 +150,8 @@ func (n *Node) change(ctx context.Context, c *wire.Change) (outcome, error) {
 }
 
 // Apply has a change applied that comes as bytes, as docs/format-loamd.md has them, and reports
-// whether its conditions held: it is for servers. The bytes must not be changed afterwards. It fails
-// as Write does, with lsm.ErrInvalidArgument, too, for bytes that are no change.
+// whether its conditions held: it is for servers. The bytes must not be changed afterwards. It
+// fails as Write does, with lsm.ErrInvalidArgument, too, for bytes that are no change.
 func (n *Node) Apply(ctx context.Context, change []byte) (held bool, err error) {
 	c, err := checked(change)
 	if err != nil {
@@ -161,7 +161,8 @@ func (n *Node) Apply(ctx context.Context, change []byte) (held bool, err error) 
 	return o == done, err
 }
 
-// checked decodes a change that came from outside, and makes sure that every state machine takes it.
+// checked decodes a change that came from outside, and makes sure that every state machine takes
+// it.
 func checked(b []byte) (*wire.Change, error) {
 	c, err := wire.DecodeChange(b)
 	if errors.Is(err, wire.ErrMalformed) {

@@ -49,8 +49,8 @@ func (db *DB) Write(ctx context.Context, b *kv.Batch) error {
 	})
 }
 
-// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f read
-// was changed by others before the commit: else f is called again, with a newer state, up to
+// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f
+// read was changed by others before the commit: else f is called again, with a newer state, up to
 // Config.Timeout, and then Update fails with ErrConflict. An error of f is returned as it is.
 func (db *DB) Update(ctx context.Context, f func(*Txn) error) error {
 	return db.transact(ctx, f)

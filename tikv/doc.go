@@ -17,10 +17,10 @@
 //
 // # How it works
 //
-// A key in TiKV is Config.Prefix and the key; a value is a byte, 1, and the value, since TiKV has no
-// empty keys and no empty values. The transactional API of github.com/tikv/client-go does the rest:
-// it finds regions, follows their leaders and splits, resolves the locks of writers that died, and
-// tries again what a region refused, for up to 40 seconds.
+// A key in TiKV is Config.Prefix and the key; a value is a byte, 1, and the value, since TiKV has
+// no empty keys and no empty values. The transactional API of github.com/tikv/client-go does the
+// rest: it finds regions, follows their leaders and splits, resolves the locks of writers that
+// died, and tries again what a region refused, for up to 40 seconds.
 //
 // What TiKV cannot do as a database in one process does is absent: merges, values that expire,
 // deletions of ranges, keyspaces, checkpoints.

@@ -57,7 +57,8 @@ func TestForeignValue(t *testing.T) {
 	if _, err := db.Get(t.Context(), []byte("a")); !errors.Is(err, lsm.ErrCorruption) {
 		t.Errorf("Get: %v", err)
 	}
-	if _, err := db.MultiGet(t.Context(), [][]byte{[]byte("a")}); !errors.Is(err, lsm.ErrCorruption) {
+	_, err = db.MultiGet(t.Context(), [][]byte{[]byte("a")})
+	if !errors.Is(err, lsm.ErrCorruption) {
 		t.Errorf("MultiGet: %v", err)
 	}
 	it, err := db.Iter(t.Context(), nil)

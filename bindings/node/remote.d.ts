@@ -158,8 +158,8 @@ export class Remote<K = string, V = string> implements RemoteReader<K, V>, Async
 }
 
 /**
- * Make a client of some nodes of a cluster: `connect('loam://a:7070,b:7070')`, or `loams://` for TLS
- * with the authorities of Node unless `tls` has others. It does not wait for a node.
+ * Make a client of some nodes of a cluster: `connect('loam://a:7070,b:7070')`, or `loams://` for
+ * TLS with the authorities of Node unless `tls` has others. It does not wait for a node.
  */
 export function connect<K = string, V = string> (url: string,
   options?: ConnectOptions): Remote<K, V>

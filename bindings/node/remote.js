@@ -460,5 +460,6 @@ function conclude (kind, error, doubt) {
 exports.Remote = Remote
 exports.RemoteError = wire.RemoteError
 
-// Makes a client of some nodes, loam://a:7070,b:7070, or loams:// for TLS. It does not wait for a node.
+// Makes a client of some nodes, loam://a:7070,b:7070, or loams:// for TLS. It does not wait for a
+// node.
 exports.connect = (url, options) => new Remote(url, options)

@@ -24,6 +24,8 @@ const (
 	other    = "another process, the kernel or a full disk tells nobody"
 	hangs    = "the limit of package hang ends a child"
 	isTime   = "the test measures, reports or spends time, which decides nothing"
+	fails    = "a call that cannot succeed ends by it, on a machine of any speed"
+	byHand   = "later moments are counted from it, by hand"
 )
 
 // allowedClocks may use clocks: "path func" -> why. The list only shrinks.
@@ -59,6 +61,20 @@ var allowedClocks = map[string]string{
 	"internal/kvbench/follower/follower_test.go TestWatch":                        isTime,
 	"internal/kvbench/interrupt_unix_test.go interruptedChild":                    hangs,
 	"lsm/backup/backup_test.go testBackups":                                       isTime,
+}
+
+// nestedClocks are allowedClocks of modules below the root's.
+var nestedClocks = map[string]map[string]string{
+	"replica": {
+		"replica/read_test.go shortly":                     fails,
+		"replica/read_test.go TestLostLeaderKnowsNothing":  fails,
+		"replica/history_test.go on":                       fails,
+		"replica/kit_test.go until":                        noEvent,
+		"replica/kit_test.go Write":                        "a slow network",
+		"replica/stream_test.go certificate":               "it is valid by the real clock",
+		"replica/internal/server/server_test.go TestLease": byHand,
+	},
+	"tikv": {"tikv/gc_test.go TestCollect": byHand},
 }
 
 func ruleClocks(t *tree) []string { return goByClock(t, allowedClocks) }

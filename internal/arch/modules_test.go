@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ import (
 // imported is required, exactly one version of it, and not "// indirect".
 func TestModules(t *testing.T) {
 	root := moduleRoot(t)
-	for _, dir := range []string{".", "internal/testkit/interop", "bench/peers", "examples/ethdb",
-		"examples/otel", "raftlog", "replica", "tikv", "bench/raftlog",
-		"bench/oltp"} {
+	for _, dir := range append([]string{"."}, nested...) {
 		bad, err := ruleModule(filepath.Join(root, filepath.FromSlash(dir)))
 		if err != nil {
 			t.Fatal(err)
@@ -26,6 +25,58 @@ func TestModules(t *testing.T) {
 		for _, b := range bad {
 			t.Errorf("%s: %s", dir, b)
 		}
+	}
+}
+
+// TestNested holds the modules below the root's to the rules that do not know the floors.
+func TestNested(t *testing.T) {
+	for _, dir := range nested {
+		tr := loadBelow(t, dir)
+		for _, r := range []struct {
+			name  string
+			check func(*tree) []string
+		}{
+			{"file size", ruleFileSize}, {"columns", ruleColumns},
+			{"package size", func(tr *tree) []string { return packageSize(tr, nil) }},
+			{"function size", func(tr *tree) []string { return functionSize(tr, nil) }},
+			{"names", ruleNames}, {"package comment", rulePackageDoc},
+			{"machine paths", rulePaths}, {"errors", ruleErrors}, {"markers", ruleMarkers},
+			{"clocks", func(tr *tree) []string { return goByClock(tr, nestedClocks[dir]) }},
+		} {
+			for _, b := range r.check(tr) {
+				t.Errorf("%s: %s", r.name, b)
+			}
+		}
+		found := false
+		tr.goFiles(func(*file) { found = true })
+		if !found {
+			t.Errorf("%s: no file found: the walk is broken", dir)
+		}
+	}
+}
+
+// TestNestedModules: nested has every module of the tree.
+func TestNestedModules(t *testing.T) {
+	root := moduleRoot(t)
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case p != root && d.IsDir() && (name[0] == '.' || name == "build" || name == "testdata" ||
+			name == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || name != "go.mod":
+			return nil
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(p))
+		if dir = filepath.ToSlash(dir); dir != "." && !slices.Contains(nested, dir) {
+			t.Errorf("%s is a module: add it to nested", dir)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -93,11 +93,19 @@ func textFile(name string) bool {
 	return name == "Makefile" || name == "run"
 }
 
-// loadModule reads the module from disk. Directories named testdata, and those
+// nested are the modules below the root's, by directory.
+var nested = []string{"internal/testkit/interop", "internal/testkit/lint", "bench/peers",
+	"examples/ethdb", "examples/otel", "raftlog", "replica", "tikv", "bench/raftlog", "bench/oltp"}
+
+// loadModule reads the module of the root from disk.
+func loadModule(t testing.TB) *tree { return loadBelow(t, ".") }
+
+// loadBelow reads the module in a directory of the root. Directories named testdata, and those
 // whose name starts with a dot or an underscore, hold no source of the module,
 // nor does any build, where make and Python put what they make; .ci is the exception.
-func loadModule(t testing.TB) *tree {
-	root := moduleRoot(t)
+func loadBelow(t testing.TB, dir string) *tree {
+	top := moduleRoot(t)
+	root := filepath.Join(top, filepath.FromSlash(dir))
 	sources := map[string]string{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -122,7 +130,7 @@ func loadModule(t testing.TB) *tree {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, p)
+		rel, err := filepath.Rel(top, p)
 		if err != nil {
 			return err
 		}

@@ -10,11 +10,11 @@
 //
 // # Promises
 //
-// They are those of package replica, whose errors the errors of a Client are: a change that returned
-// nil is on stable storage of a majority; one that failed with ErrNotApplied did not happen, and one
-// with ErrUnknown may have happened. Calls are tried again, until their context is done, where that
-// is safe: reads of the present, changes that did not happen because no node could be reached, and
-// changes with an idempotency key (Once). ErrUnknown is passed on.
+// They are those of package replica, whose errors the errors of a Client are: a change that
+// returned nil is on stable storage of a majority; one that failed with ErrNotApplied did not
+// happen, and one with ErrUnknown may have happened. Calls are tried again, until their context is
+// done, where that is safe: reads of the present, changes that did not happen because no node could
+// be reached, and changes with an idempotency key (Once). ErrUnknown is passed on.
 //
 // Reads are linearizable but those of Local. A snapshot, and an iterator, is one state of one node:
 // its reads fail with ErrSnapshotGone when the connection to the node is lost, or when it was not
@@ -67,7 +67,8 @@ type Options struct {
 	Token string
 	// TLS makes connections TLS ones. The default, nil, is none.
 	TLS *tls.Config
-	// Cluster is the name of the cluster; nodes of others refuse the client. The default, "", is any.
+	// Cluster is the name of the cluster; nodes of others refuse the client. The default, "", is
+	// any.
 	Cluster string
 	// Timeout bounds calls whose context has no deadline. The default is 10 seconds.
 	Timeout time.Duration
@@ -96,8 +97,8 @@ type Client struct {
 
 var _ kv.Store = (*Client)(nil)
 
-// Dial makes a client of some nodes of a cluster: addresses with ports, separated by commas. It does
-// not wait for a node. It fails with lsm.ErrInvalidArgument.
+// Dial makes a client of some nodes of a cluster: addresses with ports, separated by commas. It
+// does not wait for a node. It fails with lsm.ErrInvalidArgument.
 func Dial(addrs string, o *Options) (*Client, error) {
 	c := &Client{links: map[string]*link{}}
 	if o != nil {

@@ -168,7 +168,9 @@ func (l local) Get(ctx context.Context, key []byte) ([]byte, error) {
 	return l.c.of(l.v).get(ctx, key)
 }
 
-func (l local) Has(ctx context.Context, key []byte) (bool, error) { return l.c.of(l.v).has(ctx, key) }
+func (l local) Has(ctx context.Context, key []byte) (bool, error) {
+	return l.c.of(l.v).has(ctx, key)
+}
 
 func (l local) MultiGet(ctx context.Context, keys [][]byte) ([][]byte, error) {
 	return l.c.of(l.v).multiGet(ctx, keys)

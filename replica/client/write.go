@@ -35,7 +35,9 @@ func (w *Writer) change(ctx context.Context, x *wire.Change) (held bool, err err
 	if len(x.Once) > 0 {
 		k = once
 	}
-	result, err := w.c.do(ctx, k, wire.OpWrite, func(dst []byte) []byte { return append(dst, b...) })
+	result, err := w.c.do(ctx, k, wire.OpWrite, func(dst []byte) []byte {
+		return append(dst, b...)
+	})
 	if err == nil && len(result) != 1 {
 		err = with(ErrUnknown, errAnswer)
 	}
@@ -74,8 +76,8 @@ func (w *Writer) DeleteRange(ctx context.Context, start, limit []byte) error {
 	return err
 }
 
-// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old stands
-// for no value, an empty one for a value of no bytes; a nil value deletes the key.
+// CompareAndSwap sets key to value if its value is old, and reports whether it did. A nil old
+// stands for no value, an empty one for a value of no bytes; a nil value deletes the key.
 func (w *Writer) CompareAndSwap(ctx context.Context, key, old, value []byte) (bool, error) {
 	b := kv.NewBatch()
 	if value == nil {
@@ -95,9 +97,9 @@ func (w *Writer) PutIfAbsent(ctx context.Context, key, value []byte) (bool, erro
 	return w.CompareAndSwap(ctx, key, nil, value)
 }
 
-// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f read
-// was changed by others before the commit: else f is called again, with a newer state, until the
-// context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
+// Update calls f with a transaction and commits what it wrote if it returns nil. Nothing that f
+// read was changed by others before the commit: else f is called again, with a newer state, until
+// the context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
 func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 	ctx, cancel := w.c.bounded(ctx)
 	defer cancel()
@@ -143,7 +145,9 @@ func (c *Client) Put(ctx context.Context, key, value []byte) error {
 }
 
 // Delete removes key, whether it exists or not.
-func (c *Client) Delete(ctx context.Context, key []byte) error { return c.Once("").Delete(ctx, key) }
+func (c *Client) Delete(ctx context.Context, key []byte) error {
+	return c.Once("").Delete(ctx, key)
+}
 
 // Write makes all operations of a batch take effect together.
 func (c *Client) Write(ctx context.Context, b *kv.Batch) error { return c.Once("").Write(ctx, b) }

@@ -24,14 +24,15 @@ type Engine struct {
 // Engines are all engines, Loam first. A build without cgo has no SQLite.
 var Engines = append([]Engine{
 	{"loam", "Loam", "", store.SurvivesKill, []string{"one database in the process"}, openLoam},
-	{"replicas", "Loam, 3 replicas", "", store.SurvivesKill, []string{"three nodes of package replica in the process, " +
-		"on the loopback interface and one disk; workers are spread over the nodes; reads are " +
-		"linearizable"}, openReplicas},
-	{"tikv-mock", "TiKV's mock", "github.com/tikv/client-go/v2", store.InProcess, []string{"package tikv on the " +
-		"mock of client-go: no network, no replicas, nothing on a disk, and one lock for all " +
-		"requests: no figure of TiKV"}, openMock},
+	{"replicas", "Loam, 3 replicas", "", store.SurvivesKill,
+		[]string{"three nodes of package replica in the process, on the loopback interface and " +
+			"one disk; workers are spread over the nodes; reads are linearizable"}, openReplicas},
+	{"tikv-mock", "TiKV's mock", "github.com/tikv/client-go/v2", store.InProcess,
+		[]string{"package tikv on the mock of client-go: no network, no replicas, nothing on a " +
+			"disk, and one lock for all requests: no figure of TiKV"}, openMock},
 	{"bbolt", "bbolt", "go.etcd.io/bbolt", store.SurvivesKill, nil, openBolt},
-	{"badger", "Badger", "github.com/dgraph-io/badger/v4", store.SurvivesKill, []string{"SyncWrites"}, openBadger},
+	{"badger", "Badger", "github.com/dgraph-io/badger/v4", store.SurvivesKill,
+		[]string{"SyncWrites"}, openBadger},
 }, sqlite...)
 
 // cacheBytes is the cache of each engine that has one.

@@ -17,8 +17,10 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver
 )
 
-var sqlite = []Engine{{"sqlite", "SQLite", "github.com/mattn/go-sqlite3", store.SurvivesKill, []string{
-	"SQL: a table with an index, prepared statements; the WAL, synchronous=FULL; one connection writes"},
+var sqlite = []Engine{{"sqlite", "SQLite", "github.com/mattn/go-sqlite3",
+	store.SurvivesKill, []string{
+		"SQL: a table with an index, prepared statements; the WAL, synchronous=FULL; one " +
+			"connection writes"},
 	openSQLite}}
 
 // sqliteTable has the connections and statements of the table.

@@ -1,8 +1,8 @@
 // Package rows is sysbench's table: rows with the columns id, k, c and pad, found by id, and by an
 // index on k. Table is what a benchmark calls; OnKeys makes one of an ordered key-value store.
 //
-// A row's key is r and its id; its value is k, c and pad. An entry of the index has the key i, k and
-// the id, and no value. Numbers are big-endian, in 8 bytes.
+// A row's key is r and its id; its value is k, c and pad. An entry of the index has the key i, k
+// and the id, and no value. Numbers are big-endian, in 8 bytes.
 package rows
 
 import (

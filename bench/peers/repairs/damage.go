@@ -21,7 +21,9 @@ type damage struct {
 
 var damages = []damage{
 	{"MANIFEST missing", on(manifests, os.Remove)},
-	{"CURRENT missing", func(dir string) error { return os.RemoveAll(filepath.Join(dir, "CURRENT")) }},
+	{"CURRENT missing", func(dir string) error {
+		return os.RemoveAll(filepath.Join(dir, "CURRENT"))
+	}},
 	{"MANIFEST empty", on(manifests, func(path string) error { return os.Truncate(path, 0) })},
 	{"MANIFEST, a bit in the middle", on(manifests, flip(middle))},
 	{"log, a bit in the middle", on(log, flip(middle))},

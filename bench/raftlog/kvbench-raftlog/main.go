@@ -196,7 +196,8 @@ func (c cell) measure() (result, error) {
 	}
 	again, err := c.child(modeReopen)
 	if err == nil && again.Entries != r.Entries {
-		err = fmt.Errorf("the last entry is %d behind kill -9, and was %d", again.Entries, r.Entries)
+		err = fmt.Errorf("the last entry is %d behind kill -9, and was %d",
+			again.Entries, r.Entries)
 	}
 	r.Reopen = again.Reopen
 	return r, err

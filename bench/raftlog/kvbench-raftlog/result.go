@@ -32,7 +32,7 @@ type result struct {
 	Memory                               int64   // largest resident size of the process in bytes
 	SpaceFull, SpaceCut                  int64   // bytes of the directory, behind append, cut
 	Reopen                               time.Duration
-	Entries                              int // the last index, which an opening behind the kill has to find
+	Entries                              int // the last index, which a reopening has to find
 }
 
 // latency has quantiles of calls.

@@ -294,7 +294,8 @@ async function cluster (n, f, options = [], env = {}) {
   const nodes = {}
   try {
     for (const [id, addr] of addrs) {
-      nodes[id] = spawn(loamd, ['run', '--id', id, '--data', path.join(root, `${n}-${id}${options.length}`),
+      const dir = path.join(root, `${n}-${id}${options.length}`)
+      nodes[id] = spawn(loamd, ['run', '--id', id, '--data', dir,
         '--addr', addr, '--peers', peers, ...options], { stdio: 'ignore',
         env: { ...process.env, ...env } })
     }

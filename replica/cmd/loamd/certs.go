@@ -96,7 +96,8 @@ func certs(f *flag.FlagSet, args []string, out io.Writer) error {
 	if _, _, err = makeCert(dir, nodeFile, nodeKeyFile, t, ca, caKey); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s has %s for clients, %s and %s for the nodes, and %s to make more\n",
+	_, err = fmt.Fprintf(out, "%s has %s for clients, %s and %s for the nodes, "+
+		"and %s to make more\n",
 		dir, caFile, nodeFile, nodeKeyFile, caKeyFile)
 	return err
 }
@@ -109,8 +110,9 @@ func makeAuthority(dir string) (*x509.Certificate, crypto.Signer, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, nil, err
 	}
-	return makeCert(dir, caFile, caKeyFile, &x509.Certificate{Subject: pkix.Name{CommonName: "Loam"},
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}, nil, nil)
+	return makeCert(dir, caFile, caKeyFile,
+		&x509.Certificate{Subject: pkix.Name{CommonName: "Loam"},
+			KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}, nil, nil)
 }
 
 // makeCert makes a certificate and its key, signed by another one, or by itself, and stores both.
@@ -120,7 +122,8 @@ func makeCert(dir, file, keyFile string, t, by *x509.Certificate,
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+	numbers := new(big.Int).Lsh(big.NewInt(1), 120)
+	if t.SerialNumber, err = rand.Int(rand.Reader, numbers); err != nil {
 		return nil, nil, err
 	}
 	t.NotBefore, t.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(certValid)

@@ -22,7 +22,8 @@ import (
 // clientCommands are the verbs that ask a node.
 var clientCommands = []command{
 	{"status", "", "the nodes, and which one leads", asking(0, status)},
-	{"health", "", "succeeds if the node at --addr takes part and knows a leader", asking(0, health)},
+	{"health", "", "succeeds if the node at --addr takes part and knows a leader",
+		asking(0, health)},
 	{"get", "KEY", "print a value", asking(1, get)},
 	{"put", "KEY VALUE", "set a key", asking(2, put)},
 	{"del", "KEY", "delete a key", asking(1, del)},
@@ -53,9 +54,10 @@ func asking(args int, f func(*caller) error) func(*flag.FlagSet, []string, io.Wr
 		if addrs == "" {
 			addrs = "127.0.0.1:7070"
 		}
-		addr := flags.String("addr", addrs, "`addresses` of nodes, host:port, separated by commas; or "+
-			"LOAM_ADDR in the environment")
-		file := flags.String("token-file", "", "`file` with the token; or LOAM_TOKEN in the environment")
+		addr := flags.String("addr", addrs, "`addresses` of nodes, host:port, separated by "+
+			"commas; or LOAM_ADDR in the environment")
+		file := flags.String("token-file", "",
+			"`file` with the token; or LOAM_TOKEN in the environment")
 		dir := flags.String("tls", "", "`directory` with ca.pem: connections are TLS ones")
 		cluster := flags.String("cluster", "", "`name` of the cluster; none: any")
 		limit := flags.Duration("timeout", 10*time.Second, "how long each call tries")

@@ -80,8 +80,8 @@ const (
 	restoring    = 4
 )
 
-// restore writes what a database has into a cluster that has nothing. Batches have idempotency keys,
-// so that the loss of a leader does not end it.
+// restore writes what a database has into a cluster that has nothing. Batches have idempotency
+// keys, so that the loss of a leader does not end it.
 func restore(c *caller) (err error) {
 	db, err := lsm.Open(c.args[0], &lsm.Options{ReadOnly: true, ErrorIfMissing: true})
 	if err != nil {
@@ -97,7 +97,8 @@ func restore(c *caller) (err error) {
 		return err
 	}
 	if !empty {
-		return fmt.Errorf("the cluster has keys already; restore into an empty one: %w", lsm.ErrExists)
+		return fmt.Errorf("the cluster has keys already; restore into an empty one: %w",
+			lsm.ErrExists)
 	}
 	from := db.Iter(nil)
 	defer func() { err = errors.Join(err, from.Close()) }()
@@ -132,7 +133,8 @@ func (c *caller) write(from *lsm.Iterator) (n int, err error) {
 		})
 	}
 	for ok := from.First(); ok && ctx.Err() == nil; ok = from.Next() {
-		if batch.Count() > 0 && len(batch.Bytes())+len(from.Key())+len(from.Value()) > restoreBatch {
+		if batch.Count() > 0 &&
+			len(batch.Bytes())+len(from.Key())+len(from.Value()) > restoreBatch {
 			send()
 		}
 		batch.Put(from.Key(), from.Value())

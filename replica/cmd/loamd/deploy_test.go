@@ -20,7 +20,8 @@ func TestDeploy(t *testing.T) {
 	nodes := strings.Split(string(compose), "      - run\n")[1:]
 	for _, node := range nodes {
 		var args []string
-		for _, a := range regexp.MustCompile(`(?m)^      - (--\S+)$`).FindAllStringSubmatch(node, -1) {
+		argument := regexp.MustCompile(`(?m)^      - (--\S+)$`)
+		for _, a := range argument.FindAllStringSubmatch(node, -1) {
 			args = append(args, a[1])
 		}
 		valid(t, args)
@@ -73,7 +74,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, args := range [][]string{{"--peers", "a=h:1", "--join", "h:2"}, {"--wait", "--join", "h:2"},
+	for _, args := range [][]string{{"--peers", "a=h:1", "--join", "h:2"},
+		{"--wait", "--join", "h:2"},
 		{"--peers", "a"}, {"--token-file", "/dev/null"}, {"--tls", "/nonexistent"}} {
 		var s settings
 		err := s.parse(flag.NewFlagSet("run", flag.ContinueOnError), args)

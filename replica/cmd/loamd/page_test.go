@@ -16,9 +16,9 @@ import (
 
 var block = regexp.MustCompile("(?ms)^```console( \\w+)?\n(.*?)^```$")
 
-// TestPage runs the commands of docs/loamd.md. A block "```console NAME" is a terminal of that name,
-// whose command goes on when it has printed its lines; the others run to their end, one after the
-// other, in one shell's environment.
+// TestPage runs the commands of docs/loamd.md. A block "```console NAME" is a terminal of that
+// name, whose command goes on when it has printed its lines; the others run to their end, one after
+// the other, in one shell's environment.
 func TestPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program, and elects leaders")
@@ -32,7 +32,8 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &reader{t: t, dir: dir, ended: map[string]chan struct{}{}, env: append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))}
+	p := &reader{t: t, dir: dir, ended: map[string]chan struct{}{},
+		env: append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))}
 	found := block.FindAllStringSubmatch(freePorts(t, string(text)), -1)
 	for _, b := range found {
 		for _, part := range strings.Split("\n"+b[2], "\n$ ")[1:] {

@@ -194,7 +194,8 @@ func runNode(f *flag.FlagSet, args []string, out io.Writer) error {
 		err = os.WriteFile(s.pidFile, fmt.Appendln(nil, os.Getpid()), 0o644)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(out, "loamd: node %s of cluster %s serves %s\n", s.id, s.cluster, s.addr)
+		_, err = fmt.Fprintf(out, "loamd: node %s of cluster %s serves %s\n",
+			s.id, s.cluster, s.addr)
 	}
 	if err == nil {
 		select {

@@ -51,7 +51,8 @@ func (c *cluster) start(id string) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has it
-	run := exec.Command(c.program, "run", "--config", filepath.Join(c.dir, "loamd.conf"), "--id", id,
+	run := exec.Command(c.program, "run", "--config", filepath.Join(c.dir, "loamd.conf"),
+		"--id", id,
 		"--addr", c.addrs[id], "--data", filepath.Join(c.dir, id))
 	run.Stderr = log
 	out, err := run.StdoutPipe()

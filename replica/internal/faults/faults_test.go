@@ -18,8 +18,9 @@ func TestProcesses(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	report, err := Run(t.Context(), Options{Program: program, Dir: t.TempDir(),
-		Seed: uint64(seed.Of(t)), Faults: seed.Scale(2, 3, 40), Answers: 60, Limit: 10 * time.Minute,
-		Log: t.Logf})
+		Seed: uint64(seed.Of(t)), Faults: seed.Scale(2, 3, 40), Answers: 60,
+		Limit: 10 * time.Minute,
+		Log:   t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package loamdtest runs servers in the process of a test: a cluster on the loopback interface, with
-// disks in memory.
+// Package loamdtest runs servers in the process of a test: a cluster on the loopback interface,
+// with disks in memory.
 package loamdtest
 
 import (

@@ -13,8 +13,8 @@ import (
 
 // Handler answers "/health" by 200 if the node takes part and knows a leader, else by 503, with a
 // sentence; "/metrics" by metrics for Prometheus, those of the port and the node and those of its
-// database; and "/metrics.json" by the latter as JSON. With a token it wants "Authorization: Bearer"
-// and the token in every request.
+// database; and "/metrics.json" by the latter as JSON. With a token it wants "Authorization:
+// Bearer" and the token in every request.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {

@@ -107,7 +107,8 @@ func orTooLarge(size int, err error) error {
 func multiGet(ctx context.Context, dst []byte, from kv.Reader, f *wire.Fields) ([]byte, error) {
 	n := f.Number()
 	if n > maxKeys {
-		return dst, fmt.Errorf("%d keys, and at most %d go at once: %w", n, maxKeys, lsm.ErrTooLarge)
+		return dst, fmt.Errorf("%d keys, and at most %d go at once: %w",
+			n, maxKeys, lsm.ErrTooLarge)
 	}
 	keys := make([][]byte, 0, min(n, uint64(len(f.Rest))))
 	for ; n > 0 && !f.Bad; n-- {

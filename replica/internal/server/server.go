@@ -200,8 +200,8 @@ func (s *Server) readGreeting(c *conn) (*wire.Greeting, error) {
 func (s *Server) admit(c *conn, g *wire.Greeting) error {
 	switch {
 	case g.Version != wire.Version:
-		return fmt.Errorf("%w: the caller speaks version %d of the protocol, and this node version "+
-			"%d: upgrade the older one", wire.ErrRefused, g.Version, wire.Version)
+		return fmt.Errorf("%w: the caller speaks version %d of the protocol, and this node "+
+			"version %d: upgrade the older one", wire.ErrRefused, g.Version, wire.Version)
 	case !same(g.Token, s.cfg.Token):
 		return fmt.Errorf("%w: %w", wire.ErrRefused, wire.ErrUnauthorized)
 	case g.Role == wire.Peer && g.Cluster != s.cfg.Node.Cluster,
@@ -281,7 +281,8 @@ func (s *Server) expire(now time.Time) {
 }
 
 // Close stops the server: it hands leadership over, takes no further calls, answers those that it
-// has until the context is done, and closes the node. Clients that wait for an answer then get none.
+// has until the context is done, and closes the node. Clients that wait for an answer then get
+// none.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.draining.Swap(true) {

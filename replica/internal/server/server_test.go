@@ -164,7 +164,8 @@ func TestGreetings(t *testing.T) {
 			t.Errorf("%+v: %v", g.Greeting, err)
 		}
 	}
-	for _, b := range []string{"GET / HTTP/1.1\r\n\r\n", "LOAM\x01\x01\x04loam", strings.Repeat("\xff", 99),
+	for _, b := range []string{"GET / HTTP/1.1\r\n\r\n", "LOAM\x01\x01\x04loam",
+		strings.Repeat("\xff", 99),
 		strings.Repeat("\x00", 99)} {
 		x := call(t, c.Addr("a"))
 		x.send([]byte(b))
@@ -215,7 +216,8 @@ func TestArguments(t *testing.T) {
 		{0, nil}, {wire.Operations, nil}, {255, []byte("x")},
 		{wire.OpGet, nil}, {wire.OpGet, []byte{9, 0}}, {wire.OpGet, []byte{view, 5, 'a'}},
 		{wire.OpGet, []byte{view, 1, 'a', 'b'}}, {wire.OpHas, []byte{view}},
-		{wire.OpGet, []byte{byte(wire.AtSnapshot), 200, 1, 0}}, {wire.OpGet, []byte{byte(wire.Local)}},
+		{wire.OpGet, []byte{byte(wire.AtSnapshot), 200, 1, 0}},
+		{wire.OpGet, []byte{byte(wire.Local)}},
 		{wire.OpMultiGet, []byte{view, 2, 0}}, {wire.OpMultiGet, []byte{view, 0, 0}},
 		{wire.OpMultiGet, append([]byte{view}, binary.AppendUvarint(nil, 1<<40)...)},
 		{wire.OpScan, []byte{view}}, {wire.OpScan, []byte{view, 128, 0, 0}},
@@ -224,7 +226,8 @@ func TestArguments(t *testing.T) {
 		{wire.OpWrite, append([]byte{1, 0}, binary.AppendUvarint(nil, 1<<60)...)},
 		{wire.OpWrite, []byte{2, 0, 0, 1, 1, 'b', 1, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
 		{wire.OpAddVoter, []byte{1, 'x'}}, {wire.OpAddVoter, []byte{1, 'x', 1, 'y'}},
-		{wire.OpRemove, []byte{0}}, {wire.OpRemove, []byte{1, 'a', 0}}, {wire.OpTransfer, []byte{1, 'x'}},
+		{wire.OpRemove, []byte{0}}, {wire.OpRemove, []byte{1, 'a', 0}},
+		{wire.OpTransfer, []byte{1, 'x'}},
 		{wire.OpCheckpoint, []byte{2, '.', '.'}}, {wire.OpCheckpoint, []byte{3, 'a', '/', 'b'}},
 		{wire.OpCheckpoint, []byte{0}},
 	} {
@@ -367,7 +370,9 @@ func TestSlowClient(t *testing.T) {
 	sent := make(chan int)
 	go func() { // until the server reads no further
 		n := 0
-		for b := wire.AppendCall(nil, &wire.Call{Number: 1, Op: wire.OpGet, Args: []byte{0, 1, 'a'}}, nil); ; n++ {
+		b := wire.AppendCall(nil, &wire.Call{Number: 1, Op: wire.OpGet,
+			Args: []byte{0, 1, 'a'}}, nil)
+		for ; ; n++ {
 			if _, err := slow.Write(b); err != nil {
 				sent <- n
 				return
@@ -392,7 +397,8 @@ func TestSlowClient(t *testing.T) {
 	must(t, quick.Close())
 }
 
-// TestStop: calls that a server has when it is stopped are answered, and what was acknowledged stays.
+// TestStop: calls that a server has when it is stopped are answered, and what was acknowledged
+// stays.
 func TestStop(t *testing.T) {
 	c := loamdtest.Start(t, nil, "a", "b", "c")
 	db := dial(t, c, client.Options{})

@@ -9,8 +9,8 @@ import (
 // Operation is what a call asks for.
 type Operation byte
 
-// The operations, with what their arguments and results are. "bytes" are a length and as many bytes,
-// "number" is an unsigned varint.
+// The operations, with what their arguments and results are. "bytes" are a length and as many
+// bytes, "number" is an unsigned varint.
 const (
 	// OpStatus: no arguments; the result is JSON, see Status.
 	OpStatus Operation = 1 + iota
@@ -191,7 +191,8 @@ func (f *Fields) View() (v View) {
 //
 //	flags, 1 byte: 1 keys only, 2 backward, 4 there is a lower bound, 8 there is an upper bound,
 //	    16 keep a snapshot if there are more
-//	lower bound, the first key: bytes; upper bound, the first key behind: bytes; each if there is one
+//	lower bound, the first key: bytes; upper bound, the first key behind: bytes; each if there
+//	is one
 //	most entries, number, 0: any; most bytes of keys and values, number, 0: the server's limit
 type Scan struct {
 	KeysOnly, Backward, Keep bool
@@ -211,7 +212,8 @@ const (
 // AppendScan appends the arguments of OpScan behind the view.
 func AppendScan(dst []byte, s *Scan) []byte {
 	dst = append(dst, flagIf(s.KeysOnly, scanKeysOnly)|flagIf(s.Backward, scanBackward)|
-		flagIf(s.Keep, scanKeep)|flagIf(s.Lower != nil, scanLower)|flagIf(s.Upper != nil, scanUpper))
+		flagIf(s.Keep, scanKeep)|flagIf(s.Lower != nil, scanLower)|
+		flagIf(s.Upper != nil, scanUpper))
 	if s.Lower != nil {
 		dst = AppendBytes(dst, s.Lower)
 	}

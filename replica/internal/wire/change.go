@@ -28,8 +28,8 @@ type Change struct {
 	Batch      []byte
 }
 
-// A change without ranges has version 1, so that nodes of before apply it, too. An entry of the Raft
-// log is a change, or a group of several.
+// A change without ranges has version 1, so that nodes of before apply it, too. An entry of the
+// Raft log is a change, or a group of several.
 const (
 	changeVersion = 1
 	rangesVersion = 2

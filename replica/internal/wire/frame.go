@@ -22,8 +22,8 @@ const (
 	MaxBody = MaxChange + 64<<10
 )
 
-// BeginFrame appends the header of a frame. The caller appends the body, and calls EndFrame with the
-// length that dst had.
+// BeginFrame appends the header of a frame. The caller appends the body, and calls EndFrame with
+// the length that dst had.
 func BeginFrame(dst []byte) []byte { return append(dst, make([]byte, frameHeader)...) }
 
 // EndFrame fills in the header of the frame that begins at an offset.
@@ -36,8 +36,9 @@ func EndFrame(frame []byte, at int) {
 // firstPart is what ReadFrame allocates at once, whatever the length says.
 const firstPart = 64 << 10
 
-// ReadFrame reads a frame and returns its body, in memory of its own, which grows with what arrives.
-// A body above limit and a wrong checksum are ErrMalformed; the end before a frame is io.EOF.
+// ReadFrame reads a frame and returns its body, in memory of its own, which grows with what
+// arrives. A body above limit and a wrong checksum are ErrMalformed; the end before a frame is
+// io.EOF.
 func ReadFrame(r *bufio.Reader, limit int) ([]byte, error) {
 	var head [frameHeader]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

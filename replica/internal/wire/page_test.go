@@ -37,8 +37,9 @@ func TestPage(t *testing.T) {
 	}
 	for i, m := range found {
 		if *rewrite {
-			text = bytes.Replace(text, m[0], fmt.Appendf(nil, "```frame\n%s```\n%s```hex\n%s```", m[1],
-				m[2], dump(frames[i])), 1)
+			text = bytes.Replace(text, m[0],
+				fmt.Appendf(nil, "```frame\n%s```\n%s```hex\n%s```", m[1],
+					m[2], dump(frames[i])), 1)
 			continue
 		}
 		b := undump(t, string(m[3]))

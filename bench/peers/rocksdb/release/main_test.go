@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"debug/elf"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +43,8 @@ func TestPreferOwnSymbols(t *testing.T) {
 		lib, "-Wl,-rpath,"+dir)
 	code := func() int {
 		err := exec.Command(program).Run()
-		if exit, ok := err.(*exec.ExitError); ok {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
 			return exit.ExitCode()
 		}
 		t.Fatal(err)

@@ -26,8 +26,8 @@ public final class RemoteOptions {
   }
 
   /**
-   * Makes connections TLS ones, which check the node's name. Default: none; with {@code loams://} one
-   * that trusts the authorities of the JVM.
+   * Makes connections TLS ones, which check the node's name. Default: none; with {@code loams://}
+   * one that trusts the authorities of the JVM.
    */
   public RemoteOptions tls(SSLContext tls) {
     this.tls = tls;
