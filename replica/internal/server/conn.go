@@ -44,7 +44,7 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	c := &conn{of: s, raw: raw, net: raw, in: bufio.NewReaderSize(raw, 64<<10),
+	c := &conn{of: s, raw: raw, net: raw, in: bufio.NewReaderSize(raw, wire.MaxGreeting),
 		present: newQueue(), other: newQueue(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.answered = sync.NewCond(&c.mu)
@@ -69,6 +69,7 @@ type call struct {
 // run serves the connection until it ends.
 func (c *conn) run() {
 	c.of.counts.clients.Add(1)
+	c.in = bufio.NewReaderSize(c.in, 64<<10)
 	c.workers.Go(func() { c.out.Run(c.net, c.of.cfg.Timeout) })
 	c.workers.Go(c.readPresent)
 	c.workers.Go(c.readOther)

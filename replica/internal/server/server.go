@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,9 @@ type Config struct {
 
 	// MaxClients is how many clients may be connected. The default is 4,096.
 	MaxClients int
+	// MaxStrangers is how many callers may be connected that did not say their greeting yet. The
+	// oldest one goes for a newer one. The default is 512.
+	MaxStrangers int
 	// MaxSnapshots is how many snapshots a client may have open. The default is 64.
 	MaxSnapshots int
 	// Lease is how long a snapshot stays that is not used. The default is a minute.
@@ -57,6 +61,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	orElse(&c.MaxClients, 4096)
+	orElse(&c.MaxStrangers, 512)
 	orElse(&c.MaxSnapshots, 64)
 	orElse(&c.Lease, time.Minute)
 	orElse(&c.Timeout, 10*time.Second)
@@ -96,9 +101,10 @@ type Server struct {
 	draining atomic.Bool   // no further calls are taken
 	working  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*conn]bool
-	peers *peerListener // of the node, nil while there is none
+	mu        sync.Mutex
+	conns     map[*conn]bool
+	strangers []net.Conn    // callers before their greeting, the oldest first
+	peers     *peerListener // of the node, nil while there is none
 }
 
 // Open starts a node and its port. It fails as replica.Open does, and where the port is taken.
@@ -137,6 +143,7 @@ func (s *Server) accept() {
 		c, err := s.listener.Accept()
 		switch {
 		case err == nil:
+			s.come(c)
 			go s.greet(c)
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -158,6 +165,7 @@ func (s *Server) greet(raw net.Conn) {
 	_ = raw.SetDeadline(time.Now().Add(s.cfg.Timeout)) // else the reads below fail
 	c := newConn(s, raw)
 	g, err := s.readGreeting(c)
+	s.known(raw)
 	if err == nil {
 		err = s.admit(c, g)
 	}
@@ -182,6 +190,24 @@ func (s *Server) greet(raw net.Conn) {
 	default:
 		c.run()
 	}
+}
+
+// come counts a stranger, for whom the oldest one may have to go: descriptors and memory are bounded,
+// and a caller that says its greeting at once gets through.
+func (s *Server) come(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.strangers = append(s.strangers, c); len(s.strangers) > s.cfg.MaxStrangers {
+		_ = s.strangers[0].Close() // which ends its greet
+		s.strangers = slices.Delete(s.strangers, 0, 1)
+	}
+}
+
+// known says that a caller is no stranger any more.
+func (s *Server) known(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strangers = slices.DeleteFunc(s.strangers, func(x net.Conn) bool { return x == c })
 }
 
 func (s *Server) readGreeting(c *conn) (*wire.Greeting, error) {

@@ -204,6 +204,28 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
+// TestStrangers: callers without a greeting keep nobody out, however many they are.
+func TestStrangers(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) {
+		c.MaxStrangers, c.Timeout = 2, time.Hour
+	}, "a")
+	first := call(t, c.Addr("a"))
+	half := wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version})
+	first.send(half[:len(half)-1])
+	others := []*caller{call(t, c.Addr("a")), call(t, c.Addr("a"))}
+	if said := first.closed(); said != "" {
+		t.Errorf("the oldest one gets %q", said)
+	}
+	x := greeted(t, c.Addr("a")) // for which another one goes
+	x.lives()
+	greeted(t, c.Addr("a")).lives()
+	x.lives()
+	for _, o := range others[1:] { // of the two the newer one stays
+		must(t, o.greet(wire.Greeting{}))
+		o.lives()
+	}
+}
+
 // TestArguments: calls with malformed arguments fail, and their connection goes on.
 func TestArguments(t *testing.T) {
 	c := loamdtest.Start(t, nil, "a")
