@@ -192,8 +192,8 @@ func (s *Server) greet(raw net.Conn) {
 	}
 }
 
-// come counts a stranger, for whom the oldest one may have to go: descriptors and memory are bounded,
-// and a caller that says its greeting at once gets through.
+// come counts a stranger, for whom the oldest one may have to go: descriptors and memory are
+// bounded, and a caller that says its greeting at once gets through.
 func (s *Server) come(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
