@@ -74,7 +74,7 @@ func (s *session) load(ctx context.Context, t rows.Table) error {
 	for id := int64(1); id <= s.rows; id++ {
 		batch = append(batch, m.Row(id, s.rows))
 		if len(batch) == loadRows || id == s.rows {
-			if err := t.Load(ctx, batch); err != nil {
+			if err := errors.Join(ctx.Err(), t.Load(ctx, batch)); err != nil {
 				return fmt.Errorf("loading: %w", err)
 			}
 			batch = batch[:0]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -68,6 +69,24 @@ func TestFailure(t *testing.T) {
 	text, readErr := os.ReadFile(file)
 	if err == nil || readErr != nil || !strings.Contains(string(text), `"complete": false`) {
 		t.Errorf("%v, %v: %s", err, readErr, text)
+	}
+}
+
+// TestStopped: a run that a signal ends leaves its report and no database.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "json")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out bytes.Buffer
+	err := run(ctx, []string{"--dir=" + dir, "--engines=loam", "--json=" + file}, &out, &out)
+	text, readErr := os.ReadFile(file)
+	if !errors.Is(err, context.Canceled) || readErr != nil ||
+		!strings.Contains(string(text), `"complete": false`) {
+		t.Errorf("%v, %v: %s", err, readErr, text)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "oltp-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
 

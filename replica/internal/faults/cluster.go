@@ -23,19 +23,30 @@ type cluster struct {
 	program, dir string
 	addrs        map[string]string
 	running      map[string]*exec.Cmd
+	spaces       spaces // nil: all nodes are on the loopback interface
 }
 
-func newCluster(program, dir string, ids ...string) (*cluster, error) {
-	c := &cluster{program: program, dir: dir, addrs: map[string]string{},
+func newCluster(o *Options, ids ...string) (c *cluster, err error) {
+	dir := o.Dir
+	c = &cluster{program: o.Program, dir: dir, addrs: map[string]string{},
 		running: map[string]*exec.Cmd{}}
-	var peers []string
-	for _, id := range ids {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	if o.Spaces {
+		if c.spaces, err = newSpaces(ids...); err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }() // when all ports are known
-		c.addrs[id] = l.Addr().String()
+	}
+	var peers []string
+	for _, id := range ids {
+		if o.Spaces {
+			c.addrs[id] = c.spaces[id].addr + ":7070"
+		} else {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = l.Close() }() // when all ports are known
+			c.addrs[id] = l.Addr().String()
+		}
 		peers = append(peers, id+"="+c.addrs[id])
 	}
 	return c, os.WriteFile(filepath.Join(dir, "loamd.conf"), fmt.Appendf(nil,
@@ -51,9 +62,12 @@ func (c *cluster) start(id string) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has it
-	run := exec.Command(c.program, "run", "--config", filepath.Join(c.dir, "loamd.conf"),
-		"--id", id,
-		"--addr", c.addrs[id], "--data", filepath.Join(c.dir, id))
+	args := []string{c.program, "run", "--config", filepath.Join(c.dir, "loamd.conf"), "--id", id,
+		"--addr", c.addrs[id], "--data", filepath.Join(c.dir, id)}
+	if c.spaces != nil {
+		args = c.spaces[id].within(args...)
+	}
+	run := exec.Command(args[0], args[1:]...)
 	run.Stderr = log
 	out, err := run.StdoutPipe()
 	if err == nil {
@@ -88,6 +102,7 @@ func (c *cluster) close() {
 	for id := range c.running {
 		_ = c.end(id, syscall.SIGKILL) // it may have ended
 	}
+	c.spaces.close()
 }
 
 // dial makes a client of some nodes, of all if none is named.

@@ -17,6 +17,7 @@ type Options struct {
 	Program string // loamd
 	Dir     string // of the nodes, empty
 	Seed    uint64
+	Spaces  bool                       // each node has a network namespace, and is cut off, too
 	Faults  int                        // how many
 	Answers int64                      // between faults
 	Log     func(string, ...any)       // takes what happens
@@ -43,7 +44,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer cancel()
 	o.ids = []string{"a", "b", "c"}
 	o.kinds = []func(*run, string) error{(*run).kill, (*run).freeze, (*run).restart}
-	c, err := newCluster(o.Program, o.Dir, o.ids...)
+	if o.Spaces {
+		o.kinds = append(o.kinds, (*run).isolate, (*run).muffle, (*run).deafen)
+	}
+	c, err := newCluster(&o, o.ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +161,45 @@ func (r *run) restart(id string) error {
 		return err
 	}
 	return r.c.start(id)
+}
+
+// isolate cuts a node off from the others, but not from clients, until they have gone on.
+func (r *run) isolate(id string) error {
+	return r.cut("isolate", id, append(r.ways(id, true), r.ways(id, false)...))
+}
+
+// muffle drops what a node sends to the others, and deafen what they send to it.
+func (r *run) muffle(id string) error { return r.cut("muffle", id, r.ways(id, true)) }
+
+func (r *run) deafen(id string) error { return r.cut("deafen", id, r.ways(id, false)) }
+
+// ways are those from a node to each other one, or from each to it.
+func (r *run) ways(id string, from bool) (all [][2]string) {
+	for _, other := range r.o.ids {
+		switch {
+		case other == id:
+		case from:
+			all = append(all, [2]string{id, other})
+		default:
+			all = append(all, [2]string{other, id})
+		}
+	}
+	return all
+}
+
+// cut drops what goes these ways, until clients got further answers.
+func (r *run) cut(what, id string, ways [][2]string) (err error) {
+	r.o.Log("%s %s", what, id)
+	for _, w := range ways {
+		err = errors.Join(err, r.c.spaces.mute(w[0], w[1]))
+	}
+	if err == nil {
+		err = r.answers(r.o.Answers)
+	}
+	for _, w := range ways {
+		err = errors.Join(err, r.c.spaces.unmute(w[0], w[1]))
+	}
+	return err
 }
 
 // same waits until all nodes have the same entries, and compares what they hold. What was

@@ -26,14 +26,19 @@ func soak() error {
 	duration := flag.Duration("duration", 30*time.Minute, "how long rounds are begun")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first round")
 	count := flag.Int("faults", 12, "of a round")
+	spaces := flag.Bool("spaces", false, "each node has a network namespace, and is cut off, too")
 	flag.Parse()
+	const inSpace = "LOAM_SPACE"
+	if *spaces && os.Getenv(inSpace) == "" {
+		return faults.InSpace(inSpace+"=1", os.Args[1:]...)
+	}
 	for end := time.Now().Add(*duration); time.Now().Before(end); *seed++ {
 		dir, err := os.MkdirTemp("", "loamd-soak")
 		if err != nil {
 			return err
 		}
 		report, err := faults.Run(context.Background(), faults.Options{Program: *program, Dir: dir,
-			Seed: *seed, Faults: *count, Answers: 300, Limit: 20 * time.Minute,
+			Spaces: *spaces, Seed: *seed, Faults: *count, Answers: 300, Limit: 20 * time.Minute,
 			Log: func(string, ...any) {}})
 		if err != nil {
 			return fmt.Errorf("%w; what is left is in %s", err, dir)
