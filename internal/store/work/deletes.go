@@ -6,13 +6,14 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // Deletions free space when they meet what they delete, in a flush or a compaction. So a memtable
-// half of whose entries are deletions is flushed when its keyspace has had no write for quietFor,
-// if it is worth it, and tables half of whose entries are deletions are compacted before they are
+// half of whose entries are deletions, or with a range tombstone, is flushed when its keyspace has
+// had no write for quietFor, if it is worth it, and tables half of whose entries are deletions are compacted before they are
 // due (picker.Config.TombstoneDense), down to the last run.
 const (
 	quietFor = time.Second
@@ -135,13 +136,54 @@ func (k *Keyspace) lookAtDeletesLocked() (waits, worth bool) {
 }
 
 // worthFlushing reports whether half of a memtable are deletions, and of these there are many, or
-// they delete much.
+// they delete much; or whether its range tombstones delete much, and more than it has.
 func worthFlushing(state *tree.ReadState) bool {
+	if least := max(uint64(state.Mem.Bytes()), manyDeletedBytes); coversTables(state, least) {
+		return true
+	}
 	n := state.Mem.Deletes()
 	if n == 0 || 2*n < state.Mem.Points() {
 		return false
 	}
 	return n >= manyDeletes || uint64(n)*meanEntry(state.Version) >= manyDeletedBytes
+}
+
+// coversTables reports whether tables that lie in range tombstones of the memtable have so many
+// bytes, with the values that they refer to. These go without being read.
+func coversTables(state *tree.ReadState, least uint64) bool {
+	var bytes uint64
+	for _, list := range state.Mem.RangeDels() {
+		for level := range state.Version.Levels {
+			bytes += bytesWithin(state, level, list, least)
+		}
+		if bytes >= least {
+			return true
+		}
+	}
+	return false
+}
+
+// bytesWithin is how many bytes the tables of a level take, with the values that they refer to,
+// that lie in range tombstones; it stops at enough.
+func bytesWithin(state *tree.ReadState, level int, list *rangedel.List, enough uint64) (n uint64) {
+	if list.Count() == 0 {
+		return 0
+	}
+	cmp, l := state.Mem.Comparer(), &state.Version.Levels[level]
+	start, limit := list.Ends()
+	first := 0
+	if level > 0 {
+		first = l.FindAt(cmp, start, base.MaxTrailer)
+	}
+	for _, m := range l.Files[first:] {
+		switch {
+		case n >= enough || level > 0 && cmp.Cmp(m.Smallest.User, limit) >= 0:
+			return n
+		case list.Covers(m.Smallest.User, m.Largest.User, false):
+			n += m.Size + m.ValueBytes
+		}
+	}
+	return n
 }
 
 // meanEntry is how many bytes of table an entry takes, and of a value that it refers to; 0 if that

@@ -301,6 +301,42 @@ func TestFewDeletionsOfLargeRows(t *testing.T) {
 	})
 }
 
+// TestQuietRangeDelete: a range tombstone is flushed if tables lie in it that take more than the
+// memtable, and nobody writes to it.
+func TestQuietRangeDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openEmptied(t, base.Native, 0)
+		removeRange := func(start, limit string) {
+			if err := e.write(base.KindRangeDelete, start, []byte(limit), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 100 {
+			if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.seal()
+		e.waitFlushed()
+		removeRange(row(0), row(99)) // the tables reach beyond
+		e.sleep(10 * quietFor)
+		if n := e.inMemTable(); n != 1 {
+			t.Errorf("%d entries, want a range tombstone in which no table lies", n)
+		}
+		e.isQuiet()
+		removeRange("k", row(100))
+		e.sleep(quietFor / 2)
+		if n := e.inMemTable(); n != 2 {
+			t.Errorf("after half of the time the memtable has %d entries", n)
+		}
+		e.sleep(10 * time.Second)
+		if n := e.rows(); n > 1 || e.inMemTable() != 0 {
+			t.Errorf("%d entries in tables, %d in the memtable", n, e.inMemTable())
+		}
+		e.isQuiet()
+	})
+}
+
 // TestDenseUnderSnapshot: while a snapshot sees what was deleted, the deletions are not compacted
 // again and again; when it is closed they leave, though nobody writes. A snapshot that sees the
 // deletions holds nothing.

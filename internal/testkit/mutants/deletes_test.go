@@ -24,6 +24,15 @@ var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
+	{"range-delete-waits", "a range tombstone that empties tables waits for the next write",
+		target{"internal/store/work", "TestQuietRangeDelete"}, []edit{
+			{"internal/store/work/deletes.go", "coversTables(state, least) {",
+				"coversTables(state, least) && least == 0 {"}}},
+
+	{"range-delete-untold", "a range tombstone alone is not looked at",
+		target{"internal/store/work", "TestQuietRangeDelete"}, []edit{
+			{"internal/tree/memtable/range_dels.go", "\tm.tell()\n", ""}}},
+
 	{"flush-drops-unasked", "a flush drops deletions of keys in older tables that are not open",
 		flushDrops, []edit{{"internal/store/work/compaction.go",
 			"return !ok || r.MayContain(", "return ok && r.MayContain("}}},

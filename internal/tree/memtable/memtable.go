@@ -462,9 +462,10 @@ const orderDeletes = backlogEntries
 // manyDeletes is how many deletions are worth a look at the memtable.
 const manyDeletes = 64
 
-// tell calls Options.ManyDeletes if that is due.
+// tell calls Options.ManyDeletes if that is due: a single range tombstone may delete much.
 func (m *MemTable) tell() {
-	if m.deleted >= manyDeletes && m.manyDeletes != nil && !m.told.Load() {
+	if (m.deleted >= manyDeletes || m.dels.written.Load() > 0) && m.manyDeletes != nil &&
+		!m.told.Load() {
 		m.told.Store(true)
 		m.manyDeletes()
 	}

@@ -26,6 +26,7 @@ func (m *MemTable) addRangeDels() {
 	d.Add(m.cmp, d.batch)
 	clear(d.batch) // keep no batch alive
 	d.batch = d.batch[:0]
+	m.tell()
 }
 
 // WantsFlush reports whether the memtable has as many range tombstones as it should have, or
