@@ -344,13 +344,15 @@ LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *c
 /* Makes resources that several databases share, a block cache among them. Like a cache
  * they are given to options with loam_options_set_cache, and closed with loam_cache_close.
  * memory: bytes of blocks, memtables, indexes, filters and buffers together, 8 MiB at
- * least; 0: each database has its own limits. background_jobs: flushes and
+ * least; UINT64_MAX: a quarter of what the process may have, of the limit of its cgroup or
+ * the machine's memory, followed when the limit changes; 0: each database has its own
+ * limits. background_jobs: flushes and
  * compactions at once; 0: as many as processors, at least 2. io_bytes_per_second: what
  * these read and write while no writer waits for them; 0: no bound. open_files:
  * descriptors of tables; 0: no bound but the process's. See docs/resources.md. */
 LOAM_API loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs,
   uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err);
-/* Changes a limit at once: "memory" (at most its first value), "background_jobs",
+/* Changes a limit at once: "memory" (at most its first value, or "auto"), "background_jobs",
  * "io_bytes_per_second" or "open_files". LOAM_ERR_INVALID_ARGUMENT: an unknown name, a
  * bad value, or a cache that is no resources. */
 LOAM_API loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value,

@@ -231,7 +231,7 @@ class Cache {
     handle_.reset(made);
   }
   // Limits of all databases that are opened with the resources; 0: the defaults of
-  // loam_resources_create.
+  // loam_resources_create; UINT64_MAX as memory: a quarter of what the process may have.
   static Cache resources(uint64_t memory, uint64_t background_jobs = 0,
     uint64_t io_bytes_per_second = 0, uint64_t open_files = 0, LOAM_FAILURE) {
     detail::Call call(failure);

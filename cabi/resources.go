@@ -19,14 +19,15 @@ import (
 func loamgo_resources_create(memory, backgroundJobs, ioBytesPerSecond, openFiles C.uint64_t,
 	out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		if memory > 1<<46 || ioBytesPerSecond > 1<<46 || backgroundJobs > 1<<16 ||
-			openFiles > 1<<30 {
+		bytes := int64(memory) // the largest number is lsm.AutoMemory
+		if bytes != lsm.AutoMemory && memory > 1<<46 || ioBytesPerSecond > 1<<46 ||
+			backgroundJobs > 1<<16 || openFiles > 1<<30 {
 			return fmt.Errorf("%w: resources of %d bytes, %d jobs, %d bytes a second, %d files",
 				lsm.ErrTooLarge, uint64(memory), uint64(backgroundJobs), uint64(ioBytesPerSecond),
 				uint64(openFiles))
 		}
 		r := lsm.NewResources(lsm.ResourcesOptions{
-			Memory: int64(memory), BackgroundJobs: int(backgroundJobs),
+			Memory: bytes, BackgroundJobs: int(backgroundJobs),
 			IOBytesPerSecond: int64(ioBytesPerSecond), OpenFiles: int(openFiles),
 		})
 		return publish(kindCache, &cache{resources: r, uses: refs.New(r.Close)}, out)

@@ -7,8 +7,8 @@ import "github.com/loamdb/loam/internal/store"
 type ResourcesOptions struct {
 	// Memory is how many bytes the databases have together: the block cache, which takes what the
 	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions
-	// and iterators; at least 8 MiB. The Go heap, stacks and the program come on top. The default,
-	// 0: each database has its own Options.
+	// and iterators; at least 8 MiB, or AutoMemory. The Go heap, stacks and the program come on
+	// top. The default, 0: each database has its own Options.
 	Memory int64
 	// BackgroundJobs is how many flushes and pieces of compactions run at once. The default, 0, is
 	// the number of processors that Go uses, at least 2.
@@ -21,9 +21,12 @@ type ResourcesOptions struct {
 	OpenFiles int
 }
 
+// AutoMemory is a quarter of what the process may have, of the least limit of its cgroup and those
+// above or of the machine's memory. It follows that limit, up to four times its first value.
+const AutoMemory = store.AutoMemory
+
 // Resources bounds memory, background work and descriptors that any number of databases of a
-// process share, see Options.Resources and docs/resources.md. It is safe for concurrent use. Make
-// one with NewResources.
+// process share, see Options.Resources and docs/resources.md. It is safe for concurrent use.
 type Resources struct{ r *store.Resources }
 
 // NewResources makes Resources. Close them when no database will be opened with them any more.
@@ -39,10 +42,9 @@ func (r *Resources) Close() {
 	}
 }
 
-// Set changes a limit while databases are open: memory (at most its first value, at least 8 MiB),
-// background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB, MiB or GiB
-// after it if it is one of bytes. It fails with ErrInvalidArgument, and with ErrClosed where the
-// memory is gone.
+// Set changes a limit while databases are open: memory (8 MiB up to its first value, or auto for
+// AutoMemory), background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB,
+// MiB or GiB after it. It fails with ErrInvalidArgument, and with ErrClosed without its memory.
 func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
 
 // Metrics returns how much is in use.

@@ -152,7 +152,8 @@ func TestResourcesSet(t *testing.T) {
 	}{
 		{"memory", "32MiB", true}, {"memory", "64MiB", true}, {"memory", "65MiB", false},
 		{"memory", "1MiB", false}, {"memory", "x", false}, {"background_jobs", "4", true},
-		{"background_jobs", "0", false}, {"io_bytes_per_second", "1MiB", true},
+		{"open_files", "auto", false}, {"background_jobs", "0", false},
+		{"io_bytes_per_second", "1MiB", true},
 		{"io_bytes_per_second", "0", true}, {"open_files", "100", true},
 		{"open_files", "-1", false}, {"memories", "1", false},
 	} {

@@ -5,6 +5,8 @@ const { cacheNotOpen, checkNames, invalidArgument } = require('./errors')
 
 const LIMITS = ['memory', 'backgroundJobs', 'ioBytesPerSecond', 'openFiles']
 
+const AUTO = 'auto' // -1 for the native side
+
 const UNITS = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
 
 // Bytes of a number, or of text such as '64MiB'.
@@ -51,8 +53,8 @@ class Resources extends Cache {
   constructor (options = {}) {
     checkNames(options, LIMITS)
     const { memory = 0, backgroundJobs = 0, ioBytesPerSecond = 0, openFiles = 0 } = options
-    super([memory, backgroundJobs, ioBytesPerSecond, openFiles].map(
-      (limit) => bytes(limit, 'resources')))
+    super([memory, backgroundJobs, ioBytesPerSecond, openFiles].map((limit, i) =>
+      limit === AUTO && LIMITS[i] === 'memory' ? -1 : bytes(limit, 'resources')))
   }
 
   native () {
@@ -64,7 +66,8 @@ class Resources extends Cache {
   // Changes a limit by its name in the constructor, at once if a database has been opened.
   set (name, value) {
     if (!LIMITS.includes(name)) throw invalidArgument(`There is no resource '${String(name)}'`)
-    const pair = [snake(name), String(bytes(value, 'resources'))]
+    const auto = value === AUTO && name === 'memory'
+    const pair = [snake(name), auto ? AUTO : String(bytes(value, 'resources'))]
     if (loaded()) native.resourcesSet(this.native(), ...pair)
     else this.#first.push(pair)
   }

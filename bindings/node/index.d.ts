@@ -621,8 +621,10 @@ export interface Backup {
 /** Limits of {@link Resources}; 0, the default, is none of its own, for `backgroundJobs` as many as
  * processors. */
 export interface ResourcesOptions {
-  /** Cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB. */
-  memory?: Size | undefined
+  /** Cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB; `'auto'`: a
+   * quarter of what the process may have, of the limit of its cgroup or the machine's memory. It
+   * follows a limit that changes. */
+  memory?: Size | 'auto' | undefined
   /** Flushes and compactions at once. */
   backgroundJobs?: number | undefined
   /** What flushes and compactions read and write while no writer waits for them. */
@@ -644,8 +646,8 @@ export interface ResourcesMetrics {
 /** What several databases share: the option `resources`. */
 export class Resources {
   constructor (options?: ResourcesOptions | undefined)
-  /** Change a limit at once; `memory` up to what it was at first. */
-  set (name: keyof ResourcesOptions, value: Size): void
+  /** Change a limit at once; `memory` up to what it was at first, or to `'auto'`. */
+  set (name: keyof ResourcesOptions, value: Size | 'auto'): void
   /** How much is in use, once a database was opened. */
   metrics (): ResourcesMetrics
   /** Databases that have it keep it. Closing twice is harmless. */

@@ -8,12 +8,13 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/memory/budget"
 	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/os/memlimit"
 	"github.com/loamdb/loam/internal/store/files"
 )
 
 // ResourcesOptions is lsm.ResourcesOptions.
 type ResourcesOptions struct {
-	Memory           int64 // bytes; 0: each database has its own limits
+	Memory           int64 // bytes; 0: each database has its own limits; or AutoMemory
 	BackgroundJobs   int   // at once; 0: as many as processors, at least 2
 	IOBytesPerSecond int64 // 0: no bound
 	OpenFiles        int   // descriptors of tables; 0: the process's bound
@@ -27,7 +28,14 @@ type Resources struct {
 	rate   *budget.Rate
 	files  *files.Group
 	closed atomic.Bool // no further database gets them
+	most   int64       // bytes that the cache was made for
 }
+
+// AutoMemory is lsm.AutoMemory, autoText its text.
+const (
+	AutoMemory = -1
+	autoText   = "auto"
+)
 
 // leastMemory is the smallest bound on memory in bytes.
 const leastMemory = 8 << 20
@@ -39,12 +47,46 @@ func NewResources(o ResourcesOptions) *Resources {
 	}
 	r := &Resources{pool: budget.NewPool(o.BackgroundJobs),
 		rate: budget.NewRate(max(o.IOBytesPerSecond, 0)), files: files.NewGroup(o.OpenFiles)}
-	if o.Memory > 0 {
-		r.cache = cache.NewShared(max(o.Memory, leastMemory))
-		r.memory = budget.NewMemory(r.cache.Capacity(), r.cache)
-		r.cache.OnFill(r.memory.Settle)
+	switch {
+	case o.Memory > 0:
+		r.share(o.Memory)
+	case o.Memory == AutoMemory:
+		n := r.followed()
+		r.share(max(n, min(n*followGrowth, memlimit.Machine()/followShare)))
+		r.memory.Follow(r.followed)
 	}
 	return r
+}
+
+// share makes the memory that databases share, n bytes at most.
+func (r *Resources) share(n int64) {
+	r.cache = cache.NewShared(max(n, leastMemory))
+	r.most = r.cache.Capacity()
+	r.memory = budget.NewMemory(r.most, r.cache)
+	r.cache.OnFill(r.memory.Settle)
+}
+
+const (
+	// followShare is the part of the system's limit that databases have: a quarter. The rest is
+	// the program's, the Go heap's and the page cache's, which counts in a cgroup.
+	followShare = 4
+	// followGrowth is how many times its first value the limit may become.
+	followGrowth = 4
+	// unknownMemory is taken for the limit of a system that does not tell.
+	unknownMemory = 1 << 30
+)
+
+// followed is the memory that databases have under the limit of the system, see lsm.AutoMemory.
+func (r *Resources) followed() int64 {
+	n, err := memlimit.Least()
+	if err != nil {
+		n = unknownMemory
+	}
+	n = max(n/followShare, leastMemory)
+	if r.most > 0 {
+		n = min(n, r.most)
+	}
+	return n
 }
 
 // Close gives up the caller's hold.
@@ -101,6 +143,7 @@ func (r *Resources) Metrics() (u ResourcesMetrics) {
 		return u
 	}
 	if m := r.memory; m != nil && r.cache.Ref() {
+		m.Look()
 		use := m.Usage()
 		r.cache.Unref()
 		u = ResourcesMetrics{Memory: m.Limit(), CacheBytes: use.Blocks, TableBytes: use.Tables,
@@ -116,6 +159,9 @@ func (r *Resources) Set(name, value string) error {
 	if r.pool == nil {
 		return errResourcesClosed
 	}
+	if name == "memory" && value == autoText {
+		return r.setMemory(func() bool { r.memory.Follow(r.followed); return true }, value)
+	}
 	n, ok := base.ParseSize(value)
 	if !ok || n < 0 || n > 1<<46 {
 		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it "+
@@ -123,13 +169,7 @@ func (r *Resources) Set(name, value string) error {
 	}
 	switch name {
 	case "memory":
-		if r.memory != nil && !r.cache.Ref() { // it went with the last database
-			return errResourcesClosed
-		}
-		if r.memory == nil || !r.setMemory(n) {
-			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; "+
-				"more needs new Resources", base.ErrInvalidArgument, value)
-		}
+		return r.setMemory(func() bool { return r.memory.SetLimit(n) }, value)
 	case "background_jobs":
 		if n < 1 || n > 1<<16 {
 			return fmt.Errorf("%w: resource background_jobs = %s: want 1 to 65536",
@@ -148,10 +188,19 @@ func (r *Resources) Set(name, value string) error {
 	return nil
 }
 
-// setMemory changes the bound on memory, if that is possible, and drops a reference on the cache.
-func (r *Resources) setMemory(n int64) bool {
-	defer r.cache.Unref()
-	return r.memory.SetLimit(n)
+// setMemory changes the bound on memory by set, which reports whether that is possible.
+func (r *Resources) setMemory(set func() bool, value string) error {
+	if r.memory != nil {
+		if !r.cache.Ref() {
+			return errResourcesClosed // it went with the last database
+		}
+		defer r.cache.Unref()
+		if set() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: resource memory = %s: want auto, or 8 MiB up to what it was at first; "+
+		"more needs new Resources", base.ErrInvalidArgument, value)
 }
 
 // joinResources makes the database one of those that share o.Resources. limits gets what the

@@ -495,7 +495,7 @@ napi_value js_cache(napi_env env, napi_callback_info info) {
 }
 
 /* resources(memory, backgroundJobs, ioBytesPerSecond, openFiles): a cache with all that is shared.
- * */
+ * memory -1: UINT64_MAX. */
 napi_value js_resources(napi_env env, napi_callback_info info) {
   ARGS(4);
   char *error = NULL;
@@ -509,7 +509,9 @@ napi_value js_resources(napi_env env, napi_callback_info info) {
     return NULL;
   }
   c->kind = KIND_CACHE;
-  loam_status status = loam.resources_create(arg_size(env, argv[0]), arg_size(env, argv[1]),
+  int64_t memory = 0;
+  napi_get_value_int64(env, argv[0], &memory);
+  loam_status status = loam.resources_create((uint64_t)memory, arg_size(env, argv[1]),
     arg_size(env, argv[2]), arg_size(env, argv[3]), &c->cache, &error);
   if (status == LOAM_OK) return make_external(env, c, cache_finalize);
   free(c);

@@ -46,6 +46,22 @@ test('databases share resources', async function (t) {
   }
 })
 
+test('memory of the container', async function (t) {
+  const resources = new Resources({ memory: 'auto' })
+  const db = new Loam(temporary(), { resources })
+  await db.open()
+  const found = resources.metrics().memory
+  t.ok(found >= 8 * 2 ** 20)
+  resources.set('memory', '8MiB')
+  t.is(resources.metrics().memory, 8 * 2 ** 20)
+  resources.set('memory', 'auto')
+  t.is(resources.metrics().memory, found)
+  t.throws(() => resources.set('openFiles', 'auto'), { code: 'LEVEL_INVALID_ARGUMENT' })
+  t.throws(() => new Resources({ openFiles: 'auto' }), { code: 'LEVEL_INVALID_ARGUMENT' })
+  await db.close()
+  resources.close()
+})
+
 test('options change', async function (t) {
   const db = new Loam(temporary(), { bloomBits: 5 })
   await db.open()

@@ -37,6 +37,18 @@ def test_databases_share(tmp_path):
     second.close()
 
 
+def test_memory_of_the_container(tmp_path):
+    with loamdb.Resources("auto") as resources:
+        found = resources.metrics()["memory"]
+        assert found >= 8 << 20
+        resources.set("memory", "8MiB")
+        assert resources.metrics()["memory"] == 8 << 20
+        resources.set("memory", "auto")
+        assert resources.metrics()["memory"] == found
+    with pytest.raises(ValueError):
+        loamdb.Resources(io_bytes_per_second="auto")
+
+
 def test_arguments(tmp_path):
     for wrong in (-1, 1 << 60, 1 << 64, "much"):
         with pytest.raises(ValueError):

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/os/memlimit"
 )
 
 // hierarchy is how one version of cgroups names its files.
@@ -47,14 +49,15 @@ type place struct {
 	hierarchy
 }
 
-// New makes a group that may take limit bytes of memory and no swap.
+// New makes a group that may take limit bytes of memory and no swap, within the process's own group
+// or one above it: one of version 2 that has processes cannot have children with a limit.
 func New(limit int64) (*Group, error) {
-	places, err := places()
-	if err != nil {
-		return nil, err
-	}
 	var last error
-	for _, p := range places {
+	for _, g := range memlimit.Groups() {
+		p := place{g.Dir, legacy}
+		if g.Unified {
+			p.hierarchy = unified
+		}
 		g, err := p.add(limit)
 		if err == nil {
 			return g, nil

@@ -3,7 +3,6 @@ package cgroup
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -25,30 +24,6 @@ func TestMain(m *testing.M) {
 		b[i] = 1
 	}
 	os.Exit(int(b[0]) - 1)
-}
-
-func TestPlaces(t *testing.T) {
-	const own = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/user.slice/me\n"
-	for mounts, want := range map[string]string{
-		"": "",
-		"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n": "/sys/fs/cgroup/user.slice/me " +
-			"/sys/fs/cgroup/user.slice /sys/fs/cgroup",
-		"cgroup /c/cpu cgroup rw,cpuset 0 0\n" +
-			"cgroup /c/memory cgroup rw,relatime,memory 0 0\n": "/c/memory/a/b",
-		"cgroup /m cgroup rw,memory 0 0\nnone /u cgroup2 rw 0 0\n" +
-			"/dev/sda / ext4 rw,memory 0 0\n": "/u/user.slice/me /u/user.slice /u /m/a/b",
-	} {
-		var got []string
-		for _, p := range placesIn(mounts, own) {
-			got = append(got, p.dir)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %v, want %s", mounts, got, want)
-		}
-	}
-	if all := placesIn("cgroup2 /c cgroup2 rw 0 0\n", "1:memory:/x\n"); len(all) != 0 {
-		t.Errorf("%v without a cgroup of version 2", all)
-	}
 }
 
 // TestStat reads what the kernel tells of a group's memory.

@@ -25,6 +25,50 @@ func (r *room) SetCapacity(n int64) bool {
 	return n <= 64<<20
 }
 
+// TestFollow: the limit is what the system says, looked at once in lookEvery while buffers are
+// settled, until it is set.
+func TestFollow(t *testing.T) {
+	r := &room{}
+	m := NewMemory(64<<20, r)
+	now, system, calls := m.began, int64(32<<20), 0
+	m.now = func() time.Time { return now }
+	follow := func() int64 { calls++; return system }
+	want := func(limit int64, seen int) {
+		t.Helper()
+		if m.Limit() != limit || r.capacity.Load() != limit || calls != seen {
+			t.Fatalf("limit %d, cache %d, want %d; %d calls, want %d", m.Limit(),
+				r.capacity.Load(), limit, calls, seen)
+		}
+	}
+	m.Follow(follow)
+	want(32<<20, 1)
+	system = 16 << 20
+	m.Settle()
+	now = now.Add(lookEvery - 1)
+	m.Settle()
+	want(32<<20, 1)
+	now = now.Add(1)
+	m.Settle()
+	want(16<<20, 2)
+	system = 24 << 20
+	m.Look()
+	want(24<<20, 3)
+	if m.SetLimit(1 << 20) {
+		t.Error("a limit of 1 MiB")
+	}
+	m.Look()
+	want(24<<20, 4) // a limit that is refused ends nothing
+	if !m.SetLimit(48 << 20) {
+		t.Error("no limit of 48 MiB")
+	}
+	now = now.Add(time.Hour)
+	m.Settle()
+	m.Look()
+	want(48<<20, 4)
+	m.Follow(follow)
+	want(24<<20, 5)
+}
+
 // TestCharges changes memtables from many goroutines: the cache is charged with all of them but for
 // a step, and with nothing in the end.
 func TestCharges(t *testing.T) {

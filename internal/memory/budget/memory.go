@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/loamdb/loam/internal/memory/offheap"
 )
@@ -24,6 +25,13 @@ type Memory struct {
 	limit atomic.Int64
 	room  Room
 
+	setting sync.Mutex // of the limit; taken before mu
+	// follow returns the limit that holds at present; nil: it stays. Changed with setting held.
+	follow atomic.Pointer[func() int64]
+	looked atomic.Int64 // when follow was called last, in ns since began
+	began  time.Time
+	now    func() time.Time
+
 	memtables atomic.Int64 // of all accounts
 	pending   atomic.Int64 // changes of memtables that room was not charged with yet
 	buffers   atomic.Int64 // that room was charged with
@@ -35,7 +43,7 @@ type Memory struct {
 
 // NewMemory makes a Memory of limit bytes, of which room gets the rest.
 func NewMemory(limit int64, room Room) *Memory {
-	m := &Memory{room: room}
+	m := &Memory{room: room, began: time.Now(), now: time.Now}
 	m.limit.Store(limit)
 	m.runtime.init()
 	return m
@@ -47,13 +55,49 @@ func (m *Memory) Limit() int64 { return m.limit.Load() }
 // leastLimit is the smallest number of bytes.
 const leastLimit = 8 << 20
 
-// SetLimit changes the number of bytes, down to leastLimit and up to what the cache was made for.
+// SetLimit changes the number of bytes, down to leastLimit and up to what the cache was made for,
+// and ends Follow.
 func (m *Memory) SetLimit(n int64) bool {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	if !m.set(n) {
+		return false
+	}
+	m.follow.Store(nil)
+	return true
+}
+
+// set is SetLimit with m.setting held.
+func (m *Memory) set(n int64) bool {
 	if n < leastLimit || !m.room.SetCapacity(n) {
 		return false
 	}
 	m.limit.Store(n)
 	return true
+}
+
+// Follow makes the number of bytes what limit returns, at once and again whenever buffers change or
+// a full cache takes blocks, at most once in lookEvery.
+func (m *Memory) Follow(limit func() int64) {
+	m.setting.Lock()
+	m.follow.Store(&limit)
+	m.setting.Unlock()
+	m.Look()
+}
+
+// lookEvery is between two calls of a limit that is followed: it reads files of the kernel.
+const lookEvery = time.Second
+
+// Look takes over the limit that is followed, if there is one.
+func (m *Memory) Look() {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	if limit := m.follow.Load(); limit != nil {
+		m.looked.Store(int64(m.now().Sub(m.began)))
+		if n := (*limit)(); n != m.Limit() {
+			m.set(n)
+		}
+	}
 }
 
 // Usage is the bytes of each part.
@@ -77,6 +121,9 @@ func (m *Memory) step() int64 { return min(max(m.Limit()/512, 32<<10), 1<<20) }
 func (m *Memory) Settle() {
 	if m == nil {
 		return
+	}
+	if m.follow.Load() != nil && int64(m.now().Sub(m.began))-m.looked.Load() >= int64(lookEvery) {
+		m.Look()
 	}
 	now := offheap.Unattributed() + m.runtime.grown(m.Limit()/runtimeShare)
 	if d := now - m.buffers.Load(); d < m.step() && -d < m.step() {

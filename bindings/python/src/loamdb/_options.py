@@ -68,13 +68,17 @@ class Cache:
         self.close()
 
 
+AUTO_MEMORY = (1 << 64) - 1  # what the C library takes for it
+
+
 class Resources(Cache):
     """What several databases share: ``open(path, resources=resources)``. memory is the bytes of
-    cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB, and 0 if each
-    database has its own limits; background_jobs how many flushes and compactions run at once, 0 for
-    as many as processors; io_bytes_per_second what these read and write while no writer waits
-    for them, 0 for no bound; open_files how many descriptors of tables there are, 0 for no bound
-    but the process's. Sizes are bytes, or text such as "64MiB"."""
+    cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB; "auto" is a
+    quarter of what the process may have, of the limit of its cgroup or the machine's memory, and
+    follows that; 0 if each database has its own limits; background_jobs how many flushes and
+    compactions run at once, 0 for as many as processors; io_bytes_per_second what these read and
+    write while no writer waits for them, 0 for no bound; open_files how many descriptors of tables
+    there are, 0 for no bound but the process's. Sizes are bytes, or text such as "64MiB"."""
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class Resources(Cache):
         io_bytes_per_second: int | str = 0,
         open_files: int = 0,
     ) -> None:
+        memory = AUTO_MEMORY if memory == "auto" else memory
         limits = [byte_count(n) for n in (memory, background_jobs, io_bytes_per_second, open_files)]
         if min(limits) < 0 or max(limits) >= 1 << 64:
             raise ValueError("a limit of resources is negative or too large")
@@ -100,8 +105,8 @@ class Resources(Cache):
         return self._handle
 
     def set(self, name: str, value: int | str) -> None:
-        """Changes a limit at once: "memory" (up to what it was at first), "background_jobs",
-        "io_bytes_per_second" or "open_files"."""
+        """Changes a limit at once: "memory" (up to what it was at first, or "auto"),
+        "background_jobs", "io_bytes_per_second" or "open_files"."""
         err = error_slot()
         check(
             self._lib.loam_resources_set(

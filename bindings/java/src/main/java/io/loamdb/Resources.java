@@ -6,9 +6,16 @@ package io.loamdb;
  */
 public final class Resources extends Cache {
   /**
+   * As memory: a quarter of what the process may have, of the limit of its cgroup or the machine's
+   * memory. It follows a limit that changes.
+   */
+  public static final long AUTO_MEMORY = -1;
+
+  /**
    * Makes resources; 0 in any place: no common limit.
    *
-   * @param memory bytes of blocks, memtables, indexes, filters and buffers together; 8 MiB or more
+   * @param memory bytes of blocks, memtables, indexes, filters and buffers together; 8 MiB or more,
+   *     or {@link #AUTO_MEMORY}
    * @param backgroundJobs flushes and compactions at once
    * @param bytesPerSecond what these read and write while no writer waits for them
    * @param openFiles descriptors of tables
@@ -18,8 +25,8 @@ public final class Resources extends Cache {
   }
 
   /**
-   * Changes a limit at once: memory (at most its first value), background_jobs,
-   * io_bytes_per_second or open_files.
+   * Changes a limit at once: memory (at most its first value, or auto),
+   * background_jobs, io_bytes_per_second or open_files.
    *
    * @throws LoamException.InvalidArgument an unknown name or a bad value
    */

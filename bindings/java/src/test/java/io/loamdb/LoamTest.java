@@ -331,6 +331,12 @@ class LoamTest {
         assertThrows(LoamException.InvalidArgument.class, () -> resources.set("nothing", 1));
       }
     }
+    try (Resources resources = new Resources(Resources.AUTO_MEMORY, 0, 0, 0)) {
+      resources.set("memory", "8MiB");
+      assertTrue(resources.metrics().contains("\"memory\":8388608"), resources.metrics());
+      resources.set("memory", "auto");
+      assertFalse(resources.metrics().contains("\"memory\":8388608"), resources.metrics());
+    }
     try (Cache cache = new Cache(1 << 20);
         Loam db = Loam.open(directory.resolve("3"), new Options().cache(cache))) {
       db.put(b("a"), b("1"));
