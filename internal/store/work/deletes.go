@@ -13,8 +13,8 @@ import (
 
 // Deletions free space when they meet what they delete, in a flush or a compaction. So a memtable
 // half of whose entries are deletions, or with a range tombstone, is flushed when its keyspace has
-// had no write for quietFor, if it is worth it, and tables half of whose entries are deletions are compacted before they are
-// due (picker.Config.TombstoneDense), down to the last run.
+// had no write for quietFor, if it is worth it, and tables half of whose entries are deletions are
+// compacted before they are due (picker.Config.TombstoneDense), down to the last run.
 const (
 	quietFor = time.Second
 	// A memtable is worth a flush for so many deletions, or where they delete so many bytes by the
