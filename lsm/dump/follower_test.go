@@ -13,7 +13,8 @@ import (
 )
 
 // TestDumpOfFollower dumps a follower while its writer creates and drops keyspaces: each dump has
-// whole batches, over all keyspaces.
+// whole batches, over all keyspaces. The writer makes a few steps for each dump: the MANIFEST, and
+// so the work of a dump, grows with every step.
 func TestDumpOfFollower(t *testing.T) {
 	during, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -22,15 +23,17 @@ func TestDumpOfFollower(t *testing.T) {
 	must(t, err)
 	f, err := lsm.OpenFollower("db", &lsm.Options{FS: mem})
 	must(t, err)
-	ended := make(chan error, 2)
+	ended, steps := make(chan error, 2), make(chan int, 1)
 	go func() {
-		for i := 1; during.Err() == nil; i++ {
-			if err := nextKeyspace(w, i); err != nil {
-				ended <- err
-				return
+		var err error
+		i := 0
+		for n := range steps {
+			for end := i + n; i < end && err == nil; {
+				i++
+				err = nextKeyspace(w, i)
 			}
 		}
-		ended <- nil
+		ended <- err
 	}()
 	go func() {
 		for during.Err() == nil {
@@ -39,7 +42,8 @@ func TestDumpOfFollower(t *testing.T) {
 		ended <- nil
 	}()
 	last := ""
-	for round := 0; round < 150 && len(ended) == 0; round++ {
+	for round := range 150 {
+		steps <- round % 30
 		var b bytes.Buffer
 		_, err := dump.Write(ctx, f.DB, &b, nil)
 		must(t, err)
@@ -59,6 +63,7 @@ func TestDumpOfFollower(t *testing.T) {
 		}
 		must(t, copied.Close())
 	}
+	close(steps)
 	stop()
 	must(t, errors.Join(<-ended, <-ended, f.Close(), w.Close()))
 	t.Logf("the last dump had batch %s", last)
