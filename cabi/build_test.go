@@ -140,7 +140,7 @@ func compile(t testing.TB, asan bool, source string, flags ...string) string {
 		compiler = "g++"
 	}
 	optimize := "-O1"
-	if asan && !seed.Full() {
+	if (asan || ext == ".cpp") && !seed.Full() {
 		optimize = "-O0" // half the time of the compiler
 	}
 	args := []string{optimize, "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I.", "-Ileveldb",

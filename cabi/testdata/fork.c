@@ -53,10 +53,13 @@ static void orphan(void) {
   int born[2], end[2], status;
   loam_db *db;
   CHECK(!pipe(born) && !pipe(end), "pipe");
-  CHECK(born[1] < 10 && end[0] < 10 && !fcntl(born[0], F_SETFD, FD_CLOEXEC) && !fcntl(end[1], F_SETFD, FD_CLOEXEC), "pipe");
+  CHECK(!fcntl(born[0], F_SETFD, FD_CLOEXEC) && !fcntl(end[1], F_SETFD, FD_CLOEXEC), "pipe");
+  char own[2][12];
+  sprintf(own[0], "%d", born[1]);
+  sprintf(own[1], "%d", end[0]);
   pid_t pid = fork();
   if (pid == 0) {
-    execl("/proc/self/exe", "fork", "parent", (char[]){(char)('0' + born[1]), 0}, (char[]){(char)('0' + end[0]), 0}, (char *)NULL);
+    execl("/proc/self/exe", "fork", "parent", own[0], own[1], (char *)NULL);
     _exit(9);
   }
   close(born[1]);
@@ -120,7 +123,7 @@ static void forked(loam_db *db, loam_batch *batch, loam_iter *iter) {
 
 int main(int argc, char **argv) {
   char *err = NULL;
-  if (argc == 4) return parent(argv[2][0] - '0', argv[3][0] - '0');
+  if (argc == 4) return parent(atoi(argv[2]), atoi(argv[3]));
   loam_db *db;
   loam_batch *batch;
   loam_iter *iter;
