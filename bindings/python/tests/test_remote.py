@@ -73,9 +73,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[Node]:
     assert node.process.returncode == 0
 
 
+# A slow machine is no reason for a call to fail.
+PATIENT = {"timeout": 300, "try_timeout": 300}
+
+
 @pytest.fixture
 def db(node: Node) -> Generator[remote.Remote]:
-    with loamdb.connect(f"loam://{node.address}") as db:
+    with loamdb.connect(f"loam://{node.address}", **PATIENT) as db:
         db.clear()
         yield db
 
@@ -210,7 +214,7 @@ def test_transactions(db):
         return n
 
     threads = [
-        threading.Thread(target=lambda: [db.update(add, timeout=60) for _ in range(10)])
+        threading.Thread(target=lambda: [db.update(add, timeout=300) for _ in range(10)])
         for _ in range(4)
     ]
     for t in threads:
@@ -250,7 +254,7 @@ def test_nobody_there():
 
 def test_refused(db, node):
     with (
-        loamdb.connect(f"loam://{node.address}", cluster="other") as other,
+        loamdb.connect(f"loam://{node.address}", cluster="other", **PATIENT) as other,
         pytest.raises(ConnectionError, match='of cluster "other", and this node of "loam"'),
     ):
         other.get(b"a")
@@ -339,16 +343,17 @@ def test_token_and_tls(tmp_path):
     node = Node(tmp_path, "t", port, "--tls", str(tmp_path / "tls"), LOAM_TOKEN="open sesame")
     try:
         ca = tmp_path / "tls" / "ca.pem"
-        with loamdb.connect(f"loams://{node.address}", tls=ca, token="open sesame") as db:
+        url = f"loams://{node.address}"
+        with loamdb.connect(url, tls=ca, token="open sesame", **PATIENT) as db:
             db[b"a"] = b"1"
             assert db[b"a"] == b"1"
         with (
-            loamdb.connect(f"loams://{node.address}", tls=ca, token="sesame") as db,
+            loamdb.connect(url, tls=ca, token="sesame", **PATIENT) as db,
             pytest.raises(loamdb.errors.RefusedError, match="wrong token"),
         ):
             db[b"a"] = b"2"
         with (
-            loamdb.connect(f"loams://{node.address}", token="open sesame", timeout=0.5) as db,
+            loamdb.connect(url, token="open sesame", timeout=0.5) as db,
             pytest.raises(loamdb.errors.UnavailableError),  # an unknown authority
         ):
             db.get(b"a")
@@ -365,7 +370,10 @@ def test_a_leader_is_killed(tmp_path):
         with loamdb.connect(url, timeout=60) as db:
             for i in range(20):
                 db.put(b"%d" % i, b"1", once=f"first {i}")
-            leader = db.status()["leader"]
+            leader = ""
+            while not leader:  # it may have been lost meanwhile; a write waits for the next one
+                db.put(b"0", b"1", once="first 0")
+                leader = db.status()["leader"]
             with db.snapshot() as s:
                 nodes[leader].stop(signal.SIGKILL)
                 for i in range(20):
