@@ -40,8 +40,8 @@ java: java-native
 	@$(JAVA_MVN) -DskipTests package
 	@echo "the jar is in $(JAVA_BUILD)/target"
 
-java-test: java-native
-	@$(JAVA_MVN) test
+java-test: java-native build/loamd
+	@LOAM_LOAMD=$(CURDIR)/build/loamd $(JAVA_MVN) test
 
 # The JVM is not built with the sanitizers: their libraries come before it, and leave the signals
 # to it and to Go. What the JVM keeps to its end is no leak.

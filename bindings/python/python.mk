@@ -48,11 +48,6 @@ $(PYTHON_BUILD)/installed.stamp: $(PYTHON_BUILD)/wheel.stamp $(PYTHON_VENV)/stam
 	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps $(PYTHON_BUILD)/dist/loamdb-*.whl
 	touch $@
 
-# The server of test_remote.py. Go downloads hashicorp/raft.
-.PHONY: build/loamd
-build/loamd:
-	@cd replica && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/$@ ./cmd/loamd
-
 python-test: $(PYTHON_BUILD)/installed.stamp $(PYTHON_BUILD)/plyvel/plyvel.py build/loamd
 	LOAM_LOAMD=$(CURDIR)/build/loamd $(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests
 	cd $(PYTHON_BUILD)/plyvel && PYTHONPATH=. $(PYTHON_VENV)/bin/python -m pytest -q -p no:cacheprovider test_plyvel.py

@@ -34,8 +34,10 @@ ALONE := BatchMayExceedTheWriteBuffer BulkLoad BulkLoadSize ChangesFaults Change
 	VerifyNamesEveryTable
 # Tests of one goroutine, too, that take long under the race detector only. Builds with the tags
 # check more in them. Tests of their own have writers, readers and followers beside each other.
-ALONE_UNDER_RACE := CutEditOfAnIngest DamagedFirstEdits EmptiedBeforeOpen EmptiesOfFollowers \
-	EmptiesOfSnapshots EmptiesWindows RepairKeepsIngestedApart RepairLosesNothingOfSwappedLogs
+ALONE_UNDER_RACE := CheckpointReadOnly CutEditOfAnIngest DamagedFirstEdits EmptiedAndGone \
+	EmptiedBeforeOpen EmptiesAreKnown EmptiesOfFollowers EmptiesOfSnapshots EmptiesWindows \
+	ExportCrashes ExportFaults RepairKeepsIngestedApart RepairLosesNothingOfSwappedLogs \
+	VerifyReadsEveryByte
 empty :=
 left-alone = $(if $(LOAM_T2),,-skip '^Test($(subst $(empty) $(empty),|,$(strip $(1))))$$')
 # Packages beside lsm that read memory off the Go heap which others free. With the tag unmap,
@@ -62,6 +64,8 @@ LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 # The same builds in every clone, so that they share Go's cache, but every test is run.
 TEST_GOFLAGS := $(filter-out -trimpath -count=1,$(shell $(GO) env GOFLAGS)) -trimpath -count=1
 test-%: export GOFLAGS = $(TEST_GOFLAGS)
+# The command of the bindings' packages has the flags of what is shipped in long runs.
+test-%: export SHIPPED := $(LOAM_T2)
 WITHIN := internal/testkit/within.sh
 
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
@@ -180,6 +184,11 @@ tikv-smoke:
 # disks copied as if the power had gone.
 GUIDES = $(GO) test -run TestGuides ./internal/testkit/guides
 KILL = $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
+
+# The server of the clients' tests. Go downloads hashicorp/raft.
+.PHONY: build/loamd
+build/loamd:
+	@CGO_ENABLED=0 $(WITHIN) replica $(GO) build -o $(CURDIR)/$@ ./cmd/loamd
 
 test-python: python-test $(if $(LOAM_T2),python-asan python-freeze)
 	@LOAM_KILL_PYTHON=$(PYTHON_VENV)/bin/python $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^python$$'
