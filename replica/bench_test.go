@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/loamdb/loam/lsm/kv"
 )
 
 // onDisk starts three nodes on the loopback interface and a real disk, with the defaults.
@@ -66,6 +68,39 @@ func BenchmarkGet(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// BenchmarkUpdate reads and writes one of many rows in a transaction, on all nodes.
+func BenchmarkUpdate(b *testing.B) {
+	for _, clients := range []int{64, 512} {
+		b.Run(fmt.Sprint(clients), func(b *testing.B) {
+			c := onDisk(b)
+			nodes := []*Node{c.nodes["a"], c.nodes["b"], c.nodes["c"]}
+			const rows = 100_000
+			key := func(i int64) []byte { return fmt.Appendf(nil, "row%09d", i) }
+			for i := int64(0); i < rows; {
+				batch := kv.NewBatch()
+				for range 1000 {
+					batch.Put(key(i), make([]byte, 188))
+					i++
+				}
+				must(b, nodes[0].Write(b.Context(), batch))
+			}
+			var i atomic.Int64
+			run(b, clients, func() error {
+				n := i.Add(1)
+				k := key(n * 7919 % rows)
+				return nodes[int(n)%len(nodes)].Update(b.Context(), func(tx *Txn) error {
+					v, err := tx.Get(b.Context(), k)
+					if err == nil {
+						v[0]++
+						tx.Put(k, v)
+					}
+					return err
+				})
+			})
+		})
 	}
 }
 

@@ -103,7 +103,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		for _, e := range p.engines {
 			one, failed := s.engine(ctx, e, round)
 			r.Runs = append(r.Runs, one)
-			if err = failed; err != nil {
+			err = errors.Join(err, failed) // the others go on
+			if ctx.Err() != nil {
 				break
 			}
 		}

@@ -66,10 +66,15 @@ func newSpaces(ids ...string) (_ spaces, err error) {
 	return s, nil
 }
 
+// close removes the links at once, as those of a namespace may outlive it for a moment.
 func (s spaces) close() {
-	for _, x := range s {
-		_ = x.keeper.Process.Kill() // the namespace goes with it
-		_ = x.keeper.Wait()         // it was killed
+	for id, x := range s {
+		_ = execute("ip", "link", "del", "out-"+id) // newSpaces may have failed before it
+		_ = x.keeper.Process.Kill()                 // the namespace goes with it
+		_ = x.keeper.Wait()                         // it was killed
+	}
+	if s != nil {
+		_ = execute("ip", "link", "del", "loam") // as above
 	}
 }
 
