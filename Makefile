@@ -7,6 +7,7 @@
 # make bench-raftlog  Raft logs: Loam, raft-wal, raft-boltdb, Pebble, Badger; BYTES=2GiB a cell
 # make bench-raftlog-jraft  the same with the two log storages of SOFAJRaft, by Maven
 # make bench-oltp    sysbench's transactions: Loam, replicas, TiKV's mock, SQLite, bbolt, Badger
+# make bench-replicas  three nodes: Loam, dragonboat, etcd
 # make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
 # make test         all tests in their usual size, about 10 minutes on 2 cores
@@ -17,7 +18,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-oltp bench-repairs peers
+.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-oltp bench-replicas bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -90,6 +91,10 @@ THREADS ?= 1,8,64,512
 bench-oltp:
 	@mkdir -p build
 	@cd bench/oltp && CGO_ENABLED=$$(command -v gcc >/dev/null && echo 1 || echo 0) $(GO) run ./kvbench-oltp --dir=$(CURDIR)/build --rows=$(ROWS) --threads=$(THREADS) --json=$(CURDIR)/build/oltp.json --html=$(CURDIR)/build/oltp.html --tsv=$(CURDIR)/build/oltp.tsv
+
+bench-replicas:
+	@mkdir -p build
+	@cd bench/replicas && TMPDIR=$(CURDIR)/build $(GO) test -run none -bench . -benchtime 30000x
 
 # The same libraries as for peers; one that is missing is left out.
 bench-repairs:

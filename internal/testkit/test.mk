@@ -166,6 +166,7 @@ test-raftlog:
 test-replica:
 	@$(WITHIN) replica $(GO) vet ./...
 	@$(WITHIN) replica $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
+	$(if $(LOAM_T2),@cd bench/replicas && $(GO) vet ./...)
 
 # Go downloads TiKV's client with its mock, which the benchmark of transactions measures, too.
 # SQLite needs gcc, and a minute to be compiled: long runs have it.
