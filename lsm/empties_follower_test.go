@@ -16,7 +16,7 @@ import (
 // of a follower move about, and see the rows of the last catch-up, or of when they were opened.
 func TestEmptiesOfFollowers(t *testing.T) {
 	ctx := context.Background()
-	for round := range seed.Scale(2, 4, 60) {
+	for round := range seed.Scale(2, 2, 60) {
 		for _, format := range []Format{FormatNative, FormatLevelDB} {
 			rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), uint64(round)))
 			w := &windows{t: t, rng: rng, now: map[int]string{}}
@@ -160,7 +160,7 @@ func TestEmptiesOfFollowersConcurrently(t *testing.T) {
 	db := mustOpen(t, dir, o)
 	f, err := OpenFollower(dir, o)
 	must(t, err)
-	rounds := seed.Scale(300, 800, 20000)
+	rounds := seed.Scale(300, 300, 20000)
 	var wg sync.WaitGroup
 	var done atomic.Bool
 	wg.Go(func() {

@@ -556,7 +556,7 @@ func (w *windows) look(it *Iterator, sees map[int]string) {
 // TestEmptiesWindows: rows come and go in windows; readers of the present, snapshots, iterators and
 // transactions move about, and see what they must.
 func TestEmptiesWindows(t *testing.T) {
-	for round := range seed.Scale(3, 5, 100) {
+	for round := range seed.Scale(3, 3, 100) {
 		rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), uint64(round)))
 		w := &windows{t: t, rng: rng, now: map[int]string{}}
 		w.db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
@@ -617,7 +617,7 @@ func TestEmptiesConcurrently(t *testing.T) {
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
 		WriteBufferSize: 256 << 10})
 	defer mustClose(t, db)
-	rounds := seed.Scale(300, 800, 30000)
+	rounds := seed.Scale(300, 400, 30000)
 	var wg sync.WaitGroup
 	var done atomic.Int32
 	for g := range writers {

@@ -17,6 +17,7 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // Whatever is opened on a closed database gives back nothing of the cache that
@@ -323,7 +324,7 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(procs)
 	db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), DisableCompaction: true}))
 	defer db.Close()
-	for round := range 300 {
+	for round := range seed.Scale(300, 150, 1000) {
 		mustPut(t, db, 1)
 		snap := db.Snapshot()
 		if err := db.Put(key(1), []byte("later"), NoSync); err != nil {

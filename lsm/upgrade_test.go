@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/lsm/crashfs"
 )
 
@@ -117,7 +118,7 @@ func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
 		if Upgrade("/d/db", options(begun)) == nil {
 			upgraded++
 		}
-		for second, written := 1, false; !written; second += 6 {
+		for second, written := 1, false; !written; second += seed.Scale(12, 12, 6) {
 			for _, loss := range []crashfs.Loss{crashfs.KeepAll, crashfs.DropUnsynced,
 				crashfs.RandomBlocks} {
 				opened := begun.Crash(loss, uint64(second))

@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/testkit/compaction"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
@@ -341,7 +342,7 @@ func TestSimulateFillRandom(t *testing.T) {
 		{"4 MB, 50M", small, 50e6, 50e6, 6, 5.2},
 		{"4 MB, 20M of 1M", small, 1e6, 20e6, 3, 3.9},
 	} {
-		if testing.Short() && tc.draws > 500e6 {
+		if !seed.Full() && tc.draws > 500e6 {
 			continue
 		}
 		for _, known := range []bool{false, true} {
