@@ -183,7 +183,9 @@ func (c *Config) raft() *raft.Config {
 	r := raft.DefaultConfig()
 	r.LocalID = raft.ServerID(c.ID)
 	r.HeartbeatTimeout, r.ElectionTimeout = c.ElectionTimeout, c.ElectionTimeout
-	r.LeaderLeaseTimeout = c.ElectionTimeout / 2
+	// No read depends on the lease: as long as followers wait for their leader, it waits for them.
+	// A shorter lease ends terms on machines whose processors are busy.
+	r.LeaderLeaseTimeout = c.ElectionTimeout
 	r.CommitTimeout = min(commitTimeout, c.ElectionTimeout/10)
 	r.MaxAppendEntries = maxAppendEntries
 	r.SnapshotThreshold, r.SnapshotInterval = c.SnapshotEntries, c.SnapshotInterval
