@@ -581,14 +581,18 @@ func TestBackground(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 36, Ordered: true})
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
-	for i := range 200000 {
+	entries := 200000
+	if testing.Short() {
+		entries = 16 * backlogEntries
+	}
+	for i := range entries {
 		if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, rng.Int()),
 			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.order.bg.Wait()
-	if m.order.sorted < 200000-2*backlogEntries {
+	if m.order.sorted < int64(entries-2*backlogEntries) {
 		t.Errorf("only %d entries in the tree", m.order.sorted)
 	}
 	checkTree(t, m)
