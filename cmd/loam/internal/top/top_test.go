@@ -119,6 +119,13 @@ func TestTopRates(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, view)
 		}
 	}
+	deep := *now
+	deep.Directory, deep.PID = strings.Repeat("/dir", 50)+"/db", 77
+	title, _, _ := strings.Cut(deep.render(60, "\n"), "\n")
+	if utf8.RuneCountInString(title) != 60 || !strings.HasPrefix(title, "loam top  ...") ||
+		!strings.Contains(title, "/db  process 77, format ") {
+		t.Errorf("a long path: %q", title)
+	}
 	for _, width := range []int{0, 1, 20, 40} {
 		for _, l := range strings.Split(now.render(width, "\n"), "\n") {
 			if n := utf8.RuneCountInString(l); n > width {

@@ -151,7 +151,8 @@ func (n *moment) render(width int, newline string) string {
 	if n.PID != 0 {
 		from = fmt.Sprintf("process %d, format %s", n.PID, n.Format)
 	}
-	add("loam top  %s  %s", n.Directory, from)
+	const title = "loam top  "
+	add("%s%s  %s", title, tail(n.Directory, width-len(title)-2-len(from)), from)
 	add("")
 	if r == nil {
 		r = &rates{}
@@ -293,6 +294,15 @@ func short(ns int64) string {
 		v, unit = v/1000, unit+1
 	}
 	return fmt.Sprintf("%.3g %s", v, []string{"ns", "us", "ms", "s"}[unit])
+}
+
+// tail is a path that leaves room for what follows it: its end, behind an ellipsis.
+func tail(path string, room int) string {
+	const ellipsis = "..."
+	if rs := []rune(path); len(rs) > room && room > len(ellipsis) {
+		return ellipsis + string(rs[len(rs)-room+len(ellipsis):])
+	}
+	return path
 }
 
 // clip cuts a line to width columns, and takes control characters out.
