@@ -17,6 +17,8 @@ const (
 	KindMerge       Kind = 2  // an operand of a merge
 	KindValueHandle Kind = 17 // a value that lies in a log, see ValueHandle; in tables only
 	KindSetExpiring Kind = 48 // a value with a deadline, see CutDeadline
+	// KindExpiringHandle is a value handle and, behind it, a deadline; in tables only.
+	KindExpiringHandle Kind = 49
 
 	// KindForSeek is above every kind and never stored. A lookup at sequence s
 	// begins at (s, KindForSeek), which sorts before every entry of s. Kinds have
@@ -39,6 +41,8 @@ func (k Kind) String() string {
 		return "value handle"
 	case KindSetExpiring:
 		return "value that expires"
+	case KindExpiringHandle:
+		return "value handle that expires"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -47,7 +51,8 @@ func (k Kind) String() string {
 // Any other in a file is damage.
 func (k Kind) Known() bool {
 	switch k {
-	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring:
+	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring,
+		KindExpiringHandle:
 		return true
 	}
 	return false
@@ -55,7 +60,7 @@ func (k Kind) Known() bool {
 
 // InBatch reports whether a batch may have entries of this kind. The engine knows those that it
 // may not have, but refuses them there.
-func (k Kind) InBatch() bool { return k.Known() && k != KindValueHandle }
+func (k Kind) InBatch() bool { return k.Known() && !k.Refers() }
 
 // IsPoint reports whether an entry of this kind is about its key alone. Others are kept
 // apart: in a data block, or among the entries of a memtable, they are damage.
@@ -75,7 +80,8 @@ func (k Kind) InLevelDB() bool {
 // files is damage; one that is not Known needs another version of Loam.
 func (k Kind) InNative() bool {
 	switch k {
-	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring:
+	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring,
+		KindExpiringHandle:
 		return true
 	}
 	return false
@@ -91,7 +97,7 @@ func (k Kind) HasValue() bool { return k != KindDelete }
 // IsValue reports whether an entry of this kind gives its key a value, until it expires.
 func (k Kind) IsValue() bool {
 	switch k {
-	case KindSet, KindValueHandle, KindSetExpiring:
+	case KindSet, KindValueHandle, KindSetExpiring, KindExpiringHandle:
 		return true
 	}
 	return false
@@ -102,8 +108,41 @@ func (k Kind) IsValue() bool {
 // a tombstone does, that there is no value.
 func (k Kind) EndsLookup() bool {
 	switch k {
-	case KindDelete, KindSet, KindValueHandle, KindSetExpiring:
+	case KindDelete, KindSet, KindValueHandle, KindSetExpiring, KindExpiringHandle:
 		return true
 	}
 	return false
+}
+
+// Expires reports whether the value of an entry of this kind ends with a deadline.
+func (k Kind) Expires() bool { return k == KindSetExpiring || k == KindExpiringHandle }
+
+// ExpiringKinds has a bit for each kind that Expires.
+const ExpiringKinds = 1<<KindSetExpiring | 1<<KindExpiringHandle
+
+// Refers reports whether the value of an entry of this kind is a handle, see Handle.
+func (k Kind) Refers() bool { return k == KindValueHandle || k == KindExpiringHandle }
+
+// Handle is the handle in the value of an entry of a kind that Refers: all but a deadline.
+func (k Kind) Handle(value []byte) []byte {
+	if k == KindExpiringHandle {
+		value, _, _ = CutDeadline(value)
+	}
+	return value
+}
+
+// Referring is the kind of an entry with a handle in the place of the value of one of this kind.
+func (k Kind) Referring() Kind {
+	if k == KindSetExpiring {
+		return KindExpiringHandle
+	}
+	return KindValueHandle
+}
+
+// Whole is the kind of an entry with the value in the place of the handle of one of this kind.
+func (k Kind) Whole() Kind {
+	if k == KindExpiringHandle {
+		return KindSetExpiring
+	}
+	return KindSet
 }

@@ -14,6 +14,8 @@ func TestKinds(t *testing.T) {
 		KindRangeDelete: {known: true, value: true, rng: true},
 		KindValueHandle: {known: true, value: true, ends: true},
 		KindSetExpiring: {known: true, value: true, ends: true},
+
+		KindExpiringHandle: {known: true, value: true, ends: true},
 	}
 	for n := range 256 {
 		k := Kind(n)
@@ -24,7 +26,7 @@ func TestKinds(t *testing.T) {
 		if got != want {
 			t.Errorf("kind %d: %+v, want %+v", n, got, want)
 		}
-		if k.InBatch() != (want.known && k != KindValueHandle) {
+		if k.InBatch() != (want.known && k != KindValueHandle && k != KindExpiringHandle) {
 			t.Errorf("kind %d: in batches: %v", n, k.InBatch())
 		}
 		if got.known && (k >= KindForSeek || MakeTrailer(5, KindForSeek) <= MakeTrailer(5, k)) {

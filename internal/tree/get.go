@@ -115,6 +115,11 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot,
 		return dst, base.ErrNotFound
 	case base.KindSetExpiring:
 		return h.at.live(value, len(dst))
+	case base.KindExpiringHandle:
+		if value, err = h.at.live(value, len(dst)); err != nil {
+			return value, err
+		}
+		fallthrough
 	case base.KindValueHandle:
 		return h.large(value, len(dst), flags)
 	}

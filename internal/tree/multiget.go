@@ -122,9 +122,6 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 // multiGetLarge reads the values that lie in logs, in the order of their places. Those that it
 // cannot read stay unresolved.
 func (h *hold) multiGetLarge(r *MultiResult) {
-	if len(r.keys) == 0 {
-		return
-	}
 	r.buf = h.tree.shared.Files.ReadValues(r.buf, &r.large)
 	for i, key := range r.keys {
 		if v := &r.large.Values[i]; v.To > 0 {
@@ -264,22 +261,30 @@ func (h *hold) record(r *MultiResult, i int, spans []span, buf []byte, t base.Tr
 		*s = span{start: len(r.buf), end: len(buf)}
 		r.buf = buf
 	case base.KindDelete:
-	case base.KindSetExpiring:
+	case base.KindSetExpiring, base.KindExpiringHandle:
 		user, deadline, ok := base.CutDeadline(buf[len(r.buf):])
-		if !ok {
+		switch {
+		case !ok:
 			s.end, r.slow = unresolved, true // which says what is wrong
-		} else if !h.at.expired(deadline) {
+		case h.at.expired(deadline):
+		case t.Kind().Refers():
+			r.recordLarge(i, s, user)
+		default:
 			*s = span{start: len(r.buf), end: len(r.buf) + len(user)}
 			r.buf = buf[:s.end]
 		}
 	case base.KindValueHandle:
-		s.end = unresolved
-		if r.large.Add(buf[len(r.buf):]) {
-			r.keys = append(r.keys, r.first+i)
-		} else {
-			r.slow = true
-		}
+		r.recordLarge(i, s, buf[len(r.buf):])
 	default:
 		s.end, r.slow = unresolved, true
+	}
+}
+
+// recordLarge keeps the handle of key i of a chunk. The slow path says what is wrong with it.
+func (r *MultiResult) recordLarge(i int, s *span, handle []byte) {
+	if s.end = unresolved; r.large.Add(handle) {
+		r.keys = append(r.keys, r.first+i)
+	} else {
+		r.slow = true
 	}
 }

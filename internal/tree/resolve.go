@@ -31,26 +31,31 @@ func (r *resolver) version(h *hold, t base.Trailer, buf []byte,
 		r.fold.Operand(buf)
 		r.found = true
 		return true
-	case base.KindSet:
-		r.fold.Existing(buf, len(r.fold.Buffer()))
-		r.found = true
-	case base.KindSetExpiring:
+	case base.KindSet, base.KindValueHandle:
+		r.existing(h, t, buf, flags)
+	case base.KindSetExpiring, base.KindExpiringHandle:
 		from := len(r.fold.Buffer())
 		user, deadline, ok := base.CutDeadline(buf[from:])
 		if !ok {
 			r.err = base.NoDeadline()
 		} else if !h.at.expired(deadline) {
-			r.fold.Existing(buf[:from+len(user)], from)
-			r.found, r.deadline = true, deadline
-		}
-	case base.KindValueHandle:
-		from := len(r.fold.Buffer())
-		if buf, r.err = h.large(buf, from, flags); r.err == nil {
-			r.fold.Existing(buf, from)
-			r.found = true
+			r.deadline = deadline
+			r.existing(h, t, buf[:from+len(user)], flags)
 		}
 	}
 	return false
+}
+
+// existing takes the value that ends the lookup, or the handle of it, without its deadline.
+func (r *resolver) existing(h *hold, t base.Trailer, buf []byte, flags sstable.ReadFlags) {
+	from := len(r.fold.Buffer())
+	if t.Kind().Refers() {
+		buf, r.err = h.large(buf, from, flags)
+	}
+	if r.err == nil {
+		r.fold.Existing(buf, from)
+		r.found = true
+	}
 }
 
 // collect calls version for the versions of key that seq sees.

@@ -190,7 +190,7 @@ func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Ver
 	}
 	for i := range version.Levels {
 		for _, m := range version.Levels[i].Files {
-			if m.Kinds>>base.KindSetExpiring&1 != 0 {
+			if m.Kinds&base.ExpiringKinds != 0 {
 				return true
 			}
 		}

@@ -353,7 +353,7 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 				m.Largest.Trailer = base.MakeTrailer(at, m.Largest.Trailer.Kind())
 			}
 		}
-		if m.Kinds>>base.KindSetExpiring&1 != 0 {
+		if m.Kinds&base.ExpiringKinds != 0 {
 			j.k.Tree.NoteExpiring()
 		}
 	}

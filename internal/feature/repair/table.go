@@ -240,11 +240,12 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 				return base.Corruptf("table filter", "denies a key that is there")
 			}
 			t.note(key, e.Trailers[i])
-			if e.Trailers[i].Kind() != base.KindValueHandle {
+			kind := e.Trailers[i].Kind()
+			if !kind.Refers() {
 				continue
 			}
 			t.refers = true
-			if _, err := r.value(e.Codec(i), e.Value(i)); err != nil {
+			if _, err := r.value(kind, e.Codec(i), e.Value(i)); err != nil {
 				return err
 			}
 		}
@@ -284,7 +285,7 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 		if t.meta.GlobalSeq > 0 {
 			tr = base.MakeTrailer(t.meta.GlobalSeq, tr.Kind())
 		}
-		if tr.Kind() == base.KindValueHandle {
+		if tr.Kind().Refers() {
 			return r.salvageValue(&out, t, key, tr, codec, value)
 		}
 		return out.add(key, tr, codec, value)

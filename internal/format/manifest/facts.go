@@ -31,7 +31,9 @@ type Facts struct {
 }
 
 // AllExpire reports whether all that is in the table expires.
-func (f *Facts) AllExpire() bool { return f.Kinds == 1<<base.KindSetExpiring && f.MaxExpiry > 0 }
+func (f *Facts) AllExpire() bool {
+	return f.Kinds != 0 && f.Kinds&^base.ExpiringKinds == 0 && f.MaxExpiry > 0
+}
 
 // DO NOT CHANGE THE ORDER: bit n of the mask in a tagFacts says that field n follows.
 // Each field is a varint, so that a reader passes over those that it does not know. If it

@@ -152,8 +152,8 @@ func (v *verifier) chunk(e *base.Chunk) error {
 		switch {
 		case t.Kind().IsTombstone():
 			v.deletes++
-		case t.Kind() == base.KindValueHandle:
-			if err := v.handle(e.Value(i)); err != nil {
+		case t.Kind().Refers():
+			if err := v.handle(t.Kind().Handle(e.Value(i))); err != nil {
 				return err
 			}
 		}

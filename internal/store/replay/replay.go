@@ -17,8 +17,8 @@ type Tables struct {
 	// PerLog: a memtable has entries of one log only.
 	PerLog bool
 
-	// Refer, if it is not nil, returns what a memtable has in the place of a value that ends at
-	// offset end of its batch, the value of an entry of base.KindValueHandle; nil: the value.
+	// Refer, if it is not nil, returns the handle that a memtable has in the place of a value that
+	// ends at offset end of its batch, without its deadline; nil: the value.
 	Refer func(end int, value []byte) (handle []byte)
 
 	// Skipped counts entries that are in tables already, or of keyspaces that were dropped.
@@ -55,16 +55,27 @@ func (t *Tables) Add(log uint64, batch []byte, seq base.SeqNum) error {
 		if err != nil {
 			return err
 		}
-		if t.Refer != nil && kind == base.KindSet {
-			if handle := t.Refer(it.Pos(), value); handle != nil {
-				kind, value = base.KindValueHandle, handle
-			}
+		if t.Refer != nil && kind.IsValue() {
+			kind, value = t.referred(it.Pos(), kind, value)
 		}
 		if err := t.AddEntry(s, log, seq, kind, key, value); err != nil {
 			return err
 		}
 		t.Applied = seq
 	}
+}
+
+// referred returns what becomes of an entry whose value ends at offset end of its batch.
+func (t *Tables) referred(end int, kind base.Kind, value []byte) (base.Kind, []byte) {
+	user := len(value)
+	if kind.Expires() {
+		user = max(user-base.DeadlineLen, 0) // a batch has none without, see batchrepr
+	}
+	handle := t.Refer(end-(len(value)-user), value[:user])
+	if handle == nil {
+		return kind, value
+	}
+	return kind.Referring(), append(handle, value[user:]...)
 }
 
 // AddEntry takes one entry of a keyspace, which may be nil.

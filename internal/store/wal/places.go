@@ -24,7 +24,11 @@ func (s *Set) notePlaces(group [][]byte, begin int64) {
 			if !ok {
 				break
 			}
-			if kind == base.KindSet && int64(len(value)) >= s.opts.LargeValue {
+			user := len(value)
+			if kind == base.KindSetExpiring {
+				user -= base.DeadlineLen
+			}
+			if kind.IsValue() && int64(user) >= s.opts.LargeValue {
 				// The value ends its entry.
 				n := at + it.Pos() - batchrepr.HeaderLen - len(value)
 				s.places = append(s.places, place{seq, record.SpanAt(begin, int64(n))})

@@ -58,7 +58,7 @@ func (s *separator) Next(e *base.Chunk) (bool, error) {
 
 // find returns where the value of entry i lies, if it is a large one.
 func (s *separator) find(i int) (log uint64, offset int64, ok bool) {
-	if s.in.Trailers[i].Kind() != base.KindSet {
+	if k := s.in.Trailers[i].Kind(); k != base.KindSet && k != base.KindSetExpiring {
 		return 0, 0, false
 	}
 	return s.places.Find(s.in.Trailers[i].Seq())
@@ -85,10 +85,16 @@ func (s *separator) separate(e *base.Chunk) {
 		s.data = append(s.data, s.in.Key(i)...)
 		s.valOff = append(s.valOff, uint32(len(s.data)))
 		if log, offset, ok := s.find(i); ok {
-			value := s.in.Value(i)
+			value, deadline := s.in.Value(i), []byte(nil)
+			kind := s.trailers[i].Kind()
+			if kind.Expires() {
+				n := len(value) - base.DeadlineLen
+				value, deadline = value[:n], value[n:]
+			}
 			s.data = base.AppendValueHandle(s.data, base.ValueHandle{Log: log, Offset: offset,
 				Len: uint32(len(value)), Sum: base.CRC(value)})
-			s.trailers[i] = base.MakeTrailer(s.trailers[i].Seq(), base.KindValueHandle)
+			s.data = append(s.data, deadline...)
+			s.trailers[i] = base.MakeTrailer(s.trailers[i].Seq(), kind.Referring())
 		} else {
 			s.data = append(s.data, s.in.Value(i)...)
 		}

@@ -87,10 +87,10 @@ var largeValues = []mutant{
 	{"relocation-beats-an-overwrite", "a copied value is newer than what has overwritten it",
 		target{"internal/testkit/values", "TestRelocationBeside"}, []edit{
 			{"internal/tree/compact/run.go",
-				"if codec, value, err = w.relocated(codec, value); err != nil {",
+				"if codec, value, err = w.relocated(t.Kind(), codec, value); err != nil {",
 				"if t = base.MakeTrailer(t.Seq()+300, t.Kind()); err != nil {\n\t\t\t\t" +
 					"return err\n\t\t\t}\n\t\t\tif codec, value, err = " +
-					"w.relocated(codec, value); err != nil {"}}},
+					"w.relocated(t.Kind(), codec, value); err != nil {"}}},
 
 	{"relocation-swaps-values", "a value is copied under the reference of the one before",
 		target{"internal/testkit/values", "TestRelocation"}, []edit{
@@ -158,6 +158,30 @@ var largeValues = []mutant{
 	{"multiget-places-mixed", "the values of a MultiGet go to the keys of another chunk",
 		target{"internal/testkit/values", "TestReadsAhead"}, []edit{
 			{"internal/tree/multiget.go", "append(r.keys, r.first+i)", "append(r.keys, i)"}}},
+
+	{"expired-handle-shown", "an iterator shows a value in a log whose time is over",
+		target{"internal/testkit/values", "TestExpiring"}, []edit{
+			{"internal/tree/iters/cursor_large.go", "deadline <= c.now {", "deadline == 1 {"}}},
+
+	{"expired-handle-multiget", "MultiGet reads a value in a log whose time is over",
+		target{"internal/testkit/values", "TestExpiring"}, []edit{
+			{"internal/tree/multiget.go", "\t\tcase h.at.expired(deadline):\n",
+				"\t\tcase h.at.expired(deadline) && !t.Kind().Refers():\n"}}},
+
+	{"relocated-for-ever", "a value that was relocated has lost its deadline",
+		target{"internal/testkit/values", "TestExpiringMeets"}, []edit{
+			{"internal/tree/compact/relocate.go", "append(copied, plain[len(handle):]...), err",
+				"append(copied, 0, 0, 0, 0, 1)[:len(copied)+len(plain)-len(handle)], err"}}},
+
+	{"recovered-for-ever", "a recovery gives the values that it refers to another deadline",
+		target{"internal/testkit/values", "TestExpiring"}, []edit{
+			{"internal/store/replay/replay.go", "append(handle, value[user:]...)",
+				"append(handle, 0, 0, 0, 0, 1)[:len(handle)+len(value)-user]"}}},
+
+	{"expiring-whole", "values that expire are copied into tables",
+		target{"internal/testkit/values", "TestExpiring"}, []edit{
+			{"internal/store/wal/places.go", "kind.IsValue() && int64(user)",
+				"kind == base.KindSet && int64(user)"}}},
 
 	{"value-settled-unseen", "a reference below an operand is no value",
 		target{"internal/testkit/values", "TestMeets"}, []edit{

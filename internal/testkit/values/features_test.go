@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -283,30 +282,5 @@ func TestUpgradeAndDestroy(t *testing.T) {
 	d.must(lsm.Destroy("db", &lsm.Options{FS: fsys}))
 	if names, err := fsys.List("db"); err == nil && len(names) > 0 {
 		t.Errorf("left: %v", names)
-	}
-}
-
-// TestExpiring keeps values that expire whole, and lets them expire beside references.
-func TestExpiring(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	d := open(t, vfs.NewMem(), nil, func(o *lsm.Options) {
-		o.Clock = func() time.Time { return now }
-	})
-	defer d.Close()
-	d.put("stays", valueOf(1, 50_000))
-	d.must(d.PutTTL([]byte("goes"), valueOf(2, 50_000), time.Minute, lsm.NoSync))
-	d.must(d.Flush())
-	if m := d.Metrics(); m.Values.Bytes != 50_000 {
-		t.Errorf("%d bytes of values lie in logs", m.Values.Bytes)
-	}
-	if _, err := d.Get([]byte("goes"), nil); err != nil {
-		t.Error(err)
-	}
-	now = now.Add(time.Hour)
-	check(t, d, d.want)
-	d.must(d.CompactRange(nil, nil))
-	check(t, d, d.want)
-	if _, expires, err := d.TTL([]byte("stays")); expires || err != nil {
-		t.Errorf("TTL: %v %v", expires, err)
 	}
 }

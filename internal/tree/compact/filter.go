@@ -30,12 +30,13 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 	value []byte) (base.Trailer, base.Codec, []byte, error) {
 	f := w.filter
 	plain, deadline := value, []byte(nil)
-	if t.Kind() == base.KindSetExpiring {
+	if t.Kind().Expires() {
 		plain, deadline = value[:len(value)-base.DeadlineLen], value[len(value)-base.DeadlineLen:]
 	}
-	if t.Kind() == base.KindValueHandle {
+	if t.Kind().Refers() {
 		var err error
-		if plain, err = w.whole(t, codec, value); err != nil {
+		if plain, err = w.whole(base.MakeTrailer(t.Seq(), base.KindValueHandle), codec,
+			plain); err != nil {
 			return t, codec, value, err
 		}
 	} else if codec != base.CodecRaw {
@@ -61,8 +62,8 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 				base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
 		}
 		w.res.FilterChanged++
-		if t.Kind() == base.KindValueHandle {
-			t = base.MakeTrailer(t.Seq(), base.KindSet)
+		if t.Kind().Refers() {
+			t = base.MakeTrailer(t.Seq(), t.Kind().Whole())
 		}
 		if deadline != nil {
 			f.value = append(append(f.value[:0], changed...), deadline...)

@@ -69,7 +69,7 @@ func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, 
 // or a deletion. If the operator fails, the entry is still to be written.
 func (w *work) foldInto(t base.Trailer, codec base.Codec, value []byte) (done bool, err error) {
 	var existing []byte
-	if t.Kind() == base.KindSetExpiring {
+	if t.Kind().Expires() {
 		return false, w.writeOperands() // they stay when it expires
 	}
 	if !t.Kind().IsTombstone() {

@@ -55,8 +55,8 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 		return err
 	}
 	o.older = o.older || !first
-	if t.Kind() == base.KindValueHandle {
-		n := valueLen(codec, value)
+	if t.Kind().Refers() {
+		n := valueLen(codec, t.Kind().Handle(value))
 		if !first {
 			o.old += n
 		}

@@ -38,14 +38,16 @@ type relocating struct {
 	handle []byte      // scratch
 }
 
-// relocated returns what the value of an entry of base.KindValueHandle becomes: a reference to a
-// copy, if its log is one to be emptied. Key, sequence number and kind of the entry stay: a newer
-// entry of the key hides it as before.
-func (w *work) relocated(codec base.Codec, value []byte) (base.Codec, []byte, error) {
-	handle, err := w.unpack(codec, value)
+// relocated returns what the value of an entry of a kind that Refers becomes: a reference to a
+// copy, if its log is one to be emptied. Key, sequence number, kind and deadline of the entry
+// stay: a newer entry of the key hides it as before.
+func (w *work) relocated(kind base.Kind, codec base.Codec, value []byte) (base.Codec, []byte,
+	error) {
+	plain, err := w.unpack(codec, value)
 	if err != nil {
 		return codec, value, err
 	}
+	handle := kind.Handle(plain)
 	h, err := base.DecodeValueHandle(handle)
 	if err != nil || !w.relocating.From(h.File()) {
 		return codec, value, err
@@ -61,7 +63,7 @@ func (w *work) relocated(codec base.Codec, value []byte) (base.Codec, []byte, er
 		return codec, value, err
 	}
 	copied, err := w.relocating.add(w.large, h.Sum, &w.res)
-	return base.CodecRaw, copied, err
+	return base.CodecRaw, append(copied, plain[len(handle):]...), err
 }
 
 // add copies a value with this checksum, and returns the reference to it, which is valid until the
@@ -110,12 +112,12 @@ func (r *relocating) abandon() {
 	}
 }
 
-// valueLen is how many bytes the value of an entry of base.KindValueHandle refers to; 0 for one
-// that is packed, which no writer does to so few bytes.
-func valueLen(codec base.Codec, value []byte) uint64 {
+// valueLen is how many bytes a handle refers to; 0 for one that is packed, which no writer does to
+// so few bytes.
+func valueLen(codec base.Codec, handle []byte) uint64 {
 	if codec != base.CodecRaw {
 		return 0
 	}
-	h, _ := base.DecodeValueHandle(value)
+	h, _ := base.DecodeValueHandle(handle)
 	return uint64(h.Len)
 }

@@ -300,7 +300,7 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 			if !t.Kind().Known() || !t.Kind().IsPoint() {
 				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
 			}
-			if t.Kind() == base.KindSetExpiring {
+			if t.Kind().Expires() {
 				var err error
 				if t, value, err = w.expiring(t, codec, value); err != nil {
 					return err
@@ -336,9 +336,9 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 				continue
 			}
 		}
-		if w.relocating != nil && t.Kind() == base.KindValueHandle {
+		if w.relocating != nil && t.Kind().Refers() {
 			var err error
-			if codec, value, err = w.relocated(codec, value); err != nil {
+			if codec, value, err = w.relocated(t.Kind(), codec, value); err != nil {
 				return err
 			}
 		}

@@ -383,7 +383,7 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 		c.stop(base.Corruptf("internal key", "unknown kind %d", k))
 	case k.HasValue() && e.Codec(i) != base.CodecRaw:
 		c.stop(base.Corruptf("value", "unknown codec %d", e.Codec(i)))
-	case k == base.KindSetExpiring && e.ValEnd[i]-e.ValOff[i] < base.DeadlineLen:
+	case k.Expires() && e.ValEnd[i]-e.ValOff[i] < base.DeadlineLen:
 		c.stop(base.NoDeadline())
 	default:
 		return true

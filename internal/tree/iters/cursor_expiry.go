@@ -8,7 +8,7 @@ import "github.com/loamdb/loam/internal/base"
 // tombstone, or has expired.
 func (c *Cursor) isGone(e *base.Chunk, i int) bool {
 	k := e.Trailers[i].Kind()
-	if k != base.KindSetExpiring {
+	if !k.Expires() {
 		return k.IsTombstone()
 	}
 	_, deadline, _ := base.CutDeadline(e.Value(i))

@@ -43,9 +43,9 @@ func (c *Cursor) foldForward() bool {
 			continue
 		}
 		buf := f.Buffer()
-		if t := e.Trailers[i]; t.Kind() == base.KindValueHandle {
+		if k := e.Trailers[i].Kind(); k.Refers() && !c.isGone(e, i) {
 			var err error
-			if buf, err = c.values.AppendValue(buf, e.Value(i)); err != nil {
+			if buf, err = c.values.AppendValue(buf, k.Handle(e.Value(i))); err != nil {
 				c.stop(err)
 				return c.failed()
 			}
@@ -57,6 +57,11 @@ func (c *Cursor) foldForward() bool {
 			f.Operand(buf)
 		case base.KindSet, base.KindValueHandle:
 			f.Existing(buf, len(f.Buffer()))
+			more = false
+		case base.KindExpiringHandle:
+			if !c.isGone(e, i) {
+				f.Existing(buf, len(f.Buffer()))
+			}
 			more = false
 		case base.KindSetExpiring:
 			if !c.isGone(e, i) {
@@ -82,9 +87,9 @@ func (c *Cursor) foldNewer(e *base.Chunk, i int, folding bool, operand []byte) b
 		f := c.collector()
 		if e != nil && !c.isGone(e, i) {
 			value, buf, err := e.Value(i), f.Buffer(), error(nil)
-			switch e.Trailers[i].Kind() {
-			case base.KindValueHandle:
-				buf, err = c.values.AppendValue(buf, value)
+			switch k := e.Trailers[i].Kind(); k {
+			case base.KindValueHandle, base.KindExpiringHandle:
+				buf, err = c.values.AppendValue(buf, k.Handle(value))
 			case base.KindSetExpiring:
 				value, _, _ = base.CutDeadline(value)
 				buf = append(buf, value...)

@@ -76,8 +76,14 @@ func (c *Cursor) aheadOf(in int32) *ahead {
 // its value lies in a log. It came from source in. It reports false if the entry has expired, or,
 // with m.err, if its value cannot be read. Forward, the merge is to leave the entry.
 func (c *Cursor) showPlaced(e *base.Chunk, i int, in int32) bool {
-	if e.Trailers[i].Kind() == base.KindSetExpiring {
+	var deadline uint64
+	switch e.Trailers[i].Kind() {
+	case base.KindSetExpiring:
 		return c.showLive(e, i)
+	case base.KindExpiringHandle:
+		if _, deadline, _ = base.CutDeadline(e.Value(i)); deadline <= c.now {
+			return false
+		}
 	}
 	var value []byte
 	if !c.keysOnly {
@@ -91,15 +97,15 @@ func (c *Cursor) showPlaced(e *base.Chunk, i int, in int32) bool {
 	c.ownBuf = append(c.ownBuf[:0], key...)
 	c.makeOwn(len(key), base.MakeTrailer(seq, base.KindSet))
 	c.setSpan(&c.own, 0, 0, 1)
-	c.apart = value
+	c.apart, c.deadline = value, deadline
 	c.past, c.hide, c.last = true, false, nil
 	return true
 }
 
 // placed returns the value of entry i of e, which lies in a log, until the next move.
 func (c *Cursor) placed(e *base.Chunk, i int, in int32) (value []byte, err error) {
-	a := c.aheadOf(in)
-	h, err := base.DecodeValueHandle(e.Value(i))
+	a, handle := c.aheadOf(in), e.Trailers[i].Kind().Handle(e.Value(i))
+	h, err := base.DecodeValueHandle(handle)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +128,7 @@ func (c *Cursor) placed(e *base.Chunk, i int, in int32) (value []byte, err error
 			return value, nil
 		}
 	}
-	a.buf, err = c.values.AppendValue(a.buf[:0], e.Value(i))
+	a.buf, err = c.values.AppendValue(a.buf[:0], handle)
 	a.batch.Reset()
 	return a.buf, err
 }
@@ -135,7 +141,7 @@ func (c *Cursor) wanted(a *ahead, e *base.Chunk, i, lo, hi int) {
 		step = -1
 	}
 	for size := 0; i >= lo && i < hi && len(a.batch.Values) < a.next && size < maxAhead; i += step {
-		if e.Trailers[i].Kind() != base.KindValueHandle || !a.batch.Add(e.Value(i)) {
+		if k := e.Trailers[i].Kind(); !k.Refers() || !a.batch.Add(k.Handle(e.Value(i))) {
 			return
 		}
 		size += int(a.batch.Values[len(a.batch.Values)-1].Len)

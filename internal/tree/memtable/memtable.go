@@ -75,7 +75,7 @@ type MemTable struct {
 	// operands says that there are entries that do not end a lookup: a reader may need
 	// several versions of a key. It is set before the first becomes visible.
 	operands atomic.Bool
-	expiring atomic.Bool // there are entries of base.KindSetExpiring
+	expiring atomic.Bool // there are entries that expire
 	deletes  atomic.Int64
 	told     atomic.Bool // manyDeletes was called since TellAgain
 
@@ -447,7 +447,7 @@ func (m *MemTable) noteKind(k base.Kind) {
 		}
 	case !k.EndsLookup() && !m.operands.Load():
 		m.operands.Store(true)
-	case k == base.KindSetExpiring && !m.expiring.Load():
+	case k.Expires() && !m.expiring.Load():
 		m.expiring.Store(true)
 	}
 }

@@ -145,13 +145,13 @@ func (w *Writer) countPlaced(kind base.Kind, codec base.Codec, value []byte) (er
 			return err
 		}
 	}
-	switch kind {
-	case base.KindValueHandle:
-		return w.countHandle(value)
-	case base.KindSetExpiring:
-		return w.countExpiry(value)
+	if kind.Expires() {
+		err = w.countExpiry(value)
 	}
-	return nil
+	if err == nil && kind.Refers() {
+		err = w.countHandle(kind.Handle(value))
+	}
+	return err
 }
 
 // countHandle notes a reference.
