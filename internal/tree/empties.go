@@ -59,10 +59,22 @@ func (t *Tree) Replayed(kind base.Kind, key []byte) {
 
 // Within is for iters.Empties. The sequence number was loaded by Init.
 func (it *Iterator) Within(key []byte) *empties.Fact {
-	f := it.tree.empties.Find(it.tree.cmp, key, &it.view)
+	return it.known(func(s *empties.Set) *empties.Fact {
+		return s.Find(it.tree.cmp, key, &it.view)
+	})
+}
+
+// Edge is for iters.Empties.
+func (it *Iterator) Edge(end bool) *empties.Fact {
+	return it.known(func(s *empties.Set) *empties.Fact { return s.Edge(end, &it.view) })
+}
+
+// known looks for a fact among those of the tree, then among those of the snapshot.
+func (it *Iterator) known(find func(s *empties.Set) *empties.Fact) *empties.Fact {
+	f := find(&it.tree.empties)
 	if f == nil && it.snap != nil {
 		if own := it.snap.empties(it.tree, false); own != nil {
-			f = own.Find(it.tree.cmp, key, &it.view)
+			f = find(own)
 		}
 	}
 	return f
@@ -102,7 +114,7 @@ func (it *Iterator) Passed(r *empties.Range, dead int, newer, expired bool) {
 		l.examine()
 		it.learned = l.confirm() || it.learned
 	}
-	if it.snap != nil && !it.knows(r) {
+	if it.snap != nil && !it.knows(&f.Range) {
 		// What a snapshot sees of the tree is the same in all states.
 		own := *f
 		own.State, own.Now = 0, it.view.Now
@@ -112,8 +124,11 @@ func (it *Iterator) Passed(r *empties.Range, dead int, newer, expired bool) {
 
 // knows reports whether a fact about r is there for readers like it.
 func (it *Iterator) knows(r *empties.Range) bool {
-	f := it.Within(r.Lo)
-	return f != nil && it.tree.cmp.Cmp(f.Hi, r.Hi) >= 0
+	f := it.Edge(false)
+	if !r.FromStart {
+		f = it.Within(r.Lo)
+	}
+	return f != nil && f.Covers(it.tree.cmp, r)
 }
 
 // learner makes one fact known, in three steps.

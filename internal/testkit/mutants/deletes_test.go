@@ -8,6 +8,8 @@ var (
 	pickScript    = target{"internal/tree/picker", "TestPickScript"}
 )
 
+var inEmpties = target{"internal/tree/iters", "TestCursorInEmptyRanges"}
+
 // cuts writes into known-empty ranges in every way.
 var cuts = target{"lsm", "TestEmptiesAreCut"}
 
@@ -142,8 +144,32 @@ var deletes = []mutant{
 
 	{"empty-widened", "a known-empty range begins before what was passed over",
 		target{"lsm", "TestEmptiesOfBounds"}, []edit{{"internal/tree/iters/empties.go",
-			"append(p.Lo[:0], key...), false\n\t\t}\n\t}", "append(p.Lo[:0], key[:1]...), " +
-				"false\n\t\t}\n\t}"}}},
+			"append(p.Lo[:0], key...), open, p.edge", "append(p.Lo[:0], key[:min(1, " +
+				"len(key))]...), open, p.edge"}}},
+
+	{"empty-from-no-start", "a cursor takes the first known-empty range for one that has all " +
+		"keys before it", inEmpties, []edit{{emptySet,
+		"func(r *Range) bool { return r.FromStart }", "func(*Range) bool { return true }"}}},
+
+	{"empty-ends-at-start", "a cursor that runs backward begins at a key not before its own",
+		inEmpties, []edit{{"internal/tree/iters/empties.go", "c.m.cmp.Cmp(f.Lo, key) >= 0",
+			"false"}}},
+
+	{"empty-before-own-writes", "a transaction does not see what it wrote at the beginning of a " +
+		"known-empty range", target{"lsm", "TestEmptiesOfOwnWrites"}, []edit{
+		{"internal/tree/iters/empties.go", "len(c.m.in) > 0 && c.m.in[0].own", "false"}}},
+
+	{"empty-from-nil", "a cursor takes the empty key for the first one, or the last one",
+		inEmpties, []edit{{"internal/tree/iters/empties.go", "p.from, p.edge = key, edge",
+			"edge = key == nil\n\tp.from, p.edge = key, edge"}}},
+
+	{"empty-forgets-expiry", "what had expired in a known-empty range is not said of one that is " +
+		"learned with it", inEmpties, []edit{{"internal/tree/iters/empties.go",
+		"\tp.expired = p.expired || f.Now > 0\n", ""}}},
+
+	{"empty-joined-out-of-order", "a range from the first key on comes behind others",
+		target{"internal/tree/empties", "TestSetModel"}, []edit{{emptyFacts,
+			"\tif !f.FromStart {\n", "\tif true {\n"}}},
 
 	{"empty-by-own-writes", "what a transaction deleted is known as empty to others",
 		target{"lsm", "TestEmptiesOfOwnWrites"}, []edit{{"internal/tree/iters/empties.go",
@@ -202,7 +228,7 @@ var deletes = []mutant{
 
 	{"empty-unknown-to-snapshot", "a snapshot's readers pass over deleted entries at each look",
 		target{"lsm", "TestEmptiesOfSnapshots"}, []edit{{"internal/tree/empties.go",
-			"if it.snap != nil && !it.knows(r) {", "if false {"}}},
+			"if it.snap != nil && !it.knows(&f.Range) {", "if false {"}}},
 
 	{"empty-newer-unseen", "a snapshot's readers pass over newer entries at each look",
 		target{"lsm", "TestEmptiesOfSnapshots"}, []edit{{"internal/tree/empties.go",

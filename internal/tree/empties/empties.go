@@ -78,6 +78,8 @@ const maxLearners = 8
 type Range struct {
 	Lo, Hi         []byte
 	LoOpen, HiOpen bool // the key itself is not in the range
+	// FromStart: all keys before Hi are in the range, and there is no Lo. ToEnd: all behind Lo.
+	FromStart, ToEnd bool
 }
 
 // View is what a reader sees: entries up to a sequence number in a state, as of a time.
@@ -162,19 +164,32 @@ func (s *Set) Find(cmp *base.Comparer, key []byte, v *View) *Fact {
 		return nil
 	}
 	if at, found := l.search(cmp, key); found {
-		return l.at(at).forView(cmp, key, v)
+		return l.at(at).forView(v, func(r *Range) bool { return r.has(cmp, key) })
 	}
 	return nil
 }
 
-// forView is f, which has key, or the latest fact that it was made of and that has key, if one
-// holds for a reader of view v.
-func (f *Fact) forView(cmp *base.Comparer, key []byte, v *View) *Fact {
-	if f.holdsFor(v) {
+// Edge is Find of a fact with FromStart, or if end is set, of one with ToEnd.
+func (s *Set) Edge(end bool, v *View) *Fact {
+	l := s.list.Load()
+	switch {
+	case l == nil || len(l.chunks) == 0:
+		return nil
+	case end:
+		c := l.chunks[len(l.chunks)-1]
+		return c[len(c)-1].forView(v, func(r *Range) bool { return r.ToEnd })
+	}
+	return l.chunks[0][0].forView(v, func(r *Range) bool { return r.FromStart })
+}
+
+// forView is f, or the latest fact that it was made of, if one holds for a reader of view v and has
+// what is asked for.
+func (f *Fact) forView(v *View, has func(r *Range) bool) *Fact {
+	if f.holdsFor(v) && has(&f.Range) {
 		return f
 	}
 	for i := len(f.was) - 1; i >= 0; i-- {
-		if w := f.was[i]; w.holdsFor(v) && w.has(cmp, key) {
+		if w := f.was[i]; w.holdsFor(v) && has(&w.Range) {
 			return w
 		}
 	}
@@ -187,12 +202,18 @@ func (f *Fact) holdsFor(v *View) bool {
 
 // endsBefore reports whether all keys of r are before key.
 func (r *Range) endsBefore(cmp *base.Comparer, key []byte) bool {
+	if r.ToEnd {
+		return false
+	}
 	c := cmp.Cmp(r.Hi, key)
 	return c < 0 || c == 0 && r.HiOpen
 }
 
 // startsBehind reports whether all keys of r are behind key.
 func (r *Range) startsBehind(cmp *base.Comparer, key []byte) bool {
+	if r.FromStart {
+		return false
+	}
 	c := cmp.Cmp(r.Lo, key)
 	return c > 0 || c == 0 && r.LoOpen
 }
@@ -202,14 +223,20 @@ func (r *Range) has(cmp *base.Comparer, key []byte) bool {
 	return !r.endsBefore(cmp, key) && !r.startsBehind(cmp, key)
 }
 
-// empty reports whether r has no key for certain.
-func (r *Range) empty(cmp *base.Comparer) bool {
+// Empty reports whether r has no key for certain.
+func (r *Range) Empty(cmp *base.Comparer) bool {
+	if r.FromStart || r.ToEnd {
+		return false
+	}
 	c := cmp.Cmp(r.Lo, r.Hi)
 	return c > 0 || c == 0 && (r.LoOpen || r.HiOpen)
 }
 
 // before reports whether all keys of r are before those of o, and no key is in both.
 func (r *Range) before(cmp *base.Comparer, o *Range) bool {
+	if r.ToEnd || o.FromStart {
+		return false
+	}
 	c := cmp.Cmp(r.Hi, o.Lo)
 	return c < 0 || c == 0 && (r.HiOpen || o.LoOpen)
 }
@@ -217,10 +244,36 @@ func (r *Range) before(cmp *base.Comparer, o *Range) bool {
 // meets reports whether r and o have a key in common, or no key may lie between them.
 func (r *Range) meets(cmp *base.Comparer, o *Range) bool {
 	apart := func(a, b *Range) bool {
+		if a.ToEnd || b.FromStart {
+			return false
+		}
 		c := cmp.Cmp(a.Hi, b.Lo)
 		return c < 0 || c == 0 && a.HiOpen && b.LoOpen
 	}
 	return !apart(r, o) && !apart(o, r)
+}
+
+// startsAfter reports whether o begins before r.
+func (r *Range) startsAfter(cmp *base.Comparer, o *Range) bool {
+	if r.FromStart || o.FromStart {
+		return !r.FromStart
+	}
+	c := cmp.Cmp(o.Lo, r.Lo)
+	return c < 0 || c == 0 && r.LoOpen && !o.LoOpen
+}
+
+// stopsBefore reports whether o ends behind r.
+func (r *Range) stopsBefore(cmp *base.Comparer, o *Range) bool {
+	if r.ToEnd || o.ToEnd {
+		return !r.ToEnd
+	}
+	c := cmp.Cmp(o.Hi, r.Hi)
+	return c > 0 || c == 0 && r.HiOpen && !o.HiOpen
+}
+
+// Covers reports whether all keys of o are in r.
+func (r *Range) Covers(cmp *base.Comparer, o *Range) bool {
+	return !r.startsAfter(cmp, o) && !r.stopsBefore(cmp, o)
 }
 
 // Announce makes writers look at f, which readers do not use yet. It reports false if f cannot be
@@ -307,8 +360,8 @@ func (f *Fact) without(cmp *base.Comparer, key []byte, crowded bool) (parts []*F
 	key = slices.Clone(key)
 	left, right := *f, *f
 	left.was, right.was = nil, nil // they may have key
-	left.Hi, left.HiOpen, left.hiCut = key, true, true
-	right.Lo, right.LoOpen, right.loCut = key, true, true
+	left.Hi, left.HiOpen, left.ToEnd, left.hiCut = key, true, false, true
+	right.Lo, right.LoOpen, right.FromStart, right.loCut = key, true, false, true
 	if !left.piece() && !right.piece() {
 		left.Dead, right.Dead = (f.Dead+1)/2, (f.Dead+1)/2
 	}
@@ -316,7 +369,7 @@ func (f *Fact) without(cmp *base.Comparer, key []byte, crowded bool) (parts []*F
 		if p.Dead--; p.piece() {
 			p.Dead, p.worth = 1, 0
 		}
-		if p.Dead > 0 && !p.empty(cmp) && !(p.piece() && crowded) {
+		if p.Dead > 0 && !p.Empty(cmp) && !(p.piece() && crowded) {
 			parts = append(parts, p)
 		}
 	}

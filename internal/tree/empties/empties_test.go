@@ -2,6 +2,7 @@ package empties
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,7 +44,9 @@ func key(rng *rand.Rand, i int) []byte {
 	return []byte(k)
 }
 
-func text(f *Fact) string { return fmt.Sprintf("%s %v - %s %v", f.Lo, f.LoOpen, f.Hi, f.HiOpen) }
+func text(f *Fact) string {
+	return fmt.Sprintf("%s %v %v - %s %v %v", f.Lo, f.LoOpen, f.FromStart, f.Hi, f.HiOpen, f.ToEnd)
+}
 
 // covered lists the keys that r has.
 func covered(rng *rand.Rand, r *Range) (is []int) {
@@ -60,8 +63,23 @@ func (s *Set) compare(t *testing.T, rng *rand.Rand, written *[keys]base.SeqNum) 
 	_, l := s.load()
 	all := slices.Concat(l.chunks...)
 	l.check(t)
+	for _, end := range []bool{false, true} {
+		latest := &View{State: math.MaxUint64, Seq: base.MaxSeqNum, Now: math.MaxUint64}
+		var want *Fact
+		for _, f := range all {
+			if end && f.ToEnd || !end && f.FromStart {
+				want = f
+			}
+		}
+		if got := s.Edge(end, latest); got != want {
+			return fmt.Errorf("%v: at the edge %v, not %v", end, got, want)
+		}
+	}
 	for j, f := range all {
-		if f.empty(cmp) || j > 0 && !all[j-1].before(cmp, &f.Range) {
+		if f.FromStart && j > 0 || f.ToEnd && j < len(all)-1 {
+			return fmt.Errorf("%q has %d before and %d behind it", text(f), j, len(all)-1-j)
+		}
+		if f.Empty(cmp) || j > 0 && !all[j-1].before(cmp, &f.Range) {
 			return fmt.Errorf("%q after %q", text(f), text(all[j-1]))
 		}
 		for _, w := range f.was {
@@ -112,9 +130,9 @@ func TestSetModel(t *testing.T) {
 			case 2, 3:
 				a, b := rng.IntN(keys), rng.IntN(keys)
 				f := &Fact{Range: Range{key(rng, min(a, b)), key(rng, max(a, b)), rng.IntN(2) == 0,
-					rng.IntN(2) == 0}, View: View{Seq: seq, State: uint64(rng.IntN(3))}}
-				f.Dead = rng.IntN(1000)
-				if f.empty(cmp) {
+					rng.IntN(2) == 0, rng.IntN(8) == 0, rng.IntN(8) == 0},
+					View: View{Seq: seq, State: uint64(rng.IntN(3))}, Dead: rng.IntN(1000)}
+				if f.Empty(cmp) {
 					continue
 				}
 				if s.Announce(f) {

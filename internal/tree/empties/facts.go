@@ -171,7 +171,10 @@ func (l *facts) evict() facts {
 // add joins f to the facts that it meets.
 func (l *facts) add(cmp *base.Comparer, f *Fact) facts {
 	joined := *f
-	from, _ := l.search(cmp, f.Lo)
+	var from place
+	if !f.FromStart {
+		from, _ = l.search(cmp, f.Lo)
+	}
 	if p, ok := l.before(from); ok && l.at(p).meets(cmp, &f.Range) {
 		from = p
 	}
@@ -194,11 +197,11 @@ func (l *facts) add(cmp *base.Comparer, f *Fact) facts {
 
 // join makes f the union with o, which meets it. It holds where both do.
 func (f *Fact) join(cmp *base.Comparer, o *Fact) {
-	if c := cmp.Cmp(o.Lo, f.Lo); c < 0 || c == 0 && f.LoOpen {
-		f.Lo, f.LoOpen, f.loCut = o.Lo, o.LoOpen, o.loCut
+	if f.startsAfter(cmp, &o.Range) {
+		f.Lo, f.LoOpen, f.FromStart, f.loCut = o.Lo, o.LoOpen, o.FromStart, o.loCut
 	}
-	if c := cmp.Cmp(o.Hi, f.Hi); c > 0 || c == 0 && f.HiOpen {
-		f.Hi, f.HiOpen, f.hiCut = o.Hi, o.HiOpen, o.hiCut
+	if f.stopsBefore(cmp, &o.Range) {
+		f.Hi, f.HiOpen, f.ToEnd, f.hiCut = o.Hi, o.HiOpen, o.ToEnd, o.hiCut
 	}
 	f.State, f.Seq, f.Now = max(f.State, o.State), max(f.Seq, o.Seq), max(f.Now, o.Now)
 	f.Dead += o.Dead

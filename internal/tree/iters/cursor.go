@@ -234,8 +234,11 @@ func (c *Cursor) First() bool {
 	if c.empty() {
 		return false
 	}
-	c.hide, c.last = false, nil
-	c.m.toFirst()
+	if f := c.enter(c.m.lower, c.m.lower == nil, false); f != nil {
+		c.seekEnd(f)
+	} else {
+		c.m.toFirst()
+	}
 	return c.settle(c.findNextUserEntry())
 }
 
@@ -244,8 +247,11 @@ func (c *Cursor) Last() bool {
 	if c.empty() {
 		return false
 	}
-	c.hide, c.last = false, nil
-	c.m.last()
+	if f := c.enter(c.m.upper, c.m.upper == nil, true); f != nil {
+		c.seekEnd(f)
+	} else {
+		c.m.last()
+	}
 	return c.settle(c.findPrevUserEntry())
 }
 
@@ -266,8 +272,11 @@ func (c *Cursor) SeekGE(key []byte) bool {
 		c.invalidate()
 		return false
 	}
-	c.hide, c.last = false, nil
-	m.seekGE(key, base.MakeTrailer(m.seq, base.KindForSeek))
+	if f := c.enter(key, false, false); f != nil {
+		c.seekEnd(f)
+	} else {
+		m.seekGE(key, base.MakeTrailer(m.seq, base.KindForSeek))
+	}
 	return c.settle(c.findNextUserEntry())
 }
 
@@ -288,8 +297,11 @@ func (c *Cursor) SeekLT(key []byte) bool {
 		c.invalidate()
 		return false
 	}
-	c.hide, c.last = false, nil
-	m.seekLT(key, base.MaxTrailer)
+	if f := c.enter(key, false, true); f != nil {
+		c.seekEnd(f)
+	} else {
+		m.seekLT(key, base.MaxTrailer)
+	}
 	return c.settle(c.findPrevUserEntry())
 }
 
@@ -318,6 +330,7 @@ func (c *Cursor) nextSpan() bool {
 	if c.at >= c.hi {
 		return false
 	}
+	c.passed.begin()
 	m := &c.m
 	switch {
 	case m.back:
@@ -338,6 +351,7 @@ func (c *Cursor) prevSpan() bool {
 	if c.at >= c.hi {
 		return false
 	}
+	c.passed.begin()
 	m := &c.m
 	switch {
 	case !m.back:
@@ -400,7 +414,6 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 // is compared: the entries before the next one of another input are answers, as one span.
 func (c *Cursor) findNextUserEntry() bool {
 	m := &c.m
-	c.passed.begin()
 	dead, look := 0, c.look // entries of keys without a value that were passed over
 	for len(m.ord) > 0 {
 		in := &m.in[m.ord[0].in]
@@ -492,7 +505,6 @@ func (c *Cursor) findNextUserEntry() bool {
 // are no versions to compare: the entries since the runner-up are answers, as one span.
 func (c *Cursor) findPrevUserEntry() bool {
 	m := &c.m
-	c.passed.begin()
 	dead, look := 0, c.look
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own
 	var candAt int

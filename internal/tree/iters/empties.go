@@ -12,6 +12,9 @@ import (
 type Empties interface {
 	// Within returns a fact about a range that has key, which the cursor may use, or nil.
 	Within(key []byte) *empties.Fact
+	// Edge is Within of a range that has all keys before its end, or with end, all behind its
+	// beginning.
+	Edge(end bool) *empties.Fact
 	// Count says that a move passed over so many entries one by one, and over known-empty ranges.
 	Count(dead, ranges int)
 	// Passed says that the cursor saw no visible entry in r, and passed over that many others, of
@@ -43,6 +46,10 @@ const leastSought = 16
 type passing struct {
 	empties.Range
 	active bool // the range has begun
+	// The move begins at from, which it may show if it runs forward; nil: with edge at the first
+	// of all keys, or the last one, otherwise somewhere.
+	from []byte
+	edge bool
 	// The move passed over an entry that later readers may see, or one that its reader's own
 	// writes hide. Others learn nothing from that.
 	newer, own bool
@@ -50,10 +57,91 @@ type passing struct {
 	dead       int  // entries, less those in known-empty ranges
 	base       int  // dead after the last such range
 	jumps      int  // known-empty ranges
+	fromBuf    []byte
 }
 
-// begin begins a move.
-func (p *passing) begin() { p.newer, p.own, p.expired = false, false, false }
+// begin begins a move from an entry.
+func (p *passing) begin() {
+	p.newer, p.own, p.expired, p.from, p.edge = false, false, false, nil, false
+}
+
+// enter begins a move from key, or with edge from the first or last of all keys. If the move begins
+// in a known-empty range, enter returns the range, and seekEnd is next. A cursor with the reader's
+// own writes does not enter: these may be in the range.
+func (c *Cursor) enter(key []byte, edge, back bool) *empties.Fact {
+	p := &c.passed
+	p.begin()
+	c.hide, c.last = false, nil
+	if c.empties == nil {
+		return nil
+	}
+	p.from, p.edge = key, edge
+	if !edge && c.Valid() { // key may alias a chunk
+		p.fromBuf = append(p.fromBuf[:0], key...)
+		p.from = p.fromBuf
+	}
+	if len(c.m.in) > 0 && c.m.in[0].own {
+		return nil
+	}
+	var f *empties.Fact
+	if edge {
+		f = c.empties.Edge(back)
+	} else {
+		f = c.empties.Within(key)
+	}
+	if f == nil || back && !edge && !f.FromStart && c.m.cmp.Cmp(f.Lo, key) >= 0 {
+		return nil
+	}
+	c.m.back = back
+	c.startPass(nil)
+	c.jumpOver(f)
+	return f
+}
+
+// seekEnd positions the merge behind f, which enter returned, or before it.
+func (c *Cursor) seekEnd(f *empties.Fact) {
+	m := &c.m
+	switch {
+	case m.back && (f.FromStart || m.lower != nil && m.cmp.Cmp(f.Lo, m.lower) < 0):
+		m.exhaust(true)
+	case m.back:
+		m.seekLT(f.Lo, 0)
+	case f.ToEnd || m.upper != nil && m.cmp.Cmp(f.Hi, m.upper) >= 0:
+		m.exhaust(false)
+	default:
+		m.seekGE(f.Hi, base.MakeTrailer(m.seq, base.KindForSeek))
+	}
+}
+
+// startPass begins the range that the move may learn: where the move began, or else at key. Whether
+// key is visible is not decided yet. If it is, the range ends where it begins.
+func (c *Cursor) startPass(key []byte) {
+	p := &c.passed
+	p.active, p.base, p.dead, p.jumps = true, 0, 0, 0
+	open := false
+	if p.from != nil || p.edge {
+		key, open = p.from, c.m.back
+	}
+	if c.m.back {
+		p.Hi, p.HiOpen, p.ToEnd = append(p.Hi[:0], key...), open, p.edge
+	} else {
+		p.Lo, p.LoOpen, p.FromStart = append(p.Lo[:0], key...), open, p.edge
+	}
+}
+
+// jumpOver extends passed up to the end of a known-empty range.
+func (c *Cursor) jumpOver(f *empties.Fact) {
+	p := &c.passed
+	p.jumps++
+	p.expired = p.expired || f.Now > 0
+	if c.m.back {
+		c.setEnd(f.Lo, f.LoOpen)
+		p.FromStart = f.FromStart
+	} else {
+		c.setEnd(f.Hi, f.HiOpen)
+		p.ToEnd = f.ToEnd
+	}
+}
 
 func (c *Cursor) setEmpties(e Empties) {
 	c.empties, c.look, c.passed.active = e, math.MaxInt, false
@@ -67,18 +155,11 @@ func (c *Cursor) setEmpties(e Empties) {
 // entries the move is to call it again. jumped: the merge is elsewhere, or has ended because the
 // move passed over so many entries as it may.
 //
-// The first key is the beginning of the range that the cursor may learn: nothing was decided about
-// it yet. If it is visible, the range ends where it begins. The last key is the end, as long as
-// the move finds nothing else.
+// key is the end of passed until the move finds something else.
 func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
 	p := &c.passed
 	if !p.active {
-		p.active, p.base, p.jumps = true, 0, 0
-		if c.m.back {
-			p.Hi, p.HiOpen = append(p.Hi[:0], key...), false
-		} else {
-			p.Lo, p.LoOpen = append(p.Lo[:0], key...), false
-		}
+		c.startPass(key)
 	}
 	p.dead = dead
 	f := c.empties.Within(key)
@@ -91,16 +172,14 @@ func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
 		return dead + min(max(dead-p.base, firstLook), maxLook), false
 	}
 	p.base = dead
-	p.jumps++
+	c.jumpOver(f)
+	if !c.m.back && c.hide { // the chunk that last aliases may go
+		c.setLast(c.last)
+	}
 	if c.m.back {
-		c.setEnd(f.Lo, f.LoOpen)
-		c.m.leap(f.Lo)
+		c.m.leap(f.Lo, f.FromStart)
 	} else {
-		c.setEnd(f.Hi, f.HiOpen)
-		if c.hide { // the chunk that last aliases may go
-			c.setLast(c.last)
-		}
-		c.m.leap(f.Hi)
+		c.m.leap(f.Hi, f.ToEnd)
 	}
 	return dead + firstLook, true
 }
@@ -109,15 +188,15 @@ func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
 func (c *Cursor) setEnd(key []byte, open bool) {
 	p := &c.passed
 	if c.m.back {
-		p.Lo, p.LoOpen = append(p.Lo[:0], key...), open
+		p.Lo, p.LoOpen, p.FromStart = append(p.Lo[:0], key...), open, false
 	} else {
-		p.Hi, p.HiOpen = append(p.Hi[:0], key...), open
+		p.Hi, p.HiOpen, p.ToEnd = append(p.Hi[:0], key...), open, false
 	}
 }
 
 // extend is called at the end of all entries, forward: the last key was passed over, too.
 func (p *passing) extend(c *Cursor) {
-	if p.active && c.hide && c.m.cmp.Cmp(c.last, p.Hi) >= 0 {
+	if p.active && c.hide && !p.ToEnd && c.m.cmp.Cmp(c.last, p.Hi) >= 0 {
 		p.Hi, p.HiOpen = append(p.Hi[:0], c.last...), false
 	}
 }
@@ -146,16 +225,16 @@ func (c *Cursor) settlePass(found bool) {
 	if found {
 		c.setEnd(c.Key(), true)
 	}
-	if cmp := c.m.cmp.Cmp(p.Lo, p.Hi); cmp < 0 || cmp == 0 && !p.LoOpen && !p.HiOpen {
+	if !p.Empty(c.m.cmp) {
 		c.empties.Passed(&p.Range, p.dead, p.newer, p.expired)
 	}
 }
 
 // leap moves the inputs to their first entries at or after key, or running backward to the last
 // ones at or before it, but for the reader's own writes. The present entries are before key in the
-// direction of the merge.
-func (m *Merge) leap(key []byte) {
-	out := !m.back && m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 ||
+// direction of the merge. all: there is no such key.
+func (m *Merge) leap(key []byte, all bool) {
+	out := all || !m.back && m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 ||
 		m.back && m.lower != nil && m.cmp.Cmp(key, m.lower) < 0
 	for j := range m.in {
 		in := &m.in[j]
@@ -188,6 +267,16 @@ func (m *Merge) leap(key []byte) {
 			i, err := in.src.SeekGE(key, base.MakeTrailer(m.seq, base.KindForSeek), e)
 			m.position(in, i, err)
 		}
+	}
+	m.build()
+}
+
+// exhaust leaves no entry in a direction.
+func (m *Merge) exhaust(back bool) {
+	m.direct(back)
+	m.leapt = false
+	for j := range m.in {
+		m.in[j].live = false
 	}
 	m.build()
 }

@@ -17,6 +17,8 @@ type told struct {
 
 func (e *told) Within([]byte) *empties.Fact { return nil }
 
+func (e *told) Edge(bool) *empties.Fact { return nil }
+
 func (e *told) Count(dead, _ int) { e.dead += dead }
 
 func (e *told) Passed(r *empties.Range, _ int, _, _ bool) {
