@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -88,4 +89,58 @@ func makeGolden(t *testing.T) {
 	d.must(d.Flush())
 	d.must(d.Close())
 	d.must(os.Remove(filepath.Join(goldenDir, "LOCK")))
+}
+
+// goldenExpiringDir is a database of the first version with references that expire. It stays.
+const goldenExpiringDir = "testdata/expiring"
+
+// TestGoldenExpiring reads the database before and after the hour in which its values live.
+func TestGoldenExpiring(t *testing.T) {
+	c := &clock{time.Unix(1_000_000, 0)}
+	set := func(o *lsm.Options) { c.set(o); o.WALPreallocate = -1 }
+	if *golden {
+		if err := os.RemoveAll(goldenExpiringDir); err != nil {
+			t.Fatal(err)
+		}
+		db, err := lsm.Open(goldenExpiringDir, options(set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &database{db, t, vfs.OS{}, map[string][]byte{}}
+		d.goldenExpiring()
+		d.must(d.Flush())
+		d.must(d.Close())
+		d.must(os.Remove(filepath.Join(goldenExpiringDir, "LOCK")))
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	if err := os.CopyFS(dir, os.DirFS(goldenExpiringDir)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := lsm.Open(dir, options(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{db, t, vfs.OS{}, map[string][]byte{}}
+	model := open(t, vfs.NewMem(), d.want, c.set) // which fills want
+	model.goldenExpiring()
+	d.must(model.Close())
+	check(t, d, d.want)
+	d.checkTTL()
+	if m := d.Metrics(); m.Values.Logs != 1 || m.Values.Bytes != 2*(1000+7000+70_000) {
+		t.Errorf("%+v", m.Values)
+	}
+	d.must(d.Verify(t.Context(), nil))
+	d.expire(c)
+	check(t, d, d.want)
+	d.must(d.CompactRange(nil, nil))
+	check(t, d, d.want)
+	d.must(d.Close())
+}
+
+// goldenExpiring puts what the database has.
+func (d *database) goldenExpiring() {
+	for i, n := range []int{10, 1000, 7000, 70_000} {
+		d.putTTL(fmt.Sprintf("goes %d", i), valueOf(i, n))
+		d.put(fmt.Sprintf("stays %d", i), valueOf(10+i, n))
+	}
 }
