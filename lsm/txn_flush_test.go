@@ -15,6 +15,9 @@ import (
 // elsewhere and flushes: the commit leader looks through memtables that a flush takes away, and
 // the comparer lets the flush go first. None of the commits is a conflict.
 func TestTxnChecksBesideFlushes(t *testing.T) {
+	// With one processor a yield would last until each of the others has used up 10 ms.
+	procs := runtime.GOMAXPROCS(4)
+	defer runtime.GOMAXPROCS(procs)
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
 		WriteBufferSize: 64 << 10, Comparer: &Comparer{
 			Name: "test.Yields", EqualIsBytewise: true,
