@@ -64,7 +64,7 @@ LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 # The same builds in every clone, so that they share Go's cache, but every test is run.
 TEST_GOFLAGS := $(filter-out -trimpath -count=1,$(shell $(GO) env GOFLAGS)) -trimpath -count=1
 test-%: export GOFLAGS = $(TEST_GOFLAGS)
-# The command of the bindings' packages has the flags of what is shipped in long runs.
+# Long runs compile the command in the bindings' packages with the flags of releases.
 test-%: export SHIPPED := $(LOAM_T2)
 WITHIN := internal/testkit/within.sh
 
