@@ -160,8 +160,8 @@ var deletes = []mutant{
 		{"internal/tree/iters/empties.go", "len(c.m.in) > 0 && c.m.in[0].own", "false"}}},
 
 	{"empty-from-nil", "a cursor takes the empty key for the first one, or the last one",
-		inEmpties, []edit{{"internal/tree/iters/empties.go", "p.from, p.edge = key, edge",
-			"edge = key == nil\n\tp.from, p.edge = key, edge"}}},
+		inEmpties, []edit{{"internal/tree/iters/empties.go", "if p.edge = edge; !c",
+			"edge = key == nil\n\tif p.edge = edge; !c"}}},
 
 	{"empty-forgets-expiry", "what had expired in a known-empty range is not said of one that is " +
 		"learned with it", inEmpties, []edit{{"internal/tree/iters/empties.go",

@@ -47,7 +47,7 @@ type passing struct {
 	empties.Range
 	active bool // the range has begun
 	// The move begins at from, which it may show if it runs forward; nil: with edge at the first
-	// of all keys, or the last one, otherwise somewhere.
+	// of all keys, or the last one, otherwise somewhere before the range.
 	from []byte
 	edge bool
 	// The move passed over an entry that later readers may see, or one that its reader's own
@@ -57,7 +57,6 @@ type passing struct {
 	dead       int  // entries, less those in known-empty ranges
 	base       int  // dead after the last such range
 	jumps      int  // known-empty ranges
-	fromBuf    []byte
 }
 
 // begin begins a move from an entry.
@@ -75,10 +74,8 @@ func (c *Cursor) enter(key []byte, edge, back bool) *empties.Fact {
 	if c.empties == nil {
 		return nil
 	}
-	p.from, p.edge = key, edge
-	if !edge && c.Valid() { // key may alias a chunk
-		p.fromBuf = append(p.fromBuf[:0], key...)
-		p.from = p.fromBuf
+	if p.edge = edge; !c.Valid() { // otherwise key may alias a chunk
+		p.from = key
 	}
 	if len(c.m.in) > 0 && c.m.in[0].own {
 		return nil
@@ -92,7 +89,7 @@ func (c *Cursor) enter(key []byte, edge, back bool) *empties.Fact {
 	if f == nil || back && !edge && !f.FromStart && c.m.cmp.Cmp(f.Lo, key) >= 0 {
 		return nil
 	}
-	c.m.back = back
+	c.m.back, p.from = back, key // is copied
 	c.startPass(nil)
 	c.jumpOver(f)
 	return f

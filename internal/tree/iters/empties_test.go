@@ -66,7 +66,11 @@ func newKnown(t *testing.T, h *history) *known {
 			return (r.FromStart || h.cmp.Cmp(r.Lo, key) < 0) &&
 				(r.ToEnd || h.cmp.Cmp(key, r.Hi) < 0)
 		}
-		if key := randomKey(h.rng, h.style); in(key) {
+		key := randomKey(h.rng, h.style)
+		if h.upper != nil && h.rng.IntN(2) == 0 {
+			key = h.upper
+		}
+		if in(key) {
 			r.Lo, r.LoOpen, r.FromStart = key, h.rng.IntN(2) == 0, false
 		}
 		if key := randomKey(h.rng, h.style); in(key) {
