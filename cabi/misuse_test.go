@@ -220,6 +220,8 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "NULL"}}
 	case q.name == "bytes_per_second": // few of them would take for ever
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "1u << 30"}}
+	case p.name == "loam_resources_create" && q.name == "memory":
+		return [][2]string{{large_, "UINT64_MAX - 1"}, {any_, "UINT64_MAX"}, {any_, "1"}}
 	case q.name == "id" && q.typ == "uint64_t":
 		return [][2]string{{any_, "UINT64_MAX"}, {any_, "1"}}
 	case q.name == "from" || q.typ == "uint32_t":
