@@ -30,7 +30,7 @@ func loamName(p platform) string {
 // library: what is small on one platform is small on all.
 func buildFlags() (loam, loamLink, lib, libLink string, err error) {
 	out, err := command("", nil, variable("MAKE", "make"), "-s", "--no-print-directory", "-f",
-		"cabi/lib.mk", "build-flags")
+		"cabi/lib.mk", "build-flags", "SHIPPED=1")
 	lines := strings.Split(out, "\n")
 	if err == nil && len(lines) != 5 {
 		err = fmt.Errorf("make build-flags says %q, want four lines", out)
