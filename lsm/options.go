@@ -189,7 +189,7 @@ type Options struct {
 	L0Stop int
 	// LargeValue is the length in bytes from which on a value is written only once, to the log:
 	// tables refer to it, and the log stays as long as they do. Compactions copy values only out of
-	// logs that are mostly dead. Values that expire and merge operands are always stored in tables.
+	// logs most of whose values are obsolete. Merge operands and merged values stay in tables.
 	// Versions before 0.3 refuse a database with such references. It has no effect in LevelDB's
 	// format. The default, 0, stores all values in tables. See docs/values.md.
 	LargeValue int64

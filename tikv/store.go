@@ -226,7 +226,7 @@ func value(key, stored []byte) ([]byte, error) {
 	return append([]byte{}, stored[1:]...), nil
 }
 
-// explain wraps an error of the client's reads by what it means.
+// explain wraps an error of the client's reads in lsm.ErrNotFound or ErrTooOld where it is one.
 func explain(err error) error {
 	var old *failures.ErrGCTooEarly
 	switch {

@@ -8,7 +8,7 @@ type ValueBatch struct {
 	places []int // indexes of Values
 }
 
-// BatchedValue is one value of a batch: bytes [From, To) of the buffer with what was read.
+// BatchedValue is one value of a batch: bytes [From, To) of the buffer into which it was read.
 type BatchedValue struct {
 	ValueHandle
 	From, To int // To is 0 if the value was not read; reading it alone tells why

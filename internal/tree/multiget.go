@@ -280,7 +280,8 @@ func (h *hold) record(r *MultiResult, i int, spans []span, buf []byte, t base.Tr
 	}
 }
 
-// recordLarge keeps the handle of key i of a chunk. The slow path says what is wrong with it.
+// recordLarge keeps the handle of key i of a chunk. The slow path returns the error of a handle
+// that cannot be decoded.
 func (r *MultiResult) recordLarge(i int, s *span, handle []byte) {
 	if s.end = unresolved; r.large.Add(handle) {
 		r.keys = append(r.keys, r.first+i)

@@ -49,7 +49,7 @@ func scoutingBounds() scoutBounds {
 		credit: 1024}
 }
 
-// maxSkip is how many scouts are left out at most after those that learned nothing.
+// maxSkip bounds how many scouts are left out after scouts that learned nothing.
 const maxSkip = 64
 
 // scouts are those of a tree, one at a time.
@@ -118,7 +118,7 @@ func lastDeleted(batch []byte) (last []byte) {
 // by its users' threads only: then there are no scouts. Commit leader only.
 func (t *Tree) sendScout(key []byte) {
 	n := t.lead.mem.Unlooked()
-	// Not always after as many: who deletes in several places by turns is found in each of them.
+	// Not always after as many: of several places that are deleted from by turns, each gets scouts.
 	t.lead.mem.Looked(rand.Int64N(1 + min(n, scouting.coarse)/8))
 	if key == nil || t.cmp.Serial() {
 		return

@@ -301,7 +301,7 @@ func (c *Client) try(ctx context.Context, k kind, addr string, op wire.Operation
 	return l, result, sent, err
 }
 
-// again says whether another node may do what one could not.
+// again reports whether a call that failed on one node with err may succeed on another one.
 func again(err error) bool {
 	var remote *wire.RemoteError
 	switch {

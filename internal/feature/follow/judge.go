@@ -25,7 +25,7 @@ import (
 //  3. A spare log may be renamed, begun or removed at any time. No MANIFEST needs it; where it is
 //     removed between its listing and its opening, all is read again.
 //  4. Reading a log is not atomic. The bytes at a place may be read before the writer writes them,
-//     and a chunk behind them, which says that they are durable, afterwards. When that read ends,
+//     and a later chunk, which calls them durable, after the writer writes it. When that read ends,
 //     the chunk at the place is whole, and a second replay gets past it. So only two replays in a
 //     row that fail at the same place are damage. A log that is cut back after a shortage loses
 //     bytes that no chunk calls durable.

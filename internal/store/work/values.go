@@ -46,8 +46,8 @@ type treeValues struct {
 	of   uint64 // all bytes
 }
 
-// tableValues is how many bytes of values a table refers to, as a multiple of its largest size,
-// about: so that a few compactions copy what lies in a log, and none copies too much at a time.
+// tableValues is about how many bytes of values a table refers to, as a multiple of its largest
+// size: a few compactions copy the values of a log, and each of them copies a bounded amount.
 const tableValues = 4
 
 // weighValues looks how much space values take after an edit. REQUIRES: s.install held.

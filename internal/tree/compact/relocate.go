@@ -7,7 +7,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Relocation is what a run needs to copy values out of logs and value files that are mostly dead.
+// Relocation is what a run needs to copy values out of logs and value files that have few live ones
+// left.
 type Relocation struct {
 	// From reports whether values are copied out of a log or value file.
 	From func(base.ValueFile) bool

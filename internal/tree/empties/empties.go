@@ -43,8 +43,8 @@
 // A follower's writer is the replay of another process's log. Its entries may go into a memtable
 // that no state has yet, where L4 does not see them: Pause, before W1, refuses to announce until
 // Resume, which comes after W3 and is for learners of the state of then. Until W3 entries are cut
-// from facts, in any order. What comes by tables, with another version, cuts nothing: Clear, which
-// also refuses to announce, then takes all facts away before W3.
+// from facts, in any order. Entries of tables of another version are not cut: Clear, which also
+// refuses to announce, takes all facts away before W3.
 //
 // The reader may load the list much later than its number (R3): what was written since is cut from
 // facts, which does no harm, and a fact learned since holds for it by the same reasons.
@@ -182,8 +182,8 @@ func (s *Set) Edge(end bool, v *View) *Fact {
 	return l.chunks[0][0].forView(v, func(r *Range) bool { return r.FromStart })
 }
 
-// forView is f, or the latest fact that it was made of, if one holds for a reader of view v and has
-// what is asked for.
+// forView returns f, or the latest fact that it was made of, if one holds for a reader of view v
+// and has a range for which has is true.
 func (f *Fact) forView(v *View, has func(r *Range) bool) *Fact {
 	if f.holdsFor(v) && has(&f.Range) {
 		return f
@@ -376,7 +376,7 @@ func (f *Fact) without(cmp *base.Comparer, key []byte, crowded bool) (parts []*F
 	return parts
 }
 
-// Pause takes back what is announced, and lets nobody announce until Resume. Facts stay.
+// Pause takes announced ranges back, and refuses to announce until Resume. Facts stay.
 func (s *Set) Pause() {
 	s.change(func(l *list) *list { return &list{l.facts, nil, stopped} })
 }
@@ -386,8 +386,8 @@ func (s *Set) Clear() {
 	s.change(func(*list) *list { return &list{facts{}, nil, stopped} })
 }
 
-// Stop takes back what is announced, and all facts that have a key from lo to hi, both inclusive,
-// and lets nobody announce until Resume. Tables with keys in that range are about to come.
+// Stop takes back announced ranges, and all facts that have a key from lo to hi, both inclusive,
+// and refuses to announce until Resume. Tables with keys in that range are about to come.
 func (s *Set) Stop(cmp *base.Comparer, lo, hi []byte) {
 	r := Range{Lo: lo, Hi: hi}
 	s.change(func(l *list) *list {

@@ -10,8 +10,8 @@ import (
 // maxChunk is how many facts a chunk has at most. A change copies one, and the list of chunks.
 const maxChunk = 64
 
-// facts are facts in ascending order, disjoint. They are immutable, as are their chunks, none of
-// which is empty.
+// facts are facts in ascending order, disjoint. They are immutable. So are their chunks, which have
+// one fact at least.
 type facts struct {
 	chunks [][]*Fact
 	n      int // facts, and those that they were made of

@@ -86,7 +86,7 @@ type Options struct {
 	Lower, Upper []byte // bounds [Lower, Upper); nil: none. They are retained
 	// makes values of operands; nil: moves to keys that have some fail
 	Merge     *mergeop.Operator
-	Folds     FoldCounter // is told of each use of Merge; nil: nobody asks
+	Folds     FoldCounter // counts each use of Merge; nil: not counted
 	Own       bool        // all entries of the first source are visible, whatever Seq is
 	Single    bool        // spans have one entry, so that Step and StepBack never move
 	RangeDels []RangeDels
@@ -97,7 +97,7 @@ type Options struct {
 	// Again: there are other cursors of the same Seq, which pass over the same newer entries.
 	Again bool
 	// Most, if it is not 0, is about how many dead entries a move passes over one by one before it
-	// gives up: it finds nothing, and what it passed over is what it learns.
+	// gives up: it finds nothing, and learns the range that it passed over.
 	Most   int
 	Values Values // for sources with references
 	// KeysOnly: values that lie in logs are not read, but for operands above them.

@@ -162,7 +162,7 @@ func (c *Cursor) passOver(key []byte, dead int) (look int, jumped bool) {
 	f := c.empties.Within(key)
 	if f == nil {
 		c.setEnd(key, true)
-		if dead-p.base >= c.most { // what was passed over is known to be empty, up to key
+		if dead-p.base >= c.most { // all up to key is known to be empty
 			c.m.ord = c.m.ord[:0]
 			return dead, true
 		}

@@ -455,8 +455,8 @@ func (m *MemTable) noteKind(k base.Kind) {
 // HasOperands reports whether there are entries that do not end a lookup.
 func (m *MemTable) HasOperands() bool { return m.operands.Load() }
 
-// A memtable of which a quarter are deletions is ordered in the background after orderDeletes of
-// them, though nobody iterates: whoever does will have to pass over them.
+// A memtable with deletions for a quarter of its entries is ordered in the background after
+// orderDeletes of them, before an iterator is opened that has to pass over them.
 const orderDeletes = backlogEntries
 
 // manyDeletes is how many deletions are worth a look at the memtable.

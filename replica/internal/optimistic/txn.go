@@ -52,7 +52,7 @@ func (t *Txn) set(key, value []byte) {
 	t.written[string(key)] = value
 }
 
-// Change is what the transaction wrote, on condition of what it read.
+// Change returns the writes of the transaction, on condition that its reads still hold.
 func (t *Txn) Change(once []byte) *wire.Change {
 	c := &wire.Change{Once: once}
 	for _, r := range t.read {
