@@ -25,8 +25,8 @@ type ResourcesOptions struct {
 // above or of the machine's memory. It follows that limit, up to four times its first value.
 const AutoMemory = store.AutoMemory
 
-// Resources bounds memory, background work and descriptors that any number of databases of a
-// process share, see Options.Resources and docs/resources.md. It is safe for concurrent use.
+// Resources bounds memory, background work and descriptors that databases of a process share, see
+// Options.Resources and docs/resources.md. Make it with NewResources. Safe for concurrent use.
 type Resources struct{ r *store.Resources }
 
 // NewResources makes Resources. Close them when no database will be opened with them any more.
@@ -44,7 +44,7 @@ func (r *Resources) Close() {
 
 // Set changes a limit while databases are open: memory (8 MiB up to its first value, or auto for
 // AutoMemory), background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB,
-// MiB or GiB after it. It fails with ErrInvalidArgument, and with ErrClosed without its memory.
+// MiB or GiB after it. It fails with ErrInvalidArgument, or ErrClosed once its memory is freed.
 func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
 
 // Metrics returns how much is in use.

@@ -100,6 +100,17 @@ func (m *Memory) Look() {
 	}
 }
 
+// lookAgain is Look, once in lookEvery: of several callers one looks.
+func (m *Memory) lookAgain() {
+	if m.follow.Load() == nil {
+		return
+	}
+	now, last := int64(m.now().Sub(m.began)), m.looked.Load()
+	if now-last >= int64(lookEvery) && m.looked.CompareAndSwap(last, now) {
+		m.Look()
+	}
+}
+
 // Usage is the bytes of each part.
 type Usage struct {
 	Blocks    int64 // cached
@@ -122,9 +133,7 @@ func (m *Memory) Settle() {
 	if m == nil {
 		return
 	}
-	if m.follow.Load() != nil && int64(m.now().Sub(m.began))-m.looked.Load() >= int64(lookEvery) {
-		m.Look()
-	}
+	m.lookAgain()
 	now := offheap.Unattributed() + m.runtime.grown(m.Limit()/runtimeShare)
 	if d := now - m.buffers.Load(); d < m.step() && -d < m.step() {
 		return

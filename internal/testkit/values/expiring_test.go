@@ -39,6 +39,18 @@ func (d *database) expire(c *clock) {
 	maps.DeleteFunc(d.want, func(key string, _ []byte) bool { return key[:4] == "goes" })
 }
 
+// checkExpiry verifies the database, and compares it with want after the hour, before and after a
+// compaction. It closes it.
+func (d *database) checkExpiry(c *clock) {
+	d.t.Helper()
+	d.must(d.Verify(d.t.Context(), nil))
+	d.expire(c)
+	check(d.t, d, d.want)
+	d.must(d.CompactRange(nil, nil))
+	check(d.t, d, d.want)
+	d.must(d.Close())
+}
+
 // checkOver looks for the keys that expire, whose time is over.
 func (d *database) checkOver(keys ...[]byte) {
 	d.t.Helper()
@@ -185,10 +197,5 @@ func TestExpiringMeets(t *testing.T) {
 	d.want["goes change"] = []byte("changed")
 	check(t, d, d.want)
 	d.checkTTL()
-	d.must(d.Verify(t.Context(), nil))
-	d.expire(c)
-	check(t, d, d.want)
-	d.must(d.CompactRange(nil, nil))
-	check(t, d, d.want)
-	d.must(d.Close())
+	d.checkExpiry(c)
 }
