@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +37,10 @@ func TestScripts(t *testing.T) {
 
 type poolScript struct {
 	*pool
-	dbs  map[string]*Client
-	jobs map[string]*Job
-	said chan string
+	dbs    map[string]*Client
+	jobs   map[string]*Job
+	adding sync.Mutex // held by flushes that begin, side by side
+	said   chan string
 }
 
 func (x *poolScript) run(c *script.Command) string {
@@ -70,8 +72,9 @@ func (x *poolScript) run(c *script.Command) string {
 			}
 		}()
 	case "end":
-		x.jobs[name].End()
-		delete(x.jobs, name)
+		j := x.jobs[name]
+		delete(x.jobs, name) // before a flush that waits for the end takes its number
+		j.End()
 	case "progress":
 		out = append(out, fmt.Sprintf("pause %v", x.jobs[name].Progress()))
 	case "pass":
@@ -100,6 +103,8 @@ func (x *poolScript) db(name string) *Client {
 }
 
 func (x *poolScript) add(db string, j *Job) string {
+	x.adding.Lock()
+	defer x.adding.Unlock()
 	n := 1
 	for x.jobs[db+strconv.Itoa(n)] != nil {
 		n++
