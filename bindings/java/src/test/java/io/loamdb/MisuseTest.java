@@ -1,6 +1,7 @@
 package io.loamdb;
 
 import static io.loamdb.LoamTest.b;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -223,11 +224,14 @@ class MisuseTest {
       return value;
     };
     Options options = new Options().compactionFilter(filter);
-    Loam db = Loam.open(path(), options);
-    opened.set(db);
-    db.put(b("a"), b("1"));
-    db.compactRange();
-    assertEquals(LoamException.InUse.class, refused.get().getClass());
+    try (Loam db = Loam.open(path(), options)) {
+      opened.set(db);
+      db.put(b("a"), b("1"));
+      db.compactRange();
+      assertEquals(LoamException.InUse.class, refused.get().getClass());
+      assertEquals(1, refused.get().getSuppressed().length);
+      assertArrayEquals(b("1"), db.get(b("a"))); // close was refused too
+    }
   }
 
   @Test
