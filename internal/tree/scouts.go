@@ -45,7 +45,7 @@ func scoutingBounds() scoutBounds {
 		return scoutBounds{coarse: 40, fine: 4, most: 4, passed: 4, looks: 2, enough: 4,
 			credit: 16}
 	}
-	return scoutBounds{coarse: 4096, fine: 32, most: 32, passed: 128, looks: 2, enough: 16,
+	return scoutBounds{coarse: 4096, fine: 16, most: 32, passed: 128, looks: 2, enough: 16,
 		credit: 1024}
 }
 
