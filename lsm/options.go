@@ -189,9 +189,9 @@ type Options struct {
 	L0Stop int
 	// LargeValue is the length in bytes from which on a value is written only once, to the log:
 	// tables refer to it, and the log stays as long as they do. Compactions copy values only out of
-	// logs most of whose values are obsolete. Merge operands and merged values stay in tables.
-	// Versions before 0.3 refuse a database with such references. It has no effect in LevelDB's
-	// format. The default, 0, stores all values in tables. See docs/values.md.
+	// logs most of whose values are obsolete. Merge operands stay in tables, what is made of them
+	// does not. Versions before 0.3 refuse a database with such references. It has no effect in
+	// LevelDB's format. The default, 0, stores all values in tables. See docs/values.md.
 	LargeValue int64
 	// MaxMergeOperands is how many operands of one key a read may fold without consequence. When
 	// reads fold more again and again, the memtable is flushed and sorted runs are merged, which

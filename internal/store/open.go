@@ -340,6 +340,7 @@ func (db *DB) assemble() {
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds =
 		db.shared.Files, db.manifest, db.wal, db.cache, db.shared.Seqs, db.shared.Folds
 	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.shared.Spare, o.ReadOnly, db.Native()
+	limits.LargeValue = db.largeValue()
 	db.jobs = work.New(limits)
 	db.shared.Seqs.Released = db.jobs.SnapshotReleased
 	var all []*Keyspace

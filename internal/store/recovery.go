@@ -134,7 +134,9 @@ func (r *replayer) writeOldest(k *replayed) error {
 		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
 		for _, a := range result.Added {
 			for _, l := range a.Meta.ValueLogs {
-				r.refers[l.Log] = struct{}{}
+				if !l.InFile {
+					r.refers[l.Log] = struct{}{}
+				}
 			}
 		}
 		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.k.ID(), Added: result.Added})

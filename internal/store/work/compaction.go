@@ -123,7 +123,7 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	var spare sstable.Spare
 	defer spare.Free()
 	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction)
-	env.Relocation = s.relocation(s.paceCompaction)
+	env.ValueFiles = s.valueFiles(s.paceCompaction, true)
 	env.MaxValues = tableValues * uint64(s.limits.Load().FileSize)
 	env.Stop = s.giveWay(k, plan, func() error {
 		s.yieldToFlush()

@@ -179,6 +179,7 @@ func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job,
 		return nil
 	}
 	env.Progress = s.reportFlush
+	env.ValueFiles = s.valueFiles(s.paceFlush, false)
 	result, err := compact.Flush(s.separated(m.Mem.NewSource()), uint64(m.Mem.Points()),
 		m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
 	s.countFolds(result)

@@ -80,6 +80,10 @@ type Options struct {
 	Paused    bool // as after Pause
 	Limits         // until SetLimits
 
+	// LargeValue is the length in bytes from which on values that flushes and compactions make are
+	// written into value files; 0: none are.
+	LargeValue int64
+
 	// What databases share; each is nil where nothing is shared.
 	Account *budget.Account // of the memtables
 	Pool    *budget.Pool

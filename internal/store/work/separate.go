@@ -21,8 +21,10 @@ func (s *Scheduler) separated(src base.Source) base.Source {
 func (s *Scheduler) syncValueLogs(result compact.Result) error {
 	last := uint64(0)
 	for _, a := range result.Added {
-		if logs := a.Meta.ValueLogs; len(logs) > 0 {
-			last = max(last, logs[len(logs)-1].Log)
+		for _, l := range a.Meta.ValueLogs {
+			if !l.InFile {
+				last = max(last, l.Log)
+			}
 		}
 	}
 	if last == 0 {

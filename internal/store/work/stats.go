@@ -110,14 +110,14 @@ func (s *stats) flushed(memtable int64, r compact.Result, d time.Duration, err e
 		w.Failed++
 	} else {
 		w.BytesIn += uint64(memtable)
-		w.BytesOut += r.BytesWritten
+		w.BytesOut += r.BytesWritten + r.ValueBytes
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
 		w.Expired += r.Expired
 	}
 	if len(r.Added) > 0 {
 		l := &s.done.Levels[r.Added[0].Level]
-		l.BytesWritten += r.BytesWritten
+		l.BytesWritten += r.BytesWritten + r.ValueBytes
 		l.Duration += d
 	}
 }
@@ -147,8 +147,8 @@ func (s *stats) compacted(p *picker.Plan, results []compact.Result, d time.Durat
 	l.BytesRead += p.InputBytes
 	w.BytesIn += p.InputBytes
 	for _, r := range results {
-		l.BytesWritten += r.BytesWritten + r.RelocatedBytes
-		w.BytesOut += r.BytesWritten + r.RelocatedBytes
+		l.BytesWritten += r.BytesWritten + r.ValueBytes
+		w.BytesOut += r.BytesWritten + r.ValueBytes
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
 		w.Expired += r.Expired

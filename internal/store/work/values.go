@@ -213,16 +213,19 @@ func (s *Scheduler) watchValuesLocked(k *Keyspace, c picker.Config) {
 	}
 }
 
-// relocation is how a compaction copies values; nil: it copies none.
-func (s *Scheduler) relocation(pace func(int64)) *compact.Relocation {
-	s.mu.Lock()
-	round := s.values.round
-	s.mu.Unlock()
-	if round == nil {
+// valueFiles is how a flush or compaction writes value files; nil: it writes none. Compactions
+// copy the values of the round.
+func (s *Scheduler) valueFiles(pace func(int64), relocates bool) *compact.ValueFiles {
+	var round valueFiles
+	if relocates {
+		s.mu.Lock()
+		round = s.values.round
+		s.mu.Unlock()
+	}
+	if round == nil && s.opts.LargeValue == 0 {
 		return nil
 	}
-	return &compact.Relocation{
-		From: round.has,
+	v := &compact.ValueFiles{
 		Create: func() (uint64, compact.ValueWriter, error) {
 			num := s.opts.Manifest.NewFileNum()
 			w, err := s.opts.Files.CreateValues(num, pace)
@@ -231,9 +234,14 @@ func (s *Scheduler) relocation(pace func(int64)) *compact.Relocation {
 			}
 			return num, w, nil
 		},
-		Damaged:  s.keepDamaged,
 		FileSize: s.limits.Load().FileSize,
+		Large:    s.opts.LargeValue,
+		Damaged:  s.keepDamaged,
 	}
+	if round != nil {
+		v.From = round.has
+	}
+	return v
 }
 
 // keepDamaged notes that a value cannot be read: what lies in its file stays there.

@@ -27,22 +27,30 @@ func testCrashStates(t *testing.T, share int) {
 
 // TestValueStates takes the crash states of a workload whose values stay in logs.
 func TestValueStates(t *testing.T) {
-	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-		return explore(&valueWorkload, seed, int64(testkit.Scale(12, 12, 1)), nil)
+	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
+		return explore(&valueWorkload, seed, int64(testkit.Scale(12, 12, 4)), nil)
 	})
 }
 
 // TestRecoveredValueStates takes the crash states of a workload whose recoveries refer to logs.
 func TestRecoveredValueStates(t *testing.T) {
-	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-		return explore(&recoverWorkload, seed, int64(testkit.Scale(16, 16, 1)), nil)
+	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
+		return explore(&recoverWorkload, seed, int64(testkit.Scale(16, 16, 4)), nil)
 	})
 }
 
 // TestRelocationStates takes the crash states of a workload whose values are relocated.
 func TestRelocationStates(t *testing.T) {
-	takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-		return explore(&relocateWorkload, seed, int64(testkit.Scale(16, 16, 1)), nil)
+	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
+		return explore(&relocateWorkload, seed, int64(testkit.Scale(16, 16, 4)), nil)
+	})
+}
+
+// TestLargeKindStates takes the crash states of a workload over keyspaces with large values that
+// expire, are merged, and are changed by a compaction filter.
+func TestLargeKindStates(t *testing.T) {
+	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
+		return explore(&largeKindsWorkload, seed, int64(testkit.Scale(80, 60, 12)), nil)
 	})
 }
 
@@ -172,6 +180,11 @@ func TestRecoveredValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20
 
 // TestValueFaults fails the calls of a workload whose values stay in logs.
 func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "values") }
+
+// TestLargeKindsFaults fails the calls of a workload whose merged values lie in value files.
+func TestLargeKindsFaults(t *testing.T) {
+	takeFaults(t, testkit.Scale(80, 60, 2), "large-kinds")
+}
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.

@@ -351,7 +351,8 @@ func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
 	if seed%2 != 0 {
 		s.opts.CompactionFilter = rewrite
 	}
-	if w == &treeWorkload || w == &kindsWorkload || strings.HasPrefix(w.name, "tree-") {
+	if w == &treeWorkload || w == &kindsWorkload || w == &largeKindsWorkload ||
+		strings.HasPrefix(w.name, "tree-") {
 		s.trees = &trees{ledger: l, kinds: &testkit.Kinds{Seed: seed}}
 	}
 	return s
@@ -366,16 +367,11 @@ func find(name string) *workload {
 			return &workloads[i]
 		}
 	}
-	if name == kindsWorkload.name {
-		return &kindsWorkload
-	}
-	for _, w := range []*workload{&valueWorkload, &relocateWorkload, &recoverWorkload} {
+	for _, w := range []*workload{&kindsWorkload, &largeKindsWorkload, &valueWorkload,
+		&relocateWorkload, &recoverWorkload, &changesWorkload} {
 		if name == w.name {
 			return w
 		}
-	}
-	if name == changesWorkload.name {
-		return &changesWorkload
 	}
 	for _, list := range [][]workload{copyWorkloads, backupWorkloads, more} {
 		for i := range list {

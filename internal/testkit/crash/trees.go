@@ -237,16 +237,35 @@ var treeWorkload = workload{name: "trees", maxValue: 2500, run: func(s *session)
 
 // kindsWorkload has few batches and many flushes and compactions: it is for faults at each
 // call.
-var kindsWorkload = workload{name: "kinds", maxValue: 300, run: func(s *session) error {
+var kindsWorkload = workload{name: "kinds", maxValue: 300, run: writeKinds}
+
+// largeKindsWorkload is kindsWorkload with large values: in logs, some with a deadline, and in
+// value files, as merge operators and a compaction filter make them.
+var largeKindsWorkload = workload{name: "large-kinds", maxValue: 300,
+	run: func(s *session) error {
+		s.opts.LargeValue = 20
+		return writeKinds(s)
+	}}
+
+func writeKinds(s *session) error {
 	return steps(s.open,
 		func() error { return s.write(9, 3) }, s.flush,
 		func() error { return s.write(9, 4) }, s.flush, s.compactAll,
 		func() error { return s.write(4, 0) }, s.drop,
-		func() error { return s.write(5, 2) }, s.flush, s.compactAll, s.read,
+		func() error { return s.write(5, 2) }, s.flush, s.compactAll, s.apart, s.read,
 		s.reopen,
 		func() error { return s.write(5, 0) }, s.compactAll,
 		s.close)
-}}
+}
+
+// apart makes sure that large values lie in logs and in value files, where no call failed.
+func (s *session) apart() error {
+	if m := s.db.Metrics().Values; s.failed == nil && s.opts.LargeValue > 0 &&
+		(m.Logs == 0 || m.Files == 0) {
+		return fmt.Errorf("values lie in %d logs and %d value files", m.Logs, m.Files)
+	}
+	return nil
+}
 
 // drop drops a keyspace and makes it again.
 func (s *session) drop() error {

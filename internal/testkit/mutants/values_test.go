@@ -94,8 +94,8 @@ var largeValues = []mutant{
 
 	{"relocation-swaps-values", "a value is copied under the reference of the one before",
 		target{"internal/testkit/values", "TestRelocation"}, []edit{
-			{"internal/tree/compact/relocate.go", "\toffset, err := r.w.Append(value)\n",
-				"\toffset := r.w.Size()\n\t_, err := r.w.Append(value)\n\toffset = " +
+			{"internal/tree/compact/value_files.go", "\toffset, err := v.w.Append(value)\n",
+				"\toffset := v.w.Size()\n\t_, err := v.w.Append(value)\n\toffset = " +
 					"max(offset-1, 0)\n"}}},
 
 	{"relocation-stops-at-damage", "a compaction fails for ever where a value is damaged",
@@ -182,6 +182,35 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestExpiring"}, []edit{
 			{"internal/store/wal/places.go", "kind.IsValue() && int64(user)",
 				"kind == base.KindSet && int64(user)"}}},
+
+	{"merged-whole", "large values that operands make stay in tables",
+		target{"internal/testkit/values", "TestMerged"}, []edit{
+			{"internal/tree/compact/fold.go",
+				"w.apart(base.MakeTrailer(newest.Seq(), base.KindSet), value)",
+				"base.MakeTrailer(newest.Seq(), base.KindSet), value, error(nil)"}}},
+
+	{"merged-whole-in-flushes", "large values that operands make in a flush stay in its tables",
+		target{"internal/testkit/values", "TestMerged"}, []edit{
+			{"internal/store/work/flush.go",
+				"env.ValueFiles = s.valueFiles(s.paceFlush, false)", "env.ValueFiles = nil"}}},
+
+	{"merged-unverifiable", "a merged value has the checksum of another one",
+		target{"internal/testkit/values", "TestMerged"}, []edit{
+			{"internal/tree/compact/value_files.go", "base.CRC(value), &w.res)",
+				"base.CRC(value[1:]), &w.res)"}}},
+
+	{"merged-unfinished", "the last values of a value file are not written",
+		target{"internal/testkit/values", "TestMergedFails"}, []edit{
+			{"internal/tree/compact/run.go", "err = w.values.finish()", "w.values.abandon()"}}},
+
+	{"merged-file-is-a-log", "a recovery takes a value file that it wrote for a log",
+		target{"internal/testkit/values", "TestMergedRecovery"}, []edit{
+			{"internal/store/recovery.go", "if !l.InFile {", "if true {"}}},
+
+	{"changed-for-ever", "a large value that a compaction filter changed has lost its deadline",
+		target{"internal/testkit/values", "TestMerged"}, []edit{
+			{"internal/tree/compact/filter.go", "append(f.value[:0], changed...), deadline...)",
+				"append(f.value[:0], changed...), 0, 0, 0, 0, 1)[:len(changed)+len(deadline)]"}}},
 
 	{"value-settled-unseen", "a reference below an operand is no value",
 		target{"internal/testkit/values", "TestMeets"}, []edit{

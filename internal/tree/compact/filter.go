@@ -65,6 +65,9 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 		if t.Kind().Refers() {
 			t = base.MakeTrailer(t.Seq(), t.Kind().Whole())
 		}
+		if t, changed, err = w.apart(t, changed); err != nil {
+			return t, codec, value, err
+		}
 		if deadline != nil {
 			f.value = append(append(f.value[:0], changed...), deadline...)
 			changed = f.value

@@ -104,8 +104,11 @@ func (w *work) writeFull(existing []byte) (bool, error) {
 	f.n = 0
 	newest := f.ops.Newest()
 	f.ops.Reset()
-	t := w.collapse.withZeroSeq(base.MakeTrailer(newest.Seq(), base.KindSet))
-	return true, w.out.add(f.key, t, base.CodecRaw, value, f.first)
+	t, value, err := w.apart(base.MakeTrailer(newest.Seq(), base.KindSet), value)
+	if err != nil {
+		return true, err
+	}
+	return true, w.out.add(f.key, w.collapse.withZeroSeq(t), base.CodecRaw, value, f.first)
 }
 
 func (w *work) foldFailed(err error) {

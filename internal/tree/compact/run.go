@@ -48,8 +48,8 @@ type Env struct {
 	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
 	MaxUnpacked int64
 	Clock       Clock // of expiry
-	// Relocation copies values in compactions; nil: references stay as they are.
-	Relocation *Relocation
+	// ValueFiles writes large values; nil: references stay as they are, and other values whole.
+	ValueFiles *ValueFiles
 	// MaxValues is how many bytes of values in logs and value files a table refers to, about: then
 	// the next one is begun. 0: no bound.
 	MaxValues uint64
@@ -82,8 +82,9 @@ type Result struct {
 	// Values are the numbers of the value files that were created. Those of a run that failed are
 	// in no version, and the caller deletes them.
 	Values []uint64
-	// Relocated are the values that were copied, and RelocatedBytes their bytes.
-	Relocated, RelocatedBytes uint64
+	// ValueBytes are the bytes of values in them. Relocated are those that were copied out of logs
+	// or other value files, and RelocatedBytes their bytes.
+	ValueBytes, Relocated, RelocatedBytes uint64
 
 	reads []inputRead
 }
@@ -110,6 +111,7 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 			deeper: newDeeper(env, p.Version, p.OutputLevel+1)},
 		out:     output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
 		folding: folding{op: env.Merge},
+		values:  newValueFiles(env),
 	}
 	w.takeRangeDels(dels, p.Version, p.OutputLevel+1)
 	if env.SettleSeqs && p.IsDeepest(env.Comparer) {
@@ -117,9 +119,6 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	}
 	if env.Filter != nil {
 		w.filter = &filtering{env: env, level: p.OutputLevel}
-	}
-	if env.Relocation != nil {
-		w.relocating = &relocating{Relocation: env.Relocation}
 	}
 	result, err := w.execute()
 	result.reads, result.Snapshots = reads, snapshots
@@ -154,6 +153,7 @@ func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.V
 			deeper: newDeeper(env, v, 0)},
 		out:     output{env: env, level: level, fileSize: fileSize},
 		folding: folding{op: env.Merge},
+		values:  newValueFiles(env),
 		exactly: &entries,
 	}
 	w.takeRangeDels(dels, v, 0)
@@ -201,11 +201,10 @@ type work struct {
 	res      Result
 	exactly  *uint64 // how many entries there are; nil: not known here
 	folding  folding
-	unpacked []byte     // scratch
-	large    []byte     // scratch: a value that lies in a log
-	filter   *filtering // nil: none
-
-	relocating *relocating // nil: none
+	unpacked []byte      // scratch
+	large    []byte      // scratch: a value that lies in a log
+	filter   *filtering  // nil: none
+	values   *valueFiles // nil: none are written
 
 	work int // since the last yield
 }
@@ -217,7 +216,7 @@ func (w *work) execute() (res Result, err error) {
 		w.merge.Close()
 		if !done {
 			w.out.abandon()
-			w.relocating.abandon()
+			w.values.abandon()
 		}
 		res = w.res
 	}()
@@ -226,7 +225,7 @@ func (w *work) execute() (res Result, err error) {
 		err = w.out.finish(nil)
 	}
 	if err == nil {
-		err = w.relocating.finish()
+		err = w.values.finish()
 	}
 	if err == nil {
 		err = w.out.sync()
@@ -336,7 +335,7 @@ func (w *work) copySpan(e *base.Chunk, i, end int) error {
 				continue
 			}
 		}
-		if w.relocating != nil && t.Kind().Refers() {
+		if w.values != nil && w.values.From != nil && t.Kind().Refers() {
 			var err error
 			if codec, value, err = w.relocated(t.Kind(), codec, value); err != nil {
 				return err
