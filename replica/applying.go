@@ -14,7 +14,7 @@ type applying struct {
 	f     *fsm
 	d     *database
 	at    place
-	more  bool // further changes follow
+	more  bool // changes with conditions follow
 	batch *lsm.Batch
 
 	written map[string][]byte // by key, nil: deleted; nil while nothing is written

@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
+	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // TestFollowerGetsASnapshot cuts a follower off until the leader's log lacks what it needs. A
@@ -359,4 +361,71 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("the copy has %q, %v", v, err)
 	}
 	must(t, db.Close())
+}
+
+// TestApplyAll has changes applied together: each has its own outcome, on every node. A leader that
+// reaches nobody does not know what became of them, also where it tried again.
+func TestApplyAll(t *testing.T) {
+	c := newCluster(t, nil, "a", "b", "c")
+	led := c.leader()
+	n := c.nodes[led]
+	encoded := func(x *wire.Change, key string) []byte {
+		b := kv.NewBatch()
+		b.Put([]byte(key), []byte("1"))
+		x.Batch = b.Bytes()
+		out, err := x.Encode()
+		must(t, err)
+		return out
+	}
+	all := func(ctx context.Context, n *Node, changes ...[]byte) (out []string) {
+		out = make([]string, len(changes))
+		var mu sync.Mutex
+		n.ApplyAll(ctx, changes, func(i int, held bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, known := range []error{ErrNotApplied, ErrUnknown, lsm.ErrInvalidArgument} {
+				if errors.Is(err, known) {
+					out[i] += known.Error() + ";"
+				}
+			}
+			out[i] += fmt.Sprint(held, " ", err == nil)
+		})
+		return out
+	}
+	for id, n := range c.nodes {
+		old := wire.ConditionOf([]byte(id), []byte("0"))
+		got := all(t.Context(), n, encoded(&wire.Change{}, id+"1"), []byte{9},
+			encoded(&wire.Change{Conditions: []wire.Condition{old}}, id), encoded(&wire.Change{
+				Once: []byte(fresh())}, id+"2"))
+		if got[0] != "true true" || got[1] == "false true" || got[2] != "false true" ||
+			got[3] != "true true" {
+			t.Errorf("%s: %q", id, got)
+		}
+		must(t, n.View(t.Context(), func(v *View) error {
+			values, err := v.MultiGet(t.Context(), [][]byte{[]byte(id), []byte(id + "1"),
+				[]byte(id + "2")})
+			if err == nil && (values[0] != nil || values[1] == nil || values[2] == nil) {
+				t.Errorf("%s has %q", id, values)
+			}
+			return err
+		}))
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	plain, again := encoded(&wire.Change{}, "k"), encoded(&wire.Change{Once: []byte(fresh())}, "k")
+	notApplied := ErrNotApplied.Error() + ";false false"
+	if got := all(over, n, plain, again); got[0] != notApplied || got[1] != notApplied {
+		t.Errorf("no time: %q", got)
+	}
+	c.isolate(led)
+	log := n.run.Load().log
+	before, err := log.LastIndex()
+	must(t, err)
+	got := all(shortly(t), n, plain, again)
+	after, err := log.LastIndex()
+	must(t, err)
+	if want := ErrUnknown.Error() + ";false false"; after > before &&
+		(got[0] != want || got[1] != want) {
+		t.Errorf("a leader that reaches nobody: %q", got)
+	}
 }

@@ -76,6 +76,9 @@ type Config struct {
 
 	// sent is called before each AppendEntries; an error takes the place of the call.
 	sent func(to raft.ServerAddress, r *raft.AppendEntriesRequest) error
+	// commitTimeout is after how long a follower that gets no entries hears of the commit index,
+	// unless it asks. The default is 10 ms, and at most a tenth of ElectionTimeout.
+	commitTimeout time.Duration
 }
 
 // Validate reports what Open would refuse, as lsm.ErrInvalidArgument.
@@ -147,6 +150,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.ElectionTimeout, time.Second)
 	orElse(&c.Timeout, 10*c.ElectionTimeout)
 	orElse(&c.RejoinInterval, 5*time.Second)
+	orElse(&c.commitTimeout, min(10*time.Millisecond, c.ElectionTimeout/10))
 	orElse(&c.SnapshotEntries, 1<<16)
 	orElse(&c.SnapshotInterval, 30*time.Second)
 	orElse(&c.TrailingEntries, 1<<16)
@@ -171,10 +175,6 @@ func orElse[T comparable](v *T, d T) {
 // maxAppendEntries is how many entries one message to a follower, and one call of the FSM, has.
 const maxAppendEntries = 256
 
-// commitTimeout is how long a follower that gets no entries waits for the commit index: reads on
-// followers wait for it.
-const commitTimeout = 10 * time.Millisecond
-
 // peerTimeout bounds a message between nodes and its answer: a follower that died without a word
 // gets no entries for so long after it is back, since one message at a time is under way.
 func (c *Config) peerTimeout() time.Duration { return 10 * c.ElectionTimeout }
@@ -186,7 +186,7 @@ func (c *Config) raft() *raft.Config {
 	// No read depends on the lease: as long as followers wait for their leader, it waits for them.
 	// A shorter lease ends terms on machines whose processors are busy.
 	r.LeaderLeaseTimeout = c.ElectionTimeout
-	r.CommitTimeout = min(commitTimeout, c.ElectionTimeout/10)
+	r.CommitTimeout = c.commitTimeout
 	r.MaxAppendEntries = maxAppendEntries
 	r.SnapshotThreshold, r.SnapshotInterval = c.SnapshotEntries, c.SnapshotInterval
 	r.TrailingLogs = c.TrailingEntries

@@ -274,7 +274,7 @@ func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte
 		o, err := s.apply(ctx, args)
 		return []byte{byte(o)}, err
 	case opIndex:
-		index, err := s.leaderIndex(ctx)
+		index, err := s.answerIndex(ctx, args)
 		return binary.LittleEndian.AppendUint64(nil, index), err
 	case opAddVoter, opAddReader, opRemove, opTransfer, opJoin:
 		f := wire.Fields{Rest: args}

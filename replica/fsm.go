@@ -121,6 +121,13 @@ func (f *fsm) wait(ctx context.Context, index uint64) error {
 	}
 }
 
+// index is the applied index.
+func (f *fsm) index() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied
+}
+
 // fail ends the state machine: no entry is applied from now on, so that none is skipped.
 func (f *fsm) fail(err error) {
 	f.mu.Lock()
@@ -201,9 +208,15 @@ func (f *fsm) batchOf(d *database, l *raft.Log) (b *lsm.Batch, r result, err err
 		return nil, result{}, err
 	}
 	a := applying{f: f, d: d, at: place{index: l.Index}, batch: b}
+	last := 0 // the last change with a condition
+	for i, c := range changes {
+		if len(c.Conditions) > 0 {
+			last = i
+		}
+	}
 	for i, c := range changes {
 		a.at.sub = uint32(i)
-		a.more = i+1 < len(changes)
+		a.more = i < last
 		o, err := a.apply(c)
 		if err != nil {
 			return nil, result{}, err

@@ -3,7 +3,9 @@ package replica
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/replica/internal/wire"
 )
@@ -27,7 +29,8 @@ type group struct {
 // proposal is a change that wants to be applied.
 type proposal struct {
 	change []byte
-	came   chan applied // has one element
+	of     *proposals
+	applied
 }
 
 // applied is what became of a proposal.
@@ -36,44 +39,77 @@ type applied struct {
 	err     error
 }
 
-// apply appends a change to the log of this node, which leads, and returns its outcome. Where the
-// context ends while the change waits for its group, it did not happen.
+// proposals are what one caller waits for.
+type proposals struct {
+	left atomic.Int64  // how many have no outcome yet
+	over chan struct{} // closed when none is left
+}
+
+// is sets what became of a proposal.
+func (p *proposal) is(a applied) {
+	p.applied = a
+	if p.of.left.Add(-1) == 0 {
+		close(p.of.over)
+	}
+}
+
+// apply is applyAll of one change.
 func (s *session) apply(ctx context.Context, change []byte) (outcome, error) {
-	p := &proposal{change, make(chan applied, 1)}
+	a := s.applyAll(ctx, [][]byte{change})[0]
+	return a.outcome, a.err
+}
+
+// applyAll appends changes to the log of this node, which leads, and returns their outcomes. Where
+// the context ends while a change waits for its group, it did not happen.
+func (s *session) applyAll(ctx context.Context, changes [][]byte) []applied {
+	of := &proposals{over: make(chan struct{})}
+	of.left.Store(int64(len(changes)))
+	all := make([]proposal, len(changes))
 	g := &s.group
 	g.mu.Lock()
-	g.waiting = append(g.waiting, p)
+	for i, c := range changes {
+		all[i] = proposal{change: c, of: of}
+		g.waiting = append(g.waiting, &all[i])
+	}
 	if g.underWay < maxUnderWay {
 		g.underWay++
 		go s.propose()
 	}
 	g.mu.Unlock()
+	out := make([]applied, len(changes))
 	var why error
 	select {
-	case a := <-p.came:
-		return a.outcome, a.err
+	case <-of.over:
+		for i := range all {
+			out[i] = all[i].applied
+		}
+		return out
 	case <-ctx.Done():
 		why = ctx.Err()
 	case <-s.ctx.Done():
 		why = context.Cause(s.ctx)
 	}
-	if g.withdraw(p) {
-		return 0, conclude(why)
-	}
-	return 0, unknown(why)
-}
-
-// withdraw takes back a change that still waits.
-func (g *group) withdraw(p *proposal) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, w := range g.waiting {
-		if w == p {
-			g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
-			return true
+	withdrawn := g.withdraw(of)
+	for i := range all {
+		if out[i].err = unknown(why); withdrawn[&all[i]] {
+			out[i].err = conclude(why)
 		}
 	}
-	return false
+	return out
+}
+
+// withdraw takes back those changes of a caller that still wait, and returns them.
+func (g *group) withdraw(of *proposals) map[*proposal]bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	withdrawn := map[*proposal]bool{}
+	g.waiting = slices.DeleteFunc(g.waiting, func(p *proposal) bool {
+		if p.of == of {
+			withdrawn[p] = true
+		}
+		return p.of == of
+	})
+	return withdrawn
 }
 
 // next takes the changes of one entry, none where none wait: then the caller ends.
@@ -118,13 +154,13 @@ func (s *session) propose() {
 		for i, p := range all {
 			switch {
 			case err != nil:
-				p.came <- applied{err: refusal(err)}
+				p.is(applied{err: refusal(err)})
 			case r.err != nil: // it is committed, and this node could not apply it
-				p.came <- applied{err: fmt.Errorf("%w: %w: %w", ErrUnknown, ErrHalted, r.err)}
+				p.is(applied{err: fmt.Errorf("%w: %w: %w", ErrUnknown, ErrHalted, r.err)})
 			case i < len(r.group):
-				p.came <- applied{outcome: r.group[i]}
+				p.is(applied{outcome: r.group[i]})
 			default:
-				p.came <- applied{outcome: r.outcome}
+				p.is(applied{outcome: r.outcome})
 			}
 		}
 	}

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"runtime"
+	"sync"
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
@@ -14,7 +16,8 @@ import (
 // depends on the failed write leaves the node, and ends the goroutine of Raft that made the call.
 type guard struct {
 	*raftlog.Store
-	node *session
+	node   *session
+	stored progress // index of the last entry that was stored
 }
 
 var (
@@ -25,7 +28,13 @@ var (
 
 func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
 
-func (g *guard) StoreLogs(logs []*raft.Log) error { return g.noted(g.Store.StoreLogs(logs)) }
+func (g *guard) StoreLogs(logs []*raft.Log) error {
+	err := g.noted(g.Store.StoreLogs(logs))
+	if err == nil && len(logs) > 0 {
+		g.stored.set(logs[len(logs)-1].Index)
+	}
+	return err
+}
 
 func (g *guard) DeleteRange(low, high uint64) error {
 	return g.noted(g.Store.DeleteRange(low, high))
@@ -71,4 +80,47 @@ func (g *guard) GetLog(index uint64, l *raft.Log) error {
 func (g *guard) end(err error) {
 	g.node.halt(err, true)
 	runtime.Goexit()
+}
+
+// progress is an index that goroutines wait for.
+type progress struct {
+	mu      sync.Mutex
+	at      uint64
+	changed chan struct{} // closed when at changes; nil while nobody waits
+}
+
+func (p *progress) set(index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at = index; p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+func (p *progress) index() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// wait returns when the index was reached.
+func (p *progress) wait(ctx context.Context, index uint64) error {
+	for {
+		p.mu.Lock()
+		if p.at >= index {
+			p.mu.Unlock()
+			return nil
+		}
+		if p.changed == nil {
+			p.changed = make(chan struct{})
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

@@ -41,7 +41,7 @@ func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) 
 		addr == "" && (op == opAddVoter || op == opAddReader || op == opJoin) {
 		return conclude(invalid("a member needs an ID and an address with a port"))
 	}
-	return n.lead(ctx, op != opTransfer, func(ctx context.Context, s *session) error {
+	return n.lead(ctx, op != opTransfer, nil, func(ctx context.Context, s *session) error {
 		leader, here := s.leader()
 		if here {
 			return s.member(ctx, op, id, addr)

@@ -85,9 +85,10 @@ type session struct {
 	peers     *peers
 	transport *transport
 	raft      *raft.Raft
-	confirmed rounds // of confirm, on the leader
-	asked     rounds // of calls to the leader
-	group     group  // of changes, on the leader
+	confirmed rounds        // of confirm, on the leader
+	asked     rounds        // of calls to the leader
+	missing   atomic.Uint64 // an index that the log does not have yet, see askAgain; 0: none
+	group     group         // of changes, on the leader
 	halting   sync.Once
 	halted    atomic.Pointer[error]
 	begun     chan struct{} // closed when raft is set
@@ -154,6 +155,9 @@ func (n *Node) start() (_ *session, err error) {
 	}
 	undo = append(undo, func() { _ = logs.Close() }) // the first error counts
 	s.log = &guard{Store: logs, node: s}
+	if s.log.stored.at, err = logs.LastIndex(); err != nil {
+		return nil, err
+	}
 	if s.disk, err = openDisk(&n.cfg, n.dir, logs); err != nil {
 		return nil, err
 	}
@@ -384,7 +388,7 @@ func (n *Node) running() (*session, error) {
 // bounded gives a context a deadline if it has none.
 func (n *Node) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, n.cfg.Timeout)
 }

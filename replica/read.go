@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
-	"github.com/loamdb/loam/replica/internal/wire"
 )
 
 // Consistency says which states a View may show: Linearizable, or Local.
@@ -162,149 +160,6 @@ func (s *session) age(now time.Time) time.Duration {
 		return -1
 	}
 	return max(now.Sub(s.freshAt), 0)
-}
-
-// readIndex returns an index that the leader had committed when it was the leader, at some moment
-// after the call began.
-func (s *session) readIndex(ctx context.Context) (uint64, error) {
-	addr, here := s.leader()
-	switch {
-	case here:
-		return s.leaderIndex(ctx)
-	case addr == "":
-		return 0, errNotLeader
-	}
-	return s.asked.share(ctx, func() (uint64, error) {
-		ctx, cancel := context.WithTimeout(s.ctx, 2*s.cfg.ElectionTimeout)
-		defer cancel()
-		b, _, err := s.peers.call(ctx, addr, opIndex, nil)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %w", errNotLeader, err) // a read is tried again in any case
-		}
-		if len(b) != 8 {
-			return 0, wire.ErrMalformed
-		}
-		return binary.LittleEndian.Uint64(b), nil
-	})
-}
-
-// rounds shares answers about the index: readers that come while one is under way share the next.
-type rounds struct {
-	mu      sync.Mutex
-	next    *round
-	running bool
-}
-
-type round struct {
-	done  chan struct{}
-	index uint64
-	err   error
-}
-
-// leaderIndex is readIndex on the leader.
-func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
-	return s.confirmed.share(ctx, s.confirm)
-}
-
-// share returns the result of a call of f that begins after the call of share, or that of another
-// caller's f.
-func (q *rounds) share(ctx context.Context, f func() (uint64, error)) (uint64, error) {
-	q.mu.Lock()
-	if q.next == nil {
-		q.next = &round{done: make(chan struct{})}
-	}
-	r := q.next // it begins after now
-	if !q.running {
-		q.running = true
-		go q.run(f)
-	}
-	q.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.index, r.err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-func (q *rounds) run(f func() (uint64, error)) {
-	for {
-		q.mu.Lock()
-		r := q.next
-		if q.next = nil; r == nil {
-			q.running = false
-			q.mu.Unlock()
-			return
-		}
-		q.mu.Unlock()
-		r.index, r.err = f()
-		close(r.done)
-	}
-}
-
-// confirm returns the commit index of a leader:
-//
-//  1. An entry of the leader's own term is applied: before, its commit index may lack entries that
-//     the leader before it had acknowledged.
-//  2. The commit index is taken.
-//  3. A majority acknowledges the leader, by messages that were sent after that.
-//  4. The term is still the one of the first step.
-func (s *session) confirm() (uint64, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
-	defer cancel()
-	term := s.raft.CurrentTerm()
-	if err := s.mark(ctx, term); err != nil {
-		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
-	}
-	index := s.raft.CommitIndex()
-	after := s.transport.acks.begin()
-	err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() })
-	if err == nil {
-		err = s.acknowledged(ctx, after, term)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
-	}
-	if s.raft.CurrentTerm() != term {
-		return 0, errNotLeader
-	}
-	return index, nil
-}
-
-// acknowledged waits for messages of the term that began after a moment. Those that VerifyLeader
-// sent are under way.
-func (s *session) acknowledged(ctx context.Context, after, term uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ElectionTimeout)
-	defer cancel()
-	f := s.raft.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return err
-	}
-	return s.transport.acks.wait(ctx, s.id(), f.Configuration().Servers, after, term)
-}
-
-// mark returns when an entry of this node's own term is applied here. It writes an empty change for
-// that, once a term. Unlike Raft's barrier, the change has an index that followers apply, too, so
-// that they can wait for it.
-func (s *session) mark(ctx context.Context, term uint64) error {
-	s.marking.Lock()
-	defer s.marking.Unlock()
-	if s.marked == term {
-		return nil
-	}
-	c := wire.Change{Batch: lsm.NewBatch().Bytes()}
-	b, err := c.Encode()
-	if err == nil {
-		_, err = s.apply(ctx, b)
-	}
-	if err != nil {
-		return err
-	}
-	if s.raft.CurrentTerm() != term {
-		return errNotLeader
-	}
-	s.marked = term
-	return nil
 }
 
 // snapshot is a kv.Snapshot that holds its database. It is counted as one reference, and each of

@@ -162,6 +162,44 @@ func TestReadsWaitForWhatIsApplied(t *testing.T) {
 	}
 }
 
+// TestFollowerAsks has a follower ask a leader that reaches nobody: the two are a majority, so that
+// the question is an acknowledgement. It counts in its term, of a voter.
+func TestFollowerAsks(t *testing.T) {
+	c := newCluster(t, nil, "a", "b", "c")
+	led := c.leader()
+	put(t, c.nodes[led], "k", "1")
+	s := c.nodes[led].run.Load()
+	term, id := s.raft.CurrentTerm(), raft.ServerID(c.follower(led))
+	c.isolate(led)
+	if _, err := s.answerIndex(t.Context(), (&question{term: term, id: id}).encode()); err != nil {
+		t.Error(err)
+	}
+	for _, q := range []question{{term: term - 1, id: id}, {term: term + 1, id: id},
+		{term: term, id: "d"}} {
+		if _, err := s.answerIndex(shortly(t), q.encode()); err == nil {
+			t.Errorf("%+v: the leader answers though it reaches nobody", q)
+		}
+	}
+	if _, err := s.answerIndex(shortly(t), nil); err == nil {
+		t.Error("the leader answers a node of an older version though it reaches nobody")
+	}
+}
+
+// TestFollowerReadsWhatWasWritten reads on a follower right after a write, where the leader says
+// only once an hour by itself what is committed.
+func TestFollowerReadsWhatWasWritten(t *testing.T) {
+	c := newCluster(t, func(cfg *Config) {
+		cfg.commitTimeout, cfg.Timeout = time.Hour, 30*time.Second
+	}, "a", "b", "c")
+	led := c.leader()
+	for id, n := range c.nodes {
+		put(t, c.nodes[led], "k", id)
+		if v, err := n.Get(t.Context(), []byte("k")); err != nil || string(v) != id {
+			t.Fatalf("%s: %q, %v", id, v, err)
+		}
+	}
+}
+
 // TestAcks wants acknowledgements of messages that were sent after the moment, in the term, by
 // voters.
 func TestAcks(t *testing.T) {

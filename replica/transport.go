@@ -262,8 +262,9 @@ func (y *layer) Close() error {
 // transport is raft's network, which notes acknowledgements of the followers.
 type transport struct {
 	*raft.NetworkTransport
-	cfg  *Config
-	acks acks
+	cfg    *Config
+	acks   acks
+	probes probes
 }
 
 var (
@@ -273,12 +274,13 @@ var (
 )
 
 func newTransport(cfg *Config, y *layer) *transport {
-	t := &transport{cfg: cfg}
+	t := &transport{cfg: cfg, probes: probes{next: map[raft.ServerID]uint64{}}}
 	t.acks.init()
-	// One call at a time to each follower, beside heartbeats: no pipeline, whose sender waits for
-	// ever where a follower refuses entries while calls are in flight, so that Raft never ends.
+	// One call at a time to each follower, beside heartbeats and those of reads: no pipeline, whose
+	// sender waits for ever where a follower refuses entries while calls are in flight, so that
+	// Raft never ends.
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: y, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: cfg.peerTimeout(),
+		Stream: y, MaxPool: 5, MaxRPCsInFlight: 1, Timeout: cfg.peerTimeout(),
 		Logger: cfg.hclog(), MsgpackUseNewTimeFormat: true})
 	return t
 }
@@ -293,74 +295,14 @@ func (t *transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress,
 	}
 	at := t.acks.begin()
 	err := t.NetworkTransport.AppendEntries(id, addr, r, w)
-	if err == nil && w.Success && w.Term == r.Term {
+	switch {
+	case err != nil:
+	case w.Term > r.Term:
+		t.acks.refused(w.Term)
+	case w.Success && w.Term == r.Term:
 		t.acks.note(id, at, r.Term)
 	}
 	return err
-}
-
-// acks knows when the calls began that followers acknowledged last. Raft.VerifyLeader counts every
-// acknowledgement that arrives, also one of a call that began long before: a follower may have
-// voted for another leader since. Linearizable reads want calls that began after them.
-type acks struct {
-	mu      sync.Mutex
-	clock   uint64 // counts calls
-	last    map[raft.ServerID]ack
-	changed chan struct{}
-}
-
-type ack struct{ began, term uint64 }
-
-func (a *acks) init() {
-	a.last, a.changed = map[raft.ServerID]ack{}, make(chan struct{})
-}
-
-// begin returns the moment at which a call begins.
-func (a *acks) begin() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.clock++
-	return a.clock
-}
-
-func (a *acks) note(id raft.ServerID, began, term uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.last[id]; l.term == term && l.began >= began {
-		return
-	}
-	a.last[id] = ack{began, term}
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
-// wait returns when a majority of the voters, this node one of them, acknowledged calls of the term
-// that began after a moment.
-func (a *acks) wait(ctx context.Context, self raft.ServerID, members []raft.Server, after,
-	term uint64) error {
-	for {
-		voters, agree := 0, 0
-		a.mu.Lock()
-		for _, m := range members {
-			if m.Suffrage != raft.Voter {
-				continue
-			}
-			voters++
-			if l := a.last[m.ID]; m.ID == self || l.term == term && l.began > after {
-				agree++
-			}
-		}
-		changed := a.changed
-		a.mu.Unlock()
-		if agree > voters/2 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // readFrame reads a length of 4 bytes, little-endian, and as many bytes, at most limit.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -146,7 +148,7 @@ func (n *Node) change(ctx context.Context, c *wire.Change) (outcome, error) {
 	if err != nil {
 		return 0, conclude(fmt.Errorf("replica: %w", err))
 	}
-	return n.propose(ctx, b, len(c.Once) > 0)
+	return n.propose(ctx, b, len(c.Once) > 0, nil)
 }
 
 // Apply has a change applied that comes as bytes, as docs/format-loamd.md has them, and reports
@@ -157,8 +159,66 @@ func (n *Node) Apply(ctx context.Context, change []byte) (held bool, err error) 
 	if err != nil {
 		return false, conclude(err)
 	}
-	o, err := n.propose(ctx, change, len(c.Once) > 0)
+	o, err := n.propose(ctx, change, len(c.Once) > 0, nil)
 	return o == done, err
+}
+
+// ApplyAll is Apply of several changes, which share what a call costs. It calls report for each of
+// them, in any order, on several goroutines, and returns when all are reported.
+func (n *Node) ApplyAll(ctx context.Context, changes [][]byte,
+	report func(i int, held bool, err error)) {
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	var at []int // where the valid ones stand
+	var valid [][]byte
+	again := make([]bool, len(changes)) // they may be tried again after ErrUnknown
+	for i, b := range changes {
+		c, err := checked(b)
+		if err != nil {
+			report(i, false, conclude(err))
+			continue
+		}
+		at, valid, again[i] = append(at, i), append(valid, b), len(c.Once) > 0
+	}
+	for k, a := range n.tryAll(ctx, valid) {
+		i := at[k]
+		unsure := errors.Is(a.err, ErrUnknown)
+		switch {
+		case a.err == nil:
+			report(i, a.outcome == done, nil)
+		case unsure && !again[i]:
+			report(i, false, a.err)
+		case unsure || errors.Is(a.err, errNotLeader):
+			slow.Go(func() {
+				var doubt error
+				if unsure {
+					doubt = a.err
+				}
+				o, err := n.propose(ctx, changes[i], again[i], doubt)
+				report(i, o == done, err)
+			})
+		default:
+			report(i, false, conclude(a.err))
+		}
+	}
+}
+
+// tryAll has changes applied by this node, if it leads.
+func (n *Node) tryAll(ctx context.Context, changes [][]byte) []applied {
+	err := ctx.Err()
+	var s *session
+	if err == nil {
+		s, err = n.running()
+	}
+	if err == nil {
+		if _, here := s.leader(); here && len(changes) > 0 {
+			return s.applyAll(ctx, changes)
+		}
+		err = errNotLeader
+	}
+	return slices.Repeat([]applied{{err: err}}, len(changes))
 }
 
 // checked decodes a change that came from outside, and makes sure that every state machine takes
@@ -179,10 +239,10 @@ func checked(b []byte) (*wire.Change, error) {
 }
 
 // propose has an encoded change applied. again says that the change may be tried again after
-// ErrUnknown.
-func (n *Node) propose(ctx context.Context, b []byte, again bool) (outcome, error) {
+// ErrUnknown; doubt is such an error of a try before.
+func (n *Node) propose(ctx context.Context, b []byte, again bool, doubt error) (outcome, error) {
 	var o outcome
-	err := n.lead(ctx, again, func(ctx context.Context, s *session) error {
+	err := n.lead(ctx, again, doubt, func(ctx context.Context, s *session) error {
 		var err error
 		o, err = s.change(ctx, b)
 		return err
@@ -190,16 +250,16 @@ func (n *Node) propose(ctx context.Context, b []byte, again bool) (outcome, erro
 	return o, err
 }
 
-// lead calls f until it meets the leader. again says that it may be called after ErrUnknown, too.
-func (n *Node) lead(ctx context.Context, again bool,
+// lead calls f until it meets the leader. again says that it may be called after ErrUnknown, too;
+// doubt is the error of a try before whose outcome is unknown, nil for none.
+func (n *Node) lead(ctx context.Context, again bool, doubt error,
 	f func(context.Context, *session) error) error {
 	if err := ctx.Err(); err != nil {
-		return conclude(err)
+		return orDoubt(err, doubt)
 	}
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
 	var pause pause
-	var doubt error // a try whose outcome is unknown
 	for {
 		s, err := n.running()
 		if err == nil {

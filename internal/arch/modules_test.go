@@ -28,6 +28,12 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// nestedSizes are packages above the cap, by module.
+var nestedSizes = map[string]map[string]int{
+	// It is one node: each part of it needs the session, and parts that do not are below internal.
+	"replica": {"replica": 4300},
+}
+
 // TestNested holds the modules below the root's to the rules that do not know the floors.
 func TestNested(t *testing.T) {
 	for _, dir := range nested {
@@ -37,7 +43,7 @@ func TestNested(t *testing.T) {
 			check func(*tree) []string
 		}{
 			{"file size", ruleFileSize}, {"columns", ruleColumns},
-			{"package size", func(tr *tree) []string { return packageSize(tr, nil) }},
+			{"package size", func(tr *tree) []string { return packageSize(tr, nestedSizes[dir]) }},
 			{"function size", func(tr *tree) []string { return functionSize(tr, nil) }},
 			{"names", ruleNames}, {"package comment", rulePackageDoc},
 			{"machine paths", rulePaths}, {"errors", ruleErrors}, {"markers", ruleMarkers},

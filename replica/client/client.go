@@ -150,8 +150,8 @@ func (c *Client) Close() error {
 
 var errClosed = fmt.Errorf("client: %w", lsm.ErrClosed)
 
-// link returns the connection to an address, which it may have to make.
-func (c *Client) link(ctx context.Context, addr string) (*link, error) {
+// link returns the connection to an address, which it may have to make, until a moment.
+func (c *Client) link(ctx context.Context, until time.Time, addr string) (*link, error) {
 	c.mu.Lock()
 	if c.ctx.Err() != nil {
 		c.mu.Unlock()
@@ -164,6 +164,13 @@ func (c *Client) link(ctx context.Context, addr string) (*link, error) {
 		go l.connect(c.ctx, &c.o)
 	}
 	c.mu.Unlock()
+	select {
+	case <-l.ready:
+		return l, l.failed()
+	default:
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	select {
 	case <-l.ready:
 		return l, l.failed()
@@ -202,17 +209,15 @@ func (c *Client) avoid(addr string) (next string) {
 const learnEvery = 2 * time.Second
 
 // learn asks a node for the leader and the members from time to time.
-func (c *Client) learn(l *link) {
+func (c *Client) learn(l *link, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asking || c.ctx.Err() != nil || !c.asked.IsZero() && time.Since(c.asked) < learnEvery {
+	if c.asking || c.ctx.Err() != nil || !c.asked.IsZero() && now.Sub(c.asked) < learnEvery {
 		return
 	}
-	c.asking, c.asked = true, time.Now()
+	c.asking, c.asked = true, now
 	go func() {
-		ctx, cancel := context.WithTimeout(c.ctx, c.o.TryTimeout)
-		defer cancel()
-		s, err := status(ctx, l)
+		s, err := status(c.ctx, now.Add(c.o.TryTimeout), l)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asking = false
@@ -229,12 +234,12 @@ func (c *Client) learn(l *link) {
 	}()
 }
 
-// bounded gives a context a deadline if it has none.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+// deadline is that of a context, or the one of a call that begins now.
+func (c *Client) deadline(ctx context.Context, now time.Time) time.Time {
+	if t, ok := ctx.Deadline(); ok {
+		return t
 	}
-	return context.WithTimeout(ctx, c.o.Timeout)
+	return now.Add(c.o.Timeout)
 }
 
 // kind says what may be done with a call whose answer did not come.
@@ -259,12 +264,12 @@ func (c *Client) doOn(ctx context.Context, k kind, op wire.Operation,
 	if err := ctx.Err(); err != nil {
 		return nil, nil, c.conclude(k, err, nil)
 	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
+	now := time.Now()
+	end := c.deadline(ctx, now)
 	addr := c.target(k != reads)
 	var doubt error // a try whose outcome is unknown
 	for try := 1; ; try++ {
-		l, result, sent, err := c.try(ctx, k, addr, op, args)
+		l, result, sent, err := c.try(ctx, k, now, end, addr, op, args)
 		switch {
 		case err == nil:
 			return result, l, nil
@@ -274,30 +279,32 @@ func (c *Client) doOn(ctx context.Context, k kind, op wire.Operation,
 				return nil, nil, c.conclude(k, err, doubt)
 			}
 		}
-		if ctx.Err() != nil || !again(err) {
+		if now = time.Now(); ctx.Err() != nil || !now.Before(end) || !again(err) {
 			return nil, nil, c.conclude(k, err, doubt)
 		}
 		addr = c.avoid(addr)
-		if pause(ctx, try) != nil {
+		if now = pause(ctx, end, try); !now.Before(end) {
 			return nil, nil, c.conclude(k, err, doubt)
 		}
 	}
 }
 
-// try makes a call on one node. Where sent is false the node did not see it.
-func (c *Client) try(ctx context.Context, k kind, addr string, op wire.Operation,
-	args func([]byte) []byte) (l *link, result []byte, sent bool, err error) {
-	dialing, cancel := context.WithTimeout(ctx, c.o.TryTimeout)
-	defer cancel()
-	l, err = c.link(dialing, addr)
+// try makes a call on one node, now and until end. Where sent is false the node did not see it.
+func (c *Client) try(ctx context.Context, k kind, now, end time.Time, addr string,
+	op wire.Operation, args func([]byte) []byte) (l *link, result []byte, sent bool, err error) {
+	soon := now.Add(c.o.TryTimeout)
+	if end.Before(soon) {
+		soon = end
+	}
+	l, err = c.link(ctx, soon, addr)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	c.learn(l)
-	if k != writes {
-		ctx = dialing
+	c.learn(l, now)
+	if k == writes {
+		soon = end
 	}
-	result, sent, err = l.call(ctx, op, args)
+	result, sent, err = l.call(ctx, soon, op, args)
 	return l, result, sent, err
 }
 
@@ -342,14 +349,15 @@ func with(what, err error) error {
 	return fmt.Errorf("%w: %w", what, err)
 }
 
-// pause waits between tries, longer every time.
-func pause(ctx context.Context, try int) error {
-	t := time.NewTimer(min(time.Millisecond<<min(try, 10), 200*time.Millisecond))
+// pause waits between tries, longer every time, and returns when it ended: at the end where the
+// context is done.
+func pause(ctx context.Context, end time.Time, try int) time.Time {
+	t := time.NewTimer(min(time.Millisecond<<min(try, 10), 200*time.Millisecond, time.Until(end)))
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return nil
+		return time.Now()
 	case <-ctx.Done():
-		return ctx.Err()
+		return end
 	}
 }

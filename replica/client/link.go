@@ -24,12 +24,25 @@ type link struct {
 
 	mu      sync.Mutex
 	conn    net.Conn
-	pending map[uint32]chan<- answer // by number of the call
+	pending map[uint32]*waiter // by number of the call; nil when the link is lost
 	number  uint32
 	lost    error // why it takes no calls any more
 }
 
-// answer is what came for a call: err is the node's.
+// waiter waits for the answer of a call. A waiter of the map is taken out of it by the one that
+// sends it an answer, or by its call.
+type waiter struct {
+	came chan answer // has room for one
+	over *time.Timer
+}
+
+var waiters = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &waiter{make(chan answer, 1), t}
+}}
+
+// answer is what came for a call: err is the node's, or says why no answer comes.
 type answer struct {
 	result []byte
 	err    error
@@ -37,7 +50,7 @@ type answer struct {
 
 func newLink(addr string) *link {
 	return &link{addr: addr, ready: make(chan struct{}), out: stream.New(),
-		pending: map[uint32]chan<- answer{}}
+		pending: map[uint32]*waiter{}}
 }
 
 func (l *link) isLost() bool { return l.failed() != nil }
@@ -54,6 +67,7 @@ func (l *link) lose(why error) {
 	if l.lost == nil {
 		l.lost = why
 	}
+	why = l.lost
 	conn, pending := l.conn, l.pending
 	l.pending = nil
 	l.mu.Unlock()
@@ -61,8 +75,8 @@ func (l *link) lose(why error) {
 	if conn != nil {
 		_ = conn.Close() // it is lost
 	}
-	for _, p := range pending {
-		close(p)
+	for _, w := range pending {
+		w.came <- answer{err: why}
 	}
 }
 
@@ -142,26 +156,26 @@ func (l *link) read(in *bufio.Reader) error {
 		}
 		number, result, err := wire.DecodeAnswer(body)
 		l.mu.Lock()
-		p := l.pending[number]
+		w := l.pending[number]
 		delete(l.pending, number)
 		l.mu.Unlock()
 		switch {
-		case p != nil:
-			p <- answer{result, err}
+		case w != nil:
+			w.came <- answer{result, err}
 		case err != nil && number == 0: // of the connection
 			return err
 		}
 	}
 }
 
-// call makes a call. Where sent is false the node did not see it.
-func (l *link) call(ctx context.Context, op wire.Operation,
+// call makes a call, and waits for its answer until a moment. Where sent is false the node did not
+// see it.
+func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 	args func([]byte) []byte) (result []byte, sent bool, err error) {
-	call := wire.Call{Op: op}
-	if deadline, ok := ctx.Deadline(); ok {
-		call.Timeout = max(time.Until(deadline), time.Millisecond)
-	}
-	came := make(chan answer, 1)
+	left := max(time.Until(until), time.Millisecond)
+	call := wire.Call{Op: op, Timeout: left}
+	w := waiters.Get().(*waiter)
+	defer waiters.Put(w)
 	l.mu.Lock()
 	if l.lost != nil {
 		l.mu.Unlock()
@@ -170,22 +184,24 @@ func (l *link) call(ctx context.Context, op wire.Operation,
 	for l.number++; l.number == 0 || l.number == untold || l.pending[l.number] != nil; l.number++ {
 	}
 	call.Number = l.number
-	l.pending[call.Number] = came
+	l.pending[call.Number] = w
 	l.mu.Unlock()
 	if !l.out.Add(func(dst []byte) []byte { return wire.AppendCall(dst, &call, args) }) {
-		l.forget(call.Number)
+		l.forget(call.Number, w)
 		return nil, false, fmt.Errorf("%s: connection lost", l.addr)
 	}
+	w.over.Reset(left)
+	defer w.over.Stop()
 	select {
-	case a, ok := <-came:
-		if !ok {
-			return nil, true, l.failed()
-		}
+	case a := <-w.came:
 		return a.result, true, a.err
 	case <-ctx.Done():
-		l.forget(call.Number)
-		return nil, true, ctx.Err()
+		err = ctx.Err()
+	case <-w.over.C:
+		err = context.DeadlineExceeded
 	}
+	l.forget(call.Number, w)
+	return nil, true, err
 }
 
 // untold is the number of calls whose answers are of no interest.
@@ -198,8 +214,13 @@ func (l *link) tell(op wire.Operation, args func([]byte) []byte) {
 	})
 }
 
-func (l *link) forget(number uint32) {
+// forget ends a call whose answer is not waited for any more: nothing is sent to w afterwards.
+func (l *link) forget(number uint32, w *waiter) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	waits := l.pending[number] == w
 	delete(l.pending, number)
+	l.mu.Unlock()
+	if !waits {
+		<-w.came // it was taken out of the map for that
+	}
 }

@@ -204,9 +204,8 @@ func (r *remote) do(ctx context.Context, op wire.Operation,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.c.bounded(ctx)
-	defer cancel()
-	result, _, err := r.on.call(ctx, op, args)
+	end := r.c.deadline(ctx, time.Now())
+	result, _, err := r.on.call(ctx, end, op, args)
 	var answered *wire.RemoteError
 	switch {
 	case err == nil:
@@ -316,8 +315,8 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return statusOf(b)
 }
 
-func status(ctx context.Context, l *link) (*Status, error) {
-	b, _, err := l.call(ctx, wire.OpStatus, nil)
+func status(ctx context.Context, until time.Time, l *link) (*Status, error) {
+	b, _, err := l.call(ctx, until, wire.OpStatus, nil)
 	if err != nil {
 		return nil, err
 	}

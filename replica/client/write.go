@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
@@ -101,7 +102,7 @@ func (w *Writer) PutIfAbsent(ctx context.Context, key, value []byte) (bool, erro
 // read was changed by others before the commit: else f is called again, with a newer state, until
 // the context is done, and Update fails with lsm.ErrConflict. An error of f is returned as it is.
 func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
-	ctx, cancel := w.c.bounded(ctx)
+	ctx, cancel := context.WithDeadline(ctx, w.c.deadline(ctx, time.Now()))
 	defer cancel()
 	for {
 		s, err := w.c.snapshot(ctx, wire.View{})

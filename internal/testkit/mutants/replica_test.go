@@ -22,23 +22,40 @@ var replicas = []mutant{
 			"if m := g.node.disk.snapshotAt(index); m != nil && index == 0 {"}}},
 
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
-		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{"replica/read.go",
+		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{
+			"replica/index.go",
 			"if err := s.mark(ctx, term); err != nil {",
 			"if err := ctx.Err(); err != nil {"}}},
 
 	{"replica-no-verification", "a leader reads without asking whether it still is one",
-		target{"replica", "TestDeposedLeaderReadsNothing"}, []edit{{"replica/read.go",
-			"err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() }) " +
-				"if err == nil { err = s.acknowledged(ctx, after, term) }",
-			"var err error; _ = after"}}},
+		target{"replica", "TestDeposedLeaderReadsNothing"}, []edit{{"replica/index.go",
+			"if err == nil { err = s.acknowledged(ctx, s.transport.acks.begin(), term) }", ""}}},
 
 	{"replica-old-acknowledgement", "an answer to a message of before the read counts",
-		target{"replica", "TestAcks"}, []edit{{"replica/transport.go",
+		target{"replica", "TestAcks"}, []edit{{"replica/acks.go",
 			"l.term == term && l.began > after", "l.term == term && l.began > 0"}}},
 
 	{"replica-acknowledged-by-readers", "readers count as voters",
-		target{"replica", "TestAcks"}, []edit{{"replica/transport.go",
+		target{"replica", "TestAcks"}, []edit{{"replica/acks.go",
 			"if m.Suffrage != raft.Voter {", "if m.ID == \"\" {"}}},
+
+	{"replica-anybody-acknowledges", "the question of a node that is no voter confirms the leader",
+		target{"replica", "TestFollowerAsks"}, []edit{{"replica/index.go",
+			"return id == q.id || id == s.id()", "return id != \"\""}}},
+
+	{"replica-any-term-acknowledges", "the question of a follower of another term confirms",
+		target{"replica", "TestFollowerAsks"}, []edit{{"replica/index.go",
+			"if ok && q.term == s.raft.CurrentTerm() && majority", "if ok && majority"},
+			{"replica/index.go", "s.committed(ctx, q.term)",
+				"s.committed(ctx, s.raft.CurrentTerm())"}}},
+
+	{"replica-commit-is-not-said", "a follower hears of a commit after a while only",
+		target{"replica", "TestFollowerReadsWhatWasWritten"}, []edit{{"replica/index.go",
+			"go s.transport.commit(m, q.term, index)", "_ = m"}}},
+
+	{"replica-forgets-doubt", "a change whose outcome is unknown was not applied by a later error",
+		target{"replica", "TestApplyAll"}, []edit{{"replica/write.go",
+			"doubt = a.err", "_ = a"}}},
 
 	{"replica-reads-what-is-handed-over", "a read does not wait until the node has applied entries",
 		target{"replica", "TestReadsWaitForWhatIsApplied"}, []edit{{"replica/read.go",
@@ -133,8 +150,8 @@ var replicas = []mutant{
 	{"loamd-no-checksum", "a frame with a wrong checksum is taken",
 		target{"replica/internal/server", "TestBadFrames"}, []edit{{
 			"replica/internal/wire/frame.go",
-			"if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {",
-			"if crc32.ChecksumIEEE(body)+1 == binary.LittleEndian.Uint32(head[4:]) {"}}},
+			"if crc32.ChecksumIEEE(body) != sum {",
+			"if crc32.ChecksumIEEE(body)+1 == sum {"}}},
 
 	{"loamd-unbounded", "calls are read however many wait",
 		target{"replica/internal/server", "TestSlowClient"}, []edit{{

@@ -11,7 +11,6 @@ import (
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/replica"
-	"github.com/loamdb/loam/replica/internal/stream"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -33,6 +32,8 @@ func (c *conn) dispatch(x *call) {
 		c.answer(x, nil, nil)
 	case x.Op == wire.OpStatus:
 		c.other.add(x)
+	case x.Op == wire.OpWrite:
+		c.changes = append(c.changes, x)
 	default:
 		c.workers.Go(func() {
 			ctx, cancel := c.bounded(x.Timeout)
@@ -52,16 +53,22 @@ func (c *conn) bounded(limit time.Duration) (context.Context, context.CancelFunc
 
 var errArguments = fmt.Errorf("malformed arguments: %w", lsm.ErrInvalidArgument)
 
-// change answers a call that changes something.
+// write answers calls of OpWrite.
+func (c *conn) write(calls []*call) {
+	ctx, cancel := c.bounded(longest(calls))
+	defer cancel()
+	changes := make([][]byte, len(calls))
+	for i, x := range calls {
+		changes[i] = x.Args
+	}
+	c.of.node.ApplyAll(ctx, changes, func(i int, held bool, err error) {
+		c.answer(calls[i], []byte{bit(held)}, err)
+	})
+}
+
+// change answers a call that changes the membership, or makes a checkpoint.
 func (c *conn) change(ctx context.Context, x *call) (result []byte, err error) {
 	node := c.of.node
-	if x.Op == wire.OpWrite {
-		held, err := node.Apply(ctx, x.Args)
-		if err != nil || !held {
-			return []byte{0}, err
-		}
-		return []byte{1}, nil
-	}
 	f := wire.Fields{Rest: x.Args}
 	name := string(f.Bytes())
 	addr := ""
@@ -111,27 +118,17 @@ func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
 
 // readOther answers reads that need no confirmation by the leader, one after the other.
 func (c *conn) readOther() {
-	var buf []byte
+	out := answers{c: c}
 	for {
 		calls := c.other.next(c.ctx)
 		if calls == nil {
 			return
 		}
 		for _, x := range calls {
-			var err error
-			buf, err = c.readOne(buf[:0], x)
-			c.answer(x, buf, err)
-			buf = trimmed(buf)
+			out.add(x, func(dst []byte) ([]byte, error) { return c.readOne(dst, x) })
 		}
+		out.send()
 	}
-}
-
-// trimmed drops a buffer that one large answer has made.
-func trimmed(buf []byte) []byte {
-	if cap(buf) > 4*stream.MaxWaiting {
-		return nil
-	}
-	return buf
 }
 
 func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
@@ -158,7 +155,7 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 
 // readPresent answers reads of the present: all that wait read one state.
 func (c *conn) readPresent() {
-	var buf []byte
+	out := answers{c: c}
 	for {
 		calls := c.present.next(c.ctx)
 		if calls == nil {
@@ -170,20 +167,21 @@ func (c *conn) readPresent() {
 			began = true
 			r := &reading{c: c, view: v}
 			for _, x := range calls {
-				f := wire.Fields{Rest: x.Args[1:]} // behind the view
-				var err error
-				buf, err = r.answer(ctx, buf[:0], x.Op, &f)
-				c.answer(x, buf, forRead(err))
-				buf = trimmed(buf)
+				out.add(x, func(dst []byte) ([]byte, error) {
+					f := wire.Fields{Rest: x.Args[1:]} // behind the view
+					dst, err := r.answer(ctx, dst, x.Op, &f)
+					return dst, forRead(err)
+				})
 			}
 			return nil
 		})
 		cancel()
 		if !began {
 			for _, x := range calls {
-				c.answer(x, nil, forRead(err))
+				out.add(x, func(dst []byte) ([]byte, error) { return dst, forRead(err) })
 			}
 		}
+		out.send()
 	}
 }
 

@@ -33,8 +33,9 @@ type conn struct {
 	out    *stream.Output
 	snaps  snapshots
 
-	present queue // reads of the present
-	other   queue // other reads
+	present queue   // reads of the present
+	other   queue   // other reads
+	changes []*call // not handed out yet; used by take only
 	workers sync.WaitGroup
 	done    chan struct{} // closed when the connection has ended
 
@@ -100,6 +101,9 @@ func (c *conn) end() {
 // take reads calls and hands them out, until the connection ends.
 func (c *conn) take() error {
 	for {
+		if !wire.HasFrame(c.in) {
+			c.handOut()
+		}
 		body, err := wire.ReadFrame(c.in, wire.MaxBody)
 		if err != nil {
 			return err
@@ -116,15 +120,76 @@ func (c *conn) take() error {
 	}
 }
 
+// handOut has the calls answered that came together.
+func (c *conn) handOut() {
+	c.present.wake()
+	c.other.wake()
+	if all := c.changes; len(all) > 0 {
+		c.changes = nil
+		c.workers.Go(func() { c.write(all) })
+	}
+}
+
 // hold waits until a call has room. It returns false when the connection has ended.
 func (c *conn) hold(cost int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.held > 0 && c.held+cost > maxHeld && c.ctx.Err() == nil {
+	full := func() bool { return c.held > 0 && c.held+cost > maxHeld && c.ctx.Err() == nil }
+	if full() {
+		c.mu.Unlock()
+		c.handOut() // room comes with answers
+		c.mu.Lock()
+	}
+	for full() {
 		c.answered.Wait()
 	}
 	c.held += cost
 	return c.ctx.Err() == nil
+}
+
+// answers gathers answers, which one write sends.
+type answers struct {
+	c      *conn
+	frames []byte
+	cost   int // of the calls that they answer
+}
+
+// add answers a call with what result appends, or its error, which says why there is no result.
+func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
+	at := len(a.frames)
+	var err error
+	a.frames = wire.AppendAnswer(a.frames, x.Number, func(dst []byte) []byte {
+		dst, err = result(dst)
+		return dst
+	})
+	if err != nil {
+		a.frames = wire.AppendError(a.frames[:at], x.Number, err)
+	}
+	a.c.of.counts.note(x, err)
+	if a.cost += x.cost; len(a.frames) > sendBytes {
+		a.send()
+	}
+}
+
+// sendBytes is how much answers gather.
+const sendBytes = 32 << 10
+
+// send sends what was added.
+func (a *answers) send() {
+	if a.cost == 0 {
+		return
+	}
+	a.c.out.Add(func(dst []byte) []byte { return append(dst, a.frames...) })
+	a.c.settle(a.cost)
+	a.frames, a.cost = trimmed(a.frames[:0]), 0
+}
+
+// trimmed drops a buffer that one large answer has made.
+func trimmed(buf []byte) []byte {
+	if cap(buf) > 4*stream.MaxWaiting {
+		return nil
+	}
+	return buf
 }
 
 // answer sends what became of a call; err is nil or says why there is no result.
@@ -138,9 +203,14 @@ func (c *conn) answer(x *call, result []byte, err error) {
 			return append(dst, result...)
 		})
 	})
+	c.settle(x.cost)
+}
+
+// settle gives the room of calls back that were answered.
+func (c *conn) settle(cost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held -= x.cost
+	c.held -= cost
 	c.answered.Broadcast()
 }
 
@@ -170,10 +240,20 @@ type queue struct {
 
 func newQueue() queue { return queue{mu: &sync.Mutex{}, added: make(chan struct{}, 1)} }
 
+// add adds a call, of which wake tells the goroutine.
 func (q *queue) add(x *call) {
 	q.mu.Lock()
 	q.calls = append(q.calls, x)
 	q.mu.Unlock()
+}
+
+func (q *queue) wake() {
+	q.mu.Lock()
+	waits := len(q.calls) > 0
+	q.mu.Unlock()
+	if !waits {
+		return
+	}
 	select {
 	case q.added <- struct{}{}:
 	default:

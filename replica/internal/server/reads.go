@@ -117,6 +117,7 @@ func multiGet(ctx context.Context, dst []byte, from kv.Reader, f *wire.Fields) (
 	if f.Bad || len(f.Rest) > 0 {
 		return dst, errArguments
 	}
+	at := len(dst)
 	const part = 64 // so that what is above the limit is not read first
 	for len(keys) > 0 {
 		values, err := from.MultiGet(ctx, keys[:min(len(keys), part)])
@@ -127,7 +128,7 @@ func multiGet(ctx context.Context, dst []byte, from kv.Reader, f *wire.Fields) (
 			if dst = append(dst, bit(v != nil)); v != nil {
 				dst = wire.AppendBytes(dst, v)
 			}
-			if err := orTooLarge(len(dst), nil); err != nil {
+			if err := orTooLarge(len(dst)-at, nil); err != nil {
 				return dst, err
 			}
 		}

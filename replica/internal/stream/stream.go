@@ -4,6 +4,7 @@ package stream
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -14,7 +15,8 @@ const MaxWaiting = 256 << 10
 // Output is what is to be sent on a connection. All methods are safe for concurrent use.
 type Output struct {
 	mu      sync.Mutex
-	changed *sync.Cond
+	added   sync.Cond // Run waits for frames
+	taken   sync.Cond // Add waits for room
 	waiting []byte
 	ended   bool // nothing is added any more
 	lost    bool // nothing is sent any more
@@ -23,7 +25,7 @@ type Output struct {
 // New returns an empty Output.
 func New() *Output {
 	o := &Output{}
-	o.changed = sync.NewCond(&o.mu)
+	o.added.L, o.taken.L = &o.mu, &o.mu
 	return o
 }
 
@@ -32,13 +34,13 @@ func (o *Output) Add(f func(dst []byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.waiting) > MaxWaiting && !o.lost && !o.ended {
-		o.changed.Wait()
+		o.taken.Wait()
 	}
 	if o.lost || o.ended {
 		return false
 	}
 	o.waiting = f(o.waiting)
-	o.changed.Broadcast()
+	o.added.Signal()
 	return true
 }
 
@@ -47,7 +49,8 @@ func (o *Output) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
-	o.changed.Broadcast()
+	o.added.Signal()
+	o.taken.Broadcast()
 }
 
 // Run sends what is added, until End or an error, and closes the connection then. Each part has to
@@ -57,8 +60,13 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 	var sending []byte
 	for {
 		o.mu.Lock()
-		for len(o.waiting) == 0 && !o.ended {
-			o.changed.Wait()
+		if len(o.waiting) == 0 && !o.ended {
+			for len(o.waiting) == 0 && !o.ended {
+				o.added.Wait()
+			}
+			o.mu.Unlock()
+			runtime.Gosched() // goroutines that are ready add theirs to the same write
+			o.mu.Lock()
 		}
 		if len(o.waiting) == 0 {
 			o.lost = true
@@ -69,12 +77,12 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 			sending = nil
 		}
 		sending, o.waiting = o.waiting, sending[:0]
-		o.changed.Broadcast()
+		o.taken.Broadcast()
 		o.mu.Unlock()
 		if send(to, sending, limit) != nil {
 			o.mu.Lock()
 			o.lost, o.waiting = true, nil
-			o.changed.Broadcast()
+			o.taken.Broadcast()
 			o.mu.Unlock()
 			return
 		}

@@ -40,15 +40,19 @@ const firstPart = 64 << 10
 // arrives. A body above limit and a wrong checksum are ErrMalformed; the end before a frame is
 // io.EOF.
 func ReadFrame(r *bufio.Reader, limit int) ([]byte, error) {
-	var head [frameHeader]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	head, err := r.Peek(frameHeader)
+	if err != nil {
+		if len(head) > 0 {
+			err = noEOF(err)
+		}
 		return nil, err
 	}
-	size := binary.LittleEndian.Uint32(head[:])
+	size, sum := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
 	if uint64(size) > uint64(limit) {
 		return nil, fmt.Errorf("%w: a frame of %d bytes, and at most %d go", ErrMalformed, size,
 			limit)
 	}
+	_, _ = r.Discard(frameHeader) // which Peek has
 	left := int(size)
 	body := make([]byte, 0, min(left, firstPart))
 	for left > 0 {
@@ -60,10 +64,19 @@ func ReadFrame(r *bufio.Reader, limit int) ([]byte, error) {
 		}
 		left -= part
 	}
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {
+	if crc32.ChecksumIEEE(body) != sum {
 		return nil, fmt.Errorf("%w: wrong checksum of a frame", ErrMalformed)
 	}
 	return body, nil
+}
+
+// HasFrame reports whether ReadFrame would return without waiting for the connection.
+func HasFrame(r *bufio.Reader) bool {
+	if r.Buffered() < frameHeader {
+		return false
+	}
+	head, _ := r.Peek(frameHeader) // never fails, as it is buffered
+	return uint64(r.Buffered()) >= frameHeader+uint64(binary.LittleEndian.Uint32(head))
 }
 
 // noEOF makes the end of a stream one that is not expected.
