@@ -2,6 +2,15 @@ package mutants
 
 // lifetimes are mutants of what keeps memory, and of what a transaction depends on.
 var lifetimes = []mutant{
+	{"index-ahead-at-once", "the index that comes next is touched in one piece",
+		target{"internal/tree/memtable", "TestIndexAhead"}, []edit{{
+			"internal/tree/memtable/arena.go", "aheadPiece = 128 << 10",
+			"aheadPiece = 128 << 20"}}},
+
+	{"index-ahead-kept", "an index that was touched and is too small is not freed",
+		target{"internal/tree/memtable", "TestIndexAhead"}, []edit{{
+			"internal/tree/memtable/arena.go", "\t\tarena.Free(ahead)\n", ""}}},
+
 	{"get-without-guard", "a Get searches memtables after its guard has exited",
 		target{"internal/tree", "TestGetKeepsItsState"}, []edit{
 			{"internal/tree/get.go", "\tw.begin(t, key, seq, flags)\n",

@@ -53,6 +53,10 @@ const (
 	// Where all memory is allocated at once, the index still begins with one of firstSlots parts of
 	// the slots: while there are few entries, Gets of other keys stay within the processor's cache.
 	firstSlots = 64
+	// From half of an index's capacity on, the next one is touched in pieces of aheadPiece bytes,
+	// if it has aheadFrom at least: so no write waits for all of its page faults.
+	aheadPiece = 128 << 10
+	aheadFrom  = 1 << 20
 	// A key further from its home slot than maxProbe makes the index grow or the
 	// memtable count as full. With a good hash that is as unlikely as a full index.
 	maxProbe = 1024
@@ -115,12 +119,17 @@ type space struct {
 	// spareIndex came with the arena from spare, and is used when the index has all of its slots.
 	spareIndex []byte
 	recycled   bool // arena came from spare, and has had pages everywhere
+	// ahead is the next index, of which so many bytes have been touched.
+	ahead   []byte
+	touched int
 	// outgrown frees indexes and arenas that were replaced, which readers may use
 	// until the memtable goes.
 	outgrown []func()
 
 	maxEntries int64 // at which the index, as it is, is full
-	crowded    bool  // a key is far from its home
+	// checkAt is maxEntries, or less where a piece of the next index is due to be touched.
+	checkAt int64
+	crowded bool // a key is far from its home
 }
 
 // free gives the memory to sp, or frees it. used bytes of the arena were written.
@@ -134,6 +143,7 @@ func (s *space) free(sp *arena.Spare, used uint64) {
 		s.arena.Free() // which may be nil
 		arena.Free(index)
 	}
+	arena.Free(s.ahead)
 	for _, f := range s.outgrown {
 		f()
 	}
@@ -159,14 +169,7 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 			return m, err
 		}
 	}
-	nslots := max(m.nslots, min(minSlots, s.planned.nslots))
-	growth := uint64(slotGrowth)
-	if whole {
-		nslots, growth = max(nslots, s.planned.nslots/firstSlots), firstSlots*2
-	}
-	for n > s.capacity(nslots) && nslots < s.planned.nslots {
-		nslots = min(nslots*growth, s.planned.nslots)
-	}
+	nslots := s.slotsFor(m.nslots, n, whole)
 	if nslots != m.nslots {
 		index, err := s.newIndex(nslots)
 		if err != nil {
@@ -180,7 +183,49 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 		s.index = index
 	}
 	s.maxEntries = s.capacity(nslots)
+	s.checkAt = s.maxEntries
+	if size := 8 * s.slotsFor(nslots, s.maxEntries+1, whole); size > 8*nslots &&
+		size >= aheadFrom && size != uint64(len(s.spareIndex)) {
+		s.checkAt /= 2
+	}
 	return &next, nil
+}
+
+// slotsFor is how many slots the index has for n entries, where it has so many now.
+func (s *space) slotsFor(nslots uint64, n int64, whole bool) uint64 {
+	nslots = max(nslots, min(minSlots, s.planned.nslots))
+	growth := uint64(slotGrowth)
+	if whole {
+		nslots, growth = max(nslots, s.planned.nslots/firstSlots), firstSlots*2
+	}
+	for n > s.capacity(nslots) && nslots < s.planned.nslots {
+		nslots = min(nslots*growth, s.planned.nslots)
+	}
+	return nslots
+}
+
+// touchAhead touches a piece of the index that comes after one of nslots slots, if the n-th entry
+// is one at which that is due. A lack of memory is no error yet.
+func (s *space) touchAhead(nslots uint64, n int64, whole bool) {
+	if n <= s.checkAt || n > s.maxEntries {
+		return
+	}
+	if s.ahead == nil {
+		index, err := s.newIndex(s.slotsFor(nslots, s.maxEntries+1, whole))
+		if err != nil {
+			s.checkAt = s.maxEntries
+			return
+		}
+		s.ahead, s.touched = index, 0
+	}
+	for end := min(s.touched+aheadPiece, len(s.ahead)); s.touched < end; s.touched += 4 << 10 {
+		s.ahead[s.touched] = 0
+	}
+	pieces := int64(len(s.ahead)-s.touched+aheadPiece-1) / aheadPiece
+	s.checkAt = n + (s.maxEntries-n)/(pieces+1)
+	if pieces == 0 {
+		s.checkAt = s.maxEntries
+	}
 }
 
 // begin has an arena for bytes, or one that is as large as is planned.
@@ -200,8 +245,15 @@ func (s *space) begin(bytes uint64, whole bool) (err error) {
 	return err
 }
 
-// newIndex allocates nslots slots, unless they are those of the spare memory.
+// newIndex allocates nslots slots, unless they are those of the spare memory or those ahead.
 func (s *space) newIndex(nslots uint64) ([]byte, error) {
+	if ahead := s.ahead; ahead != nil {
+		s.ahead = nil
+		if uint64(len(ahead)) == nslots*8 {
+			return ahead, nil
+		}
+		arena.Free(ahead)
+	}
 	if index := s.spareIndex; uint64(len(index)) == nslots*8 {
 		s.spareIndex = nil
 		return index, nil

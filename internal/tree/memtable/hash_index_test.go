@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/memory/offheap"
 )
 
 // xxhash64's constants, and the inverse of an odd factor.
@@ -113,5 +115,89 @@ func TestCrowdedIndex(t *testing.T) {
 			7<<56, base.MaxSeqNum)); !found {
 			t.Fatalf("entry %d is gone", i)
 		}
+	}
+}
+
+// TestIndexAhead fills memtables whose index grows: the next index is touched from half of the
+// capacity on, a piece at a time, and all of it before it is needed. A memtable that ends before,
+// or that takes a batch which needs a larger index still, frees it; without memory for it the
+// memtable works until the index is needed.
+func TestIndexAhead(t *testing.T) {
+	add := func(m *MemTable, from, to int64) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			key := binary.BigEndian.AppendUint64(nil, uint64(i))
+			if err := m.Add(base.SeqNum(i+1), base.KindSet, key, nil); err != nil {
+				t.Fatalf("entry %d: %v", i, err)
+			}
+		}
+	}
+	growing := func() (m *MemTable, n, full int64) { // with n entries, before the index grows much
+		m = New(Options{Comparer: base.Bytewise, Size: 32 << 20})
+		for n = 0; m.checkAt == m.maxEntries; n++ {
+			add(m, n, n+1)
+		}
+		return m, n, m.maxEntries
+	}
+	before := offheap.InUse()
+	m, n, full := growing()
+	add(m, n, full/2)
+	if m.ahead != nil {
+		t.Error("an index is there before half of the other one is full")
+	}
+	most, touched := 0, 0
+	for i := full / 2; i < full; i++ {
+		add(m, i, i+1)
+		most, touched = max(most, m.touched-touched), m.touched
+	}
+	ahead := m.ahead
+	if most != aheadPiece || touched != len(ahead) || len(ahead) < aheadFrom {
+		t.Errorf("touched %d bytes of %d, at most %d at a time", touched, len(ahead), most)
+	}
+	add(m, full, full+1)
+	if &m.index[0] != &ahead[0] || m.ahead != nil {
+		t.Error("another index is used than the one that was touched")
+	}
+	for i := range full + 1 {
+		key := binary.BigEndian.AppendUint64(nil, uint64(i))
+		if _, _, ok := m.Get(MakeLookup(m.cmp, key, base.SeqNum(full+1))); !ok {
+			t.Fatalf("entry %d is gone", i)
+		}
+	}
+	m.Unref()
+
+	m, n, full = growing()
+	add(m, n, full/2+10)
+	m.Unref()
+
+	m, n, full = growing()
+	add(m, n, full/2+10)
+	m.planned.nslots *= 1000
+	if err := m.Room(0, int(full)*slotGrowth*2); err != nil || m.ahead != nil {
+		t.Error(m.ahead != nil, err)
+	}
+	m.Unref()
+
+	if arena.RaceDetector { // there, sizes are not known to the fault
+		return
+	}
+	m, n, full = growing()
+	index := 8 * int(m.slotsFor(m.mem.Load().nslots, full+1, false))
+	offheap.SetFault(func(n int) error {
+		if n == index {
+			return errors.New("no memory for an index")
+		}
+		return nil
+	})
+	add(m, n, full)
+	err := m.Room(0, 1)
+	offheap.SetFault(nil)
+	if !errors.Is(err, ErrFull) {
+		t.Errorf("without memory for the index: %v", err)
+	}
+	add(m, full, full+1)
+	m.Unref()
+	if got := offheap.InUse(); got != before {
+		t.Errorf("%d bytes are in use, %d before", got, before)
 	}
 }

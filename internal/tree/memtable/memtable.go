@@ -143,6 +143,9 @@ func (m *MemTable) Room(n int64, entries int) error {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
 	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
+	if m.touchAhead(m.mem.Load().nslots, count, m.whole); m.fits(n, entries) {
+		return nil
+	}
 	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded &&
 		m.mem.Load().nslots == m.planned.nslots {
 		if m.Len() != 0 {
@@ -187,7 +190,7 @@ func (m *MemTable) replan(n int64, entries int) error {
 func (m *MemTable) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
 	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) &&
-		m.n+int64(entries) <= m.maxEntries && !m.crowded
+		m.n+int64(entries) <= m.checkAt && !m.crowded
 }
 
 // Apply adds the entries of a batch (batchrepr, validated), which are all of the table's keyspace;
@@ -330,7 +333,8 @@ func (m *MemTable) grown() {
 		}
 	}
 	m.next = m.pos + step - m.pos%step // resident up to here, or to the length of a small arena
-	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))), int64(cap(m.index)))
+	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))),
+		int64(cap(m.index)+cap(m.ahead)))
 }
 
 // Hit is an entry that Get found.
