@@ -2,7 +2,7 @@
 # fuzz.sh TIME: fuzzes every target for so long, as many side by side as there are
 # processors, one worker each. What is found goes to testdata/fuzz of its package.
 #
-# Each package is built once. What the engine does differs from run to run, so that
+# Each package is built once, in its module. What the engine does differs from run to run, so that
 # minimizing an input would never end. Coverage guides long runs. The short ones are too
 # short for that: they take the build that all other tests have.
 set -u
@@ -12,12 +12,12 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 jobs=$(getconf _NPROCESSORS_ONLN)
 
-grep -rl --include='*_test.go' '^func Fuzz' internal lsm cabi | sort | while read -r file; do
+grep -rl --include='*_test.go' '^func Fuzz' internal lsm cabi cmd replica | sort | while read -r file; do
 	sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 done >"$out/targets"
 cut -d' ' -f1 "$out/targets" | uniq | while read -r dir; do
 	# shellcheck disable=SC2086 # a flag and its argument, or nothing
-	"$GO" test -c $guided -ldflags '-s -w' -o "$out/$(echo "$dir" | tr / -)" "./$dir" || exit 1
+	(cd "$dir" && "$GO" test -c $guided -ldflags '-s -w' -o "$out/$(echo "$dir" | tr / -)" .) || exit 1
 done || exit 1
 
 # At the end of its time fuzzing now and then fails with "context deadline exceeded"
