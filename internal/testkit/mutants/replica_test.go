@@ -153,6 +153,11 @@ var replicas = []mutant{
 			"if crc32.ChecksumIEEE(body) != sum {",
 			"if crc32.ChecksumIEEE(body)+1 == sum {"}}},
 
+	{"loamd-answers-pile-up", "answers are made however many a client has not read",
+		target{"replica/internal/server", "TestSlowClient"}, []edit{{
+			"replica/internal/stream/stream.go", "len(o.waiting)+o.sending > MaxWaiting",
+			"len(o.waiting) < 0"}}},
+
 	{"loamd-unbounded", "calls are read however many wait",
 		target{"replica/internal/server", "TestSlowClient"}, []edit{{
 			"replica/internal/server/conn.go", "c.held+cost > maxHeld", "c.held+cost < 0"}}},

@@ -157,6 +157,9 @@ type answers struct {
 // add answers a call with what result appends, or its error, which says why there is no result.
 func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
 	at := len(a.frames)
+	if at == 0 {
+		a.c.out.Await() // a client that reads nothing costs no further answer
+	}
 	var err error
 	a.frames = wire.AppendAnswer(a.frames, x.Number, func(dst []byte) []byte {
 		dst, err = result(dst)
@@ -186,7 +189,7 @@ func (a *answers) send() {
 
 // trimmed drops a buffer that one large answer has made.
 func trimmed(buf []byte) []byte {
-	if cap(buf) > 4*stream.MaxWaiting {
+	if cap(buf) > 2*sendBytes {
 		return nil
 	}
 	return buf

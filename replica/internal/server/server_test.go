@@ -404,7 +404,7 @@ func TestSlowClient(t *testing.T) {
 	for {
 		quick.lives()
 		calls, answers := c.Servers["a"].Waiting()
-		if calls > server.MaxHeld+2*server.CallCost || answers > 3<<20 {
+		if calls > server.MaxHeld+2*server.CallCost || answers > 3<<19 {
 			t.Fatalf("%d bytes of calls and %d of answers wait", calls, answers)
 		}
 		if calls > server.MaxHeld-server.CallCost {

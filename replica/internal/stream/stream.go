@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// MaxWaiting is how many bytes wait for the writer before others have to wait.
-const MaxWaiting = 256 << 10
+const (
+	// MaxWaiting is how many bytes wait, or are being sent, before others have to wait.
+	MaxWaiting = 256 << 10
+	// kept is the largest buffer that an Output keeps while nothing waits.
+	kept = 64 << 10
+)
 
 // Output is what is to be sent on a connection. All methods are safe for concurrent use.
 type Output struct {
@@ -18,6 +22,7 @@ type Output struct {
 	added   sync.Cond // Run waits for frames
 	taken   sync.Cond // Add waits for room
 	waiting []byte
+	sending int  // bytes that Run is sending
 	ended   bool // nothing is added any more
 	lost    bool // nothing is sent any more
 }
@@ -33,15 +38,29 @@ func New() *Output {
 func (o *Output) Add(f func(dst []byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.waiting) > MaxWaiting && !o.lost && !o.ended {
-		o.taken.Wait()
-	}
-	if o.lost || o.ended {
+	if !o.room() {
 		return false
 	}
 	o.waiting = f(o.waiting)
 	o.added.Signal()
 	return true
+}
+
+// Await returns when there is room for Add, so that large frames are made then. It returns false
+// where nothing will be sent any more.
+func (o *Output) Await() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.room()
+}
+
+// room is Await.
+// REQUIRES: o.mu is held.
+func (o *Output) room() bool {
+	for len(o.waiting)+o.sending > MaxWaiting && !o.lost && !o.ended {
+		o.taken.Wait()
+	}
+	return !o.lost && !o.ended
 }
 
 // End has Run return when what was added is sent.
@@ -60,7 +79,15 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 	var sending []byte
 	for {
 		o.mu.Lock()
+		o.sending = 0
+		o.taken.Broadcast()
 		if len(o.waiting) == 0 && !o.ended {
+			if cap(sending) > kept {
+				sending = nil
+			}
+			if cap(o.waiting) > kept {
+				o.waiting = nil
+			}
 			for len(o.waiting) == 0 && !o.ended {
 				o.added.Wait()
 			}
@@ -77,7 +104,7 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 			sending = nil
 		}
 		sending, o.waiting = o.waiting, sending[:0]
-		o.taken.Broadcast()
+		o.sending = len(sending)
 		o.mu.Unlock()
 		if send(to, sending, limit) != nil {
 			o.mu.Lock()
@@ -103,9 +130,9 @@ func send(to net.Conn, b []byte, limit time.Duration) error {
 	return nil
 }
 
-// Waiting is how many bytes wait.
+// Waiting is how many bytes wait, or are being sent.
 func (o *Output) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.waiting)
+	return len(o.waiting) + o.sending
 }
