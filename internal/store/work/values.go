@@ -191,11 +191,15 @@ func (s *Scheduler) reweighValues(trees []*Keyspace) {
 	for _, k := range trees {
 		s.mu.Lock()
 		k.quiet.of = 0
-		s.trees.markDue(k)
 		s.mu.Unlock()
 		s.estimateLive(k)
 	}
 	s.weighValues()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range trees { // a search for work before may have gone by the old estimate
+		s.trees.markDue(k)
+	}
 }
 
 // watchValuesLocked has a tree looked at again when its writers do not count as fast any more, if
