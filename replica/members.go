@@ -31,7 +31,8 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 }
 
 // TransferLeader makes another voter the leader: the one with that ID, or, if it is "", the one
-// with the most entries. Before a leader is closed it saves the others an election.
+// with the most entries. Before a leader is closed it saves the others an election. It returns when
+// the node that led knows another leader, which may be a third one if the voters chose so.
 func (n *Node) TransferLeader(ctx context.Context, id string) error {
 	return n.changeMember(ctx, opTransfer, id, "")
 }
@@ -121,7 +122,14 @@ func (s *session) transfer(ctx context.Context, id string) error {
 	if err := s.await(ctx, func() error { return f().Error() }); err != nil {
 		return unknown(err)
 	}
-	return nil
+	for p := (pause{}); ; { // this node leads no more, the next leader is yet to be elected
+		if addr, here := s.leader(); addr != "" || here {
+			return nil
+		}
+		if err := p.wait(ctx); err != nil {
+			return unknown(err)
+		}
+	}
 }
 
 // members are those of the latest configuration that the node has.
