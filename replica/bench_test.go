@@ -71,6 +71,21 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// BenchmarkReadOwnWrite has one client write to a follower, and read there what it wrote.
+func BenchmarkReadOwnWrite(b *testing.B) {
+	c := onDisk(b)
+	n := c.nodes[c.follower(c.leader())]
+	key, value := []byte("key"), make([]byte, 100)
+	must(b, n.Put(b.Context(), key, value))
+	run(b, 1, func() error {
+		if err := n.Put(b.Context(), key, value); err != nil {
+			return err
+		}
+		_, err := n.Get(b.Context(), key)
+		return err
+	})
+}
+
 // BenchmarkUpdate reads and writes one of many rows in a transaction, on all nodes.
 func BenchmarkUpdate(b *testing.B) {
 	for _, clients := range []int{64, 512} {
