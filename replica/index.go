@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -107,14 +108,25 @@ func (s *session) answerIndex(ctx context.Context, asked []byte) (index uint64, 
 	} else {
 		index, err = s.leaderIndex(ctx)
 	}
-	if err == nil && q.applied < index && index <= q.last {
-		for _, m := range members {
-			if m.ID == q.id {
-				go s.transport.commit(m, q.term, index)
-			}
-		}
+	if err == nil && ok {
+		s.sayCommitted(&q, members, index)
 	}
 	return index, err
+}
+
+// sayCommitted tells a follower that an entry is committed which it has and has not applied, and
+// reports whether it does. The message is one of the leader of the follower's term: a follower of a
+// term that this node did not lead would take it for the leader of that.
+func (s *session) sayCommitted(q *question, members []raft.Server, index uint64) bool {
+	s.marking.Lock()
+	led := s.marked
+	s.marking.Unlock()
+	i := slices.IndexFunc(members, func(m raft.Server) bool { return m.ID == q.id })
+	if i < 0 || q.term != led || index <= q.applied || index > q.last {
+		return false
+	}
+	go s.transport.commit(members[i], led, index)
+	return true
 }
 
 // rounds shares answers about the index: readers that come while one is under way share the next.

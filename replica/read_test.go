@@ -170,6 +170,14 @@ func TestFollowerAsks(t *testing.T) {
 	put(t, c.nodes[led], "k", "1")
 	s := c.nodes[led].run.Load()
 	term, id := s.raft.CurrentTerm(), raft.ServerID(c.follower(led))
+	members, err := s.configuration()
+	must(t, err)
+	for _, q := range []question{{term: term - 1, last: 9}, {term: term + 1, last: 9},
+		{term: term, last: 4}, {term: term, last: 9, applied: 5}} {
+		if q.id = id; s.sayCommitted(&q, members, 5) {
+			t.Errorf("%+v: the leader says that entry 5 is committed", q)
+		}
+	}
 	c.isolate(led)
 	if _, err := s.answerIndex(t.Context(), (&question{term: term, id: id}).encode()); err != nil {
 		t.Error(err)

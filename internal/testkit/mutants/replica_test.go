@@ -51,7 +51,11 @@ var replicas = []mutant{
 
 	{"replica-commit-is-not-said", "a follower hears of a commit after a while only",
 		target{"replica", "TestFollowerReadsWhatWasWritten"}, []edit{{"replica/index.go",
-			"go s.transport.commit(m, q.term, index)", "_ = m"}}},
+			"go s.transport.commit(members[i], led, index)", "_ = led"}}},
+
+	{"replica-leads-a-term-of-others", "a message of the leader of a term comes from another node",
+		target{"replica", "TestFollowerAsks"}, []edit{{"replica/index.go",
+			"i < 0 || q.term != led ||", "i < 0 ||"}}},
 
 	{"replica-forgets-doubt", "a change whose outcome is unknown was not applied by a later error",
 		target{"replica", "TestApplyAll"}, []edit{{"replica/write.go",

@@ -1,12 +1,12 @@
 // Package server is loamd without its command line: a node of package replica, with one port for
 // clients and for the other nodes, and a handler of metrics and health.
 //
-// A connection has a reader, which decodes calls, and hands them out: reads of the present to one
-// goroutine, which takes all that wait for one round of confirmations by the leader; other reads to
-// another one; each change to one of its own. Answers go into one buffer, which a writer empties. A
-// reader stops while the calls without an answer are above maxHeld, and the goroutines that answer
-// wait while the buffer is full: so a client that does not read its answers costs a bounded amount
-// of memory, and delays no other client.
+// A connection has a reader, which decodes calls, and hands out those that came together: reads of
+// the present to one goroutine, which takes all that wait for one round of confirmations by the
+// leader; other reads to another one; changes to a goroutine that is begun for them. Answers go
+// into one buffer, which a writer empties. A reader stops while the calls without an answer are
+// above maxHeld, and the goroutines that answer wait while the buffer is full: so a client that does
+// not read its answers costs a bounded amount of memory, and delays no other client.
 package server
 
 import (
