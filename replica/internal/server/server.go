@@ -5,8 +5,8 @@
 // the present to one goroutine, which takes all that wait for one round of confirmations by the
 // leader; other reads to another one; changes to a goroutine that is begun for them. Answers go
 // into one buffer, which a writer empties. A reader stops while the calls without an answer are
-// above maxHeld, and the goroutines that answer wait while the buffer is full: so a client that does
-// not read its answers costs a bounded amount of memory, and delays no other client.
+// above maxHeld, and the goroutines that answer wait while the buffer is full: so a client that
+// does not read its answers costs a bounded amount of memory, and delays no other client.
 package server
 
 import (
