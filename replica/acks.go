@@ -146,6 +146,6 @@ func (t *transport) commit(to raft.Server, term, index uint64) {
 // message is one of this node as the leader of a term.
 func (t *transport) message(term uint64) *raft.AppendEntriesRequest {
 	self := t.EncodePeer(raft.ServerID(t.cfg.ID), raft.ServerAddress(t.cfg.Addr))
-	return &raft.AppendEntriesRequest{Term: term, Leader: self, RPCHeader: raft.RPCHeader{
+	return &raft.AppendEntriesRequest{Term: term, RPCHeader: raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(t.cfg.ID), Addr: self}}
 }
