@@ -151,6 +151,12 @@ var replicas = []mutant{
 			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1",
 			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1 || len(a) == len(b)"}}},
 
+	{"loamd-closed-to-all", "a change on a node that was closed is not tried on another node",
+		target{"replica/internal/server", "TestClosedNode"}, []edit{{
+			"replica/internal/server/calls.go", "c.answer(x, result, forChange(err))",
+			"c.answer(x, result, err)"}, {"replica/internal/server/calls.go",
+			"bit(held)}, forChange(err))", "bit(held)}, err)"}}},
+
 	{"loamd-no-checksum", "a frame with a wrong checksum is taken",
 		target{"replica/internal/server", "TestBadFrames"}, []edit{{
 			"replica/internal/wire/frame.go",

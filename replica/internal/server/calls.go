@@ -39,7 +39,7 @@ func (c *conn) dispatch(x *call) {
 			ctx, cancel := c.bounded(x.Timeout)
 			defer cancel()
 			result, err := c.change(ctx, x)
-			c.answer(x, result, err)
+			c.answer(x, result, forChange(err))
 		})
 	}
 }
@@ -62,7 +62,7 @@ func (c *conn) write(calls []*call) {
 		changes[i] = x.Args
 	}
 	c.of.node.ApplyAll(ctx, changes, func(i int, held bool, err error) {
-		c.answer(calls[i], []byte{bit(held)}, err)
+		c.answer(calls[i], []byte{bit(held)}, forChange(err))
 	})
 }
 
@@ -200,6 +200,15 @@ func longest(calls []*call) (t time.Duration) {
 // time is over, is no reason for the client to stop.
 func forRead(err error) error {
 	if errors.Is(err, replica.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
+	}
+	return err
+}
+
+// forChange is an error of another call as a client has to see it: a node that is being closed
+// leaves the client other nodes to ask.
+func forChange(err error) error {
+	if errors.Is(err, replica.ErrClosed) {
 		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	}
 	return err

@@ -270,6 +270,35 @@ func TestArguments(t *testing.T) {
 	x.lives()
 }
 
+// TestClosedNode: calls of a node that was closed fail such that a client asks another node, and
+// changes as not applied besides.
+func TestClosedNode(t *testing.T) {
+	c := loamdtest.Start(t, nil, "a")
+	x := greeted(t, c.Addr("a"))
+	x.lives()
+	s := c.Servers["a"]
+	delete(c.Servers, "a")
+	defer func() { _ = s.Close(t.Context()) }() // its node is closed
+	must(t, s.Node().Close())
+	change := wire.Change{Batch: lsm.NewBatch().Bytes()}
+	b, err := change.Encode()
+	must(t, err)
+	for i, a := range []struct {
+		op   wire.Operation
+		args []byte
+	}{
+		{wire.OpWrite, b}, {wire.OpRemove, []byte{1, 'b'}}, {wire.OpTransfer, []byte{0}},
+		{wire.OpCheckpoint, []byte{1, 'x'}}, {wire.OpGet, []byte{byte(wire.Linearizable), 1, 'a'}},
+	} {
+		x.call(uint32(i+1), a.op, a.args...)
+		_, _, err := x.answer()
+		if !errors.Is(err, wire.ErrUnavailable) ||
+			a.op != wire.OpGet && !errors.Is(err, wire.ErrNotApplied) {
+			t.Errorf("%v: %v", a.op, err)
+		}
+	}
+}
+
 // TestLimits: what is too large fails in a sentence.
 func TestLimits(t *testing.T) {
 	c := loamdtest.Start(t, func(c *server.Config) { c.MaxClients, c.MaxSnapshots = 2, 3 }, "a")
