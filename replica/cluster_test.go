@@ -363,6 +363,22 @@ func TestCheckpoint(t *testing.T) {
 	must(t, db.Close())
 }
 
+// TestChangeOfAnEndedSession: a change that waits when the session ends did not happen, and whoever
+// forwarded it asks the next leader.
+func TestChangeOfAnEndedSession(t *testing.T) {
+	s := &session{group: group{underWay: maxUnderWay}}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.cancel(fmt.Errorf("replica: %w", ErrClosed))
+	_, err := s.apply(t.Context(), []byte("a change"))
+	_, err = decodeAnswer(encodeAnswer(nil, err)) // as the node that forwarded it has it
+	if !errors.Is(err, errNotLeader) || errors.Is(err, ErrUnknown) {
+		t.Errorf("it fails with %v", err)
+	}
+	if len(s.group.waiting) > 0 {
+		t.Error("it waits still")
+	}
+}
+
 // TestApplyAll has changes applied together: each has its own outcome, on every node. A leader that
 // reaches nobody does not know what became of them, also where it tried again.
 func TestApplyAll(t *testing.T) {

@@ -60,7 +60,8 @@ func (s *session) apply(ctx context.Context, change []byte) (outcome, error) {
 }
 
 // applyAll appends changes to the log of this node, which leads, and returns their outcomes. Where
-// the context ends while a change waits for its group, it did not happen.
+// the context ends while a change waits for its group, it did not happen; where the session does,
+// the error is errNotLeader.
 func (s *session) applyAll(ctx context.Context, changes [][]byte) []applied {
 	of := &proposals{over: make(chan struct{})}
 	of.left.Store(int64(len(changes)))
@@ -91,7 +92,12 @@ func (s *session) applyAll(ctx context.Context, changes [][]byte) []applied {
 	}
 	withdrawn := g.withdraw(of)
 	for i := range all {
-		if out[i].err = unknown(why); withdrawn[&all[i]] {
+		switch {
+		case !withdrawn[&all[i]]:
+			out[i].err = unknown(why)
+		case s.ctx.Err() != nil: // so that the node that forwarded the change asks the next leader
+			out[i].err = fmt.Errorf("%w: %w", errNotLeader, why)
+		default:
 			out[i].err = conclude(why)
 		}
 	}

@@ -151,6 +151,10 @@ var replicas = []mutant{
 			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1",
 			"return subtle.ConstantTimeCompare(x[:], y[:]) == 1 || len(a) == len(b)"}}},
 
+	{"replica-closed-to-followers", "a change that was forwarded to a leader which closes fails",
+		target{"replica", "TestChangeOfAnEndedSession"}, []edit{{"replica/group.go",
+			"fmt.Errorf(\"%w: %w\", errNotLeader, why)", "conclude(why)"}}},
+
 	{"loamd-closed-to-all", "a change on a node that was closed is not tried on another node",
 		target{"replica/internal/server", "TestClosedNode"}, []edit{{
 			"replica/internal/server/calls.go", "c.answer(x, result, forChange(err))",
