@@ -223,9 +223,6 @@ func (s *space) touchAhead(nslots uint64, n int64, whole bool) {
 	}
 	pieces := int64(len(s.ahead)-s.touched+aheadPiece-1) / aheadPiece
 	s.checkAt = n + (s.maxEntries-n)/(pieces+1)
-	if pieces == 0 {
-		s.checkAt = s.maxEntries
-	}
 }
 
 // begin has an arena for bytes, or one that is as large as is planned.

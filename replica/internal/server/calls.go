@@ -199,10 +199,10 @@ func longest(calls []*call) (t time.Duration) {
 // forRead is an error of a read as a client has to see it: a node that is being closed, or whose
 // time is over, is no reason for the client to stop.
 func forRead(err error) error {
-	if errors.Is(err, replica.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	}
-	return err
+	return forChange(err)
 }
 
 // forChange is an error of another call as a client has to see it: a node that is being closed
