@@ -1,6 +1,7 @@
 package io.loamdb;
 
 import java.lang.ref.Cleaner;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * An object of the native library.
@@ -34,11 +35,12 @@ abstract class NativeObject implements AutoCloseable {
    * Releases the object; a second call does nothing. It waits for calls of other threads that use
    * the object.
    *
-   * @throws LoamException.InUse when called in a callback that the object is busy with
+   * @throws LoamException.InUse when called in a callback that the object is busy with: the object
+   *     stays open
    */
   @Override
   public void close() {
-    release.explicit = true;
+    release.close();
     cleanable.clean();
   }
 
@@ -46,18 +48,30 @@ abstract class NativeObject implements AutoCloseable {
   private static final class Release implements Runnable {
     private final Kind kind;
     private final long handle;
-    private volatile boolean explicit;
+    private final AtomicBoolean released = new AtomicBoolean();
 
     Release(Kind kind, long handle) {
       this.kind = kind;
       this.handle = handle;
     }
 
+    void close() {
+      if (kind != Kind.DATABASE) {
+        run();
+      } else if (released.compareAndSet(false, true)) {
+        try {
+          Native.closeDatabase(handle);
+        } catch (LoamException.InUse e) {
+          released.set(false);
+          throw e;
+        }
+      }
+    }
+
+    /** What the cleaner calls. */
     @Override
     public void run() {
-      if (explicit && kind == Kind.DATABASE) {
-        Native.closeDatabase(handle);
-      } else {
+      if (released.compareAndSet(false, true)) {
         Native.release(kind.ordinal(), handle);
       }
     }

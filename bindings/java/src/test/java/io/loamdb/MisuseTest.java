@@ -232,6 +232,7 @@ class MisuseTest {
       assertEquals(1, refused.get().getSuppressed().length);
       assertArrayEquals(b("1"), db.get(b("a"))); // close was refused too
     }
+    Loam.open(path()).close(); // the second close released the lock
   }
 
   @Test
