@@ -22,36 +22,45 @@ NATIVE(jlong, open)(JNIEnv *env, jclass c, jbyteArray path, jobject options, jbo
   return handle;
 }
 
-NATIVE(void, closeDatabase)(JNIEnv *env, jclass c, jlong handle) {
-  char *err = NULL;
-  (void)c;
-  succeeded(env, loam_close((loam_db *)(intptr_t)handle, &err), &err);
-}
-
 /* As NativeObject.Kind. */
 enum { DATABASE, SNAPSHOT, ITERATOR, TRANSACTION, BACKUPS, CHANGES, TABLE_WRITER, BULK_LOAD,
   CACHE, OPTIONS, JOB };
 
-/* Closes an object that the garbage collector found, or one whose close does not fail. The close
- * of a database goes on by itself. */
+static loam_status close_object(jint kind, void *h, char **err) {
+  switch (kind) {
+  case DATABASE: return loam_close(h, err);
+  case SNAPSHOT: return loam_snapshot_close(h);
+  case ITERATOR: return loam_iter_close(h);
+  case TRANSACTION: return loam_txn_close(h);
+  case BACKUPS: return loam_backup_close(h);
+  case CHANGES: return loam_changes_close(h);
+  case TABLE_WRITER: return loam_table_writer_close(h);
+  case BULK_LOAD: return loam_bulk_load_close(h);
+  case CACHE: return loam_cache_close(h);
+  case OPTIONS: return loam_options_close(h);
+  default: return loam_job_close(h);
+  }
+}
+
+/* The object stays open when this fails with LOAM_ERR_IN_USE. */
+NATIVE(void, close)(JNIEnv *env, jclass c, jint kind, jlong handle) {
+  char *err = NULL;
+  (void)c;
+  succeeded(env, close_object(kind, (void *)(intptr_t)handle, &err), &err);
+}
+
+/* Closes an object that the garbage collector found. The close of a database goes on by itself. */
 NATIVE(void, release)(JNIEnv *env, jclass c, jint kind, jlong handle) {
   void *h = (void *)(intptr_t)handle;
   loam_job *job = NULL;
   (void)env;
   (void)c;
-  switch (kind) {
-  case DATABASE: loam_close_start(h, &job, NULL); loam_job_close(job); break;
-  case SNAPSHOT: loam_snapshot_close(h); break;
-  case ITERATOR: loam_iter_close(h); break;
-  case TRANSACTION: loam_txn_close(h); break;
-  case BACKUPS: loam_backup_close(h); break;
-  case CHANGES: loam_changes_close(h); break;
-  case TABLE_WRITER: loam_table_writer_close(h); break;
-  case BULK_LOAD: loam_bulk_load_close(h); break;
-  case CACHE: loam_cache_close(h); break;
-  case OPTIONS: loam_options_close(h); break;
-  case JOB: loam_job_close(h); break;
+  if (kind == DATABASE) {
+    loam_close_start(h, &job, NULL);
+    h = job;
+    kind = JOB;
   }
+  close_object(kind, h, NULL);
 }
 
 /* As Native.DESTROY and so on: work on a directory that is not open. */

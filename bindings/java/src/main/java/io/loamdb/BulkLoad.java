@@ -16,11 +16,18 @@ public final class BulkLoad extends NativeObject {
     this.keyspace = keyspace;
   }
 
-  /** Stores a value under a key. */
+  /** Stores a value under a key. After a failure the entry is not part of the load. */
   public synchronized void put(byte[] key, byte[] value) {
+    int before = batch.size();
     batch.put(key, value);
-    if (batch.size() >= CHUNK) {
+    if (batch.size() < CHUNK) {
+      return;
+    }
+    try {
       send();
+    } catch (RuntimeException | Error e) {
+      batch.dropLast(before);
+      throw e;
     }
   }
 
@@ -31,10 +38,7 @@ public final class BulkLoad extends NativeObject {
   }
 
   private void send() {
-    try {
-      Native.bulkAdd(this, batch.data(), batch.size());
-    } finally {
-      batch.clear();
-    }
+    Native.bulkAdd(this, batch.data(), batch.size());
+    batch.clear();
   }
 }

@@ -76,7 +76,7 @@ final class Bytes {
   }
 
   /** Keys, each behind its length. */
-  static byte[] pack(List<byte[]> keys) {
+  static byte[] pack(byte[][] keys) {
     Bytes packed = new Bytes(64);
     for (byte[] key : keys) {
       packed.reserve(4L + key.length);

@@ -95,10 +95,10 @@ public class Keyspace extends NativeObject {
 
   /** The values of keys in one state of the database, in their order; null for a missing key. */
   public List<byte[]> multiGet(List<byte[]> keys, ReadOptions options) {
-    byte[] packed = Bytes.pack(keys);
+    byte[][] all = keys.toArray(new byte[0][]); // the list may change meanwhile
     return Bytes.unpack(
-        Native.multiGet(this, options.snapshot, readFlags(options), packed, keys.size()),
-        keys.size());
+        Native.multiGet(this, options.snapshot, readFlags(options), Bytes.pack(all), all.length),
+        all.length);
   }
 
   /**
@@ -273,12 +273,14 @@ public class Keyspace extends NativeObject {
    */
   public void ingest(List<Path> tables, Ingest how) {
     Bytes paths = new Bytes(64);
+    int count = 0;
     for (Path table : tables) {
       paths.add(Native.path(table));
       paths.addByte(0);
+      count++;
     }
     Job.run(Native.ingestStart(this, how.flags(), how.exciseStart, how.exciseStop, paths.data,
-        tables.size()), this);
+        count), this);
   }
 
   /**

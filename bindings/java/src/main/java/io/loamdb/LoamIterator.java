@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 import java.util.Objects;
+import java.util.function.Supplier;
 
 /**
  * A cursor over the entries of a range, in the order of their keys, in one state of the database.
@@ -143,9 +144,8 @@ public final class LoamIterator extends NativeObject {
 
   @Override
   public void close() {
-    valid = false;
-    next = end;
     super.close();
+    leave();
   }
 
   /** The database or transaction that it reads. */
@@ -169,9 +169,24 @@ public final class LoamIterator extends NativeObject {
   }
 
   private boolean seek(int where, byte[] key) {
+    return take(fetched(() -> Native.iteratorSeek(this, where, key, block)));
+  }
+
+  /** Calls the library. A refused call changes nothing; after another failure it is at no entry. */
+  private byte[] fetched(Supplier<byte[]> call) {
+    try {
+      return call.get();
+    } catch (LoamException.InUse e) {
+      throw e;
+    } catch (RuntimeException | Error e) {
+      leave();
+      throw e;
+    }
+  }
+
+  private void leave() {
     valid = false;
     next = end;
-    return take(Native.iteratorSeek(this, where, key, block));
   }
 
   private boolean move(boolean ahead) {
@@ -184,10 +199,9 @@ public final class LoamIterator extends NativeObject {
         return valid;
       }
     }
-    valid = false;
-    next = end;
+    byte[] entries = fetched(() -> Native.iteratorBlock(this, ahead, 0, 0, block));
     forward = ahead;
-    return take(Native.iteratorBlock(this, ahead, 0, 0, block));
+    return take(entries);
   }
 
   /** Leaves a block in its middle. Returns whether the next block is still to be fetched. */
@@ -200,11 +214,12 @@ public final class LoamIterator extends NativeObject {
     return seek(key);
   }
 
-  private boolean take(byte[] fetched) {
-    if (fetched == null) {
+  private boolean take(byte[] entries) {
+    if (entries == null) {
+      leave();
       return false;
     }
-    block = fetched;
+    block = entries;
     next = HEADER;
     end = HEADER + Bytes.getInt(block, 0);
     return decode();

@@ -113,7 +113,7 @@ final class Native {
   static native byte[] resourcesMetrics(Cache resources);
 
   static native long open(byte[] path, NativeObject options, boolean follow);
-  static native void closeDatabase(long handle);
+  static native void close(int kind, long handle);
   static native void release(int kind, long handle);
   static native byte[] maintain(int what, byte[] path, NativeObject options);
   static native long exportStart(byte[] path, byte[] to, byte[] format, NativeObject options);

@@ -56,11 +56,9 @@ abstract class NativeObject implements AutoCloseable {
     }
 
     void close() {
-      if (kind != Kind.DATABASE) {
-        run();
-      } else if (released.compareAndSet(false, true)) {
+      if (released.compareAndSet(false, true)) {
         try {
-          Native.closeDatabase(handle);
+          Native.close(kind.ordinal(), handle);
         } catch (LoamException.InUse e) {
           released.set(false);
           throw e;

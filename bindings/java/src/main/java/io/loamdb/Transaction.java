@@ -136,9 +136,9 @@ public final class Transaction extends NativeObject {
 
     /** The values of keys, in their order; null for a missing key. */
     public List<byte[]> multiGet(List<byte[]> keys) {
-      byte[] packed = Bytes.pack(keys);
-      return Bytes.unpack(Native.txnMultiGet(Transaction.this, keyspace, packed, keys.size()),
-          keys.size());
+      byte[][] all = keys.toArray(new byte[0][]); // the list may change meanwhile
+      return Bytes.unpack(
+          Native.txnMultiGet(Transaction.this, keyspace, Bytes.pack(all), all.length), all.length);
     }
 
     /** Stores a value under a key. */

@@ -79,6 +79,12 @@ public final class WriteBatch {
     in(null);
   }
 
+  /** Removes the last operation, before which the batch had so many bytes. */
+  void dropLast(int size) {
+    bytes.length = size;
+    count--;
+  }
+
   /** The operations, in their order. Those of a chosen keyspace have its number alone. */
   public List<Operation> operations() {
     return Operation.all(data(), 0, bytes.length, n -> null);

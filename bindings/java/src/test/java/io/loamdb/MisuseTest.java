@@ -10,8 +10,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.AbstractList;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CountDownLatch;
@@ -233,6 +235,87 @@ class MisuseTest {
       assertArrayEquals(b("1"), db.get(b("a"))); // close was refused too
     }
     Loam.open(path()).close(); // the second close released the lock
+  }
+
+  /** A comparator that runs what is chosen, once. */
+  private record Hooked(AtomicReference<Runnable> chosen) implements KeyComparator {
+    @Override
+    public String name() {
+      return "hooked";
+    }
+
+    @Override
+    public int compare(byte[] a, byte[] b) {
+      Runnable run = chosen.getAndSet(null);
+      if (run != null) {
+        run.run();
+      }
+      return Arrays.compareUnsigned(a, b);
+    }
+  }
+
+  @Test
+  void refusedCallsChangeNothing() {
+    AtomicReference<Runnable> chosen = new AtomicReference<>();
+    try (Loam db = Loam.open(path(), new Options().comparator(new Hooked(chosen)));
+        BulkLoad load = db.bulkLoad(0)) {
+      db.put(b("a"), b("1"));
+      db.flush();
+      db.put(b("b"), b("2"));
+      LoamIterator it = db.iterator();
+      load.put(b("x"), b("3"));
+      chosen.set(() -> {
+        assertThrows(LoamException.InUse.class, it::prev);
+        assertThrows(LoamException.InUse.class, it::close);
+        assertThrows(LoamException.InUse.class, () -> load.put(b("y"), new byte[100_000]));
+      });
+      assertTrue(it.next());
+      assertEquals(null, chosen.get());
+      assertArrayEquals(b("a"), it.key());
+      assertFalse(it.prev());
+      assertTrue(it.seek(b("b")));
+      it.close();
+      assertThrows(LoamException.Closed.class, it::seekToFirst);
+      load.finish();
+      assertArrayEquals(b("3"), db.get(b("x")));
+      assertFalse(db.has(b("y")));
+    }
+  }
+
+  /** A list that says that it has more than it hands out, as one that grows meanwhile does. */
+  @Test
+  void listsThatChange() {
+    List<byte[]> growing = new AbstractList<>() {
+      @Override
+      public byte[] get(int at) {
+        return b("a");
+      }
+
+      @Override
+      public Iterator<byte[]> iterator() {
+        return List.of(b("a")).iterator();
+      }
+
+      @Override
+      public Object[] toArray() {
+        return new Object[] {b("a")};
+      }
+
+      @Override
+      public <T> T[] toArray(T[] of) {
+        return List.of(b("a")).toArray(of);
+      }
+
+      @Override
+      public int size() {
+        return 1 << 20;
+      }
+    };
+    try (Loam db = Loam.open(path()); Transaction txn = db.begin()) {
+      db.put(b("a"), b("1"));
+      assertEquals(1, db.multiGet(growing).size());
+      assertEquals(1, txn.multiGet(growing).size());
+    }
   }
 
   @Test

@@ -35,11 +35,10 @@ public final class LoamDBFactory implements DBFactory {
   @Override
   public DB open(File path, Options options) throws IOException {
     try {
-      Loam loam = Loam.open(path.toPath(), translate(options));
       if (options.logger() != null) {
-        options.logger().log(this + " opened " + path);
+        options.logger().log(this + " opens " + path);
       }
-      return new LoamDB(loam, options.comparator() == null);
+      return new LoamDB(Loam.open(path.toPath(), translate(options)), options.comparator() == null);
     } catch (LoamException e) {
       throw new IOException(e.getMessage(), e);
     }

@@ -29,8 +29,9 @@ final class LoamDBIterator implements DBIterator {
 
   @Override
   public void seekToFirst() {
-    placed = true;
+    placed = false; // until it succeeds: the next use tries again
     translated(at::seekToFirst);
+    placed = true;
   }
 
   @Override

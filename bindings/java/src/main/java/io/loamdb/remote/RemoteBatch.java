@@ -9,14 +9,17 @@ public final class RemoteBatch {
 
   /** Sets key to value. Both are copied. */
   public RemoteBatch put(byte[] key, byte[] value) {
-    operations.one(1).bytes(Objects.requireNonNull(key)).bytes(Objects.requireNonNull(value));
+    Objects.requireNonNull(key);
+    Objects.requireNonNull(value);
+    operations.one(1).bytes(key).bytes(value);
     count++;
     return this;
   }
 
   /** Removes key, whether it exists or not. */
   public RemoteBatch delete(byte[] key) {
-    operations.one(0).bytes(Objects.requireNonNull(key));
+    Objects.requireNonNull(key);
+    operations.one(0).bytes(key);
     count++;
     return this;
   }

@@ -31,7 +31,10 @@ public final class RemoteIterator implements AutoCloseable {
     this.upper = upper == null ? null : upper.clone();
   }
 
-  /** Moves to the first key. Moves return whether the iterator is at one. */
+  /**
+   * Moves to the first key. Moves return whether the iterator is at one. One that fails leaves the
+   * iterator where it was.
+   */
   public boolean first() {
     return fetch(false, lower, upper, FIRST);
   }
@@ -91,10 +94,8 @@ public final class RemoteIterator implements AutoCloseable {
     if (closed) {
       throw new IllegalStateException("the iterator was closed");
     }
-    entries = List.of();
-    at = 0;
-    more = false;
     if (from != null && to != null && Arrays.compareUnsigned(from, to) >= 0) {
+      entries = List.of();
       return false;
     }
     Wire.Out args = new Wire.Out();
@@ -106,20 +107,21 @@ public final class RemoteIterator implements AutoCloseable {
       args.bytes(to);
     }
     Wire.In in = new Wire.In(of.call(Wire.SCAN, args.number(0).number(bytes).toByteArray()));
-    more = in.one() == 1;
+    boolean further = in.one() == 1;
     in.number(); // no snapshot is kept
     List<Entry> got = new ArrayList<>();
     while (!in.isEmpty()) {
       got.add(new Entry(in.bytes(), in.bytes()));
     }
-    if (more && got.isEmpty()) {
+    if (further && got.isEmpty()) {
       throw Wire.malformed();
     }
     if (back) {
       Collections.reverse(got);
-      at = got.size() - 1;
     }
+    at = back ? got.size() - 1 : 0;
     entries = got;
+    more = further;
     backward = back;
     size = bytes;
     return isValid();

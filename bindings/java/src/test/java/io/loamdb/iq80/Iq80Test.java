@@ -171,7 +171,16 @@ class Iq80Test {
     assertThrows(IOException.class, () -> factory.open(
         directory.resolve("none").toFile(), new Options().createIfMissing(false)));
     DBIterator it = db.iterator();
+    DBIterator fresh = db.iterator();
     db.close();
+    assertThrows(DBException.class, fresh::hasNext);
+    assertThrows(DBException.class, fresh::hasNext); // not false, as if there was nothing
+    fresh.close();
+    assertThrows(IllegalStateException.class, () -> factory.open(path(),
+        new Options().logger(message -> {
+          throw new IllegalStateException(message);
+        })));
+    open().close();
     assertThrows(IOException.class,
         () -> factory.open(path(), new Options().errorIfExists(true)));
     assertThrows(DBException.class, () -> db.get(bytes("a")));

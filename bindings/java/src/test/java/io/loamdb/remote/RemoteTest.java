@@ -221,6 +221,29 @@ class RemoteTest {
           () -> db.put(b("a"), new byte[8 << 20]));
       assertTrue(e.isTooLarge() && e.isNotApplied());
       assertThrows(NullPointerException.class, () -> db.put(b("a"), null));
+      RemoteBatch batch = new RemoteBatch();
+      assertThrows(NullPointerException.class, () -> batch.put(b("a"), null));
+      assertThrows(NullPointerException.class, () -> batch.put(null, b("1")));
+      assertThrows(NullPointerException.class, () -> batch.delete(null));
+      assertArrayEquals(new RemoteBatch().bytes(), batch.bytes());
+    }
+  }
+
+  @Test
+  void aMoveThatFailsIsMadeAgain() throws IOException {
+    List<Wire.Out> answers = List.of(new Wire.Out().one(1), // a snapshot
+        new Wire.Out().one(1).number(0).bytes(b("a")).bytes(b("1")),
+        new Wire.Out().one(1).number(0), // malformed: more, and nothing
+        new Wire.Out().one(0).number(0).bytes(b("b")).bytes(b("2")));
+    try (Node node = new Node((op, n) ->
+            op == Wire.RELEASE ? null : answers.get(n - 1).toByteArray());
+        Remote db = Remote.connect("loam://" + node.addr(), patient());
+        RemoteIterator it = db.iterator(null, null)) {
+      assertTrue(it.first());
+      assertThrows(RemoteException.class, it::next);
+      assertEquals("a", s(it.key()));
+      assertTrue(it.next());
+      assertEquals("b", s(it.key()));
     }
   }
 
