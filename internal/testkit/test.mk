@@ -70,11 +70,11 @@ WITHIN := internal/testkit/within.sh
 
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
 
-# The steps of python, node and java leave a processor idle for long; interop, which does not,
-# ends the second phase.
+# Python, node and java share builds, and leave a processor idle for long. Lint waits little, and
+# takes what the slowest package of the step go leaves.
 define run-steps
-	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race checked fuzz lint,$(TEST_STEPS)) | $(filter python node java,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
+	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS)) | $(filter lint,$(TEST_STEPS))" \
+		"$(filter python node java,$(TEST_STEPS)) | $(filter race,$(TEST_STEPS)) $(filter fuzz,$(TEST_STEPS)) | $(filter checked,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
 endef
 
 test:
