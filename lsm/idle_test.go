@@ -30,7 +30,7 @@ func TestGetsMergeRuns(t *testing.T) {
 				if i%n == n-1 {
 					synctest.Wait()
 				}
-				if i == 1000*n {
+				if i == 150*n {
 					t.Fatalf("cache of %d: %d runs after %d gets", cacheSize, numRuns(db), i)
 				}
 			}
