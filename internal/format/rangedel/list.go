@@ -16,6 +16,7 @@ package rangedel
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/invariants"
@@ -256,6 +257,19 @@ func (l *List) Covers(start, end []byte, open bool) bool {
 		}
 	}
 	return false
+}
+
+// Within are the fragments over keys from start to end, both included. The caller does not change
+// them.
+func (l *List) Within(start, end []byte) []Fragment {
+	if l == nil {
+		return nil
+	}
+	i := l.after(start, false)
+	j := i + sort.Search(len(l.frags)-i, func(n int) bool {
+		return l.cmp.Cmp(l.frags[i+n].Start, end) > 0
+	})
+	return l.frags[i:j]
 }
 
 // Span is a range of keys for which the same holds: Seq is the newest visible tombstone over

@@ -56,6 +56,12 @@ func TestScript(t *testing.T) {
 			return walk(of, at)
 		case "covers":
 			return fmt.Sprint(of.Covers(c.Bytes("start"), c.Bytes("end"), c.Has("open")))
+		case "within":
+			var out []string
+			for _, f := range of.Within(c.Bytes("start"), c.Bytes("end")) {
+				out = append(out, fmt.Sprintf("%s-%s", f.Start, f.Limit))
+			}
+			return strings.Join(out, ", ")
 		case "covered":
 			key := c.Bytes("key")
 			return fmt.Sprintf("to %q, from %q", of.CoveredTo(key, at), of.CoveredFrom(key, at))

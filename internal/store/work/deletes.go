@@ -28,7 +28,7 @@ const (
 type quietDeletes struct {
 	waiting []*Keyspace
 	timer   *time.Timer // nil: it does not run
-	sealing bool        // memtables are being sealed
+	busy    bool        // lookAtDeletes runs
 	sealed  bool        // one was, and no flush has ended since
 }
 
@@ -87,58 +87,96 @@ func (s *Scheduler) forgetDeletesLocked() {
 // lookAtDeletes has the memtables flushed that are worth it and were not written since the last
 // look, and looks again at those that were.
 func (s *Scheduler) lookAtDeletes() {
-	s.mu.Lock()
-	s.deletes.timer = nil
-	if s.closing || s.opts.Writable() != nil {
-		s.forgetDeletesLocked()
-		s.mu.Unlock()
+	quiet := s.quietMemTables()
+	if quiet == nil {
 		return
 	}
-	var dense []*Keyspace
-	s.deletes.waiting = slices.DeleteFunc(s.deletes.waiting, func(k *Keyspace) (done bool) {
-		waits, worth := k.lookAtDeletesLocked()
-		if worth {
-			dense = append(dense, k)
-		}
-		if !waits {
-			k.deletes = memTableDeletes{}
-		}
-		return !waits
-	})
-	s.timeDeletesLocked()
-	begun := len(dense) > 0 && !s.deletes.sealing
-	s.deletes.sealing = s.deletes.sealing || begun
-	s.mu.Unlock()
-	if begun {
+	var err error
+	defer func() {
+		s.mu.Lock()
+		s.deletes.busy = false
+		s.timeDeletesLocked()
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	}()
+	defer s.catchPanic(&err)
+	worth := make(map[*Keyspace]bool, len(quiet))
+	for k, state := range quiet {
+		defer state.Unref()
+		worth[k] = s.worthFlushing(state)
+	}
+	if dense := s.judged(worth); len(dense) > 0 {
 		s.sealQuiet(dense)
 	}
 }
 
-// lookAtDeletesLocked reports whether the memtable is to be looked at again, and whether it is to
-// be flushed now. One that is to be flushed waits until it is sealed.
-func (k *Keyspace) lookAtDeletesLocked() (waits, worth bool) {
-	if k.dropped {
-		return false, false
+// quietMemTables begins a look: it returns the keyspaces that wait and were not written since the
+// last look, with a reference on each state. It is nil where there is nothing to look for, or
+// another look has not ended.
+func (s *Scheduler) quietMemTables() map[*Keyspace]*tree.ReadState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deletes.timer = nil
+	if s.closing || s.opts.Writable() != nil {
+		s.forgetDeletesLocked()
+		return nil
 	}
+	if s.deletes.busy {
+		return nil
+	}
+	s.deletes.busy = true
+	quiet := map[*Keyspace]*tree.ReadState{}
+	s.deletes.waiting = slices.DeleteFunc(s.deletes.waiting, func(k *Keyspace) (done bool) {
+		if k.dropped {
+			k.deletes = memTableDeletes{}
+			return true
+		}
+		if state := k.Acquire(); state == nil { // it has not started
+		} else if k.deletes.saw(state) {
+			quiet[k] = state
+		} else {
+			state.Unref()
+		}
+		return false
+	})
+	return quiet
+}
+
+// judged returns the keyspaces whose memtables are worth a flush, which wait until these are
+// sealed. The others of those looked at wait no more, if they were not written meanwhile.
+func (s *Scheduler) judged(worth map[*Keyspace]bool) (dense []*Keyspace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deletes.waiting = slices.DeleteFunc(s.deletes.waiting, func(k *Keyspace) (done bool) {
+		flush, looked := worth[k]
+		if flush {
+			dense = append(dense, k)
+		}
+		if done = looked && !flush && k.toldAgainLocked(); done {
+			k.deletes = memTableDeletes{}
+		}
+		return done
+	})
+	return dense
+}
+
+// toldAgainLocked has ManyDeletes called for what is written from now on, and reports whether
+// nothing was since the last look.
+func (k *Keyspace) toldAgainLocked() bool {
 	state := k.Acquire()
 	if state == nil {
-		return true, false // it has not started
+		return false
 	}
 	defer state.Unref()
-	if !k.deletes.saw(state) {
-		return true, false
-	}
-	if worthFlushing(state) {
-		return true, true
-	}
 	state.Mem.TellAgain()
-	return !k.deletes.saw(state), false
+	return k.deletes.saw(state)
 }
 
 // worthFlushing reports whether half of a memtable are deletions, and of these there are many, or
 // they delete much; or whether its range tombstones delete much, and more than it has.
-func worthFlushing(state *tree.ReadState) bool {
-	if least := max(uint64(state.Mem.Bytes()), manyDeletedBytes); coversTables(state, least) {
+func (s *Scheduler) worthFlushing(state *tree.ReadState) bool {
+	least := max(uint64(state.Mem.Bytes()), manyDeletedBytes)
+	if s.coversTables(state, least) {
 		return true
 	}
 	n := state.Mem.Deletes()
@@ -148,13 +186,13 @@ func worthFlushing(state *tree.ReadState) bool {
 	return n >= manyDeletes || uint64(n)*meanEntry(state.Version) >= manyDeletedBytes
 }
 
-// coversTables reports whether tables that lie in range tombstones of the memtable have so many
-// bytes, with the values that they refer to. These go without being read.
-func coversTables(state *tree.ReadState, least uint64) bool {
+// coversTables reports whether tables, or parts of some, that lie in range tombstones of the
+// memtable have so many bytes, with the values that they refer to.
+func (s *Scheduler) coversTables(state *tree.ReadState, least uint64) bool {
 	var bytes uint64
 	for _, list := range state.Mem.RangeDels() {
 		for level := range state.Version.Levels {
-			bytes += bytesWithin(state, level, list, least)
+			bytes += s.bytesWithin(state, level, list, least)
 		}
 		if bytes >= least {
 			return true
@@ -164,8 +202,9 @@ func coversTables(state *tree.ReadState, least uint64) bool {
 }
 
 // bytesWithin is how many bytes the tables of a level take, with the values that they refer to,
-// that lie in range tombstones; it stops at enough.
-func bytesWithin(state *tree.ReadState, level int, list *rangedel.List, enough uint64) (n uint64) {
+// within range tombstones; it stops at enough.
+func (s *Scheduler) bytesWithin(state *tree.ReadState, level int, list *rangedel.List,
+	enough uint64) (n uint64) {
 	if list.Count() == 0 {
 		return 0
 	}
@@ -181,9 +220,30 @@ func bytesWithin(state *tree.ReadState, level int, list *rangedel.List, enough u
 			return n
 		case list.Covers(m.Smallest.User, m.Largest.User, false):
 			n += m.Size + m.ValueBytes
+		default:
+			n += s.partWithin(m, list)
 		}
 	}
 	return n
+}
+
+// partWithin is how many bytes of a table, with as many of the values that it refers to, lie in
+// range tombstones, by the offsets of its blocks; 0 for a table that cannot be read.
+func (s *Scheduler) partWithin(m *manifest.FileMeta, list *rangedel.List) uint64 {
+	inside := list.Within(m.Smallest.User, m.Largest.User)
+	if len(inside) == 0 {
+		return 0
+	}
+	r, err := s.opts.Files.Reader(m)
+	if err != nil {
+		return 0
+	}
+	var n uint64
+	for _, f := range inside {
+		from := r.OffsetOf(f.Start, base.MaxTrailer)
+		n += max(from, r.OffsetOf(f.Limit, base.MaxTrailer)) - from
+	}
+	return n + uint64(float64(n)/float64(max(m.Size, 1))*float64(m.ValueBytes))
 }
 
 // meanEntry is how many bytes of table an entry takes, and of a value that it refers to; 0 if that
@@ -204,14 +264,6 @@ func meanEntry(v *manifest.Version) uint64 {
 // sealQuiet seals the memtables of keyspaces that have not been written since the last look. The
 // others are looked at again, and so are those that cannot be sealed now.
 func (s *Scheduler) sealQuiet(dense []*Keyspace) {
-	var err error
-	defer func() {
-		s.mu.Lock()
-		s.deletes.sealing = false
-		s.cond.Broadcast()
-		s.mu.Unlock()
-	}()
-	defer s.catchPanic(&err)
 	s.opts.WAL.Trim() // the next log is not to be a large file, as it may stay for long
 	_ = s.opts.Exclusive(func() error {
 		s.group.log = 0

@@ -301,40 +301,45 @@ func TestFewDeletionsOfLargeRows(t *testing.T) {
 	})
 }
 
-// TestQuietRangeDelete: a range tombstone is flushed if tables lie in it that take more than the
-// memtable, and nobody writes to it.
+// TestQuietRangeDelete: a range tombstone is flushed if tables or parts of tables lie in it that
+// take more than the memtable, and nobody writes to it; then what it deletes leaves.
 func TestQuietRangeDelete(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := openEmptied(t, base.Native, 0)
-		removeRange := func(start, limit string) {
-			if err := e.write(base.KindRangeDelete, start, []byte(limit), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range 100 {
-			if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e.seal()
-		e.waitFlushed()
-		removeRange(row(0), row(99)) // the tables reach beyond
-		e.sleep(10 * quietFor)
-		if n := e.inMemTable(); n != 1 {
-			t.Errorf("%d entries, want a range tombstone in which no table lies", n)
-		}
-		e.isQuiet()
-		removeRange("k", row(100))
-		e.sleep(quietFor / 2)
-		if n := e.inMemTable(); n != 2 {
-			t.Errorf("after half of the time the memtable has %d entries", n)
-		}
-		e.sleep(10 * time.Second)
-		if n := e.rows(); n > 1 || e.inMemTable() != 0 {
-			t.Errorf("%d entries in tables, %d in the memtable", n, e.inMemTable())
-		}
-		e.isQuiet()
-	})
+	for _, c := range []struct {
+		name         string
+		start, limit string
+		inMemTable   int // afterwards
+		rows         uint64
+	}{
+		{"little", row(10), row(70), 1, 101},
+		{"much of a table", row(10), row(90), 0, 21},
+		{"all of it", row(0), row(100), 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := openEmptied(t, base.Native, 0)
+				for i := range 100 {
+					if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				e.seal()
+				e.waitFlushed()
+				if err := e.write(base.KindRangeDelete, c.start, []byte(c.limit), 0); err != nil {
+					t.Fatal(err)
+				}
+				e.sleep(quietFor / 2)
+				if n := e.inMemTable(); n != 1 {
+					t.Errorf("after half of the time the memtable has %d entries", n)
+				}
+				e.sleep(10 * time.Second)
+				if n, rows := e.inMemTable(), e.rows(); n != c.inMemTable || rows != c.rows {
+					t.Errorf("%d entries in the memtable, %d in tables, want %d and %d", n, rows,
+						c.inMemTable, c.rows)
+				}
+				e.isQuiet()
+			})
+		})
+	}
 }
 
 // TestDenseUnderSnapshot: while a snapshot sees what was deleted, the deletions are not compacted

@@ -464,7 +464,7 @@ func (s *Scheduler) Close() {
 	s.endPauseLocked()
 	s.recheckShared()
 	s.cond.Broadcast()
-	for s.flushing || s.trims.running || s.deletes.sealing || s.trees.running > 0 {
+	for s.flushing || s.trims.running || s.deletes.busy || s.trees.running > 0 {
 		s.cond.Wait()
 	}
 	s.leaveShared()

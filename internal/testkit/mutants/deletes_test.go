@@ -31,6 +31,10 @@ var deletes = []mutant{
 			{"internal/store/work/deletes.go", "coversTables(state, least) {",
 				"coversTables(state, least) && least == 0 {"}}},
 
+	{"range-delete-in-table", "a range tombstone within a table waits for the next write",
+		target{"internal/store/work", "TestQuietRangeDelete"}, []edit{
+			{"internal/store/work/deletes.go", "n += s.partWithin(m, list)", "n += 0"}}},
+
 	{"range-delete-untold", "a range tombstone alone is not looked at",
 		target{"internal/store/work", "TestQuietRangeDelete"}, []edit{
 			{"internal/tree/memtable/range_dels.go", "\tm.tell()\n", ""}}},
@@ -55,15 +59,15 @@ var deletes = []mutant{
 			"len(files))] { // one"}}},
 
 	{"no-quiet-flush", "deletions stay in the memtable when nobody writes", emptiedLeaves,
-		[]edit{{"internal/store/work/deletes.go", "if worthFlushing(state) {",
-			"if false {"}}},
+		[]edit{{"internal/store/work/deletes.go", "worth[k] = s.worthFlushing(state)",
+			"worth[k] = false"}}},
 
 	{"quiet-flush-once", "later deletions are not told of after a look at the memtable", quietFlush,
 		[]edit{{"internal/store/work/deletes.go", "\tstate.Mem.TellAgain()\n", ""}}},
 
 	{"quiet-look-for-ever", "a memtable without writes is looked at again and again", emptiedLeaves,
-		[]edit{{"internal/store/work/deletes.go", "return !k.deletes.saw(state), false",
-			"return true, false"}}},
+		[]edit{{"internal/store/work/deletes.go", "return k.deletes.saw(state)",
+			"return false"}}},
 
 	{"quiet-flush-for-ever", "an empty memtable is sealed again and again", emptiedLeaves,
 		[]edit{{"internal/store/work/deletes.go", "if n == 0 || 2*n < state.Mem.Points() {",
@@ -71,9 +75,8 @@ var deletes = []mutant{
 			"return n >= manyDeletes ||", "return n >= 0 ||"}}},
 
 	{"quiet-flush-beside-writes", "a memtable that is written is flushed for its deletions",
-		quietFlush, []edit{{"internal/store/work/deletes.go", "\tif !k.deletes.saw(state) {\n" +
-			"\t\treturn true, false\n", "\tif k.deletes.saw(state); false {\n" +
-			"\t\treturn true, false\n"}, {"internal/store/work/deletes.go",
+		quietFlush, []edit{{"internal/store/work/deletes.go", "} else if k.deletes.saw(state) {",
+			"} else if k.deletes.saw(state) || true {"}, {"internal/store/work/deletes.go",
 			"\tif !k.deletes.saw(state) {\n\t\treturn false\n",
 			"\tif false {\n\t\treturn false\n"}}},
 
