@@ -106,19 +106,6 @@ func TestEmptiesOfFollowersAreKnown(t *testing.T) {
 	f, err := OpenFollower(dir, o)
 	must(t, err)
 	var tenths []uint64
-	type reader interface {
-		Iter(o *IterOptions) *Iterator
-		Metrics() Metrics
-	}
-	look := func(db reader, want int) (cost uint64) {
-		before := db.Metrics().EmptyRanges.DeadEntries
-		it := db.Iter(nil)
-		if !it.First() || string(it.Key()) != string(key(want)) {
-			t.Fatalf("it is at %q, want %d; %v", it.Key(), want, it.Err())
-		}
-		mustAll(t, it.Close())
-		return db.Metrics().EmptyRanges.DeadEntries - before
-	}
 	for i := range n {
 		mustPut(t, db, i+queueDepth)
 		mustAll(t, db.Delete(key(i), NoSync))
@@ -127,26 +114,66 @@ func TestEmptiesOfFollowersAreKnown(t *testing.T) {
 		}
 		if i%10 == 9 {
 			must(t, f.CatchUp(ctx))
-			tenths[len(tenths)-1] += look(f, i+1)
+			tenths[len(tenths)-1] += deadBefore(t, f, i+1)
 		}
 	}
 	if last := tenths[9]; last > uint64(n/100*100) { // of n/100 looks
 		t.Errorf("dead entries passed by tenths: %v", tenths)
 	}
-	twice := func(db reader) {
-		t.Helper()
-		if first, second := look(db, n), look(db, n); second > 20 || first < uint64(n)/2 {
-			t.Errorf("the first look passes over %d entries, the second one over %d", first, second)
-		}
-	}
 	late, err := OpenFollower(dir, o) // it has caught up with nothing yet
 	must(t, err)
-	twice(late)
+	deadBefore(t, late, n) // none after enough deletions, see tree.ScoutReplayed
+	if second := deadBefore(t, late, n); second > 20 {
+		t.Errorf("the second look of a follower passes over %d entries", second)
+	}
 	mustAll(t, late.Close(), f.Close(), db.Close())
 	o.ReadOnly = true
 	db = mustOpen(t, dir, o)
-	twice(db)
+	first, second := deadBefore(t, db, n), deadBefore(t, db, n)
+	if second > 20 || first < uint64(n)/2 {
+		t.Errorf("the first look passes over %d entries, the second one over %d", first, second)
+	}
 	mustClose(t, db)
+}
+
+// deadBefore is how many dead entries a look at the first message, which is want, passes over.
+func deadBefore(t *testing.T, db interface {
+	Iter(o *IterOptions) *Iterator
+	Metrics() Metrics
+}, want int) uint64 {
+	t.Helper()
+	before := db.Metrics().EmptyRanges.DeadEntries
+	it := db.Iter(nil)
+	if !it.First() || string(it.Key()) != string(key(want)) {
+		t.Fatalf("it is at %q, want %d; %v", it.Key(), want, it.Err())
+	}
+	mustAll(t, it.Close())
+	return db.Metrics().EmptyRanges.DeadEntries - before
+}
+
+// TestFollowersLookFirst: once a reader of a follower passed over many dead entries, catch-ups pass
+// over those that the next readers would meet.
+func TestFollowersLookFirst(t *testing.T) {
+	const taken = 200
+	dir := t.TempDir()
+	db := mustOpen(t, dir, nil)
+	for i := range 10 * taken {
+		mustPut(t, db, i)
+	}
+	f, err := OpenFollower(dir, &Options{FollowInterval: longInterval})
+	must(t, err)
+	for n := taken; n < 10*taken; n += taken {
+		for i := n - taken; i < n; i++ {
+			mustAll(t, db.Delete(key(i), NoSync))
+		}
+		must(t, f.CatchUp(context.Background()))
+		for range 3 { // readers that come often do not end that
+			if dead := deadBefore(t, f, n); dead > 10 && n > taken {
+				t.Errorf("after %d messages a look passes over %d", n, dead)
+			}
+		}
+	}
+	mustAll(t, f.Close(), db.Close())
 }
 
 // TestEmptiesOfFollowersConcurrently: while a follower catches up with a writer that empties and

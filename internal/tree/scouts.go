@@ -24,6 +24,8 @@ import (
 // scout that learned nothing, because of writers or an ingest beside it, some of the next ones are
 // left out.
 //
+// In a follower a catch-up goes in place of scouts, once what it read is visible (ScoutReplayed).
+//
 // A flush, or the program, may have all processors. If a scout is due while another still waits,
 // the writer goes in their place after its commit (ScoutNow), and reads no more than sweepPiece
 // entries in each direction: so readers do not depend on a processor for the background.
@@ -92,8 +94,10 @@ func (t *Tree) noteReader(dead, ranges int) {
 }
 
 // wantsScout reports whether there were enough deletions. Commit leader only.
-func (t *Tree) wantsScout() bool {
-	n := t.lead.mem.Unlooked()
+func (t *Tree) wantsScout() bool { return t.enoughForScout(t.lead.mem.Unlooked()) }
+
+// enoughForScout reports whether n deletions are enough.
+func (t *Tree) enoughForScout(n int64) bool {
 	if n < scouting.fine || n >= scouting.coarse {
 		return n >= scouting.coarse
 	}
@@ -190,6 +194,25 @@ func (t *Tree) ScoutNow() {
 	if key != nil {
 		t.scoutAround(s, key, int(min(scouting.most*step, sweepPiece)))
 	}
+}
+
+// ScoutReplayed is for a follower, which sends no scouts: it goes in place of one, after n deletions
+// that are visible now and of which key was the last one, and reports whether these were enough.
+// They are many at a time, so the scout is needed however often readers come.
+func (t *Tree) ScoutReplayed(n int64, key []byte) bool {
+	if t.cmp.Serial() || !t.enoughForScout(n) {
+		return false
+	}
+	s := t.allScouts()
+	s.looks.Store(0)
+	s.mu.Lock()
+	s.key, s.step = key, n
+	key, n = s.takeLocked()
+	s.mu.Unlock()
+	if key != nil {
+		t.scoutAround(s, key, int(min(scouting.most*n, sweepPiece)))
+	}
+	return true
 }
 
 // takeLocked takes the key that a scout is sent to; nil: this scout is left out.

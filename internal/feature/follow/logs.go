@@ -48,6 +48,9 @@ type space struct {
 	tree *tree.Tree
 	// the newest memtable of the tree's state; nil: the state has others
 	shown *tree.Sealed
+
+	deletes int64  // read since the last scout
+	deleted []byte // the last key that they delete
 }
 
 // changed reports whether the memtables are others than those of the tree's state.
@@ -341,8 +344,14 @@ func (l *logs) cutEmpties(batch []byte) {
 		if !ok {
 			return
 		}
-		if s := l.spaces[id]; s != nil {
-			s.tree.Replayed(kind, key)
+		s := l.spaces[id]
+		if s == nil {
+			continue
+		}
+		s.tree.Replayed(kind, key)
+		if kind == base.KindDelete {
+			s.deletes++
+			s.deleted = append(s.deleted[:0], key...)
 		}
 	}
 }
@@ -352,6 +361,9 @@ func (l *logs) resume() {
 	l.paused = false
 	for _, s := range l.spaces {
 		s.tree.ResumeLearning()
+		if s.tree.ScoutReplayed(s.deletes, s.deleted) {
+			s.deletes = 0
+		}
 	}
 }
 

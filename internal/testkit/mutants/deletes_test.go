@@ -208,6 +208,15 @@ var deletes = []mutant{
 			{"internal/feature/follow/follower.go",
 				"\tl.resume()\n\tf.note()\n\treturn nil\n", "\tf.note()\n\treturn nil\n"}}},
 
+	{"follower-without-scouts", "a follower's readers pass over what each catch-up deleted",
+		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
+			"if t.cmp.Serial() || !t.enoughForScout(n) {", "if true {"}}},
+
+	{"follower-scouts-end", "a follower whose readers come often looks no more after catch-ups",
+		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
+			"\ts.looks.Store(0)\n\ts.mu.Lock()\n\ts.key, s.step = key, n\n",
+			"\ts.looks.Store(9)\n\ts.mu.Lock()\n\ts.key, s.step = key, n\n\ts.inVain = 99\n"}}},
+
 	{"empty-survives-version", "a follower's known-empty range has a key of another version",
 		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/tree/follow.go",
 			"if next.Version != old.Version || !next.has(old.Mem) {", "if false {"}}},
