@@ -24,6 +24,9 @@ func interruptedChild() {
 	if mode == "" {
 		return
 	}
+	if mode == "busy" { // it ends by itself, however slow the machine is
+		patience = time.Hour
+	}
 	var once sync.Once
 	e := newEngine()
 	e.Fail = func(op string) error {

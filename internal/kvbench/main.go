@@ -27,8 +27,9 @@ const (
 	exitInterrupted = 130
 )
 
-// patience is how long an interrupted benchmark may take to end by itself.
-const patience = 5 * time.Second
+// patience is how long an interrupted benchmark may take to end by itself. Tests change it before
+// they call Main.
+var patience = 5 * time.Second
 
 // Main runs a command line, without the program's name, and returns the exit
 // code. The first driver is the default engine.

@@ -196,9 +196,9 @@ func (t *Tree) ScoutNow() {
 	}
 }
 
-// ScoutReplayed is for a follower, which sends no scouts: it goes in place of one, after n deletions
-// that are visible now and of which key was the last one, and reports whether these were enough.
-// They are many at a time, so the scout is needed however often readers come.
+// ScoutReplayed is for a follower, which sends no scouts: it goes in place of one, after n
+// deletions that are visible now and of which key was the last one, and reports whether these were
+// enough. They are many at a time, so the scout is needed however often readers come.
 func (t *Tree) ScoutReplayed(n int64, key []byte) bool {
 	if t.cmp.Serial() || !t.enoughForScout(n) {
 		return false
