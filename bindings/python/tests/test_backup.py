@@ -126,7 +126,7 @@ def test_interrupt(db, tmp_path):
     of the
     folder or the database in another thread."""
     with loamdb.Backups(tmp_path / "backups") as backups:
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             backups.create(db, bytes_per_second=1000)
@@ -157,6 +157,7 @@ def test_closes_in_progress(db, tmp_path):
         backups.create(db, bytes_per_second=1000, progress=lambda done, total: db.close())
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_fork(db, tmp_path):
     backups = loamdb.Backups(tmp_path / "backups")
     backups.create(db)

@@ -63,7 +63,7 @@ def test_killed_writers(tmp_path):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE
         )
-        assert writer.stdout.readline() == b"ready\n"
+        assert writer.stdout.readline().strip() == b"ready"
         if follower is None:
             follower = loamdb.follow(tmp_path / "db")
         for _ in range(30):
