@@ -103,7 +103,7 @@ def test_a_callback_gets_an_answer_at_once(path, callback, name):
 
 
 HANDLER = """
-import os, signal, sys, loamdb
+import signal, sys, loamdb
 said, db = [], None
 def save(*args):
     try:
@@ -117,7 +117,7 @@ def compare(a, b):
     global calls
     calls += 1
     if calls % 100 == 50:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
     return (a > b) - (a < b)
 db = loamdb.open(sys.argv[1], comparator=compare, comparator_name="c")
 for i in range(200):
