@@ -18,7 +18,7 @@ $(NODE_STAMP): $(NODE_DIR)/package-lock.json
 	@cd $(NODE_DIR) && npm ci --ignore-scripts --silent && touch node_modules/.package-lock.json
 
 node-test: node-build $(NODE_STAMP) build/loamd
-	@LOAM_LOAMD=$(CURDIR)/build/loamd node $(NODE_DIR)/scripts/test.js
+	@LOAM_LOAMD=$(CURDIR)/build/loamd $(IN_MEMORY) node $(NODE_DIR)/scripts/test.js
 	@if [ -n "$$LOAM_T2" ] && [ "$$(uname)" = Linux ]; then node $(NODE_DIR)/scripts/asan.js; fi
 
 node-asan: node-build $(NODE_STAMP)

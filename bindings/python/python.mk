@@ -49,7 +49,7 @@ $(PYTHON_BUILD)/installed.stamp: $(PYTHON_BUILD)/wheel.stamp $(PYTHON_VENV)/stam
 	touch $@
 
 python-test: $(PYTHON_BUILD)/installed.stamp $(PYTHON_BUILD)/plyvel/plyvel.py build/loamd
-	LOAM_LOAMD=$(CURDIR)/build/loamd $(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests
+	LOAM_LOAMD=$(CURDIR)/build/loamd $(IN_MEMORY) $(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests
 	cd $(PYTHON_BUILD)/plyvel && PYTHONPATH=. $(PYTHON_VENV)/bin/python -m pytest -q -p no:cacheprovider test_plyvel.py
 
 # The sanitizers' libraries come before Python, which is not built with them. The tests

@@ -67,6 +67,7 @@ test-%: export GOFLAGS = $(TEST_GOFLAGS)
 # Long runs compile the command in the bindings' packages with the flags of releases.
 test-%: export SHIPPED := $(LOAM_T2)
 WITHIN := internal/testkit/within.sh
+IN_MEMORY := internal/testkit/inmemory.sh
 
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
 
@@ -138,7 +139,7 @@ test-interop: test-ethdb test-otel test-raftlog test-replica $(if $(LOAM_T2),tes
 	@$(WITHIN) $(INTEROP) $(GO) vet ./...
 	@LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python \
 		$(WITHIN) $(INTEROP) $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
-	@$(WITHIN) bench/peers $(GO) test -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
+	@$(WITHIN) bench/peers $(GO) test $(if $(LOAM_T2),,-vet=off) -timeout $(TEST_TIMEOUT) ./refusal ./repairs ./goleveldb ./pebble
 
 # go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
 test-ethdb:

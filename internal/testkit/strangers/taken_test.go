@@ -13,7 +13,7 @@ func TestTakenFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows removes and renames no file that is open")
 	}
-	r, err := NewRunner(t.TempDir())
+	r, err := NewRunner(testkit.MemoryDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
