@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // bytesOf is every file of the directory but LOCK, with its contents.
@@ -119,10 +120,7 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 				return vfs.Outcome{}
 			})
 			var memory int64
-			tries := 20
-			if testing.Short() {
-				tries = 3
-			}
+			tries := seed.Scale(3, 8, 20)
 			for i := range tries {
 				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1,
 					WALPreallocate: 8 << 10})

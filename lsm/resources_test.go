@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -21,11 +22,7 @@ import (
 // little I/O and few descriptors: everything ends, and everything is there. They are closed in
 // any order, beside writers of the others.
 func TestTinyResources(t *testing.T) {
-	seeds := uint64(4)
-	if testing.Short() {
-		seeds = 1
-	}
-	for seed := range seeds {
+	for seed := range uint64(testkit.Scale(1, 2, 4)) {
 		if t.Failed() { // the others would wait as long
 			break
 		}

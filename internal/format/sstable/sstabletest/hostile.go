@@ -289,7 +289,7 @@ func (s *suite) garbage(t *testing.T) {
 // part of it.
 func (s *suite) concurrent(t *testing.T) {
 	c := base.Bytewise
-	es := Random(rand.New(rand.NewPCG(7, 7)), c, 4000)
+	es := Random(rand.New(rand.NewPCG(7, 7)), c, 2000)
 	b, _ := s.write(t, usual(c), es)
 	withCache(64<<10, func(ca *cache.Cache) {
 		r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
