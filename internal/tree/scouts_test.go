@@ -318,6 +318,44 @@ func TestScoutsGoOnce(t *testing.T) {
 	}
 }
 
+// TestScoutsOfCatchUps: a catch-up that goes as a scout does not wait for a catch-up, as readers
+// do, and does not count as a reader, for whom there are more of them.
+func TestScoutsOfCatchUps(t *testing.T) {
+	noScouts(t)
+	h := newHouse(t)
+	demand := NewDemand()
+	h.Seqs.Demand = demand
+	tree := h.openWide(base.Bytewise)
+	defer tree.Close()
+	const n = 1000
+	h.fill(t, tree, 0, n)
+	for i := range n {
+		h.delete(t, tree, rowKey(i))
+	}
+	scouting.coarse = n
+	demand.Expire()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		if !tree.ScoutReplayed(n, rowKey(n-1)) {
+			t.Error("it did not look")
+		}
+	}()
+	select {
+	case <-looked:
+	case <-demand.Wanted:
+		t.Error("the catch-up waits for itself")
+	}
+	if demand.Take() {
+		t.Error("the catch-up is a reader")
+	}
+	demand.End()
+	<-looked
+	if tree.EmptyRanges() != 1 {
+		t.Errorf("%d known-empty ranges", tree.EmptyRanges())
+	}
+}
+
 // TestScoutsAtTheEnd: a tree that is closed or dropped waits for the scout under way, and has none
 // come again.
 func TestScoutsAtTheEnd(t *testing.T) {

@@ -193,8 +193,8 @@ var deletes = []mutant{
 			{emptySet, "\tState uint64 // the", "\told any\n\tState uint64 // the"},
 			{emptySet, "// load returns the list", "func (s *Set) Early() View {\n" +
 				"\treturn View{old: s.list.Load()}\n}\n\n// load returns the list"},
-			{"internal/tree/iterator.go", "s, seq, err := t.acquireAt(o.Snapshot)",
-				"early := t.empties.Early()\n\ts, seq, err := t.acquireAt(o.Snapshot)"},
+			{"internal/tree/iterator.go", "if o.most == 0 {",
+				"early := t.empties.Early()\n\tif o.most == 0 {"},
 			{"internal/tree/iterator.go",
 				"it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}",
 				"it.state, it.view = s, early\n\tit.view.State, it.view.Seq = s.ordinal, seq"}}},
@@ -211,6 +211,10 @@ var deletes = []mutant{
 	{"follower-without-scouts", "a follower's readers pass over what each catch-up deleted",
 		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
 			"if t.cmp.Serial() || !t.enoughForScout(n) {", "if true {"}}},
+
+	{"follower-waits-for-itself", "a catch-up that looks where much was deleted waits for its end",
+		target{"internal/tree", "TestScoutsOfCatchUps"}, []edit{{"internal/tree/iterator.go",
+			"if o.most == 0 {", "if true {"}}},
 
 	{"follower-scouts-end", "a follower whose readers come often looks no more after catch-ups",
 		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
