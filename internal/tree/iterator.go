@@ -161,6 +161,9 @@ func (it *Iterator) reset() {
 		}
 	}
 	o.Empties, o.Again, o.Most = it, it.snap != nil, it.most
+	if it.most > 0 {
+		o.Merge, o.Folds = keyOnly, nil
+	}
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/invariants"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
@@ -278,6 +279,13 @@ func (t *Tree) scout(key []byte, most int) (passed int, learned bool) {
 	t.failOnPanic(c.Err())
 	it.dead, it.hits = 0, 0 // readers are counted
 	return ahead + behind, learned || it.learned
+}
+
+// keyOnly is the merge operator of a scout, which has use for keys alone. That of the program may
+// read the database, and a follower's read may wait for the catch-up that goes as a scout.
+var keyOnly = &mergeop.Operator{
+	Name: "key only",
+	Full: func(dst, _, _ []byte, _ [][]byte) ([]byte, error) { return dst, nil },
 }
 
 // sweepPiece is how many entries a scout passes over before it makes that known to readers that

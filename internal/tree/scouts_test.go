@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
@@ -319,7 +320,8 @@ func TestScoutsGoOnce(t *testing.T) {
 }
 
 // TestScoutsOfCatchUps: a catch-up that goes as a scout does not wait for a catch-up, as readers
-// do, and does not count as a reader, for whom there are more of them.
+// do, the program's merge operator among them, and does not count as a reader, for whom there are
+// more of them.
 func TestScoutsOfCatchUps(t *testing.T) {
 	noScouts(t)
 	h := newHouse(t)
@@ -332,6 +334,14 @@ func TestScoutsOfCatchUps(t *testing.T) {
 	for i := range n {
 		h.delete(t, tree, rowKey(i))
 	}
+	h.last++
+	if err := tree.Add(h.last, base.KindMerge, rowKey(n), nil); err != nil {
+		t.Fatal(err)
+	}
+	h.Seqs.Publish(h.last)
+	tree.SetMerge(&mergeop.Operator{Full: func(_, _, _ []byte, _ [][]byte) ([]byte, error) {
+		return nil, tree.present(nil, 0)
+	}})
 	scouting.coarse = n
 	demand.Expire()
 	looked := make(chan struct{})

@@ -216,6 +216,10 @@ var deletes = []mutant{
 		target{"internal/tree", "TestScoutsOfCatchUps"}, []edit{{"internal/tree/iterator.go",
 			"if o.most == 0 {", "if true {"}}},
 
+	{"scout-folds", "a catch-up calls the merge operator, whose reads wait for its end",
+		target{"internal/tree", "TestScoutsOfCatchUps"}, []edit{{"internal/tree/iterator.go",
+			"o.Merge, o.Folds = keyOnly, nil", "o.Folds = nil"}}},
+
 	{"follower-scouts-end", "a follower whose readers come often looks no more after catch-ups",
 		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
 			"\ts.looks.Store(0)\n\ts.mu.Lock()\n\ts.key, s.step = key, n\n",
