@@ -237,8 +237,8 @@ class MisuseTest {
     Loam.open(path()).close(); // the second close released the lock
   }
 
-  /** A comparator that runs what is chosen, once. */
-  private record Hooked(AtomicReference<Runnable> chosen) implements KeyComparator {
+  /** A comparator that runs what is chosen, once, on one thread. */
+  private record Hooked(AtomicReference<Runnable> chosen, Thread on) implements KeyComparator {
     @Override
     public String name() {
       return "hooked";
@@ -246,7 +246,7 @@ class MisuseTest {
 
     @Override
     public int compare(byte[] a, byte[] b) {
-      Runnable run = chosen.getAndSet(null);
+      Runnable run = Thread.currentThread() == on ? chosen.getAndSet(null) : null;
       if (run != null) {
         run.run();
       }
@@ -257,8 +257,8 @@ class MisuseTest {
   @Test
   void refusedCallsChangeNothing() {
     AtomicReference<Runnable> chosen = new AtomicReference<>();
-    try (Loam db = Loam.open(path(), new Options().comparator(new Hooked(chosen)));
-        BulkLoad load = db.bulkLoad(0)) {
+    Options options = new Options().comparator(new Hooked(chosen, Thread.currentThread()));
+    try (Loam db = Loam.open(path(), options); BulkLoad load = db.bulkLoad(0)) {
       db.put(b("a"), b("1"));
       db.flush();
       db.put(b("b"), b("2"));
