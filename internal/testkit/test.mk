@@ -184,7 +184,7 @@ tikv-smoke:
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.
-GUIDES = $(GO) test -run TestGuides ./internal/testkit/guides
+GUIDES = $(GO) test -vet=off -run TestGuides ./internal/testkit/guides
 KILL = $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
 
 # The server of the clients' tests. Go downloads hashicorp/raft.
