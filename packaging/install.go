@@ -213,20 +213,28 @@ func checkJar(platform) error {
 	if err != nil {
 		return err
 	}
-	java, err := platforms[1].foreign("usr/lib/jvm/*-openjdk-arm64/bin/java")
+	err = platforms[1].tryJar(jar)
 	if errors.Is(err, errLeftOut) {
 		fmt.Printf("dist: java for %s: %v\n", platforms[1], err)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	err = tried("Trees.java", javaProgram, func(string) [][]string {
-		return [][]string{{"javac", "-d", ".", "-cp", jar, "Trees.java"},
-			append(java, "-XX:+UseSerialGC", "-cp", jar+":.", "Trees")}
-	})
 	if err == nil {
 		fmt.Printf("dist: java for %s: used\n", platforms[1])
 	}
 	return err
+}
+
+// tryJar has a JVM of another platform use the jar.
+func (p platform) tryJar(jar string) error {
+	if _, err := os.Stat(filepath.Join(jarResources, p.java)); errors.Is(err, fs.ErrNotExist) {
+		return leftOut("the jar has no library for it")
+	}
+	java, err := p.foreign("usr/lib/jvm/*-openjdk-arm64/bin/java")
+	if err != nil {
+		return err
+	}
+	return tried("Trees.java", javaProgram, func(string) [][]string {
+		return [][]string{{"javac", "-d", ".", "-cp", jar, "Trees.java"},
+			append(java, "-XX:+UseSerialGC", "-cp", jar+":.", "Trees")}
+	})
 }

@@ -13,6 +13,12 @@ const jarResources = "build/java/resources/io/loamdb/native"
 
 // buildJar builds the jar with the libraries of all platforms for which there is a compiler.
 func buildJar(platform) error {
+	// Libraries of an earlier build, of platforms that are not wanted now, stay out of the jar.
+	for _, folder := range []string{jarResources, "build/java/target/classes/io/loamdb/native"} {
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
 	var left []string
 	for _, p := range platforms {
 		if len(wanted) > 0 && !slices.Contains(wanted, p.String()) {
