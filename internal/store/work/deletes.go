@@ -100,9 +100,11 @@ func (s *Scheduler) lookAtDeletes() {
 		s.mu.Unlock()
 	}()
 	defer s.catchPanic(&err)
+	for _, state := range quiet {
+		defer state.Unref() // all, although the comparer may panic
+	}
 	worth := make(map[*Keyspace]bool, len(quiet))
 	for k, state := range quiet {
-		defer state.Unref()
 		worth[k] = s.worthFlushing(state)
 	}
 	if dense := s.judged(worth); len(dense) > 0 {

@@ -442,3 +442,43 @@ func TestQuietFlushWaitsForRoom(t *testing.T) {
 		e.isQuiet()
 	})
 }
+
+// TestQuietLookPanics: where the comparer panics, a look at several memtables holds none of their
+// states afterwards.
+func TestQuietLookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openEmptied(t, base.Native, 100)
+		var armed atomic.Bool
+		cmp := *base.Bytewise
+		cmp.Compare = func(a, b []byte) int {
+			if armed.Load() {
+				panic("by the test")
+			}
+			return base.Bytewise.Compare(a, b)
+		}
+		for i := range 2 {
+			other := &Keyspace{Tree: tree.New(tree.Options{ID: base.KeyspaceID(i + 1),
+				Name: fmt.Sprint(i), Comparer: &cmp, MemTableSize: 64 << 10}, e.shared)}
+			other.Start(e.wal.Num(), nil, e.jobs.opts.Manifest.Current(base.DefaultKeyspace))
+			e.others = append(e.others, other)
+			if err := other.Add(1, base.KindRangeDelete, []byte(row(0)),
+				[]byte(row(50))); err != nil {
+				t.Fatal(err)
+			}
+			e.jobs.ManyDeletes(other)
+		}
+		armed.Store(true)
+		e.sleep(2 * quietFor)
+		armed.Store(false)
+		if e.failed() == nil {
+			t.Error("there was no panic")
+		}
+		for _, other := range e.others {
+			other.Close()
+			if synctest.Wait(); !other.Unused() {
+				t.Error("a state is held")
+			}
+		}
+		e.failure.Store(nil) // the end of the test looks at it
+	})
+}
