@@ -10,7 +10,6 @@
 package testkit
 
 import (
-	"os"
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -27,19 +26,6 @@ func Full() bool { return seed.Full() }
 
 // Scale is seed.Scale.
 func Scale(short, usual, full int) int { return seed.Scale(short, usual, full) }
-
-// MemoryDir returns a directory that is removed after the test. It lies in memory where the system
-// has a place for that, as a sync takes no time there; in long runs it lies on the disk.
-func MemoryDir(t testing.TB) string {
-	t.Helper()
-	if !Full() {
-		if dir, err := os.MkdirTemp("/dev/shm", "loam"); err == nil {
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-			return dir
-		}
-	}
-	return t.TempDir()
-}
 
 // Seed returns the seed of a randomized test, see seed.Of.
 func Seed(t testing.TB) int64 {
