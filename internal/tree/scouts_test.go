@@ -361,8 +361,8 @@ func TestScoutsOfCatchUps(t *testing.T) {
 	}
 	demand.End()
 	<-looked
-	if tree.EmptyRanges() != 1 {
-		t.Errorf("%d known-empty ranges", tree.EmptyRanges())
+	if tree.EmptyRanges() == 0 {
+		t.Error("it learned nothing")
 	}
 }
 
