@@ -92,12 +92,11 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	if it.err = t.checkPrefix(o.Prefix); it.err != nil {
 		return
 	}
-	if o.most == 0 { // not a scout: a catch-up, which the present waits for, goes as one
-		if it.err = t.present(o.Snapshot, 0); it.err != nil {
-			return
-		}
+	acquire := (*Tree).acquireAt
+	if o.most > 0 { // a scout: a catch-up, which acquireAt waits for, goes as one
+		acquire = (*Tree).acquireShown
 	}
-	s, seq, err := t.acquireAt(o.Snapshot)
+	s, seq, err := acquire(t, o.Snapshot)
 	if err != nil {
 		it.err = err
 		return

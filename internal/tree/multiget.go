@@ -88,9 +88,6 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	if ops.MultiGets.Count()%multiGetsPerSample == 1 {
 		defer ops.MultiGetTimes.Since(hist.Now())
 	}
-	if err := t.present(snap, 0); err != nil {
-		return err
-	}
 	h := hold{tree: t, hasRef: true, at: t.at(snap)}
 	var seq base.SeqNum
 	if h.state, seq, err = t.acquireAt(snap); err != nil {

@@ -101,9 +101,6 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 			err = t.panicked(r)
 		}
 	}()
-	if err := t.present(nil, 0); err != nil {
-		return nil, err
-	}
 	s, _, err := t.acquireAt(nil)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 // Where readers still pass over many entries, because they return again and again to keys that
 // others delete, scouts are sent after few deletions, as long as such readers come. The work of
 // scouts is in proportion to the deletions: each reads a bounded number of entries, and after a
-// scout that learned nothing, because of writers or an ingest beside it, some of the next ones are
+// scout that learned no range, because of writers or an ingest beside it, some of the next ones are
 // left out.
 //
 // In a follower a catch-up goes in place of scouts, once what it read is visible (ScoutReplayed).
@@ -137,8 +137,7 @@ func (t *Tree) sendScout(key []byte) {
 	if s.key != nil && (n < scouting.coarse || s.step >= lateSteps*scouting.coarse) {
 		t.shared.Late.Store(t)
 	}
-	s.key = append(slices.Grow(s.key[:0], len(key)+1), key...) // not nil, empty as it may be
-	s.step += n
+	s.dueLocked(key, n)
 	if !s.working {
 		s.working, s.ended = true, make(chan struct{})
 		go t.scoutAll(s)
@@ -181,10 +180,13 @@ func (t *Tree) scoutAll(s *scouts) {
 // ScoutNow goes in place of a scout of t that is late, if t is Shared.Late. The caller leads no
 // more.
 func (t *Tree) ScoutNow() {
-	if !t.shared.Late.CompareAndSwap(t, nil) {
-		return // another writer goes
+	if t.shared.Late.CompareAndSwap(t, nil) { // else another writer goes
+		t.scoutDue(t.allScouts())
 	}
-	s := t.allScouts()
+}
+
+// scoutDue goes as the scout that is due, if one is.
+func (t *Tree) scoutDue(s *scouts) {
 	s.mu.Lock()
 	var key []byte
 	var step int64
@@ -207,13 +209,16 @@ func (t *Tree) ScoutReplayed(n int64, key []byte) bool {
 	s := t.allScouts()
 	s.looks.Store(0)
 	s.mu.Lock()
-	s.key, s.step = key, n
-	key, n = s.takeLocked()
+	s.dueLocked(key, n)
 	s.mu.Unlock()
-	if key != nil {
-		t.scoutAround(s, key, int(min(scouting.most*n, sweepPiece)))
-	}
+	t.scoutDue(s)
 	return true
+}
+
+// dueLocked sends the next scout to key, after n more deletions.
+func (s *scouts) dueLocked(key []byte, n int64) {
+	s.key = append(slices.Grow(s.key[:0], len(key)+1), key...) // not nil, empty as it may be
+	s.step += n
 }
 
 // takeLocked takes the key that a scout is sent to; nil: this scout is left out.

@@ -288,8 +288,16 @@ func (t *Tree) current(g epoch.Guard) *ReadState {
 }
 
 // acquireAt returns the state and the sequence number to read at snap, or at present if
-// that is nil, with a reference on the state. A reader calls present before.
+// that is nil, with a reference on the state.
 func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
+	if err := t.present(snap, 0); err != nil {
+		return nil, 0, err
+	}
+	return t.acquireShown(snap)
+}
+
+// acquireShown is acquireAt without a wait for a follower's catch-up.
+func (t *Tree) acquireShown(snap *Snapshot) (*ReadState, base.SeqNum, error) {
 	g := t.shared.Reads.Enter()
 	s, seq, err := t.stateFor(g, snap)
 	if err == nil {

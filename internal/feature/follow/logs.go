@@ -331,7 +331,7 @@ func (l *logs) take(r *wal.Tailed) error {
 }
 
 // cutEmpties comes before entries are in a memtable: it takes their keys out of the known-empty
-// ranges of trees, which learn no others until resume.
+// ranges of trees, which learn no others until resume, and notes the deletions for resume's scouts.
 func (l *logs) cutEmpties(batch []byte) {
 	if !l.paused {
 		l.paused = true

@@ -133,10 +133,11 @@ func (s *Scheduler) quietMemTables() map[*Keyspace]*tree.ReadState {
 			k.deletes = memTableDeletes{}
 			return true
 		}
-		if state := k.Acquire(); state == nil { // it has not started
-		} else if k.deletes.saw(state) {
+		switch state := k.Acquire(); {
+		case state == nil: // it has not started
+		case k.deletes.saw(state):
 			quiet[k] = state
-		} else {
+		default:
 			state.Unref()
 		}
 		return false
@@ -162,8 +163,8 @@ func (s *Scheduler) judged(worth map[*Keyspace]bool) (dense []*Keyspace) {
 	return dense
 }
 
-// toldAgainLocked has ManyDeletes called for what is written from now on, and reports whether
-// nothing was since the last look.
+// toldAgainLocked makes the memtable call ManyDeletes for later deletions, and reports whether it
+// is as the last look saw it.
 func (k *Keyspace) toldAgainLocked() bool {
 	state := k.Acquire()
 	if state == nil {

@@ -75,8 +75,8 @@ var deletes = []mutant{
 			"return n >= manyDeletes ||", "return n >= 0 ||"}}},
 
 	{"quiet-flush-beside-writes", "a memtable that is written is flushed for its deletions",
-		quietFlush, []edit{{"internal/store/work/deletes.go", "} else if k.deletes.saw(state) {",
-			"} else if k.deletes.saw(state) || true {"}, {"internal/store/work/deletes.go",
+		quietFlush, []edit{{"internal/store/work/deletes.go", "case k.deletes.saw(state):",
+			"case k.deletes.saw(state) || true:"}, {"internal/store/work/deletes.go",
 			"\tif !k.deletes.saw(state) {\n\t\treturn false\n",
 			"\tif false {\n\t\treturn false\n"}}},
 
@@ -193,8 +193,8 @@ var deletes = []mutant{
 			{emptySet, "\tState uint64 // the", "\told any\n\tState uint64 // the"},
 			{emptySet, "// load returns the list", "func (s *Set) Early() View {\n" +
 				"\treturn View{old: s.list.Load()}\n}\n\n// load returns the list"},
-			{"internal/tree/iterator.go", "if o.most == 0 {",
-				"early := t.empties.Early()\n\tif o.most == 0 {"},
+			{"internal/tree/iterator.go", "s, seq, err := acquire(t, o.Snapshot)",
+				"early := t.empties.Early()\n\ts, seq, err := acquire(t, o.Snapshot)"},
 			{"internal/tree/iterator.go",
 				"it.state, it.view = s, empties.View{State: s.ordinal, Seq: seq}",
 				"it.state, it.view = s, early\n\tit.view.State, it.view.Seq = s.ordinal, seq"}}},
@@ -214,7 +214,7 @@ var deletes = []mutant{
 
 	{"follower-waits-for-itself", "a catch-up that looks where much was deleted waits for its end",
 		target{"internal/tree", "TestScoutsOfCatchUps"}, []edit{{"internal/tree/iterator.go",
-			"if o.most == 0 {", "if true {"}}},
+			"acquire = (*Tree).acquireShown", "acquire = (*Tree).acquireAt"}}},
 
 	{"scout-folds", "a catch-up calls the merge operator, whose reads wait for its end",
 		target{"internal/tree", "TestScoutsOfCatchUps"}, []edit{{"internal/tree/iterator.go",
@@ -222,8 +222,8 @@ var deletes = []mutant{
 
 	{"follower-scouts-end", "a follower whose readers come often looks no more after catch-ups",
 		target{"lsm", "TestFollowersLookFirst"}, []edit{{"internal/tree/scouts.go",
-			"\ts.looks.Store(0)\n\ts.mu.Lock()\n\ts.key, s.step = key, n\n",
-			"\ts.looks.Store(9)\n\ts.mu.Lock()\n\ts.key, s.step = key, n\n\ts.inVain = 99\n"}}},
+			"\ts.looks.Store(0)\n\ts.mu.Lock()\n",
+			"\ts.looks.Store(9)\n\ts.mu.Lock()\n\ts.inVain = 99\n"}}},
 
 	{"empty-survives-version", "a follower's known-empty range has a key of another version",
 		target{"lsm", "TestEmptiesOfFollowers"}, []edit{{"internal/tree/follow.go",
