@@ -16,7 +16,6 @@ package rangedel
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/invariants"
@@ -265,10 +264,10 @@ func (l *List) Within(start, end []byte) []Fragment {
 	if l == nil {
 		return nil
 	}
-	i := l.after(start, false)
-	j := i + sort.Search(len(l.frags)-i, func(n int) bool {
-		return l.cmp.Cmp(l.frags[i+n].Start, end) > 0
-	})
+	i, j := l.after(start, false), l.after(end, false)
+	if j < len(l.frags) && l.cmp.Cmp(l.frags[j].Start, end) <= 0 {
+		j++
+	}
 	return l.frags[i:j]
 }
 

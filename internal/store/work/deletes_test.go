@@ -135,6 +135,20 @@ func openEmptied(t *testing.T, format base.Format, rows int) *emptied {
 	return e
 }
 
+// openLargeRows has a table of 100 rows of 64 KiB.
+func openLargeRows(t *testing.T) *emptied {
+	t.Helper()
+	e := openEmptied(t, base.Native, 0)
+	for i := range 100 {
+		if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.seal()
+	e.waitFlushed()
+	return e
+}
+
 func row(i int) string { return fmt.Sprintf("row%06d", i) }
 
 func (e *emptied) set(i int) {
@@ -284,14 +298,7 @@ func TestQuietFlush(t *testing.T) {
 // TestFewDeletionsOfLargeRows: a few hundred deletions are flushed if rows are large.
 func TestFewDeletionsOfLargeRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := openEmptied(t, base.Native, 0)
-		for i := range 100 {
-			if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e.seal()
-		e.waitFlushed()
+		e := openLargeRows(t)
 		e.remove(0, 100)
 		e.sleep(10 * time.Second)
 		if n := e.rows(); n > 1 || e.inMemTable() != 0 {
@@ -316,14 +323,7 @@ func TestQuietRangeDelete(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := openEmptied(t, base.Native, 0)
-				for i := range 100 {
-					if err := e.write(base.KindSet, row(i), make([]byte, 64<<10), 0); err != nil {
-						t.Fatal(err)
-					}
-				}
-				e.seal()
-				e.waitFlushed()
+				e := openLargeRows(t)
 				if err := e.write(base.KindRangeDelete, c.start, []byte(c.limit), 0); err != nil {
 					t.Fatal(err)
 				}
