@@ -145,6 +145,22 @@ func BenchmarkSlab(b *testing.B) {
 	Free(keep)
 }
 
+// BenchmarkGrowing has one piece of each class after the other, each the only one of its class.
+func BenchmarkGrowing(b *testing.B) {
+	keep := alloc(20 << 10) // the chunk stays
+	for b.Loop() {
+		last := alloc(1)
+		for c := 1; c < numClasses; c++ {
+			next := alloc(classSize(c))
+			copy(next, last)
+			Free(last)
+			last = next
+		}
+		Free(last)
+	}
+	Free(keep)
+}
+
 func alloc(n int) []byte {
 	b, err := Alloc(n)
 	if err != nil {

@@ -49,10 +49,10 @@ type slab struct {
 	open  []*span // those with room, in no order
 }
 
-// span is a piece cut into equal pieces. Pieces at next and after were
-// never handed out and are still zero.
+// span is a piece cut into equal pieces. Pieces at next and after were never handed out.
 type span struct {
 	mem     []byte
+	dirty   bool // pieces at next and after may not be zero: earlier spans had the pages
 	next    int
 	used    int
 	freed   []int32 // byte offsets of pieces that came back
@@ -69,14 +69,15 @@ func (s *slab) alloc() ([]byte, error) {
 	}
 	sp := s.open[len(s.open)-1]
 	sp.used++
-	var off int
+	off, dirty := sp.next, sp.dirty
 	if k := len(sp.freed); k > 0 {
-		off = int(sp.freed[k-1])
+		off, dirty = int(sp.freed[k-1]), true
 		sp.freed = sp.freed[:k-1]
-		clear(sp.mem[off : off+s.size])
 	} else {
-		off = sp.next
 		sp.next += s.size
+	}
+	if dirty {
+		clear(sp.mem[off : off+s.size])
 	}
 	if len(sp.freed) == 0 && sp.next+s.size > len(sp.mem) {
 		s.close(sp)
@@ -84,12 +85,13 @@ func (s *slab) alloc() ([]byte, error) {
 	return sp.mem[off : off+s.size : off+s.size], nil
 }
 
+// grow adds a span, which is not cleared: a buffer that grows has one piece of each class.
 func (s *slab) grow() error {
-	mem, err := pieces.alloc(spanSize)
+	mem, dirty, err := pieces.take(spanSize / pageSize)
 	if err != nil {
 		return err
 	}
-	sp := &span{mem: mem, openPos: len(s.open)}
+	sp := &span{mem: mem, dirty: dirty != pageSet{}, openPos: len(s.open)}
 	s.open = append(s.open, sp)
 	i := s.find(address(mem))
 	s.spans = append(s.spans, nil)

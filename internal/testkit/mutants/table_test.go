@@ -34,6 +34,10 @@ func surrounding(test string) target { return target{"internal/testkit/surroundi
 
 // table has a row a mutant. {name, what is wrong, found by, edits}
 var table = []mutant{
+	{"span-taken-for-zero", "small pieces of pages that had others are not cleared",
+		target{"internal/memory/offheap", "TestZeroedAndDisjoint"}, []edit{
+			{"internal/memory/offheap/slab.go", "dirty: dirty != ", "dirty: dirty == "}}},
+
 	{"cut-file-unnoticed", "zeros of a page with the end of a file that was cut off are taken " +
 		"for its bytes", target{"internal/format/inplace", "TestCutFile"}, []edit{
 		{"internal/format/inplace/inplace.go", "if bytes.Equal(b.data[len(b.data)-tailLen:], " +
