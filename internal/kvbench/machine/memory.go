@@ -77,7 +77,7 @@ func WatchMemory() *MemoryWatch {
 			case <-w.stop:
 				return
 			case <-tick.C:
-				w.look()
+				Look(func() { w.look() })
 			}
 		}
 	}()

@@ -18,7 +18,7 @@ func WatchResident() *ResidentWatch {
 	go func() {
 		defer close(w.done)
 		for {
-			w.look()
+			Look(w.look)
 			select {
 			case <-w.stop:
 				return

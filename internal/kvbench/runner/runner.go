@@ -208,8 +208,8 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if r.db != nil {
 		before = r.db.Metrics()
 	}
-	usage := readUsage()
-	r.maxRSS = max(r.maxRSS, usage.maxRSS)
+	begun := readUsage()
+	r.maxRSS = max(r.maxRSS, begun.maxRSS)
 	memory := machine.WatchMemory()
 	r.live.Store(live)
 	var samples *sampler
@@ -230,9 +230,10 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	watch()
 	lagErr := res.addLag(stop)
 	r.live.Store(nil)
+	var atEnd *usage // nil: it is not waited for
 	if r.settles(spec) {
-		quiet := waitQuiet(ctx)
-		res.Quiet = &quiet
+		quiet, use := waitQuiet(ctx)
+		res.Quiet, atEnd = &quiet, &use
 	}
 	if space != nil {
 		res.addSpace(space.finish())
@@ -242,7 +243,10 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	}
 
 	after := readUsage()
-	res.addUsage(usage, after)
+	if atEnd != nil {
+		after.user, after.system = atEnd.user, atEnd.system
+	}
+	res.addUsage(begun, after)
 	r.maxRSS = max(r.maxRSS, after.maxRSS)
 	res.addMemory(memory.Finish(), r.maxRSS)
 	if r.db != nil && spec.NeedsStore() && spec.Kind != workload.Open {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -30,17 +31,22 @@ type sampler struct {
 func (r *Runner) sample(live *Live) *sampler {
 	s := &sampler{stop: make(chan struct{}), done: make(chan struct{})}
 	start, db := time.Now(), r.db
+	look := func() {
+		machine.Look(func() {
+			s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+		})
+	}
 	go func() {
 		defer close(s.done)
 		every := sampleEvery
 		for {
 			select {
 			case <-s.stop:
-				s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+				look()
 				return
 			case <-time.After(every):
 			}
-			s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+			look()
 			if len(s.samples) >= maxSamples {
 				for i := range maxSamples / 2 {
 					s.samples[i] = s.samples[2*i+1]
@@ -101,28 +107,34 @@ const (
 	quietPatience = 30 * time.Minute
 )
 
-// waitQuiet waits until background work has ended and returns how long it went
-// on. It looks at the process alone, so it is the same for every engine.
-func waitQuiet(ctx context.Context) time.Duration {
+// waitQuiet waits until background work has ended and returns how long it went on, and the usage
+// after the first quiet window: the others are waited for to be sure. It looks at the process
+// alone, so it is the same for every engine.
+func waitQuiet(ctx context.Context) (work time.Duration, atEnd usage) {
 	start := time.Now()
 	last, windows := readUsage(), 0
 	for time.Since(start) < quietPatience {
 		select {
 		case <-ctx.Done():
-			return time.Since(start)
+			return time.Since(start), readUsage()
 		case <-time.After(quietWindow):
 		}
-		now := readUsage()
+		var now usage
+		machine.Look(func() { now = readUsage() })
 		windows++
 		if now.user+now.system-last.user-last.system > quietCPU ||
 			now.written-last.written > quietBytes {
 			windows = 0
 		}
-		if last = now; windows == quietWindows {
-			return max(time.Since(start)-quietWindows*quietWindow, 0).Truncate(time.Millisecond)
+		if last = now; windows <= 1 {
+			atEnd = now
+		}
+		if windows == quietWindows {
+			work = max(time.Since(start)-quietWindows*quietWindow, 0)
+			return work.Truncate(time.Millisecond), atEnd
 		}
 	}
-	return time.Since(start)
+	return time.Since(start), readUsage()
 }
 
 // settles reports whether a benchmark leaves background work that is waited for.

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"time"
+
+	"github.com/loamdb/loam/internal/kvbench/machine"
 )
 
 const (
@@ -29,10 +31,10 @@ func (w *spaceWatch) loop() {
 	defer close(w.done)
 	for {
 		start := time.Now()
-		w.look()
+		machine.Look(w.look)
 		select {
 		case <-w.stop:
-			w.look()
+			machine.Look(w.look)
 			return
 		case <-time.After(max(spaceEvery, spaceShare*time.Since(start))):
 		}

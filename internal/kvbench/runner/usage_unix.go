@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/kvbench/machine"
 )
 
 func readUsage() usage {
@@ -23,9 +25,10 @@ func readUsage() usage {
 	if runtime.GOOS != "darwin" {
 		rss <<= 10 // kilobytes elsewhere
 	}
+	user, system := machine.Looked()
 	u := usage{
-		user:   time.Duration(ru.Utime.Nano()),
-		system: time.Duration(ru.Stime.Nano()),
+		user:   time.Duration(ru.Utime.Nano()) - user,
+		system: time.Duration(ru.Stime.Nano()) - system,
 		maxRSS: rss,
 	}
 	u.written, u.dirtied = bytesWritten()
