@@ -209,31 +209,40 @@ func (a *app) backupsVerb() *cobra.Command {
 
 func (a *app) restoreVerb() *cobra.Command {
 	var id uint64
+	var at string
 	c := &cobra.Command{
 		Use:   "restore FOLDER DIR",
-		Short: "Make a database of a backup",
-		Long: "Make DIR a database as it was at a backup, the newest one unless --id names " +
-			"another. All files are\ncompared with their checksums. Nothing is left of a restore " +
-			"that failed or was interrupted.",
-		Example: "  loam restore /backups trees\n  loam restore --id 3 /backups trees",
-		Args:    cobra.ExactArgs(2),
+		Short: "Make a database of a backup or a replica",
+		Long: "Make DIR a database as it was at a backup, the newest one unless --id or --at " +
+			"names another, or as\na replica (see \"loam replicate\") has it, at the moment of " +
+			"--at. All files are compared with their\nchecksums. Nothing is left of a restore that " +
+			"failed or was interrupted.",
+		Example: "  loam restore /backups trees\n  loam restore --id 3 /backups trees\n" +
+			"  loam restore --at 2026-11-23T08:00 /mnt/replica trees",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
+			var moment time.Time
+			if at != "" {
+				var err error
+				if moment, err = parseMoment(at); err != nil {
+					return err
+				}
+			}
 			folder, err := openFolder(args[0])
+			if id == 0 && (errors.Is(err, lsm.ErrNotADatabase) || errors.Is(err,
+				lsm.ErrDoesNotExist)) {
+				return a.restoreReplica(ctx, args[0], moment, args[1])
+			}
 			if err != nil {
 				return err
 			}
 			defer folder.Close()
 			if id == 0 {
-				list, err := folder.List()
-				if err != nil {
+				if id, err = newestBackup(folder, moment, args[0]); err != nil {
 					return err
 				}
-				if len(list) == 0 {
-					return fmt.Errorf("%w: there is no backup in %s", lsm.ErrDoesNotExist, args[0])
-				}
-				id = list[len(list)-1].ID
 			}
 			p := a.progress("restoring", 0)
 			err = folder.Restore(ctx, id, args[1], &backup.RunOptions{Progress: p.both})
@@ -248,7 +257,30 @@ func (a *app) restoreVerb() *cobra.Command {
 		},
 	}
 	c.Flags().Uint64Var(&id, "id", 0, "number of the backup; default: the newest")
+	c.Flags().StringVar(&at, "at", "",
+		"the last state by a time, as 2026-11-23T08:00 (local) or 2026-11-23T08:00:00Z")
 	return c
+}
+
+// newestBackup is the newest backup that was made by a time, zero for any.
+func newestBackup(folder *backup.Folder, by time.Time, name string) (id uint64, err error) {
+	list, err := folder.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, i := range list {
+		if by.IsZero() || i.Err == nil && !i.Created.After(by) {
+			id = i.ID
+		}
+	}
+	switch {
+	case id != 0:
+		return id, nil
+	case len(list) == 0:
+		return 0, fmt.Errorf("%w: there is no backup in %s", lsm.ErrDoesNotExist, name)
+	}
+	return 0, fmt.Errorf("%w: there is no backup of %s or before in %s", lsm.ErrDoesNotExist,
+		by.UTC().Format(time.RFC3339), name)
 }
 
 func (a *app) checkpointVerb() *cobra.Command {

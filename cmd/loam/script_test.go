@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z`)
 
 // words are the arguments of a step as they were written.
 func (s *session) words(c *script.Command) (words []string) {

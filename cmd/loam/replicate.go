@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/cmd/loam/internal/text"
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/replicate"
+)
+
+// duration is a flag that takes days, too: 7d, 36h, 90s.
+type duration time.Duration
+
+func (d *duration) String() string {
+	switch day := 24 * time.Hour; {
+	case *d == 0:
+		return ""
+	case time.Duration(*d)%day == 0:
+		return fmt.Sprintf("%dd", time.Duration(*d)/day)
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "duration" }
+
+func (d *duration) Set(s string) error {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 15)
+		if err != nil {
+			return fmt.Errorf("want days as 7d, not %q", s)
+		}
+		*d = duration(time.Duration(n) * 24 * time.Hour)
+		return nil
+	}
+	v, err := time.ParseDuration(s)
+	if err == nil && v < 0 {
+		err = errors.New("it is negative")
+	}
+	*d = duration(v)
+	return err
+}
+
+// targetOf is the target that an argument names: a directory, or an address.
+func targetOf(name string) (replicate.Target, error) {
+	dir, ok := strings.CutPrefix(name, "file://")
+	if scheme, _, address := strings.Cut(name, "://"); address && !ok {
+		return nil, usagef("targets of the kind %s:// are not known: say a directory", scheme)
+	}
+	return replicate.Dir(dir, nil)
+}
+
+// statusLine is how far a replicator is, in JSON.
+type statusLine struct {
+	Generation string  `json:"generation"`
+	Sequence   uint64  `json:"sequence"`
+	Pending    uint64  `json:"pending"`
+	Lag        float64 `json:"lag_seconds"`
+	Snapshot   string  `json:"snapshot,omitempty"`
+	Sending    int64   `json:"sending_bytes,omitempty"`
+	Verified   string  `json:"verified,omitempty"`
+	Error      string  `json:"error,omitempty"`
+}
+
+// momentText is a time to the millisecond, as --at takes it; "" if it is zero.
+func momentText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+func lineOfStatus(s replicate.Status) statusLine {
+	l := statusLine{Generation: s.Generation, Sequence: s.Sequence, Pending: s.Pending,
+		Lag: s.Lag.Seconds(), Snapshot: momentText(s.Snapshot), Sending: s.Sending,
+		Verified: momentText(s.Verified)}
+	if s.Err != nil {
+		l.Error = s.Err.Error()
+	}
+	return l
+}
+
+// replication tells what changes between two statuses: lines of JSON, errors, and a line on a
+// terminal.
+type replication struct {
+	a    *app
+	p    *progress
+	last statusLine
+}
+
+func (r *replication) told(s replicate.Status) {
+	l := lineOfStatus(s)
+	changed := l.Error != r.last.Error || l.Sequence != r.last.Sequence ||
+		l.Generation != r.last.Generation || l.Snapshot != r.last.Snapshot ||
+		l.Verified != r.last.Verified
+	if changed && r.a.json {
+		_ = r.a.printJSON(l) // a closed pipe ends the verb at its end
+		_ = r.a.out.Flush()
+	}
+	if l.Error != r.last.Error && l.Error != "" && !r.a.json {
+		r.p.end()
+		fmt.Fprintln(r.a.err, "loam: tried again:", firstLines(l.Error))
+	}
+	r.last = l
+	if !r.a.screen.err {
+		return
+	}
+	line := fmt.Sprintf("sequence %d sent, lag %.1f s", l.Sequence, l.Lag)
+	switch {
+	case l.Sending > 0:
+		line += ", snapshot: " + text.Bytes(uint64(l.Sending)) + " sent"
+	case l.Snapshot != "":
+		line += ", snapshot of " + l.Snapshot
+	}
+	if l.Error != "" {
+		line += ", failing"
+	}
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	r.p.show(line[:min(len(line), max(r.a.screen.width-1, 0))])
+}
+
+func (a *app) replicateVerb() *cobra.Command {
+	o := replicate.Options{}
+	var once bool
+	c := &cobra.Command{
+		Use:   "replicate DIR TARGET",
+		Short: "Keep a replica of a database elsewhere, while it is written",
+		Long: "Send a snapshot of a database to a directory, and then about every second what " +
+			"was written since,\nuntil Ctrl-C. Any moment that is kept can be restored: \"loam " +
+			"restore --at\". The process that has\nthe database open goes on meanwhile and knows " +
+			"nothing of it. Failures of the target are tried again.\nThe verb goes on where it " +
+			"ended, if the database's logs reach back that far (option\n" +
+			"wal_retention_bytes), and otherwise begins with a snapshot. See docs/replicate.md.",
+		Example: "  loam replicate trees /mnt/replica --keep 7d\n" +
+			"  loam replicate trees /mnt/replica --verify-every 24h --verify-dir /var/tmp\n" +
+			"  loam replicas /mnt/replica\n  loam restore --at 2026-11-23T08:00 /mnt/replica new",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := targetOf(args[1])
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			o.Until = ctx.Done() // what is there by then is sent; a second Ctrl-C ends at once
+			if once {
+				now := make(chan struct{})
+				close(now)
+				o.Until = now
+			}
+			told := &replication{a: a, p: a.progress("", 0)}
+			o.Status = told.told
+			err = a.replicate(context.WithoutCancel(ctx), args[0], target, o)
+			told.p.end()
+			return err
+		},
+	}
+	c.Flags().Var((*duration)(&o.Keep), "keep",
+		"how far back states can be restored, as 7d or 36h; default: all are kept")
+	c.Flags().Var((*duration)(&o.Interval), "interval", "time between two looks; default: 1s")
+	c.Flags().Var((*duration)(&o.SnapshotEvery), "snapshot-every",
+		"time between two snapshots; default: 24h")
+	c.Flags().Var((*duration)(&o.VerifyEvery), "verify-every",
+		"time between two restores that are tried and compared; default: never")
+	c.Flags().StringVar(&o.VerifyDir, "verify-dir", "", "directory for these restores")
+	c.Flags().BoolVar(&o.TakeOver, "take-over", false,
+		"go on in the target of a database that was in another directory")
+	c.Flags().BoolVar(&once, "once", false, "end when everything is sent")
+	return c
+}
+
+// replicate runs a replicator beside whoever writes dir, as long as dir is the same database, and
+// again when another one has taken its place.
+func (a *app) replicate(ctx context.Context, dir string, t replicate.Target,
+	o replicate.Options) error {
+	for {
+		open, err := a.options(dir)
+		if err != nil {
+			return err
+		}
+		o.Restore = &lsm.Options{CacheSize: readCache, Comparer: open.Comparer,
+			Comparers: open.Comparers}
+		f, err := lsm.OpenFollower(dir, open)
+		if err != nil {
+			return err
+		}
+		err = replicate.Run(ctx, f.DB, t, &o)
+		if err = errors.Join(err, f.Close()); !errors.Is(err, lsm.ErrDirectoryChanged) {
+			return err
+		}
+	}
+}
+
+// replicaLine is a generation in JSON.
+type replicaLine struct {
+	Generation string   `json:"generation"`
+	Directory  string   `json:"directory,omitempty"`
+	Host       string   `json:"host,omitempty"`
+	Snapshots  []string `json:"snapshots"`
+	First      string   `json:"first,omitempty"`
+	Last       string   `json:"last,omitempty"`
+	Sequence   uint64   `json:"sequence"`
+	Objects    int      `json:"objects"`
+	Error      string   `json:"error,omitempty"`
+}
+
+func lineOfReplica(i replicate.Info) replicaLine {
+	l := replicaLine{Generation: i.Generation, Directory: i.Directory, Host: i.Host,
+		Snapshots: []string{}, First: momentText(i.First), Last: momentText(i.Last),
+		Sequence: i.Sequence, Objects: i.Objects}
+	for _, s := range i.Snapshots {
+		l.Snapshots = append(l.Snapshots, momentText(s))
+	}
+	if i.Err != nil {
+		l.Error = i.Err.Error()
+	}
+	return l
+}
+
+func (a *app) replicasVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replicas TARGET",
+		Short: "List what can be restored of a replica",
+		Long: "List the generations of a replica, oldest first: histories without a gap, and the " +
+			"times from and to\nwhich each can be restored. A missing object is exit code 1. " +
+			"Objects are read when they are restored.",
+		Example: "  loam replicas /mnt/replica\n  loam replicas --json /mnt/replica",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			target, err := targetOf(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := replicate.List(ctx, target)
+			if err == nil && len(list) == 0 {
+				err = fmt.Errorf("%w: there is no replica in %s", lsm.ErrDoesNotExist, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return a.printReplicas(list)
+		},
+	}
+}
+
+func (a *app) printReplicas(list []replicate.Info) error {
+	bad := 0
+	g := &text.Grid{}
+	g.Column("first", false)
+	g.Column("last", false)
+	g.Column("sequence", true)
+	g.Column("snapshots", true)
+	g.Column("objects", true)
+	g.Column("database", false)
+	for _, i := range list {
+		l := lineOfReplica(i)
+		if i.Err != nil {
+			bad++
+		}
+		if a.json {
+			if err := a.printJSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		place := l.Directory
+		if l.Error != "" {
+			place = "damaged: " + l.Error
+		}
+		g.Row(l.First, l.Last, strconv.FormatUint(l.Sequence, 10),
+			strconv.Itoa(len(l.Snapshots)), strconv.Itoa(l.Objects), place)
+	}
+	if !a.json {
+		if err := a.printGrid(g); err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return &problem{text.Plural(bad, "damaged generation")}
+	}
+	return nil
+}
+
+// moments are the forms of --at, in local time unless they say otherwise.
+var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999", "2006-01-02 15:04:05",
+	"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
+
+func parseMoment(s string) (t time.Time, err error) {
+	for _, form := range moments {
+		if t, err = time.ParseInLocation(form, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return t, usagef("%q is no time; want one as 2026-11-23T08:00 or 2026-11-23T08:00:00Z", s)
+}
+
+// restoreReplica is the verb restore where FOLDER is a replica.
+func (a *app) restoreReplica(ctx context.Context, from string, at time.Time, dir string) error {
+	target, err := targetOf(from)
+	if err != nil {
+		return err
+	}
+	list, err := replicate.List(ctx, target)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w: there is neither a backup nor a replica in %s", lsm.ErrDoesNotExist,
+			from)
+	}
+	if err != nil {
+		return err
+	}
+	open := &lsm.Options{}
+	if open.Comparer, err = a.forcedComparer(); err != nil {
+		return err
+	}
+	p := a.progress("restoring", 0)
+	made, err := replicate.Restore(ctx, target, dir, &replicate.RestoreOptions{At: at, Open: open,
+		Progress: func(done, of int) {
+			if a.screen.err {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.show(fmt.Sprintf("restoring: object %d of %d", done, of))
+			}
+		}})
+	p.end()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"generation": made.Generation,
+			"sequence": made.Sequence, "time": momentText(made.Time), "directory": dir})
+	}
+	return a.printf("the state of %s is in %s\n", momentText(made.Time), dir)
+}

@@ -1,0 +1,119 @@
+package replicate
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/lsm"
+)
+
+// conform holds a target to what Target says.
+func conform(t *testing.T, target Target) {
+	t.Helper()
+	want := map[string][]byte{"owner": []byte("a"), "g/log/1": {}, "g/log/2": make([]byte, 100_000),
+		"h/log/1": []byte("b")}
+	for name, b := range want {
+		must(t, target.Put(ctx, name, []byte("before")))
+		must(t, target.Put(ctx, name, b))
+	}
+	for name, b := range want {
+		got, err := target.Get(ctx, name)
+		if must(t, err); !bytes.Equal(got, b) {
+			t.Errorf("%s: %d bytes, want %d", name, len(got), len(b))
+		}
+	}
+	for prefix, want := range map[string][]string{"": {"g/log/1", "g/log/2", "h/log/1", "owner"},
+		"g/": {"g/log/1", "g/log/2"}, "g/log/2": {"g/log/2"}, "x": nil} {
+		got, err := target.List(ctx, prefix)
+		must(t, err)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", prefix, got, want)
+		}
+	}
+	for range 2 {
+		must(t, target.Delete(ctx, "g/log/1"))
+		must(t, target.Delete(ctx, "h/log/1"))
+	}
+	if _, err := target.Get(ctx, "h/log/1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if got, err := target.List(ctx, ""); err != nil || len(got) != 2 {
+		t.Error(got, err)
+	}
+}
+
+func TestDir(t *testing.T) {
+	inMemory, err := Dir("replica", vfs.NewMem())
+	must(t, err)
+	inFiles, err := Dir(t.TempDir()+"/replica", nil)
+	must(t, err)
+	for _, target := range []Target{inMemory, inFiles, newMem()} {
+		if names, err := target.List(ctx, ""); err != nil || len(names) > 0 {
+			t.Error(names, err)
+		}
+		conform(t, target)
+	}
+	for _, name := range []string{"", "/a", "../a", "a/../b", "a//b", "a\\b", "c:a", "a/"} {
+		if err := inFiles.Put(ctx, name, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	deep, err := Dir(t.TempDir()+"/none/replica", nil)
+	must(t, err)
+	if err := deep.Put(ctx, "a", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestDirFaults fails each call of the file system in a Put: the object is the one before, whole,
+// or the new one, and a further Put succeeds. A power cut after a Put that succeeded keeps it.
+func TestDirFaults(t *testing.T) {
+	for i := int64(0); ; i++ {
+		mem := vfs.NewMem()
+		at := &fstest.FailAt{At: i, Outcome: vfs.Outcome{Err: syscall.EIO}}
+		failing, err := Dir("replica", vfs.NewFault(mem, at.Hook))
+		must(t, err)
+		target, err := Dir("replica", mem)
+		must(t, err)
+		must(t, target.Put(ctx, "g/a", []byte("before")))
+		look := func(name string, wants ...string) {
+			t.Helper()
+			cut, err := Dir("replica", mem.CrashClone(vfs.CrashOptions{}))
+			must(t, err)
+			for _, target := range []Target{target, cut} {
+				got, err := target.Get(ctx, name)
+				if errors.Is(err, fs.ErrNotExist) {
+					got, err = []byte("none"), nil
+				}
+				must(t, err)
+				if !slices.Contains(wants, string(got)) {
+					t.Errorf("call %d: %s has %q", i, name, got)
+				}
+			}
+		}
+		look("g/a", "before")
+		for _, name := range []string{"g/a", "h/b"} {
+			err := failing.Put(ctx, name, []byte("after"))
+			if err == nil {
+				look(name, "after")
+				continue
+			}
+			look(name, "before", "none", "after")
+			must(t, failing.Put(ctx, name, []byte("again")))
+			look(name, "again")
+		}
+		failing.(*dirTarget).tidy()
+		if names, err := mem.List("replica/" + incoming); err != nil || len(names) > 0 {
+			t.Error(names, err)
+		}
+		if at.Failed() == 0 {
+			return
+		}
+	}
+}

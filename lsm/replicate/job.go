@@ -1,0 +1,224 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/store"
+)
+
+const (
+	partBytes  = 16 << 20  // of a part of a snapshot
+	blockBytes = 256 << 10 // of a block of its dump
+	// maxTries is how often a part is sent before a snapshot is given up, and begun anew.
+	maxTries = 8
+)
+
+// whole is the last object of a snapshot.
+type whole struct {
+	Sequence uint64  `json:"sequence"`
+	Time     int64   `json:"time"` // in milliseconds
+	Parts    int     `json:"parts"`
+	Bytes    int64   `json:"bytes"`
+	Format   string  `json:"format"`
+	Spaces   []space `json:"keyspaces"`
+	Tail     *tail   `json:"tail,omitempty"`
+}
+
+// verified is the object that tells of the last verification.
+type verified struct {
+	Generation string    `json:"generation"`
+	Sequence   uint64    `json:"sequence"`
+	Time       time.Time `json:"time"` // of the state
+}
+
+// job is a snapshot or a verification that runs beside the changes.
+type job struct {
+	ended chan error // receives once; closed then
+	done  func(r *runner)
+	sent  atomic.Int64 // bytes of a snapshot
+}
+
+// jobIsDue reports whether a state is needed for a job.
+func (r *runner) jobIsDue() bool {
+	return r.job == nil && r.gen != "" && (r.snapshotIsDue() || r.verifyIsDue())
+}
+
+func (r *runner) snapshotIsDue() bool {
+	return r.snapshot.IsZero() || r.seqThen < r.pos &&
+		r.o.Clock().Sub(r.snapshot) >= r.o.SnapshotEvery
+}
+
+func (r *runner) verifyIsDue() bool {
+	return r.o.VerifyEvery > 0 && !r.snapshot.IsZero() &&
+		r.o.Clock().Sub(r.verified.Time) >= r.o.VerifyEvery
+}
+
+// startJob begins a job that is due, with the snapshot of a state that the target has, and
+// otherwise deletes what is old.
+func (r *runner) startJob(s *state) error {
+	if r.job != nil || s.snap == nil {
+		return r.prune()
+	}
+	at, gen := *s, r.gen
+	switch {
+	case r.snapshotIsDue():
+		r.start(s, func(ctx context.Context, j *job) error {
+			return r.sendSnapshot(ctx, gen, at, j)
+		}, func(r *runner) {
+			if r.gen == gen {
+				r.snapshot, r.seqThen, r.pruned = moment(at.time), at.seq, false
+			}
+		})
+	case r.verifyIsDue():
+		made := verified{gen, at.seq, moment(at.time)}
+		r.start(s, func(ctx context.Context, _ *job) error {
+			err := r.verify(ctx, gen, at)
+			if err == nil {
+				err = putJSON(ctx, r.target, verifiedName, made)
+			}
+			return err
+		}, func(r *runner) { r.verified = made })
+	}
+	return nil
+}
+
+// start runs a job, which takes over the snapshot of a state. done is called by the goroutine of
+// the runner when it has succeeded.
+func (r *runner) start(s *state, do func(context.Context, *job) error, done func(*runner)) {
+	j := &job{ended: make(chan error, 1), done: done}
+	snap := s.snap
+	s.snap = nil
+	r.job = j
+	go func() {
+		defer close(j.ended)
+		err := store.Protect(func() error { return do(r.jobs, j) })
+		r.db.Inside().CloseSnapshot(snap)
+		j.ended <- err
+	}()
+}
+
+// jobEnded takes the result of the job.
+func (r *runner) jobEnded(err error) {
+	j := r.job
+	r.job, r.jobErr = nil, err
+	switch {
+	case err == nil:
+		j.done(r)
+	case errors.Is(err, ErrDiffers), errors.Is(err, errUnrestorable):
+		r.gen = "" // what is there cannot be trusted
+	}
+}
+
+// sendSnapshot stores a dump of a state.
+func (r *runner) sendSnapshot(ctx context.Context, gen string, s state, j *job) error {
+	dir := snapshotDir(gen, s.seq, s.time)
+	w := &parts{ctx: ctx, r: r, dir: dir, job: j}
+	made, err := transfer.Dump(ctx, r.db.Inside(), w, transfer.DumpOptions{Snapshot: s.snap,
+		Codec: block.Snappy, BlockBytes: blockBytes})
+	if err == nil && !sameSpaces(made.Header.Spaces, s.spaces) {
+		err = errors.New("keyspaces were created or dropped when it began")
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	var before *tail
+	if err == nil {
+		before, err = r.tailOf(s.seq)
+	}
+	if err == nil {
+		format := "leveldb"
+		if r.db.Inside().Place().Native() {
+			format = "native"
+		}
+		err = w.put(dir+wholeName, func(name string) error {
+			return putJSON(ctx, r.target, name, whole{s.seq, s.time, w.n, made.Size, format,
+				s.spaces, before})
+		})
+	}
+	if err != nil {
+		w.drop()
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return nil
+}
+
+func sameSpaces(dumped []transfer.HeaderSpace, list []space) bool {
+	if len(dumped) != len(list) {
+		return false
+	}
+	for i := range dumped {
+		if dumped[i].Name != list[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// parts stores what is written to it in objects.
+type parts struct {
+	ctx context.Context
+	r   *runner
+	dir string
+	job *job
+	buf []byte
+	n   int
+}
+
+func (w *parts) Write(b []byte) (int, error) {
+	if w.buf == nil {
+		w.buf = make([]byte, 0, partBytes)
+	}
+	w.buf = append(w.buf, b...)
+	if len(w.buf) < partBytes {
+		return len(b), nil
+	}
+	return len(b), w.flush()
+}
+
+func (w *parts) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	err := w.put(partName(w.dir, w.n), func(name string) error {
+		return put(w.ctx, w.r.target, name, w.buf)
+	})
+	if err == nil {
+		w.n++
+		w.job.sent.Add(int64(len(w.buf)))
+		w.buf = w.buf[:0]
+	}
+	return err
+}
+
+// put tries until an object is stored.
+func (w *parts) put(name string, do func(name string) error) error {
+	pause := w.r.o.Interval
+	for try := 1; ; try++ {
+		err := do(name)
+		if err == nil || try == maxTries {
+			return err
+		}
+		select {
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		case <-w.r.o.after(pause):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// drop deletes the parts of a snapshot that did not become whole; those that stay are deleted with
+// the generation. The context may be done.
+func (w *parts) drop() {
+	for i := range w.n {
+		if w.r.target.Delete(w.ctx, partName(w.dir, i)) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package replicate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/lsm"
+)
+
+// Options configures Run. A nil *Options and zero fields mean the defaults.
+type Options struct {
+	// Interval is the time between two looks for changes: what a machine that burns may lose, and
+	// how exact times of a restore are. The default is a second.
+	Interval time.Duration
+	// SegmentBytes is the size of changes, in bytes, from which on an object has no further ones.
+	// The default is 8 MiB.
+	SegmentBytes int
+	// SnapshotEvery is the time between two snapshots. The default is 24 hours. A snapshot makes
+	// restores faster, and lets older objects go.
+	SnapshotEvery time.Duration
+	// Keep is how far back states can be restored: objects that no such restore needs are deleted.
+	// The default, 0, deletes nothing.
+	Keep time.Duration
+	// VerifyEvery is the time between two tries of a restore: the replica is restored into
+	// VerifyDir and compared with the database entry by entry. The default, 0, is never.
+	VerifyEvery time.Duration
+	// VerifyDir is the directory in which these restores are made, under the name "verify". It is
+	// required with VerifyEvery.
+	VerifyDir string
+	// Restore is how a verification opens the restored database, see RestoreOptions.Open. It needs
+	// the comparers and merge operators of the database.
+	Restore *lsm.Options
+	// TakeOver lets the replica of another directory be continued by a new generation; without it
+	// Run fails with ErrOtherDatabase.
+	TakeOver bool
+	// Until ends Run when it is closed: what was committed before is sent, and Run returns nil. Use
+	// it before the database is closed. The default is nil.
+	Until <-chan struct{}
+	// Status is called after each look for changes, on Run's goroutine. The default is nil.
+	Status func(Status)
+	// Clock is the time that objects get. The default is time.Now.
+	Clock func() time.Time
+
+	after func(time.Duration) <-chan time.Time // of tests; the default is time.After
+}
+
+// Status says how far Run is.
+type Status struct {
+	// Generation is the history that is being written; empty before the first one.
+	Generation string
+	// Sequence is the last sequence number that the target has.
+	Sequence uint64
+	// Lag is an upper bound of the age of the oldest change that the target has not.
+	Lag time.Duration
+	// Pending is the number of operations that the target has not.
+	Pending uint64
+	// Snapshot is the time of the newest whole snapshot; zero while the generation has none, and
+	// nothing can be restored from it.
+	Snapshot time.Time
+	// Sending is the number of bytes of a snapshot under way that were sent; 0 if none is.
+	Sending int64
+	// Verified is the time of the last state that was restored and was equal to the database's.
+	Verified time.Time
+	// Err is why the last look failed, or the last snapshot or verification; it is tried again. Nil
+	// if all is well.
+	Err error
+}
+
+const (
+	defaultInterval = time.Second
+	defaultSegment  = 8 << 20
+	defaultSnapshot = 24 * time.Hour
+	// maxPause is the longest time between two tries.
+	maxPause = time.Minute
+)
+
+func (o *Options) filled() (Options, error) {
+	f := *cmp.Or(o, &Options{})
+	switch {
+	case f.Interval < 0 || f.SegmentBytes < 0 || f.SnapshotEvery < 0 || f.Keep < 0 ||
+		f.VerifyEvery < 0:
+		return f, base.Invalidf("an option of a replicator is negative")
+	case f.VerifyEvery > 0 && f.VerifyDir == "":
+		return f, base.Invalidf("VerifyEvery needs VerifyDir")
+	}
+	f.Interval = cmp.Or(f.Interval, defaultInterval)
+	f.SegmentBytes = cmp.Or(f.SegmentBytes, defaultSegment)
+	f.SnapshotEvery = cmp.Or(f.SnapshotEvery, defaultSnapshot)
+	if f.Clock == nil {
+		f.Clock = time.Now
+	}
+	if f.after == nil {
+		f.after = time.After
+	}
+	return f, nil
+}
+
+// Run keeps a replica of a database in target until ctx is done, whose error it then returns at
+// once, or Options.Until is closed. The database is an open one, or the DB of a Follower, which Run
+// catches up. A nil o means the defaults.
+//
+// Run goes on where the target ends, if the logs of the database still have the changes from there
+// on and the last ones that the target has; otherwise it begins a new generation, with a snapshot.
+// The same happens after an ingest, which no log has. Options.WALRetentionBytes of the writer keeps
+// logs for a replicator that was away.
+//
+// Failures of the target and of the file system are tried again, after a minute at most, and told
+// by Status. Run ends with ErrTakenOver when another Run began to write to the target, with
+// ErrOtherDatabase, with lsm.ErrClosed when the database is closed, with lsm.ErrDirectoryChanged,
+// lsm.ErrCorruption and lsm.ErrComparerMismatch of the database, and with lsm.ErrInvalidArgument.
+func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
+	r, err := newRunner(ctx, db, target, o)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	pause := r.o.Interval
+	for {
+		until := closed(r.o.Until)
+		err := r.step(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if final(err) {
+			return err
+		}
+		r.report(err)
+		switch {
+		case err != nil:
+			pause = min(2*pause, max(maxPause, r.o.Interval))
+		case until && !r.snapshot.IsZero():
+			return nil
+		default:
+			pause = r.o.Interval
+		}
+		var ended <-chan error
+		if r.job != nil {
+			ended = r.job.ended
+		}
+		stop := r.o.Until
+		if until { // which is looked at once
+			stop = nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stop:
+		case err := <-ended:
+			r.jobEnded(err)
+		case <-r.o.after(pause):
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// final reports errors after which there is no further try.
+func final(err error) bool {
+	var of *sourceError
+	if errors.As(err, &of) {
+		for _, end := range []error{lsm.ErrClosed, lsm.ErrDirectoryChanged, lsm.ErrCorruption,
+			lsm.ErrComparerMismatch, lsm.ErrInvalidArgument} {
+			if errors.Is(err, end) {
+				return true
+			}
+		}
+		return false
+	}
+	return errors.Is(err, ErrTakenOver) || errors.Is(err, ErrOtherDatabase) ||
+		errors.Is(err, lsm.ErrInvalidArgument)
+}
+
+// sourceError is an error of the database.
+type sourceError struct{ error }
+
+func (e *sourceError) Unwrap() error { return e.error }
+
+func ofSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sourceError{err}
+}
