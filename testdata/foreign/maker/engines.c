@@ -1,3 +1,5 @@
+//go:build ignore
+
 // Makes directories of RocksDB and LMDB below argv[1].
 #include <lmdb.h>
 #include <rocksdb/c.h>
