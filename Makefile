@@ -13,18 +13,25 @@
 # make test         all tests in their usual size, about 10 minutes on 2 cores
 # make test-full    in their long size, within 80 minutes
 # make lint         formatters and linters of every language; make test calls it
+# make importers   bin/loam-import, which reads databases of other engines, with cgo where gcc is
 # make lib, install, python-wheel, node-build: see cabi/lib.mk, bindings/*/*.mk
 
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build help bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-oltp bench-replicas bench-repairs peers
+.PHONY: build help importers bench bench-peers bench-table bench-check bench-raftlog bench-raftlog-jraft bench-oltp bench-replicas bench-repairs peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
 
 build:
 	$(GO) build -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/...
+
+# RocksDB is read where its header is.
+importers:
+	@cd importers && CGO_ENABLED=$$(command -v gcc >/dev/null && echo 1 || echo 0) $(GO) build \
+		$$(echo '#include <rocksdb/c.h>' | gcc -E - >/dev/null 2>&1 && echo -tags rocksdb) \
+		-o ../bin/ ./loam-import
 
 help:
 	@sed -n 's/^# \(make [a-z].*\)/\1/p' $(MAKEFILE_LIST)

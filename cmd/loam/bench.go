@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const kvbench = "kvbench"
-
 func (a *app) benchVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bench [FLAGS OF KVBENCH]",
@@ -22,18 +20,13 @@ func (a *app) benchVerb() *cobra.Command {
 			"  loam bench --num=1M --benchmarks=fillrandom,readrandom",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			program, err := findKvbench()
+			program, err := findProgram("kvbench", "cmd/kvbench")
 			if err != nil {
 				return err
 			}
-			// Ctrl-C reaches the child, too, which ends by itself.
-			c := exec.Command(program, args...)
-			c.Stdin, c.Stdout, c.Stderr = a.in, a.out, a.err
-			if a.in == os.Stdin {
-				c.Stdout = os.Stdout
-			}
 			var exit *exec.ExitError
-			if err := c.Run(); errors.As(err, &exit) {
+			// Ctrl-C reaches the child, too, which ends by itself.
+			if err := a.runProgram(exec.Command(program, args...)); errors.As(err, &exit) {
 				return &problem{}
 			} else if err != nil {
 				return err
@@ -43,18 +36,28 @@ func (a *app) benchVerb() *cobra.Command {
 	}
 }
 
-// findKvbench finds the program beside this one, or in PATH.
-func findKvbench() (string, error) {
+// findProgram finds another program of Loam beside this one, or in PATH. Its package is for the
+// error.
+func findProgram(name, from string) (string, error) {
 	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), kvbench+filepath.Ext(self))
+		beside := filepath.Join(filepath.Dir(self), name+filepath.Ext(self))
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 			return beside, nil
 		}
 	}
-	program, err := exec.LookPath(kvbench)
+	program, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the program kvbench is neither beside loam nor in PATH; install it "+
-			"by: go install github.com/loamdb/loam/cmd/kvbench@latest (%w)", err)
+		return "", fmt.Errorf("the program %s is neither beside loam nor in PATH; install it "+
+			"by: go install github.com/loamdb/loam/%s@latest (%w)", name, from, err)
 	}
 	return program, nil
+}
+
+// runProgram runs a program with the input and output of this one.
+func (a *app) runProgram(c *exec.Cmd) error {
+	c.Stdin, c.Stdout, c.Stderr = a.in, a.out, a.err
+	if a.in == os.Stdin {
+		c.Stdout = os.Stdout
+	}
+	return c.Run()
 }

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/lsm"
@@ -8,16 +13,29 @@ import (
 
 func (a *app) convertVerb() *cobra.Command {
 	var to string
+	var other importing
 	c := &cobra.Command{
 		Use:   "convert DIR NEW",
-		Short: "Copy a database into a new one of either format",
+		Short: "Copy a database into a new one of either format, or of another engine",
 		Long: "Write what the database in DIR holds into a new database NEW, in the native " +
 			"format or in LevelDB's.\nDIR stays as it is. Nothing is left of a conversion that " +
-			"failed or was interrupted.",
+			"failed or was interrupted.\n\nWith --from, DIR is a database of another engine, or " +
+			"its file. The program loam-import, which lies\nbeside loam or in PATH, reads it: " +
+			"column families, buckets, named databases and tables become\nkeyspaces; counts and " +
+			"digests are compared afterwards.",
 		Example: "  loam convert --format leveldb trees trees.leveldb\n" +
-			"  loam convert --format native chrome.leveldb copy",
+			"  loam convert --format native chrome.leveldb copy\n" +
+			"  loam convert --from bbolt trees.db trees",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if other.from != "" {
+				ctx, stop := interruptible(cmd)
+				defer stop()
+				return a.importFrom(ctx, &other, to, args)
+			}
+			if other.lossy || other.keyFile != "" {
+				return usagef("--lossy and --key-file are for --from")
+			}
 			formats := map[string]lsm.Format{"native": lsm.FormatNative,
 				"leveldb": lsm.FormatLevelDB}
 			format, ok := formats[to]
@@ -39,7 +57,53 @@ func (a *app) convertVerb() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&to, "format", "native", "native or leveldb")
+	c.Flags().StringVar(&other.from, "from", "",
+		"another engine: badger, bbolt, lmdb, pebble, rocksdb or sqlite")
+	c.Flags().BoolVar(&other.lossy, "lossy", false,
+		"with --from: leave out what has no equal in Loam, see docs/importers.md")
+	c.Flags().StringVar(&other.keyFile, "key-file", "",
+		"with --from: the key of an encrypted Badger, raw bytes")
 	return c
+}
+
+// importing has the flags of a conversion from another engine.
+type importing struct {
+	from, keyFile string
+	lossy         bool
+}
+
+// ended is the exit code of a program that said itself what it is for.
+type ended struct{ code int }
+
+func (e *ended) Error() string { return "the program failed" }
+
+// importFrom runs the program loam-import, whose exit codes are those of this one.
+func (a *app) importFrom(ctx context.Context, i *importing, format string, args []string) error {
+	if format != "native" {
+		return usagef("--from writes the native format; convert that to LevelDB's afterwards")
+	}
+	program, err := findProgram("loam-import", "importers/loam-import")
+	if err != nil {
+		return err
+	}
+	flags := []string{"--from=" + i.from}
+	if i.lossy {
+		flags = append(flags, "--lossy")
+	}
+	if i.keyFile != "" {
+		flags = append(flags, "--key-file="+i.keyFile)
+	}
+	if a.json {
+		flags = append(flags, "--json")
+	}
+	c := exec.CommandContext(ctx, program, append(append(flags, "--"), args...)...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it removes its copy
+	err = a.runProgram(c)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return &ended{exit.ExitCode()}
+	}
+	return err
 }
 
 func (a *app) upgradeVerb() *cobra.Command {

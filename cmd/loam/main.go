@@ -169,9 +169,12 @@ func (a *app) protected(do func() error) (err error) {
 // finish tells the error and returns the exit code.
 func (a *app) finish(err error) int {
 	var found *problem
+	var child *ended
 	switch {
 	case err == nil:
 		return exitFine
+	case errors.As(err, &child):
+		return child.code
 	case a.out.closed():
 		return exitFine // the reader has what it wanted
 	case errors.As(err, &found):

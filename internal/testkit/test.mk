@@ -5,6 +5,7 @@
 # make test-otel     the example of OpenTelemetry, part of the step interop
 # make test-raftlog  the Raft log, in long runs its benchmark, part of the step interop
 # make test-replica  replicated databases, part of the step interop
+# make test-importers  databases of other engines, part of the step interop
 # make test-tikv     the store on TiKV, on a mock, part of the step interop in long runs
 # make tikv-smoke    the same in the cluster of the placement drivers PD=host:2379[,host:2379]
 # make audit         checksums and known vulnerabilities of what the project depends on
@@ -69,7 +70,7 @@ test-%: export SHIPPED := $(LOAM_T2)
 WITHIN := internal/testkit/within.sh
 IN_MEMORY := internal/testkit/inmemory.sh
 
-.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-tikv tikv-smoke test-python test-node test-java
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-importers test-tikv tikv-smoke test-python test-node test-java
 
 # Python, node and java share builds, and leave a processor idle for long. Lint waits little, and
 # takes what the slowest package of the step go leaves.
@@ -135,7 +136,7 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
 # What is built of hundreds of packages that nothing else needs is tested in long runs.
-test-interop: test-ethdb test-otel test-raftlog test-replica $(if $(LOAM_T2),test-tikv) $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb test-otel test-raftlog test-replica test-importers $(if $(LOAM_T2),test-tikv) $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@$(WITHIN) $(INTEROP) $(GO) vet ./...
 	@LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python \
 		$(WITHIN) $(INTEROP) $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
@@ -168,6 +169,14 @@ test-replica:
 	@$(WITHIN) replica $(GO) vet ./...
 	@$(WITHIN) replica $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 	$(if $(LOAM_T2),@cd bench/replicas && $(GO) vet ./...)
+
+# Go downloads the engines, and gcc compiles LMDB and SQLite in long runs. RocksDB is the system's.
+test-importers:
+	@$(WITHIN) importers $(GO) test -vet=off -timeout $(TEST_TIMEOUT) . ./bbolt ./pebble
+	$(if $(and $(LOAM_T2),$(call has,gcc)),@cd importers && export CGO_ENABLED=1 tags= && \
+		{ ! echo '#include <rocksdb/c.h>' | gcc -E - >/dev/null 2>&1 || tags=rocksdb; } && \
+		$(GO) vet -tags "$$tags" ./... && \
+		$(GO) test -vet=off -tags "$$tags" -timeout $(TEST_TIMEOUT) ./...)
 
 # Go downloads TiKV's client with its mock, which the benchmark of transactions measures, too.
 # SQLite needs gcc, and a minute to be compiled: long runs have it.

@@ -13,10 +13,18 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
+// importable are the engines that the command loam converts, with the names that it has for them.
+var importable = map[string]string{"Badger": "badger", "bbolt": "bbolt", "LMDB": "lmdb",
+	"Pebble": "pebble", "RocksDB": "rocksdb", "SQLite": "sqlite"}
+
 // Refused is the error for a directory in which file is a file of engine.
 func Refused(dir, engine, file string) error {
+	convert := ""
+	if name := importable[engine]; name != "" {
+		convert = fmt.Sprintf("; \"loam convert --from %s\" copies it into a new database", name)
+	}
 	return fmt.Errorf("%w: %s is a directory of %s (%s): open it with %s, or choose another "+
-		"directory", base.ErrNotADatabase, dir, engine, file, engine)
+		"directory%s", base.ErrNotADatabase, dir, engine, file, engine, convert)
 }
 
 // CheckDir fails with base.ErrNotADatabase when a file of dir shows that the directory belongs to

@@ -28,7 +28,7 @@ const limit = time.Minute
 // mutants are those of all tables.
 func mutants() []mutant {
 	return slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes,
-		deletes, seeks, tools, raftlogs, replicas, tikvs, largeValues)
+		deletes, seeks, tools, raftlogs, replicas, tikvs, largeValues, importers)
 }
 
 // TestMutants builds the named test with each mutant and runs it until it

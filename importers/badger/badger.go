@@ -1,0 +1,68 @@
+// Package badger reads directories of Badger 3 and 4 for importers: the newest version of each
+// entry, with the time at which it expires.
+package badger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/loamdb/loam/importers"
+)
+
+// indexCache is how much memory the indexes of an encrypted database take, which Badger asks for.
+const indexCache = 64 << 20
+
+type source struct {
+	db    *badger.DB
+	lossy bool
+}
+
+// Open opens the directory at path. It is an importers.Open, and fails while another process has
+// the directory open, and where that was not closed: open it once with Badger then.
+func Open(path string, o importers.Options) (importers.Source, error) {
+	if err := importers.Directory(path); err != nil {
+		return nil, err
+	}
+	options := badger.DefaultOptions(path).WithReadOnly(true).WithLogger(nil).
+		WithMetricsEnabled(false)
+	if o.Key != nil {
+		options = options.WithEncryptionKey(o.Key).WithIndexCacheSize(indexCache)
+	}
+	db, err := badger.Open(options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &source{db, o.Lossy}, nil
+}
+
+func (s *source) Spaces() []string { return []string{importers.Default} }
+
+func (s *source) Each(_ string, visit func(importers.Entry) error) error {
+	return s.db.View(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.DefaultIteratorOptions)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			if item.UserMeta() != 0 && !s.lossy {
+				return importers.Unsupported("the key %q has the byte %#x of metadata beside its "+
+					"value; with --lossy it is left out", item.Key(), item.UserMeta())
+			}
+			e := importers.Entry{Key: item.Key()}
+			if at := item.ExpiresAt(); at != 0 {
+				e.Expires = time.Unix(int64(at), 0)
+			}
+			err := item.Value(func(value []byte) error {
+				e.Value = value
+				return visit(e)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *source) Close() error { return s.db.Close() }

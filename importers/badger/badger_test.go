@@ -1,0 +1,82 @@
+package badger
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/loamdb/loam/importers"
+	"github.com/loamdb/loam/importers/sourcetest"
+)
+
+// key is one of AES-256.
+var key = []byte(strings.Repeat("k", 32))
+
+// fill makes a directory with what the functions write, each in a transaction.
+func fill(t *testing.T, encrypted bool, do ...func(tx *badger.Txn) error) string {
+	t.Helper()
+	dir := t.TempDir()
+	o := badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(1 << 20).
+		WithValueThreshold(1 << 10).WithNumVersionsToKeep(5)
+	if encrypted {
+		o = o.WithEncryptionKey(key).WithIndexCacheSize(indexCache)
+	}
+	db, err := badger.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range do {
+		if err := db.Update(do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func set(key, value string) func(tx *badger.Txn) error {
+	return func(tx *badger.Txn) error { return tx.Set([]byte(key), []byte(value)) }
+}
+
+func TestVersionsAndTimes(t *testing.T) {
+	large := strings.Repeat("x", 5000) // in the value log
+	dir := fill(t, false, set("a", "old"), set("a", "new"), set("b", "1"), set("large", large),
+		func(tx *badger.Txn) error { return tx.Delete([]byte("b")) },
+		func(tx *badger.Txn) error {
+			return tx.SetEntry(badger.NewEntry([]byte("c"), []byte("3")).WithTTL(5 * time.Hour))
+		},
+		func(tx *badger.Txn) error {
+			e := badger.NewEntry([]byte("d"), []byte("4"))
+			e.ExpiresAt = 1
+			return tx.SetEntry(e)
+		})
+	sourcetest.Check(t, Open, dir, importers.Options{}, sourcetest.Content{
+		"default": {"a": "new", "c": "3 for 5h0m0s", "large": large}})
+}
+
+func TestMetadata(t *testing.T) {
+	dir := fill(t, false, func(tx *badger.Txn) error {
+		return tx.SetEntry(badger.NewEntry([]byte("a"), []byte("1")).WithMeta(7))
+	})
+	sourcetest.Refused(t, Open, dir, importers.Options{})
+	sourcetest.Check(t, Open, dir, importers.Options{Lossy: true},
+		sourcetest.Content{"default": {"a": "1"}})
+}
+
+func TestEncrypted(t *testing.T) {
+	dir := fill(t, true, set("a", "1"))
+	sourcetest.Check(t, Open, dir, importers.Options{Key: key},
+		sourcetest.Content{"default": {"a": "1"}})
+	wrong := []byte(strings.Repeat("w", 32))
+	for _, k := range [][]byte{nil, wrong} {
+		if _, err := sourcetest.Convert(t, Open, dir, importers.Options{Key: k}); !errors.Is(err,
+			badger.ErrEncryptionKeyMismatch) {
+			t.Errorf("with the key %q: %v", k, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package bbolt reads files of bbolt for importers. A bucket becomes the keyspace of its name,
+// a bucket in a bucket one with a slash between their names.
+package bbolt
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/loamdb/loam/importers"
+)
+
+// patience is how long Open waits for a process that has the file open for writing.
+const patience = time.Second
+
+type source struct {
+	db      *bbolt.DB
+	tx      *bbolt.Tx
+	names   importers.Names
+	buckets map[string]*bbolt.Bucket
+}
+
+// Open opens the file at path. It is an importers.Open, and fails while another process has the
+// file open for writing.
+func Open(path string, _ importers.Options) (importers.Source, error) {
+	if err := importers.Regular(path); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: patience})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s := &source{db: db, buckets: map[string]*bbolt.Bucket{}}
+	if s.tx, err = db.Begin(false); err == nil {
+		err = s.tx.ForEach(s.find)
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// find adds a bucket and those in it. path has the names of the buckets that it lies in.
+func (s *source) find(path []byte, b *bbolt.Bucket) error {
+	name, err := importers.Name(path)
+	if err == nil {
+		err = s.names.Add(name)
+	}
+	if err != nil {
+		return err
+	}
+	s.buckets[name] = b
+	return b.ForEachBucket(func(inner []byte) error {
+		return s.find(slices.Concat(path, []byte("/"), inner), b.Bucket(inner))
+	})
+}
+
+func (s *source) Spaces() []string { return s.names.All }
+
+func (s *source) Each(space string, visit func(importers.Entry) error) error {
+	return s.buckets[space].ForEach(func(key, value []byte) error {
+		if value == nil {
+			return nil // a bucket, which is a space of its own
+		}
+		return visit(importers.Entry{Key: key, Value: value})
+	})
+}
+
+func (s *source) Close() error {
+	var err error
+	if s.tx != nil {
+		err = s.tx.Rollback()
+	}
+	if closed := s.db.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

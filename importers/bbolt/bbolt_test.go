@@ -1,0 +1,88 @@
+package bbolt
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/loamdb/loam/importers"
+	"github.com/loamdb/loam/importers/sourcetest"
+)
+
+// fill makes a file of the entries that do writes.
+func fill(t *testing.T, do func(tx *bbolt.Tx) error) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(do), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// in puts an entry into a bucket, which is made.
+func in(b interface {
+	CreateBucketIfNotExists(name []byte) (*bbolt.Bucket, error)
+}, name, key, value string) (*bbolt.Bucket, error) {
+	inner, err := b.CreateBucketIfNotExists([]byte(name))
+	if err != nil {
+		return nil, err
+	}
+	return inner, inner.Put([]byte(key), []byte(value))
+}
+
+func TestBuckets(t *testing.T) {
+	path := fill(t, func(tx *bbolt.Tx) error {
+		ash, err := in(tx, "ash", "leaf", "pinnate")
+		if err != nil {
+			return err
+		}
+		if _, err := in(ash, "\x00\xff", "", "unnamed"); err == nil {
+			return errors.New("bbolt takes an empty key")
+		}
+		inner, err := in(ash, "\x00\xff", "a", "")
+		if err != nil {
+			return err
+		}
+		_, err = in(inner, "deep", "b", "2")
+		return err
+	})
+	sourcetest.Check(t, Open, path, importers.Options{}, sourcetest.Content{
+		"ash":             {"leaf": "pinnate"},
+		"ash/%00%FF":      {"a": ""},
+		"ash/%00%FF/deep": {"b": "2"},
+	})
+}
+
+func TestTwoOfOneName(t *testing.T) {
+	path := fill(t, func(tx *bbolt.Tx) error {
+		a, err := in(tx, "a", "1", "")
+		if err != nil {
+			return err
+		}
+		_, err = in(a, "b", "2", "")
+		if err == nil {
+			_, err = in(tx, "a/b", "3", "")
+		}
+		return err
+	})
+	sourcetest.Refused(t, Open, path, importers.Options{})
+}
+
+// TestLocked: while another one has the file open for writing, Open fails.
+func TestLocked(t *testing.T) {
+	path := fill(t, func(*bbolt.Tx) error { return nil })
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if s, err := Open(path, importers.Options{}); err == nil {
+		t.Errorf("opened beside a writer: %v", s.Close())
+	}
+}

@@ -1,0 +1,67 @@
+// Package pebble reads directories of Pebble for importers: of Pebble 2, and of Pebble 1 from
+// the format on that Pebble 2 opens.
+package pebble
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/loamdb/loam/importers"
+)
+
+type source struct{ db *pebble.DB }
+
+// quiet drops the engine's messages.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...)) // which the callers of visit and Open see
+}
+
+// Open opens the directory at path. It is an importers.Open. Its keys must be ordered by their
+// bytes, and merges must be Pebble's own concatenation.
+func Open(path string, _ importers.Options) (s importers.Source, err error) {
+	if err := importers.Directory(path); err != nil {
+		return nil, err
+	}
+	db, err := pebble.Open(path, &pebble.Options{ReadOnly: true, ErrorIfNotExists: true,
+		Logger: quiet{}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &source{db}, nil
+}
+
+func (s *source) Spaces() []string { return []string{importers.Default} }
+
+func (s *source) Each(_ string, visit func(importers.Entry) error) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsAndRanges})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		points, ranges := it.HasPointAndRange()
+		if ranges {
+			from, to := it.RangeBounds()
+			return importers.Unsupported("a range key from %q to %q", from, to)
+		}
+		if !points {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := visit(importers.Entry{Key: it.Key(), Value: value}); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+func (s *source) Close() error { return s.db.Close() }
