@@ -215,8 +215,8 @@ func (a *app) restoreVerb() *cobra.Command {
 		Short: "Make a database of a backup or a replica",
 		Long: "Make DIR a database as it was at a backup, the newest one unless --id or --at " +
 			"names another, or as\na replica (see \"loam replicate\") has it, at the moment of " +
-			"--at. All files are compared with their\nchecksums. Nothing is left of a restore that " +
-			"failed or was interrupted.",
+			"--at. All files are compared with their\nchecksums. Nothing is left of a restore " +
+			"that failed or was interrupted.",
 		Example: "  loam restore /backups trees\n  loam restore --id 3 /backups trees\n" +
 			"  loam restore --at 2026-11-23T08:00 /mnt/replica trees",
 		Args: cobra.ExactArgs(2),
