@@ -182,8 +182,10 @@ func (r *Result) describe(spec *workload.Spec, num int64) {
 }
 
 func (r *Result) addUsage(before, after usage) {
-	r.CPUUser = after.user - before.user
-	r.CPUSystem = after.system - before.system
+	// The kernel splits a time by the ticks that it met: that of looks may exceed the process's.
+	sum := after.user + after.system - before.user - before.system
+	r.CPUUser = min(max(after.user-before.user, 0), sum)
+	r.CPUSystem = sum - r.CPUUser
 	if before.written >= 0 && after.written >= 0 {
 		n := after.written - before.written
 		r.Written = &n
