@@ -20,7 +20,7 @@ import (
 )
 
 // publicPackages are the folders of the packages that programs import.
-var publicPackages = []string{".", "backup", "crashfs", "dump"}
+var publicPackages = []string{".", "backup", "crashfs", "dump", "replicate"}
 
 // TestEveryNameIsDocumented: every exported name of the public packages, every exported field
 // and method of their types, has a comment.

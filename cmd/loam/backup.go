@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/remote"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
@@ -226,9 +228,12 @@ func (a *app) restoreVerb() *cobra.Command {
 			var moment time.Time
 			if at != "" {
 				var err error
-				if moment, err = parseMoment(at); err != nil {
-					return err
+				if moment, err = remote.Moment(at); err != nil {
+					return &usageError{err.Error()}
 				}
+			}
+			if strings.Contains(args[0], "://") {
+				return a.restoreReplica(ctx, args[0], moment, args[1])
 			}
 			folder, err := openFolder(args[0])
 			if id == 0 && (errors.Is(err, lsm.ErrNotADatabase) || errors.Is(err,

@@ -5,55 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/remote"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/replicate"
 )
 
-// duration is a flag that takes days, too: 7d, 36h, 90s.
-type duration time.Duration
-
-func (d *duration) String() string {
-	switch day := 24 * time.Hour; {
-	case *d == 0:
-		return ""
-	case time.Duration(*d)%day == 0:
-		return fmt.Sprintf("%dd", time.Duration(*d)/day)
+// targetOf opens the target that an argument names. The caller calls end.
+func targetOf(name string) (t replicate.Target, end func(), err error) {
+	t, end, err = remote.Open(name)
+	if errors.Is(err, remote.ErrNoProgram) {
+		err = &usageError{err.Error()}
 	}
-	return time.Duration(*d).String()
-}
-
-func (d *duration) Type() string { return "duration" }
-
-func (d *duration) Set(s string) error {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 15)
-		if err != nil {
-			return fmt.Errorf("want days as 7d, not %q", s)
-		}
-		*d = duration(time.Duration(n) * 24 * time.Hour)
-		return nil
-	}
-	v, err := time.ParseDuration(s)
-	if err == nil && v < 0 {
-		err = errors.New("it is negative")
-	}
-	*d = duration(v)
-	return err
-}
-
-// targetOf is the target that an argument names: a directory, or an address.
-func targetOf(name string) (replicate.Target, error) {
-	dir, ok := strings.CutPrefix(name, "file://")
-	if scheme, _, address := strings.Cut(name, "://"); address && !ok {
-		return nil, usagef("targets of the kind %s:// are not known: say a directory", scheme)
-	}
-	return replicate.Dir(dir, nil)
+	return t, end, err
 }
 
 // statusLine is how far a replicator is, in JSON.
@@ -132,21 +100,23 @@ func (a *app) replicateVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replicate DIR TARGET",
 		Short: "Keep a replica of a database elsewhere, while it is written",
-		Long: "Send a snapshot of a database to a directory, and then about every second what " +
-			"was written since,\nuntil Ctrl-C. Any moment that is kept can be restored: \"loam " +
-			"restore --at\". The process that has\nthe database open goes on meanwhile and knows " +
-			"nothing of it. Failures of the target are tried again.\nThe verb goes on where it " +
-			"ended, if the database's logs reach back that far (option\n" +
+		Long: "Send a snapshot of a database to a directory or an object store, and then about " +
+			"every second what\nwas written since, until Ctrl-C. Any moment that is kept can be " +
+			"restored: \"loam restore --at\". The\nprocess that has the database open goes on " +
+			"meanwhile and knows nothing of it. Failures of the target\nare tried again. The " +
+			"verb goes on where it ended, if the database's logs reach back that far (option\n" +
 			"wal_retention_bytes), and otherwise begins with a snapshot. See docs/replicate.md.",
 		Example: "  loam replicate trees /mnt/replica --keep 7d\n" +
+			"  loam replicate trees s3://bucket/trees --keep 7d\n" +
 			"  loam replicate trees /mnt/replica --verify-every 24h --verify-dir /var/tmp\n" +
 			"  loam replicas /mnt/replica\n  loam restore --at 2026-11-23T08:00 /mnt/replica new",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := targetOf(args[1])
+			target, end, err := targetOf(args[1])
 			if err != nil {
 				return err
 			}
+			defer end()
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			o.Until = ctx.Done() // what is there by then is sent; a second Ctrl-C ends at once
@@ -162,12 +132,13 @@ func (a *app) replicateVerb() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().Var((*duration)(&o.Keep), "keep",
+	c.Flags().Var((*remote.Duration)(&o.Keep), "keep",
 		"how far back states can be restored, as 7d or 36h; default: all are kept")
-	c.Flags().Var((*duration)(&o.Interval), "interval", "time between two looks; default: 1s")
-	c.Flags().Var((*duration)(&o.SnapshotEvery), "snapshot-every",
+	c.Flags().Var((*remote.Duration)(&o.Interval), "interval",
+		"time between two looks; default: 1s")
+	c.Flags().Var((*remote.Duration)(&o.SnapshotEvery), "snapshot-every",
 		"time between two snapshots; default: 24h")
-	c.Flags().Var((*duration)(&o.VerifyEvery), "verify-every",
+	c.Flags().Var((*remote.Duration)(&o.VerifyEvery), "verify-every",
 		"time between two restores that are tried and compared; default: never")
 	c.Flags().StringVar(&o.VerifyDir, "verify-dir", "", "directory for these restores")
 	c.Flags().BoolVar(&o.TakeOver, "take-over", false,
@@ -236,10 +207,11 @@ func (a *app) replicasVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			target, err := targetOf(args[0])
+			target, end, err := targetOf(args[0])
 			if err != nil {
 				return err
 			}
+			defer end()
 			list, err := replicate.List(ctx, target)
 			if err == nil && len(list) == 0 {
 				err = fmt.Errorf("%w: there is no replica in %s", lsm.ErrDoesNotExist, args[0])
@@ -290,25 +262,13 @@ func (a *app) printReplicas(list []replicate.Info) error {
 	return nil
 }
 
-// moments are the forms of --at, in local time unless they say otherwise.
-var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999", "2006-01-02 15:04:05",
-	"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
-
-func parseMoment(s string) (t time.Time, err error) {
-	for _, form := range moments {
-		if t, err = time.ParseInLocation(form, s, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return t, usagef("%q is no time; want one as 2026-11-23T08:00 or 2026-11-23T08:00:00Z", s)
-}
-
 // restoreReplica is the verb restore where FOLDER is a replica.
 func (a *app) restoreReplica(ctx context.Context, from string, at time.Time, dir string) error {
-	target, err := targetOf(from)
+	target, end, err := targetOf(from)
 	if err != nil {
 		return err
 	}
+	defer end()
 	list, err := replicate.List(ctx, target)
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("%w: there is neither a backup nor a replica in %s", lsm.ErrDoesNotExist,

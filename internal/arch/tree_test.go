@@ -95,8 +95,8 @@ func textFile(name string) bool {
 
 // nested are the modules below the root's, by directory.
 var nested = []string{"internal/testkit/interop", "internal/testkit/lint", "bench/peers",
-	"examples/ethdb", "examples/otel", "raftlog", "replica", "tikv", "bench/raftlog", "bench/oltp",
-	"bench/replicas", "importers"}
+	"examples/ethdb", "examples/otel", "raftlog", "replica", "s3", "tikv", "bench/raftlog",
+	"bench/oltp", "bench/replicas", "importers"}
 
 // loadModule reads the module of the root from disk.
 func loadModule(t testing.TB) *tree { return loadBelow(t, ".") }

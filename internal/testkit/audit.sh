@@ -7,7 +7,7 @@
 set -u
 go=${GO:-go} python=${PYTHON:-python3}
 out=$PWD/build/audit
-modules=". internal/testkit/interop bench/peers examples/ethdb examples/otel raftlog replica tikv bench/raftlog bench/oltp bench/replicas importers"
+modules=". internal/testkit/interop bench/peers examples/ethdb examples/otel raftlog replica s3 tikv bench/raftlog bench/oltp bench/replicas importers"
 requirements="bindings/python/requirements/build.txt bindings/python/requirements/test.txt bindings/python/requirements/freeze.txt internal/testkit/interop/peers/requirements.txt"
 locks="bindings/node bench/bindings/node internal/testkit/interop/peers"
 mkdir -p "$out"

@@ -6,6 +6,7 @@
 # make test-raftlog  the Raft log, in long runs its benchmark, part of the step interop
 # make test-replica  replicated databases, part of the step interop
 # make test-importers  databases of other engines, part of the step interop
+# make test-s3       replicas in object stores, part of the step interop
 # make test-tikv     the store on TiKV, on a mock, part of the step interop in long runs
 # make tikv-smoke    the same in the cluster of the placement drivers PD=host:2379[,host:2379]
 # make audit         checksums and known vulnerabilities of what the project depends on
@@ -70,7 +71,7 @@ test-%: export SHIPPED := $(LOAM_T2)
 WITHIN := internal/testkit/within.sh
 IN_MEMORY := internal/testkit/inmemory.sh
 
-.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-importers test-tikv tikv-smoke test-python test-node test-java
+.PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-importers test-s3 test-tikv tikv-smoke test-python test-node test-java
 
 # Python, node and java share builds, and leave a processor idle for long. Lint waits little, and
 # takes what the slowest package of the step go leaves.
@@ -136,7 +137,7 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
 # What is built of hundreds of packages that nothing else needs is tested in long runs.
-test-interop: test-ethdb test-otel test-raftlog test-replica test-importers $(if $(LOAM_T2),test-tikv) $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb test-otel test-raftlog test-replica test-importers test-s3 $(if $(LOAM_T2),test-tikv) $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@$(WITHIN) $(INTEROP) $(GO) vet ./...
 	@LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python \
 		$(WITHIN) $(INTEROP) $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
@@ -177,6 +178,11 @@ test-importers:
 		{ ! echo '#include <rocksdb/c.h>' | gcc -E - >/dev/null 2>&1 || tags=rocksdb; } && \
 		$(GO) vet -tags "$$tags" ./... && \
 		$(GO) test -vet=off -tags "$$tags" -timeout $(TEST_TIMEOUT) ./...)
+
+# Go downloads an S3 client and a fake of a store.
+test-s3:
+	@$(WITHIN) s3 $(GO) vet ./...
+	@$(WITHIN) s3 $(GO) test -vet=off -timeout $(TEST_TIMEOUT) ./...
 
 # Go downloads TiKV's client with its mock, which the benchmark of transactions measures, too.
 # SQLite needs gcc, and a minute to be compiled: long runs have it.

@@ -11,8 +11,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// Target is a place for objects: a name and bytes. Names are of letters, digits, '-' and '/', at
-// most 200 bytes. All methods are safe for concurrent use.
+// Target is a place for objects: a name and at least one byte. Names are of letters, digits, '-'
+// and '/', at most 200 bytes. All methods are safe for concurrent use.
 type Target interface {
 	// Put stores an object, and replaces one of that name. It is there whole and durably when Put
 	// returns nil; after an error it is there whole, or not there. Put keeps no reference to data.

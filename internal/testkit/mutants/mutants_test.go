@@ -27,8 +27,9 @@ const limit = time.Minute
 
 // mutants are those of all tables.
 func mutants() []mutant {
-	return slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes,
-		deletes, seeks, tools, raftlogs, replicas, tikvs, largeValues, importers)
+	return slices.Concat(table, plugs, blocks, copies, replicates, ingests, feeds, followers,
+		shared, lifetimes, deletes, seeks, tools, raftlogs, replicas, tikvs, largeValues,
+		importers)
 }
 
 // TestMutants builds the named test with each mutant and runs it until it

@@ -1,0 +1,52 @@
+package mutants
+
+func replicating(test string) target { return target{"lsm/replicate", test} }
+
+// replicates are mutants of replicas in files and object stores.
+var replicates = []mutant{
+	{"replica-base-deleted", "the snapshot from which the oldest kept state is restored is deleted",
+		replicating("TestRetention"), []edit{
+			{"lsm/replicate/prune.go", "if old || s.seq < p.snapshot.seq {",
+				"if old || s.seq <= p.snapshot.seq {"}}},
+
+	{"replica-segments-deleted", "segments behind the oldest kept snapshot are deleted",
+		replicating("TestRetention"), []edit{
+			{"lsm/replicate/prune.go", "s.last <= p.snapshot.seq && s.time <= p.snapshot.time",
+				"s.time <= since"}}},
+
+	{"replica-hole", "sequence numbers that no object has are passed over",
+		replicating("TestDamage"), []edit{
+			{"lsm/replicate/restore.go", "\tif hole != 0 {", "\tif hole == 1 {"}}},
+
+	{"replica-checksum", "objects are not compared with their checksums",
+		replicating("TestDamage"), []edit{
+			{"lsm/replicate/target.go", "if sumOf(name, body) != [sumSize]byte(b[len(body):]) {",
+				"if len(body) == 0 {"}}},
+
+	{"replica-not-compared", "a replicator goes on although the database has another history",
+		replicating("TestOtherDatabase"), []edit{
+			{"lsm/replicate/resume.go", "if sums[i] != s.digest {", "if s.digest == \"\" {"}}},
+
+	{"replica-any-point", "a state is restored whose keyspaces are those of a later one",
+		replicating("TestListWithChanges"), []edit{
+			{"lsm/replicate/step.go", "seg.point = last >= r.settled && last",
+				"seg.point = last"}}},
+
+	{"replica-pending-lost", "a segment whose Put failed is not sent again",
+		replicating("TestFailingCalls"), []edit{
+			{"lsm/replicate/step.go", "\tr.pending = &sealed{seg, payload}\n\treturn " +
+				"r.putPending(ctx)", "\tr.pending = &sealed{seg, payload}\n\tdefer func() { " +
+				"r.pos, r.pending = last, nil }()\n\treturn r.putPending(ctx)"}}},
+
+	{"replica-owner", "two replicators write to one target", replicating("TestTakenOver"), []edit{
+		{"lsm/replicate/step.go", "case found.Token != r.me.Token:", "case found.Token == \"\":"}}},
+
+	{"replica-folder-not-synced", "the folder of an object is not durable",
+		replicating("TestDirFaults"), []edit{
+			{"lsm/replicate/dir.go", "d.made[dir] = err == nil", "d.made[dir] = true"}}},
+
+	{"replica-drop-forgotten", "a keyspace that was dropped is in the restored database",
+		replicating("TestHistories"), []edit{
+			{"lsm/replicate/apply.go", "\t\tif err := a.db.DropKeyspace(k.Name); err != nil {\n" +
+				"\t\t\treturn err\n\t\t}\n", ""}}},
+}

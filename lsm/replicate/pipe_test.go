@@ -1,0 +1,66 @@
+package replicate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// piped is a Pipe to a Serve of a target; end closes it and returns what Serve returned.
+func piped(target Target) (p Target, end func() error) {
+	fromPipe, toServe := io.Pipe()
+	fromServe, toPipe := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, target, fromPipe, toPipe)
+		toPipe.Close()
+	}()
+	return Pipe(fromServe, toServe), func() error {
+		toServe.Close()
+		return <-ended
+	}
+}
+
+// TestPipe holds a target behind a pipe to what a target has to do; its errors come through, and
+// calls fail when the other end has gone.
+func TestPipe(t *testing.T) {
+	m := newMem()
+	p, end := piped(m)
+	conform(t, p)
+	m.fail = func(string, string, bool) error { return errTarget }
+	err := p.Put(ctx, "a", nil)
+	if err == nil || !strings.Contains(err.Error(), errTarget.Error()) {
+		t.Error(err)
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := p.List(done, ""); err == nil {
+		t.Error("a canceled call succeeded")
+	}
+	must(t, end())
+	if _, err := p.Get(ctx, "owner"); err == nil {
+		t.Error("a call succeeded after the end")
+	}
+	var out bytes.Buffer
+	if err := Serve(ctx, m, strings.NewReader("\x01\x01"), &out); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	must(t, Serve(ctx, m, strings.NewReader("\x01\x09\x00\x00"), &out))
+	if f, err := readFrame(bufio.NewReader(&out), false); err != nil || f.kind != answerFailed {
+		t.Error(f, err)
+	}
+}
+
+// FuzzServe reads bytes as requests.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte("\x01\x01\x01a\x01b\x02\x02\x01a\x00\x03\x03\x00\x00\x04\x04\x01a\x00"))
+	f.Add([]byte("\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = Serve(ctx, newMem(), bytes.NewReader(b), io.Discard)
+	})
+}
