@@ -85,6 +85,9 @@ var (
 var (
 	// ErrCorruption: bytes on disk are damaged; errors.As with *CorruptionError says where and why.
 	ErrCorruption = base.ErrCorruption
+	// ErrEncryption: a key is missing or wrong, or a file is not encrypted in a database that is;
+	// errors.As with *EncryptionError gives file and key.
+	ErrEncryption = base.ErrEncryption
 	// ErrDirectoryChanged: files of the open database, LOCK among them, were removed or replaced by
 	// another program. What was written last may be gone.
 	ErrDirectoryChanged = base.ErrDirectoryChanged

@@ -19,7 +19,9 @@ import (
 // Like a checkpoint it is made in the directory to + ".incomplete"; the next export, checkpoint or
 // restored backup to the same place removes what a crash left there.
 //
-// o is as for Open: how dir is opened and the tables of to are written.
+// o is as for Open: how dir is opened and the tables of to are written. The copy of an encrypted
+// database is encrypted by the same keys, so that it cannot have LevelDB's format; with
+// Options.AllowClear it is clear.
 func Export(ctx context.Context, dir, to string, format Format, o *Options,
 	progress func(written, of uint64)) error {
 	src := Options{}
@@ -31,6 +33,9 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options,
 	src.ReadOnly, src.ErrorIfExists = true, false
 	dst.Format, dst.ReadOnly, dst.ErrorIfMissing, dst.ErrorIfExists, dst.DisableCompaction =
 		format, false, false, true, true
+	if src.AllowClear {
+		dst.Encryption = nil
+	}
 	from, err := src.resolve()
 	if err != nil {
 		return fmt.Errorf("exporting: %w", err)

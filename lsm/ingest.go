@@ -8,6 +8,8 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/ingest"
+	"github.com/loamdb/loam/internal/os/seal"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // TableWriter writes a table outside of a database, for DB.Ingest. It is used by one goroutine at a
@@ -69,8 +71,8 @@ func (l *BulkLoader) Finish(ctx context.Context) error { return l.l.Finish(ctx) 
 func (l *BulkLoader) Close() error { return l.l.Close() }
 
 // NewTableWriter creates the file of a table, which must not exist. Format and Comparer of o must
-// be those of the database or keyspace that is to ingest the table. It also uses FS, Clock, and the
-// options of compression, filters and blocks. A nil o means the defaults. It fails with ErrExists
+// be those of the database or keyspace that is to ingest the table. It also uses FS, Clock,
+// Encryption, and the options of compression, filters and blocks. A nil o means the defaults. It fails with ErrExists
 // if the file is there, with ErrInvalidArgument for options that Open refuses, and with the errors
 // of the file system.
 func NewTableWriter(path string, o *Options) (*TableWriter, error) {
@@ -78,7 +80,11 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := ingest.NewTableWriter(opts.FS, path, opts.tables((*base.Comparer)(opts.Comparer)),
+	fsys := vfs.FS(opts.FS)
+	if keys := opts.keys(); keys != nil {
+		fsys = seal.Over(fsys, "", keys)
+	}
+	w, err := ingest.NewTableWriter(fsys, path, opts.tables((*base.Comparer)(opts.Comparer)),
 		opts.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("table writer: %w", err)

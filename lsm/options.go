@@ -84,6 +84,15 @@ type Options struct {
 	// FS is the file system. It is called with locks held, so it must not call the database. The
 	// default, nil, is that of the operating system, OSFS.
 	FS FS
+	// Encryption gives the keys by which all files with keys and values are encrypted, with
+	// AES-256-GCM; the native format has it alone, see docs/encryption.md. Mmap, CompactionDirectIO
+	// and LargeValue have no effect then. Open fails with ErrEncryption where a key is missing or
+	// wrong, where the database is encrypted and Encryption is nil, and, without AllowClear, where
+	// the database is not encrypted. The default, nil, encrypts nothing.
+	Encryption KeyProvider
+	// AllowClear, beside Encryption, lets Open read files that are not encrypted: new files are, and
+	// Rekey encrypts the others. Export writes a clear database then. The default is false.
+	AllowClear bool
 	// Logger takes messages about failures. It is called on the goroutine of the EventListener, and
 	// may call the database. The default, nil, discards the messages.
 	Logger *slog.Logger
@@ -263,6 +272,11 @@ var optionTable = options.Table[Options]{
 		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever",
 		Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second),
 		Field: func(o *Options) any { return &o.DefaultTTL }},
+	{Name: "encryption", Doc: "keys of the encryption: file: and the path of a key file, key: and " +
+		"64 hexadecimal digits, passphrase: and a passphrase, or none; native",
+		Field: func(o *Options) any { return encryptionField(&o.Encryption) }},
+	{Name: "allow_clear", Doc: "beside encryption, read files that are not encrypted, and export " +
+		"clear ones", Field: func(o *Options) any { return &o.AllowClear }},
 	{Name: "inspect", Doc: "answer loam top and others on a socket in the directory, see " +
 		"docs/observe.md; LOAM_INSPECT=1 in the environment sets it",
 		Field: func(o *Options) any { return &o.Inspect }},
@@ -478,7 +492,7 @@ func (o *Options) engine() store.Options {
 	ttl, _ := store.Seconds(o.DefaultTTL)
 	return store.Options{
 		TTL: ttl, Wall: o.Clock,
-		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
+		FS: o.FS, Keys: o.keys(), Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
 		ErrorIfExists: o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
 			o.follow, Upgrade: o.upgrade,
 		Comparer: (*base.Comparer)(o.Comparer), Comparers: o.comparerOf,
@@ -488,7 +502,7 @@ func (o *Options) engine() store.Options {
 			return &notifier{events: q, listener: o.Events, notes: o.inspector.Notes()}
 		},
 		Cache: o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock,
-		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff &&
+		MaxOpenFiles: o.MaxOpenFiles, Mmap: o.Mmap != MmapOff && o.Encryption == nil &&
 			!(o.Mmap == MmapAuto && o.Resources.inside().Bounded()),
 		LargeValue: max(o.LargeValue, 0), WALPreallocate: o.WALPreallocate,
 		WALRetention: wal.Retention{
@@ -534,8 +548,8 @@ func (o *Options) tables(c *base.Comparer) sstable.WriterOptions {
 		BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
 		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(),
 		ZstdLevel: o.ZstdLevel, BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength,
-		LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
-		FineSample: o.LargeValue > 0,
+		LevelDBFilter: o.LevelDBFilter, FineSample: o.LargeValue > 0,
+		DirectIO: o.CompactionDirectIO && o.Encryption == nil,
 	}
 }
 

@@ -74,8 +74,8 @@ func repairReport(r *repair.Report) *RepairReport {
 // "lost" within dir, and reports the dropped parts. A database without damage is left as it is.
 //
 // It fails with ErrLocked if the database is open, with ErrDoesNotExist if dir has no database,
-// with ErrNotADatabase, which names the engine, if dir has another engine's, and with the error of
-// a read or write, which leaves the database unchanged.
+// with ErrNotADatabase, which names the engine, if dir has another engine's, with ErrEncryption if
+// a key is missing, and with the error of a read or write, which leaves the database unchanged.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -84,8 +84,12 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	order := (*base.Comparer)(opts.Comparer)
 	var report *repair.Report
 	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) (err error) {
+		fsys, err := opts.sealed(files.RoomyFS{FS: d.FS}, d.Path)
+		if err != nil {
+			return err
+		}
 		report, err = repair.Run(repair.Options{
-			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: order, Comparers: opts.comparerOf,
+			FS: fsys, Dir: d.Path, Comparer: order, Comparers: opts.comparerOf,
 			Tables: opts.tables(order), FileSize: uint64(opts.MaxFileSize),
 			WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
 		})

@@ -763,6 +763,11 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Read and write tables of compactions past the page cache (Linux). Default: false. */
   compactionDirectIo?: boolean | undefined
   disableCompaction?: boolean | undefined
+  /** Keys of the encryption at rest: `file:` and the path of a key file, `key:` and 64 hexadecimal
+   * digits, or `passphrase:` and a passphrase; native format, see docs/encryption.md. */
+  encryption?: string | undefined
+  /** Beside `encryption`, read files that are not encrypted. Default: false. */
+  allowClear?: boolean | undefined
   /** Answer `loam top` and others on a socket in the directory, see docs/observe.md.
    * Default: false, or the environment's LOAM_INSPECT. */
   inspect?: boolean | undefined

@@ -29,6 +29,7 @@ var (
 	ErrNoKeyspace       = errors.New("keyspace does not exist")
 	ErrGap              = errors.New("changes are gone")
 	ErrInterrupted      = errors.New("interrupted in a comparison")
+	ErrEncryption       = errors.New("encryption")
 	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it " +
 		"was open")
 )
@@ -123,6 +124,41 @@ func AsPublic(err, target any) bool {
 	to.Set(from.Convert(to.Type()))
 	return true
 }
+
+// EncryptionError says which key is missing or wrong. errors.Is(err, ErrEncryption) holds for it
+// through any wrapping.
+type EncryptionError struct {
+	File     string // base name of the file; "" when it is about no file
+	Provider string // name of the key provider that the file asks for
+	KeyID    string // the key that it asks for
+	Reason   string // what is wrong, lower case
+	Cause    error  // of the provider; nil: there is none
+}
+
+// Error names file, key and reason.
+func (e *EncryptionError) Error() string {
+	s := "encryption: "
+	if e.File != "" {
+		s += e.File + ": "
+	}
+	if e.KeyID != "" {
+		s += fmt.Sprintf("key %q of %q: ", e.KeyID, e.Provider)
+	}
+	s += e.Reason
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Is makes errors.Is(e, ErrEncryption) hold.
+func (e *EncryptionError) Is(target error) bool { return target == ErrEncryption }
+
+// Unwrap is the provider's error.
+func (e *EncryptionError) Unwrap() error { return e.Cause }
+
+// As makes errors.As find the public type of the same fields, see AsPublic.
+func (e *EncryptionError) As(target any) bool { return AsPublic(e, target) }
 
 // Invalidf returns an ErrInvalidArgument with a message.
 func Invalidf(format string, args ...any) error {

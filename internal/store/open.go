@@ -17,6 +17,7 @@ import (
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/memory/cache"
 	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
 	"github.com/loamdb/loam/internal/store/wal"
@@ -30,6 +31,7 @@ import (
 // defaults here.
 type Options struct {
 	FS             vfs.FS
+	Keys           *seal.Keys  // nil: the database is not encrypted
 	Format         base.Format // of a new database
 	ErrorIfMissing bool
 	ErrorIfExists  bool
@@ -106,6 +108,9 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	o.FS = files.RoomyFS{FS: place.FS}
+	if o.Keys != nil {
+		o.FS = seal.Over(o.FS, place.Path, o.Keys)
+	}
 	db := &DB{dir: place.Path, opts: o, dirLock: place, follower: o.Follow, feeds: o.Feeds,
 		txns: o.Txns}
 	if o.Feeds == nil {
@@ -139,6 +144,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		}
 	}()
 	if err := db.loadManifest(); err != nil {
+		return err
+	}
+	if err := db.openKeys(); err != nil {
 		return err
 	}
 	if db.opts.TTL > 0 && !db.Native() {
@@ -182,6 +190,19 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return nil
 	}
 	return r.finish()
+}
+
+// openKeys asks for the key of new files, after the MANIFEST has told the one in use.
+func (db *DB) openKeys() error {
+	switch {
+	case db.opts.Keys == nil:
+		return nil
+	case !db.Native():
+		return base.NeedsNative("encryption")
+	case db.opts.ReadOnly:
+		return nil // nothing is written
+	}
+	return db.opts.Keys.Refresh()
 }
 
 // listen makes the socket for inspection, if one is wanted.
@@ -278,9 +299,10 @@ func (db *DB) loadManifest() error {
 // Native reports whether the database is in the native format, which has keyspaces.
 func (db *DB) Native() bool { return db.opts.Format == base.Native }
 
-// largeValue is Options.LargeValue, 0 in LevelDB's format, whose logs are no value logs.
+// largeValue is Options.LargeValue, 0 in LevelDB's format, whose logs are no value logs, and in an
+// encrypted database, in whose logs a value lies in pieces.
 func (db *DB) largeValue() int64 {
-	if !db.Native() {
+	if !db.Native() || db.opts.Keys != nil {
 		return 0
 	}
 	return db.opts.LargeValue

@@ -19,6 +19,7 @@ import (
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/os/fileid"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 )
@@ -86,6 +87,9 @@ type Options struct {
 	// as it is. One that is whole stays so; an empty file gets a new dump. The default, false,
 	// writes from the beginning, wherever w is.
 	Continue bool
+	// AllowClear writes the dump of an encrypted database in clear. The default, false, encrypts it
+	// with the database's keys; Continue does not work then.
+	AllowClear bool
 	// Progress is called after each block, about a quarter of a MiB of keys and values. The
 	// default is nil.
 	Progress func(Progress)
@@ -157,8 +161,60 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		return nil, err
 	}
 	return result("dump", func() (transfer.Summary, error) {
-		return transfer.Dump(ctx, db.Inside(), w, in)
+		keys := seal.KeysOf(db.Inside().Place().FS)
+		if keys == nil || o.AllowClear {
+			return transfer.Dump(ctx, db.Inside(), w, in)
+		}
+		return sealed(ctx, db, w, keys, in)
 	})
+}
+
+// sealed writes an encrypted dump.
+func sealed(ctx context.Context, db *lsm.DB, w io.Writer, keys *seal.Keys,
+	in transfer.DumpOptions) (s transfer.Summary, err error) {
+	if in.Continue {
+		return s, base.Invalidf("an encrypted dump cannot be continued: write it from the beginning")
+	}
+	n := &counter{w: w}
+	out, err := keys.Stream(n)
+	if err != nil {
+		return s, err
+	}
+	if s, err = transfer.Dump(ctx, db.Inside(), out, in); err == nil {
+		err = out.Close()
+	}
+	s.Size = n.bytes
+	return s, err
+}
+
+// counter counts what is written.
+type counter struct {
+	w     io.Writer
+	bytes int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// Decrypt returns the clear dump that the encrypted one in r has, for Verify for instance. A clear
+// dump is returned as it is. A damaged or cut one is lsm.ErrCorruption where it is read. Decrypt
+// fails with lsm.ErrEncryption if keys lacks the key, and with r's error.
+func Decrypt(r io.Reader, keys lsm.KeyProvider) (io.Reader, error) {
+	if r == nil || keys == nil {
+		return nil, base.Invalidf("Decrypt needs a reader and keys")
+	}
+	var out io.Reader
+	err := store.Protect(func() (err error) {
+		out, err = seal.NewKeys(keys, true).OpenStream(r)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("decrypting a dump: %w", err)
+	}
+	return out, nil
 }
 
 // LoadOptions configures Load. A nil *LoadOptions and zero fields mean the defaults.
@@ -180,7 +236,8 @@ type LoadOptions struct {
 // part of the dump meanwhile; do not write into it.
 //
 // Load fails with lsm.ErrCorruption, which tells the offset, where the dump is damaged or was cut;
-// with lsm.ErrNewerFormat; with lsm.ErrExists, also if the load of another dump was interrupted;
+// with lsm.ErrNewerFormat; with lsm.ErrEncryption if it is encrypted and db's keys do not open it;
+// with lsm.ErrExists, also if the load of another dump was interrupted;
 // with lsm.ErrNeedsNative if a database in LevelDB's format cannot hold it; with
 // lsm.ErrComparerMismatch; with lsm.ErrBusy beside another Load; with r's error, with ctx's when
 // ctx is done, and as writes do. It reads r up to the end of the dump.
@@ -191,7 +248,10 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 	o = cmp.Or(o, &LoadOptions{})
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
 		Progress: told(o.Progress), Loading: &db.Inside().Loading}
-	return result("loading a dump", func() (transfer.Summary, error) {
+	return result("loading a dump", func() (s transfer.Summary, err error) {
+		if r, err = seal.KeysOf(db.Inside().Place().FS).OpenStream(r); err != nil {
+			return s, err
+		}
 		return transfer.Load(ctx, db.Inside(), r, in)
 	})
 }
@@ -199,12 +259,15 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 // Verify reads the dump that r has, checks all of it, and returns what it has. progress, unless
 // nil, is called after each block. It fails as Load does where the dump is damaged or was cut, with
 // r's error, and with ctx's when ctx is done. The order of keys is checked where the comparer is a
-// built-in one.
+// built-in one. Decrypt gives it what an encrypted dump has.
 func Verify(ctx context.Context, r io.Reader, progress func(Progress)) (*Info, error) {
 	if ctx == nil || r == nil {
 		return nil, base.Invalidf("a verification needs a context and a reader")
 	}
-	return result("verifying a dump", func() (transfer.Summary, error) {
+	return result("verifying a dump", func() (s transfer.Summary, err error) {
+		if r, err = (*seal.Keys)(nil).OpenStream(r); err != nil { // says that it is encrypted
+			return s, err
+		}
 		return transfer.Verify(ctx, r, told(progress))
 	})
 }

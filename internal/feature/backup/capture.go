@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
 	"github.com/loamdb/loam/internal/store/wal"
@@ -17,8 +18,11 @@ import (
 
 // Source is an open database that is copied.
 type Source struct {
-	FS     vfs.FS // of Dir
-	Dir    string
+	FS  vfs.FS // of Dir
+	Dir string
+	// Keys are those of FS, nil unless the database is encrypted. Its files are copied as they are
+	// on disk, through FS below the encryption.
+	Keys   *seal.Keys
 	Format base.Format
 	// Comparer is that of the default keyspace, Comparers knows those of all.
 	Comparer  *base.Comparer
@@ -53,6 +57,7 @@ type image struct {
 type table struct {
 	meta     *manifest.FileMeta
 	from, to string // its names in the source and in the copy
+	size     int64  // of the file
 }
 
 // capture takes the state of the moment. The caller releases its pin.
@@ -107,7 +112,7 @@ func (s *Source) read(img *image) error {
 			continue
 		}
 		name := l.File().FileName(s.Format)
-		info, err := s.FS.Stat(s.path(name))
+		info, err := s.raw().Stat(s.path(name))
 		if err != nil {
 			return err
 		}
@@ -142,9 +147,13 @@ func (s *Source) locate(img *image) error {
 				c.File = namings[0].Name(num)
 				return c
 			}
-			t := table{meta: f.Meta, from: namings[i].Name(num), to: namings[i].Name(num)}
+			t := table{meta: f.Meta, from: namings[i].Name(num), to: namings[i].Name(num),
+				size: int64(f.Meta.Size)}
 			if s.Format == base.Native {
 				t.to = base.NamedLoam.Name(num)
+			}
+			if err := s.measure(&t); err != nil {
+				return err
 			}
 			img.tables = append(img.tables, t)
 		}
@@ -153,6 +162,52 @@ func (s *Source) locate(img *image) error {
 		return img.tables[i].meta.Num < img.tables[j].meta.Num
 	})
 	return nil
+}
+
+// raw is FS below the encryption.
+func (s *Source) raw() vfs.FS { return seal.Raw(s.FS) }
+
+// measure sets the size of the file of an encrypted table.
+func (s *Source) measure(t *table) error {
+	if s.Keys == nil {
+		return nil
+	}
+	info, err := s.raw().Stat(s.path(t.from))
+	if err == nil {
+		t.size = info.Size()
+	}
+	return err
+}
+
+// checkSealed reads what is in the file of an encrypted table, and compares the checksum of that
+// with the MANIFEST's, which does not know the bytes on disk.
+func (s *Source) checkSealed(t *table, buf []byte, stop func() error) error {
+	if s.Keys == nil {
+		return nil
+	}
+	in, err := s.FS.Open(s.path(t.from))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if in.Size() != int64(t.meta.Size) {
+		return t.sizeWrong(in.Size())
+	}
+	sum := uint32(0)
+	err = base.ReadChunks(in, in.Size(), buf, func(b []byte) error {
+		sum = base.CRCUpdate(sum, b)
+		return stop()
+	})
+	if err != nil {
+		return err
+	}
+	return t.checkSum(sum)
+}
+
+// sizeWrong is the damage of a table's file of another size.
+func (t *table) sizeWrong(size int64) error {
+	return base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest "+
+		"says %d", size, t.meta.Size), t.from, 0, size)
 }
 
 // whole is a file that does not change.
@@ -189,6 +244,9 @@ func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
 		names = append(names, t.to)
 	}
 	slices.Sort(names)
+	if s.Keys != nil {
+		fsys = seal.Over(fsys, dir, s.Keys)
+	}
 	set, err := manifest.FromState(manifest.Options{
 		FS: fsys, Dir: dir, Format: s.Format, Comparer: s.Comparer, Comparers: s.Comparers,
 		Durable: func() record.LogEnd { return img.end }, Clock: s.Clock,

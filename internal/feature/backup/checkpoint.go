@@ -28,7 +28,7 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 		return st, err
 	}
 	c := copier{src: s, stop: stop, made: Content{}}
-	err = Make(s.FS, to, false, s.Warn, func(stage *Stage) (Content, error) {
+	err = Make(s.raw(), to, false, s.Warn, func(stage *Stage) (Content, error) {
 		img, err := s.capture()
 		if err != nil {
 			return nil, err
@@ -72,7 +72,11 @@ func (c *copier) fill(img *image, dir string) error {
 		if err := c.stop(); err != nil {
 			return err
 		}
-		if err := c.logFile(v.name, v.size, true, dir); err != nil {
+		size := v.size
+		if c.src.Keys != nil {
+			size = vfs.WholeFile // Rekey may replace it
+		}
+		if err := c.logFile(v.name, size, true, dir); err != nil {
 			return err
 		}
 	}
@@ -97,7 +101,7 @@ func (c *copier) fill(img *image, dir string) error {
 // table gives a table a second name in dir, or copies it.
 func (c *copier) table(t *table, dir string) error {
 	from, to := c.src.path(t.from), filepath.Join(dir, t.to)
-	c.made[t.to] = int64(t.meta.Size)
+	c.made[t.to] = int64(t.meta.Size) // at least
 	err := vfs.Link(c.fs, from, to)
 	if err == nil {
 		c.stats.TablesLinked++
@@ -106,15 +110,27 @@ func (c *copier) table(t *table, dir string) error {
 	if !errors.Is(err, vfs.ErrCannotLink) {
 		return err
 	}
-	sum, err := c.copyFile(from, to, int64(t.meta.Size))
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", t.from, err)
-	}
-	if err := t.checkSum(sum); err != nil {
+	if err := c.copyTable(t, from, to); err != nil {
 		return err
 	}
 	c.stats.TablesCopied++
 	return nil
+}
+
+// copyTable copies a table and compares its checksum.
+func (c *copier) copyTable(t *table, from, to string) error {
+	size := int64(t.meta.Size)
+	if c.src.Keys != nil {
+		size = vfs.WholeFile
+	}
+	sum, err := c.copyFile(from, to, size)
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", t.from, err)
+	}
+	if c.src.Keys != nil {
+		return c.src.checkSealed(t, make([]byte, vfs.CopyChunk), c.stop)
+	}
+	return t.checkSum(sum)
 }
 
 // log copies a log, or gives it a second name in dir if it is full: nothing is written to its file
@@ -126,7 +142,7 @@ func (c *copier) log(l wal.Part, full bool, dir string) error {
 // logFile is log by the name of the file; a value file is full.
 func (c *copier) logFile(name string, size int64, full bool, dir string) error {
 	from, to := c.src.path(name), filepath.Join(dir, name)
-	c.made[name] = size
+	c.made[name] = max(size, 0)
 	if full {
 		err := vfs.Link(c.fs, from, to)
 		if !errors.Is(err, vfs.ErrCannotLink) {
@@ -141,7 +157,7 @@ func (c *copier) logFile(name string, size int64, full bool, dir string) error {
 
 // copyFile makes a durable copy of the first size bytes of a file, and returns their checksum.
 func (c *copier) copyFile(from, to string, size int64) (sum uint32, err error) {
-	err = vfs.Copy(c.src.FS, from, c.fs, to, size, func(piece []byte) error {
+	err = vfs.Copy(c.src.raw(), from, c.fs, to, size, func(piece []byte) error {
 		sum = base.CRCUpdate(sum, piece)
 		c.stats.BytesCopied += uint64(len(piece))
 		return c.stop()

@@ -116,9 +116,10 @@ func (c *creation) make(ended func() error) error {
 func (c *creation) items(img *image) (items []item, err error) {
 	for i := range img.tables {
 		t := &img.tables[i]
-		it := item{saved: saved{name: t.to}, path: c.src.path(t.from), size: int64(t.meta.Size),
-			table: t}
-		it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
+		it := item{saved: saved{name: t.to}, path: c.src.path(t.from), size: t.size, table: t}
+		if c.src.Keys == nil { // otherwise it is no checksum of the file
+			it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
+		}
 		items = append(items, it)
 	}
 	for _, v := range img.values {
@@ -243,7 +244,7 @@ func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error
 		return c.copy(it, memory(it.contents), true, buf)
 	}
 	if it.table != nil || it.full || it.log != 0 && c.src.SyncFull(it.log) {
-		info, err := c.src.FS.Stat(it.path)
+		info, err := c.src.raw().Stat(it.path)
 		if err != nil {
 			return nil, err
 		}
@@ -257,16 +258,13 @@ func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error
 			return nil, nil
 		}
 	}
-	in, err := c.src.FS.Open(it.path)
+	in, err := c.src.raw().Open(it.path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	if it.table != nil && in.Size() != it.size {
-		return nil,
-			base.LocateCorruption(base.Corruptf("table file",
-				"the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from,
-				0, in.Size())
+	if err := c.checkTable(it, in.Size(), buf); err != nil {
+		return nil, err
 	}
 	counted := true
 	if c.folder.mayHave(fingerprint{it.size, it.crc, it.hasCRC}) {
@@ -286,9 +284,27 @@ func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error
 	return c.copy(it, in, counted, buf)
 }
 
+// checkTable compares the size of a table's file with the MANIFEST's, and the checksum where the
+// copied bytes do not show it.
+func (c *creation) checkTable(it *item, size int64, buf []byte) error {
+	switch {
+	case it.table == nil:
+		if it.full && c.src.Keys != nil {
+			it.size = size
+		}
+		return nil
+	case c.src.Keys != nil:
+		it.size = size // of the file that is open: Rekey may replace it
+		return c.src.checkSealed(it.table, buf, c.run.stop)
+	case size != it.size:
+		return it.table.sizeWrong(size)
+	}
+	return nil
+}
+
 // checkSum compares a file's checksum with the one in the MANIFEST.
 func (it *item) checkSum(s sums) error {
-	if it.table == nil {
+	if !it.hasCRC {
 		return nil
 	}
 	return it.table.checkSum(s.crc)

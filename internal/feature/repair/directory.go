@@ -55,10 +55,11 @@ func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 }
 
 // unreadable reports whether an error of reading CURRENT or a MANIFEST says that there is no
-// such file, or not one of this engine; others are failures to read.
+// such file, or not one of this engine, or one without its key, which only Destroy meets; others
+// are failures to read.
 func unreadable(err error) bool {
 	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat,
-		base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
+		base.ErrNotADatabase, base.ErrEncryption, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Destroy removes the regular files in dir that are the database's: the tables and logs that its

@@ -44,6 +44,9 @@ func (res *ReadResult) read(f vfs.ReadFile, name string, format base.Format) err
 	for {
 		rec, err := r.Next()
 		if err == io.EOF {
+			if res.State.Edits == 0 {
+				res.Size = r.End() // of the chunk that says how the MANIFEST is encrypted
+			}
 			return nil
 		}
 		if err != nil {

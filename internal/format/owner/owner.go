@@ -18,6 +18,7 @@ import (
 	"github.com/loamdb/loam/internal/format/foreign"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -119,9 +120,12 @@ func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
 		return c, err
 	}
 	defer f.Close()
+	h, err := seal.Read(f)
 	switch {
 	case f.Size() == 0:
 		return Content{Empty: true}, nil
+	case h != nil || err != nil && !errors.Is(err, base.ErrCorruption): // nobody else seals files
+		return Content{Own: h != nil}, err
 	case t == base.FileTable:
 		c, err = tableContents(f, native)
 	case t == base.FileValues:
@@ -237,6 +241,8 @@ func framed(r interface {
 		return Content{Own: true}, nil
 	case err == io.EOF:
 		return Content{Empty: true}, nil
+	case errors.Is(err, base.ErrEncryption):
+		return Content{Own: true}, nil
 	case !errors.Is(err, base.ErrCorruption):
 		return c, err
 	case r.Resume():

@@ -17,12 +17,13 @@ type blocks struct {
 	block    []byte // the block in buf, shorter at the end of the file
 	blockOff int64  // its file offset; -1: none
 
-	pos    int64  // where the next chunk begins
-	joined []byte // chunks of an unfinished record
-	start  int64  // of the last record returned
-	ended  int64  // where it ends
-	err    error
-	tail   bool
+	pos     int64  // where the next chunk begins
+	opening        // of chunks
+	joined  []byte // chunks of an unfinished record
+	start   int64  // of the last record returned
+	ended   int64  // where it ends
+	err     error
+	tail    bool
 }
 
 // Offset is where in the file the last record returned begins.
@@ -36,8 +37,8 @@ func (b *blocks) End() int64 { return b.ended }
 // of a write explains the damage: the damaged record is the last one, and nothing valid follows.
 func (b *blocks) Tail() bool { return b.tail }
 
-func newBlocks(r io.ReaderAt, size int64, name string) blocks {
-	return blocks{r: r, size: size, name: name, blockOff: -1}
+func newBlocks(r io.ReaderAt, size int64, name string, header int) blocks {
+	return blocks{r: r, size: size, name: name, blockOff: -1, opening: opening{header: header}}
 }
 
 // load reads the block that holds off, which is below size.

@@ -33,8 +33,9 @@ const (
 )
 
 const (
-	beginVersion = 1
-	beginLen     = 1 + 5*8
+	beginVersion       = 1
+	beginSealedVersion = 2 // a header of the encryption and a tag follow
+	beginLen           = 1 + 5*8
 )
 
 // Begin is what the first chunk of a chained log says.
@@ -60,9 +61,9 @@ type Predecessor struct {
 	Durable int64 // up to where it was known to be durable
 }
 
-func (b Begin) encode() []byte {
+func (b Begin) encode(version byte) []byte {
 	p := make([]byte, 1, beginLen)
-	p[0] = beginVersion
+	p[0] = version
 	for _, v := range []uint64{b.Num, b.Before.Num, uint64(b.Before.End), uint64(b.Before.Durable),
 		uint64(b.Former)} {
 		p = binary.LittleEndian.AppendUint64(p, v)
@@ -72,7 +73,8 @@ func (b Begin) encode() []byte {
 
 // decodeBegin reads the data of a begin chunk. ok is false when a field is out of range.
 func decodeBegin(p []byte) (b Begin, ok bool) {
-	if len(p) != beginLen || p[0] != beginVersion {
+	clear := len(p) == beginLen && p[0] == beginVersion
+	if !clear && (len(p) <= beginLen || p[0] != beginSealedVersion) {
 		return Begin{}, false
 	}
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(p[1+8*i:]) }
@@ -84,21 +86,33 @@ func decodeBegin(p []byte) (b Begin, ok bool) {
 // ReadBegin returns what the first chunk of a file says, whichever log the file is. ok is false if
 // the file does not begin with an intact one.
 func ReadBegin(r io.ReaderAt) (b Begin, ok bool, err error) {
-	var head [chainHeaderLen + beginLen]byte
-	n, err := r.ReadAt(head[:], 0)
+	head, err := readHead(r)
+	b, ok = beginOf(head)
+	return b, ok, err
+}
+
+// readHead reads as much of the beginning of a file as a first chunk may have.
+func readHead(r io.ReaderAt) ([]byte, error) {
+	var head [chainHeaderLen + maxBegin]byte
+	n, err := r.ReadAt(head[:chainHeaderLen+beginLen], 0)
+	if err == nil && chunkLen(head[:]) > beginLen {
+		var more int
+		more, err = r.ReadAt(head[n:], int64(n))
+		n += more
+	}
 	if err == io.EOF {
 		err = nil
 	}
-	b, ok = beginOf(head[:n])
-	return b, ok, err
+	return head[:n], err
 }
 
 // beginOf is ReadBegin of the first bytes of a file.
 func beginOf(h chained) (b Begin, ok bool) {
-	if len(h) < chainHeaderLen+beginLen || h.typ() != chunkBegin || chunkLen(h) != beginLen {
+	if len(h) < chainHeaderLen+beginLen || h.typ() != chunkBegin || chunkLen(h) > maxBegin ||
+		len(h) < chainHeaderLen+chunkLen(h) {
 		return Begin{}, false
 	}
-	b, ok = decodeBegin(h[chainHeaderLen : chainHeaderLen+beginLen])
+	b, ok = decodeBegin(h[chainHeaderLen : chainHeaderLen+chunkLen(h)])
 	b.Life = h.life()
 	return b, ok && h.intact(numCRC(b.Num), 0)
 }

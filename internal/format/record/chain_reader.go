@@ -42,7 +42,7 @@ type ChainReader struct {
 // NewChainReader returns a reader of the first size bytes of r, which are log num. name
 // is for errors. The first synced bytes are known to have been durable.
 func NewChainReader(r io.ReaderAt, size int64, name string, num uint64, synced int64) *ChainReader {
-	return &ChainReader{blocks: newBlocks(r, size, name), seed: numCRC(num), num: num,
+	return &ChainReader{blocks: newBlocks(r, size, name, chainHeaderLen), seed: numCRC(num), num: num,
 		synced: synced}
 }
 
@@ -64,7 +64,7 @@ func (r *ChainReader) Follows() bool { return r.follows }
 // Resume makes Next continue, after a *base.Corruption, with the first intact record behind
 // the gap. It returns false when there is none.
 func (r *ChainReader) Resume() bool {
-	if !errors.Is(r.err, base.ErrCorruption) || r.resume == 0 {
+	if !errors.Is(r.err, base.ErrCorruption) || r.resume == 0 || r.keyLost(r.r) {
 		return false
 	}
 	if err := r.load(r.resume); err != nil {
@@ -112,8 +112,11 @@ func (r *ChainReader) readBegin() error {
 	b, former := beginOf(h)
 	switch {
 	case former && b.Num == r.num:
+		if err := r.beginOpening(h); err != nil {
+			return err
+		}
 		r.begin, r.life, r.previous = b, b.Life, h.sum()
-		r.pos = chainHeaderLen + beginLen
+		r.pos = int64(chainHeaderLen + chunkLen(h))
 		r.ended = r.pos
 		return nil
 	case former && b.Num > r.num:
@@ -143,6 +146,14 @@ func (r *ChainReader) readBegin() error {
 	return r.classifyEnd(0, chained(r.block))
 }
 
+// beginOpening reads from the first chunk, which is intact, how the log is sealed.
+func (r *ChainReader) beginOpening(h chained) error {
+	if h[chainHeaderLen] == beginSealedVersion {
+		return r.opening.begin(r.r, r.name, h, beginLen)
+	}
+	return r.checkClear(r.r, r.name)
+}
+
 // beginSearch is how far chunks of a log are looked for whose file begins with another
 // log. A log that stands ready is usually such a file, and may be large.
 const beginSearch = 4 * blockSize
@@ -152,7 +163,7 @@ func (r *ChainReader) next() ([]byte, error) {
 	unfinished := false
 	for {
 		reach := r.pos // the intact chunks end here
-		if room := blockSize - r.pos%blockSize; room < chainHeaderLen {
+		if room := blockSize - r.pos%blockSize; room < r.least() {
 			r.pos += room
 		}
 		if r.pos >= r.size {
@@ -169,24 +180,35 @@ func (r *ChainReader) next() ([]byte, error) {
 		if begins := typ == chunkFull || typ == chunkFirst; begins == unfinished {
 			return nil, r.classifyEnd(reach, h)
 		}
-		data := h[chainHeaderLen : chainHeaderLen+n : chainHeaderLen+n]
-		r.previous, r.durable = h.sum(), max(r.durable, h.durable(r.pos))
 		at := r.pos
-		r.pos += int64(chainHeaderLen + n)
-		switch typ {
-		case chunkFull:
+		if typ == chunkFull {
+			data, err := r.full(h, r.name, at)
+			if err != nil {
+				return nil, err
+			}
+			r.link(h, n)
 			r.start, r.ended = at, r.pos
 			return data, nil
-		case chunkFirst:
-			r.start, r.joined = at, append(r.joined[:0], data...)
-			unfinished = true
-		case chunkMiddle:
-			r.joined = append(r.joined, data...)
-		case chunkLast:
-			r.joined, r.ended = append(r.joined, data...), r.pos
+		}
+		if typ == chunkFirst {
+			r.start, r.joined, unfinished = at, r.joined[:0], true
+		}
+		joined, err := r.data(r.joined, h, r.name, at)
+		if err != nil {
+			return nil, err
+		}
+		r.joined = joined
+		if r.link(h, n); typ == chunkLast {
+			r.ended = r.pos
 			return r.joined, nil
 		}
 	}
+}
+
+// link goes behind the chunk h, which has n bytes of data.
+func (r *ChainReader) link(h chained, n int) {
+	r.previous, r.durable = h.sum(), max(r.durable, h.durable(r.pos))
+	r.pos += int64(chainHeaderLen + n)
 }
 
 // successor reports whether h is the intact chunk at pos that follows the last one.

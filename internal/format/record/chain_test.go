@@ -312,7 +312,7 @@ func TestForgedChunks(t *testing.T) {
 // TestBeginOutOfRange has first chunks whose fields no writer writes.
 func TestBeginOutOfRange(t *testing.T) {
 	good := Begin{Num: chainNum, Before: Predecessor{3, 4, 5}, Former: 6}
-	if b, ok := decodeBegin(good.encode()); !ok || b != good {
+	if b, ok := decodeBegin(good.encode(beginVersion)); !ok || b != good {
 		t.Fatalf("%+v, %v", b, ok)
 	}
 	for _, change := range []func(p []byte){
@@ -321,13 +321,13 @@ func TestBeginOutOfRange(t *testing.T) {
 		func(p []byte) { binary.LittleEndian.PutUint64(p[25:], 1<<63) },
 		func(p []byte) { binary.LittleEndian.PutUint64(p[33:], 1<<63) },
 	} {
-		p := good.encode()
+		p := good.encode(beginVersion)
 		change(p)
 		if b, ok := decodeBegin(p); ok {
 			t.Errorf("%x is %+v", p, b)
 		}
 	}
-	if _, ok := decodeBegin(append(good.encode(), 0)); ok {
+	if _, ok := decodeBegin(append(good.encode(beginVersion), 0)); ok {
 		t.Error("longer")
 	}
 }

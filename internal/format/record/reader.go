@@ -19,7 +19,7 @@ type Reader struct {
 
 // NewReader reads the first size bytes of r. name is for errors.
 func NewReader(r io.ReaderAt, size int64, name string) *Reader {
-	return &Reader{blocks: newBlocks(r, size, name), resume: -1}
+	return &Reader{blocks: newBlocks(r, size, name, headerLen), resume: -1}
 }
 
 // Next returns the next record; it is valid until the following call.
@@ -54,7 +54,7 @@ func (r *Reader) Zeros() bool { return r.zeros }
 // behind the damage. It returns false when there is none.
 func (r *Reader) Resume() bool {
 	var c *base.Corruption
-	if !errors.As(r.err, &c) || r.resume < 0 {
+	if !errors.As(r.err, &c) || r.resume < 0 || r.keyLost(r.r) {
 		return false
 	}
 	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
@@ -65,28 +65,42 @@ func (r *Reader) Resume() bool {
 func (r *Reader) next() ([]byte, error) {
 	begin := int64(-1) // offset of the unfinished record
 	for {
-		data, typ, err := r.chunk(begin)
+		h, typ, err := r.chunk(begin)
 		if err != nil {
 			return nil, err
 		}
-		at := r.pos
-		switch typ {
-		case chunkFull, chunkFirst:
-			r.pos += int64(headerLen + len(data))
-			if typ == chunkFull {
-				r.start = at
-				return data, nil
+		at, end := r.pos, r.pos+int64(len(h))
+		if at == 0 && typ == chunkBegin {
+			if err := r.opening.begin(r.r, r.name, h, 0); err != nil {
+				return nil, r.unopened(err, at, end)
 			}
-			begin = at
-			r.joined = append(r.joined[:0], data...)
+			r.pos, r.ended = end, end
+			continue
+		}
+		if err := r.checkClear(r.r, r.name); err != nil {
+			return nil, err
+		}
+		switch typ {
+		case chunkFull:
+			data, err := r.full(h, r.name, at)
+			if err != nil {
+				return nil, r.unopened(err, at, end)
+			}
+			r.pos, r.start = end, at
+			return data, nil
+		case chunkFirst:
+			if r.joined, err = r.data(r.joined[:0], h, r.name, at); err != nil {
+				return nil, r.unopened(err, at, end)
+			}
+			r.pos, begin = end, at
 		case chunkMiddle, chunkLast:
 			if begin < 0 {
-				return nil, r.damaged(at, at+int64(headerLen+len(data)), false,
-					"a chunk of type %d with no record begun", typ)
+				return nil, r.damaged(at, end, false, "a chunk of type %d with no record begun", typ)
 			}
-			r.pos += int64(headerLen + len(data))
-			r.joined = append(r.joined, data...)
-			if typ == chunkLast {
+			if r.joined, err = r.data(r.joined, h, r.name, at); err != nil {
+				return nil, r.unopened(err, at, end)
+			}
+			if r.pos = end; typ == chunkLast {
 				r.start = begin
 				return r.joined, nil
 			}
@@ -94,17 +108,25 @@ func (r *Reader) next() ([]byte, error) {
 			if begin < 0 {
 				begin = at
 			}
-			return nil, r.damaged(begin, at+int64(headerLen+len(data)), false,
-				"unknown chunk type %d", typ)
+			return nil, r.damaged(begin, end, false, "unknown chunk type %d", typ)
 		}
 	}
 }
 
-// chunk verifies the chunk at pos, skipping a block's trailer, and returns its
-// data and type. It does not change pos. begin is the offset of the unfinished record,
+// unopened is the damage of a chunk that is intact and cannot be opened; others follow at end.
+func (r *Reader) unopened(err error, at, end int64) error {
+	var c *base.Corruption
+	if !errors.As(err, &c) {
+		return err
+	}
+	return r.damaged(at, end, false, "%s", c.Reason)
+}
+
+// chunk verifies the chunk at pos, skipping a block's trailer, and returns it whole, and its
+// type. It does not change pos. begin is the offset of the unfinished record,
 // -1 for none.
-func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
-	if room := blockSize - r.pos%blockSize; room < headerLen {
+func (r *Reader) chunk(begin int64) (h []byte, typ byte, err error) {
+	if room := blockSize - r.pos%blockSize; room < r.least() {
 		r.pos += room
 	}
 	if r.pos >= r.size {
@@ -141,7 +163,7 @@ func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
 	case !checksumOK(b, n):
 		return nil, 0, r.damaged(from, r.pos+1, true, "checksum mismatch in a chunk of %d bytes", n)
 	}
-	return b[headerLen : headerLen+n : headerLen+n], b[6], nil
+	return b[: headerLen+n : headerLen+n], b[6], nil
 }
 
 // zerosThen returns the error for zeros at pos with other bytes behind them. from is

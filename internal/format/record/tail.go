@@ -23,9 +23,10 @@ type Tail struct {
 	name string
 	num  uint64
 
-	header int // length of a chunk's header: that of the framing
-	seed   uint32
-	begin  Begin // begin.Life is 0 before the first chunk of a chained log
+	opening      // opening.header is that of the framing
+	looked  bool // at the first chunk of a log in LevelDB's framing
+	seed    uint32
+	begin   Begin // begin.Life is 0 before the first chunk of a chained log
 
 	pos      int64  // where the last whole record ends
 	previous uint32 // the sum of its last chunk
@@ -52,13 +53,13 @@ type stuck struct {
 // NewTail reads r, a log in LevelDB's framing, from pos on, where a record ends; 0: from its
 // beginning. name is for errors.
 func NewTail(r io.ReaderAt, name string, pos int64) *Tail {
-	return &Tail{r: r, name: name, header: headerLen, pos: pos, start: pos}
+	return &Tail{r: r, name: name, opening: opening{header: headerLen}, pos: pos, start: pos}
 }
 
 // NewChainTail reads r, the chained log num, from pos on.
 func NewChainTail(r io.ReaderAt, name string, num uint64, pos int64) *Tail {
-	return &Tail{r: r, name: name, num: num, header: chainHeaderLen, seed: numCRC(num), pos: pos,
-		start: pos}
+	return &Tail{r: r, name: name, num: num, opening: opening{header: chainHeaderLen},
+		seed: numCRC(num), pos: pos, start: pos}
 }
 
 // End is where the last record returned ends.
@@ -70,26 +71,64 @@ func (t *Tail) Start() int64 { return t.start }
 // ReadBegin returns the first chunk of a chained log. It fails with ErrNotYet as long as there
 // is none. gone says that the file is a later log, or was this one and is not any more.
 func (t *Tail) ReadBegin() (b Begin, gone bool, err error) {
-	var head [chainHeaderLen + beginLen]byte
-	n, err := t.r.ReadAt(head[:], 0)
-	if n < len(head) {
-		if err == nil || err == io.EOF {
-			err = ErrNotYet
-		}
-		return Begin{}, t.begin.Life != 0 && err == ErrNotYet, err
+	head, err := readHead(t.r)
+	if err != nil {
+		return Begin{}, false, err
 	}
-	h := chained(head[:])
+	if len(head) < chainHeaderLen+beginLen {
+		return Begin{}, t.begin.Life != 0, ErrNotYet
+	}
+	h := chained(head)
 	switch b, ok := beginOf(h); {
 	case ok && b.Num > t.num:
 		return Begin{}, true, ErrNotYet
 	case ok && b.Num == t.num && (t.begin.Life == 0 || t.begin.Life == b.Life):
-		if t.begin.Life == 0 && t.pos == 0 {
-			t.pos, t.start, t.previous = int64(len(head)), int64(len(head)), h.sum()
+		if t.begin.Life == 0 {
+			if err := t.beginOpening(h); err != nil {
+				return Begin{}, false, err
+			}
+		}
+		if end := int64(chainHeaderLen + chunkLen(h)); t.begin.Life == 0 && t.pos == 0 {
+			t.pos, t.start, t.previous = end, end, h.sum()
 		}
 		t.begin = b
 		return b, false, nil
 	}
 	return Begin{}, t.begin.Life != 0, ErrNotYet
+}
+
+// beginOpening reads from the first chunk of a chained log, which is intact, how it is sealed.
+func (t *Tail) beginOpening(h chained) error {
+	if h[chainHeaderLen] == beginSealedVersion {
+		return t.opening.begin(t.r, t.name, h, beginLen)
+	}
+	return t.checkClear(t.r, t.name)
+}
+
+// look reads the first chunk of a log in LevelDB's framing, which says how it is sealed. It fails
+// with ErrNotYet as long as there is none.
+func (t *Tail) look() error {
+	head, err := readHead(t.r)
+	if err != nil {
+		return err
+	}
+	if len(head) < headerLen || allZero(head[:headerLen]) {
+		return ErrNotYet
+	}
+	n := chunkLen(head)
+	if head[atType] != chunkBegin {
+		if err := t.checkClear(t.r, t.name); err != nil {
+			return err
+		}
+	} else if n > len(head)-headerLen || !checksumOK(head, n) {
+		return ErrNotYet
+	} else if err := t.opening.begin(t.r, t.name, head, 0); err != nil {
+		return err
+	} else if t.pos == 0 {
+		t.pos, t.start = int64(headerLen+n), int64(headerLen+n)
+	}
+	t.looked = true
+	return nil
 }
 
 // Next returns the next record, which is valid until the following call, or ErrNotYet. A
@@ -101,9 +140,14 @@ func (t *Tail) Next() ([]byte, error) {
 			return nil, err
 		}
 	}
+	if t.header == headerLen && !t.looked {
+		if err := t.look(); err != nil {
+			return nil, err
+		}
+	}
 	pos, previous, start := t.pos, t.previous, int64(-1)
 	for {
-		if room := blockSize - pos%blockSize; room < int64(t.header) {
+		if room := blockSize - pos%blockSize; room < t.least() {
 			pos += room
 		}
 		h, ok, err := t.chunk(pos, previous)
@@ -115,26 +159,35 @@ func (t *Tail) Next() ([]byte, error) {
 			t.stop(pos, h)
 			return nil, ErrNotYet
 		}
-		n := chunkLen(h)
-		data := h[t.header : t.header+n : t.header+n]
 		if t.header == chainHeaderLen {
 			previous = chained(h).sum()
 		}
 		if begins { // in LevelDB's framing also behind a record that was never finished
 			start, t.joined = pos, t.joined[:0]
 		}
-		pos += int64(t.header + n)
-		if h[atType] == chunkFirst || h[atType] == chunkMiddle {
-			t.joined = append(t.joined, data...)
-			continue
+		data, err := t.take(h, pos)
+		if err != nil {
+			return nil, err
 		}
-		if h[atType] == chunkLast {
-			t.joined = append(t.joined, data...)
-			data = t.joined
+		pos += int64(t.header + chunkLen(h))
+		if h[atType] == chunkFirst || h[atType] == chunkMiddle {
+			continue
 		}
 		t.pos, t.previous, t.start, t.stuck = pos, previous, start, stuck{}
 		return data, nil
 	}
+}
+
+// take returns the record that the chunk h at pos ends, or what it joins.
+func (t *Tail) take(h []byte, pos int64) (data []byte, err error) {
+	if h[atType] == chunkFull {
+		return t.full(h, t.name, pos)
+	}
+	joined, err := t.data(t.joined, h, t.name, pos)
+	if err == nil {
+		t.joined = joined
+	}
+	return t.joined, err
 }
 
 // chunk returns the bytes of a block from pos on, and whether they begin with an intact chunk
@@ -212,7 +265,7 @@ func (t *Tail) Suspect() bool {
 func (t *Tail) Examine(size int64) (resume int64, err error) {
 	if t.header == headerLen {
 		r := NewReader(t.r, size, t.name)
-		r.pos = t.pos
+		r.pos, r.cipher = t.pos, t.cipher
 		_, err = r.Next()
 		switch {
 		// what was allocated ahead has been cut off meanwhile
@@ -229,7 +282,7 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 	}
 	r := NewChainReader(t.r, size, t.name, t.num, 0)
 	if t.begin.Life != 0 {
-		r.begin, r.life, r.previous = t.begin, t.begin.Life, t.previous
+		r.begin, r.life, r.previous, r.cipher = t.begin, t.begin.Life, t.previous, t.cipher
 		r.pos, r.ended = t.pos, t.pos
 		if t.previous == 0 && t.pos < size { // reading began there
 			if err := r.load(t.pos); errors.Is(err, io.ErrUnexpectedEOF) {

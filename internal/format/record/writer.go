@@ -1,10 +1,12 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -33,17 +35,24 @@ type Writer struct {
 	header int    // length of a chunk's header
 	chain  chain  // if header is chainHeaderLen
 	linked uint32 // chain.previous at whole
+
+	keys   *seal.Keys   // nil: the log is clear
+	cipher *seal.Cipher // nil: so is what follows, or the log has no chunk yet
+	cuts   uint32       // calls of Cut
 }
 
 // NewWriter returns a writer to an empty log.
 func NewWriter(l vfs.Log) *Writer {
-	return &Writer{log: l, buf: make([]byte, 0, 4<<10), header: headerLen}
+	return &Writer{log: l, buf: make([]byte, 0, 4<<10), header: headerLen, keys: keysOf(l)}
 }
 
 // Begin makes the log a chained one. It comes before all else.
 func (w *Writer) Begin(b Begin) error {
 	w.header, w.chain = chainHeaderLen, newChain(b)
-	f := framer{parts: [][]byte{b.encode()}}
+	if w.keys != nil {
+		return w.beginSealed(b.encode(beginSealedVersion))
+	}
+	f := framer{parts: [][]byte{b.encode(beginVersion)}}
 	w.buf = f.chunk(w, w.buf[:0], chunkBegin, beginLen, 0)
 	return w.flush()
 }
@@ -62,6 +71,11 @@ func (w *Writer) AppendParts(parts ...[]byte) error {
 	if err := w.err.Load(); err != nil {
 		return *err
 	}
+	if w.keys != nil && w.cipher == nil {
+		if err := w.beginSealed(nil); err != nil {
+			return err
+		}
+	}
 	left := 0 // bytes of the record that are not yet framed
 	for _, p := range parts {
 		left += len(p)
@@ -70,16 +84,20 @@ func (w *Writer) AppendParts(parts ...[]byte) error {
 	w.whole, w.linked = w.size.Load(), w.chain.previous
 	pos := w.whole
 	w.buf = w.buf[:0]
+	least := w.header // of a chunk
+	if w.cipher != nil {
+		least += sealOverhead
+	}
 	for first := true; first || left > 0; first = false {
 		room := blockSize - int(pos%blockSize)
-		if room < w.header {
+		if room < least {
 			w.buf = append(w.buf, zeros[:room]...)
 			pos, room = pos+int64(room), blockSize
 		}
-		n := min(left, room-w.header)
+		n := min(left, room-least)
 		left -= n
 		w.buf = f.chunk(w, w.buf, chunkType(first, left == 0), n, pos)
-		pos += int64(w.header + n)
+		pos += int64(least + n)
 		if len(w.buf) >= flushAt && left > 0 {
 			if err := w.flush(); err != nil {
 				return err
@@ -128,6 +146,9 @@ func (w *Writer) Cut() error {
 	}
 	w.size.Store(w.whole)
 	w.chain.previous = w.linked
+	if w.cuts++; w.whole == 0 {
+		w.cipher = nil // the next first chunk is of another data key
+	}
 	w.torn = false
 	w.err.Store(nil)
 	return nil
@@ -148,31 +169,64 @@ type framer struct {
 // chunk appends a chunk of w with the next n bytes, which comes to pos in the file.
 func (f *framer) chunk(w *Writer, dst []byte, typ byte, n int, pos int64) []byte {
 	head := len(dst)
-	crc := typeCRC[typ]
-	if w.header == headerLen {
-		dst = append(dst, zeros[:headerLen]...)
-	} else {
-		dst = append(dst, zeros[:chainHeaderLen]...)
-		crc = w.chain.header(dst[head:], typ, n, pos, w.durable.Load())
+	dst = append(dst, zeros[:w.header]...)
+	if w.cipher != nil {
+		return f.sealedChunk(w, dst, head, typ, n, pos)
 	}
+	crc := w.frame(dst[head:], typ, n, pos)
 	for need := n; need > 0; {
-		p := f.parts[0][f.off:]
-		if len(p) > need {
-			p = p[:need]
-			f.off += need
-		} else {
-			f.parts, f.off = f.parts[1:], 0
-		}
+		p := f.next(need)
 		crc = base.CRCUpdate(crc, p)
 		dst = append(dst, p...)
 		need -= len(p)
 	}
-	if w.header == headerLen {
-		putHeader(dst[head:], typ, crc, n)
-	} else {
-		w.chain.finish(dst[head:], crc)
-	}
+	w.finish(dst[head:], typ, crc, n)
 	return dst
+}
+
+// sealedChunk is chunk behind the header, which begins at head.
+func (f *framer) sealedChunk(w *Writer, dst []byte, head int, typ byte, n int, pos int64) []byte {
+	crc := w.frame(dst[head:], typ, n+sealOverhead, pos)
+	dst = binary.LittleEndian.AppendUint32(dst, w.cuts)
+	at := len(dst)
+	for need := n; need > 0; {
+		p := f.next(need)
+		dst = append(dst, p...)
+		need -= len(p)
+	}
+	dst = w.cipher.Seal(dst[:at], dst[at:], uint64(pos), w.cuts, dst[head+4:head+w.header])
+	w.finish(dst[head:], typ, base.CRCUpdate(crc, dst[head+w.header:]), n+sealOverhead)
+	return dst
+}
+
+// next takes up to n bytes, 1 at least.
+func (f *framer) next(n int) []byte {
+	p := f.parts[0][f.off:]
+	if len(p) > n {
+		f.off += n
+		return p[:n]
+	}
+	f.parts, f.off = f.parts[1:], 0
+	return p
+}
+
+// frame writes the header of a chunk with n stored bytes, but its checksum, and returns the crc that
+// the bytes continue.
+func (w *Writer) frame(h []byte, typ byte, n int, pos int64) uint32 {
+	if w.header == headerLen {
+		h[4], h[5], h[6] = byte(n), byte(n>>8), typ
+		return typeCRC[typ]
+	}
+	return w.chain.header(h, typ, n, pos, w.durable.Load())
+}
+
+// finish writes the checksum of a chunk.
+func (w *Writer) finish(h []byte, typ byte, crc uint32, n int) {
+	if w.header == headerLen {
+		putHeader(h, typ, crc, n)
+	} else {
+		w.chain.finish(h, crc)
+	}
 }
 
 // Sync makes all records appended before the call durable.

@@ -164,6 +164,19 @@ func (s *Scheduler) mendManifest() error {
 	return nil
 }
 
+// RenewManifest begins a new MANIFEST; the old one is deleted.
+func (s *Scheduler) RenewManifest() error {
+	s.install.Lock()
+	defer s.install.Unlock()
+	if err := s.opts.Manifest.Err(); err != nil {
+		return s.manifestError(err)
+	}
+	if err := s.opts.Manifest.StartManifest(); err != nil {
+		return s.manifestError(err)
+	}
+	return s.applied(nil)
+}
+
 // manifestError makes the database read-only unless the error heals.
 func (s *Scheduler) manifestError(err error) error {
 	if base.IsShortage(err) && s.opts.Manifest.Err() == nil {

@@ -10,7 +10,7 @@ import (
 
 // care are the steps that change nothing that reads see.
 var care = []step{
-	{"flush", 16, false, func(w *World) error { return w.store(w.space()).Flush() }},
+	{"flush", 16, false, (*World).flush},
 	{"compact", 12, false, (*World).compact},
 	{"pause or resume compaction", 6, false, func(w *World) error {
 		if w.paused = !w.paused; w.paused {

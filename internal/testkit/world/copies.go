@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -168,7 +169,13 @@ func (w *World) dump() error {
 	if err != nil {
 		return err
 	}
-	if _, err := dump.Verify(ctx, bytes.NewReader(out.Bytes()), nil); err != nil {
+	written := io.Reader(bytes.NewReader(out.Bytes()))
+	if keys := w.opts.Encryption; keys != nil {
+		if written, err = dump.Decrypt(written, keys); err != nil {
+			return err
+		}
+	}
+	if _, err := dump.Verify(ctx, written, nil); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	if len(info.Keyspaces) != len(w.living()) {

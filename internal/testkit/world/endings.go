@@ -49,6 +49,9 @@ func (w *World) reopen(kill bool, between func(w *World) error) error {
 	} else if err := w.db.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
+	if err := w.withoutKey(); err != nil {
+		return err
+	}
 	if !kill && between == nil {
 		w.follower = follower
 	}

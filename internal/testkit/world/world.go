@@ -134,6 +134,9 @@ func newWorld(seed uint64, o Settings) *World {
 	if w.opts.LargeValue > 0 && apart.IntN(2) == 0 { // values are relocated soon
 		w.opts.MaxSpaceAmplification, w.opts.L0Compaction, w.opts.WriteBufferSize = 1, 1, 64<<10
 	}
+	if apart.IntN(3) == 0 && o.Format == lsm.FormatNative {
+		w.opts.Encryption = &ring{}
+	}
 	w.spaces[0].life = defaultLife
 	w.begin(w.spaces[0])
 	w.weights = make([]int, len(steps))

@@ -286,6 +286,8 @@ class DB(_Mapping, Handle):
         default_ttl: float | str | None = None,
         follow: bool | None = None,
         follow_interval: float | str | None = None,
+        encryption: str | None = None,
+        allow_clear: bool | None = None,
         inspect: bool | None = None,
         cache: Cache | None = None,
         resources: Resources | None = None,

@@ -1,0 +1,140 @@
+package record
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/seal"
+)
+
+// A log or MANIFEST of an encrypted database is sealed chunk by chunk, in either framing:
+//
+//   - It begins with a chunk of type chunkBegin, which has a seal.Header and a tag. In the chained
+//     framing what Begin says comes first.
+//   - The data of every later chunk are cuts u32 | sealed bytes | tag. Cuts counts the calls of
+//     Writer.Cut so far: behind a cut an offset is written twice, and it may be sealed only once.
+//
+// Checksums are of what is stored, so that torn ends and damage are told apart as in clear logs, and
+// without keys. What is intact and cannot be opened was changed by somebody, or is of another key.
+const (
+	cutsLen      = 4
+	sealOverhead = cutsLen + seal.Overhead
+	maxBegin     = beginLen + seal.HeaderLen + seal.Overhead
+)
+
+// keyed is a file of a seal.FS.
+type keyed interface{ Keys() *seal.Keys }
+
+// keysOf are the keys of a file, nil if it has none.
+func keysOf(f any) *seal.Keys {
+	if k, ok := f.(keyed); ok {
+		return k.Keys()
+	}
+	return nil
+}
+
+// opening opens the chunks of a file.
+type opening struct {
+	cipher *seal.Cipher // nil: the chunks are clear, as far as it is known
+	header int          // length of a chunk's header
+	plain  []byte       // of the last whole record
+}
+
+// least is the room that a chunk needs at the end of a block.
+func (o *opening) least() int64 {
+	if o.cipher != nil {
+		return int64(o.header + sealOverhead)
+	}
+	return int64(o.header)
+}
+
+// begin reads what the file's first chunk, which is intact, says of its keys. The header of the
+// encryption is skip bytes behind the beginning of the chunk's data.
+func (o *opening) begin(r io.ReaderAt, name string, chunk []byte, skip int) error {
+	data := chunk[o.header : o.header+chunkLen(chunk)]
+	tag := len(data) - seal.Overhead
+	if tag < skip {
+		return o.damaged(name, 0, "the first chunk is too short")
+	}
+	h, err := seal.Decode(data[skip:tag])
+	switch {
+	case err != nil:
+		return base.LocateCorruption(err, name, int64(o.header+skip), 0)
+	case h == nil || h.Kind != seal.Records || seal.HeaderLen != tag-skip:
+		return o.damaged(name, 0, "the first chunk has no header of an encrypted log")
+	}
+	c, err := keysOf(r).Open(h, name)
+	if err != nil {
+		return err
+	}
+	if _, ok := c.Open(nil, data[tag:], 0, 0, chunk[4:o.header+tag]); !ok {
+		return o.damaged(name, 0, "the first chunk is not what was written there")
+	}
+	o.cipher = c
+	return nil
+}
+
+// checkClear fails for a clear chunk in an encrypted database.
+func (o *opening) checkClear(r io.ReaderAt, name string) error {
+	if keys := keysOf(r); o.cipher == nil && !keys.AllowClear() {
+		return seal.ErrClear(name)
+	}
+	return nil
+}
+
+// keyLost reports whether the first chunk, which was damaged, had the data key of the others.
+func (o *opening) keyLost(r io.ReaderAt) bool {
+	return o.cipher == nil && !keysOf(r).AllowClear()
+}
+
+// data appends the data of the chunk at pos to dst.
+func (o *opening) data(dst, chunk []byte, name string, pos int64) ([]byte, error) {
+	data := chunk[o.header : o.header+chunkLen(chunk)]
+	if o.cipher == nil {
+		return append(dst, data...), nil
+	}
+	if len(data) < sealOverhead {
+		return nil, o.damaged(name, pos, "a sealed chunk is too short")
+	}
+	out, ok := o.cipher.Open(dst, data[cutsLen:], uint64(pos), binary.LittleEndian.Uint32(data),
+		chunk[4:o.header])
+	if !ok {
+		return nil, o.damaged(name, pos, "a sealed chunk is not what was written there")
+	}
+	return out, nil
+}
+
+// full is the data of a chunk that is a whole record.
+func (o *opening) full(chunk []byte, name string, pos int64) ([]byte, error) {
+	if o.cipher == nil {
+		n := o.header + chunkLen(chunk)
+		return chunk[o.header:n:n], nil
+	}
+	var err error
+	o.plain, err = o.data(o.plain[:0], chunk, name, pos)
+	return o.plain, err
+}
+
+func (o *opening) damaged(name string, pos int64, why string) error {
+	c := base.Corruptf("log record", "%s", why)
+	c.File, c.Offset = name, pos
+	return c
+}
+
+// beginSealed makes the Cipher of a writer's file and writes its first chunk; begin is what the
+// chained framing says there.
+func (w *Writer) beginSealed(begin []byte) error {
+	header, c, err := w.keys.New(seal.Records)
+	if err != nil {
+		return w.fail(err)
+	}
+	n := len(begin) + len(header) + seal.Overhead
+	b := append(w.buf[:0], zeros[:w.header]...)
+	crc := w.frame(b, chunkBegin, n, 0)
+	b = append(append(b, begin...), header...)
+	b = c.Seal(b, nil, 0, 0, b[4:])
+	w.finish(b, chunkBegin, base.CRCUpdate(crc, b[w.header:]), n)
+	w.buf, w.cipher, w.cuts = b, c, 0
+	return w.flush()
+}

@@ -1,0 +1,88 @@
+package seal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// headerWithin bounds where a Header begins: behind the header of a log's first chunk, and what that
+// says.
+const headerWithin = 64
+
+// find returns the Header of a file of any kind, nil if there is none.
+func find(r io.ReaderAt) (*Header, error) {
+	var b [headerWithin + HeaderLen]byte
+	n, err := r.ReadAt(b[:], 0)
+	if n < len(b) && err != nil && err != io.EOF {
+		return nil, err
+	}
+	at := bytes.Index(b[:min(n, headerWithin+len(Magic))], []byte(Magic))
+	if at < 0 {
+		return nil, nil
+	}
+	return Decode(b[at:n])
+}
+
+// Each calls f with the Header, nil if there is none, of each file in dir of a kind that can have
+// one. Damaged headers are passed over. fsys is below an FS.
+func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	for _, name := range names {
+		if !holdsData(name) {
+			continue
+		}
+		h, err := headerOf(fsys, filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, base.ErrCorruption), errors.Is(err, fs.ErrNotExist),
+			errors.Is(err, vfs.ErrNotRegular):
+			continue
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if err := f(name, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdsData reports whether a name is that of a file with keys or values.
+func holdsData(name string) bool {
+	for _, format := range []base.Format{base.Native, base.LevelDB} {
+		switch t, _ := format.ParseFileName(name); t {
+		case base.FileTable, base.FileValues, base.FileLog, base.FileManifest:
+			return true
+		}
+	}
+	return false
+}
+
+func headerOf(fsys vfs.FS, path string) (*Header, error) {
+	r, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return find(r)
+}
+
+// CheckDir fails with a *base.EncryptionError if k lacks the key of a file in dir.
+func (k *Keys) CheckDir(fsys vfs.FS, dir string) error {
+	return Each(fsys, dir, func(name string, h *Header) error {
+		if h == nil {
+			return nil
+		}
+		_, err := k.Open(h, name)
+		return err
+	})
+}

@@ -1,0 +1,114 @@
+package seal
+
+import (
+	"crypto/cipher"
+	"encoding/binary"
+	"io"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Magic begins the Header.
+const Magic = "LoamSeal"
+
+// Kind is how a file is sealed.
+type Kind byte
+
+// The kinds. DO NOT CHANGE THESE VALUES: they are in files.
+const (
+	Chunks  Kind = 1 // chunks of one length, see FS
+	Records Kind = 2 // the chunks of a log or MANIFEST, see package record
+)
+
+const (
+	version  = 1
+	nonceLen = 12
+	tagLen   = 16
+	maxName  = 255
+
+	// Offsets in the header.
+	atVersion = len(Magic)
+	atKind    = atVersion + 1
+	atNames   = atKind + 1 // lengths of the provider's name and of the key's id
+	atNonce   = atNames + 2
+	atWrapped = atNonce + nonceLen
+	atName    = atWrapped + KeyLen + tagLen
+	crcLen    = 4
+
+	// HeaderLen is the length of a Header in bytes, whatever names it has: a file with another key
+	// has the same size.
+	HeaderLen = atName + 2*maxName + crcLen
+)
+
+// Header begins a sealed file. Nothing of it is secret.
+type Header struct {
+	Kind     Kind
+	Provider string
+	KeyID    string // of the key that wraps the data key
+
+	nonce   [nonceLen]byte // of the wrapping
+	wrapped []byte
+}
+
+// bound is what the wrapping authenticates besides the data key.
+func (h *Header) bound() []byte {
+	b := append([]byte(Magic), version, byte(h.Kind), byte(len(h.Provider)), byte(len(h.KeyID)))
+	return append(append(b, h.Provider...), h.KeyID...)
+}
+
+// encode wraps the data key.
+func (h *Header) encode(a cipher.AEAD, nonce, dataKey []byte) []byte {
+	bound := h.bound()
+	b := append(make([]byte, 0, HeaderLen), bound[:atNonce]...)
+	b = append(b, nonce...)
+	b = a.Seal(b, nonce, dataKey, bound)
+	b = append(b, bound[atNonce:]...)
+	b = b[:HeaderLen-crcLen] // with zeros
+	return binary.LittleEndian.AppendUint32(b, base.MaskCRC(base.CRC(b)))
+}
+
+const kindHeader = "encryption header"
+
+// Decode reads the Header at the beginning of b. It returns nil where b does not begin with Magic,
+// base.ErrNewerFormat for a later version, a *base.Corruption for damage.
+func Decode(b []byte) (*Header, error) {
+	if len(b) < len(Magic) || string(b[:len(Magic)]) != Magic {
+		return nil, nil
+	}
+	if len(b) < HeaderLen {
+		return nil, base.Corruptf(kindHeader, "it ends after %d bytes", len(b))
+	}
+	const end = HeaderLen - crcLen
+	if sum := binary.LittleEndian.Uint32(b[end:]); sum != base.MaskCRC(base.CRC(b[:end])) {
+		return nil, base.Corruptf(kindHeader, "checksum mismatch")
+	}
+	if b[atVersion] != version {
+		return nil, base.ErrNewerFormat
+	}
+	h := &Header{Kind: Kind(b[atKind]), wrapped: append([]byte(nil), b[atWrapped:atName]...)}
+	copy(h.nonce[:], b[atNonce:])
+	idAt := atName + int(b[atNames])
+	h.Provider, h.KeyID = string(b[atName:idAt]), string(b[idAt:idAt+int(b[atNames+1])])
+	if h.Kind != Chunks && h.Kind != Records {
+		return nil, base.Corruptf(kindHeader, "unknown kind %d", h.Kind)
+	}
+	return h, nil
+}
+
+// Read is Decode of the first bytes of a file.
+func Read(r io.ReaderAt) (*Header, error) {
+	var magic [len(Magic)]byte // most files of a database without encryption end here
+	n, err := r.ReadAt(magic[:], 0)
+	if n < len(magic) || string(magic[:]) != Magic {
+		if err == io.EOF || n == len(magic) {
+			err = nil
+		}
+		return nil, err
+	}
+	var b [HeaderLen]byte
+	n, err = r.ReadAt(b[:], 0)
+	if n < len(b) && err != nil && err != io.EOF {
+		return nil, err
+	}
+	return Decode(b[:n])
+}

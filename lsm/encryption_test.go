@@ -1,0 +1,171 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+func provider(t testing.TB, keys ...byte) KeyProvider {
+	t.Helper()
+	var older [][]byte
+	for _, k := range keys[1:] {
+		older = append(older, testKey(k))
+	}
+	p, err := NewKeyProvider(testKey(keys[0]), older...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// secret is in all keys and values of these tests.
+const secret = "plaintext-secret"
+
+// noSecrets searches all files below a directory.
+func noSecrets(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(secret)) {
+			t.Errorf("%s has keys or values in clear", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEncryptedDatabase(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{Encryption: provider(t, 1), Compression: NoCompression}
+	db, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(from, to int) {
+		for i := from; i < to; i++ {
+			k := fmt.Appendf(nil, "%s-%06d", secret, i)
+			if err := db.Put(k, bytes.Repeat(k, 1+i%50), NoSync); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(n int) {
+		t.Helper()
+		for i := range n {
+			k := fmt.Appendf(nil, "%s-%06d", secret, i)
+			if v, err := db.Get(k, nil); err != nil || !bytes.Equal(v, bytes.Repeat(k, 1+i%50)) {
+				t.Fatalf("%s: %d bytes, %v", k, len(v), err)
+			}
+		}
+	}
+	put(0, 5000)
+	check(5000)
+	noSecrets(t, dir)
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	put(5000, 6000)
+	check(6000)
+	noSecrets(t, dir)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, nil); !errors.Is(err, ErrEncryption) {
+		t.Fatal(err)
+	} else {
+		t.Log(err)
+	}
+	if _, err := Open(dir, &Options{Encryption: provider(t, 2)}); !errors.Is(err, ErrEncryption) {
+		t.Fatal(err)
+	} else {
+		t.Log(err)
+	}
+	if db, err = Open(dir, o); err != nil {
+		t.Fatal(err)
+	}
+	check(6000)
+	if err := db.Verify(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRekey encrypts a clear database with values in logs, and changes its key.
+func TestRekey(t *testing.T) {
+	dir := t.TempDir()
+	open := func(o *Options) *DB {
+		t.Helper()
+		o.Compression, o.LargeValue = NoCompression, 200
+		db, err := Open(dir, o)
+		must(t, err)
+		return db
+	}
+	key := func(i int) []byte { return fmt.Appendf(nil, "%s-%06d", secret, i) }
+	check := func(db *DB) {
+		t.Helper()
+		for i := range 1000 {
+			v, err := db.Get(key(i), nil)
+			if err != nil || !bytes.Equal(v, bytes.Repeat(key(i), 1+i%50)) {
+				t.Fatalf("%s: %d bytes, %v", key(i), len(v), err)
+			}
+		}
+		must(t, db.Verify(t.Context(), nil))
+	}
+	db := open(&Options{})
+	for i := range 1000 {
+		must(t, db.Put(key(i), bytes.Repeat(key(i), 1+i%50), NoSync))
+	}
+	must(t, db.Flush())
+	must(t, db.Close())
+	if _, err := Open(dir, &Options{Encryption: provider(t, 1)}); !errors.Is(err, ErrEncryption) {
+		t.Fatalf("a clear database opens: %v", err)
+	}
+	uses := func(db *DB) (ids []string) {
+		found, err := db.KeysInUse()
+		must(t, err)
+		for _, u := range found {
+			ids = append(ids, u.ID)
+		}
+		return ids
+	}
+	db = open(&Options{Encryption: provider(t, 1), AllowClear: true})
+	check(db)
+	if ids := uses(db); len(ids) != 2 || ids[0] != "" {
+		t.Fatalf("keys in use: %q", ids)
+	}
+	must(t, db.Rekey(t.Context()))
+	check(db)
+	if ids := uses(db); len(ids) != 1 || ids[0] == "" {
+		t.Fatalf("keys in use: %q", ids)
+	}
+	must(t, db.Close())
+	noSecrets(t, dir)
+	db = open(&Options{Encryption: provider(t, 1)})
+	check(db)
+	must(t, db.Close())
+	db = open(&Options{Encryption: provider(t, 2, 1)})
+	check(db)
+	must(t, db.Rekey(t.Context()))
+	check(db)
+	if ids := uses(db); len(ids) != 1 {
+		t.Fatalf("keys in use: %q", ids)
+	}
+	must(t, db.Close())
+	noSecrets(t, dir)
+	db = open(&Options{Encryption: provider(t, 2)})
+	check(db)
+	must(t, db.Close())
+}
