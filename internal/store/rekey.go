@@ -74,8 +74,8 @@ func (db *DB) Rekey(ctx context.Context) error {
 	})
 }
 
-// reseal writes anew the tables, the value files, and the clear logs that are kept for their values
-// alone, which have another key or none. Each file is replaced under its name, with the same
+// reseal writes anew the tables, the value files, and the logs that are kept for the values that
+// they had when the database was clear, if they have another key or none. Each file is replaced under its name, with the same
 // contents, so that no MANIFEST and no reader sees a difference.
 func (db *DB) reseal(keys *seal.Keys, stop func() error) error {
 	parts, err := db.Logs().Parts()
@@ -91,7 +91,8 @@ func (db *DB) reseal(keys *seal.Keys, stop func() error) error {
 		case h != nil && h.KeyID == current && h.Provider == keys.ProviderName():
 			return nil
 		case t == base.FileTable, t == base.FileValues:
-		case t == base.FileLog && h == nil && db.manifest.IsValueLog(base.ValueFile{Num: num}) &&
+		case t == base.FileLog && (h == nil || h.Kind == seal.Chunks) &&
+			db.manifest.IsValueLog(base.ValueFile{Num: num}) &&
 			!slices.ContainsFunc(parts, func(p wal.Part) bool { return p.Num == num }):
 		default:
 			return nil // it ends by itself

@@ -27,7 +27,7 @@ const (
 	maxName  = 255
 
 	// Offsets in the header.
-	atVersion = len(Magic)
+	atVersion = 8 // behind Magic
 	atKind    = atVersion + 1
 	atNames   = atKind + 1 // lengths of the provider's name and of the key's id
 	atNonce   = atNames + 2

@@ -123,6 +123,9 @@ func TestChangedByte(t *testing.T) {
 	mem := vfs.NewMem()
 	fsys := Over(mem, "db", keysFor(t, 1))
 	want := pattern(2*chunkLen + 50)
+	if err := mem.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
 	writeFile(t, fsys, "/db/000001.loam", want)
 	raw, err := readFile(mem, "/db/000001.loam")
 	if err != nil {
@@ -137,9 +140,6 @@ func TestChangedByte(t *testing.T) {
 			!errors.Is(err, base.ErrNewerFormat) {
 			t.Fatalf("%s at %d: %d bytes, %v", what, at, len(got), err)
 		}
-	}
-	if err := mem.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
 	}
 	for i := range raw {
 		if i > HeaderLen+40 && i < len(raw)-200 && i%97 != 0 {
