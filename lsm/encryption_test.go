@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -100,6 +101,26 @@ func TestEncryptedDatabase(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestEncryptedByText sets keys by text, which errors do not repeat.
+func TestEncryptedByText(t *testing.T) {
+	var o Options
+	for _, bad := range []string{"key:" + secret, secret, "passphrase:", "file:/none"} {
+		if err := o.Set("encryption", bad); !errors.Is(err, ErrInvalidArgument) ||
+			strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	must(t, o.Set("encryption", "key:"+strings.Repeat("01", 32)))
+	id, key, err := o.Encryption.Current("")
+	if err != nil || !bytes.Equal(key, testKey(1)) || id == "" {
+		t.Errorf("%s, %v", id, err)
+	}
+	must(t, o.Set("encryption", "none"))
+	if o.Encryption != nil {
+		t.Error("there are keys")
 	}
 }
 

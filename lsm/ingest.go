@@ -72,9 +72,9 @@ func (l *BulkLoader) Close() error { return l.l.Close() }
 
 // NewTableWriter creates the file of a table, which must not exist. Format and Comparer of o must
 // be those of the database or keyspace that is to ingest the table. It also uses FS, Clock,
-// Encryption, and the options of compression, filters and blocks. A nil o means the defaults. It fails with ErrExists
-// if the file is there, with ErrInvalidArgument for options that Open refuses, and with the errors
-// of the file system.
+// Encryption, and the options of compression, filters and blocks. A nil o means the defaults. It
+// fails with ErrExists if the file is there, with ErrInvalidArgument for options that Open refuses,
+// and with the errors of the file system.
 func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	opts, err := o.resolve()
 	if err != nil {

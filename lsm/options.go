@@ -90,8 +90,8 @@ type Options struct {
 	// wrong, where the database is encrypted and Encryption is nil, and, without AllowClear, where
 	// the database is not encrypted. The default, nil, encrypts nothing.
 	Encryption KeyProvider
-	// AllowClear, beside Encryption, lets Open read files that are not encrypted: new files are, and
-	// Rekey encrypts the others. Export writes a clear database then. The default is false.
+	// AllowClear, beside Encryption, lets Open read files that are not encrypted: new files are,
+	// and Rekey encrypts the others. Export writes a clear database then. The default is false.
 	AllowClear bool
 	// Logger takes messages about failures. It is called on the goroutine of the EventListener, and
 	// may call the database. The default, nil, discards the messages.
@@ -272,8 +272,8 @@ var optionTable = options.Table[Options]{
 		"a time to live, with ms, m or h behind it if not in seconds; 0: for ever",
 		Unit: "seconds", Min: 0, Max: (1<<63 - 1) / int64(time.Second),
 		Field: func(o *Options) any { return &o.DefaultTTL }},
-	{Name: "encryption", Doc: "keys of the encryption: file: and the path of a key file, key: and " +
-		"64 hexadecimal digits, passphrase: and a passphrase, or none; native",
+	{Name: "encryption", Doc: "keys of the encryption: file: and the path of a key file, key: " +
+		"and 64 hexadecimal digits, passphrase: and a passphrase, or none; native",
 		Field: func(o *Options) any { return encryptionField(&o.Encryption) }},
 	{Name: "allow_clear", Doc: "beside encryption, read files that are not encrypted, and export " +
 		"clear ones", Field: func(o *Options) any { return &o.AllowClear }},
@@ -492,8 +492,9 @@ func (o *Options) engine() store.Options {
 	ttl, _ := store.Seconds(o.DefaultTTL)
 	return store.Options{
 		TTL: ttl, Wall: o.Clock,
-		FS: o.FS, Keys: o.keys(), Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow,
-		ErrorIfExists: o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
+		FS: o.FS, Keys: o.keys(), Format: o.Format.dir(),
+		ErrorIfMissing: o.ErrorIfMissing || o.follow,
+		ErrorIfExists:  o.ErrorIfExists, NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly ||
 			o.follow, Upgrade: o.upgrade,
 		Comparer: (*base.Comparer)(o.Comparer), Comparers: o.comparerOf,
 		Merge: (*mergeop.Operator)(o.MergeOperator), Merges: o.mergeOperatorOf,

@@ -44,9 +44,9 @@ func (k KeyUse) compare(other KeyUse) int {
 	return slices.Compare([]string{k.Provider, k.ID}, []string{other.Provider, other.ID})
 }
 
-// Rekey makes the provider's current key that of all files; see lsm.DB.Rekey. New files have it from
-// the first step on: logs after the flushes, and the MANIFEST. What only the memory of old logs needs
-// goes with them.
+// Rekey makes the provider's current key that of all files; see lsm.DB.Rekey. New files have it
+// from the first step on: logs after the flushes, and the MANIFEST. What only the memory of old
+// logs needs goes with them.
 func (db *DB) Rekey(ctx context.Context) error {
 	keys := db.opts.Keys
 	if keys == nil {
@@ -75,8 +75,8 @@ func (db *DB) Rekey(ctx context.Context) error {
 }
 
 // reseal writes anew the tables, the value files, and the logs that are kept for the values that
-// they had when the database was clear, if they have another key or none. Each file is replaced under its name, with the same
-// contents, so that no MANIFEST and no reader sees a difference.
+// they had when the database was clear, if they have another key or none. Each file is replaced
+// under its name, with the same contents, so that no MANIFEST and no reader sees a difference.
 func (db *DB) reseal(keys *seal.Keys, stop func() error) error {
 	parts, err := db.Logs().Parts()
 	if err != nil {

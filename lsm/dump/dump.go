@@ -173,7 +173,8 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 func sealed(ctx context.Context, db *lsm.DB, w io.Writer, keys *seal.Keys,
 	in transfer.DumpOptions) (s transfer.Summary, err error) {
 	if in.Continue {
-		return s, base.Invalidf("an encrypted dump cannot be continued: write it from the beginning")
+		return s, base.Invalidf("an encrypted dump cannot be continued: write it from the " +
+			"beginning")
 	}
 	n := &counter{w: w}
 	out, err := keys.Stream(n)

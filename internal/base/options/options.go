@@ -54,6 +54,7 @@ const (
 
 // Named is a field that takes an object by its name.
 type Named struct {
+	Secret bool // errors do not repeat what Set got
 	// the name for nil: "none", or that of the built-in object used instead
 	Default string
 	Name    func() string           // of the object in the field
@@ -187,6 +188,9 @@ func (row *Row[O]) set(o *O, value string) error {
 		}
 	case Named:
 		if err := p.Set(value); err != nil {
+			if p.Secret {
+				value = "(not told)"
+			}
 			return bad(err.Error())
 		}
 	case *int:

@@ -95,7 +95,8 @@ func (c *Copies) copy(
 func sourceOf(db store.Host) *Source {
 	place, logs := db.Place(), db.Logs()
 	return &Source{
-		FS: place.FS, Keys: seal.KeysOf(place.FS), Dir: place.Dir, Format: place.Format, Comparer: place.Comparer,
+		FS: place.FS, Keys: seal.KeysOf(place.FS), Dir: place.Dir, Format: place.Format,
+		Comparer:  place.Comparer,
 		Comparers: place.Comparers, ReadOnly: place.ReadOnly,
 		Files: db.Files(), Clock: db.Sequences().Clock.Stored, Warn: db.Health().Warn,
 		Logs: logs.Parts, SyncFull: logs.SyncFull, HoldLogs: logs.Hold,

@@ -59,7 +59,9 @@ func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 // are failures to read.
 func unreadable(err error) bool {
 	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat,
-		base.ErrNotADatabase, base.ErrEncryption, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
+		base.ErrNotADatabase, base.ErrEncryption, fs.ErrNotExist}, func(e error) bool {
+		return errors.Is(err, e)
+	})
 }
 
 // Destroy removes the regular files in dir that are the database's: the tables and logs that its

@@ -42,8 +42,8 @@ type ChainReader struct {
 // NewChainReader returns a reader of the first size bytes of r, which are log num. name
 // is for errors. The first synced bytes are known to have been durable.
 func NewChainReader(r io.ReaderAt, size int64, name string, num uint64, synced int64) *ChainReader {
-	return &ChainReader{blocks: newBlocks(r, size, name, chainHeaderLen), seed: numCRC(num), num: num,
-		synced: synced}
+	return &ChainReader{blocks: newBlocks(r, size, name, chainHeaderLen), seed: numCRC(num),
+		num: num, synced: synced}
 }
 
 // Begin is what the first chunk says. It is valid after Next, if Begun.

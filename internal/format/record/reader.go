@@ -95,7 +95,8 @@ func (r *Reader) next() ([]byte, error) {
 			r.pos, begin = end, at
 		case chunkMiddle, chunkLast:
 			if begin < 0 {
-				return nil, r.damaged(at, end, false, "a chunk of type %d with no record begun", typ)
+				return nil, r.damaged(at, end, false,
+					"a chunk of type %d with no record begun", typ)
 			}
 			if r.joined, err = r.data(r.joined, h, r.name, at); err != nil {
 				return nil, r.unopened(err, at, end)

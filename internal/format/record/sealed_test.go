@@ -41,7 +41,8 @@ type sealedReader interface {
 	Tail() bool
 }
 
-func openSealed(t testing.TB, fsys vfs.FS, chained bool, synced int64) (sealedReader, vfs.ReadFile) {
+func openSealed(t testing.TB, fsys vfs.FS, chained bool,
+	synced int64) (sealedReader, vfs.ReadFile) {
 	t.Helper()
 	f, err := fsys.Open(sealedName)
 	if err != nil {
@@ -202,8 +203,8 @@ func (l seenLog) Append(p []byte) error {
 	return l.Log.Append(p)
 }
 
-// TestSealedDamage changes bytes of a log, with the checksum made right for some: records are right,
-// or the log ends with damage.
+// TestSealedDamage changes bytes of a log, with the checksum made right for some: records are
+// right, or the log ends with damage.
 func TestSealedDamage(t *testing.T) {
 	eachFraming(t, func(t *testing.T, chained bool) {
 		mem, keys := vfs.NewMem(), sealedKeys(t)

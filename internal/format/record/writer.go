@@ -210,8 +210,8 @@ func (f *framer) next(n int) []byte {
 	return p
 }
 
-// frame writes the header of a chunk with n stored bytes, but its checksum, and returns the crc that
-// the bytes continue.
+// frame writes the header of a chunk with n stored bytes, but its checksum, and returns the crc
+// that the bytes continue.
 func (w *Writer) frame(h []byte, typ byte, n int, pos int64) uint32 {
 	if w.header == headerLen {
 		h[4], h[5], h[6] = byte(n), byte(n>>8), typ

@@ -17,8 +17,8 @@ const (
 	kindChunk = "sealed chunk"
 )
 
-// The turn of a chunk's place: the last chunk of a file is sealed as such, so that a file that is cut
-// between two chunks is known.
+// The turn of a chunk's place: the last chunk of a file is sealed as such, so that a file that is
+// cut between two chunks is known.
 const (
 	more = iota
 	last

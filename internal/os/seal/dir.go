@@ -12,8 +12,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// headerWithin bounds where a Header begins: behind the header of a log's first chunk, and what that
-// says.
+// headerWithin bounds where a Header begins: behind the header of a log's first chunk, and what
+// that says.
 const headerWithin = 64
 
 // find returns the Header of a file of any kind, nil if there is none.

@@ -26,15 +26,16 @@ func Over(fsys vfs.FS, dir string, keys *Keys) *FS {
 	return &FS{FS: fsys, keys: keys, dir: filepath.Clean(dir)}
 }
 
-// Salvaging is f for a repair: a damaged chunk, and a file whose header is damaged, read as zeros, in
-// which the checksums of tables find the damage.
+// Salvaging is f for a repair: a damaged chunk, and a file whose header is damaged, read as zeros,
+// in which the checksums of tables find the damage.
 func (f *FS) Salvaging() *FS {
 	s := *f
 	s.salvage = true
 	return &s
 }
 
-// Raw is the file system below fsys if that is an FS: there, sealed files are what they are on disk.
+// Raw is the file system below fsys if that is an FS: there, sealed files are what they are on
+// disk.
 func Raw(fsys vfs.FS) vfs.FS {
 	if f, ok := fsys.(*FS); ok {
 		return f.FS

@@ -117,11 +117,11 @@ func (k *Keys) ask(id *string, call func() ([]byte, error)) (w *wrapping, err er
 func newGCM(key []byte) cipher.AEAD {
 	b, err := aes.NewCipher(key)
 	if err != nil {
-		panic(err) // of the key's length alone
+		panic(err)
 	}
 	a, err := cipher.NewGCM(b)
 	if err != nil {
-		panic(err) // of the block's length alone
+		panic(err)
 	}
 	return a
 }
@@ -167,7 +167,8 @@ func (k *Keys) New(kind Kind) ([]byte, *Cipher, error) {
 // missing or is another one. file is the name for errors.
 func (k *Keys) Open(h *Header, file string) (*Cipher, error) {
 	fail := func(reason string) error {
-		return &base.EncryptionError{File: file, Provider: h.Provider, KeyID: h.KeyID, Reason: reason}
+		return &base.EncryptionError{File: file, Provider: h.Provider, KeyID: h.KeyID,
+			Reason: reason}
 	}
 	if k == nil {
 		return nil, fail("the file is encrypted, and no keys were given")

@@ -98,8 +98,8 @@ func KeyFile(path string) (Provider, error) {
 	return RawKeys(keys...)
 }
 
-// The cost of scrypt: logN is the logarithm of N, r is 8 and p 1. An id with another one is followed
-// within bounds, as it comes from a file.
+// The cost of scrypt: logN is the logarithm of N, r is 8 and p 1. An id with another one is
+// followed within bounds, as it comes from a file.
 const (
 	logN                 = 16 // 64 MiB of memory, a fifth of a second
 	leastLogN, mostLogN  = 10, 18

@@ -78,7 +78,7 @@ var sizes = []int{0, 1, 100, chunkLen - 1, chunkLen, chunkLen + 1, 2 * chunkLen,
 // TestChunks writes files of many sizes, and reads them at random places.
 func TestChunks(t *testing.T) {
 	mem := vfs.NewMem()
-	fsys := Over(mem, "db", keysFor(t, 1))
+	fsys := Over(mem, "/db", keysFor(t, 1))
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, n := range sizes {
 		name, want := filepath.Join("/", "f"+hex.EncodeToString([]byte{byte(n >> 8), byte(n)})),
@@ -117,11 +117,11 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestChangedByte changes each byte of a file, and cuts it at each place: it fails to open, or to be
-// read, and gives no other bytes.
+// TestChangedByte changes each byte of a file, and cuts it at each place: it fails to open, or to
+// be read, and gives no other bytes.
 func TestChangedByte(t *testing.T) {
 	mem := vfs.NewMem()
-	fsys := Over(mem, "db", keysFor(t, 1))
+	fsys := Over(mem, "/db", keysFor(t, 1))
 	want := pattern(2*chunkLen + 50)
 	if err := mem.MkdirAll("/db"); err != nil {
 		t.Fatal(err)
@@ -136,8 +136,8 @@ func TestChangedByte(t *testing.T) {
 		writeFile(t, mem, "/db/000002.loam", b)
 		defer mem.Remove("/db/000002.loam")
 		got, err := readFile(fsys, "/db/000002.loam")
-		if err == nil || !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrEncryption) &&
-			!errors.Is(err, base.ErrNewerFormat) {
+		if err == nil || !errors.Is(err, base.ErrCorruption) &&
+			!errors.Is(err, base.ErrEncryption) && !errors.Is(err, base.ErrNewerFormat) {
 			t.Fatalf("%s at %d: %d bytes, %v", what, at, len(got), err)
 		}
 	}
@@ -223,7 +223,8 @@ func TestWrongKeys(t *testing.T) {
 		return make([]byte, KeyLen), nil
 	}}
 	for name, k := range map[string]*Keys{
-		"no keys": nil, "another key": keysFor(t, 2), "another provider": NewKeys(passphrase, false),
+		"no keys": nil, "another key": keysFor(t, 2),
+		"another provider":       NewKeys(passphrase, false),
 		"another key of this id": NewKeys(lying, false),
 		"short": NewKeys(&faulty{Provider: right.provider, key: func(string) ([]byte, error) {
 			return make([]byte, 5), nil
@@ -278,8 +279,8 @@ func TestPassphrases(t *testing.T) {
 	if same, got, err := p.Current(id); err != nil || same != id || !bytes.Equal(got, key) {
 		t.Errorf("%s became %s, %v", id, same, err)
 	}
-	for _, bad := range []string{"", "scrypt-40-00-x", "scrypt-10-" + strings.Repeat("0", 32) + "-x",
-		strings.Replace(id, "scrypt", "other", 1)} {
+	for _, bad := range []string{"", "scrypt-40-00-x",
+		"scrypt-10-" + strings.Repeat("0", 32) + "-x", strings.Replace(id, "scrypt", "other", 1)} {
 		if _, err := p.Key(bad); err == nil {
 			t.Errorf("there is a key %q", bad)
 		}
@@ -303,7 +304,8 @@ func TestKeyFile(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		if err != nil {
-			if errors.Is(err, base.ErrInvalidArgument) != true || strings.Contains(err.Error(), "0102") {
+			if !errors.Is(err, base.ErrInvalidArgument) ||
+				strings.Contains(err.Error(), "0102") {
 				t.Errorf("%.20q: %v", text, err)
 			}
 			continue

@@ -25,8 +25,8 @@ type unsynced struct{ io.Writer }
 func (unsynced) Sync() error  { return nil }
 func (unsynced) Close() error { return nil }
 
-// OpenStream returns what was written to a Stream, or r as it is if it does not begin with a Header.
-// The end of a stream that was cut is a *base.Corruption. The keys may be nil.
+// OpenStream returns what was written to a Stream, or r as it is if it does not begin with a
+// Header. The end of a stream that was cut is a *base.Corruption. The keys may be nil.
 func (k *Keys) OpenStream(r io.Reader) (io.Reader, error) {
 	var magic [len(Magic)]byte
 	n, err := io.ReadFull(r, magic[:])

@@ -69,8 +69,9 @@ var rows = map[string]string{
 	"checkpoint": "DB.Checkpoint lsm.Destroy",
 	"back up": "backup.Open Folder.Create Folder.Verify Folder.Delete " +
 		"Folder.List Folder.Keep Folder.Close",
-	"restore":                            "Folder.Restore",
-	"dump":                               "dump.Write dump.Verify dump.Load dump.CheckPath dump.Decrypt",
+	"restore": "Folder.Restore",
+	"dump": "dump.Write dump.Verify dump.Load dump.CheckPath " +
+		"dump.Decrypt",
 	"close and open":                     "lsm.Open DB.Close DB.RecoveryReport",
 	"repair":                             "lsm.Repair",
 	"export":                             "lsm.Export",
