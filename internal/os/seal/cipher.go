@@ -17,9 +17,6 @@ type Cipher struct {
 
 func newCipher(dataKey []byte) *Cipher { return &Cipher{aead: newGCM(dataKey)} }
 
-// Copy is a Cipher of the same file for another goroutine.
-func (c *Cipher) Copy() *Cipher { return &Cipher{aead: c.aead} }
-
 func (c *Cipher) place(at uint64, turn uint32) []byte {
 	binary.LittleEndian.PutUint64(c.nonce[:], at)
 	binary.LittleEndian.PutUint32(c.nonce[8:], turn)
