@@ -16,12 +16,18 @@ import (
 // that says.
 const headerWithin = 64
 
-// find returns the Header of a file of any kind, nil if there is none.
+// errNothing says that nothing was written to a file: it stands ready to be the next log.
+var errNothing = errors.New("nothing was written to the file")
+
+// find returns the Header of a file of any kind, nil if there is none, or errNothing.
 func find(r io.ReaderAt) (*Header, error) {
 	var b [headerWithin + HeaderLen]byte
 	n, err := r.ReadAt(b[:], 0)
 	if n < len(b) && err != nil && err != io.EOF {
 		return nil, err
+	}
+	if len(bytes.Trim(b[:n], "\x00")) == 0 {
+		return nil, errNothing
 	}
 	at := bytes.Index(b[:min(n, headerWithin+len(Magic))], []byte(Magic))
 	if at < 0 {
@@ -31,7 +37,8 @@ func find(r io.ReaderAt) (*Header, error) {
 }
 
 // Each calls f with the Header, nil if there is none, of each file in dir of a kind that can have
-// one. Damaged headers are passed over. fsys is below an FS.
+// one. Damaged headers, and files to which nothing was written, are passed over. fsys is below an
+// FS.
 func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -44,7 +51,7 @@ func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 		h, err := headerOf(fsys, filepath.Join(dir, name))
 		switch {
 		case errors.Is(err, base.ErrCorruption), errors.Is(err, fs.ErrNotExist),
-			errors.Is(err, vfs.ErrNotRegular):
+			errors.Is(err, vfs.ErrNotRegular), err == errNothing:
 			continue
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
