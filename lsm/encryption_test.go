@@ -190,3 +190,131 @@ func TestRekey(t *testing.T) {
 	check(db)
 	must(t, db.Close())
 }
+
+// TestWrongKeyChangesNothing: without the right key everything that reads a database fails with
+// ErrEncryption, and no file changes.
+func TestWrongKeyChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, &Options{Encryption: provider(t, 1)})
+	must(t, err)
+	must(t, db.Put([]byte(secret), []byte(secret), Sync))
+	must(t, db.Flush())
+	must(t, db.Put([]byte("b"), []byte(secret), Sync))
+	must(t, db.Close())
+	before := readAll(t, dir)
+	for name, keys := range map[string]KeyProvider{"none": nil, "another": provider(t, 2)} {
+		opt := func() *Options { return &Options{Encryption: keys} }
+		for call, f := range map[string]func() error{
+			"Open":         func() error { _, err := Open(dir, opt()); return err },
+			"OpenFollower": func() error { _, err := OpenFollower(dir, opt()); return err },
+			"Repair":       func() error { _, err := Repair(dir, opt()); return err },
+			"read-only": func() error {
+				o := opt()
+				o.ReadOnly = true
+				_, err := Open(dir, o)
+				return err
+			},
+			"AllowClear": func() error {
+				o := opt()
+				o.AllowClear = true
+				_, err := Open(dir, o)
+				return err
+			},
+			"Export": func() error {
+				return Export(t.Context(), dir, filepath.Join(t.TempDir(), "to"), FormatNative,
+					opt(), nil)
+			},
+		} {
+			err := f()
+			var e *EncryptionError
+			if !errors.As(err, &e) || !errors.Is(err, ErrEncryption) ||
+				errors.Is(err, ErrCorruption) || e.KeyID == "" {
+				t.Errorf("%s, keys: %s: %v", call, name, err)
+			}
+		}
+	}
+	after := readAll(t, dir)
+	for name, b := range before {
+		if !bytes.Equal(after[name], b) {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d files became %d", len(before), len(after))
+	}
+}
+
+// readAll reads all files below a directory.
+func readAll(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	must(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			files[path], err = os.ReadFile(path)
+		}
+		return err
+	}))
+	return files
+}
+
+// TestRepairOfClear: a repair with keys leaves a clear database alone, unless that is allowed.
+func TestRepairOfClear(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, nil)
+	must(t, err)
+	must(t, db.Put([]byte("a"), []byte("1"), Sync))
+	must(t, db.Flush())
+	must(t, db.Close())
+	if _, err := Repair(dir, &Options{Encryption: provider(t, 1)}); !errors.Is(err,
+		ErrEncryption) {
+		t.Errorf("clear tables: %v", err)
+	}
+	_, err = Repair(dir, &Options{Encryption: provider(t, 1), AllowClear: true})
+	must(t, err)
+	db, err = Open(dir, nil)
+	must(t, err)
+	must(t, db.Close())
+}
+
+// TestRepairWithDamagedManifest: a repair finds the keyspace of an ingested table in a MANIFEST of
+// which the beginning is damaged.
+func TestRepairWithDamagedManifest(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{Encryption: provider(t, 1)}
+	outside := filepath.Join(t.TempDir(), "outside.loam")
+	w, err := NewTableWriter(outside, o)
+	must(t, err)
+	must(t, w.Put([]byte(secret), []byte(secret)))
+	must(t, w.Finish())
+	db, err := Open(dir, o)
+	must(t, err)
+	k, err := db.Keyspace("k", nil)
+	must(t, err)
+	must(t, k.Ingest(t.Context(), nil, outside))
+	must(t, db.Close())
+	noSecrets(t, filepath.Dir(outside))
+	noSecrets(t, dir)
+	names, err := filepath.Glob(filepath.Join(dir, "*.manifest"))
+	must(t, err)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for i := range 100 { // the first copy of the header, and more
+			b[i] ^= 0x55
+		}
+		must(t, os.WriteFile(name, b, 0o600))
+	}
+	if _, err := Open(dir, o); !errors.Is(err, ErrCorruption) {
+		t.Fatalf("a damaged MANIFEST: %v", err)
+	}
+	_, err = Repair(dir, o)
+	must(t, err)
+	db, err = Open(dir, o)
+	must(t, err)
+	k, err = db.Keyspace("k", &KeyspaceOptions{ErrorIfMissing: true})
+	must(t, err)
+	if v, err := k.Get([]byte(secret), nil); err != nil || string(v) != secret {
+		t.Errorf("%q, %v", v, err)
+	}
+	must(t, db.Close())
+}

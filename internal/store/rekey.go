@@ -114,7 +114,8 @@ func (db *DB) resealFile(name string, stop func() error) error {
 	defer pin.Release()
 	_, temp := db.NewTable()
 	from, to := filepath.Join(db.dir, name), filepath.Join(db.dir, temp)
-	err = vfs.Copy(db.opts.FS, from, db.opts.FS, to, vfs.WholeFile, func(piece []byte) error {
+	fsys := db.opts.FS.(*seal.FS).As(from) // REQUIRES: db.opts.Keys is not nil
+	err = vfs.Copy(db.opts.FS, from, fsys, to, vfs.WholeFile, func(piece []byte) error {
 		db.jobs.PaceReads(int64(len(piece)))
 		return stop()
 	})

@@ -40,6 +40,9 @@ func useFormat(f lsm.Format) (restore func()) {
 	return func() { preview.SetDefaultFormat(before) }
 }
 
+// UseFormat makes a format the default one of this process, until restore.
+func UseFormat(f lsm.Format) (restore func()) { return useFormat(f) }
+
 // EachFormat runs a test once for each format, or for that of FormatEnv alone. share is
 // how many times it runs, so that all runs together can have the usual size.
 func EachFormat(t *testing.T, test func(t *testing.T, share int)) {

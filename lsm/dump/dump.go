@@ -248,11 +248,9 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 	}
 	o = cmp.Or(o, &LoadOptions{})
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes,
-		Progress: told(o.Progress), Loading: &db.Inside().Loading}
+		Progress: told(o.Progress), Loading: &db.Inside().Loading,
+		Open: seal.KeysOf(db.Inside().Place().FS).OpenStream}
 	return result("loading a dump", func() (s transfer.Summary, err error) {
-		if r, err = seal.KeysOf(db.Inside().Place().FS).OpenStream(r); err != nil {
-			return s, err
-		}
 		return transfer.Load(ctx, db.Inside(), r, in)
 	})
 }

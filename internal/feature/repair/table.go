@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/store/files"
 )
 
@@ -212,7 +213,7 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 				base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
 		}
 		err = r.checkEntries(t, reader)
-		err = errors.Join(err, reader.Close())
+		err = errors.Join(err, reader.Close(), seal.HeaderDamage(r.o.FS, r.path(t.name)))
 	}
 	var c *base.Corruption
 	if errors.As(err, &c) {

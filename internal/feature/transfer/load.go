@@ -22,6 +22,8 @@ type LoadOptions struct {
 	SyncBytes uint64
 	Progress  func(Progress)
 	Loading   *atomic.Bool // set while a dump is being loaded into the database; nil: nobody asks
+	// Open returns what the reader has, decrypted. It is called once Loading is set.
+	Open func(io.Reader) (io.Reader, error)
 }
 
 // Load writes a dump into a database; see package lsm/dump.
@@ -34,6 +36,11 @@ func Load(ctx context.Context, db store.Host, r io.Reader, o LoadOptions) (s Sum
 	}
 	if o.Loading != nil {
 		defer o.Loading.Store(false)
+	}
+	if o.Open != nil {
+		if r, err = o.Open(r); err != nil {
+			return s, err
+		}
 	}
 	d, err := NewDecoder(r)
 	if err != nil {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,8 +65,12 @@ func (r *ChainReader) Follows() bool { return r.follows }
 // Resume makes Next continue, after a *base.Corruption, with the first intact record behind
 // the gap. It returns false when there is none.
 func (r *ChainReader) Resume() bool {
-	if !errors.Is(r.err, base.ErrCorruption) || r.resume == 0 || r.keyLost(r.r) {
+	if !errors.Is(r.err, base.ErrCorruption) || r.resume == 0 {
 		return false
+	}
+	if lost, err := r.keyLost(r.r, r.name); lost || err != nil {
+		r.err = cmp.Or(err, r.err)
+		return !lost
 	}
 	if err := r.load(r.resume); err != nil {
 		r.err = err

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -54,8 +55,12 @@ func (r *Reader) Zeros() bool { return r.zeros }
 // behind the damage. It returns false when there is none.
 func (r *Reader) Resume() bool {
 	var c *base.Corruption
-	if !errors.As(r.err, &c) || r.resume < 0 || r.keyLost(r.r) {
+	if !errors.As(r.err, &c) || r.resume < 0 {
 		return false
+	}
+	if lost, err := r.keyLost(r.r, r.name); lost || err != nil {
+		r.err = cmp.Or(err, r.err)
+		return !lost
 	}
 	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
 	return true

@@ -24,20 +24,37 @@ const (
 	maxBegin     = beginLen + seal.HeaderLen + seal.Overhead
 )
 
-// keyed is a file of a seal.FS.
-type keyed interface{ Keys() *seal.Keys }
+// sealing is a log that a seal.FS has created.
+type sealing interface {
+	Seal() ([]byte, *seal.Sealer, error)
+}
 
-// keysOf are the keys of a file, nil if it has none.
-func keysOf(f any) *seal.Keys {
-	if k, ok := f.(keyed); ok {
-		return k.Keys()
+// keyed is a file that a seal.FS has opened.
+type keyed interface {
+	AllowClear() bool
+	OpenRecords(h *seal.Header, name string) (*seal.Opener, error)
+}
+
+// keysOf are the keys of a file.
+func keysOf(r any) keyed {
+	if k, ok := r.(keyed); ok {
+		return k
 	}
-	return nil
+	return noKeys{}
+}
+
+// noKeys are those of a file that no seal.FS has opened.
+type noKeys struct{}
+
+func (noKeys) AllowClear() bool { return true }
+
+func (noKeys) OpenRecords(h *seal.Header, name string) (*seal.Opener, error) {
+	return (*seal.Keys)(nil).Open(h, name)
 }
 
 // opening opens the chunks of a file.
 type opening struct {
-	cipher *seal.Cipher // nil: the chunks are clear, as far as it is known
+	cipher *seal.Opener // nil: the chunks are clear, as far as it is known
 	header int          // length of a chunk's header
 	plain  []byte       // of the last whole record
 }
@@ -65,9 +82,9 @@ func (o *opening) begin(r io.ReaderAt, name string, chunk []byte, skip int) erro
 	case h == nil || h.Kind != seal.Records || seal.HeaderLen != tag-skip:
 		return o.damaged(name, 0, "the first chunk has no header of an encrypted log")
 	}
-	c, err := keysOf(r).Open(h, name)
+	c, err := keysOf(r).OpenRecords(h, name)
 	if err != nil {
-		return err
+		return base.LocateCorruption(err, name, int64(o.header+skip), 0)
 	}
 	if _, ok := c.Open(nil, data[tag:], 0, 0, chunk[4:o.header+tag]); !ok {
 		return o.damaged(name, 0, "the first chunk is not what was written there")
@@ -84,9 +101,26 @@ func (o *opening) checkClear(r io.ReaderAt, name string) error {
 	return nil
 }
 
-// keyLost reports whether the first chunk, which was damaged, had the data key of the others.
-func (o *opening) keyLost(r io.ReaderAt) bool {
-	return o.cipher == nil && !keysOf(r).AllowClear()
+// keyLost reports, behind damage, whether the first chunk had the data key of the others and both
+// copies of it are lost. One that is intact serves.
+func (o *opening) keyLost(r io.ReaderAt, name string) (bool, error) {
+	if o.cipher != nil {
+		return false, nil
+	}
+	begin := o.header
+	if o.header == chainHeaderLen {
+		begin += beginLen
+	}
+	var b [seal.HeaderLen]byte
+	n, err := r.ReadAt(b[:], int64(begin))
+	if n < len(b) && err != nil && err != io.EOF {
+		return false, err
+	}
+	if h := seal.Salvage(b[:n]); h != nil && h.Kind == seal.Records {
+		o.cipher, err = keysOf(r).OpenRecords(h, name)
+		return false, err
+	}
+	return !keysOf(r).AllowClear(), nil
 }
 
 // data appends the data of the chunk at pos to dst.
@@ -126,7 +160,7 @@ func (o *opening) damaged(name string, pos int64, why string) error {
 // beginSealed makes the Cipher of a writer's file and writes its first chunk; begin is what the
 // chained framing says there.
 func (w *Writer) beginSealed(begin []byte) error {
-	header, c, err := w.keys.New(seal.Records)
+	header, c, err := w.keys.Seal()
 	if err != nil {
 		return w.fail(err)
 	}

@@ -180,6 +180,48 @@ func TestSealedNonces(t *testing.T) {
 	})
 }
 
+// TestSealedLives: what is written to a file that becomes a log once more has another data key.
+func TestSealedLives(t *testing.T) {
+	mem := vfs.NewMem()
+	fsys := seal.Over(mem, "/", sealedKeys(t))
+	var lives [2][]byte
+	for i := range lives {
+		var l vfs.Log
+		var err error
+		if i == 0 {
+			l, err = fsys.CreateLog(sealedName, 0)
+		} else {
+			l, _, err = vfs.ReuseLog(fsys, "/000006.wal", sealedName, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := NewWriter(l)
+		zero := make([]byte, 100)
+		if err := errors.Join(w.Begin(Begin{Num: 7, Life: 1}), w.Append(zero), w.Sync(),
+			w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, w.Size())
+		f, err := mem.Open(sealedName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(base.ReadFull(f, b, 0), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		lives[i] = b[len(b)-len(zero):]
+		if i == 0 {
+			if err := mem.Rename(sealedName, "/000006.wal"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if bytes.Equal(lives[0], lives[1]) {
+		t.Error("two lives of a file are sealed alike: nonces were used twice")
+	}
+}
+
 // appends sees the appends to logs.
 type appends struct {
 	vfs.FS

@@ -36,14 +36,15 @@ type Writer struct {
 	chain  chain  // if header is chainHeaderLen
 	linked uint32 // chain.previous at whole
 
-	keys   *seal.Keys   // nil: the log is clear
-	cipher *seal.Cipher // nil: so is what follows, or the log has no chunk yet
+	keys   sealing      // nil: the log is clear
+	cipher *seal.Sealer // nil: so is what follows, or the log has no chunk yet
 	cuts   uint32       // calls of Cut
 }
 
 // NewWriter returns a writer to an empty log.
 func NewWriter(l vfs.Log) *Writer {
-	return &Writer{log: l, buf: make([]byte, 0, 4<<10), header: headerLen, keys: keysOf(l)}
+	keys, _ := l.(sealing)
+	return &Writer{log: l, buf: make([]byte, 0, 4<<10), header: headerLen, keys: keys}
 }
 
 // Begin makes the log a chained one. It comes before all else.

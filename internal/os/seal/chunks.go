@@ -43,7 +43,7 @@ func chunksOf(sealed int64) int64 { return max((sealed+sealedLen-1)/sealedLen, 1
 // place is sealed once.
 type writer struct {
 	f     vfs.WriteFile
-	c     *Cipher
+	c     *Sealer
 	plain []byte // of the chunk that is not full, or is full and may be the last
 	out   []byte // the sealed bytes that were not written
 	n     uint64 // chunks that were sealed
@@ -127,7 +127,7 @@ func (w *writer) Close() error {
 // reader opens the chunks of a file.
 type reader struct {
 	f       vfs.ReadFile
-	c       *Cipher // its nonce is not used, see scratch
+	c       *Opener // its nonce is not used, see scratch
 	name    string
 	size    int64 // bytes of the contents
 	salvage bool
@@ -135,7 +135,7 @@ type reader struct {
 
 // scratch is what one read works in.
 type scratch struct {
-	c      Cipher
+	c      Opener
 	sealed []byte
 	plain  [chunkLen]byte
 }
@@ -226,7 +226,7 @@ func (r *reader) verifyEmpty() error {
 	if r.size > 0 {
 		return nil
 	}
-	s := &scratch{c: Cipher{aead: r.c.aead}}
+	s := &scratch{c: Opener{part{aead: r.c.aead}}}
 	var tag [tagLen]byte
 	if err := base.ReadFull(r.f, tag[:], HeaderLen); err != nil {
 		return err

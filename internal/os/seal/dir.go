@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -29,16 +30,21 @@ func find(r io.ReaderAt) (*Header, error) {
 	if len(bytes.Trim(b[:n], "\x00")) == 0 {
 		return nil, errNothing
 	}
-	at := bytes.Index(b[:min(n, headerWithin+len(Magic))], []byte(Magic))
-	if at < 0 {
+	at := bytes.Index(b[:n], []byte(Magic))
+	if at >= copyLen { // the first copy is damaged
+		at -= copyLen
+	}
+	if at < 0 || at > headerWithin {
 		return nil, nil
+	}
+	if h := Salvage(b[at:n]); h != nil {
+		return h, nil
 	}
 	return Decode(b[at:n])
 }
 
 // Each calls f with the Header, nil if there is none, of each file in dir of a kind that can have
-// one. Damaged headers, and files to which nothing was written, are passed over. fsys is below an
-// FS.
+// one. It passes over empty files, and over a Header with two damaged copies. fsys is below an FS.
 func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -65,7 +71,7 @@ func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 
 // holdsData reports whether a name is that of a file with keys or values.
 func holdsData(name string) bool {
-	for _, format := range []base.Format{base.Native, base.LevelDB} {
+	for _, format := range formats {
 		switch t, _ := format.ParseFileName(name); t {
 		case base.FileTable, base.FileValues, base.FileLog, base.FileManifest:
 			return true
@@ -83,13 +89,36 @@ func headerOf(fsys vfs.FS, path string) (*Header, error) {
 	return find(r)
 }
 
-// CheckDir fails with a *base.EncryptionError if k lacks the key of a file in dir.
+// CheckDir fails with a *base.EncryptionError if k lacks the key of a file in dir, or if a table there
+// is whole and clear, and k does not allow that.
 func (k *Keys) CheckDir(fsys vfs.FS, dir string) error {
 	return Each(fsys, dir, func(name string, h *Header) error {
-		if h == nil {
+		if h != nil {
+			_, err := k.Open(h, name)
+			return err
+		}
+		if k.AllowClear() {
 			return nil
 		}
-		_, err := k.Open(h, name)
+		table, err := endsAsTable(fsys, filepath.Join(dir, name))
+		if err == nil && table {
+			err = ErrClear(name)
+		}
 		return err
 	})
+}
+
+// endsAsTable reports whether a file has the end of a clear table.
+func endsAsTable(fsys vfs.FS, name string) (bool, error) {
+	r, err := fsys.Open(name)
+	if err != nil {
+		return false, err
+	}
+	var b [8]byte
+	if r.Size() >= int64(len(b)) {
+		err = base.ReadFull(r, b[:], r.Size()-int64(len(b)))
+	}
+	magic := binary.LittleEndian.Uint64(b[:])
+	return magic == base.NativeTableMagic || magic == base.LevelDBTableMagic,
+		errors.Join(err, r.Close())
 }

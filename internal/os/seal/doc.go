@@ -4,5 +4,5 @@
 // An FS stands above another file system. What is created through it is sealed in chunks, which are
 // opened one by one; a sealed file has, for its reader and in Stat, the bytes and the size that
 // were written. Logs and MANIFESTs are appended to and synced at any point: package record seals
-// their chunks, with a Cipher of this package, and the FS hands their bytes through.
+// their chunks, with a Sealer and an Opener of this package, and the FS hands their bytes through.
 package seal

@@ -1,10 +1,13 @@
 package seal
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -16,6 +19,7 @@ type FS struct {
 	vfs.FS
 	keys *Keys
 	dir  string // of the database: its tables must be sealed, unless keys allow clear ones
+	as   string // see As
 	// salvage gives zeros for damaged chunks, in which checksums find the damage.
 	salvage bool
 }
@@ -32,6 +36,29 @@ func (f *FS) Salvaging() *FS {
 	s := *f
 	s.salvage = true
 	return &s
+}
+
+// As is f for a file that is created under another name and becomes name.
+func (f *FS) As(name string) *FS {
+	s := *f
+	s.as = name
+	return &s
+}
+
+var formats = []base.Format{base.Native, base.LevelDB}
+
+// number is that of the file of the database with this name; 0: it is none.
+func (f *FS) number(name string) uint64 {
+	if filepath.Dir(filepath.Clean(name)) != f.dir {
+		return 0
+	}
+	for _, format := range formats {
+		switch t, num := format.ParseFileName(filepath.Base(name)); t {
+		case base.FileTable, base.FileValues, base.FileLog, base.FileManifest:
+			return num
+		}
+	}
+	return 0
 }
 
 // Raw is the file system below fsys if that is an FS: there, sealed files are what they are on
@@ -68,7 +95,7 @@ func (f *FS) Create(name string) (vfs.WriteFile, error) {
 	if f.keys == nil || staysClear(name) {
 		return f.FS.Create(name)
 	}
-	header, c, err := f.keys.New(Chunks)
+	header, c, err := f.keys.New(Chunks, f.number(cmp.Or(f.as, name)))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +112,7 @@ func (f *FS) CreateLog(name string, ahead int64) (vfs.Log, error) {
 	if err != nil || f.keys == nil {
 		return l, err
 	}
-	return &log{l, f.keys}, nil
+	return &log{l, f.keys, f.number(name)}, nil
 }
 
 // ReuseLog is that of the FS below, if it can.
@@ -94,17 +121,18 @@ func (f *FS) ReuseLog(oldName, newName string, ahead int64) (vfs.Log, int64, err
 	if err != nil || f.keys == nil {
 		return l, former, err
 	}
-	return &log{l, f.keys}, former, nil
+	return &log{l, f.keys, f.number(newName)}, former, nil
 }
 
 // log is a log with the keys for its writer.
 type log struct {
 	vfs.Log
-	keys *Keys
+	keys   *Keys
+	number uint64
 }
 
-// Keys are for package record.
-func (l *log) Keys() *Keys { return l.keys }
+// Seal makes the Header and the Sealer of the file's next life, for package record.
+func (l *log) Seal() ([]byte, *Sealer, error) { return l.keys.New(Records, l.number) }
 
 // Open opens a file.
 func (f *FS) Open(name string) (vfs.ReadFile, error) {
@@ -121,14 +149,17 @@ func (f *FS) Open(name string) (vfs.ReadFile, error) {
 
 func (f *FS) open(r vfs.ReadFile, name string) (vfs.ReadFile, error) {
 	elem := filepath.Base(name)
-	h, err := Read(r)
+	h, err := f.header(r, name)
 	if err == nil && (h == nil || h.Kind != Chunks) {
 		if f.keys.AllowClear() || !f.mustBeSealed(name) {
-			return &raw{r, f.keys}, nil
+			return &raw{r, f.keys, f.number(name)}, nil
 		}
-		err = ErrClear(elem)
+		err = noChunks(r, h, elem)
 	}
 	size := int64(0)
+	if err == nil && !f.salvage { // a repair sees by the table where it belongs
+		err = h.checkNumber(f.number(name))
+	}
 	if err == nil {
 		size, err = plainSize(r.Size())
 	}
@@ -146,19 +177,77 @@ func (f *FS) open(r vfs.ReadFile, name string) (vfs.ReadFile, error) {
 	return in, in.verifyEmpty()
 }
 
+// header is the Header of a file, nil if it has none, or is a log that was another file before.
+func (f *FS) header(r io.ReaderAt, name string) (*Header, error) {
+	b, err := readBegin(r)
+	if err != nil {
+		return nil, err
+	}
+	h, err := Decode(b)
+	if f.salvage && (h == nil || err != nil) && f.mustBeSealed(name) {
+		if h := Salvage(b); h != nil {
+			return h, nil
+		}
+	}
+	if h != nil && h.Number != f.number(name) && isLog(name) {
+		return nil, nil
+	}
+	return h, err
+}
+
+// noChunks is the error for a table that is not sealed as such. Zeros, and what is shorter than a
+// Header, are damage; anything else may be a clear file.
+func noChunks(r io.ReaderAt, h *Header, file string) error {
+	if h != nil {
+		return base.Corruptf(kindHeader, "it is one of a log")
+	}
+	b, err := readBegin(r)
+	if err != nil {
+		return err
+	}
+	if len(b) < HeaderLen || len(bytes.Trim(b, "\x00")) == 0 {
+		return base.Corruptf(kindHeader, "there is none")
+	}
+	return ErrClear(file)
+}
+
+// HeaderDamage is the damage of a table's Header, in spite of which a salvaging FS may read the
+// table; nil if fsys is no FS.
+func HeaderDamage(fsys vfs.FS, name string) error {
+	f, ok := fsys.(*FS)
+	if !ok || !f.mustBeSealed(name) {
+		return nil
+	}
+	r, err := f.FS.Open(name)
+	if err != nil {
+		return err
+	}
+	_, err = Read(r)
+	return errors.Join(err, r.Close())
+}
+
+// isLog reports whether a file is named as a log.
+func isLog(name string) bool {
+	t, _ := base.Native.ParseFileName(filepath.Base(name))
+	return t == base.FileLog
+}
+
+// checkNumber refuses a file that was another one of the database. num is 0 for a file that is none.
+func (h *Header) checkNumber(num uint64) error {
+	if num != 0 && num != h.Number {
+		return base.Corruptf(kindHeader, "the file was encrypted as number %d of its database",
+			h.Number)
+	}
+	return nil
+}
+
 // mustBeSealed reports whether a file is a table or a value file of the database. Of logs and
 // MANIFESTs package record sees it.
 func (f *FS) mustBeSealed(name string) bool {
-	if filepath.Dir(filepath.Clean(name)) != f.dir {
-		return false
-	}
-	for _, format := range []base.Format{base.Native, base.LevelDB} {
-		switch t, _ := format.ParseFileName(filepath.Base(name)); t {
-		case base.FileTable, base.FileValues:
-			return true
-		}
-	}
-	return false
+	return f.number(name) != 0 && slices.ContainsFunc(formats, func(format base.Format) bool {
+		t, _ := format.ParseFileName(filepath.Base(name))
+		return t == base.FileTable || t == base.FileValues
+	})
 }
 
 // lost is a file that cannot be opened any more.
@@ -177,11 +266,21 @@ func (l lost) ReadAt(p []byte, off int64) (int, error) {
 // raw is a file that is not sealed in chunks, with the keys for the reader of its records.
 type raw struct {
 	vfs.ReadFile
-	keys *Keys
+	keys   *Keys
+	number uint64
 }
 
-// Keys are for package record.
-func (r *raw) Keys() *Keys { return r.keys }
+// AllowClear reports whether the file may be a clear one, for package record.
+func (r *raw) AllowClear() bool { return r.keys.AllowClear() }
+
+// OpenRecords returns the Opener of the file, whose Header is h, for package record. name is for
+// errors.
+func (r *raw) OpenRecords(h *Header, name string) (*Opener, error) {
+	if err := h.checkNumber(r.number); err != nil {
+		return nil, err
+	}
+	return r.keys.Open(h, name)
+}
 
 // Stored bounds the bytes that are not holes.
 func (r *raw) Stored() int64 { return vfs.Stored(r.ReadFile, r.Size()) }
@@ -200,7 +299,7 @@ func syncRead(r vfs.ReadFile) error {
 	return errors.ErrUnsupported
 }
 
-// Stat describes a file. The size of a sealed one is that of what was written to it.
+// Stat describes a file. The size of a sealed one is that of its contents.
 func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	info, err := f.FS.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || staysClear(name) {
@@ -216,7 +315,7 @@ type description struct {
 	name string
 }
 
-// Size is the size of what was written to the file; that on disk if it cannot be read, which the
+// Size is the size of the contents; that on disk if it cannot be read, which the
 // caller that reads it sees, too.
 func (d *description) Size() int64 {
 	size := d.FileInfo.Size()
@@ -235,11 +334,33 @@ func (d *description) sealed() bool {
 		return false
 	}
 	defer r.Close()
-	h, err := Read(r)
+	h, err := d.fs.header(r, d.name)
 	return err == nil && h != nil && h.Kind == Chunks
 }
 
-// Link gives a file a second name. A clear one cannot have one in the database: its copy is sealed.
+// Rename renames a file. A sealed file of the database that gets another number is sealed anew for
+// that.
+func (f *FS) Rename(oldName, newName string) error {
+	from, to := f.number(oldName), f.number(newName)
+	if f.keys == nil || to == 0 || from == to {
+		return f.FS.Rename(oldName, newName)
+	}
+	h, err := headerOf(f.FS, oldName)
+	if err != nil && !errors.Is(err, errNothing) {
+		return err
+	}
+	if h == nil || h.Kind != Chunks || h.Number == to {
+		return f.FS.Rename(oldName, newName)
+	}
+	step := func([]byte) error { return nil }
+	if err := vfs.Copy(f, oldName, f, newName, vfs.WholeFile, step); err != nil {
+		return errors.Join(err, f.FS.Remove(newName))
+	}
+	return f.FS.Remove(oldName)
+}
+
+// Link gives a file a second name. A clear one cannot have one in the database, nor one that was
+// sealed for another number: its copy is sealed.
 func (f *FS) Link(oldName, newName string) error {
 	if f.keys != nil {
 		r, err := f.FS.Open(oldName)
@@ -250,7 +371,7 @@ func (f *FS) Link(oldName, newName string) error {
 		if err = errors.Join(err, r.Close()); err != nil {
 			return err
 		}
-		if h == nil {
+		if h == nil || h.checkNumber(f.number(newName)) != nil {
 			return &fs.PathError{Op: "link", Path: newName, Err: vfs.ErrCannotLink}
 		}
 	}

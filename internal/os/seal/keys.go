@@ -141,8 +141,8 @@ func (k *Keys) wrappingOf(h *Header) (*wrapping, error) {
 	return w, nil
 }
 
-// New makes the Header and the Cipher of a new file.
-func (k *Keys) New(kind Kind) ([]byte, *Cipher, error) {
+// New makes the Header and the Sealer of a new file with this number, 0 if it has none.
+func (k *Keys) New(kind Kind, number uint64) ([]byte, *Sealer, error) {
 	k.mu.Lock()
 	w := k.current
 	k.mu.Unlock()
@@ -158,14 +158,14 @@ func (k *Keys) New(kind Kind) ([]byte, *Cipher, error) {
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, nil, err
 	}
-	h := Header{Kind: kind, Provider: k.provider.Name(), KeyID: w.id}
+	h := Header{Kind: kind, Number: number, Provider: k.provider.Name(), KeyID: w.id}
 	dataKey := random[nonceLen:]
-	return h.encode(w.aead, random[:nonceLen], dataKey), newCipher(dataKey), nil
+	return h.encode(w.aead, random[:nonceLen], dataKey), &Sealer{part{aead: newGCM(dataKey)}}, nil
 }
 
-// Open returns the Cipher of a file, or a *base.EncryptionError with the id of the key that is
+// Open returns the Opener of a file, or a *base.EncryptionError with the id of the key that is
 // missing or is another one. file is the name for errors.
-func (k *Keys) Open(h *Header, file string) (*Cipher, error) {
+func (k *Keys) Open(h *Header, file string) (*Opener, error) {
 	fail := func(reason string) error {
 		return &base.EncryptionError{File: file, Provider: h.Provider, KeyID: h.KeyID,
 			Reason: reason}
@@ -197,5 +197,5 @@ func (k *Keys) Open(h *Header, file string) (*Cipher, error) {
 	if k.used == "" {
 		k.used = w.id
 	}
-	return newCipher(dataKey), nil
+	return &Opener{part{aead: newGCM(dataKey)}}, nil
 }

@@ -133,9 +133,8 @@ func TestChangedByte(t *testing.T) {
 	}
 	try := func(what string, at int, b []byte) {
 		t.Helper()
-		writeFile(t, mem, "/db/000002.loam", b)
-		defer mem.Remove("/db/000002.loam")
-		got, err := readFile(fsys, "/db/000002.loam")
+		replaceFile(t, mem, "/db/000001.loam", b)
+		got, err := readFile(fsys, "/db/000001.loam")
 		if err == nil || !errors.Is(err, base.ErrCorruption) &&
 			!errors.Is(err, base.ErrEncryption) && !errors.Is(err, base.ErrNewerFormat) {
 			t.Fatalf("%s at %d: %d bytes, %v", what, at, len(got), err)
@@ -164,6 +163,80 @@ func TestChangedByte(t *testing.T) {
 	copy(mixed[HeaderLen:], other[HeaderLen:HeaderLen+sealedLen])
 	try("a chunk of another file", 0, mixed)
 	try("a clear file", 0, want)
+	try("another file", 0, other)
+	replaceFile(t, mem, "/db/000001.loam", raw)
+	if got, err := readFile(fsys, "/db/000001.loam"); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("what was there: %v", err)
+	}
+}
+
+// replaceFile writes b in place of a file.
+func replaceFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
+	t.Helper()
+	if err := fsys.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, fsys, name, b)
+}
+
+// TestNumbers: a file that gets another number of the database is sealed anew for it, and one that
+// becomes another one by a rename below is refused.
+func TestNumbers(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	fsys, want := Over(mem, "/db", keysFor(t, 1)), pattern(chunkLen+1)
+	number := func(name string) uint64 {
+		h, err := headerOf(mem, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Number
+	}
+	writeFile(t, fsys, "/outside", want)
+	if err := fsys.Link("/outside", "/db/000001.loam"); !errors.Is(err, vfs.ErrCannotLink) {
+		t.Errorf("a file without a number gets one by a link: %v", err)
+	}
+	writeFile(t, fsys, "/db/000002.loam", want)
+	if err := fsys.Link("/db/000002.loam", "/outside.2"); err != nil {
+		t.Errorf("a copy: %v", err)
+	}
+	if err := fsys.Rename("/db/000002.loam", "/db/000003.loam"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readFile(fsys, "/db/000003.loam"); err != nil || !bytes.Equal(got, want) ||
+		number("/db/000003.loam") != 3 {
+		t.Errorf("renamed: %v", err)
+	}
+	writeFile(t, fsys.As("/db/000003.loam"), "/db/000004.loam", want)
+	if err := fsys.Rename("/db/000004.loam", "/db/000003.loam"); err != nil ||
+		number("/db/000003.loam") != 3 {
+		t.Errorf("created as another one: %v", err)
+	}
+	if err := mem.Rename("/db/000003.loam", "/db/000005.loam"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readFile(fsys, "/db/000005.loam"); !errors.Is(err, base.ErrCorruption) {
+		t.Errorf("the file of another one: %v", err)
+	}
+	writeFile(t, fsys, "/db/000006.wal", want) // as Rekey leaves a log that is kept for its values
+	if got, err := readFile(fsys, "/db/000006.wal"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("a log: %v", err)
+	}
+	if err := mem.Rename("/db/000006.wal", "/db/000007.wal"); err != nil { // it becomes the next one
+		t.Fatal(err)
+	}
+	r, err := fsys.Open("/db/000007.wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.(*raw); !ok {
+		t.Error("a reader of a former life stays that of the log")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestKnownAnswer opens the file of docs/format-encryption.md.
@@ -380,13 +453,19 @@ func TestSalvage(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw[HeaderLen+sealedLen+9]++
-	writeFile(t, mem, "/db/000002.loam", raw)
+	replaceFile(t, mem, "/db/000001.loam", raw)
 	clear(want[chunkLen : 2*chunkLen])
-	if got, err := readFile(fsys.Salvaging(), "/db/000002.loam"); err != nil ||
+	if got, err := readFile(fsys.Salvaging(), "/db/000001.loam"); err != nil ||
 		!bytes.Equal(got, want) {
 		t.Errorf("a damaged chunk: %v", err)
 	}
 	raw[atNames]++
+	replaceFile(t, mem, "/db/000001.loam", raw) // one copy of the header
+	if got, err := readFile(fsys.Salvaging(), "/db/000001.loam"); err != nil ||
+		!bytes.Equal(got, want) {
+		t.Errorf("a damaged copy of the header: %v", err)
+	}
+	raw[copyLen+atNames]++
 	writeFile(t, mem, "/db/000003.loam", raw)
 	writeFile(t, mem, "/db/000004.loam", want)
 	for _, name := range []string{"/db/000003.loam", "/db/000004.loam"} {
@@ -436,7 +515,7 @@ func TestWriteErrors(t *testing.T) {
 // FuzzDecode decodes any bytes as a header.
 func FuzzDecode(f *testing.F) {
 	k := keysFor(f, 1)
-	b, _, err := k.New(Chunks)
+	b, _, err := k.New(Chunks, 0)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -445,11 +524,13 @@ func FuzzDecode(f *testing.F) {
 		if right && len(b) >= HeaderLen { // past the checksum
 			b = bytes.Clone(b)
 			copy(b, Magic)
-			sum := base.MaskCRC(base.CRC(b[:HeaderLen-crcLen]))
+			sum := base.MaskCRC(base.CRC(b[:copyLen-crcLen]))
 			for i := range crcLen {
-				b[HeaderLen-crcLen+i] = byte(sum >> (8 * i))
+				b[copyLen-crcLen+i] = byte(sum >> (8 * i))
 			}
+			copy(b[copyLen:], b[:copyLen])
 		}
+		_ = Salvage(b)
 		h, err := Decode(b)
 		if h == nil {
 			return

@@ -12,7 +12,7 @@ import (
 // Stream returns a writer that seals what goes to w, as a file is sealed. Close writes the end; it
 // does not close w.
 func (k *Keys) Stream(w io.Writer) (io.WriteCloser, error) {
-	header, c, err := k.New(Chunks)
+	header, c, err := k.New(Chunks, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (k *Keys) OpenStream(r io.Reader) (io.Reader, error) {
 // streamReader opens one chunk after another.
 type streamReader struct {
 	in     *bufio.Reader
-	c      *Cipher
+	c      *Opener
 	sealed []byte
 	plain  []byte // what was opened
 	rest   []byte // of plain, that was not read

@@ -260,7 +260,7 @@ func typed(err error) bool {
 			return true
 		}
 	}
-	return false
+	return encryption != nil && errors.Is(err, lsm.ErrEncryption) // it may be a clear file
 }
 
 // plain passes on errors that a read of a damaged database must not give.

@@ -332,6 +332,7 @@ func (s *session) upgrade() error {
 // options are small enough for all of it to happen in few writes.
 func options() lsm.Options {
 	return lsm.Options{
+		Encryption:      encryption,
 		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 1024, CacheSize: 256 << 10,
 		L0Compaction: 2, MaxBackgroundJobs: 1, WALPreallocate: 16 << 10,
 	}

@@ -1,0 +1,74 @@
+package mutants
+
+// encryption are mutants of the encryption of files.
+var encryption = []mutant{
+	{"seal-cut-nonce", "what is written in place of a failed append has the same nonce",
+		target{"internal/format/record", "TestSealedNonces"}, []edit{
+			{"internal/format/record/writer.go", "if w.cuts++; w.whole == 0 {",
+				"if w.whole == 0 {"}}},
+
+	{"seal-one-data-key", "a log that is begun again has the nonces and the key of the one before",
+		target{"internal/format/record", "TestSealedLives"}, []edit{
+			{"internal/os/seal/keys.go", "\tdataKey := random[nonceLen:]\n",
+				"\tdataKey := random[nonceLen:]\n\tclear(dataKey)\n"}}},
+
+	{"seal-place", "a chunk opens in the place of its neighbour",
+		target{"internal/os/seal", "TestChangedByte"}, []edit{
+			{"internal/os/seal/cipher.go", "PutUint64(c.nonce[:], at)",
+				"PutUint64(c.nonce[:], at&^1)"}}},
+
+	{"seal-last", "a file that is cut between two chunks opens",
+		target{"internal/os/seal", "TestChangedByte"}, []edit{
+			{"internal/os/seal/cipher.go", "PutUint32(c.nonce[8:], turn)",
+				"PutUint32(c.nonce[8:], 0)"}}},
+
+	{"seal-number", "a file opens in the place of another one",
+		target{"internal/os/seal", "TestNumbers"}, []edit{
+			{"internal/os/seal/fs.go", "if num != 0 && num != h.Number {", "if false {"}}},
+
+	{"seal-chunk-header", "the header of a log's chunk is not authenticated",
+		target{"internal/format/record", "TestSealedDamage"}, []edit{
+			{"internal/format/record/sealed.go", "\t\tchunk[4:o.header])", "\t\tnil)"},
+			{"internal/format/record/writer.go", "w.cuts, dst[head+4:head+w.header])",
+				"w.cuts, nil)"}}},
+
+	{"seal-spill", "what is no file of the database is written in clear",
+		target{"lsm", "TestRepairWithDamagedManifest"}, []edit{
+			{"internal/os/seal/fs.go", "if f.keys == nil || staysClear(name) {",
+				"if f.keys == nil || staysClear(name) || f.number(name) == 0 {"}}},
+
+	{"seal-clear-log", "a log is written in clear",
+		target{"internal/testkit/crash", "TestNothingInClear"}, []edit{
+			{"internal/format/record/writer.go", "\tkeys, _ := l.(sealing)\n",
+				"\tvar keys sealing\n"}}},
+
+	{"seal-clear-read", "a clear table is read in an encrypted database",
+		target{"internal/os/seal", "TestChangedByte"}, []edit{
+			{"internal/os/seal/fs.go", "if f.keys.AllowClear() || !f.mustBeSealed(name) {",
+				"if true {"}}},
+
+	{"seal-key-id", "the id of the key is not written",
+		target{"internal/os/seal", "TestWrongKeys"}, []edit{
+			{"internal/os/seal/keys.go", "KeyID: w.id}", "KeyID: \"\"}"}}},
+
+	{"seal-second-copy", "the second copy of a header is not read",
+		target{"internal/os/seal", "TestSalvage"}, []edit{
+			{"internal/os/seal/header.go", "len(b) >= copyLen; b = b[copyLen:] {",
+				"len(b) > copyLen; b = b[copyLen:] {"}}},
+
+	{"seal-log-key-lost", "a repair does not look for the data key of a damaged MANIFEST",
+		target{"lsm", "TestRepairWithDamagedManifest"}, []edit{
+			{"internal/format/record/sealed.go",
+				"if h := seal.Salvage(b[:n]); h != nil && h.Kind", "if h := seal.Salvage(nil); " +
+					"h != nil && h.Kind"}}},
+
+	{"rekey-leaves-tables", "Rekey leaves the tables with the old key",
+		target{"lsm", "TestRekey"}, []edit{
+			{"internal/store/rekey.go", "case t == base.FileTable, t == base.FileValues:",
+				"case t == base.FileValues:"}}},
+
+	{"repair-without-key", "a repair drops what it has no key for",
+		target{"lsm", "TestWrongKeyChangesNothing"}, []edit{
+			{"lsm/encryption.go", "err := keys.CheckDir(fsys, dir); err != nil || keys == nil {",
+				"err := error(nil); err != nil || keys == nil {"}}},
+}
