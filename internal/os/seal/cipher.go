@@ -8,10 +8,10 @@ import (
 // Overhead is what Seal adds to bytes.
 const Overhead = tagLen
 
-// A Sealer seals parts of one file. Only Keys.New makes one, with a data key that is drawn then, and
-// the key is nowhere but in its wrapped form: what opens a file gets an Opener, so that no file is
-// ever written further by a second writer. No two parts have the same place, which is the nonce: the
-// pair of at, which is an offset or a count, and turn. A Sealer is used by one goroutine at a time.
+// A Sealer seals parts of one file. Only Keys.New makes one, with a data key that it draws: opening
+// a file gives an Opener, so that no file is continued by a second writer. No two parts have the
+// same place, which is the nonce: the pair of at, an offset or a count, and turn. A Sealer is used
+// by one goroutine at a time.
 type Sealer struct{ part }
 
 // An Opener opens parts of one file. It is used by one goroutine at a time.

@@ -89,8 +89,8 @@ func headerOf(fsys vfs.FS, path string) (*Header, error) {
 	return find(r)
 }
 
-// CheckDir fails with a *base.EncryptionError if k lacks the key of a file in dir, or if a table there
-// is whole and clear, and k does not allow that.
+// CheckDir fails with a *base.EncryptionError if k lacks the key of a file in dir, or if a table
+// there is whole and clear, and k does not allow clear ones.
 func (k *Keys) CheckDir(fsys vfs.FS, dir string) error {
 	return Each(fsys, dir, func(name string, h *Header) error {
 		if h != nil {

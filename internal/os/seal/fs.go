@@ -232,7 +232,7 @@ func isLog(name string) bool {
 	return t == base.FileLog
 }
 
-// checkNumber refuses a file that was another one of the database. num is 0 for a file that is none.
+// checkNumber refuses a file that was another one of the database. num is 0 for a file outside.
 func (h *Header) checkNumber(num uint64) error {
 	if num != 0 && num != h.Number {
 		return base.Corruptf(kindHeader, "the file was encrypted as number %d of its database",

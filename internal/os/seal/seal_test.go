@@ -224,7 +224,7 @@ func TestNumbers(t *testing.T) {
 	if got, err := readFile(fsys, "/db/000006.wal"); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("a log: %v", err)
 	}
-	if err := mem.Rename("/db/000006.wal", "/db/000007.wal"); err != nil { // it becomes the next one
+	if err := mem.Rename("/db/000006.wal", "/db/000007.wal"); err != nil { // the next one
 		t.Fatal(err)
 	}
 	r, err := fsys.Open("/db/000007.wal")
