@@ -265,14 +265,21 @@ func TestRepairOfClear(t *testing.T) {
 	must(t, db.Put([]byte("a"), []byte("1"), Sync))
 	must(t, db.Flush())
 	must(t, db.Close())
+	db, err = Open(dir, &Options{Encryption: provider(t, 1), AllowClear: true})
+	must(t, err)
+	must(t, db.Close())
 	if _, err := Repair(dir, &Options{Encryption: provider(t, 1)}); !errors.Is(err,
 		ErrEncryption) {
 		t.Errorf("clear tables: %v", err)
 	}
-	_, err = Repair(dir, &Options{Encryption: provider(t, 1), AllowClear: true})
+	o := &Options{Encryption: provider(t, 1), AllowClear: true}
+	_, err = Repair(dir, o)
 	must(t, err)
-	db, err = Open(dir, nil)
+	db, err = Open(dir, o)
 	must(t, err)
+	if _, err := db.Get([]byte("a"), nil); err != nil {
+		t.Error(err)
+	}
 	must(t, db.Close())
 }
 

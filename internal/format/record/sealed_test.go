@@ -210,7 +210,8 @@ func TestSealedLives(t *testing.T) {
 		if err := errors.Join(base.ReadFull(f, b, 0), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		lives[i] = b[len(b)-len(zero):]
+		end := len(b) - seal.Overhead
+		lives[i] = b[end-len(zero) : end]
 		if i == 0 {
 			if err := mem.Rename(sealedName, "/000006.wal"); err != nil {
 				t.Fatal(err)
@@ -268,7 +269,7 @@ func TestSealedDamage(t *testing.T) {
 			for i := 0; i < first+400; i++ {
 				b := bytes.Clone(raw)
 				b[i] ^= 0x40
-				if at := chunkAt(b, raw, header, i); mend && i >= at+header {
+				if at := chunkAt(b, raw, header, i); mend && i >= at+atType {
 					mendSum(b[at:], int64(at), chained)
 				} else if mend {
 					continue

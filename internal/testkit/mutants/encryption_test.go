@@ -67,8 +67,7 @@ var encryption = []mutant{
 			{"internal/store/rekey.go", "case t == base.FileTable, t == base.FileValues:",
 				"case t == base.FileValues:"}}},
 
-	{"repair-without-key", "a repair drops what it has no key for",
-		target{"lsm", "TestWrongKeyChangesNothing"}, []edit{
-			{"lsm/encryption.go", "err := keys.CheckDir(fsys, dir); err != nil || keys == nil {",
-				"err := error(nil); err != nil || keys == nil {"}}},
+	{"repair-of-clear", "a repair drops the clear tables of a database that was not encrypted",
+		target{"lsm", "TestRepairOfClear"}, []edit{
+			{"internal/os/seal/dir.go", "if err == nil && table {", "if table && err != nil {"}}},
 }
