@@ -269,7 +269,8 @@ func TestSealedDamage(t *testing.T) {
 			for i := 0; i < first+400; i++ {
 				b := bytes.Clone(raw)
 				b[i] ^= 0x40
-				if at := chunkAt(b, raw, header, i); mend && i >= at+atType {
+				at, before := chunkAt(raw, header, i)
+				if mend && i >= at+atType {
 					mendSum(b[at:], int64(at), chained)
 				} else if mend {
 					continue
@@ -288,6 +289,9 @@ func TestSealedDamage(t *testing.T) {
 					!errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrEncryption) {
 					t.Fatalf("byte %d, sum mended: %v: %d records, %v", i, mend, len(got), err)
 				}
+				if mend && len(got) > before {
+					t.Fatalf("byte %d: a record is returned that was changed", i)
+				}
 				if mend && r.Tail() {
 					t.Fatalf("byte %d: what was changed counts as torn", i)
 				}
@@ -296,13 +300,15 @@ func TestSealedDamage(t *testing.T) {
 	})
 }
 
-// chunkAt is where the chunk with byte i begins, as raw has the lengths.
-func chunkAt(b, raw []byte, header, i int) int {
-	at := 0
+// chunkAt is where the chunk with byte i begins, and how many others lie between it and the first
+// one.
+func chunkAt(raw []byte, header, i int) (at, before int) {
+	n := 0
 	for next := at + header + chunkLen(raw); next <= i; next = at + header + chunkLen(raw[at:]) {
 		at = next
+		n++
 	}
-	return at
+	return at, max(n-1, 0)
 }
 
 // mendSum makes the checksum of a chunk right.
