@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	chunkLen  = 4 << 10 // bytes of a chunk before it is sealed; the last one is shorter
+	chunkLen  = 2 << 10 // bytes of a chunk before it is sealed; the last one is shorter
 	sealedLen = chunkLen + tagLen
 	writeLen  = 64 << 10 // what is written at a time
 
@@ -143,7 +143,7 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return &scratch{sealed: make([]byte, 3*sealedLen)} }}
 
 // readLen bounds the sealed bytes that one read of the file below gets.
-const readLen = 64 * sealedLen
+const readLen = 128 * sealedLen
 
 // ReadAt reads at off. Every chunk of which bytes are asked for is read and verified whole.
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
