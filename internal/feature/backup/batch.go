@@ -34,7 +34,7 @@ type written struct {
 // add takes a file, whose then is called, by this or a later call of add, finish or abandon. The
 // error may be that of another file.
 func (b *batch) add(f written) error {
-	vfs.StartSync(f.out)
+	_ = vfs.StartSync(f.out) // settle says what came of it
 	b.mu.Lock()
 	b.files = append(b.files, f)
 	full := len(b.files) >= batchFiles

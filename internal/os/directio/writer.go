@@ -109,12 +109,13 @@ func (w *Writer) flush() error {
 	return w.err
 }
 
-// StartSync writes all there is. Sync says what came of it.
-func (w *Writer) StartSync() {
+// StartSync writes all there is.
+func (w *Writer) StartSync() error {
+	defer w.free()
 	if w.flush() == nil {
-		vfs.StartSync(w.inner)
+		w.err = vfs.StartSync(w.inner)
 	}
-	w.free()
+	return w.err
 }
 
 // Sync makes what was written durable.

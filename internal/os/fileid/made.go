@@ -211,7 +211,10 @@ func (w *madeFile) Write(p []byte) (int, error) {
 func (w *madeFile) Unwrap() vfs.WriteFile { return w.WriteFile }
 
 // StartSync is that of the file below, if it can.
-func (w *madeFile) StartSync() { vfs.StartSync(w.WriteFile) }
+func (w *madeFile) StartSync() error { return vfs.StartSync(w.WriteFile) }
+
+// Abandon is that of the file below, if it can.
+func (w *madeFile) Abandon() error { return vfs.Abandon(w.WriteFile) }
 
 // madeLog counts the bytes of a log.
 type madeLog struct {

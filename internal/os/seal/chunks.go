@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -108,11 +109,18 @@ func (w *writer) Sync() error {
 	return w.err
 }
 
-// StartSync begins to write out the file, which ends there. Sync says what came of it.
-func (w *writer) StartSync() {
+// StartSync writes the rest and begins to write out the file, which ends there.
+func (w *writer) StartSync() error {
 	if w.end() == nil {
-		vfs.StartSync(w.f)
+		w.err = vfs.StartSync(w.f)
 	}
+	return w.err
+}
+
+// Abandon closes the file without writing the rest. It returns the error of an earlier write, too.
+func (w *writer) Abandon() error {
+	w.ended = true
+	return errors.Join(w.err, vfs.Abandon(w.f))
 }
 
 // Close closes the file. What was not synced is written all the same.

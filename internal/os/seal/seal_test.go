@@ -512,6 +512,55 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
+// TestGatheredWrites: what Write gathered is written by StartSync or Close, which return the error,
+// and not by Abandon.
+func TestGatheredWrites(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		end   func(w vfs.WriteFile) error
+		write bool
+	}{
+		{"StartSync", vfs.StartSync, true},
+		{"Close", vfs.WriteFile.Close, true},
+		{"Abandon", vfs.Abandon, false},
+		{"Abandon behind StartSync", func(w vfs.WriteFile) error {
+			_ = vfs.StartSync(w)
+			return vfs.Abandon(w)
+		}, true},
+	} {
+		writes, closes := 0, 0
+		fsys := Over(vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			switch op.Kind {
+			case vfs.OpWrite:
+				writes++
+				return vfs.Outcome{Err: io.ErrClosedPipe}
+			case vfs.OpClose:
+				closes++
+			}
+			return vfs.Outcome{}
+		}), "/", keysFor(t, 1))
+		w, err := fsys.Create("/f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(pattern(100)); err != nil {
+			t.Fatal(err)
+		}
+		err = tc.end(w)
+		if errors.Is(err, io.ErrClosedPipe) != tc.write || (writes > 0) != tc.write {
+			t.Errorf("%s: %d writes, %v", tc.name, writes, err)
+		}
+		if tc.name == "StartSync" {
+			if err := w.Close(); !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("Close behind StartSync: %v", err)
+			}
+		}
+		if closes != 1 {
+			t.Errorf("%s: closed %d times", tc.name, closes)
+		}
+	}
+}
+
 // FuzzDecode decodes any bytes as a header.
 func FuzzDecode(f *testing.F) {
 	k := keysFor(f, 1)

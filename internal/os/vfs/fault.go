@@ -286,9 +286,9 @@ func (w *faultWriteFile) Write(p []byte) (int, error) {
 	return n, out.Err
 }
 
-func (w *faultWriteFile) StartSync()   { StartSync(w.inner) }
-func (w *faultWriteFile) Sync() error  { return w.f.do(OpSync, w.name, w.inner.Sync) }
-func (w *faultWriteFile) Close() error { return w.f.close(w.name, w.inner) }
+func (w *faultWriteFile) StartSync() error { return StartSync(w.inner) }
+func (w *faultWriteFile) Sync() error      { return w.f.do(OpSync, w.name, w.inner.Sync) }
+func (w *faultWriteFile) Close() error     { return w.f.close(w.name, w.inner) }
 
 type faultLog struct {
 	f     *Fault

@@ -173,11 +173,12 @@ func (w *osWriteFile) Write(p []byte) (int, error) {
 }
 
 // StartSync starts the write-back of what Write has not.
-func (w *osWriteFile) StartSync() {
+func (w *osWriteFile) StartSync() error {
 	if w.off > w.started {
 		startWriteBack(w.f, w.started, w.off-w.started)
 		w.started = w.off
 	}
+	return nil
 }
 
 func (w *osWriteFile) file() *os.File { return w.f }

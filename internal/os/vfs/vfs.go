@@ -71,11 +71,21 @@ type WriteFile = interface {
 
 // StartSync asks the system to begin to write out what f has, if it can, and does not
 // wait. Of many files that are to be synced, all are started before the first Sync: then
-// the device writes them together, and one commit of a journal makes all of them durable.
-func StartSync(f WriteFile) {
-	if s, ok := f.(interface{ StartSync() }); ok {
-		s.StartSync()
+// the device writes them together, and one commit of a journal makes all of them durable. An error
+// is that of writing what f has gathered; Sync and Close return it, too.
+func StartSync(f WriteFile) error {
+	if s, ok := f.(interface{ StartSync() error }); ok {
+		return s.StartSync()
 	}
+	return nil
+}
+
+// Abandon closes a file that is thrown away: what f has gathered is not written.
+func Abandon(f WriteFile) error {
+	if a, ok := f.(interface{ Abandon() error }); ok {
+		return a.Abandon()
+	}
+	return f.Close()
 }
 
 // Descriptor is the open descriptor of f; ok says that the operating system has the file.

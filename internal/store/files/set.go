@@ -311,7 +311,10 @@ func (f pacedFile) Write(p []byte) (n int, err error) {
 }
 
 // StartSync is that of the file, if it can.
-func (f pacedFile) StartSync() { vfs.StartSync(f.WriteFile) }
+func (f pacedFile) StartSync() error { return vfs.StartSync(f.WriteFile) }
+
+// Abandon is that of the file, if it can.
+func (f pacedFile) Abandon() error { return vfs.Abandon(f.WriteFile) }
 
 // SetMaxOpenFiles changes the bound on this database's descriptors; 0: none of its own.
 func (s *Set) SetMaxOpenFiles(n int) { s.owner.set(descriptors, n) }

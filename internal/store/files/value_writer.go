@@ -13,6 +13,7 @@ type ValueWriter struct {
 	f    vfs.WriteFile
 	buf  []byte
 	size int64 // with what is in buf
+	done bool  // Finish was called
 }
 
 // valueBuffer is how many bytes of values wait to be written.
@@ -67,14 +68,20 @@ func (w *ValueWriter) Size() int64 { return w.size }
 
 // Finish writes what is left and makes the contents durable. Close follows.
 func (w *ValueWriter) Finish() error {
+	w.done = true
 	if err := w.flush(); err != nil {
 		return err
 	}
 	return w.f.Sync()
 }
 
-// Close closes the file.
-func (w *ValueWriter) Close() error { return w.f.Close() }
+// Close closes the file, which is abandoned unless Finish was called.
+func (w *ValueWriter) Close() error {
+	if w.done {
+		return w.f.Close()
+	}
+	return vfs.Abandon(w.f)
+}
 
 // FileSize is the size of a file of the directory, in bytes.
 func (s *Set) FileSize(name string) (uint64, error) {

@@ -310,7 +310,6 @@ var aheadOfTime = []string{
 	"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
 	"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
 	"backup.(*Stage).discard", "files.(*Set).ObsoleteLog", "files.(*Set).readNeighbours",
-	"compact.(*output).abandon",
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is closed was synced
@@ -321,9 +320,8 @@ var aheadOfTime = []string{
 // is kept for the next opening; what an ingest writes into the log comes with the next record; the
 // empty directory of a failed restore is removed by the next one of the name; the size of an
 // obsolete log only slows writers while it waits for its deletion; a value that cannot be read
-// ahead is read again when it is needed; the end of a sealed file is written by its Close, also
-// where the file is abandoned; what is not read in place is read by a call; and an open is tried
-// again when idle descriptors have been closed.
+// ahead is read again when it is needed; what is not read in place is read by a call; and an open
+// is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
 		t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)

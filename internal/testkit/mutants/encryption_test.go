@@ -62,6 +62,16 @@ var encryption = []mutant{
 				"if h := seal.Salvage(b[:n]); h != nil && h.Kind", "if h := seal.Salvage(nil); " +
 					"h != nil && h.Kind"}}},
 
+	{"seal-gathered", "a failed write of what was gathered is not told where the file is ended",
+		target{"internal/os/seal", "TestGatheredWrites"}, []edit{
+			{"internal/os/seal/chunks.go", "\t\tw.err = vfs.StartSync(w.f)\n\t}\n\treturn w.err\n",
+				"\t\tw.err = vfs.StartSync(w.f)\n\t}\n\treturn nil\n"}}},
+
+	{"seal-abandoned", "the end of an abandoned file is written",
+		target{"internal/os/seal", "TestGatheredWrites"}, []edit{
+			{"internal/os/seal/chunks.go", "\tw.ended = true\n\treturn errors.Join(w.err,",
+				"\t_ = w.end()\n\treturn errors.Join(w.err,"}}},
+
 	{"rekey-leaves-tables", "Rekey leaves the tables with the old key",
 		target{"lsm", "TestRekey"}, []edit{
 			{"internal/store/rekey.go", "case t == base.FileTable, t == base.FileValues:",

@@ -147,7 +147,9 @@ func (w *Writer) FinishBy(rest func() error) (sstable.Meta, error) {
 	if w.Err != nil || w.Fail(rest()) || w.Fail(w.Flush()) {
 		return sstable.Meta{}, w.Err
 	}
-	vfs.StartSync(w.File)
+	if w.Fail(vfs.StartSync(w.File)) {
+		return sstable.Meta{}, w.Err
+	}
 	w.release()
 	w.Meta.Size, w.Meta.Checksum = w.Offset, w.Checksum
 	return w.Meta, nil
@@ -170,7 +172,11 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	w.closed = true
+	whole := w.Finished && w.Err == nil
 	w.Fail(base.ErrClosed)
 	w.release()
-	return w.File.Close()
+	if whole {
+		return w.File.Close()
+	}
+	return vfs.Abandon(w.File)
 }
