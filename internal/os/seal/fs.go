@@ -154,7 +154,7 @@ func (f *FS) open(r vfs.ReadFile, name string) (vfs.ReadFile, error) {
 		if f.keys.AllowClear() || !f.mustBeSealed(name) {
 			return &raw{r, f.keys, f.number(name)}, nil
 		}
-		err = noChunks(r, h, elem)
+		err = noChunks(r, elem)
 	}
 	size := int64(0)
 	if err == nil && !f.salvage { // a repair sees by the table where it belongs
@@ -197,16 +197,16 @@ func (f *FS) header(r io.ReaderAt, name string) (*Header, error) {
 
 // noChunks is the error for a table that is not sealed as such. Zeros, and what is shorter than a
 // Header, are damage; anything else may be a clear file.
-func noChunks(r io.ReaderAt, h *Header, file string) error {
-	if h != nil {
-		return base.Corruptf(kindHeader, "it is one of a log")
-	}
+func noChunks(r io.ReaderAt, file string) error {
 	b, err := readBegin(r)
 	if err != nil {
 		return err
 	}
 	if len(b) < HeaderLen || len(bytes.Trim(b, "\x00")) == 0 {
 		return base.Corruptf(kindHeader, "there is none")
+	}
+	if h, err := find(r); h != nil || err != nil {
+		return cmp.Or(err, error(base.Corruptf(kindHeader, "it is one of a log")))
 	}
 	return ErrClear(file)
 }

@@ -36,6 +36,9 @@ type golden struct {
 	bytes  map[string][]byte
 	pairs  []model.Pair
 	wrote  map[model.Pair]bool // by a batch
+	// unsealed means that a file without a header of the encryption stands in the place of one that
+	// must have it: that is lsm.ErrEncryption.
+	unsealed bool
 }
 
 // makeGolden writes a database of about 20 KiB.
@@ -218,7 +221,7 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 		if strings.Contains(err.Error(), "panic") {
 			return err
 		}
-		if !typed(err) {
+		if !g.typed(err) {
 			return fmt.Errorf("open gives an error of no kind: %w", err)
 		}
 		return nil
@@ -229,7 +232,7 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 		// What the report names is missing: then this is an earlier state.
 		i, err := testkit.Last(db)
 		if err != nil {
-			return plain(err)
+			return g.plain(err)
 		}
 		if i < g.synced && g.native && !unprotected {
 			return fmt.Errorf("batch %d was synced, the newest is %d, and Open says no more "+
@@ -245,27 +248,28 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 		if errors.Is(err, lsm.ErrNotFound) || err == nil && string(v) != p.Value {
 			return fmt.Errorf("get %q: %q, %v", p.Key, v, err)
 		}
-		if err := plain(err); err != nil {
+		if err := g.plain(err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// typed reports whether an error is one of those that damage may give.
-func typed(err error) bool {
+// typed reports whether an error is one of those that damage may give. lsm.ErrEncryption is not one
+// of them: the keys are the right ones.
+func (g *golden) typed(err error) bool {
 	for _, kind := range []error{lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrComparerMismatch,
 		lsm.ErrDoesNotExist, lsm.ErrTooLarge} {
 		if errors.Is(err, kind) {
 			return true
 		}
 	}
-	return encryption != nil && errors.Is(err, lsm.ErrEncryption) // it may be a clear file
+	return g.unsealed && errors.Is(err, lsm.ErrEncryption)
 }
 
 // plain passes on errors that a read of a damaged database must not give.
-func plain(err error) error {
-	if err == nil || typed(err) && !strings.Contains(err.Error(), "panic") {
+func (g *golden) plain(err error) error {
+	if err == nil || g.typed(err) && !strings.Contains(err.Error(), "panic") {
 		return nil
 	}
 	return fmt.Errorf("a read gives an error of no kind: %w", err)
@@ -300,7 +304,7 @@ func (g *golden) scan(db *lsm.DB, want []model.Pair) error {
 			return fmt.Errorf("scan, back %v: ends after %d of %d without an error", back, n,
 				len(want))
 		}
-		if err := plain(err); err != nil {
+		if err := g.plain(err); err != nil {
 			return err
 		}
 	}
@@ -368,7 +372,11 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 	var most atomic.Int64
 	before := memory()
 	err = g.each(list, func(fs *vfs.Mem, d damage) error {
+		found := fs.Clone() // verify may repair by its recovery
 		err := g.verify(fs, g.unprotected(d))
+		if err == nil {
+			err = g.seen(found, d)
+		}
 		if now := offheap.InUse(); now > most.Load() {
 			most.Store(now)
 		}
@@ -404,6 +412,7 @@ func (g *golden) swaps() error {
 			}
 			// A newer log that begins like an older one was not begun.
 			logs := fstest.TypeOf(a) == base.FileLog && fstest.TypeOf(b) == base.FileLog
+			lost.unsealed = encryption != nil && !sealed(g.bytes[b])
 			if err := lost.verify(fs.Clone(), logs); err != nil {
 				return fmt.Errorf("%s in the place of %s: %w", b, a, err)
 			}
@@ -411,6 +420,7 @@ func (g *golden) swaps() error {
 			if fs, err = other.replace(b, g.bytes[a]); err != nil {
 				return err
 			}
+			lost.unsealed = lost.unsealed || encryption != nil && !sealed(g.bytes[a])
 			if err := lost.verify(fs, false); err != nil {
 				return fmt.Errorf("%s and %s exchanged: %w", a, b, err)
 			}

@@ -2,7 +2,15 @@ package crash
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/seal"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -14,3 +22,33 @@ func encrypt() (restore func(), err error) {
 	encryption, err = lsm.NewKeyProvider(bytes.Repeat([]byte{7}, 32))
 	return func() { encryption = nil }, err
 }
+
+// sealed reports whether the bytes of a file have a header of the encryption.
+func sealed(b []byte) bool { return bytes.Contains(b, []byte(seal.Magic)) }
+
+// seen wants a damaged table or MANIFEST of an encrypted database to be found by Open or Verify,
+// even where no key or value is missing: each byte of them is authenticated. Logs may have bytes of
+// a former life, which are nothing; of the others, verify misses the records.
+func (g *golden) seen(fs vfs.FS, d damage) error {
+	t := fstest.TypeOf(d.file)
+	if encryption == nil || g.unprotected(d) || t != base.FileTable && t != base.FileManifest {
+		return nil
+	}
+	o := options()
+	o.FS = fs
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	if !db.RecoveryReport().WasClean {
+		return nil
+	}
+	if err := db.Verify(context.Background(), nil); !errors.Is(err, lsm.ErrCorruption) {
+		return fmt.Errorf("it does not show in Open, and in Verify as %w",
+			cmp.Or(err, errNothing))
+	}
+	return nil
+}
+
+var errNothing = errors.New("nothing")

@@ -56,6 +56,12 @@ var encryption = []mutant{
 			{"internal/os/seal/header.go", "len(b) >= copyLen; b = b[copyLen:] {",
 				"len(b) > copyLen; b = b[copyLen:] {"}}},
 
+	{"seal-copies-differ", "a damaged copy of a header is not noticed beside the intact one",
+		target{"internal/testkit/crash", "TestEncryptedCorruption"}, []edit{
+			{"internal/os/seal/header.go", "if !bytes.Equal(b[:copyLen], b[copyLen:HeaderLen]) {",
+				"if h := Salvage(b); h != nil {\n\t\treturn h, nil\n\t}\n\tif !bytes.Equal(" +
+					"b[:copyLen], b[copyLen:HeaderLen]) {"}}},
+
 	{"seal-log-key-lost", "a repair does not look for the data key of a damaged MANIFEST",
 		target{"lsm", "TestRepairWithDamagedManifest"}, []edit{
 			{"internal/format/record/sealed.go",
