@@ -18,7 +18,7 @@ FUZZTIME ?= 2s
 TEST_TIMEOUT ?= 30m
 
 # Packages whose code several goroutines run at once.
-CONCURRENT := ./lsm $(addprefix ./internal/,memory/cache store/write memory/epoch store/files base/hist tree/memtable memory/offheap os/vfs testkit/history testkit/lifetimes)
+CONCURRENT := ./lsm $(addprefix ./internal/,memory/cache store/write memory/epoch store/files base/hist tree/memtable memory/offheap os/seal os/vfs testkit/history testkit/lifetimes)
 # Tests that take long under the race detector or with the tags, though one goroutine of theirs
 # calls the database, and what it meets in the background is met by others: histories, failing
 # calls one after the other, damages, and bubbles that wait for compactions. Long runs have them.
