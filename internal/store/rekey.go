@@ -48,14 +48,17 @@ func (k KeyUse) compare(other KeyUse) int {
 // from the first step on: logs after the flushes, and the MANIFEST. What only the memory of old
 // logs needs goes with them.
 func (db *DB) Rekey(ctx context.Context) error {
-	keys := db.opts.Keys
-	if keys == nil {
-		return base.Invalidf("Rekey needs Options.Encryption")
-	}
-	if err := errors.Join(base.NotWithin(), db.health.Writable()); err != nil {
+	if err := base.NotWithin(); err != nil {
 		return err
 	}
 	return Long(ctx, db, func(stop func() error) error {
+		keys := db.opts.Keys
+		if keys == nil {
+			return base.Invalidf("Rekey needs Options.Encryption")
+		}
+		if err := db.health.Writable(); err != nil {
+			return err
+		}
 		if err := keys.Refresh(); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package lifetimes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,33 @@ var subjects = map[string]string{
 	"FilterDecision": "a value", "RepairReport": "a value", "RepairDrop": "a value",
 
 	"CallbackError": "an error", "ConflictError": "an error", "CorruptionError": "an error",
-	"DeadlockError": "an error", "GapError": "an error",
+	"EncryptionError": "an error", "DeadlockError": "an error", "GapError": "an error",
+}
+
+// serves opens two databases at once with the keys, and one of them again.
+func serves(t *testing.T, keys lsm.KeyProvider, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := lsm.Options{FS: vfs.NewMem(), Encryption: keys}
+	other := lsm.Options{FS: vfs.NewMem(), Encryption: keys}
+	beside, err := lsm.Open("/db", &other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		db, err := lsm.Open("/db", &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Put([]byte("k"), nil, lsm.Sync), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(beside.Rekey(context.Background()), beside.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // functions has a test for each exported function and for the cache.
@@ -295,6 +322,34 @@ var functions = map[string]func(t *testing.T){
 			if v, ok := lsm.FilterChange(value).Changes(); !ok || len(v) != len(value) {
 				t.Errorf("a change to %q gives %q, %v", value, v, ok)
 			}
+		}
+	},
+	"NewKeyProvider": func(t *testing.T) {
+		keys, err := lsm.NewKeyProvider(bytes.Repeat([]byte{1}, 32))
+		serves(t, keys, err)
+		if _, err := lsm.NewKeyProvider(nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("no key: %v", err)
+		}
+	},
+	"NewPassphraseProvider": func(t *testing.T) {
+		keys, err := lsm.NewPassphraseProvider("correct horse")
+		serves(t, keys, err)
+		if _, err := lsm.NewPassphraseProvider(""); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("no passphrase: %v", err)
+		}
+	},
+	"NewKeyFileProvider": func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(file, bytes.Repeat([]byte("a1"), 32), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := lsm.NewKeyFileProvider(file)
+		if err := os.Remove(file); err != nil { // it was read
+			t.Fatal(err)
+		}
+		serves(t, keys, err)
+		if _, err := lsm.NewKeyFileProvider(file); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("no file: %v", err)
 		}
 	},
 	// One filter serves a database after another one's end, and two at once.
