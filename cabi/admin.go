@@ -63,6 +63,8 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 			return d.db.Resume()
 		case C.LOAMGO_VERIFY:
 			return d.db.Verify(context.Background(), nil)
+		case C.LOAMGO_REKEY:
+			return d.db.Rekey(context.Background())
 		}
 		return nil
 	})
@@ -92,6 +94,12 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			return giveJSON(m, out)
 		case C.LOAMGO_RECOVERY:
 			return giveJSON(plain.Of(d.db.RecoveryReport()), out)
+		case C.LOAMGO_KEYS:
+			uses, err := d.db.KeysInUse()
+			if err != nil {
+				return err
+			}
+			return giveJSON(plain.Of(uses), out)
 		case C.LOAMGO_KEYSPACES:
 			return giveJSON(d.db.Keyspaces(), out)
 		case C.LOAMGO_COMPARATOR:

@@ -72,6 +72,9 @@ func TestLimits(t *testing.T) {
 // TestReuse gives batches their own bytes, and moves iterators after a failure.
 func TestReuse(t *testing.T) { testProgram(t, "reuse") }
 
+// TestEncryption: nothing in clear, missing and wrong keys, another key.
+func TestEncryption(t *testing.T) { testProgram(t, "encryption") }
+
 // TestChanges: feeds of changes, their waits and ends.
 func TestChanges(t *testing.T) { testProgram(t, "changes") }
 

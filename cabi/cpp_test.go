@@ -102,7 +102,7 @@ var withoutCpp = []string{
 	"loam_checkpoint_start", "loam_close_start", "loam_dump_start", "loam_dump_verify_start",
 	"loam_export_start", "loam_flush_start", "loam_ingest_start", "loam_job_db",
 	"loam_load_start", "loam_open_start", "loam_repair_start", "loam_upgrade_start",
-	"loam_verify_start", "loam_bulk_load_finish_start",
+	"loam_verify_start", "loam_rekey_start", "loam_bulk_load_finish_start",
 	"loam_dump_check", "loam_dump_verify",
 	// iterators read blocks ahead by themselves
 	"loam_iter_entry", "loam_iter_next_block", "loam_iter_place", "loam_iter_prev_block",

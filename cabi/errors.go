@@ -40,6 +40,7 @@ var statuses = []struct {
 	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
 	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT}, // of batch bytes: also a corruption
 	{lsm.ErrCorruption, C.LOAM_ERR_CORRUPTION},
+	{lsm.ErrEncryption, C.LOAM_ERR_ENCRYPTION},
 	{lsm.ErrLocked, C.LOAM_ERR_LOCKED},
 	{lsm.ErrNewerFormat, C.LOAM_ERR_NEWER_FORMAT},
 	{lsm.ErrNeedsNative, C.LOAM_ERR_NEEDS_NATIVE},

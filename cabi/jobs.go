@@ -87,7 +87,7 @@ func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t,
 	})
 }
 
-// loamgo_db_start flushes, verifies or closes.
+// loamgo_db_start flushes, verifies, rekeys or closes.
 //
 //export loamgo_db_start
 func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.char) status {
@@ -109,7 +109,12 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 		if err != nil {
 			return err
 		}
-		if what == C.LOAMGO_VERIFY {
+		switch what {
+		case C.LOAMGO_REKEY:
+			return perform(out, nil, nil, func(ctx context.Context) (string, error) {
+				return "", d.db.Rekey(ctx)
+			})
+		case C.LOAMGO_VERIFY:
 			var progress work.Gauge
 			return perform(out, nil, progress.Read, func(ctx context.Context) (string, error) {
 				return "", d.db.Verify(ctx, progress.Set)

@@ -115,7 +115,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 8
+#define LOAM_ABI_REVISION 9
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -175,7 +175,10 @@ enum {
   LOAM_ERR_DEADLOCK = -28,
   LOAM_ERR_LOCK_TIMEOUT = -29,       /* another transaction kept a lock */
   LOAM_ERR_TXN_DONE = -30,           /* the transaction was committed or rolled back */
-  LOAM_ERR_GAP = -31                 /* the logs that a feed of changes needs are gone */
+  LOAM_ERR_GAP = -31,                /* the logs that a feed of changes needs are gone */
+  /* a key is missing or wrong, or a file is not encrypted in a database that is; the message names
+   * the file and the id of the key */
+  LOAM_ERR_ENCRYPTION = -32
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -744,6 +747,13 @@ LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_l
  * nothing. LOAM_ERR_CORRUPTION: the message names every damaged table,
  * loam_error_path gives the first. */
 LOAM_API loam_status loam_verify(loam_db *db, char **err);
+/* Asks the key file again which key is the current one, uses it for all new files, and encrypts the
+ * others with it, beside reads and writes; see the option "encryption" and docs/encryption.md.
+ * LOAM_ERR_INVALID_ARGUMENT: the database is not encrypted. */
+LOAM_API loam_status loam_rekey(loam_db *db, char **err);
+/* The keys of the files in the directory, as a JSON list of objects with provider, id and files,
+ * their number; files that are not encrypted have "" as provider and id. */
+LOAM_API loam_status loam_keys_in_use(loam_db *db, char **json, char **err);
 /* Stop and restart automatic compaction; calls nest. */
 LOAM_API loam_status loam_pause_compaction(loam_db *db, char **err);
 LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
@@ -756,6 +766,7 @@ LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len,
   const void *stop, size_t stop_len, loam_job **job, char **err);
 LOAM_API loam_status loam_verify_start(loam_db *db, loam_job **job, char **err);
+LOAM_API loam_status loam_rekey_start(loam_db *db, loam_job **job, char **err);
 /* loam_close as a job: the database handle is gone at once. */
 LOAM_API loam_status loam_close_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job,

@@ -1136,6 +1136,10 @@ class DB : public Keyspace {
   }
   // Reads every table whole and compares all checksums.
   void verify(LOAM_FAILURE) { plain(loam_verify, failure); }
+  // Encrypts all files with the current key of the option "encryption".
+  void rekey(LOAM_FAILURE) { plain(loam_rekey, failure); }
+  // The keys of the files in the directory, as a JSON list.
+  std::string keys_in_use(LOAM_FAILURE) const { return text(loam_keys_in_use, failure); }
   void pause_compaction(LOAM_FAILURE) { plain(loam_pause_compaction, failure); }
   void resume_compaction(LOAM_FAILURE) { plain(loam_resume_compaction, failure); }
   // Tries failed background work again at once.

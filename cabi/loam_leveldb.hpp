@@ -107,6 +107,7 @@ class Status {
         return NotSupported(s.message());
       case LOAM_ERR_INVALID_ARGUMENT:
       case LOAM_ERR_INVALID_HANDLE:
+      case LOAM_ERR_ENCRYPTION:
       case LOAM_ERR_COMPARATOR_MISMATCH:
       case LOAM_ERR_EXISTS:
       case LOAM_ERR_DOES_NOT_EXIST:

@@ -75,6 +75,7 @@ static const struct {
     {LOAM_ERR_LOCK_TIMEOUT, "LOAM_ERR_LOCK_TIMEOUT", "the lock was not given back in time"},
     {LOAM_ERR_TXN_DONE, "LOAM_ERR_TXN_DONE", "the transaction has ended"},
     {LOAM_ERR_GAP, "LOAM_ERR_GAP", "changes are gone"},
+    {LOAM_ERR_ENCRYPTION, "LOAM_ERR_ENCRYPTION", "a key is missing or wrong"},
 };
 
 const char *loam_status_string(loam_status status) {
@@ -507,6 +508,11 @@ loam_status loam_verify(loam_db *db, char **err) {
   return loamgo_admin(HANDLE(db), LOAMGO_VERIFY, err);
 }
 
+loam_status loam_rekey(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_REKEY, err);
+}
+
 loam_status loam_pause_compaction(loam_db *db, char **err) {
   BEGIN(err);
   return loamgo_admin(HANDLE(db), LOAMGO_PAUSE, err);
@@ -538,6 +544,10 @@ loam_status loam_flush_start(loam_db *db, loam_job **job, char **err) {
 
 loam_status loam_verify_start(loam_db *db, loam_job **job, char **err) {
   return db_start(db, LOAMGO_VERIFY, job, err);
+}
+
+loam_status loam_rekey_start(loam_db *db, loam_job **job, char **err) {
+  return db_start(db, LOAMGO_REKEY, job, err);
 }
 
 loam_status loam_close_start(loam_db *db, loam_job **job, char **err) {
@@ -674,6 +684,10 @@ loam_status loam_metrics(loam_db *db, char **json, char **err) {
 
 loam_status loam_recovery_report(loam_db *db, char **json, char **err) {
   return text(db, LOAMGO_RECOVERY, NULL, json, err);
+}
+
+loam_status loam_keys_in_use(loam_db *db, char **json, char **err) {
+  return text(db, LOAMGO_KEYS, NULL, json, err);
 }
 
 loam_status loam_comparator_name(loam_db *db, char **name, char **err) {

@@ -77,6 +77,7 @@ enum {
   LOAMGO_RETRY,
   LOAMGO_CLOSE,
   LOAMGO_VERIFY,
+  LOAMGO_REKEY,
 
   LOAMGO_PROPERTY = 0, /* loamgo_text */
   LOAMGO_METRICS,
@@ -84,6 +85,7 @@ enum {
   LOAMGO_COMPARATOR,
   LOAMGO_OPTION_DOCS,
   LOAMGO_KEYSPACES,
+  LOAMGO_KEYS,
 
   LOAMGO_OPTIONS = 1, /* kinds, as in handles.go */
   LOAMGO_CACHE,
