@@ -13,7 +13,6 @@ import (
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/lsm"
 )
 
 // checked is what the verb check found.
@@ -55,7 +54,7 @@ func (a *app) checkVerb() *cobra.Command {
 
 // check fills in x. Damage is no error.
 func (a *app) check(ctx context.Context, x *checked) error {
-	d, err := examine.Open(lsm.OSFS(), x.Directory)
+	d, err := examine.Open(a.files(x.Directory), x.Directory)
 	x.Format = d.Format.String()
 	if err != nil {
 		return x.add(err)
@@ -108,7 +107,7 @@ func (x *checked) checkEach(ctx context.Context, d *examine.Directory, tables []
 		return nil
 	}
 	// A process that has the database open may have deleted them.
-	now, err := examine.Open(lsm.OSFS(), d.Path)
+	now, err := examine.Open(d.FS(), d.Path)
 	for _, num := range missing {
 		if err := x.add(errors.Join(err, now.CheckTable(num))); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 func (a *app) convertVerb() *cobra.Command {
 	var to string
 	var other importing
+	var clear bool
 	c := &cobra.Command{
 		Use:   "convert DIR NEW",
 		Short: "Copy a database into a new one of either format, or of another engine",
@@ -46,6 +47,9 @@ func (a *app) convertVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if o.AllowClear = clear; a.keys != nil && format == lsm.FormatLevelDB && !clear {
+				return usagef("a copy in LevelDB's format cannot be encrypted: say --clear")
+			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			p := a.progress("converting", 0)
@@ -63,6 +67,7 @@ func (a *app) convertVerb() *cobra.Command {
 		"with --from: leave out what has no equal in Loam, see docs/importers.md")
 	c.Flags().StringVar(&other.keyFile, "key-file", "",
 		"with --from: the key of an encrypted Badger, raw bytes")
+	c.Flags().BoolVar(&clear, "clear", false, "of an encrypted database, make a clear copy")
 	return c
 }
 

@@ -59,6 +59,7 @@ func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error
 
 func (a *app) dumpVerb() *cobra.Command {
 	var to, compression string
+	var clear bool
 	c := &cobra.Command{
 		Use:   "dump DIR",
 		Short: "Write all keyspaces as a portable stream",
@@ -70,7 +71,7 @@ func (a *app) dumpVerb() *cobra.Command {
 			"  loam dump --compression zstd trees -o trees.dump",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := dump.Options{}
+			o := dump.Options{AllowClear: clear}
 			packings := map[string]lsm.Compression{"none": lsm.NoCompression,
 				"snappy": lsm.SnappyCompression, "zstd": lsm.ZstdCompression}
 			packing, ok := packings[compression]
@@ -101,6 +102,7 @@ func (a *app) dumpVerb() *cobra.Command {
 	}
 	c.Flags().StringVarP(&to, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&compression, "compression", "snappy", "none, snappy or zstd")
+	c.Flags().BoolVar(&clear, "clear", false, "of an encrypted database, do not encrypt the dump")
 	return c
 }
 

@@ -140,7 +140,7 @@ func (a *app) openOrCreate(dir string, create, leveldb bool) (*lsm.DB, error) {
 	if err == nil || !create || !errors.Is(err, lsm.ErrDoesNotExist) {
 		return db, err
 	}
-	o := &lsm.Options{}
+	o := &lsm.Options{Encryption: a.keys}
 	if leveldb {
 		o.Format = lsm.FormatLevelDB
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) infoVerb() *cobra.Command {
@@ -24,7 +23,7 @@ func (a *app) infoVerb() *cobra.Command {
 			"  loam info ~/.config/app/'Local Storage'/leveldb",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := facts.InfoOf(args[0])
+			x, err := facts.InfoOf(a.files(args[0]), args[0])
 			if err != nil {
 				return err
 			}
@@ -81,7 +80,7 @@ func (a *app) levelsVerb() *cobra.Command {
 		Example: "  loam levels trees\n  loam levels --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := facts.InfoOf(args[0])
+			x, err := facts.InfoOf(a.files(args[0]), args[0])
 			if err != nil {
 				return err
 			}
@@ -146,7 +145,7 @@ func (a *app) tablesVerb() *cobra.Command {
 			if err := e.Parse(); err != nil {
 				return err
 			}
-			d, err := examine.Open(lsm.OSFS(), args[0])
+			d, err := examine.Open(a.files(args[0]), args[0])
 			if err != nil {
 				return err
 			}
@@ -200,7 +199,7 @@ func (a *app) propsVerb() *cobra.Command {
 		Example: "  loam props trees\n  loam props --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := examine.Open(lsm.OSFS(), args[0])
+			d, err := examine.Open(a.files(args[0]), args[0])
 			if err != nil {
 				return err
 			}

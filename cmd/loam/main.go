@@ -46,14 +46,19 @@ type app struct {
 	parsed bool
 	// inShell is true for a line of the verb shell.
 	inShell bool
+	// outer is the value of --encryption of the shell that the line is of.
+	outer string
+	// keys are those of --encryption, nil if none were given.
+	keys lsm.KeyProvider
 	// clock is the time of progress; nil: the system's.
 	clock func() time.Time
 
 	// Flags that many verbs have.
-	json     bool
-	comparer string
-	keyspace string
-	snapshot uint64 // number of a backup; 0: none
+	json       bool
+	comparer   string
+	encryption string // "": that of outer, or of the environment
+	keyspace   string
+	snapshot   uint64 // number of a backup; 0: none
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app {
@@ -89,7 +94,7 @@ func table() []group {
 		{"care", "Care:", []func(*app) *cobra.Command{(*app).checkVerb, (*app).repairVerb,
 			(*app).backupVerb, (*app).backupsVerb, (*app).restoreVerb, (*app).replicateVerb,
 			(*app).replicasVerb, (*app).checkpointVerb, (*app).compactVerb, (*app).flushVerb,
-			(*app).destroyVerb}},
+			(*app).rekeyVerb, (*app).destroyVerb}},
 		{"move", "Moving:", []func(*app) *cobra.Command{(*app).dumpVerb, (*app).loadVerb,
 			(*app).exportVerb, (*app).convertVerb, (*app).upgradeVerb, (*app).diffVerb}},
 		{"more", "More:", []func(*app) *cobra.Command{(*app).shellVerb, (*app).benchVerb,
@@ -118,6 +123,9 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "JSON, see docs/loam.md for the schemas")
 	root.PersistentFlags().StringVar(&a.comparer, "comparer", "",
 		"order of keys where the stored name is unknown: bytewise, reverse or idb_cmp1")
+	root.PersistentFlags().StringVar(&a.encryption, "encryption", "",
+		"keys of an encrypted database, as file:PATH; the environment's "+encryptionEnv+
+			" serves all calls")
 	for _, g := range table() {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, make := range g.verbs {
@@ -137,6 +145,9 @@ func (a *app) markParsed(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			a.parsed = true
+			if err := a.readKeys(); err != nil {
+				return err
+			}
 			return run(c, args)
 		}
 	}
@@ -232,6 +243,10 @@ func usagef(format string, args ...any) error {
 
 // hint says what to do next after a failure.
 func hint(err error) string {
+	if e := (*lsm.EncryptionError)(nil); errors.As(err, &e) && e.KeyID == "" {
+		return "Leave --encryption away for a database that is not encrypted; \"loam rekey\" " +
+			"encrypts one."
+	}
 	for _, h := range []struct {
 		of   error
 		text string
@@ -239,6 +254,8 @@ func hint(err error) string {
 		{lsm.ErrLocked, "End that process first. Verbs that read work meanwhile."},
 		{lsm.ErrCorruption, "Next: \"loam check DIR\" says how far the damage goes, \"loam " +
 			"repair --dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory."},
+		{lsm.ErrEncryption, "Say --encryption file:PATH, or set " + encryptionEnv + "; see " +
+			"docs/encryption.md."},
 		{lsm.ErrNoMergeOperator, "The program that made the operands has the operator."},
 		{lsm.ErrComparerMismatch, "If you know that the order is a built-in one, say --comparer."},
 		{lsm.ErrNeedsNative, "Next: \"loam upgrade DIR\" makes the directory a native one."},

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) manifestVerb() *cobra.Command {
@@ -33,7 +34,7 @@ func (a *app) manifestVerb() *cobra.Command {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			w := &walPrinter{a: a, ctx: ctx}
-			err = examine.ReadManifest(lsm.OSFS(), args[0], format,
+			err = examine.ReadManifest(a.files(filepath.Dir(args[0])), args[0], format,
 				func(x examine.ManifestEdit) error {
 					if err := ctx.Err(); err != nil {
 						return err

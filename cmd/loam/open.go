@@ -31,13 +31,13 @@ func (a *app) snapshotFlag(c *cobra.Command) {
 func (a *app) options(dir string) (*lsm.Options, error) { return a.optionsIn(lsm.OSFS(), dir) }
 
 func (a *app) optionsIn(fsys lsm.FS, dir string) (*lsm.Options, error) {
-	o := &lsm.Options{CacheSize: readCache, ErrorIfMissing: true, FS: fsys}
+	o := &lsm.Options{CacheSize: readCache, ErrorIfMissing: true, FS: fsys, Encryption: a.keys}
 	forced, err := a.forcedComparer()
 	if err != nil {
 		return nil, err
 	}
 	// Of a damaged MANIFEST the edits before the damage count.
-	d, failed := examine.Open(fsys, dir)
+	d, failed := examine.Open(a.sealed(fsys, dir), dir)
 	for i, space := range d.State.Keyspaces() {
 		known, _ := base.ComparerNamed(space.Comparer)
 		c := (*lsm.Comparer)(known)

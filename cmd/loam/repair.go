@@ -108,8 +108,8 @@ func (a *app) repair(dir string, fsys lsm.FS, dry bool) error {
 	if o.Comparer == nil {
 		o.Comparer = forced
 	}
-	before, _ := examine.Open(lsm.OSFS(), dir)
-	lostSeqs := sequences(dir, before.Format)
+	before, _ := examine.Open(a.files(dir), dir)
+	lostSeqs := sequences(a.files(dir), dir, before.Format)
 	o.FS = fsys
 	report, err := lsm.Repair(dir, o)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *app) repair(dir string, fsys lsm.FS, dry bool) error {
 	if err != nil {
 		return err
 	}
-	after, err := examine.Open(fsys, absolute)
+	after, err := examine.Open(a.sealed(fsys, absolute), absolute)
 	if err != nil {
 		return err
 	}
@@ -181,9 +181,9 @@ type gapKey struct {
 type seqGap struct{ after, before uint64 }
 
 // sequences reads the logs of a directory for the sequence numbers around damaged parts.
-func sequences(dir string, format base.Format) map[gapKey]seqGap {
+func sequences(fsys lsm.FS, dir string, format base.Format) map[gapKey]seqGap {
 	gaps := map[gapKey]seqGap{}
-	names, err := lsm.OSFS().List(dir)
+	names, err := fsys.List(dir)
 	if err != nil {
 		return gaps
 	}
@@ -195,7 +195,7 @@ func sequences(dir string, format base.Format) map[gapKey]seqGap {
 		last := uint64(0)
 		var open []gapKey
 		// The repair reports read errors.
-		_ = examine.ReadLog(lsm.OSFS(), filepath.Join(dir, name), format, num,
+		_ = examine.ReadLog(fsys, filepath.Join(dir, name), format, num,
 			func(b examine.Batch) error {
 				if b.Damage != nil {
 					k := gapKey{name, b.Offset}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +83,8 @@ func (s *prompt) run(line string, in io.Reader) (ended bool, code int) {
 	if in == nil {
 		in = strings.NewReader("")
 	}
-	one := &app{in: in, out: s.a.out, err: s.a.err, screen: s.a.screen, inShell: true}
+	one := &app{in: in, out: s.a.out, err: s.a.err, screen: s.a.screen, inShell: true,
+		outer: cmp.Or(s.a.encryption, s.a.outer)}
 	return false, one.run(s.cmd.Context(), s.withDirectory(words))
 }
 

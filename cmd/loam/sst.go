@@ -13,7 +13,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/format/sstable"
-	"github.com/loamdb/loam/lsm"
 )
 
 // sstFlags are the flags of sst.
@@ -79,7 +78,7 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := examine.OpenTable(lsm.OSFS(), path, (*base.Comparer)(forced))
+	t, err := examine.OpenTable(a.files(filepath.Dir(path)), path, (*base.Comparer)(forced))
 	if t != nil {
 		defer t.Close()
 	}

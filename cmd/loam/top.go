@@ -17,6 +17,7 @@ func (a *app) topVerb() *cobra.Command {
 			ctx, stop := interruptible(c)
 			defer stop()
 			o.Keyspace, o.JSON, o.Once = a.keyspace, a.json, o.Once || !a.screen.out && !a.json
+			o.FS = a.files(args[0])
 			o.Options = func() (*lsm.Options, error) { return a.options(args[0]) }
 			return top.Run(ctx, args[0], o)
 		}}

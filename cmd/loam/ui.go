@@ -20,6 +20,7 @@ func (a *app) uiVerb() *cobra.Command {
 				return err
 			}
 			o.Comparer = (*base.Comparer)(forced)
+			o.FS = a.files(args[0])
 			o.Options = func() (*lsm.Options, error) { return a.options(args[0]) }
 			return ui.Run(ctx, args[0], o)
 		}}

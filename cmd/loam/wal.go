@@ -13,7 +13,6 @@ import (
 	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/examine"
-	"github.com/loamdb/loam/lsm"
 )
 
 func (a *app) walVerb() *cobra.Command {
@@ -42,7 +41,8 @@ func (a *app) walVerb() *cobra.Command {
 			if follow {
 				return w.follow(args[0], format, num)
 			}
-			if err := examine.ReadLog(lsm.OSFS(), args[0], format, num, w.batch); err != nil {
+			if err := examine.ReadLog(a.files(filepath.Dir(args[0])), args[0], format, num,
+				w.batch); err != nil {
 				return err
 			}
 			if err := w.end(); err != nil {
@@ -156,7 +156,7 @@ func (w *walPrinter) explain(path string, format base.Format, num uint64) error 
 		fmt.Fprintf(w.a.err, "no entry: %s without an operation\n",
 			text.Plural(w.batches, "record"))
 	default:
-		why, err := examine.WhyEmpty(lsm.OSFS(), path, format, num)
+		why, err := examine.WhyEmpty(w.a.files(filepath.Dir(path)), path, format, num)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (w *walPrinter) explain(path string, format base.Format, num uint64) error 
 
 // follow prints what is in the log and what is written to it, until it is interrupted.
 func (w *walPrinter) follow(path string, format base.Format, num uint64) error {
-	t, err := examine.FollowLog(lsm.OSFS(), path, format, num)
+	t, err := examine.FollowLog(w.a.files(filepath.Dir(path)), path, format, num)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,9 @@ func Open(fsys vfs.FS, dir string) (*Directory, error) {
 	return d, err
 }
 
+// FS is the file system that Open got.
+func (d *Directory) FS() vfs.FS { return d.fs }
+
 func (d *Directory) read() error {
 	info, err := d.fs.Stat(d.Path)
 	switch {

@@ -90,7 +90,7 @@ const readLogs = 128 << 20
 // it has more than that, or cannot be read.
 func (l *Log) count(d *examine.Directory, left *int64) (ok bool, err error) {
 	_, format, num := examine.Kind(l.File)
-	t, err := examine.FollowLog(lsm.OSFS(), filepath.Join(d.Path, l.File), format, num)
+	t, err := examine.FollowLog(d.FS(), filepath.Join(d.Path, l.File), format, num)
 	if err != nil {
 		// A log that was deleted meanwhile, and what is no regular file, has no entries to count.
 		return false, nil
@@ -113,8 +113,8 @@ func (l *Log) count(d *examine.Directory, left *int64) (ok bool, err error) {
 }
 
 // InfoOf reads what the MANIFEST in dir says, and the logs.
-func InfoOf(dir string) (*Info, error) {
-	d, err := examine.Open(lsm.OSFS(), dir)
+func InfoOf(fsys lsm.FS, dir string) (*Info, error) {
+	d, err := examine.Open(fsys, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,8 @@ type Options struct {
 	JSON     bool
 	In       io.Reader // keys, if it is a terminal
 	Out      Output
-	Width    int // columns
+	Width    int    // columns
+	FS       lsm.FS // has the files of the database, decrypted
 	// Options opens the database as a follower.
 	Options func() (*lsm.Options, error)
 }
@@ -137,7 +138,7 @@ type source interface {
 
 // watch connects to the process that has the database open, or follows it.
 func (o *Options) watch(ctx context.Context, dir string) (source, error) {
-	if _, err := examine.Open(lsm.OSFS(), dir); errors.Is(err, lsm.ErrDoesNotExist) {
+	if _, err := examine.Open(o.FS, dir); errors.Is(err, lsm.ErrDoesNotExist) {
 		return nil, err
 	}
 	c, err := inspect.Dial(dir)

@@ -44,7 +44,7 @@ func (s *server) tables(_ context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := examine.Open(lsm.OSFS(), s.dir)
+	d, err := examine.Open(s.FS, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *server) table(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := examine.OpenTable(lsm.OSFS(), path, s.Comparer)
+	t, err := examine.OpenTable(s.FS, path, s.Comparer)
 	if t != nil {
 		defer t.Close()
 	}
@@ -228,7 +228,7 @@ type logLine struct {
 
 // logs lists the logs that the database needs, oldest first, and the MANIFEST.
 func (s *server) logs(context.Context, query) (any, error) {
-	d, err := examine.Open(lsm.OSFS(), s.dir)
+	d, err := examine.Open(s.FS, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (s *server) log(ctx context.Context, q query) (any, error) {
 	}
 	newest := q.Get("newest") != ""
 	records, more := []record{}, false
-	err = examine.ReadLog(lsm.OSFS(), path, format, num, func(b examine.Batch) error {
+	err = examine.ReadLog(s.FS, path, format, num, func(b examine.Batch) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -377,12 +377,12 @@ func (s *server) manifest(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := examine.Open(lsm.OSFS(), s.dir)
+	d, err := examine.Open(s.FS, s.dir)
 	if err != nil && d.Manifest == "" {
 		return nil, err
 	}
 	edits, more := []edit{}, false
-	err = examine.ReadManifest(lsm.OSFS(), filepath.Join(s.dir, d.Manifest), d.Format,
+	err = examine.ReadManifest(s.FS, filepath.Join(s.dir, d.Manifest), d.Format,
 		func(x examine.ManifestEdit) error {
 			switch {
 			case ctx.Err() != nil:

@@ -146,7 +146,7 @@ func (s *server) liveFiles(ctx context.Context, name, known string, now *moment)
 	if err != nil || now.State == known {
 		return err
 	}
-	d, err := examine.Open(lsm.OSFS(), s.dir)
+	d, err := examine.Open(s.FS, s.dir)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	Port  int  // 0: any that is free
 	Write bool // flush, compact and checkpoint may be asked for
 	Out   Output
+	// FS has the files of the database, decrypted.
+	FS lsm.FS
 	// Options opens the database.
 	Options func() (*lsm.Options, error)
 	// Comparer orders the keys of table files; nil: the one that they name.
@@ -60,7 +62,7 @@ const (
 
 // Run serves the page of the database in dir until ctx is done.
 func Run(ctx context.Context, dir string, o Options) error {
-	_, err := examine.Open(lsm.OSFS(), dir)
+	_, err := examine.Open(o.FS, dir)
 	if errors.Is(err, lsm.ErrDoesNotExist) || errors.Is(err, lsm.ErrNotADatabase) ||
 		errors.Is(err, lsm.ErrNewerFormat) {
 		return err // the page shows all other errors
