@@ -20,7 +20,7 @@ import (
 var table = settings.New([]string{"none", "snappy", "zstd"},
 	"write_buffer_size", "64MiB", "cache_size", "256MiB", "block_size", "4096",
 	"max_file_size", "2MiB", "max_background_jobs", "4", "compression", "snappy",
-	"large_value", "0")
+	"large_value", "0", "encryption", "none")
 
 var codecs = map[string]options.CompressionType{"none": options.None, "snappy": options.Snappy,
 	"zstd": options.ZSTD}
@@ -43,9 +43,9 @@ func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
 func (Driver) Notes() []string {
 	return []string{"logs are mapped files, which the count of bytes written misses; filters of " +
 		"1 % are always on; indexes are cached in half the size of the block cache besides; " +
-		"conflict detection on for transactions only; with large_value its value log has files " +
-		"of 64 MiB, which are looked at every second and collected when half of one is garbage; " +
-		"without, values of 1 MiB are there all the same"}
+		"conflict detection on for transactions only; encryption is AES-CTR without tags; with " +
+		"large_value its value log has files of 64 MiB, which are looked at every second and " +
+		"collected when half of one is garbage; without, values of 1 MiB are there all the same"}
 }
 
 // Open checks blocks as they are read, like the other engines.
@@ -72,6 +72,7 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		WithCompression(codecs[v["compression"]]).
 		WithBloomFalsePositive(0.01).
 		WithChecksumVerificationMode(options.OnBlockRead).
+		WithEncryptionKey(v.Key()).
 		WithDetectConflicts(c.Transactions)
 	if cache == 0 && v["compression"] != "none" {
 		o = o.WithBlockCacheSize(1 << 20) // it refuses compression without a cache

@@ -5,6 +5,7 @@
 package settings
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ var docs = map[string]string{
 	"prefix_length":          "bytes of prefixes that filters hold; 0: none",
 	"compaction_direct_io":   "direct I/O for flushes and compactions; 0: none",
 	"max_background_jobs":    "flushes and compactions at once",
+	"encryption":             "none, or key: and 64 hexadecimal digits",
 	"large_value": "size from which on values are kept apart from keys, in blob files or a value " +
 		"log; 0: none are",
 	"deletion_window": "adjacent entries of which half are deletions where a table is to be " +
@@ -59,6 +61,12 @@ func (t Table) Check(s store.Setting) error {
 	if s.Name == "compression" {
 		if !slices.Contains(t.codecs, s.Value) {
 			return fmt.Errorf("option %s: want one of %s", s.Name, strings.Join(t.codecs, ", "))
+		}
+		return nil
+	}
+	if s.Name == "encryption" {
+		if _, err := key(s.Value); err != nil {
+			return fmt.Errorf("option %s: want none, or key: and 64 hexadecimal digits", s.Name)
 		}
 		return nil
 	}
@@ -94,6 +102,26 @@ func (v Values) Number(name string) int64 {
 		return 0
 	}
 	return n
+}
+
+// Key is the key of the setting encryption, nil for none.
+func (v Values) Key() []byte {
+	k, err := key(v["encryption"])
+	if err != nil {
+		return nil
+	}
+	return k
+}
+
+func key(s string) ([]byte, error) {
+	if s == "none" {
+		return nil, nil
+	}
+	digits, ok := strings.CutPrefix(s, "key:")
+	if !ok || len(digits) != 64 {
+		return nil, strconv.ErrSyntax
+	}
+	return hex.DecodeString(digits)
 }
 
 // Int is Number for engines that take an int.
