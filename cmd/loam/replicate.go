@@ -143,6 +143,8 @@ func (a *app) replicateVerb() *cobra.Command {
 	c.Flags().StringVar(&o.VerifyDir, "verify-dir", "", "directory for these restores")
 	c.Flags().BoolVar(&o.TakeOver, "take-over", false,
 		"go on in the target of a database that was in another directory")
+	c.Flags().BoolVar(&o.AllowClear, "clear", false,
+		"of an encrypted database: the replica is not encrypted")
 	c.Flags().BoolVar(&once, "once", false, "end when everything is sent")
 	return c
 }
@@ -157,7 +159,7 @@ func (a *app) replicate(ctx context.Context, dir string, t replicate.Target,
 			return err
 		}
 		o.Restore = &lsm.Options{CacheSize: readCache, Comparer: open.Comparer,
-			Comparers: open.Comparers}
+			Comparers: open.Comparers, Encryption: open.Encryption}
 		f, err := lsm.OpenFollower(dir, open)
 		if err != nil {
 			return err
@@ -277,7 +279,7 @@ func (a *app) restoreReplica(ctx context.Context, from string, at time.Time, dir
 	if err != nil {
 		return err
 	}
-	open := &lsm.Options{}
+	open := &lsm.Options{Encryption: a.keys}
 	if open.Comparer, err = a.forcedComparer(); err != nil {
 		return err
 	}

@@ -36,6 +36,10 @@ type Options struct {
 	// TakeOver lets the replica of another directory be continued by a new generation; without it
 	// Run fails with ErrOtherDatabase.
 	TakeOver bool
+	// AllowClear lets the replica of an encrypted database be made: its objects are not encrypted,
+	// and neither is what VerifyEvery restores unless Restore has keys. Without it Run fails with
+	// lsm.ErrInvalidArgument. The default is false.
+	AllowClear bool
 	// Until ends Run when it is closed: what was committed before is sent, and Run returns nil. Use
 	// it before the database is closed. The default is nil.
 	Until <-chan struct{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/fileid"
+	encryption "github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/lsm"
 )
@@ -87,6 +88,10 @@ func newRunner(ctx context.Context, db *lsm.DB, t Target, o *Options) (*runner, 
 	filled, err := o.filled()
 	if err != nil {
 		return nil, err
+	}
+	if encryption.KeysOf(db.Inside().Place().FS) != nil && !filled.AllowClear {
+		return nil, base.Invalidf("the database is encrypted, and its replica would not be: " +
+			"AllowClear permits that")
 	}
 	r := &runner{db: db, target: t, o: filled}
 	host, _ := os.Hostname() // for messages
