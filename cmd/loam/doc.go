@@ -7,7 +7,7 @@
 //	open.go        a directory for reading or writing, with the comparer that its MANIFEST names
 //	encode.go      keys and values as text, hex, base64 or JSON
 //	encryption.go  the keys of encrypted databases
-//	output.go      standard output, which may be a closed pipe; tables that fit the terminal; sizes
+//	output.go      standard output, which may be a closed pipe; tables for the terminal; sizes
 //	progress.go    how far a long verb has come, on a terminal
 //
 // Verbs use the public packages (lsm, lsm/backup, lsm/dump). What looks into single files goes by

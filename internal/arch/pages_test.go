@@ -42,7 +42,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 var cName = regexp.MustCompile(`\b(?:loam_[a-z_]*[a-z]|LOAM_(?:ERR_)?[A-Z_]*[A-Z])\b`)
 
 // notC are the names that look like one.
-var notC = []string{"LOAM_COMMAND", "LOAM_LIBRARY", "LOAM_INSPECT", "LOAM_ADDR",
+var notC = []string{"LOAM_COMMAND", "LOAM_ENCRYPTION", "LOAM_LIBRARY", "LOAM_INSPECT", "LOAM_ADDR",
 	"LOAM_TOKEN",   // of the environment
 	"loam_leveldb"} // a header of C++
 
