@@ -167,6 +167,9 @@ func TestDamage(t *testing.T) {
 			switch {
 			case err == nil:
 				seen["restored"]++
+				if what == "gone" && needed(whole, name) {
+					t.Errorf("%s is gone, and nobody misses it", name)
+				}
 				if made != whole && what != "gone" {
 					t.Errorf("%s %s: restored %+v", name, what, made)
 				}
@@ -197,6 +200,19 @@ func TestDamage(t *testing.T) {
 	if seen["damaged"] < 20 || seen["restored"] < 10 {
 		t.Errorf("%v: expected more of both", seen)
 	}
+}
+
+// needed reports whether a segment that is gone has operations that others of the newest generation
+// follow.
+func needed(newest Restored, name string) bool {
+	m := objectName.FindStringSubmatch(name)
+	if m == nil || m[1] != newest.Generation || m[3] == "" {
+		return false
+	}
+	g := generation{}
+	g.add(name, m)
+	s := g.segments[0]
+	return s.first <= s.last && s.last < newest.Sequence
 }
 
 func flipped(b []byte, i int) []byte {

@@ -25,7 +25,7 @@ var replicates = []mutant{
 
 	{"replica-not-compared", "a replicator goes on although the database has another history",
 		replicating("TestOtherDatabase"), []edit{
-			{"lsm/replicate/resume.go", "if sums[i] != s.digest {", "if s.digest == \"\" {"}}},
+			{"lsm/replicate/resume.go", "if sums[i] != s.digest {", "if sums[i] == \"\" || s.digest == \"\" {"}}},
 
 	{"replica-any-point", "a state is restored whose keyspaces are those of a later one",
 		replicating("TestListWithChanges"), []edit{
@@ -43,10 +43,10 @@ var replicates = []mutant{
 
 	{"replica-folder-not-synced", "the folder of an object is not durable",
 		replicating("TestDirFaults"), []edit{
-			{"lsm/replicate/dir.go", "d.made[dir] = err == nil", "d.made[dir] = true"}}},
+			{"lsm/replicate/dir.go", "\t\terr = d.fs.SyncDir(above)", "\t\t_ = above"}}},
 
 	{"replica-drop-forgotten", "a keyspace that was dropped is in the restored database",
 		replicating("TestHistories"), []edit{
 			{"lsm/replicate/apply.go", "\t\tif err := a.db.DropKeyspace(k.Name); err != nil {\n" +
-				"\t\t\treturn err\n\t\t}\n", ""}}},
+				"\t\t\treturn err\n\t\t}\n", "\t\t_ = k\n"}}},
 }
