@@ -54,8 +54,10 @@ const manifest = {
     ingest: true,
     lag: true,
     bulkLoad: true,
+    keysInUse: true,
     metrics: true,
     recoveryReport: true,
+    rekey: true,
     sync: true,
     verify: true
   },
@@ -470,6 +472,20 @@ class Loam extends AbstractLevel {
     const { signal, progress } = watched(options, 'progress')
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.verifyStart(this.#context), signal, progress)
+  }
+
+  async rekey (options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.rekey(options))
+    sync.assertOpen(this, 'rekey')
+    const { signal } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    return this.#watch(native.rekeyStart(this.#context), signal)
+  }
+
+  async keysInUse () {
+    if (this.status === 'opening') return this.deferAsync(() => this.keysInUse())
+    sync.assertOpen(this, 'keysInUse')
+    return JSON.parse(await native.keysInUse(this.#context))
   }
 
   async dump (file, options) {

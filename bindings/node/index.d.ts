@@ -204,6 +204,13 @@ export class Loam<KDefault = string, VDefault = string>
    * names every damaged table. */
   verify (options?: VerifyOptions | undefined): Promise<void>
 
+  /** Encrypt all files with the current key of the option `encryption`, beside reads and writes.
+   * The text of the option is read at opening: open with the new key first. */
+  rekey (options?: CheckpointOptions | undefined): Promise<void>
+
+  /** The keys of the files in the directory. */
+  keysInUse (): Promise<KeyUse[]>
+
   /**
    * Make the directory `location` a database of its own that has what this one has now, all
    * keyspaces and the writes before the call included. Tables are hard links, or copies where links
@@ -327,8 +334,8 @@ export class ClassicLevel<KDefault = string, VDefault = string> extends Loam<KDe
 
 /**
  * A key space of its own within a database, made by {@link Loam.keyspace}: an abstract-level
- * database with its own keys. `verify`, `recoveryReport`, `retry` and pausing of compaction
- * concern the whole database, which closes its keyspaces when it is closed.
+ * database with its own keys. `verify`, `rekey`, `keysInUse`, `recoveryReport`, `retry` and pausing
+ * of compaction concern the whole database, which closes its keyspaces when it is closed.
  */
 export class Keyspace<KDefault = string, VDefault = string> extends Loam<KDefault, VDefault> {
   private constructor ()
@@ -660,6 +667,13 @@ export function prefixFilter (...prefixes: Array<string | Uint8Array>): string
 
 /** From start up to, not including, stop. */
 export type Range<K> = readonly [start: K | null | undefined, stop: K | null | undefined]
+
+/** A key, and how many files have it; `''` as provider and id are files that are not encrypted. */
+export interface KeyUse {
+  provider: string
+  id: string
+  files: number
+}
 
 export interface RecoveryReport {
   /** Damaged parts of logs that were left out. */

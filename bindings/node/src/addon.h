@@ -294,10 +294,10 @@ loam_status shared_close(loam_db *db, char **err);
   X(keyspaceOpen) X(keyspaceDrop) X(keyspaceList) X(keyspaceNumber)            \
   X(snapshot) X(snapshotMake) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(resources) X(resourcesSet) X(resourcesMetrics) X(setOption) X(option)      \
-  X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
+  X(property) X(metrics) X(recoveryReport) X(keysInUse) X(comparatorName)      \
   X(flush) X(approximateSizes)                                                 \
   X(dumpStart) X(loadStart) X(dumpVerifyStart) X(dumpCheck) X(pipe) X(pipeClose) \
-  X(compactStart) X(verifyStart) X(checkpointStart)                            \
+  X(compactStart) X(verifyStart) X(rekeyStart) X(checkpointStart)              \
   X(jobWait) X(jobResult) X(jobProgress) X(jobCancel)                          \
   X(backupOpen) X(backupCreate) X(backupList) X(backupVerify) X(backupRestore) \
   X(backupDelete) X(backupKeep) X(backupClose)                                 \

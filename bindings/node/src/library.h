@@ -13,7 +13,8 @@
   X(options_set_cache) X(options_set_logger) X(cache_create) X(cache_close)    \
   X(open) X(close) X(destroy) X(repair) X(upgrade) X(export)                   \
   X(dump_start) X(load_start) X(dump_verify_start) X(dump_check)               \
-  X(close_start) X(compact_start) X(verify_start) X(checkpoint_start)           \
+  X(close_start) X(compact_start) X(verify_start) X(rekey_start)                \
+  X(checkpoint_start) X(keys_in_use)                                           \
   X(job_wait) X(job_progress) X(job_cancel) X(job_close) X(job_report)         \
   X(backup_open) X(backup_create_start) X(backup_list) X(backup_verify_start)  \
   X(backup_restore_start) X(backup_delete) X(backup_keep) X(backup_close)      \

@@ -124,6 +124,17 @@ napi_value js_verifyStart(napi_env env, napi_callback_info info) {
   return db == NULL ? NULL : job_start(env, db->db, NULL, NULL);
 }
 
+/* rekeyStart(database): a job */
+napi_value js_rekeyStart(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  char *error = NULL;
+  loam_job *started = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  loam_status status = loam.rekey_start(db->db, &started, &error);
+  return make_job(env, status, started, error);
+}
+
 /* checkpointStart(database, path): a job */
 napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
   ARGS(2);
@@ -273,6 +284,11 @@ static void report_run(work *w) {
   w->status = loam.recovery_report(u->db, &u->json, &w->error);
 }
 
+static void keys_run(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  w->status = loam.keys_in_use(u->db, &u->json, &w->error);
+}
+
 static napi_value json_finish(napi_env env, work *w) {
   upkeep_work *u = (upkeep_work *)w;
   return make_string(env, u->json, strlen(u->json));
@@ -293,6 +309,9 @@ napi_value js_metrics(napi_env env, napi_callback_info info) {
 }
 napi_value js_recoveryReport(napi_env env, napi_callback_info info) {
   return as_json(env, info, report_run);
+}
+napi_value js_keysInUse(napi_env env, napi_callback_info info) {
+  return as_json(env, info, keys_run);
 }
 
 /* ---- on the JavaScript thread ---- */

@@ -1,6 +1,6 @@
 // Compiled by test/package.js, not run.
 
-import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions,
+import { Backup, Backups, Cache, ClassicLevel, DumpInfo, KeyUse, verifyDump, Loam, OpenOptions,
   prefixFilter, RecoveryReport, TableWriter } from 'loamdb'
 import loamdb from 'loamdb'
 import { connect, Remote, RemoteError } from 'loamdb/remote'
@@ -61,6 +61,9 @@ export async function main (): Promise<void> {
   db.resumeCompaction()
   db.retry()
   const report: RecoveryReport = await db.recoveryReport()
+  await db.rekey({ signal: new AbortController().signal })
+  const uses: KeyUse[] = await db.keysInUse()
+  console.log(uses[0].provider, uses[0].id, uses[0].files + 1)
   console.log(sizes, (await db.metrics()).flush, report.was_clean, db.comparatorName())
   await db.clear({ lt: 'c', sync: true })
   console.log(a, b, size, db.getProperty('leveldb.stats'))

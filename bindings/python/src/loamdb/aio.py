@@ -269,6 +269,15 @@ class DB(_Reads):
         """Reads every table whole and checks it. progress is called on another thread."""
         await self._run(self.db.verify, progress=progress)
 
+    async def rekey(self) -> None:
+        """Encrypts all files with the current key of the option encryption."""
+        await self._run(self.db.rekey)
+
+    async def keys_in_use(self) -> list[dict[str, Any]]:
+        """The keys of the files in the directory; see loamdb.DB.keys_in_use."""
+        keys: list[dict[str, Any]] = await self._run(self.db.keys_in_use)
+        return keys
+
     async def checkpoint(self, path: StrPath) -> None:
         """Makes path a database of its own that has what this one has now."""
         await self._run(self.db.checkpoint, path)

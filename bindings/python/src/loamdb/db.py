@@ -432,6 +432,18 @@ class DB(_Mapping, Handle):
         first. progress is as for compact; Ctrl-C ends it. It changes nothing."""
         self._job("loam_verify_start", progress=progress)
 
+    def rekey(self) -> None:
+        """Encrypts all files with the current key of the option encryption, beside reads and
+        writes; the text of the option is read at opening, so open with the new key first. Ctrl-C
+        ends it; the next call goes on. Raises InvalidArgumentError without the option."""
+        self._job("loam_rekey_start")
+
+    def keys_in_use(self) -> list[dict[str, Any]]:
+        """The keys of the files in the directory: of each its provider, id and how many files have
+        it; "" as provider and id are files that are not encrypted."""
+        keys: list[dict[str, Any]] = self._json("loam_keys_in_use")
+        return keys
+
     def checkpoint(self, path: StrPath) -> None:
         """Makes path a database of its own that has what this one has now, all keyspaces and
         unsynced writes included, while writes go on. Tables are hard links, or copies where links
@@ -591,8 +603,8 @@ class DB(_Mapping, Handle):
 
 class Keyspace(DB):
     """A key space of its own within a database; made by ``db.keyspace(name)``. It does
-    what a database does, with its own keys; verify, recovery_report, resume and
-    compaction_paused concern the whole database. To close it is to give up this object;
+    what a database does, with its own keys; verify, rekey, keys_in_use, recovery_report, resume
+    and compaction_paused concern the whole database. To close it is to give up this object;
     after the database was closed it is of no use."""
 
     __slots__ = ("_db", "_name", "_root")

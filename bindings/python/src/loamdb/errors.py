@@ -18,6 +18,7 @@ __all__ = [
     "CorruptionError",
     "DeadlockError",
     "DoesNotExistError",
+    "EncryptionError",
     "Error",
     "ExistsError",
     "ForkedError",
@@ -152,6 +153,11 @@ class TransactionDoneError(Error, RuntimeError):
     """The transaction was committed or rolled back."""
 
 
+class EncryptionError(Error):
+    """A key of an encrypted database is missing or wrong, or a file of it is not encrypted; the
+    message names the file and the id of the key."""
+
+
 class GapError(Error, LookupError):
     """What a feed of changes was to go on with is in no log any more; the message says which
     sequence number that is, and with which a feed can begin."""
@@ -270,6 +276,7 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -29: (LockTimeoutError, "the lock was not given back in time"),
     -30: (TransactionDoneError, "the transaction has ended"),
     -31: (GapError, "changes are gone"),
+    -32: (EncryptionError, "a key is missing or wrong"),
 }
 
 

@@ -28,7 +28,7 @@ NATIVE(jbyteArray, jobReport)(JNIEnv *env, jclass c, jobject job) {
 }
 
 /* As Native.COMPACT and so on. */
-enum { COMPACT, VERIFY, CATCH_UP, CHECKPOINT };
+enum { COMPACT, VERIFY, CATCH_UP, CHECKPOINT, REKEY };
 
 /* a and b are the bounds of a compaction; a is the path of a checkpoint. */
 NATIVE(jlong, start)(JNIEnv *env, jclass c, jint what, jobject database, jbyteArray a,
@@ -47,6 +47,7 @@ NATIVE(jlong, start)(JNIEnv *env, jclass c, jint what, jobject database, jbyteAr
     case VERIFY: status = loam_verify_start(db, &job, &err); break;
     case CATCH_UP: status = loam_catch_up_start(db, &job, &err); break;
     case CHECKPOINT: status = loam_checkpoint_start(db, x.data, &job, &err); break;
+    case REKEY: status = loam_rekey_start(db, &job, &err); break;
     }
     handle = handle_result(env, status, job, err);
   }

@@ -419,7 +419,7 @@ NATIVE(void, upkeep)(JNIEnv *env, jclass c, jint what, jobject database) {
 }
 
 /* As Native.PROPERTY and so on. */
-enum { PROPERTY, OPTION, METRICS, RECOVERY, COMPARATOR, KEYSPACES };
+enum { PROPERTY, OPTION, METRICS, RECOVERY, COMPARATOR, KEYSPACES, KEYS };
 
 /* null: there is none. */
 NATIVE(jbyteArray, information)(JNIEnv *env, jclass c, jint what, jobject database,
@@ -438,6 +438,7 @@ NATIVE(jbyteArray, information)(JNIEnv *env, jclass c, jint what, jobject databa
     case RECOVERY: status = loam_recovery_report(db, &text, &err); break;
     case COMPARATOR: status = loam_comparator_name(db, &text, &err); break;
     case KEYSPACES: status = loam_keyspace_list(db, &text, &err); break;
+    case KEYS: status = loam_keys_in_use(db, &text, &err); break;
     }
     result = text_result(env, status, text, err);
   }

@@ -187,6 +187,24 @@ public final class Loam extends Keyspace {
     Job.run(Native.start(Native.VERIFY, this, null, null), this);
   }
 
+  /**
+   * Encrypts all files with the current key of the option {@code encryption}, beside reads and
+   * writes. The text of the option is read at opening: open with the new key first.
+   *
+   * @throws LoamException.InvalidArgument the database has no such option
+   */
+  public void rekey() {
+    Job.run(Native.start(Native.REKEY, this, null, null), this);
+  }
+
+  /**
+   * The keys of the files in the directory, as a JSON list of objects with {@code provider}, {@code
+   * id} and {@code files}, their number; files that are not encrypted have empty ones.
+   */
+  public String keysInUse() {
+    return information(Native.KEYS, null);
+  }
+
   /** Stops automatic compaction, until {@link #resumeCompaction} was called as often. */
   public void pauseCompaction() {
     Native.upkeep(Native.PAUSE, this);

@@ -66,6 +66,7 @@ public class LoamException extends RuntimeException {
       case -29 -> new LockTimeout(message, errno, path);
       case -30 -> new TransactionDone(message, errno, path);
       case -31 -> new Gap(message, errno, path);
+      case -32 -> new Encryption(message, errno, path);
       case 3 -> new WouldBlock(message, errno, path);
       case 6 -> new Busy(message, errno, path);
       default -> new LoamException(status, message, errno, path);
@@ -356,6 +357,18 @@ public class LoamException extends RuntimeException {
 
     Gap(String message, int errno, String path) {
       super(-31, message, errno, path);
+    }
+  }
+
+  /**
+   * A key of an encrypted database is missing or wrong, or a file of it is not encrypted; the
+   * message names the file and the id of the key.
+   */
+  public static final class Encryption extends LoamException {
+    private static final long serialVersionUID = 1;
+
+    Encryption(String message, int errno, String path) {
+      super(-32, message, errno, path);
     }
   }
 

@@ -46,6 +46,7 @@ final class Native {
   static final int RECOVERY = 3;
   static final int COMPARATOR = 4;
   static final int KEYSPACES = 5;
+  static final int KEYS = 6;
 
   static final int FIRST = 0;
   static final int LAST = 1;
@@ -56,6 +57,7 @@ final class Native {
   static final int VERIFY = 1;
   static final int CATCH_UP = 2;
   static final int CHECKPOINT = 3;
+  static final int REKEY = 4;
 
   private static final Charset FILE_NAMES = fileNames();
 

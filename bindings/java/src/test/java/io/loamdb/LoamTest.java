@@ -366,6 +366,44 @@ class LoamTest {
   }
 
   @Test
+  void encryption() throws IOException {
+    String old = "00112233445566778899aabbccddeeff".repeat(2);
+    String mark = "what nobody may read";
+    Path keys = directory.resolve("keys");
+    Files.writeString(keys, old);
+    Options options = new Options().compression("none").set("encryption", "file:" + keys);
+    String first;
+    try (Loam db = Loam.open(path(), options)) {
+      db.put(b(mark), b(mark));
+      db.flush();
+      db.put(b("in the log"), b(mark));
+      first = db.keysInUse();
+    }
+    try (var files = Files.walk(path())) {
+      for (Path file : files.filter(Files::isRegularFile).collect(Collectors.toList())) {
+        String bytes = Files.readString(file, StandardCharsets.ISO_8859_1);
+        assertFalse(bytes.contains(mark), file.toString());
+      }
+    }
+    String renewed = "ff".repeat(32);
+    assertThrows(LoamException.Encryption.class, () -> Loam.open(path()));
+    assertThrows(LoamException.Encryption.class,
+        () -> Loam.open(path(), new Options().set("encryption", "key:" + renewed)));
+    Files.writeString(keys, renewed + "\n" + old + "\n");
+    try (Loam db = Loam.open(path(), new Options().set("encryption", "file:" + keys))) {
+      db.rekey();
+      assertFalse(db.keysInUse().equals(first));
+    }
+    try (Loam db = Loam.open(path(), new Options().set("encryption", "key:" + renewed))) {
+      assertEquals(mark, s(db.get(b("in the log"))));
+    }
+    Path clear = directory.resolve("clear");
+    try (Loam db = Loam.open(clear)) {
+      assertThrows(LoamException.InvalidArgument.class, db::rekey);
+    }
+  }
+
+  @Test
   void directories() throws IOException {
     try (Loam db = Loam.open(path(), new Options().format("leveldb"))) {
       fill(db, 100);
