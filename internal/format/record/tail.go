@@ -105,27 +105,32 @@ func (t *Tail) beginOpening(h chained) error {
 	return t.checkClear(t.r, t.name)
 }
 
-// look reads the first chunk of a log in LevelDB's framing, which says how it is sealed. It fails
-// with ErrNotYet as long as there is none.
+// look reads the first chunk of a log in LevelDB's framing, which says how it is sealed. Where
+// there is none yet, a log that may be clear is read like one: what stands there is no chunk. Of an
+// encrypted one nothing can be read without the key: look fails with ErrNotYet.
 func (t *Tail) look() error {
 	head, err := readHead(t.r)
 	if err != nil {
 		return err
 	}
-	if len(head) < headerLen || allZero(head[:headerLen]) {
-		return ErrNotYet
-	}
-	n := chunkLen(head)
-	if head[atType] != chunkBegin {
+	begun := len(head) >= headerLen && !allZero(head[:headerLen])
+	switch {
+	case begun && head[atType] != chunkBegin:
 		if err := t.checkClear(t.r, t.name); err != nil {
 			return err
 		}
-	} else if n > len(head)-headerLen || !checksumOK(head, n) {
+	case begun && chunkLen(head) <= len(head)-headerLen && checksumOK(head, chunkLen(head)):
+		if err := t.opening.begin(t.r, t.name, head, 0); err != nil {
+			return err
+		}
+		if end := int64(headerLen + chunkLen(head)); t.pos == 0 {
+			t.pos, t.start = end, end
+		}
+	case keysOf(t.r).AllowClear():
+		return nil
+	default:
+		t.stop(t.pos, head)
 		return ErrNotYet
-	} else if err := t.opening.begin(t.r, t.name, head, 0); err != nil {
-		return err
-	} else if t.pos == 0 {
-		t.pos, t.start = int64(headerLen+n), int64(headerLen+n)
 	}
 	t.looked = true
 	return nil

@@ -220,6 +220,34 @@ func TestTailFindsDamage(t *testing.T) {
 	}
 }
 
+// TestTailOfDamagedHead: a clear log in LevelDB's framing whose first chunk is zeros, or of a type
+// that only sealed logs have, is seen to stand still, and Examine finds the damage.
+func TestTailOfDamagedHead(t *testing.T) {
+	plain := &memLog{}
+	w := NewWriter(plain)
+	for i := range 5 {
+		if err := w.Append(pattern(i, 20_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, damage := range map[string]func(b []byte){
+		"zeros":         func(b []byte) { clear(b[:headerLen]) },
+		"a sealed head": func(b []byte) { b[atType] = chunkBegin },
+	} {
+		b := bytes.Clone(plain.data)
+		damage(b)
+		tail := NewTail(bytes.NewReader(b), "000007.log", 0)
+		for looks := range 3 {
+			if _, err := tail.Next(); err != ErrNotYet || tail.stuck.looks != looks+1 {
+				t.Fatalf("%s: %v, %d looks", what, err, tail.stuck.looks)
+			}
+		}
+		if _, err := tail.Examine(int64(len(b))); !errors.Is(err, base.ErrCorruption) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestTailOfAnotherLog follows a file through its lives: before the first chunk the log is empty,
 // and ReadBegin reports a file that is another log.
 func TestTailOfAnotherLog(t *testing.T) {
