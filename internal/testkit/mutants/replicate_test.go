@@ -25,7 +25,8 @@ var replicates = []mutant{
 
 	{"replica-not-compared", "a replicator goes on although the database has another history",
 		replicating("TestOtherDatabase"), []edit{
-			{"lsm/replicate/resume.go", "if sums[i] != s.digest {", "if sums[i] == \"\" || s.digest == \"\" {"}}},
+			{"lsm/replicate/resume.go", "if sums[i] != s.digest {",
+				"if sums[i] == \"\" || s.digest == \"\" {"}}},
 
 	{"replica-any-point", "a state is restored whose keyspaces are those of a later one",
 		replicating("TestListWithChanges"), []edit{
