@@ -20,6 +20,9 @@ import (
 // incoming is the folder of a directory in which objects are written before they get their names.
 const incoming = "incoming"
 
+// unfinished begins the names of these files: what else is in a folder of that name is kept.
+const unfinished = "loam-object-"
+
 type dirTarget struct {
 	fs   vfs.FS
 	root string
@@ -63,7 +66,7 @@ func (d *dirTarget) Put(ctx context.Context, name string, data []byte) error {
 	if err := d.mkdir(filepath.Join(d.root, incoming)); err != nil {
 		return err
 	}
-	temp := filepath.Join(d.root, incoming, rand.Text())
+	temp := filepath.Join(d.root, incoming, unfinished+rand.Text())
 	if err = d.write(temp, data); err == nil {
 		err = d.mkdir(filepath.Dir(to))
 	}
@@ -148,7 +151,9 @@ func (d *dirTarget) tidy() {
 		return
 	}
 	for _, name := range names {
-		_ = d.fs.Remove(filepath.Join(d.root, incoming, name))
+		if strings.HasPrefix(name, unfinished) {
+			_ = d.fs.Remove(filepath.Join(d.root, incoming, name))
+		}
 	}
 }
 

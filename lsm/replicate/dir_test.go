@@ -117,3 +117,21 @@ func TestDirFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestDirTidy removes what a put left, and nothing else that lies in a folder of the same name.
+func TestDirTidy(t *testing.T) {
+	mem := vfs.NewMem()
+	target, err := Dir("replica", mem)
+	must(t, err)
+	must(t, target.Put(ctx, "g/a", []byte("a")))
+	for _, name := range []string{"mail", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", unfinished + "ABC"} {
+		must(t, target.(*dirTarget).write("replica/"+incoming+"/"+name, []byte("b")))
+	}
+	target.(*dirTarget).tidy()
+	left, err := mem.List("replica/" + incoming)
+	must(t, err)
+	slices.Sort(left)
+	if !slices.Equal(left, []string{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "mail"}) {
+		t.Errorf("left %q", left)
+	}
+}

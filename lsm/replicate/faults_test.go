@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -383,6 +384,21 @@ func TestVerify(t *testing.T) {
 	s.o.VerifyEvery, s.o.VerifyDir = time.Minute, "verify"
 	s.o.Restore = &lsm.Options{FS: vfs.NewMem(), Clock: s.clock.time}
 	must(t, s.o.Restore.FS.MkdirAll("verify"))
+	other, err := lsm.Open("verify/verify", s.o.Restore) // of somebody else, and not open later
+	must(t, err)
+	must(t, other.Close())
+	defer func() {
+		again := *s.o.Restore
+		again.ErrorIfMissing = true
+		other, err := lsm.Open("verify/verify", &again)
+		must(t, err)
+		must(t, other.Close())
+		names, err := again.FS.List("verify")
+		must(t, err)
+		if !slices.Equal(names, []string{"verify"}) {
+			t.Errorf("left %q", names)
+		}
+	}()
 	s.restart()
 	s.write()
 	must(t, s.db.PutTTL([]byte("short"), nil, time.Second, lsm.NoSync))

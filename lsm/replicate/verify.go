@@ -16,6 +16,10 @@ import (
 
 var errUnrestorable = errors.New("the replica cannot be restored, a new generation begins")
 
+// verifyPrefix is before the generation in the names of databases that are restored for a
+// comparison: replicators may share a directory, and nobody else's database has such a name.
+const verifyPrefix = "loam-verify-"
+
 // verify restores a state that the target has, compares it with the database, and removes it.
 func (r *runner) verify(ctx context.Context, gen string, s state) (err error) {
 	defer func() {
@@ -23,7 +27,7 @@ func (r *runner) verify(ctx context.Context, gen string, s state) (err error) {
 			err = fmt.Errorf("verification: %w", err)
 		}
 	}()
-	dir := filepath.Join(r.o.VerifyDir, "verify")
+	dir := filepath.Join(r.o.VerifyDir, verifyPrefix+gen)
 	open := lsm.Options{}
 	if r.o.Restore != nil {
 		open = *r.o.Restore

@@ -50,4 +50,14 @@ var replicates = []mutant{
 		replicating("TestHistories"), []edit{
 			{"lsm/replicate/apply.go", "\t\tif err := a.db.DropKeyspace(k.Name); err != nil {\n" +
 				"\t\t\treturn err\n\t\t}\n", "\t\t_ = k\n"}}},
+
+	{"replica-tidy", "files of others in a target's folder are removed",
+		replicating("TestDirTidy"), []edit{
+			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
+				"if name != \"\" {"}}},
+
+	{"replica-verify-name", "a verification replaces a database of somebody else",
+		replicating("TestVerify"), []edit{
+			{"lsm/replicate/verify.go", "r.o.VerifyDir, verifyPrefix+gen)",
+				"r.o.VerifyDir, \"verify\")"}}},
 }
