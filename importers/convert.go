@@ -144,7 +144,7 @@ func (c *conversion) copySpace(db *lsm.DB, name string) error {
 		c.progress(c.written)
 		return err
 	}
-	err = c.from.Each(name, func(e Entry) error {
+	visit := func(e Entry) error {
 		if e.Expires.IsZero() {
 			b.Put(e.Key, e.Value)
 		} else {
@@ -161,7 +161,8 @@ func (c *conversion) copySpace(db *lsm.DB, name string) error {
 			return nil
 		}
 		return flush()
-	})
+	}
+	err = Guard(func() error { return c.from.Each(name, visit) })
 	if err == nil {
 		err = flush()
 	}

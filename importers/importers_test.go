@@ -123,6 +123,23 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestConvertPanics: a panic of the source is an error, and nothing is left.
+func TestConvertPanics(t *testing.T) {
+	dir := t.TempDir()
+	m := trees()
+	m.fail = func(i int) error {
+		if i == 1500 {
+			panic("a damaged page")
+		}
+		return nil
+	}
+	_, err := Convert(context.Background(), m, filepath.Join(dir, "new"), nil)
+	if err == nil || !strings.Contains(err.Error(), "a damaged page") {
+		t.Error(err)
+	}
+	nothingLeft(t, dir)
+}
+
 // TestConvertFails lets the source fail at its first, a middle and its last entry, and the context
 // end at each: the error comes back and nothing is left.
 func TestConvertFails(t *testing.T) {

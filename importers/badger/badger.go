@@ -14,6 +14,10 @@ import (
 // indexCache is how much memory the indexes of an encrypted database take, which Badger asks for.
 const indexCache = 64 << 20
 
+// latest is later than any time that a lifetime in Loam reaches, and small enough to count with. Some
+// programs store the largest number for entries that are to stay.
+const latest = 1 << 40
+
 type source struct {
 	db    *badger.DB
 	lossy bool
@@ -51,7 +55,7 @@ func (s *source) Each(_ string, visit func(importers.Entry) error) error {
 			}
 			e := importers.Entry{Key: item.Key()}
 			if at := item.ExpiresAt(); at != 0 {
-				e.Expires = time.Unix(int64(at), 0)
+				e.Expires = time.Unix(int64(min(at, latest)), 0)
 			}
 			err := item.Value(func(value []byte) error {
 				e.Value = value

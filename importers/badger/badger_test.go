@@ -2,6 +2,7 @@ package badger
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,19 @@ func TestVersionsAndTimes(t *testing.T) {
 		})
 	sourcetest.Check(t, Open, dir, importers.Options{}, sourcetest.Content{
 		"default": {"a": "new", "c": "3 for 5h0m0s", "large": large}})
+}
+
+// TestLatest: an entry that expires after all times that a signed number has is no expired one.
+func TestLatest(t *testing.T) {
+	dir := fill(t, false, func(tx *badger.Txn) error {
+		e := badger.NewEntry([]byte("a"), []byte("1"))
+		e.ExpiresAt = math.MaxUint64
+		return tx.SetEntry(e)
+	})
+	got, err := sourcetest.Convert(t, Open, dir, importers.Options{})
+	if value := got[importers.Default]["a"]; err != nil || !strings.HasPrefix(value, "1 for ") {
+		t.Errorf("%q, %v", value, err)
+	}
 }
 
 func TestMetadata(t *testing.T) {

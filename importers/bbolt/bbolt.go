@@ -3,6 +3,7 @@
 package bbolt
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,14 +29,17 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 	if err := importers.Regular(path); err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: patience})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	s := &source{db: db, buckets: map[string]*bbolt.Bucket{}}
-	if s.tx, err = db.Begin(false); err == nil {
-		err = s.tx.ForEach(s.find)
-	}
+	s := &source{buckets: map[string]*bbolt.Bucket{}}
+	err := importers.Guard(func() (err error) {
+		s.db, err = bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: patience})
+		if err == nil {
+			s.tx, err = s.db.Begin(false)
+		}
+		if err != nil {
+			return err
+		}
+		return s.tx.ForEach(s.find)
+	})
 	if err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -74,8 +78,8 @@ func (s *source) Close() error {
 	if s.tx != nil {
 		err = s.tx.Rollback()
 	}
-	if closed := s.db.Close(); err == nil {
-		err = closed
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
 	}
 	return err
 }

@@ -2,7 +2,10 @@ package bbolt
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -84,5 +87,46 @@ func TestLocked(t *testing.T) {
 	defer db.Close()
 	if s, err := Open(path, importers.Options{}); err == nil {
 		t.Errorf("opened beside a writer: %v", s.Close())
+	}
+}
+
+// TestDamaged reads files of which one page has other bytes, and files that are cut off: the library
+// panics, or reads behind the file, which become errors.
+func TestDamaged(t *testing.T) {
+	const entries = 300
+	good, err := os.ReadFile(fill(t, func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("b"))
+		for i := 0; i < entries && err == nil; i++ {
+			err = b.Put(fmt.Appendf(nil, "key %d", i), make([]byte, 20))
+		}
+		return err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	failed := 0
+	try := func(bad []byte) {
+		path := filepath.Join(t.TempDir(), "bad.db")
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := sourcetest.Convert(t, Open, path, importers.Options{})
+		if err != nil {
+			failed++
+		} else if len(got["b"]) != entries { // the damage is where no entry is
+			t.Errorf("%d entries", len(got["b"]))
+		}
+	}
+	for at := 2 * page; at < len(good); at += page {
+		bad := slices.Clone(good)
+		for i := range page {
+			bad[at+i] = 0xff
+		}
+		try(bad)
+		try(good[:at])
+	}
+	if failed < 5 {
+		t.Errorf("%d damages were found", failed)
 	}
 }

@@ -5,6 +5,7 @@
 package lmdb
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -90,6 +91,10 @@ func (s *source) open(path string, flags uint) error {
 // findNamed opens the databases of which the main one has the names.
 func (s *source) findNamed() error {
 	return s.each(s.root, func(key, _ []byte) error {
+		if bytes.IndexByte(key, 0) >= 0 { // C would take what is before the zero for the name
+			s.plain = true
+			return nil
+		}
 		dbi, err := s.tx.OpenDBI(string(key), 0)
 		switch {
 		case lmdb.IsErrno(err, lmdb.Incompatible) || lmdb.IsNotFound(err):

@@ -67,6 +67,16 @@ func TestNamed(t *testing.T) {
 	sourcetest.Check(t, Open, file, importers.Options{}, want)
 }
 
+// TestZeros has keys with zero bytes, which no name has, beside a name that one of them begins with.
+func TestZeros(t *testing.T) {
+	dir := fill(t, t.TempDir(), 0, func(tx *lmdb.Txn) error {
+		return errors.Join(put(tx, "", 0, "\x00\x01", "1"), put(tx, "ash", 0, "a", "2"),
+			put(tx, "", 0, "ash\x00", "3"))
+	})
+	sourcetest.Check(t, Open, dir, importers.Options{}, sourcetest.Content{
+		"default": {"\x00\x01": "1", "ash\x00": "3"}, "ash": {"a": "2"}})
+}
+
 // TestDefaultTwice: a database named default beside entries of the main one.
 func TestDefaultTwice(t *testing.T) {
 	dir := fill(t, t.TempDir(), 0, func(tx *lmdb.Txn) error {

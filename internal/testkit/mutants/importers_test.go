@@ -11,4 +11,8 @@ var importers = []mutant{
 	{"import-forgets-times", "times to live are not written",
 		target{"importers", "TestConvert"}, []edit{{"importers/convert.go",
 			"b.PutTTL(e.Key, e.Value, left)", "b.Put(e.Key, e.Value)"}}},
+	{"import-panics", "a library that panics at damaged data ends the program",
+		target{"importers", "TestConvertPanics"}, []edit{{"importers/convert.go",
+			"err = Guard(func() error { return c.from.Each(name, visit) })",
+			"err = c.from.Each(name, visit)"}}},
 }
