@@ -14,8 +14,8 @@ import (
 // indexCache is how much memory the indexes of an encrypted database take, which Badger asks for.
 const indexCache = 64 << 20
 
-// latest is later than any time that a lifetime in Loam reaches, and small enough to count with. Some
-// programs store the largest number for entries that are to stay.
+// latest is later than any time that a lifetime in Loam reaches, and small enough to count with.
+// Some programs store the largest number for entries that are to stay.
 const latest = 1 << 40
 
 type source struct {

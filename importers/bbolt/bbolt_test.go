@@ -90,8 +90,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestDamaged reads files of which one page has other bytes, and files that are cut off: the library
-// panics, or reads behind the file, which become errors.
+// TestDamaged reads files of which one page has other bytes, and files that are cut off: panics of
+// the library, and its reads behind the file, become errors.
 func TestDamaged(t *testing.T) {
 	const entries = 300
 	good, err := os.ReadFile(fill(t, func(tx *bbolt.Tx) error {

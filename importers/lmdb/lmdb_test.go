@@ -67,7 +67,7 @@ func TestNamed(t *testing.T) {
 	sourcetest.Check(t, Open, file, importers.Options{}, want)
 }
 
-// TestZeros has keys with zero bytes, which no name has, beside a name that one of them begins with.
+// TestZeros has keys with zero bytes, which no name has, beside a name that begins one of them.
 func TestZeros(t *testing.T) {
 	dir := fill(t, t.TempDir(), 0, func(tx *lmdb.Txn) error {
 		return errors.Join(put(tx, "", 0, "\x00\x01", "1"), put(tx, "ash", 0, "a", "2"),

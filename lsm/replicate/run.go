@@ -27,8 +27,8 @@ type Options struct {
 	// VerifyEvery is the time between two tries of a restore: the replica is restored into
 	// VerifyDir and compared with the database entry by entry. The default, 0, is never.
 	VerifyEvery time.Duration
-	// VerifyDir is the directory in which these restores are made, under the name "loam-verify-" and
-	// the generation; what has that name is replaced. It is required with VerifyEvery.
+	// VerifyDir is the directory in which these restores are made, under the name of the generation
+	// behind "loam-verify-"; what has that name is replaced. It is required with VerifyEvery.
 	VerifyDir string
 	// Restore is how a verification opens the restored database, see RestoreOptions.Open. It needs
 	// the comparers and merge operators of the database.
