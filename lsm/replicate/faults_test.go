@@ -378,6 +378,28 @@ func TestListWithChanges(t *testing.T) {
 	s.check(1)
 }
 
+// TestSnapshotOfReplaced drops a keyspace, and makes one of its name, before the snapshot begins to
+// read: it is none of the state, and not sent.
+func TestSnapshotOfReplaced(t *testing.T) {
+	s := newScript(t)
+	for range 3 { // which makes trees
+		s.write()
+	}
+	must(t, s.send())
+	k, err := s.db.Keyspace("trees", nil)
+	must(t, err)
+	must(t, k.Put([]byte("a"), nil, lsm.NoSync))
+	now, err := s.run.now(true)
+	must(t, err)
+	must(t, s.db.DropKeyspace("trees"))
+	_, err = s.db.Keyspace("trees", nil)
+	must(t, err)
+	if err := s.run.sendSnapshot(ctx, s.run.gen, now, &job{}); err == nil {
+		t.Error("a snapshot was sent that lacks what the keyspace had")
+	}
+	s.run.release(&now)
+}
+
 // TestVerify restores and compares when it is time to; what cannot be restored ends a generation.
 func TestVerify(t *testing.T) {
 	s := newScript(t)

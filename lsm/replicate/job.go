@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/store"
@@ -121,7 +123,7 @@ func (r *runner) sendSnapshot(ctx context.Context, gen string, s state, j *job) 
 	w := &parts{ctx: ctx, r: r, dir: dir, job: j}
 	made, err := transfer.Dump(ctx, r.db.Inside(), w, transfer.DumpOptions{Snapshot: s.snap,
 		Codec: block.Snappy, BlockBytes: blockBytes})
-	if err == nil && !sameSpaces(made.Header.Spaces, s.spaces) {
+	if err == nil && !sameSpaces(made.IDs, s.spaces) {
 		err = errors.New("keyspaces were created or dropped when it began")
 	}
 	if err == nil {
@@ -148,16 +150,11 @@ func (r *runner) sendSnapshot(ctx context.Context, gen string, s state, j *job) 
 	return nil
 }
 
-func sameSpaces(dumped []transfer.HeaderSpace, list []space) bool {
-	if len(dumped) != len(list) {
-		return false
-	}
-	for i := range dumped {
-		if dumped[i].Name != list[i].Name {
-			return false
-		}
-	}
-	return true
+// sameSpaces compares numbers: a keyspace that took the name of a dropped one has other entries.
+func sameSpaces(dumped []base.KeyspaceID, list []space) bool {
+	return slices.EqualFunc(dumped, list, func(id base.KeyspaceID, s space) bool {
+		return uint32(id) == s.ID
+	})
 }
 
 // parts stores what is written to it in objects.

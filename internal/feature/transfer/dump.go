@@ -28,6 +28,8 @@ type Summary struct {
 	Header Header
 	Counts Counts
 	Size   int64 // in bytes
+	// IDs are the numbers of the header's keyspaces in the database that was dumped.
+	IDs []base.KeyspaceID
 }
 
 // DumpOptions says how Dump writes.
@@ -52,6 +54,7 @@ func Dump(ctx context.Context, db store.Host, w io.Writer, o DumpOptions) (s Sum
 		return s, err
 	}
 	defer st.Close()
+	defer func() { s.IDs = st.ids() }()
 	progress := func(e *Encoder) {
 		if o.Progress != nil {
 			o.Progress(Progress{e.counts.All(), e.counts.Bytes, e.written})
@@ -77,7 +80,9 @@ func Dump(ctx context.Context, db store.Host, w io.Writer, o DumpOptions) (s Sum
 	return e.summary(), err
 }
 
-func (e *Encoder) summary() Summary { return Summary{e.header, e.counts, e.written} }
+func (e *Encoder) summary() Summary {
+	return Summary{Header: e.header, Counts: e.counts, Size: e.written}
+}
 
 // continuation completes a dump that was cut.
 type continuation struct {
@@ -220,4 +225,6 @@ func (d *Decoder) progress() Progress {
 	return Progress{d.at.counts.All(), d.at.counts.Bytes, d.at.offset}
 }
 
-func (d *Decoder) summary() Summary { return Summary{d.Header, d.at.counts, d.at.offset} }
+func (d *Decoder) summary() Summary {
+	return Summary{Header: d.Header, Counts: d.at.counts, Size: d.at.offset}
+}

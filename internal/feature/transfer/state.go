@@ -76,6 +76,14 @@ func (s *State) Spaces() []Space {
 	return spaces
 }
 
+func (s *State) ids() []base.KeyspaceID {
+	ids := make([]base.KeyspaceID, len(s.spaces))
+	for i, k := range s.spaces {
+		ids[i] = base.KeyspaceID(k.ID())
+	}
+	return ids
+}
+
 // ctxStep is how many bytes of keys and values are copied between two looks at a context.
 const ctxStep = 256 << 10
 

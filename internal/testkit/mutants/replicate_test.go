@@ -60,4 +60,8 @@ var replicates = []mutant{
 		replicating("TestVerify"), []edit{
 			{"lsm/replicate/verify.go", "r.o.VerifyDir, verifyPrefix+gen)",
 				"r.o.VerifyDir, \"verify\")"}}},
+
+	{"replica-replaced-keyspace", "a snapshot takes another keyspace of the same name",
+		replicating("TestSnapshotOfReplaced"), []edit{
+			{"lsm/replicate/job.go", "return uint32(id) == s.ID", "return id > 0 || s.Name != \"\""}}},
 }
