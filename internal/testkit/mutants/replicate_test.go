@@ -63,5 +63,6 @@ var replicates = []mutant{
 
 	{"replica-replaced-keyspace", "a snapshot takes another keyspace of the same name",
 		replicating("TestSnapshotOfReplaced"), []edit{
-			{"lsm/replicate/job.go", "return uint32(id) == s.ID", "return id > 0 || s.Name != \"\""}}},
+			{"lsm/replicate/job.go", "return uint32(id) == s.ID",
+				"return id > 0 || s.Name != \"\""}}},
 }
