@@ -147,6 +147,9 @@ func serve(ctx context.Context, t Target, f frame) frame {
 	return a
 }
 
+// errEnded ends a Run: no further call can succeed.
+var errEnded = errors.New("the program of the target has ended")
+
 // pipe is a Target at the other end of a pipe.
 type pipe struct {
 	w  io.Writer
@@ -171,7 +174,7 @@ func (p *pipe) read(r *bufio.Reader) {
 		f, err := readFrame(r, false)
 		p.mu.Lock()
 		if err != nil {
-			p.failed = fmt.Errorf("the program of the target has ended: %w", err)
+			p.failed = fmt.Errorf("%w: %w", errEnded, err)
 			for id, c := range p.waiting {
 				close(c)
 				delete(p.waiting, id)
@@ -203,7 +206,7 @@ func (p *pipe) ask(ctx context.Context, kind byte, name string, data []byte) ([]
 	p.wr.Unlock()
 	if err != nil {
 		p.forget(f.id)
-		return nil, fmt.Errorf("asking the program of the target: %w", err)
+		return nil, fmt.Errorf("%w: %w", errEnded, err)
 	}
 	select {
 	case <-ctx.Done():

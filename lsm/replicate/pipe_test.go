@@ -42,8 +42,8 @@ func TestPipe(t *testing.T) {
 		t.Error("a canceled call succeeded")
 	}
 	must(t, end())
-	if _, err := p.Get(ctx, "owner"); err == nil {
-		t.Error("a call succeeded after the end")
+	if _, err := p.Get(ctx, "owner"); !errors.Is(err, errEnded) || !final(err) {
+		t.Error(err)
 	}
 	var out bytes.Buffer
 	if err := Serve(ctx, m, strings.NewReader("\x01\x01"), &out); !errors.Is(err,

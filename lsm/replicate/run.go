@@ -180,8 +180,8 @@ func final(err error) bool {
 		}
 		return false
 	}
-	return errors.Is(err, ErrTakenOver) || errors.Is(err, ErrOtherDatabase) ||
-		errors.Is(err, lsm.ErrInvalidArgument)
+	return errors.Is(err, errEnded) || errors.Is(err, ErrTakenOver) ||
+		errors.Is(err, ErrOtherDatabase) || errors.Is(err, lsm.ErrInvalidArgument)
 }
 
 // sourceError is an error of the database.
