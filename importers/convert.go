@@ -84,8 +84,13 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 
 // destroyed removes what an earlier conversion left in dir, and nothing but files of a database.
 func destroyed(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+	switch info, err := os.Lstat(dir); {
+	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil:
+		return err
+	case !info.IsDir(): // a link may lead to somebody's database
+		return fmt.Errorf("%w: %s is no directory", lsm.ErrExists, dir)
 	}
 	if err := lsm.Destroy(dir, nil); err != nil {
 		return fmt.Errorf("removing %s: %w", dir, err)

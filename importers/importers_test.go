@@ -278,6 +278,7 @@ func TestConvertStage(t *testing.T) {
 	}
 	for what, make := range map[string]func() error{
 		"a file":     func() error { return os.WriteFile(stage, []byte("x"), 0o600) },
+		"a link":     func() error { return os.Symlink(to, stage) },
 		"a document": func() error { return errors.Join(os.Mkdir(stage, 0o700), note(stage)) },
 	} {
 		other := filepath.Join(dir, "other")
@@ -290,6 +291,9 @@ func TestConvertStage(t *testing.T) {
 		}
 		if _, err := os.Stat(stage); err != nil {
 			t.Errorf("%s: %v", what, err)
+		}
+		if got := content(t, to, Default); len(got) != 1 {
+			t.Errorf("%s: the other database has %d entries", what, len(got))
 		}
 		if err := os.RemoveAll(stage); err != nil {
 			t.Fatal(err)

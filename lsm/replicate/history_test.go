@@ -159,8 +159,8 @@ func (h *history) write() {
 	case 0:
 		h.made++
 		_, err = h.db.Keyspace(fmt.Sprint("s", h.made%4), nil)
-		if h.r.IntN(2) == 0 { // it gets its operator later
-			return
+		if err != nil || h.r.IntN(2) == 0 { // it gets its operator later
+			break
 		}
 		_, err = h.db.Keyspace(fmt.Sprint("s", h.made%4),
 			&lsm.KeyspaceOptions{MergeOperator: h.opts.MergeOperator})
