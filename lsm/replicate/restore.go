@@ -32,6 +32,7 @@ type RestoreOptions struct {
 
 // Restored says what Restore made.
 type Restored struct {
+	// Generation is the history that the state is of.
 	Generation string
 	// Sequence is the sequence number that the state has in its database. The restored database
 	// counts anew.

@@ -194,6 +194,12 @@ func TestNoWallClock(t *testing.T) {
 		// for each log; a step that Open meets makes logs leave sooner or later than
 		// WALRetentionTime says.
 		"internal/store/wal/retain.go": 2,
+		// Replicas are restored to a moment that a person names. Times of objects always grow, and
+		// which of two states is the newer one is told by sequence numbers; a clock that jumps
+		// ahead makes Keep shorter, and never deletes the newest snapshot.
+		"lsm/replicate/names.go": 1, "lsm/replicate/prune.go": 1, "lsm/replicate/restore.go": 2,
+		"lsm/replicate/step.go":   2,
+		"lsm/replicate/verify.go": 1, // leaves out what may have expired since
 	}
 	root := filepath.Join("..", "..", "..")
 	files := 0

@@ -22,7 +22,7 @@ func viewOf(t *testing.T, dir string, asJSON bool) (string, error) {
 	var b bytes.Buffer
 	out := bufio.NewWriter(&b)
 	err := Run(t.Context(), dir, Options{Keyspace: "default", Every: time.Hour, Once: true,
-		JSON: asJSON, Out: out, Width: 100,
+		JSON: asJSON, Out: out, Width: 100, FS: lsm.OSFS(),
 		Options: func() (*lsm.Options, error) { return nil, nil }})
 	return b.String(), err
 }

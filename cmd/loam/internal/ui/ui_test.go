@@ -36,9 +36,10 @@ func must(t *testing.T, err error) {
 // serve is a server of dir.
 func serve(t *testing.T, dir string, write bool) *server {
 	t.Helper()
-	s := newServer(dir, secret, Options{Write: write, Options: func() (*lsm.Options, error) {
-		return &lsm.Options{ErrorIfMissing: true}, nil
-	}, Hint: func(err error) string { return "hint" }})
+	s := newServer(dir, secret, Options{Write: write, FS: lsm.OSFS(),
+		Options: func() (*lsm.Options, error) {
+			return &lsm.Options{ErrorIfMissing: true}, nil
+		}, Hint: func(err error) string { return "hint" }})
 	t.Cleanup(s.follower.close)
 	return s
 }
@@ -499,7 +500,7 @@ func TestRun(t *testing.T) {
 	r, w := io.Pipe()
 	done := make(chan error)
 	go func() {
-		done <- Run(ctx, made(t, lsm.Options{}, 1, false), Options{Out: flusher{w},
+		done <- Run(ctx, made(t, lsm.Options{}, 1, false), Options{Out: flusher{w}, FS: lsm.OSFS(),
 			Options: func() (*lsm.Options, error) { return nil, nil }})
 	}()
 	line := make([]byte, 256)
@@ -522,7 +523,8 @@ func TestRun(t *testing.T) {
 	}
 	cancel()
 	must(t, <-done)
-	if err := Run(t.Context(), filepath.Join(t.TempDir(), "none"), Options{}); err == nil {
+	if err := Run(t.Context(), filepath.Join(t.TempDir(), "none"),
+		Options{FS: lsm.OSFS()}); err == nil {
 		t.Error("a page of nothing")
 	}
 }
