@@ -71,17 +71,30 @@ func (s *Set) write(full *Edit) error {
 		if err := s.startManifest(); err != nil {
 			return s.fail(err)
 		}
+	} else if s.spans {
+		if err := s.sync(); err != nil {
+			return err
+		}
 	}
+	s.spans = false
 	s.buf = full.Encode(s.buf[:0], s.format)
 	if err := s.log.Append(s.buf); err != nil {
 		return s.fail(s.writeError(err))
 	}
-	if err := s.log.Sync(); err != nil {
-		return s.poison(s.writeError(fmt.Errorf("%w: %w", current.ErrUnsynced, err)))
+	if err := s.sync(); err != nil {
+		return err
 	}
 	s.keepBuf()
 	if s.leavesNoTrace(full) {
 		s.vouch()
+	}
+	return nil
+}
+
+// sync makes the edits durable. s.mu is held.
+func (s *Set) sync() error {
+	if err := s.log.Sync(); err != nil {
+		return s.poison(s.writeError(fmt.Errorf("%w: %w", current.ErrUnsynced, err)))
 	}
 	return nil
 }
@@ -97,11 +110,19 @@ func (s *Set) leavesNoTrace(e *Edit) bool {
 // vouch appends an edit without a sync; its loss is harmless: what comes before it is
 // damaged, not torn, if it cannot be read. Other edits do without, see leavesNoTrace. If the append
 // fails, the next edit begins a new MANIFEST. s.mu is held.
+//
+// Where it reaches into another page of the file, it is synced before the next edit: a power cut
+// may keep that page, with the next edit, and lose the one before it, which would be damage.
 func (s *Set) vouch() {
 	var e Edit
 	s.fill(&e)
+	begin := s.log.Size()
 	s.broken = s.log.Append(e.Encode(s.buf[:0], s.format))
+	s.spans = begin/pageSize != s.log.Size()/pageSize
 }
+
+// pageSize is how many bytes of a file a power cut keeps or loses together.
+const pageSize = 4096
 
 // Stage installs the Version that an edit leads to and writes nothing: all staged
 // edits become durable together, with StartManifest. It is only for a Set that
@@ -270,11 +291,13 @@ func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 }
 
 // NoteDurable writes to a native MANIFEST what Options.Durable and Options.Clock say, without a
-// sync: nothing is lost with it. Only Close may follow.
+// sync: nothing is lost with it, and it is left out behind an edit that needs one, see vouch. Only
+// Close may follow.
 func (s *Set) NoteDurable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log != nil && s.format == base.Native && s.broken == nil && s.writable() == nil {
+	if s.log != nil && s.format == base.Native && s.broken == nil && !s.spans &&
+		s.writable() == nil {
 		s.vouch()
 	}
 }

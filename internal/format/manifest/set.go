@@ -83,6 +83,7 @@ type Set struct {
 	limit    int64  // size at which log is replaced
 	err      error  // sticky: why nothing can be written any more
 	broken   error  // a shortage: the next edit goes into a new MANIFEST
+	spans    bool   // the last edit is not synced, and reaches into another page
 	maxID    base.KeyspaceID
 	buf      []byte
 	obsolete []string // MANIFESTs that CURRENT no longer names
