@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -36,7 +36,7 @@ func TestFormatPages(t *testing.T) {
 		for _, m := range pageExample.FindAllStringSubmatch(string(text), -1) {
 			kind, want := m[1], shown(m[2])
 			seen[kind]++
-			if got := shownBy(t, kind, bytesOfPage(t, m[3])); got != want {
+			if got := shownBy(t, kind, hexdump.Bytes(t, m[3])); got != want {
 				t.Errorf("%s: loam shows\n%s\nthe page has\n%s", page, got, want)
 			}
 		}
@@ -64,17 +64,6 @@ func shown(example string) string {
 	return strings.TrimSpace(noBatch.ReplaceAllStringFunc(example, func(line string) string {
 		return fmt.Sprintf("record of %d bytes", len(noBatch.FindStringSubmatch(line)[1]))
 	}))
-}
-
-// bytesOfPage are those of a dump of 16 bytes a line.
-func bytesOfPage(t *testing.T, text string) (data []byte) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		b, err := hex.DecodeString(strings.ReplaceAll(line[6:53], " ", ""))
-		must(t, err)
-		data = append(data, b...)
-	}
-	return data
 }
 
 // shownBy is what the verbs show of a file, in the words of the pages.

@@ -3,9 +3,7 @@ package backup
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/fileid"
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 )
 
 // pageExample is the catalog that docs/backup.md shows.
@@ -36,54 +35,14 @@ func TestCatalogPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "```hex\n")
-	text, _, _ = strings.Cut(text, "```")
-	var b []byte
-	for line := range strings.Lines(text) {
-		if len(line) < 55 {
-			t.Fatalf("line %q", line)
-		}
-		part, err := hex.DecodeString(strings.ReplaceAll(line[6:53], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
+	b := hexdump.Page(t, string(page), 0)
 	want := pageExample()
 	if got := want.encode(); !bytes.Equal(got, b) {
-		t.Errorf("the example encodes to\n%s", dump(got))
+		t.Errorf("the example encodes to\n%s", hexdump.Of(got))
 	}
 	if got, err := decodeCatalog(b, 7); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-}
-
-func dump(b []byte) string {
-	var out strings.Builder
-	for at := 0; at < len(b); at += 16 {
-		row := b[at:min(at+16, len(b))]
-		fmt.Fprintf(&out, "%04x  %-47x  ", at, spaced(row))
-		for _, c := range row {
-			if c < ' ' || c > '~' {
-				c = '.'
-			}
-			out.WriteByte(c)
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
-}
-
-// spaced formats bytes as hex with spaces.
-type spaced []byte
-
-func (s spaced) Format(f fmt.State, _ rune) {
-	width, _ := f.Width()
-	parts := make([]string, len(s))
-	for i, c := range s {
-		parts[i] = fmt.Sprintf("%02x", c)
-	}
-	fmt.Fprintf(f, "%-*s", width, strings.Join(parts, " "))
 }
 
 // sealed gives a catalog's bytes a checksum that is right.

@@ -2,17 +2,16 @@ package record
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 )
 
 // sealedKeys are keys whose current one is 00 01 .. 1f.
@@ -346,29 +345,13 @@ func TestSealedKnownAnswers(t *testing.T) {
 }
 
 // sealedPage is the i-th dump of the page.
-func sealedPage(t testing.TB, i int) (b []byte) {
+func sealedPage(t testing.TB, i int) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/format-encryption.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dump, _, _ := strings.Cut(strings.Split(string(text), "```hex\n")[i+1], "```")
-	for line := range strings.Lines(dump) {
-		if line[0] == '*' {
-			continue
-		}
-		at, err := hex.DecodeString(line[:4])
-		if err != nil {
-			t.Fatal(err)
-		}
-		row, err := hex.DecodeString(strings.ReplaceAll(line[6:min(6+48, len(line))], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, make([]byte, int(at[0])<<8+int(at[1])-len(b))...)
-		b = append(b, row...)
-	}
-	return b
+	return hexdump.Page(t, string(text), i)
 }
 
 // TestClearLogInEncryptedDatabase: a clear log is refused, or read where that is allowed.

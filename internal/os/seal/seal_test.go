@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 )
 
 // keysFor are Keys with the keys of these bytes, the first one current.
@@ -257,29 +258,13 @@ func TestKnownAnswer(t *testing.T) {
 }
 
 // page is the i-th dump of the page.
-func page(t testing.TB, i int) (b []byte) {
+func page(t testing.TB, i int) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/format-encryption.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dump, _, _ := strings.Cut(strings.Split(string(text), "```hex\n")[i+1], "```")
-	for line := range strings.Lines(dump) {
-		if line[0] == '*' {
-			continue
-		}
-		at, err := hex.DecodeString(line[:4])
-		if err != nil {
-			t.Fatal(err)
-		}
-		row, err := hex.DecodeString(strings.ReplaceAll(line[6:min(6+48, len(line))], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, make([]byte, int(at[0])<<8+int(at[1])-len(b))...)
-		b = append(b, row...)
-	}
-	return b
+	return hexdump.Page(t, string(text), i)
 }
 
 // TestWrongKeys opens files without the right key: the error names the one that is missing.

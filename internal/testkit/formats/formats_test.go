@@ -7,7 +7,6 @@ package formats
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/ldb"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")
@@ -81,13 +81,13 @@ func TestPages(t *testing.T) {
 			}
 			if *rewrite {
 				text = bytes.Replace(text, m[0], fmt.Appendf(nil, "```%s\n%s```\n%s```hex\n%s```",
-					m[1], m[2], m[3], dump(data)), 1)
+					m[1], m[2], m[3], hexdump.Of(data)), 1)
 				continue
 			}
-			if want := undump(t, string(m[4])); !bytes.Equal(data, want) {
-				t.Errorf("%s: %q encodes to\n%s", page, script, dump(data))
+			if want := hexdump.Bytes(t, string(m[4])); !bytes.Equal(data, want) {
+				t.Errorf("%s: %q encodes to\n%s", page, script, hexdump.Of(data))
 			}
-			back, err := c.decode(undump(t, string(m[4])))
+			back, err := c.decode(hexdump.Bytes(t, string(m[4])))
 			if err != nil || strings.Join(back, "\n") != strings.Join(script, "\n") {
 				t.Errorf("%s: the bytes decode to %q, %v; want %q", page, back, err, script)
 			}
@@ -98,37 +98,6 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-}
-
-// dump writes 16 bytes a line: offset, bytes, characters.
-func dump(data []byte) string {
-	var b strings.Builder
-	for i := 0; i < len(data); i += 16 {
-		line := data[i:min(i+16, len(data))]
-		printable := bytes.Map(func(r rune) rune {
-			if r < 32 || r > 126 {
-				return '.'
-			}
-			return r
-		}, bytes.ToValidUTF8(line, []byte(".")))
-		fmt.Fprintf(&b, "%04x  %-47s  %s\n", i, fmt.Sprintf("% x", line), printable)
-	}
-	return b.String()
-}
-
-func undump(t *testing.T, text string) (data []byte) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		if len(line) < 53 {
-			t.Fatalf("a line of hex is short: %q", line)
-		}
-		b, err := hex.DecodeString(strings.ReplaceAll(line[6:53], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = append(data, b...)
-	}
-	return data
 }
 
 // fields splits a line at spaces outside of quotes and unquotes what is quoted.

@@ -4,16 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/testkit/hexdump"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
 )
@@ -39,12 +38,12 @@ func TestPage(t *testing.T) {
 		if *rewrite {
 			text = bytes.Replace(text, m[0],
 				fmt.Appendf(nil, "```frame\n%s```\n%s```hex\n%s```", m[1],
-					m[2], dump(frames[i])), 1)
+					m[2], hexdump.Of(frames[i])), 1)
 			continue
 		}
-		b := undump(t, string(m[3]))
+		b := hexdump.Bytes(t, string(m[3]))
 		if !bytes.Equal(b, frames[i]) {
-			t.Errorf("%sencodes to\n%s", m[1], dump(frames[i]))
+			t.Errorf("%sencodes to\n%s", m[1], hexdump.Of(frames[i]))
 		}
 		body, err := ReadFrame(bufio.NewReader(bytes.NewReader(b)), MaxBody)
 		if err != nil {
@@ -186,32 +185,4 @@ func describeCall(t *testing.T, c *Call) string {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// dump writes 16 bytes a line: offset, bytes, characters.
-func dump(data []byte) string {
-	var b strings.Builder
-	for i := 0; i < len(data); i += 16 {
-		line := data[i:min(i+16, len(data))]
-		printable := bytes.Map(func(r rune) rune {
-			if r < 32 || r > 126 {
-				return '.'
-			}
-			return r
-		}, bytes.ToValidUTF8(line, []byte(".")))
-		fmt.Fprintf(&b, "%04x  %-47s  %s\n", i, fmt.Sprintf("% x", line), printable)
-	}
-	return b.String()
-}
-
-func undump(t *testing.T, text string) (data []byte) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		b, err := hex.DecodeString(strings.ReplaceAll(line[6:53], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = append(data, b...)
-	}
-	return data
 }
