@@ -338,3 +338,38 @@ func replayKeyspaces(t *testing.T, rng *rand.Rand) {
 	}
 	_ = s.Close()
 }
+
+// TestUnsyncedEdits appends edits, the unsynced ones that vouch for them, and that of Close, at all
+// places in a page: nothing is appended behind an unsynced edit that reaches into another page. A
+// power cut that keeps only that page would leave the later edit behind a hole, which is damage.
+func TestUnsyncedEdits(t *testing.T) {
+	for pad := range 40 {
+		var size, durable int64 // of the MANIFEST
+		reached := false        // an unsynced edit reached into another page
+		fsys := vfs.NewFault(newDir(t), func(op vfs.Op) (out vfs.Outcome) {
+			switch {
+			case !strings.HasSuffix(op.Name, ".manifest"):
+			case op.Kind == vfs.OpAppend:
+				if size/pageSize != durable/pageSize {
+					t.Errorf("an append at %d, synced is %d", size, durable)
+				}
+				size += op.N
+				reached = reached || size/pageSize != durable/pageSize
+			case op.Kind == vfs.OpSync:
+				durable = size
+			}
+			return out
+		})
+		s, err := Create(keyspaceOptions(fsys))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; size < 2*pageSize || !s.spans && pad%2 == 0; i++ {
+			mustCreate(t, s, fmt.Sprintf("%0*d", 4+(pad+i)%40, i), base.Bytewise)
+		}
+		s.NoteDurable()
+		if !reached {
+			t.Errorf("pad %d: no edit reached into another page", pad)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+package mutants
+
+// manifests are mutants of the order in which edits of the MANIFEST become durable.
+var manifests = []mutant{
+	{"unsynced-edit-of-two-pages", "an edit of the MANIFEST follows an unsynced one of two pages",
+		target{"internal/format/manifest", "TestUnsyncedEdits"}, []edit{
+			{"internal/format/manifest/apply.go", "} else if s.spans {",
+				"} else if s.spans && s.num == 0 {"}}},
+
+	{"noted-behind-two-pages", "Close appends an edit behind an unsynced one of two pages",
+		target{"internal/format/manifest", "TestUnsyncedEdits"}, []edit{
+			{"internal/format/manifest/apply.go", "s.broken == nil && !s.spans &&",
+				"s.broken == nil &&"}}},
+}
