@@ -163,13 +163,12 @@ func (a *app) backupsVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bad := 0
-			g := &text.Grid{}
-			g.Column("id", true)
-			g.Column("created", false)
-			g.Column("size", true)
-			g.Column("new", true)
-			g.Column("database", false)
+			shown := &copies{a: a}
+			shown.g.Column("id", true)
+			shown.g.Column("created", false)
+			shown.g.Column("size", true)
+			shown.g.Column("new", true)
+			shown.g.Column("database", false)
 			for _, i := range list {
 				if verify && i.Err == nil {
 					i.Err = a.verifyBackup(ctx, folder, i.ID)
@@ -178,31 +177,12 @@ func (a *app) backupsVerb() *cobra.Command {
 					}
 				}
 				l := lineOfBackup(i)
-				if i.Err != nil {
-					bad++
-				}
-				if a.json {
-					if err := a.printJSON(l); err != nil {
-						return err
-					}
-					continue
-				}
-				place := l.Database
-				if l.Error != "" {
-					place = "damaged: " + l.Error
-				}
-				g.Row(strconv.FormatUint(l.ID, 10), l.Created, text.Bytes(l.Bytes),
-					text.Bytes(l.NewBytes), place)
-			}
-			if !a.json {
-				if err := a.printGrid(g); err != nil {
+				if err := shown.add(l, l.Database, l.Error, strconv.FormatUint(l.ID, 10),
+					l.Created, text.Bytes(l.Bytes), text.Bytes(l.NewBytes)); err != nil {
 					return err
 				}
 			}
-			if bad > 0 {
-				return &problem{text.Plural(bad, "damaged backup")}
-			}
-			return nil
+			return shown.end("backup")
 		},
 	}
 	c.Flags().BoolVar(&verify, "verify", false, "read all backups and compare checksums")

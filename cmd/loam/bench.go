@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/loamdb/loam/cmd/loam/internal/program"
 )
 
 func (a *app) benchVerb() *cobra.Command {
@@ -20,13 +21,13 @@ func (a *app) benchVerb() *cobra.Command {
 			"  loam bench --num=1M --benchmarks=fillrandom,readrandom",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			program, err := findProgram("kvbench", "cmd/kvbench")
+			kvbench, err := findProgram("kvbench", "cmd/kvbench")
 			if err != nil {
 				return err
 			}
 			var exit *exec.ExitError
 			// Ctrl-C reaches the child, too, which ends by itself.
-			if err := a.runProgram(exec.Command(program, args...)); errors.As(err, &exit) {
+			if err := a.runProgram(exec.Command(kvbench, args...)); errors.As(err, &exit) {
 				return &problem{}
 			} else if err != nil {
 				return err
@@ -39,18 +40,12 @@ func (a *app) benchVerb() *cobra.Command {
 // findProgram finds another program of Loam beside this one, or in PATH. Its package is for the
 // error.
 func findProgram(name, from string) (string, error) {
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), name+filepath.Ext(self))
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside, nil
-		}
-	}
-	program, err := exec.LookPath(name)
+	found, err := program.Find(name)
 	if err != nil {
 		return "", fmt.Errorf("the program %s is neither beside loam nor in PATH; install it "+
 			"by: go install github.com/loamdb/loam/%s@latest (%w)", name, from, err)
 	}
-	return program, nil
+	return found, nil
 }
 
 // runProgram runs a program with the input and output of this one.

@@ -48,7 +48,7 @@ type app struct {
 	inShell bool
 	// outer is the value of --encryption of the shell that the line is of.
 	outer string
-	// keys are those of --encryption, nil if none were given.
+	// keys has the keys of --encryption; nil without the flag.
 	keys lsm.KeyProvider
 	// clock is the time of progress; nil: the system's.
 	clock func() time.Time

@@ -75,6 +75,40 @@ func (a *app) printGrid(g *text.Grid) error {
 	return a.printf("%s", g.Format(a.screen.columns()))
 }
 
+// copies is a list of backups or replicas, which is printed as a grid or as JSON.
+type copies struct {
+	a       *app
+	g       text.Grid
+	damaged int
+}
+
+// add prints or keeps a line: as JSON, or the cells and the directory of the database. damage is
+// why the copy cannot be restored, "" if it can.
+func (c *copies) add(line any, directory, damage string, cells ...string) error {
+	if damage != "" {
+		directory = "damaged: " + damage
+		c.damaged++
+	}
+	if c.a.json {
+		return c.a.printJSON(line)
+	}
+	c.g.Row(append(cells, directory)...)
+	return nil
+}
+
+// end prints the grid. Damaged copies are a problem; what is the word for a copy.
+func (c *copies) end(what string) error {
+	if !c.a.json {
+		if err := c.a.printGrid(&c.g); err != nil {
+			return err
+		}
+	}
+	if c.damaged > 0 {
+		return &problem{text.Plural(c.damaged, "damaged "+what)}
+	}
+	return nil
+}
+
 func (a *app) printPairs(p text.Pairs) error {
 	return a.printf("%s", p.Format(a.screen.columns()))
 }

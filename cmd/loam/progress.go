@@ -66,6 +66,16 @@ func (p *progress) at(done uint64) {
 	p.show(text.Progress(p.what, done, p.of, now.Sub(p.begun), p.a.screen.width))
 }
 
+// tell shows a line, cut to the terminal.
+func (p *progress) tell(line string) {
+	if !p.a.screen.err {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(text.Cut(line, p.a.screen.width-1))
+}
+
 func (p *progress) show(line string) {
 	n := utf8.RuneCountInString(line)
 	fmt.Fprintf(p.a.err, "\r%s%s\r", line, strings.Repeat(" ", max(p.width-n, 0)))

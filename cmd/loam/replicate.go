@@ -76,9 +76,6 @@ func (r *replication) told(s replicate.Status) {
 		fmt.Fprintln(r.a.err, "loam: tried again:", firstLines(l.Error))
 	}
 	r.last = l
-	if !r.a.screen.err {
-		return
-	}
 	line := fmt.Sprintf("sequence %d sent, lag %.1f s", l.Sequence, l.Lag)
 	switch {
 	case l.Sending > 0:
@@ -89,9 +86,7 @@ func (r *replication) told(s replicate.Status) {
 	if l.Error != "" {
 		line += ", failing"
 	}
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	r.p.show(line[:min(len(line), max(r.a.screen.width-1, 0))])
+	r.p.tell(line)
 }
 
 func (a *app) replicateVerb() *cobra.Command {
@@ -149,8 +144,8 @@ func (a *app) replicateVerb() *cobra.Command {
 	return c
 }
 
-// replicate runs a replicator beside whoever writes dir, as long as dir is the same database, and
-// again when another one has taken its place.
+// replicate runs a replicator beside the process that writes dir, as long as dir is the same
+// database, and again when another one has taken its place.
 func (a *app) replicate(ctx context.Context, dir string, t replicate.Target,
 	o replicate.Options) error {
 	for {
@@ -227,41 +222,22 @@ func (a *app) replicasVerb() *cobra.Command {
 }
 
 func (a *app) printReplicas(list []replicate.Info) error {
-	bad := 0
-	g := &text.Grid{}
-	g.Column("first", false)
-	g.Column("last", false)
-	g.Column("sequence", true)
-	g.Column("snapshots", true)
-	g.Column("objects", true)
-	g.Column("database", false)
+	shown := &copies{a: a}
+	shown.g.Column("first", false)
+	shown.g.Column("last", false)
+	shown.g.Column("sequence", true)
+	shown.g.Column("snapshots", true)
+	shown.g.Column("objects", true)
+	shown.g.Column("database", false)
 	for _, i := range list {
 		l := lineOfReplica(i)
-		if i.Err != nil {
-			bad++
-		}
-		if a.json {
-			if err := a.printJSON(l); err != nil {
-				return err
-			}
-			continue
-		}
-		place := l.Directory
-		if l.Error != "" {
-			place = "damaged: " + l.Error
-		}
-		g.Row(l.First, l.Last, strconv.FormatUint(l.Sequence, 10),
-			strconv.Itoa(len(l.Snapshots)), strconv.Itoa(l.Objects), place)
-	}
-	if !a.json {
-		if err := a.printGrid(g); err != nil {
+		if err := shown.add(l, l.Directory, l.Error, l.First, l.Last,
+			strconv.FormatUint(l.Sequence, 10), strconv.Itoa(len(l.Snapshots)),
+			strconv.Itoa(l.Objects)); err != nil {
 			return err
 		}
 	}
-	if bad > 0 {
-		return &problem{text.Plural(bad, "damaged generation")}
-	}
-	return nil
+	return shown.end("generation")
 }
 
 // restoreReplica is the verb restore where FOLDER is a replica.
@@ -286,11 +262,7 @@ func (a *app) restoreReplica(ctx context.Context, from string, at time.Time, dir
 	p := a.progress("restoring", 0)
 	made, err := replicate.Restore(ctx, target, dir, &replicate.RestoreOptions{At: at, Open: open,
 		Progress: func(done, of int) {
-			if a.screen.err {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.show(fmt.Sprintf("restoring: object %d of %d", done, of))
-			}
+			p.tell(fmt.Sprintf("restoring: object %d of %d", done, of))
 		}})
 	p.end()
 	if err != nil {

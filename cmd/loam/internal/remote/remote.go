@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/loamdb/loam/cmd/loam/internal/program"
 	"github.com/loamdb/loam/lsm/replicate"
 )
 
@@ -27,12 +27,12 @@ func Open(name string) (t replicate.Target, end func(), err error) {
 		t, err := replicate.Dir(dir, nil)
 		return t, func() {}, err
 	}
-	program, err := find("loam-target-" + scheme)
+	found, err := program.Find("loam-target-" + scheme)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:// is %w loam-target-%s, beside this one or in PATH; see "+
 			"docs/replicate.md", scheme, ErrNoProgram, scheme)
 	}
-	c := exec.Command(program, name)
+	c := exec.Command(found, name)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -46,19 +46,9 @@ func Open(name string) (t replicate.Target, end func(), err error) {
 		return nil, nil, err
 	}
 	return replicate.Pipe(out, in), func() {
-		_ = in.Close() // by which the program ends
-		_ = c.Wait()   // what it failed at was an answer
+		_ = in.Close() // the program ends at the end of its input
+		_ = c.Wait()   // its failures were answers
 	}, nil
-}
-
-// find finds a program beside this one, or in PATH.
-func find(name string) (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if found, err := exec.LookPath(filepath.Join(filepath.Dir(self), name)); err == nil {
-			return found, nil
-		}
-	}
-	return exec.LookPath(name)
 }
 
 // Duration is a flag that takes days, too: 7d, 36h, 90s.
