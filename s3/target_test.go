@@ -1,19 +1,16 @@
 package s3
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/loamdb/loam/internal/testkit/conform"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/replicate"
 )
@@ -46,32 +43,7 @@ func address(t *testing.T) string {
 func TestTarget(t *testing.T) {
 	target, err := Open(address(t))
 	must(t, err)
-	want := map[string][]byte{"owner": []byte("a"), "g/log/1": []byte("b"),
-		"g/log/2": make([]byte, 100_000)}
-	for name, b := range want {
-		must(t, target.Put(ctx, name, []byte("before")))
-		must(t, target.Put(ctx, name, b))
-		got, err := target.Get(ctx, name)
-		if must(t, err); !bytes.Equal(got, b) {
-			t.Errorf("%s: %d bytes, want %d", name, len(got), len(b))
-		}
-	}
-	for prefix, want := range map[string][]string{"": {"g/log/1", "g/log/2", "owner"},
-		"g/log/2": {"g/log/2"}, "x": nil} {
-		got, err := target.List(ctx, prefix)
-		must(t, err)
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", prefix, got, want)
-		}
-	}
-	for range 2 {
-		must(t, target.Delete(ctx, "g/log/1"))
-	}
-	if _, err := target.Get(ctx, "g/log/1"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	must(t, target.Delete(ctx, "g/log/2"))
-	must(t, target.Delete(ctx, "owner"))
+	conform.Target(t, target, []byte("b"))
 }
 
 // TestReplica sends a database to a store, and restores it.

@@ -1,7 +1,6 @@
 package replicate
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"slices"
@@ -9,44 +8,10 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/conform"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/lsm"
 )
-
-// conform holds a target to what Target says.
-func conform(t *testing.T, target Target) {
-	t.Helper()
-	want := map[string][]byte{"owner": []byte("a"), "g/log/1": {}, "g/log/2": make([]byte, 100_000),
-		"h/log/1": []byte("b")}
-	for name, b := range want {
-		must(t, target.Put(ctx, name, []byte("before")))
-		must(t, target.Put(ctx, name, b))
-	}
-	for name, b := range want {
-		got, err := target.Get(ctx, name)
-		if must(t, err); !bytes.Equal(got, b) {
-			t.Errorf("%s: %d bytes, want %d", name, len(got), len(b))
-		}
-	}
-	for prefix, want := range map[string][]string{"": {"g/log/1", "g/log/2", "h/log/1", "owner"},
-		"g/": {"g/log/1", "g/log/2"}, "g/log/2": {"g/log/2"}, "x": nil} {
-		got, err := target.List(ctx, prefix)
-		must(t, err)
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", prefix, got, want)
-		}
-	}
-	for range 2 {
-		must(t, target.Delete(ctx, "g/log/1"))
-		must(t, target.Delete(ctx, "h/log/1"))
-	}
-	if _, err := target.Get(ctx, "h/log/1"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	if got, err := target.List(ctx, ""); err != nil || len(got) != 2 {
-		t.Error(got, err)
-	}
-}
 
 func TestDir(t *testing.T) {
 	inMemory, err := Dir("replica", vfs.NewMem())
@@ -54,10 +19,7 @@ func TestDir(t *testing.T) {
 	inFiles, err := Dir(t.TempDir()+"/replica", nil)
 	must(t, err)
 	for _, target := range []Target{inMemory, inFiles, newMem()} {
-		if names, err := target.List(ctx, ""); err != nil || len(names) > 0 {
-			t.Error(names, err)
-		}
-		conform(t, target)
+		conform.Target(t, target, nil)
 	}
 	for _, name := range []string{"", "/a", "../a", "a/../b", "a//b", "a\\b", "c:a", "a/"} {
 		if err := inFiles.Put(ctx, name, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
@@ -118,7 +80,7 @@ func TestDirFaults(t *testing.T) {
 	}
 }
 
-// TestDirTidy removes what a put left, and nothing else that lies in a folder of the same name.
+// TestDirTidy removes files that a put left, and keeps other files in a folder of the same name.
 func TestDirTidy(t *testing.T) {
 	mem := vfs.NewMem()
 	target, err := Dir("replica", mem)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/testkit/conform"
 )
 
 // piped is a Pipe to a Serve of a target; end closes it and returns what Serve returned.
@@ -30,7 +32,7 @@ func piped(target Target) (p Target, end func() error) {
 func TestPipe(t *testing.T) {
 	m := newMem()
 	p, end := piped(m)
-	conform(t, p)
+	conform.Target(t, p, nil)
 	m.fail = func(string, string, bool) error { return errTarget }
 	err := p.Put(ctx, "a", nil)
 	if err == nil || !strings.Contains(err.Error(), errTarget.Error()) {

@@ -1,4 +1,5 @@
-// Package conform is the suite that every kv.Store passes, whichever engine is below.
+// Package conform is the suites that every kv.Store passes, whichever engine is below, and every
+// target of replicas.
 package conform
 
 import (
