@@ -79,7 +79,7 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 	for _, t := range c.totals {
 		r.Spaces = append(r.Spaces, t.space())
 	}
-	return r, syncDir(filepath.Dir(filepath.Clean(to)))
+	return r, lsm.OSFS().SyncDir(filepath.Dir(filepath.Clean(to)))
 }
 
 // destroyed removes what an earlier conversion left in dir, and nothing but files of a database.
@@ -99,15 +99,6 @@ func destroyed(dir string) error {
 		return err
 	}
 	return nil
-}
-
-// syncDir makes a rename in dir survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // conversion is one call of Convert.

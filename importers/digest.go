@@ -73,7 +73,7 @@ func (t *total) compare(now *total, at time.Time) error {
 		was.Digest)
 }
 
-// verify reads the database in dir, and compares it with what was read of the source.
+// verify reads the database in dir, and compares its entries with those of the source.
 func (c *conversion) verify(dir string) error {
 	o := loamOptions()
 	o.ErrorIfExists, o.ErrorIfMissing, o.ReadOnly = false, true, true

@@ -474,12 +474,17 @@ class Loam extends AbstractLevel {
     return this.#watch(native.verifyStart(this.#context), signal, progress)
   }
 
-  async rekey (options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.rekey(options))
-    sync.assertOpen(this, 'rekey')
+  // A method without arguments whose job start begins.
+  async #job (method, start, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.#job(method, start, options))
+    sync.assertOpen(this, method)
     const { signal } = watched(options)
     if (signal?.aborted) throw new AbortError(signal.reason)
-    return this.#watch(native.rekeyStart(this.#context), signal)
+    return this.#watch(start(this.#context), signal)
+  }
+
+  async rekey (options) {
+    return this.#job('rekey', native.rekeyStart, options)
   }
 
   async keysInUse () {
@@ -519,11 +524,7 @@ class Loam extends AbstractLevel {
   }
 
   async catchUp (options) {
-    if (this.status === 'opening') return this.deferAsync(() => this.catchUp(options))
-    sync.assertOpen(this, 'catchUp')
-    const { signal } = watched(options)
-    if (signal?.aborted) throw new AbortError(signal.reason)
-    return this.#watch(native.catchUpStart(this.#context), signal)
+    return this.#job('catchUp', native.catchUpStart, options)
   }
 
   async lag () {

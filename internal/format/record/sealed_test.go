@@ -64,8 +64,8 @@ func readSealed(r sealedReader) (recs [][]byte, err error) {
 	}
 }
 
-// sealedLog writes records of many lengths through fsys, and takes back the writes that fail.
-func sealedLog(t testing.TB, fsys vfs.FS, chained bool) (recs [][]byte) {
+// sealedWriter begins the log of the tests.
+func sealedWriter(t testing.TB, fsys vfs.FS, chained bool) *Writer {
 	t.Helper()
 	l, err := fsys.CreateLog(sealedName, 0)
 	if err != nil {
@@ -77,6 +77,13 @@ func sealedLog(t testing.TB, fsys vfs.FS, chained bool) (recs [][]byte) {
 			t.Fatal(err)
 		}
 	}
+	return w
+}
+
+// sealedLog writes records of many lengths through fsys, and takes back the writes that fail.
+func sealedLog(t testing.TB, fsys vfs.FS, chained bool) (recs [][]byte) {
+	t.Helper()
+	w := sealedWriter(t, fsys, chained)
 	for i, n := range []int{0, 1, 100, 5000, 0, blockSize, 3 * blockSize, 7, 200} {
 		rec := pattern(i, n)
 		for err := w.Append(rec); err != nil; err = w.Append(rec) {
@@ -150,16 +157,7 @@ func TestSealedNonces(t *testing.T) {
 			}
 			return nil
 		}}, "/", sealedKeys(t))
-		l, err := fsys.CreateLog(sealedName, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := NewWriter(l)
-		if chained {
-			if err := w.Begin(Begin{Num: 7}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w := sealedWriter(t, fsys, chained)
 		if err := w.Append([]byte("first")); err != nil {
 			t.Fatal(err)
 		}

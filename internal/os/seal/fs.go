@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -47,18 +46,30 @@ func (f *FS) As(name string) *FS {
 
 var formats = []base.Format{base.Native, base.LevelDB}
 
-// number is that of the file of the database with this name; 0: it is none.
-func (f *FS) number(name string) uint64 {
-	if filepath.Dir(filepath.Clean(name)) != f.dir {
-		return 0
-	}
+// parse is what a name says of a file with keys or values, in either format. The type is
+// base.FileUnknown for other files.
+func parse(name string) (base.FileType, uint64) {
 	for _, format := range formats {
-		switch t, num := format.ParseFileName(filepath.Base(name)); t {
+		switch t, num := format.ParseFileName(name); t {
 		case base.FileTable, base.FileValues, base.FileLog, base.FileManifest:
-			return num
+			return t, num
 		}
 	}
-	return 0
+	return base.FileUnknown, 0
+}
+
+// within is what the name of a file of the database says; of others the type is base.FileUnknown.
+func (f *FS) within(name string) (base.FileType, uint64) {
+	if filepath.Dir(filepath.Clean(name)) != f.dir {
+		return base.FileUnknown, 0
+	}
+	return parse(filepath.Base(name))
+}
+
+// number is that of the file of the database with this name; 0: it is none.
+func (f *FS) number(name string) uint64 {
+	_, num := f.within(name)
+	return num
 }
 
 // Raw is the file system below fsys if that is an FS: there, sealed files are what they are on
@@ -244,10 +255,8 @@ func (h *Header) checkNumber(num uint64) error {
 // mustBeSealed reports whether a file is a table or a value file of the database. Of logs and
 // MANIFESTs package record sees it.
 func (f *FS) mustBeSealed(name string) bool {
-	return f.number(name) != 0 && slices.ContainsFunc(formats, func(format base.Format) bool {
-		t, _ := format.ParseFileName(filepath.Base(name))
-		return t == base.FileTable || t == base.FileValues
-	})
+	t, num := f.within(name)
+	return num != 0 && (t == base.FileTable || t == base.FileValues)
 }
 
 // lost is a file that cannot be opened any more.

@@ -134,11 +134,7 @@ func (k *Keys) wrappingOf(h *Header) (*wrapping, error) {
 	if w != nil {
 		return w, nil
 	}
-	w, err := k.ask(&h.KeyID, func() ([]byte, error) { return k.provider.Key(h.KeyID) })
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return k.ask(&h.KeyID, func() ([]byte, error) { return k.provider.Key(h.KeyID) })
 }
 
 // New makes the Header and the Sealer of a new file with this number, 0 if it has none.
