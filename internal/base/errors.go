@@ -128,11 +128,11 @@ func AsPublic(err, target any) bool {
 // EncryptionError says which key is missing or wrong. errors.Is(err, ErrEncryption) holds for it
 // through any wrapping.
 type EncryptionError struct {
-	File     string // base name of the file; "" when it is about no file
-	Provider string // name of the key provider that the file asks for
-	KeyID    string // the key that it asks for
-	Reason   string // what is wrong, lower case
-	Cause    error  // of the provider; nil: there is none
+	File     string // base name of the file; "": the error is about the provider
+	Provider string // name of the key provider in the file
+	KeyID    string // id of the key in the file
+	Reason   string // lower case
+	Cause    error  // error of the provider; nil: there is none
 }
 
 // Error names file, key and reason.

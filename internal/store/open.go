@@ -299,8 +299,8 @@ func (db *DB) loadManifest() error {
 // Native reports whether the database is in the native format, which has keyspaces.
 func (db *DB) Native() bool { return db.opts.Format == base.Native }
 
-// largeValue is Options.LargeValue, 0 in LevelDB's format, whose logs are no value logs, and in an
-// encrypted database, in whose logs a value lies in pieces.
+// largeValue is Options.LargeValue. It is 0 in LevelDB's format, whose logs are no value logs, and
+// in an encrypted database: a value lies in pieces in its logs.
 func (db *DB) largeValue() int64 {
 	if !db.Native() || db.opts.Keys != nil {
 		return 0

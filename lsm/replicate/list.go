@@ -23,7 +23,7 @@ type Info struct {
 	Sequence uint64
 	// Objects is the number of objects.
 	Objects int
-	// Err says what is missing, as far as names tell; nil if nothing is.
+	// Err names a missing object, as far as a listing shows it; nil if none is missing.
 	Err error
 }
 

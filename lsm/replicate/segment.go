@@ -104,7 +104,7 @@ func pack(raw []byte) (b []byte) {
 	return b
 }
 
-// unpack is the reverse of pack, of what has size bytes.
+// unpack is the reverse of pack. The unpacked bytes are size many.
 func unpack(name string, b []byte, size uint64) ([]byte, error) {
 	if size > maxRatio*uint64(len(b)) {
 		return nil, damaged(name, "%d bytes cannot hold %d", len(b), size)

@@ -29,7 +29,7 @@ type begun struct {
 	Tail      *tail  `json:"tail,omitempty"`
 }
 
-// owner is who writes to a target.
+// owner names the replicator that writes to a target.
 type owner struct {
 	Token     string    `json:"token"`
 	Directory string    `json:"directory"`

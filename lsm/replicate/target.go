@@ -22,7 +22,7 @@ type Target interface {
 	// List returns the names that begin with prefix, in any order. It has every object whose Put
 	// returned before the call.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// Delete removes an object. One that is not there is no error.
+	// Delete removes an object. A missing object is no error.
 	Delete(ctx context.Context, name string) error
 }
 
@@ -32,7 +32,7 @@ var (
 	// ErrOtherDatabase: the target has the replica of another directory, and what this database
 	// has does not continue it.
 	ErrOtherDatabase = errors.New("the target has the replica of another database")
-	// ErrNoReplica: the target has nothing from which the state that was asked for can be made.
+	// ErrNoReplica: the target has no snapshot, and no segments, for the state asked for.
 	ErrNoReplica = errors.New("nothing to restore")
 	// ErrDiffers: a restored replica is not equal to its database.
 	ErrDiffers = errors.New("the restored replica differs from the database")

@@ -15,9 +15,9 @@ import (
 //   - The data of every later chunk are cuts u32 | sealed bytes | tag. Cuts counts the calls of
 //     Writer.Cut so far: behind a cut an offset is written twice, and it may be sealed only once.
 //
-// Checksums are of what is stored, so that torn ends and damage are told apart as in clear logs,
-// and without keys. What is intact and cannot be opened was changed by somebody, or is of another
-// key.
+// Checksums are those of the sealed bytes, so that torn ends and damage are told apart as in clear
+// logs, and without keys. An intact chunk that cannot be opened was changed on purpose, or is of
+// another key.
 const (
 	cutsLen      = 4
 	sealOverhead = cutsLen + seal.Overhead

@@ -106,8 +106,8 @@ func (t *Tail) beginOpening(h chained) error {
 }
 
 // look reads the first chunk of a log in LevelDB's framing, which says how it is sealed. Where
-// there is none yet, a log that may be clear is read like one: what stands there is no chunk. Of an
-// encrypted one nothing can be read without the key: look fails with ErrNotYet.
+// there is none yet, a log that may be clear is read like a clear one: no chunk is found in it. Of
+// an encrypted log nothing can be read without the key: look fails with ErrNotYet.
 func (t *Tail) look() error {
 	head, err := readHead(t.r)
 	if err != nil {

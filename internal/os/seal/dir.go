@@ -13,11 +13,11 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// headerWithin bounds where a Header begins: behind the header of a log's first chunk, and what
-// that says.
+// headerWithin bounds where a Header begins: at the beginning of a file, or behind the header of a
+// log's first chunk and record.Begin.
 const headerWithin = 64
 
-// errNothing says that nothing was written to a file: it stands ready to be the next log.
+// errNothing is the error for a file of zeros, which stands ready to be the next log.
 var errNothing = errors.New("nothing was written to the file")
 
 // find returns the Header of a file of any kind, nil if there is none, or errNothing.
@@ -51,7 +51,7 @@ func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 		return fmt.Errorf("listing %s: %w", dir, err)
 	}
 	for _, name := range names {
-		if !holdsData(name) {
+		if t, _ := parse(name); t == base.FileUnknown {
 			continue
 		}
 		h, err := headerOf(fsys, filepath.Join(dir, name))
@@ -67,17 +67,6 @@ func Each(fsys vfs.FS, dir string, f func(name string, h *Header) error) error {
 		}
 	}
 	return nil
-}
-
-// holdsData reports whether a name is that of a file with keys or values.
-func holdsData(name string) bool {
-	for _, format := range formats {
-		switch t, _ := format.ParseFileName(name); t {
-		case base.FileTable, base.FileValues, base.FileLog, base.FileManifest:
-			return true
-		}
-	}
-	return false
 }
 
 func headerOf(fsys vfs.FS, path string) (*Header, error) {

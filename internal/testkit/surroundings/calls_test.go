@@ -195,8 +195,8 @@ func TestNoWallClock(t *testing.T) {
 		// WALRetentionTime says.
 		"internal/store/wal/retain.go": 2,
 		// Replicas are restored to a moment that a person names. Times of objects always grow, and
-		// which of two states is the newer one is told by sequence numbers; a clock that jumps
-		// ahead makes Keep shorter, and never deletes the newest snapshot.
+		// sequence numbers order the states; a clock that jumps ahead makes Keep shorter, and never
+		// deletes the newest snapshot.
 		"lsm/replicate/names.go": 1, "lsm/replicate/prune.go": 1, "lsm/replicate/restore.go": 2,
 		"lsm/replicate/step.go":   2,
 		"lsm/replicate/verify.go": 1, // leaves out what may have expired since
