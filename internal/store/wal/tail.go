@@ -313,8 +313,11 @@ func (t *Tail) replaced() error {
 // begun reports whether a log was begun, and what its first chunk says of the log before.
 func (t *Tail) begun(l *openLog) (begun bool, before record.Predecessor, err error) {
 	if t.o.Format == base.Native {
-		b, _, err := l.ReadBegin()
-		if errors.Is(err, ErrNotYet) {
+		b, gone, err := l.ReadBegin()
+		switch {
+		case gone: // it was begun and is obsolete, and so is this one
+			return false, before, t.goneError()
+		case errors.Is(err, ErrNotYet):
 			return false, before, nil
 		}
 		return err == nil, b.Before, err
@@ -404,6 +407,8 @@ const (
 	listEvery = time.Second
 	// maxNext bounds the logs that are looked at for the next one.
 	maxNext = 64
+	// relists bounds the listings in a row of which a log vanishes before it is opened.
+	relists = 8
 	// reach bounds how much larger the number of a log is than that of the one before. Other
 	// files are not the database's; see manifest.Set.ParseOwnName.
 	reach = 1 << 24
@@ -425,6 +430,11 @@ const (
 // bound them. A candidate that is open already keeps its reader. Files of logs that are not listed
 // any more are closed: their entries are in tables. A log that could not be opened is left out, and
 // t.seen stays empty, so that the next call lists again.
+//
+// A log that vanished between the listing and its opening may have been the only one that follows
+// this one in the listing: without it this log would look like the newest, and its end like the end
+// of the logs. So the directory is listed again. If logs come and go faster than they are opened,
+// this one is gone: a MANIFEST that needs no log behind it does not need it either.
 func (t *Tail) list() error {
 	now := time.Now()
 	info, err := t.o.FS.Stat(t.o.Dir)
@@ -439,9 +449,24 @@ func (t *Tail) list() error {
 		s.listed.Sub(s.since) > tick && now.Sub(s.listed) < listEvery {
 		return nil
 	}
+	for range relists {
+		whole, vanished, err := t.relist()
+		if err != nil || !vanished {
+			if whole {
+				t.seen = directory{listed: now, modified: modified, since: since}
+			}
+			return err
+		}
+	}
+	return t.goneError()
+}
+
+// relist lists the directory whatever t.seen says. whole: all logs are open; vanished: one was
+// listed, and was not there any more when it was opened.
+func (t *Tail) relist() (whole, vanished bool, err error) {
 	nums, err := Logs(t.o)
 	if err != nil {
-		return err
+		return false, false, err
 	}
 	i, there := slices.BinarySearch(nums, t.num)
 	t.gone = !there
@@ -450,7 +475,7 @@ func (t *Tail) list() error {
 	}
 	nums = nums[i:min(len(nums), i+maxNext)]
 	var next []*openLog
-	whole := true
+	whole = true
 	for _, num := range nums {
 		if num > t.num+reach {
 			break
@@ -464,7 +489,10 @@ func (t *Tail) list() error {
 		l, err2 := t.o.open(num, 0)
 		if err2 != nil {
 			whole = false
-			if !errors.Is(err2, fs.ErrNotExist) && !errors.Is(err2, vfs.ErrNotRegular) {
+			switch {
+			case errors.Is(err2, fs.ErrNotExist):
+				vanished = true
+			case !errors.Is(err2, vfs.ErrNotRegular):
 				err = err2
 			}
 			continue
@@ -475,10 +503,7 @@ func (t *Tail) list() error {
 		err = errors.Join(err, l.close())
 	}
 	t.next, t.seen = next, directory{}
-	if whole {
-		t.seen = directory{listed: now, modified: modified, since: since}
-	}
-	return err
+	return whole, vanished, err
 }
 
 // Logs lists the numbers of the logs in the directory, ascending.

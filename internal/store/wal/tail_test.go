@@ -93,7 +93,7 @@ func newTailedSet(t testing.TB, format base.Format, seed uint64) *tailedSet {
 		batches: map[base.SeqNum][]byte{}}
 	if format == base.LevelDB { // whose logs do not name the ones before them
 		s.missed = func(log uint64) base.SeqNum {
-			if log > s.needed {
+			if s.before[log] > s.before[s.needed] {
 				t.Fatalf("seed %d: a gap before log %d", seed, log)
 			}
 			return s.before[log]
@@ -161,13 +161,18 @@ func (s *tailedSet) step() {
 		s.Prepare()
 	case op < 30:
 		s.Trim()
-	case op < 31: // what is in older logs has come into tables
-		s.needed = s.Num()
-		for _, num := range s.TakeObsolete(s.needed) {
-			_ = s.mem.Remove("db/" + s.format.FileName(base.FileLog, num))
-		}
+	case op < 31:
+		s.release()
 	default:
 		s.reopen()
+	}
+}
+
+// release is called when what is in older logs has come into tables.
+func (s *tailedSet) release() {
+	s.needed = s.Num()
+	for _, num := range s.TakeObsolete(s.needed) {
+		_ = s.mem.Remove("db/" + s.format.FileName(base.FileLog, num))
 	}
 }
 
@@ -176,14 +181,19 @@ func (s *tailedSet) step() {
 func (s *tailedSet) follow() (gone bool) {
 	err := s.poll(s.t)
 	if gone = errors.Is(err, ErrLogGone) && s.tail.Place().Log < s.needed; gone {
-		must(s.t, s.tail.Close())
-		s.last = max(s.last, s.before[s.needed])
-		s.o.Last = s.last
-		s.tail = NewTail(s.o, Place{Log: s.needed})
+		s.skip()
 	} else if err != nil {
 		s.t.Fatalf("%v; log %d is needed, the current one is %d", err, s.needed, s.Num())
 	}
 	return gone
+}
+
+// skip goes on with the first log that is needed.
+func (s *tailedSet) skip() {
+	must(s.t, s.tail.Close())
+	s.last = max(s.last, s.before[s.needed])
+	s.o.Last = s.last
+	s.tail = NewTail(s.o, Place{Log: s.needed})
 }
 
 // restart begins a Tail where the last one stood, as another process does.
@@ -229,6 +239,43 @@ func TestTailOfASet(t *testing.T) {
 		}
 		if gone == 0 && format == base.Native {
 			t.Error("no log was gone")
+		}
+	}
+}
+
+// TestTailWhileLogsGo: the writer goes on between any two calls of the Tail, so that logs vanish or
+// become others between their listing, their opening and their reading. "Not yet" means that all is
+// read that was written before, unless it is obsolete.
+func TestTailWhileLogsGo(t *testing.T) {
+	for _, format := range []base.Format{base.Native, base.LevelDB} {
+		for seed := uint64(1); seed <= 10; seed++ {
+			s := newTailedSet(t, format, seed)
+			var steps int
+			s.o.FS = vfs.NewFault(s.mem, func(op vfs.Op) vfs.Outcome {
+				if (op.Kind == vfs.OpOpen || op.Kind == vfs.OpRead) && steps > 0 {
+					if steps--; s.rng.IntN(3) == 0 {
+						s.rotate()
+						s.release()
+					}
+					s.step()
+				}
+				return vfs.Outcome{}
+			})
+			must(t, s.tail.Close())
+			s.tail = NewTail(s.o, s.tail.Place())
+			for range 25 {
+				steps = 1 + s.rng.IntN(60)
+				before := s.written
+				if err := s.poll(t); errors.Is(err, ErrLogGone) && s.tail.Place().Log < s.needed {
+					s.skip()
+				} else if err != nil {
+					t.Fatalf("format %v, seed %d: %v", format, seed, err)
+				} else if s.last < before {
+					t.Fatalf("format %v, seed %d: %d of %d at %+v, log %d is needed", format, seed,
+						s.last, before, s.tail.Place(), s.needed)
+				}
+			}
+			must(t, s.tail.Close())
 		}
 	}
 }

@@ -155,4 +155,15 @@ var followers = []mutant{
 				"rec != nil || err != nil {\n\t\t\treturn rec, err\n\t\t}\n", ""},
 			{"internal/store/wal/tail.go", "next, before, err := t.successor()",
 				"next, _, err := t.successor()"}}},
+
+	{"tail-forgets-vanished", "a log that vanished before it was opened was never there",
+		target{"internal/store/wal", "TestTailWhileLogsGo"}, []edit{
+			{"internal/store/wal/tail.go", "\t\t\t\tvanished = true\n", ""}}},
+
+	{"tail-waits-for-reused", "a log that has become another one was not begun yet",
+		target{"internal/store/wal", "TestTailWhileLogsGo"}, []edit{
+			{"internal/store/wal/tail.go", "\t\tcase gone: // it was begun and is obsolete, and " +
+				"so is this one\n\t\t\treturn false, before, t.goneError()\n", ""},
+			{"internal/store/wal/tail.go", "b, gone, err := l.ReadBegin()",
+				"b, _, err := l.ReadBegin()"}}},
 }
