@@ -176,6 +176,55 @@ func TestFollowerOfKeyspacesAndBatches(t *testing.T) {
 	}
 }
 
+// TestFollowerOfKeyspacesWhileItReads: keyspaces are created and dropped, and batches written,
+// after the follower has read the MANIFEST and before it reads the logs. Whatever OpenFollower and
+// CatchUp show is a state that the writer had, although no batch names the keyspaces.
+func TestFollowerOfKeyspacesWhileItReads(t *testing.T) {
+	n, left := 0, 0
+	var db *DB
+	step := func() {
+		n++
+		_, err := db.Keyspace(fmt.Sprint("k", n), nil)
+		must(t, err)
+		must(t, db.DropKeyspace(fmt.Sprint("k", n-1)))
+		must(t, db.Put([]byte("n"), number(n), NoSync))
+		if n%2 == 0 {
+			must(t, db.Flush())
+		}
+	}
+	check := func(f *Follower) {
+		t.Helper()
+		v, err := f.Get([]byte("n"), nil)
+		i := numberOf(t, v, err)
+		if got := f.Keyspaces(); i != n || len(got) != 2 || got[1] != fmt.Sprint("k", i) {
+			t.Fatalf("%d of %d steps are visible, beside keyspaces %q", i, n, got)
+		}
+	}
+	mem := vfs.NewMem()
+	db, err := Open("db", &Options{FS: mem})
+	must(t, err)
+	_, err = db.Keyspace("k0", nil)
+	must(t, err)
+	beside := &Options{FS: vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".wal") && left > 0 {
+			left--
+			step()
+		}
+		return vfs.Outcome{}
+	})}
+	for round := 1; round <= 8; round++ {
+		left = round
+		f, err := OpenFollower("db", beside)
+		must(t, err)
+		check(f)
+		left = round
+		must(t, f.CatchUp(context.Background()))
+		check(f)
+		must(t, f.Close())
+	}
+	must(t, db.Close())
+}
+
 // TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. A
 // follower's snapshots and iterators keep their state through catch-ups.
 func TestFollowerSnapshots(t *testing.T) {

@@ -43,6 +43,15 @@ func (t *Edits) Begun() int { return t.begun }
 // State is what the edits so far add up to. It does not change any more.
 func (t *Edits) State() *manifest.State { return t.state.Clone() }
 
+// spaces tells the keyspaces of two states apart: IDs are never given out again.
+type spaces struct {
+	n      int
+	newest base.KeyspaceID
+}
+
+// spaces are those of State.
+func (t *Edits) spaces() spaces { return spaces{len(t.state.Others), t.state.MaxKeyspace} }
+
 // oldestLog is that of State.
 func (t *Edits) oldestLog() uint64 { return oldestLog(t.state) }
 

@@ -58,6 +58,7 @@ type Follower struct {
 	change  *manifest.Change // read and not carried out yet; nil: none
 	since   horizon          // not before the logs' end when the MANIFEST was read; see ready
 	behind  bool             // the last Poll has edits that Manifest lacks
+	tries   int              // left for states without a change of keyspaces, see unmoved
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
 	gapAt   gapPlace                   // see gap
@@ -158,6 +159,7 @@ func (s stale) Unwrap() error { return s.error }
 // first makes the first states of the trees.
 func (f *Follower) first() error {
 	p := patience{maxPatience}
+	f.tries = maxTries
 	for {
 		err := f.firstState()
 		var again stale
@@ -177,7 +179,7 @@ func (f *Follower) first() error {
 
 func (f *Follower) firstState() error {
 	o := &f.o
-	st := o.Edits.State()
+	st, spaces := o.Edits.State(), o.Edits.spaces()
 	if f.behind { // since LoadFollowed
 		c, err := o.Manifest.Diff(st)
 		if err != nil {
@@ -208,10 +210,14 @@ func (f *Follower) firstState() error {
 		return err
 	}
 	if l.end {
-		if err := f.judgeFirst(l); err != nil {
-			l.free()
-			return err
-		}
+		err = f.judgeFirst(l)
+	}
+	if err == nil {
+		err = f.unmoved(spaces)
+	}
+	if err != nil {
+		l.free()
+		return err
 	}
 	f.logs = l
 	o.Seqs.Publish(l.whole())
@@ -314,6 +320,7 @@ const sliceBytes = 4 << 20
 
 func (f *Follower) catchUp(ctx context.Context) error {
 	p, again := patience{maxPatience}, 3
+	f.tries = maxTries
 	var until horizon
 	for {
 		end, err := f.step(ctx)
@@ -332,13 +339,6 @@ func (f *Follower) catchUp(ctx context.Context) error {
 			p = patience{maxPatience}
 			continue
 		}
-		// The MANIFEST was read before the logs. If it is the same now, the state is one that the
-		// writer had.
-		changed, err := f.o.Edits.Poll()
-		if err != nil {
-			return err
-		}
-		f.behind = f.behind || changed
 		if again--; !f.behind || again == 0 {
 			return nil
 		}
@@ -356,11 +356,12 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 			return false, err
 		}
 	}
+	spaces := f.o.Edits.spaces()
 	if f.change != nil && (f.logs.begun != f.o.Edits.Begun() ||
 		f.logs.place.Log < oldestLog(f.change.State)) {
 		// A recovery may have carried entries into its first log, which are in memtables of older
 		// logs here. And what is in tables need not be read in logs.
-		return f.rebuild(ctx)
+		return f.rebuild(ctx, spaces)
 	}
 	end, err = f.readOn(ctx, f.logs)
 	var g gap
@@ -369,15 +370,22 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 	}
 	switch {
 	case errors.As(err, &g):
-		return f.rebuild(ctx)
+		return f.rebuild(ctx, spaces)
 	case err != nil:
 		return false, err
-	case f.change == nil:
+	case f.change != nil && !f.ready(f.logs, f.change.State.LastSeq):
+		if end && f.logs.seq < f.change.State.LastSeq {
+			return f.rebuild(ctx, spaces)
+		}
+		return end, nil
+	}
+	if err := f.unmoved(spaces); err != nil {
+		return false, err
+	}
+	if f.change == nil {
 		f.publish()
-	case f.ready(f.logs, f.change.State.LastSeq):
+	} else {
 		f.install(f.logs)
-	case end && f.logs.seq < f.change.State.LastSeq:
-		return f.rebuild(ctx)
 	}
 	return end, nil
 }
@@ -438,9 +446,13 @@ func (f *Follower) forget(old, next *manifest.Change) {
 }
 
 // rebuild makes the memtables anew, where the logs do not lead from the last state to the next.
-func (f *Follower) rebuild(ctx context.Context) (end bool, err error) {
+func (f *Follower) rebuild(ctx context.Context, then spaces) (end bool, err error) {
 	next, err := f.readAnew(ctx, f.change.State)
 	if err != nil {
+		return false, err
+	}
+	if err := f.unmoved(then); err != nil {
+		next.free()
 		return false, err
 	}
 	if next.whole() < f.o.Seqs.Visible() {

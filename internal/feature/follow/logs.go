@@ -180,6 +180,28 @@ func (f *Follower) overtaken(l *logs) error {
 	return nil
 }
 
+// maxTries is how often a state is given up because keyspaces were created or dropped meanwhile: a
+// writer that never ceases to do so does not stop its followers.
+const maxTries = 10
+
+var errMoved = errors.New("keyspaces are created and dropped all the time")
+
+// unmoved is called before records become visible that were read after the MANIFEST, which had
+// these keyspaces then. If it has others now, the records may be later than the change, and the
+// state none that the writer had.
+func (f *Follower) unmoved(then spaces) error {
+	changed, err := f.o.Edits.Poll()
+	if err != nil {
+		return err
+	}
+	f.behind = f.behind || changed
+	if f.o.Edits.spaces() != then && f.tries > 0 {
+		f.tries--
+		return stale{errMoved}
+	}
+	return nil
+}
+
 // add adds a keyspace, whose memtable is to be one like another one, if that is not nil.
 func (l *logs) add(id base.KeyspaceID, t *tree.Tree, firstLog uint64, like *memtable.MemTable) {
 	s := &space{tree: t, Space: replay.Space{New: t.NewMemTable, FirstLog: firstLog}}

@@ -21,6 +21,11 @@ var followers = []mutant{
 		target{"lsm", "TestFollowerOfKeyspacesAndBatches"}, []edit{{
 			"internal/feature/follow/follower.go", "(same || l.end || f.since.reached(l))",
 			"(same || true)"}}},
+	{"follower-keyspaces-late", "batches are visible before the keyspaces that precede them",
+		target{"lsm", "TestFollowerOfKeyspacesWhileItReads"}, []edit{{
+			"internal/feature/follow/logs.go", "f.o.Edits.spaces() != then && f.tries > 0",
+			"f.o.Edits.spaces() != then && f.tries < 0"}}},
+
 	{"follower-keeps-memtables", "memtables stay whose entries are in tables",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
@@ -63,8 +68,9 @@ var followers = []mutant{
 	{"follower-tables-before-logs",
 		"tables are visible before the logs are read that belong to them",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
-			{"internal/feature/follow/follower.go", "case f.ready(f.logs, f.change.State.LastSeq):",
-				"case f.logs.seq > 0 || end:"}}},
+			{"internal/feature/follow/follower.go",
+				"case f.change != nil && !f.ready(f.logs, f.change.State.LastSeq):",
+				"case f.change != nil && f.logs.seq == 0 && !end:"}}},
 
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
 		target{"lsm", "TestFollowerSnapshots"}, []edit{
@@ -133,8 +139,8 @@ var followers = []mutant{
 
 	{"follower-opens-unjudged", "a follower opens without Open's judgement of the logs",
 		target{"lsm", "TestReadersAgreeOnSwappedLogs"}, []edit{
-			{"internal/feature/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)",
-				"\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
+			{"internal/feature/follow/follower.go", "\tif l.end {\n\t\terr = f.judgeFirst(l)",
+				"\tif false {\n\t\terr = f.judgeFirst(l)"}}},
 
 	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile",
 		target{"lsm", "TestFollowerBesideEachStep"}, []edit{
