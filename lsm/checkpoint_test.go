@@ -22,6 +22,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 func mustCheckpoint(t testing.TB, db *DB, dir string) {
@@ -222,7 +223,7 @@ func TestCheckpointBesideWrites(t *testing.T) {
 		}
 		return err
 	})
-	for i := range 40 {
+	for i := range seed.Scale(10, 40, 40) {
 		lo, to := acked.Load(), fmt.Sprintf("copy%d", i)
 		mustCheckpoint(t, db, to)
 		hi := begun.Load()

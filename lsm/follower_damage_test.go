@@ -272,10 +272,7 @@ func missingIngest(f *Follower) (n int, err error) {
 // the database anew. No follower takes that for damage, and none shows a batch without the tables
 // that were ingested before it.
 func TestFollowerBesideEachStep(t *testing.T) {
-	n := 60
-	if testing.Short() {
-		n = 15
-	}
+	n := seed.Scale(5, 60, 60)
 	start := uint64(seed.Of(t))
 	for run := range n {
 		rng := rand.New(rand.NewPCG(start, uint64(run)))

@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // verifyFormats runs a test on a database of several tables in each format.
@@ -187,12 +188,13 @@ func TestVerifyEnds(t *testing.T) {
 
 // TestVerifyBesideCompactions: tables that compactions replace stay until they were read.
 func TestVerifyBesideCompactions(t *testing.T) {
+	rounds := seed.Scale(2, 5, 5)
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), Format: format}))
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			for round := 0; round < 5 && err == nil; round++ {
+			for round := 0; round < rounds && err == nil; round++ {
 				for i := 0; i < 3000 && err == nil; i++ {
 					err = db.Put(key(i*7%3000), fmt.Appendf(nil, "round %d %s", round, value(i)),
 						NoSync)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 func TestBatchMayExceedTheWriteBuffer(t *testing.T) {
@@ -37,7 +38,7 @@ func TestBatchMayExceedTheWriteBuffer(t *testing.T) {
 
 func TestReadersSeeWholeValuesBesideWriters(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
-	const writers, per = 4, 5_000
+	writers, per := 4, seed.Scale(1000, 5000, 5000)
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Add(2)

@@ -36,10 +36,20 @@ ALONE := BatchMayExceedTheWriteBuffer BulkLoad BulkLoadSize ChangesFaults Change
 	VerifyNamesEveryTable
 # Tests of one goroutine, too, that take long under the race detector only. Builds with the tags
 # check more in them. Tests of their own have writers, readers and followers beside each other.
-ALONE_UNDER_RACE := CheckpointReadOnly CutEditOfAnIngest DamagedFirstEdits EmptiedAndGone \
-	EmptiedBeforeOpen EmptiesAreKnown EmptiesOfFollowers EmptiesOfSnapshots EmptiesWindows \
-	ExportCrashes ExportFaults RepairKeepsIngestedApart RepairLosesNothingOfSwappedLogs \
-	VerifyReadsEveryByte
+ALONE_UNDER_RACE := ChangesGap ChangesOfFollower Checkpoint CheckpointAgain CheckpointFails \
+	CheckpointReadOnly CheckpointStageRemoved CheckpointWithoutLinks CloseEndsFlushes \
+	CloseEndsMerges CompactRangeDropsWhatSnapshotsKept CutEditOfAnIngest \
+	DamagedEditOfAnIngest DamagedFirstEdits DamagedKeyspaceEdit DeleteRangeFreesSpace \
+	DeletionsAreCompactedAway DirectIORefused EmptiedAndGone EmptiedBeforeOpen \
+	EmptiedKeyspaceLeaves EmptiedSharingResources EmptiesAreCut EmptiesAreKnown \
+	EmptiesAreOfLaterReaders EmptiesOfFollowers EmptiesOfFollowersAreKnown \
+	EmptiesOfSnapshots EmptiesWindows EncryptedDatabase ExportCrashes ExportFaults \
+	ExportKeyspaces Follower FollowerAheadOfItsLogs FollowerOfKeyspacesAndBatches \
+	IdleKeyspace IteratorTriesAgain LogAsManifest ManualCompactionGoesInSteps \
+	ManualCompactionYields NumbersInNoLog RangeConflicts ReadOnlyChangesNothing Rekey \
+	RepairKeepsIngestedApart RepairLosesNothingOfSwappedLogs RepairLosesOneBlockOnly \
+	Retention SetOptionWorks SharedMemorySeals SnapshotsSurviveCompaction TTLLog \
+	TablesBeyondMaxDecodedBlock TxnModel VerifyHealthy VerifyReadsEveryByte
 empty :=
 left-alone = $(if $(LOAM_T2),,-skip '^Test($(subst $(empty) $(empty),|,$(strip $(1))))$$')
 # Packages beside lsm that read memory off the Go heap which others free. With the tag unmap,
@@ -73,11 +83,11 @@ IN_MEMORY := internal/testkit/inmemory.sh
 
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-importers test-s3 test-tikv tikv-smoke test-python test-node test-java
 
-# Python, node and java share builds, and leave a processor idle for long. Lint waits little, and
-# takes what the slowest package of the step go leaves.
+# Python, node and java leave a processor idle for long: they run beside steps that do not. Node
+# has the builds of python.
 define run-steps
-	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS)) | $(filter lint,$(TEST_STEPS))" \
-		"$(filter python node java,$(TEST_STEPS)) | $(filter race,$(TEST_STEPS)) $(filter fuzz,$(TEST_STEPS)) | $(filter checked,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
+	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS)) | $(filter lint,$(TEST_STEPS)) $(filter python java,$(TEST_STEPS))" \
+		"$(filter node,$(TEST_STEPS)) | $(filter race,$(TEST_STEPS)) $(filter fuzz,$(TEST_STEPS)) | $(filter checked,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
 endef
 
 test:
