@@ -29,9 +29,10 @@ SMALL := net/... crypto/... vendor/... github.com/spf13/... encoding/... mime/..
 	./internal/feature/...
 
 # With SHIPPED empty, as in usual runs of make test, the packages are those of other builds: these
-# flags have all of them compiled again.
+# flags have all of them compiled again. LOAM_BUILD is expanded where it is used, as SHIPPED is a
+# variable of targets there.
 SHIPPED ?= 1
-LOAM_BUILD := $(if $(SHIPPED),-tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l))
+LOAM_BUILD = $(if $(SHIPPED),-tags nethttpomithttp2 $(SMALL:%=-gcflags=%=-l))
 LOAM_LINK := -s -w -buildid= -X main.release=$(LOAM_VERSION)
 
 # A command that was built with other flags is built again.
