@@ -10,6 +10,8 @@ import (
 type Pair struct {
 	Ab  uint64
 	Off uint32 // of the entry in its arena
+	// Same is the caller's, and moves along.
+	Same bool
 }
 
 const (
@@ -24,9 +26,26 @@ const (
 // Sort orders a by the abbreviations. Pairs with equal ones stay in their order. tmp is as long
 // as a. With yield, which is for a sort in the background, it lets other goroutines run.
 func Sort(a, tmp []Pair, yield bool) {
-	if len(a) > 1 {
-		sort(a, tmp, topShift(a), yield)
+	if sorted := SortInto(a, tmp, yield); len(a) > 0 && &sorted[0] != &a[0] {
+		copy(a, sorted)
 	}
+}
+
+// SortInto is Sort that returns the pairs in order, in the memory of a or of tmp. What the other
+// one has afterwards is undefined.
+func SortInto(a, tmp []Pair, yield bool) []Pair {
+	if len(a) <= Few {
+		insertion(a)
+		return a
+	}
+	shift := topShift(a)
+	tmp = tmp[:len(a)]
+	var count [digits]int32
+	if distribute(a, tmp, shift, &count) {
+		a, tmp = tmp, a
+	}
+	sortBelow(a, tmp, shift, &count, yield)
+	return a
 }
 
 // topShift is the lowest bit of the highest digit in which the pairs differ.
@@ -38,6 +57,29 @@ func topShift(a []Pair) int {
 	return max(64-bits.LeadingZeros64(diff)-digitBits, 0)
 }
 
+// distribute counts the pairs with each digit and moves them to tmp in its order, unless all have
+// the same one.
+func distribute(a, tmp []Pair, shift int, count *[digits]int32) (moved bool) {
+	for i := range a {
+		count[a[i].Ab>>shift&(digits-1)]++
+	}
+	if int(count[a[0].Ab>>shift&(digits-1)]) == len(a) {
+		return false
+	}
+	var next [digits]int32
+	sum := int32(0)
+	for d, n := range count {
+		next[d] = sum
+		sum += n
+	}
+	for i := range a {
+		d := a[i].Ab >> shift & (digits - 1)
+		tmp[next[d]] = a[i]
+		next[d]++
+	}
+	return true
+}
+
 // sort orders a by the bits of abbreviations below shift + digitBits; the bits above are equal.
 // Each recursion sorts by the next digit.
 func sort(a, tmp []Pair, shift int, yield bool) {
@@ -46,27 +88,17 @@ func sort(a, tmp []Pair, shift int, yield bool) {
 		return
 	}
 	var count [digits]int32
-	for i := range a {
-		count[a[i].Ab>>shift&(digits-1)]++
-	}
-	if int(count[a[0].Ab>>shift&(digits-1)]) < len(a) { // else all have the same digit
-		var next [digits]int32
-		sum := int32(0)
-		for d, n := range count {
-			next[d] = sum
-			sum += n
-		}
-		tmp = tmp[:len(a)]
-		for i := range a {
-			d := a[i].Ab >> shift & (digits - 1)
-			tmp[next[d]] = a[i]
-			next[d]++
-		}
+	if tmp := tmp[:len(a)]; distribute(a, tmp, shift, &count) {
 		copy(a, tmp)
 		if yield && len(a) > YieldEvery {
 			runtime.Gosched()
 		}
 	}
+	sortBelow(a, tmp, shift, &count, yield)
+}
+
+// sortBelow orders the pairs of each digit, of which there are count, by the bits below shift.
+func sortBelow(a, tmp []Pair, shift int, count *[digits]int32, yield bool) {
 	if shift == 0 {
 		return
 	}

@@ -20,11 +20,15 @@ func TestSort(t *testing.T) {
 		base := rng.Uint64() &^ mask
 		a := make([]Pair, n)
 		for i := range a {
-			a[i] = Pair{base | rng.Uint64()&mask, uint32(i)}
+			a[i] = Pair{Ab: base | rng.Uint64()&mask, Off: uint32(i), Same: rng.IntN(2) == 0}
 		}
 		want := slices.Clone(a)
 		slices.SortStableFunc(want, func(x, y Pair) int { return cmp.Compare(x.Ab, y.Ab) })
-		Sort(a, make([]Pair, n), round%2 == 0)
+		if tmp := make([]Pair, n+rng.IntN(2)); rng.IntN(2) == 0 {
+			a = SortInto(a, tmp, round%2 == 0)
+		} else {
+			Sort(a, tmp, round%2 == 0)
+		}
 		if !slices.Equal(a, want) {
 			t.Fatalf("round %d: %d pairs that differ in %#x are in another order than those of a "+
 				"stable sort", round, n, mask)
@@ -37,12 +41,12 @@ func BenchmarkSort(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	all := make([]Pair, n)
 	for i := range all {
-		all[i] = Pair{rng.Uint64(), uint32(i)}
+		all[i] = Pair{Ab: rng.Uint64(), Off: uint32(i)}
 	}
 	a, tmp := make([]Pair, n), make([]Pair, n)
 	for b.Loop() {
 		copy(a, all)
-		Sort(a, tmp, false)
+		SortInto(a, tmp, false)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/pair")
 }

@@ -15,7 +15,7 @@ type head struct {
 	at int
 }
 
-func (h *head) ab(i int) uint64 { return h.w.Apply(h.r.ab[i]) }
+func (h *head) ab(i int) uint64 { return h.w.Apply(h.r.pairs[i].Ab) }
 
 // candidate is the next entry of an array that is not exhausted.
 type candidate struct {
@@ -51,7 +51,7 @@ func newMerger(m *MemTable, arrays []*sortedArray) *merger {
 	for i, r := range arrays {
 		h := head{r: r, w: r.prefix.Widen(prefix.Flip(m.cmp), len(g.prefix))}
 		g.heads = append(g.heads, h)
-		g.live = append(g.live, candidate{h.ab(0), r.offs[0], int32(i)})
+		g.live = append(g.live, candidate{h.ab(0), r.pairs[0].Off, int32(i)})
 	}
 	return g
 }
@@ -82,14 +82,14 @@ func (g *merger) next(x *node, limit int) {
 		best, second := g.least()
 		c := &g.live[best]
 		h := &g.heads[c.array]
-		end := min(len(h.r.offs), h.at+limit-n)
+		end := min(len(h.r.pairs), h.at+limit-n)
 		i, ab := h.at, c.ab
-		same := h.r.same[i] != 0
+		same := h.r.pairs[i].Same
 		if g.last.array != c.array {
 			same = g.last.off != 0 && g.last.ab == ab && g.sameKey(g.last.off, c.off)
 		}
 		for {
-			x.ab[n], x.offs[n] = ab, h.r.offs[i]
+			x.ab[n], x.offs[n] = ab, h.r.pairs[i].Off
 			if same {
 				x.same |= 1 << n
 			}
@@ -98,19 +98,19 @@ func (g *merger) next(x *node, limit int) {
 			if i == end {
 				break
 			}
-			same = h.r.same[i] != 0
+			same = h.r.pairs[i].Same
 			if ab = h.ab(i); ab >= second && len(g.live) > 1 {
 				break
 			}
 		}
 		h.at = i
 		g.last = candidate{x.ab[n-1], x.offs[n-1], c.array}
-		if i == len(h.r.offs) {
+		if i == len(h.r.pairs) {
 			last := len(g.live) - 1
 			g.live[best] = g.live[last]
 			g.live = g.live[:last]
 		} else {
-			c.ab, c.off = h.ab(i), h.r.offs[i]
+			c.ab, c.off = h.ab(i), h.r.pairs[i].Off
 		}
 	}
 	x.n, x.keyLen = uint32(n), g.keyLen
@@ -145,7 +145,7 @@ func (o *lazyOrder) build(arrays []*sortedArray, sealing bool) error {
 		perLeaf = fanout
 	}
 	for _, r := range arrays {
-		total += len(r.offs)
+		total += len(r.pairs)
 	}
 	if err := o.reserve(total/perLeaf + 1); err != nil {
 		return err

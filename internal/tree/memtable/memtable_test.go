@@ -492,6 +492,27 @@ func TestAscending(t *testing.T) {
 	}
 }
 
+// TestAscendingWithVersions writes keys in order, one of them twice in a row.
+func TestAscendingWithVersions(t *testing.T) {
+	for _, twice := range []int{0, 1, 200} {
+		m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
+		seq := base.SeqNum(0)
+		for i := range 3 * sortFrom {
+			key := fmt.Appendf(nil, "%03d", i)
+			for again := i == twice; ; again = false {
+				seq++
+				m.Add(seq, base.KindSet, key, nil)
+				if !again {
+					break
+				}
+			}
+		}
+		m.Seal()
+		checkTree(t, m)
+		m.Unref()
+	}
+}
+
 // TestTies sorts keys that abbreviations tell apart late or not at all.
 func TestTies(t *testing.T) {
 	long := strings.Repeat("x", 100)

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/prefix"
@@ -16,9 +15,7 @@ import (
 type sorter struct {
 	cmp    *base.Comparer
 	mem    *memory
-	ab     []uint64 // columns of the sortedArray while entries are collected
-	offs   []uint32
-	same   []byte
+	pairs  []radix.Pair
 	spare  []radix.Pair
 	prefix prefix.Prefix
 	keyLen prefix.Length
@@ -42,44 +39,38 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 			r.free()
 		}
 	}()
-	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], rising: true,
-		yield: yield}
-	if !s.collect(from, to) {
-		if err := s.sort(); err != nil {
+	s := &sorter{cmp: c, mem: mem, pairs: r.pairs[:0], rising: true, yield: yield}
+	sorted := s.collect(from, to)
+	r.pairs, r.prefix, r.keyLen = s.pairs, s.prefix, s.keyLen
+	if !sorted {
+		if err := s.sort(r); err != nil {
 			return nil, err
 		}
 	}
-	r.ab, r.offs, r.same = s.ab, s.offs, s.same
-	r.prefix, r.keyLen = s.prefix, s.keyLen
 	done = true
 	return r, nil
 }
 
-// sort orders the collected entries, as pairs.
-func (s *sorter) sort() error {
-	n := len(s.offs)
-	buf, err := allocateWhole(2 * n * int(unsafe.Sizeof(radix.Pair{})))
+// sort orders the collected entries, which are in r. They may change places with memory as large
+// as theirs, which is freed.
+func (s *sorter) sort(r *sortedArray) error {
+	other, err := newSortedArray(len(r.pairs), r.held)
 	if err != nil {
 		return err
 	}
-	defer releaseWhole(buf)
-	all := unsafe.Slice((*radix.Pair)(unsafe.Pointer(unsafe.SliceData(buf))), 2*n)
-	pairs := all[:n:n]
-	s.spare = all[n:]
-	for i, off := range s.offs {
-		pairs[i] = radix.Pair{Ab: s.ab[i], Off: off}
+	defer func() { other.free() }()
+	sorted := radix.SortInto(r.pairs, other.pairs, s.yield)
+	if &sorted[0] != &r.pairs[0] {
+		r.mem, other.mem = other.mem, r.mem
+		r.pairs, other.pairs = other.pairs, r.pairs
 	}
-	radix.Sort(pairs, s.spare, s.yield)
-	clear(s.same)
+	s.spare = other.pairs
 	s.exact = s.keyLen.Exact(s.cmp, len(s.prefix))
-	s.sortTies(pairs, s.same, len(s.prefix), 0)
-	for i, p := range pairs {
-		s.ab[i], s.offs[i] = p.Ab, p.Off
-	}
+	s.sortTies(r.pairs, len(s.prefix), 0)
 	return nil
 }
 
-// collect fills the columns from the arena and reports whether they are sorted already.
+// collect fills pairs from the arena and reports whether they are sorted already.
 func (s *sorter) collect(from, to uint64) (sorted bool) {
 	sorted = true
 	var lastKey []byte
@@ -89,7 +80,7 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		e := s.mem.entry(off)
 		at = uint64(e.end)
 		key := s.mem.arena[e.key:e.value:e.value]
-		k := len(s.offs)
+		k := len(s.pairs)
 		if k == 0 {
 			s.prefix = prefix.OfOne(s.cmp, key)
 			s.keyLen = prefix.LengthOf(key)
@@ -100,19 +91,17 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		s.rising = s.rising && e.trailer > last
 		last = e.trailer
 		ab := s.prefix.Abbrev(s.cmp, key)
-		same := byte(0)
-		if k > 0 && sorted && s.ab[k-1] >= ab {
+		same := false
+		if k > 0 && sorted && s.pairs[k-1].Ab >= ab {
 			c := -1
-			if s.ab[k-1] == ab {
+			if s.pairs[k-1].Ab == ab {
 				c = s.cmp.Cmp(key, lastKey)
 			}
-			sorted = c > 0 || c == 0 && s.mem.trailer(s.offs[k-1]) > last
-			if c == 0 {
-				same = 1
-			}
+			same = c == 0
+			sorted = c > 0 || same && s.mem.trailer(s.pairs[k-1].Off) > last
 		}
 		lastKey = key
-		s.ab, s.offs, s.same = append(s.ab, ab), append(s.offs, off), append(s.same, same)
+		s.pairs = append(s.pairs, radix.Pair{Ab: ab, Off: off, Same: same})
 		if s.yield && k%radix.YieldEvery == 0 {
 			runtime.Gosched()
 		}
@@ -123,7 +112,9 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 // shorten cuts the shared prefix to n bytes.
 func (s *sorter) shorten(n int) {
 	w := s.prefix.Widen(prefix.Flip(s.cmp), n)
-	w.ApplyAll(s.ab)
+	for i := range s.pairs {
+		s.pairs[i].Ab = w.Apply(s.pairs[i].Ab)
+	}
 	s.prefix = s.prefix[:n]
 }
 
@@ -131,24 +122,26 @@ func (s *sorter) shorten(n int) {
 const maxTieDepth = 8
 
 // sortTies orders each group of entries with equal abbreviations after skip bytes, and
-// notes in same which entries have the user key of the one before. Before it, groups
+// notes which entries have the user key of the one before. Before it, groups
 // are in the order of the arena.
-func (s *sorter) sortTies(a []radix.Pair, same []byte, skip, depth int) {
+func (s *sorter) sortTies(a []radix.Pair, skip, depth int) {
 	for i := 0; i < len(a); {
+		a[i].Same = false
 		j := i + 1
 		for j < len(a) && a[j].Ab == a[i].Ab {
+			a[j].Same = false
 			j++
 		}
 		if j-i > 1 {
-			s.sortGroup(a[i:j], same[i:j], skip, depth)
+			s.sortGroup(a[i:j], skip, depth)
 		}
 		i = j
 	}
 }
 
-func (s *sorter) sortGroup(a []radix.Pair, same []byte, skip, depth int) {
+func (s *sorter) sortGroup(a []radix.Pair, skip, depth int) {
 	if s.exact {
-		s.newestFirst(a, same)
+		s.newestFirst(a)
 		return
 	}
 	first := s.mem.key(a[0].Off)
@@ -160,41 +153,36 @@ func (s *sorter) sortGroup(a []radix.Pair, same []byte, skip, depth int) {
 	}
 	switch {
 	case one:
-		s.newestFirst(a, same)
+		s.newestFirst(a)
 	case len(a) > radix.Few && depth < maxTieDepth && s.cmp.HasAbbrev() && len(shared) >= skip+8:
 		ab := a[0].Ab
 		for i := range a {
 			a[i].Ab = shared.Abbrev(s.cmp, s.mem.key(a[i].Off))
 		}
 		radix.Sort(a, s.spare, s.yield)
-		s.sortTies(a, same, len(shared), depth+1)
+		s.sortTies(a, len(shared), depth+1)
 		for i := range a {
 			a[i].Ab = ab
 		}
 	default:
 		slices.SortFunc(a, s.compare)
 		for i := 1; i < len(a); i++ {
-			if s.cmp.Cmp(s.mem.key(a[i-1].Off), s.mem.key(a[i].Off)) == 0 {
-				same[i] = 1
-			}
+			a[i].Same = s.cmp.Cmp(s.mem.key(a[i-1].Off), s.mem.key(a[i].Off)) == 0
 		}
 	}
 }
 
 // newestFirst orders versions of one key. Usually they were written oldest first.
-func (s *sorter) newestFirst(a []radix.Pair, same []byte) {
-	for i := 1; i < len(same); i++ {
-		same[i] = 1
-	}
+func (s *sorter) newestFirst(a []radix.Pair) {
 	slices.Reverse(a)
-	if s.rising {
-		return
-	}
 	byTrailer := func(x, y radix.Pair) int {
 		return cmp.Compare(s.mem.trailer(y.Off), s.mem.trailer(x.Off))
 	}
-	if !slices.IsSortedFunc(a, byTrailer) {
+	if !s.rising && !slices.IsSortedFunc(a, byTrailer) {
 		slices.SortFunc(a, byTrailer)
+	}
+	for i := 1; i < len(a); i++ {
+		a[i].Same = true
 	}
 }
 

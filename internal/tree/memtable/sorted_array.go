@@ -5,36 +5,27 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base/prefix"
+	"github.com/loamdb/loam/internal/memory/radix"
 )
 
-// sortedArray is the result of a sort: offsets of entries in order. ab[i] is the
-// abbreviation of entry i's key after the prefix. same[i] is not 0 when entry i has the
-// user key of the entry before it.
+// sortedArray is the result of a sort: entries in order. Ab of a pair is the abbreviation of the
+// entry's key after the prefix. Same says that the entry before it has the same user key.
 type sortedArray struct {
 	mem    []byte
-	ab     []uint64
-	offs   []uint32
-	same   []byte
+	pairs  []radix.Pair
 	prefix prefix.Prefix
 	keyLen prefix.Length
 	held   *atomic.Int64 // see lazyOrder
 }
 
-const sortedEntryLen = 13
-
 func newSortedArray(n int, held *atomic.Int64) (*sortedArray, error) {
-	mem, err := allocateWhole(n * sortedEntryLen)
+	mem, err := allocateWhole(n * int(unsafe.Sizeof(radix.Pair{})))
 	if err != nil {
 		return nil, err
 	}
-	p := unsafe.Pointer(unsafe.SliceData(mem))
 	held.Add(int64(cap(mem)))
-	return &sortedArray{
-		mem: mem, held: held,
-		ab:   unsafe.Slice((*uint64)(p), n),
-		offs: unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n),
-		same: mem[n*12 : n*13],
-	}, nil
+	pairs := unsafe.Slice((*radix.Pair)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+	return &sortedArray{mem: mem, pairs: pairs, held: held}, nil
 }
 
 func (r *sortedArray) free() {
