@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/conform"
@@ -65,4 +66,30 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = Serve(ctx, newMem(), bytes.NewReader(b), io.Discard)
 	})
+}
+
+// distant is a store that answers no read until so many have come.
+type distant struct {
+	Target
+	reads *sync.WaitGroup
+}
+
+func (d distant) Get(context.Context, string) ([]byte, error) {
+	d.reads.Done()
+	d.reads.Wait()
+	return nil, errTarget
+}
+
+// TestFetchReadsAhead: a restore waits for many answers of a distant store at a time, through a
+// pipe, too.
+func TestFetchReadsAhead(t *testing.T) {
+	var reads sync.WaitGroup
+	reads.Add(segmentsAhead)
+	p, end := piped(distant{newMem(), &reads})
+	next, stop := fetch(ctx, p, make([]string, segmentsAhead), segmentsAhead)
+	if _, err := next(); err == nil || !strings.Contains(err.Error(), errTarget.Error()) {
+		t.Error(err)
+	}
+	stop()
+	must(t, end())
 }

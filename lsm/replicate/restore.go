@@ -266,7 +266,7 @@ func (r *restorer) load(db *lsm.DB) error {
 	for i := range names {
 		names[i] = partName(r.plan.snapshot.dir, i)
 	}
-	next, stop := fetch(r.ctx, r.target, names)
+	next, stop := fetch(r.ctx, r.target, names, partsAhead)
 	defer stop()
 	in := &partReader{next: func() ([]byte, error) { r.step(); return next() }, left: len(names)}
 	info, err := dump.Load(r.ctx, db, in, nil)
@@ -292,7 +292,7 @@ func (r *restorer) segments(a *applier) error {
 	for i, s := range r.plan.segments {
 		names[i] = s.name
 	}
-	next, stop := fetch(r.ctx, r.target, names)
+	next, stop := fetch(r.ctx, r.target, names, segmentsAhead)
 	defer stop()
 	for _, s := range r.plan.segments {
 		payload, err := next()
@@ -340,12 +340,16 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ahead is how many objects are read at a time.
-const ahead = 4
+// How many objects are read at a time. A part has 16 MiB. Most segments are small: an object store
+// takes much longer to answer than to send one.
+const (
+	partsAhead    = 4
+	segmentsAhead = 16
+)
 
-// fetch reads objects, several at a time; next returns their payloads in order. The caller calls
-// stop, which waits for reads under way.
-func fetch(ctx context.Context, t Target, names []string) (next func() ([]byte, error),
+// fetch reads objects, ahead of them at a time; next returns their payloads in order. The caller
+// calls stop, which waits for reads under way.
+func fetch(ctx context.Context, t Target, names []string, ahead int) (next func() ([]byte, error),
 	stop func()) {
 	type result struct {
 		b   []byte
