@@ -747,9 +747,9 @@ LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_l
  * nothing. LOAM_ERR_CORRUPTION: the message names every damaged table,
  * loam_error_path gives the first. */
 LOAM_API loam_status loam_verify(loam_db *db, char **err);
-/* Asks the key file again which key is the current one, uses it for all new files, and encrypts the
- * others with it, beside reads and writes; see the option "encryption" and docs/encryption.md.
- * LOAM_ERR_INVALID_ARGUMENT: the database is not encrypted. */
+/* Encrypts all files with the current key of the option "encryption", while reads and writes go on;
+ * see docs/encryption.md. The text of the option, and a key file, are read when the database is
+ * opened: open it with the new key first. LOAM_ERR_INVALID_ARGUMENT: the option is not set. */
 LOAM_API loam_status loam_rekey(loam_db *db, char **err);
 /* The keys of the files in the directory, as a JSON list of objects with provider, id and files,
  * their number; files that are not encrypted have "" as provider and id. */

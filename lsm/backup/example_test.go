@@ -28,7 +28,7 @@ func backUp(ctx context.Context, db *lsm.DB, dir string) error {
 	return errors.Join(folder.Verify(ctx, info.ID, nil), folder.Keep(7))
 }
 
-// restoreNewest makes the directory to a database with what the newest backup has.
+// restoreNewest restores the newest backup into the directory to.
 func restoreNewest(ctx context.Context, dir, to string) error {
 	folder, err := backup.Open(dir, &backup.Options{ReadOnly: true})
 	if err != nil {
