@@ -119,8 +119,9 @@ func (db *DB) KeysInUse() ([]KeyUse, error) {
 // Rekey asks the KeyProvider for the current key, uses it for all new files, and encrypts with it
 // the tables and value files that have another key or are not encrypted, one after another, beside
 // reads and writes. Logs and the MANIFEST are begun anew; obsolete logs that are kept for feeds of
-// changes stay until they go, and copies keep the keys that they have: KeysInUse tells which keys
-// are still needed. Calls at the same time share the work.
+// changes stay until they go, tables that a load or an ingest is writing until a later Rekey, and
+// copies keep the keys that they have: KeysInUse tells which keys are still needed. Calls at the
+// same time share the work.
 //
 // After a failure Rekey goes on where it was. It fails with ErrInvalidArgument if
 // Options.Encryption is nil or ctx is nil, with ErrEncryption, with ctx's error when ctx is done,

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
@@ -188,6 +191,80 @@ func TestRekey(t *testing.T) {
 	noSecrets(t, dir)
 	db = open(&Options{Encryption: provider(t, 2)})
 	check(db)
+	must(t, db.Close())
+}
+
+// keysInTurn has one key for each number.
+type keysInTurn struct{ now int }
+
+func (k *keysInTurn) Name() string { return "in turn" }
+
+func (k *keysInTurn) Current(string) (string, []byte, error) {
+	id := strconv.Itoa(k.now)
+	key, err := k.Key(id)
+	return id, key, err
+}
+
+func (k *keysInTurn) Key(id string) ([]byte, error) {
+	n, err := strconv.Atoi(id)
+	return testKey(byte(n)), err
+}
+
+// TestRekeyWhileTablesAreWritten: Rekey runs before each write of a table by a load and an ingest.
+// The tables that no version has yet stay as they are, and no entry is lost.
+func TestRekeyWhileTablesAreWritten(t *testing.T) {
+	keys, mem := &keysInTurn{}, vfs.NewMem()
+	var db *DB
+	var loading, within bool
+	o := &Options{Encryption: keys, Compression: NoCompression}
+	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".loam") && loading && !within {
+			within = true
+			keys.now++
+			must(t, db.Rekey(t.Context()))
+			within = false
+		}
+		return vfs.Outcome{}
+	})
+	db, err := Open("db", o)
+	must(t, err)
+	value := func(i int) []byte { return bytes.Repeat(fmt.Append(nil, i), 500) }
+	must(t, db.Put(fmt.Appendf(nil, "%04d", 1), value(1), NoSync))
+	must(t, db.Flush())
+	loading = true
+	must(t, db.BulkLoad(t.Context(), func(yield func(k, v []byte) bool) {
+		for i := 1000; i < 2000; i++ {
+			if !yield(fmt.Appendf(nil, "%04d", i), value(i)) {
+				return
+			}
+		}
+	}, nil))
+	w, err := NewTableWriter("table", &Options{FS: mem})
+	must(t, err)
+	for i := 2000; i < 3000; i++ {
+		must(t, w.Put(fmt.Appendf(nil, "%04d", i), value(i)))
+	}
+	must(t, w.Finish())
+	must(t, db.Ingest(t.Context(), nil, "table"))
+	loading = false
+	must(t, db.Rekey(t.Context()))
+	if used, err := db.KeysInUse(); err != nil || len(used) != 1 || keys.now < 4 {
+		t.Errorf("%d keys, in use: %v, %v", keys.now, used, err)
+	}
+	must(t, db.Close())
+	db, err = Open("db", o)
+	must(t, err)
+	n, it := 0, db.Iter(nil)
+	for ok := it.First(); ok; ok, n = it.Next(), n+1 {
+		i, _ := strconv.Atoi(string(it.Key()))
+		if !bytes.Equal(it.Value(), value(i)) {
+			t.Fatalf("%s has another value", it.Key())
+		}
+	}
+	must(t, it.Close())
+	if err := db.Verify(t.Context(), nil); err != nil || n != 2001 {
+		t.Errorf("%d entries, %v", n, err)
+	}
 	must(t, db.Close())
 }
 

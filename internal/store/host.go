@@ -131,8 +131,7 @@ func (l Logs) Parts() (parts []wal.Part, err error) {
 		}
 		if db.wal.Size() > db.maxCopiedLog() {
 			// After a shortage the log goes on, and is copied.
-			if _, err := db.wal.Rotate(db.shared.Seqs.Visible()); err != nil &&
-				!base.IsShortage(err) {
+			if err := db.rotateLog(); err != nil && !base.IsShortage(err) {
 				return err
 			}
 		}
@@ -141,6 +140,12 @@ func (l Logs) Parts() (parts []wal.Part, err error) {
 		return nil
 	})
 	return parts, err
+}
+
+// rotateLog begins the next log, whether a memtable is full or not. Commit leader only.
+func (db *DB) rotateLog() error {
+	_, err := db.wal.Rotate(db.shared.Seqs.Visible())
+	return err
 }
 
 // logFiles lists the logs of a database that is open for reading, which do not change. Of one

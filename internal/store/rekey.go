@@ -45,8 +45,7 @@ func (k KeyUse) compare(other KeyUse) int {
 }
 
 // Rekey makes the provider's current key that of all files; see lsm.DB.Rekey. New files have it
-// from the first step on: logs after the flushes, and the MANIFEST. What only the memory of old
-// logs needs goes with them.
+// from the first step on: the log that begins, and the MANIFEST. Older logs go with the flushes.
 func (db *DB) Rekey(ctx context.Context) error {
 	if err := base.NotWithin(); err != nil {
 		return err
@@ -62,6 +61,9 @@ func (db *DB) Rekey(ctx context.Context) error {
 		if err := keys.Refresh(); err != nil {
 			return err
 		}
+		if err := db.pipeline.Exclusive(db.rotateLog); err != nil {
+			return err
+		}
 		if err := db.jobs.RenewManifest(); err != nil {
 			return err
 		}
@@ -70,6 +72,11 @@ func (db *DB) Rekey(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := db.jobs.ReleaseLogs(); err != nil { // without entries there was no flush
+			return err
+		}
+		db.jobs.Pause() // ends the compactions that write with the old key
+		db.jobs.Unpause()
 		err := db.reseal(keys, stop)
 		db.wal.Trim() // what is kept to be the next log
 		db.shared.Files.WaitDeleted()
@@ -79,21 +86,27 @@ func (db *DB) Rekey(ctx context.Context) error {
 
 // reseal writes anew the tables, the value files, and the logs that are kept for the values that
 // they had when the database was clear, if they have another key or none. Each file is replaced
-// under its name, with the same contents, so that no MANIFEST and no reader sees a difference.
+// under its name, with the same contents, so that no MANIFEST and no reader sees a difference. A
+// file that no version has is being written, or is obsolete, and stays as it is.
 func (db *DB) reseal(keys *seal.Keys, stop func() error) error {
 	parts, err := db.Logs().Parts()
 	if err != nil {
 		return err
 	}
 	raw, current := seal.Raw(db.opts.FS), keys.CurrentID()
+	live := map[uint64]struct{}{}
+	db.manifest.LiveFiles(live)
 	return seal.Each(raw, db.dir, func(name string, h *seal.Header) error {
 		if err := stop(); err != nil {
 			return err
 		}
-		switch t, num := db.manifest.ParseOwnName(name); {
+		t, num := db.manifest.ParseOwnName(name)
+		_, table := live[num]
+		switch {
 		case h != nil && h.KeyID == current && h.Provider == keys.ProviderName():
 			return nil
-		case t == base.FileTable, t == base.FileValues:
+		case t == base.FileTable && table,
+			t == base.FileValues && db.manifest.IsValueLog(base.ValueFile{Num: num, InFile: true}):
 		case t == base.FileLog && (h == nil || h.Kind == seal.Chunks) &&
 			db.manifest.IsValueLog(base.ValueFile{Num: num}) &&
 			!slices.ContainsFunc(parts, func(p wal.Part) bool { return p.Num == num }):

@@ -80,8 +80,18 @@ var encryption = []mutant{
 
 	{"rekey-leaves-tables", "Rekey leaves the tables with the old key",
 		target{"lsm", "TestRekey"}, []edit{
-			{"internal/store/rekey.go", "case t == base.FileTable, t == base.FileValues:",
-				"case t == base.FileValues:"}}},
+			{"internal/store/rekey.go", "case t == base.FileTable && table,",
+				"case table && !table,"}}},
+
+	{"rekey-takes-unfinished", "Rekey replaces tables that are being written",
+		target{"lsm", "TestRekeyWhileTablesAreWritten"}, []edit{
+			{"internal/store/rekey.go", "case t == base.FileTable && table,",
+				"case t == base.FileTable && (table || !table),"}}},
+
+	{"rekey-keeps-log", "Rekey goes on with a log of the old key that has no entries",
+		target{"lsm", "TestRekeyWhileTablesAreWritten"}, []edit{
+			{"internal/store/rekey.go", "err := db.pipeline.Exclusive(db.rotateLog)",
+				"err := error(nil)"}}},
 
 	{"repair-of-clear", "a repair drops the clear tables of a database that was not encrypted",
 		target{"lsm", "TestRepairOfClear"}, []edit{
