@@ -227,14 +227,17 @@ LOAM_API loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, 
 LOAM_API loam_status loam_options_create(loam_options **options, char **err);
 /* Gives up the options; databases that were opened with them keep what they need. */
 LOAM_API loam_status loam_options_close(loam_options *options);
-/* Sets an option by name from text: "write_buffer_size" to "64MiB",
- * "compression" to "zstd", or by level to "none,snappy,zstd", "read_only" to "true". "comparator"
- * takes the name of a built-in order: "leveldb.BytewiseComparator",
- * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on.
- * "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be read
- * is a SIGBUS, which Go's handler must get. "format" is that of a new database: "native" by
- * default; "leveldb" makes one that LevelDB and its tools open, without keyspaces, merges and
- * range deletes. */
+/* Sets an option by name from text: "write_buffer_size" to "64MiB", "compression" to "zstd", or by
+ * level to "none,snappy,zstd", "read_only" to "true". docs/options.md lists all names.
+ * LOAM_ERR_INVALID_ARGUMENT: an unknown name, or a bad value.
+ *
+ * "comparator" takes the name of a built-in order: "leveldb.BytewiseComparator",
+ * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "encryption" takes "file:" and the path of a
+ * key file, "key:" and 64 hexadecimal digits, or "passphrase:" and a passphrase. "plain_wal" is
+ * always on. "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be
+ * read is a SIGBUS, which Go's handler must get. "format" is that of a new database: "native" by
+ * default; "leveldb" makes one that LevelDB and its tools open, without keyspaces, merges, range
+ * deletes, times to live and encryption. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value,
   char **err);
 /* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",
@@ -377,8 +380,9 @@ LOAM_API loam_status loam_close(loam_db *db, char **err);
  * LOAM_ERR_NOT_A_DATABASE: the directory is another engine's, and stays as it
  * was; or files with such names and other contents stay. options: optional. */
 LOAM_API loam_status loam_destroy(const char *path, const loam_options *options, char **err);
-/* Saves what can be saved of a damaged database. report (may be NULL) receives
- * JSON. options: optional. */
+/* Brings a damaged database that is not open back to a state that opens, with everything that can
+ * still be read; the originals go to its folder "lost". report (may be NULL) receives JSON: what
+ * was dropped and why. options: optional. See docs/repair.md. */
 LOAM_API loam_status loam_repair(const char *path, const loam_options *options, char **report,
   char **err);
 /* Makes the LevelDB database in a directory, which is not open, a native one. It takes
@@ -754,14 +758,14 @@ LOAM_API loam_status loam_rekey(loam_db *db, char **err);
 /* The keys of the files in the directory, as a JSON list of objects with provider, id and files,
  * their number; files that are not encrypted have "" as provider and id. */
 LOAM_API loam_status loam_keys_in_use(loam_db *db, char **json, char **err);
-/* Stop and restart automatic compaction; calls nest. */
+/* Stop and restart automatic compaction; each pause needs a resume. */
 LOAM_API loam_status loam_pause_compaction(loam_db *db, char **err);
 LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
 /* Tries failed background work again at once instead of after a pause, for instance when
  * disk space was freed. LOAM_ERR_READ_ONLY: the database must be closed and opened again. */
 LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
-/* Long work runs on its own thread, while the caller waits in slices. */
+/* Jobs: the same work on a thread of its own, while the caller waits with loam_job_wait. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len,
   const void *stop, size_t stop_len, loam_job **job, char **err);
@@ -1051,7 +1055,7 @@ LOAM_API loam_status loam_bulk_load_close(loam_bulk_load *load);
 LOAM_API loam_status loam_property(loam_db *db, const char *name, char **value, char **err);
 /* All counters as JSON, as docs/metrics.md describes them. */
 LOAM_API loam_status loam_metrics(loam_db *db, char **json, char **err);
-/* What opening found in the logs, as JSON. */
+/* What the opening found in the logs and what an unclean end cut off, as JSON. */
 LOAM_API loam_status loam_recovery_report(loam_db *db, char **json, char **err);
 /* The name of the database's comparator. */
 LOAM_API loam_status loam_comparator_name(loam_db *db, char **name, char **err);

@@ -12,41 +12,42 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// KeyProvider gives the keys by which a database is encrypted, see Options.Encryption. A key has 32
-// bytes; the database makes a copy and asks for each key once. Ids have 1 to 255 bytes, and are
-// written to files in clear.
+// KeyProvider supplies the keys by which a database is encrypted, see Options.Encryption. A key has
+// 32 bytes; the database copies it and asks for each key once. Ids have 1 to 255 bytes, and are
+// written to files in clear text.
 //
-// Methods are called by Open, by Rekey, and when a file with a key that was not asked for yet is
-// opened, never with a lock held. They may wait. An error or a panic of a method fails the call as
-// ErrEncryption.
+// Methods are called by Open, by Rekey, and when a file is opened whose key was not asked for yet.
+// They are never called with a lock held, and may wait. If a method returns an error or panics, the
+// call fails with ErrEncryption.
 type KeyProvider interface {
 	// Name names the provider in files; at most 255 bytes. Files of a provider of another name are
 	// not opened.
 	Name() string
-	// Current is the key that new files get. used is the id of the key of the database that is
-	// opened, "" for a new one.
+	// Current returns the key for new files and its id. used is the id of the key that the opened
+	// database uses, "" for a new database.
 	Current(used string) (id string, key []byte, err error)
-	// Key is the key with this id.
+	// Key returns the key with this id.
 	Key(id string) (key []byte, err error)
 }
 
-// NewKeyProvider returns a KeyProvider of keys of 32 bytes: current for new files, older ones for
-// the files that have them. The id of a key is made of it by a hash. It fails with
-// ErrInvalidArgument for a key of another length.
+// NewKeyProvider returns a KeyProvider of the given keys of 32 bytes, which are copied: current for
+// new files, older ones for the files that have them. The id of a key is derived from it by a hash.
+// It fails with ErrInvalidArgument for a key of another length.
 func NewKeyProvider(current []byte, older ...[]byte) (KeyProvider, error) {
 	return seal.RawKeys(append([][]byte{current}, older...)...)
 }
 
-// NewPassphraseProvider returns a KeyProvider of keys that scrypt makes of passphrases, with a salt
-// of each database: current for new files, older ones for the files that have them. A key takes a
-// fifth of a second and 64 MiB of memory. It fails with ErrInvalidArgument for an empty passphrase.
+// NewPassphraseProvider returns a KeyProvider of keys that scrypt derives from passphrases, with a
+// salt for each database: current for new files, older ones for the files that have them. Deriving
+// a key takes a fifth of a second and 64 MiB of memory. It fails with ErrInvalidArgument for an
+// empty passphrase.
 func NewPassphraseProvider(current string, older ...string) (KeyProvider, error) {
 	return seal.Passphrases(append([]string{current}, older...)...)
 }
 
-// NewKeyFileProvider returns a KeyProvider of the keys in a file, which is read now: one a line, as
-// 64 hexadecimal digits, the current one first, then older ones. Empty lines and lines that begin
-// with # are left out. It fails with ErrInvalidArgument.
+// NewKeyFileProvider returns a KeyProvider of the keys in a file: one a line, as 64 hexadecimal
+// digits, the current one first, then older ones. Empty lines and lines that begin with # are
+// ignored. The file is read once, by this call. It fails with ErrInvalidArgument.
 func NewKeyFileProvider(path string) (KeyProvider, error) { return seal.KeyFile(path) }
 
 // keyProviderOf returns the provider that a text names. Errors do not repeat the text.
@@ -117,13 +118,14 @@ func (db *DB) KeysInUse() ([]KeyUse, error) {
 }
 
 // Rekey asks the KeyProvider for the current key, uses it for all new files, and encrypts with it
-// the tables and value files that have another key or are not encrypted, one after another, beside
-// reads and writes. Logs and the MANIFEST are begun anew; obsolete logs that are kept for feeds of
-// changes stay until they go, tables that a load or an ingest is writing until a later Rekey, and
-// copies keep the keys that they have: KeysInUse tells which keys are still needed. Calls at the
-// same time share the work.
+// the tables and value files that have another key or are not encrypted, one after another, while
+// reads and writes go on. New logs and a new MANIFEST replace the present ones. These files keep
+// their keys: obsolete logs that are kept for feeds of changes, tables that a load or an ingest is
+// writing (until a later Rekey), and copies of the database. KeysInUse lists the keys that are
+// still needed. Concurrent calls share the work. The built-in providers read their keys once: to
+// change the key, open the database with the new key first.
 //
-// After a failure Rekey goes on where it was. It fails with ErrInvalidArgument if
+// If Rekey fails, the next call continues where it stopped. It fails with ErrInvalidArgument if
 // Options.Encryption is nil or ctx is nil, with ErrEncryption, with ctx's error when ctx is done,
 // with ErrClosed by Close, and as Flush does.
 func (db *DB) Rekey(ctx context.Context) error {

@@ -45,8 +45,8 @@ type Format uint8
 const (
 	// DefaultFormat is FormatNative.
 	DefaultFormat Format = iota
-	// FormatLevelDB is LevelDB's format, which every LevelDB opens. It has neither keyspaces
-	// nor merges nor range deletes.
+	// FormatLevelDB is LevelDB's format, which every LevelDB opens. It has no keyspaces, merges,
+	// range deletes, times to live or encryption, and Options.LargeValue has no effect.
 	FormatLevelDB
 	// FormatNative is Loam's own format, which no other engine opens.
 	FormatNative

@@ -106,12 +106,19 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 	}
 }
 
-// ValueMetrics describes the values that lie in logs and value files, see Options.LargeValue.
+// ValueMetrics describes the values that are stored in logs and value files, see
+// Options.LargeValue.
 type ValueMetrics struct {
-	Logs, Files               int    // Logs and Files count what tables refer to.
-	Bytes, DiskBytes          uint64 // Bytes of values referred to; DiskBytes of flushed files.
-	Reads, BytesRead          uint64 // Reads counts values read, BytesRead their bytes.
-	Relocated, RelocatedBytes uint64 // Relocated counts copied values, RelocatedBytes their bytes.
+	Logs  int    // Logs is the number of logs that tables refer to.
+	Files int    // Files is the number of value files that tables refer to.
+	Bytes uint64 // Bytes is the size of the values that tables refer to.
+	// DiskBytes is the size of these files, and of these logs except those with unflushed entries.
+	DiskBytes uint64
+	Reads     uint64 // Reads is the number of values read from logs and value files.
+	BytesRead uint64 // BytesRead is the size of these values.
+	// Relocated is the number of values that compactions copied into value files.
+	Relocated      uint64
+	RelocatedBytes uint64 // RelocatedBytes is the size of these values.
 }
 
 // Metrics is the state of a database or keyspace at one moment, and what happened since Open. The

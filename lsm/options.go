@@ -129,8 +129,9 @@ type Options struct {
 	// reach it, writes wait for flushes. The default, 0, is MaxMemtables times WriteBufferSize, as
 	// much as one keyspace may have.
 	MaxMemtableBytes int64
-	// MaxOpenFiles is how many table files the database keeps open at once, within the process's
-	// limit of descriptors. The default is 1000. A read of a table that is not open opens it first.
+	// MaxOpenFiles is how many table files the database keeps open at once. The default is 1000.
+	// All databases of the process together open at most half of its limit of descriptors, and
+	// 16,384. A read of a table that is not open opens it first.
 	MaxOpenFiles int
 
 	// Tables. A change applies to tables written from then on.

@@ -5,10 +5,10 @@ import "github.com/loamdb/loam/internal/store"
 // ResourcesOptions says what databases share. A zero field leaves each database its own; only
 // BackgroundJobs is always shared.
 type ResourcesOptions struct {
-	// Memory is how many bytes the databases have together: the block cache, which takes what the
-	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions
-	// and iterators; at least 8 MiB, or AutoMemory. The Go heap, stacks and the program come on
-	// top. The default, 0: each database has its own Options.
+	// Memory bounds the memory of all databases together, in bytes: memtables, indexes and filters
+	// of tables, buffers of flushes, compactions and iterators, and the block cache, which takes
+	// what the others leave. It is at least 8 MiB, or AutoMemory. The Go heap, stacks and the
+	// program come on top. With the default, 0, each database is bounded by its own Options.
 	Memory int64
 	// BackgroundJobs is how many flushes and pieces of compactions run at once. The default, 0, is
 	// the number of processors that Go uses, at least 2.
@@ -16,13 +16,14 @@ type ResourcesOptions struct {
 	// IOBytesPerSecond bounds what flushes and compactions read and write. It is lifted for a
 	// database whose writers would wait. The default, 0, is no bound.
 	IOBytesPerSecond int64
-	// OpenFiles is how many descriptors of tables the databases have together. The default, 0: the
-	// process's.
+	// OpenFiles is how many descriptors of tables the databases have together. The default, 0, is
+	// the bound of the process: half of its limit, at most 16,384.
 	OpenFiles int
 }
 
-// AutoMemory is a quarter of what the process may have, of the least limit of its cgroup and those
-// above or of the machine's memory. It follows that limit, up to four times its first value.
+// AutoMemory stands for a quarter of the memory that the process may use: of the lowest limit of
+// its cgroup and the cgroups above, or of the machine's memory. It follows changes of that limit,
+// up to four times its first value.
 const AutoMemory = store.AutoMemory
 
 // Resources bounds memory, background work and descriptors that databases of a process share, see

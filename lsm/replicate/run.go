@@ -12,40 +12,41 @@ import (
 
 // Options configures Run. A nil *Options and zero fields mean the defaults.
 type Options struct {
-	// Interval is the time between two looks for changes: what a machine that burns may lose, and
-	// how exact times of a restore are. The default is a second.
+	// Interval is the time between two looks for changes: how much may be lost with the machine,
+	// and the precision of a restore's time. The default is a second.
 	Interval time.Duration
-	// SegmentBytes is the size of changes, in bytes, from which on an object has no further ones.
+	// SegmentBytes is the size in bytes from which on an object of changes takes no more of them.
 	// The default is 8 MiB.
 	SegmentBytes int
 	// SnapshotEvery is the time between two snapshots. The default is 24 hours. A snapshot makes
-	// restores faster, and lets older objects go.
+	// restores faster, and lets older objects be deleted.
 	SnapshotEvery time.Duration
-	// Keep is how far back states can be restored: objects that no such restore needs are deleted.
-	// The default, 0, deletes nothing.
+	// Keep is how far back states can be restored: objects that no such restore needs are deleted
+	// after each snapshot. The default, 0, deletes nothing.
 	Keep time.Duration
-	// VerifyEvery is the time between two tries of a restore: the replica is restored into
-	// VerifyDir and compared with the database entry by entry. The default, 0, is never.
+	// VerifyEvery is the time between two test restores: the replica is restored into VerifyDir and
+	// compared with the database entry by entry. The default, 0, is never.
 	VerifyEvery time.Duration
-	// VerifyDir is the directory in which these restores are made, under the name of the generation
-	// behind "loam-verify-"; what has that name is replaced. It is required with VerifyEvery.
+	// VerifyDir is the directory in which these restores are made, in a directory named
+	// "loam-verify-" and the generation's name; an existing one of that name is replaced. It is
+	// required with VerifyEvery.
 	VerifyDir string
 	// Restore is how a verification opens the restored database, see RestoreOptions.Open. It needs
 	// the comparers and merge operators of the database.
 	Restore *lsm.Options
-	// TakeOver lets the replica of another directory be continued by a new generation; without it
-	// Run fails with ErrOtherDatabase.
+	// TakeOver continues the replica of another directory with a new generation. The default is
+	// false: Run then fails with ErrOtherDatabase.
 	TakeOver bool
-	// AllowClear lets the replica of an encrypted database be made: its objects are not encrypted,
-	// and neither is what VerifyEvery restores unless Restore has keys. Without it Run fails with
-	// lsm.ErrInvalidArgument. The default is false.
+	// AllowClear permits replicas of an encrypted database: their objects are not encrypted, and
+	// neither are the restores of VerifyEvery unless Restore has keys. The default is false: Run
+	// then fails with lsm.ErrInvalidArgument.
 	AllowClear bool
-	// Until ends Run when it is closed: what was committed before is sent, and Run returns nil. Use
-	// it before the database is closed. The default is nil.
+	// Until ends Run when it is closed: Run sends everything that was committed before, and returns
+	// nil. Close it before the database is closed. The default, nil, never ends Run.
 	Until <-chan struct{}
 	// Status is called after each look for changes, on Run's goroutine. The default is nil.
 	Status func(Status)
-	// Clock is the time that objects get. The default is time.Now.
+	// Clock returns the time that is stored in the names of objects. The default is time.Now.
 	Clock func() time.Time
 
 	after func(time.Duration) <-chan time.Time // of tests; the default is time.After
@@ -57,19 +58,19 @@ type Status struct {
 	Generation string
 	// Sequence is the last sequence number that the target has.
 	Sequence uint64
-	// Lag is an upper bound of the age of the oldest change that the target has not.
+	// Lag is an upper bound of the age of the oldest change that the target does not have yet.
 	Lag time.Duration
-	// Pending is the number of operations that the target has not.
+	// Pending is the number of operations that the target does not have yet.
 	Pending uint64
-	// Snapshot is the time of the newest whole snapshot; zero while the generation has none, and
-	// nothing can be restored from it.
+	// Snapshot is the time of the newest complete snapshot. It is zero while the generation has
+	// none, so that nothing can be restored from it.
 	Snapshot time.Time
-	// Sending is the number of bytes of a snapshot under way that were sent; 0 if none is.
+	// Sending is how many bytes of a snapshot under way were sent; 0 if none is under way.
 	Sending int64
-	// Verified is the time of the last state that was restored and was equal to the database's.
+	// Verified is the time of the last state that was restored and found equal to the database's.
 	Verified time.Time
-	// Err is why the last look failed, or the last snapshot or verification; it is tried again. Nil
-	// if all is well.
+	// Err is the error of the last look, snapshot or verification, which is retried; nil if there
+	// is none.
 	Err error
 }
 
