@@ -157,8 +157,7 @@ def load(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
 
 def verify_dump(file: StrPath | Any, *, progress: Progress | None = None) -> dict[str, Any]:
     """Reads a dump, a path or a binary file object, and checks all of it. Returns what it has;
-    raises
-    CorruptionError if it is damaged or was cut."""
+    raises CorruptionError if it is damaged or was cut."""
     return _dump.run_file(None, "loam_dump_verify_start", (), file, os.O_RDONLY, False, progress)
 
 

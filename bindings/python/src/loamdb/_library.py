@@ -86,8 +86,7 @@ def forks() -> int:
 
 def owned(handle: Any, close: Callable[[Any], object]) -> Any:
     """A handle that is closed with its last reference: not in a child of fork, whose copy of the
-    library may have
-    another object under the same handle."""
+    library may have another object under the same handle."""
     born = _forks
 
     def end(handle: Any) -> None:

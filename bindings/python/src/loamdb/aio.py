@@ -52,9 +52,8 @@ _BLOCKS = object()
 
 
 class _Call:
-    """A call that a thread makes once. It gives up what it refers to when it begins, as the thread
-    may
-    still have it when the result is there: a database would be closed only then."""
+    """A call that a thread makes once. It gives up what it refers to when it begins, as the
+    thread may still have it when the result is there: a database would be closed only then."""
 
     __slots__ = ("_call",)
 

@@ -40,15 +40,13 @@ Listed = list[Backup]
 
 class Backups:
     """A folder of backups, which may be of several databases: ``with loamdb.Backups(path) as b``.
-    It is
-    made in a directory that exists, unless error_if_missing is set, and locked until it is closed
-    (LockedError); any number of read_only openings share it. It is one object: it cannot be copied.
+    It is made in a directory that exists, unless error_if_missing is set, and locked until it is
+    closed (LockedError); any number of read_only openings share it. It is one object: it cannot be
+    copied.
 
-    Where a method takes them, bytes_per_second bounds what is read, and progress is called some ten
-    times a
-    second with the bytes done and the bytes in all; an exception from it, like Ctrl-C, ends the
-    call, and nothing
-    is left of what it made."""
+    Where a method takes them, bytes_per_second bounds what is read, and progress is called some
+    ten times a second with the bytes done and the bytes in all; an exception from it, like
+    Ctrl-C, ends the call, and nothing is left of what it made."""
 
     def __init__(
         self, path: StrPath, *, read_only: bool = False, error_if_missing: bool = False
@@ -69,8 +67,7 @@ class Backups:
 
     def close(self) -> None:
         """Ends what is under way in other threads, with ClosedError, and gives the folder back.
-        Closing
-        twice is harmless."""
+        Closing twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
             check(self._end(handle))
@@ -108,8 +105,7 @@ class Backups:
         self, db: Handle, *, bytes_per_second: int | None = None, progress: Progress | None = None
     ) -> Backup:
         """Makes a backup of what db has now, all keyspaces and unsynced writes included, while
-        writes go on. What
-        an earlier backup has is not copied again."""
+        writes go on. What an earlier backup has is not copied again."""
 
         def fetch(job: Any) -> Any:
             slot, err = ffi.new("char **"), error_slot()
@@ -132,9 +128,8 @@ class Backups:
         self, id: int, *, bytes_per_second: int | None = None, progress: Progress | None = None
     ) -> None:
         """Reads all files of a backup and compares them with their checksums. Raises
-        CorruptionError, whose message
-        names every damaged file; DoesNotExistError, as restore and delete do, where there is no
-        such backup."""
+        CorruptionError, whose message names every damaged file; DoesNotExistError, as restore
+        and delete do, where there is no such backup."""
         self._run("loam_backup_verify_start", (id,), bytes_per_second, progress)
 
     def restore(
@@ -146,8 +141,8 @@ class Backups:
         progress: Progress | None = None,
     ) -> None:
         """Makes path a database as it was at the backup. path must not exist, or be an empty
-        directory
-        (ExistsError), in a directory that exists. What is damaged raises CorruptionError."""
+        directory (ExistsError), in a directory that exists. What is damaged raises
+        CorruptionError."""
         self._run("loam_backup_restore_start", (id, encode_path(path)), bytes_per_second, progress)
 
     def delete(self, id: int) -> None:

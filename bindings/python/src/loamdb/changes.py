@@ -89,10 +89,8 @@ class Change:
 
 class Changes:
     """A feed of what is committed in a database, in order, each operation once; made by
-    db.changes().
-    Iterating waits for the next change, for ever; Ctrl-C ends that. Several threads may share a
-    feed: each change goes
-    to one of them."""
+    db.changes(). Iterating waits for the next change, for ever; Ctrl-C ends that. Several
+    threads may share a feed: each change goes to one of them."""
 
     __slots__ = ("__weakref__", "_db", "_forks", "_handle", "_known", "_ready", "_turn")
 

@@ -133,8 +133,8 @@ class _Ranges:
 
 
 class _Mapping(_Ranges):
-    """What a dict does in single steps, here for databases and prefixed views. The
-    methods that read and then write are not atomic beside other writers."""
+    """The methods of a dict, for databases and prefixed views. The methods that read and then
+    write are not atomic beside other writers."""
 
     __slots__ = ()
 
@@ -189,9 +189,9 @@ class _Mapping(_Ranges):
         stop: Buffer | None = None,
         sync: bool = False,
     ) -> None:
-        """Removes all keys of a range, those that are there when it is called; without
-        bounds, all. In the native format it is one write, however many keys there are;
-        in LevelDB's it takes effect in steps of some thousand keys."""
+        """Removes the keys of a range that are there when it is called; without bounds, all
+        keys. In the native format it is one write, however many keys there are; in LevelDB's
+        format it takes effect in steps of some thousand keys."""
         if self._clear_range(prefix, start, stop, sync):
             return
         with self.keys(prefix=prefix, start=start, stop=stop, fill_cache=False) as keys:
@@ -326,9 +326,9 @@ class DB(_Mapping, Handle):
         return Batch(self, sync)
 
     def snapshot(self, *, of: Snapshot | None = None) -> Snapshot:
-        """The present state, kept readable: ``with db.snapshot() as s: ...``. of: the state
-        of another snapshot of the database, which was perhaps made by another keyspace and
-        must stay open."""
+        """A snapshot of the present state: ``with db.snapshot() as s: ...``. of: the state of
+        another snapshot of the database, perhaps one that another keyspace made, which must stay
+        open."""
         return Snapshot(self, of)
 
     def transaction(self, **options: Any) -> Transaction:
@@ -347,9 +347,10 @@ class DB(_Mapping, Handle):
         timeout: float | None = None,
         **options: Any,
     ) -> Any:
-        """Given a function, calls it with a transaction, commits, and returns its result; after
-        a conflict again, with pauses, until timeout seconds are over. Options are those of
-        transaction. Given a mapping or iterable, stores all pairs, together or not at all."""
+        """Given a function, calls it with a transaction, commits, and returns its result. After
+        a conflict it is called again, with pauses, until timeout seconds are over. Options are
+        those of transaction. Given a mapping or iterable, stores all pairs, together or not at
+        all."""
         if not callable(other):
             return super().update(other, sync=sync)
         return run(self, other, timeout, {"sync": sync, **options})
@@ -357,28 +358,30 @@ class DB(_Mapping, Handle):
     def compare_and_swap(
         self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False
     ) -> bool:
-        """Stores a value if the key has the value old now, and says whether it did. None is no
-        value: as old, the key must have none; as value, it is removed."""
+        """Stores a value if the key has the value old now, and returns whether it did. None
+        stands for no value: with old None, the key must have none; with value None, the key is
+        removed."""
         return swap(self, key, old, value, sync)
 
     def put_if_absent(self, key: Buffer, value: Buffer, *, sync: bool = False) -> bool:
-        """Stores a value if the key has none, and says whether it did."""
+        """Stores a value if the key has none, and returns whether it did."""
         return self.compare_and_swap(key, None, value, sync=sync)
 
     def put_ttl(
         self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False
     ) -> None:
-        """Stores a value that expires: after ttl seconds, rounded up, the key has none. The
-        time goes with the next write of the key; merges keep the later one."""
+        """Stores a value that expires: after ttl seconds, rounded up to whole ones, the key has
+        no value. The next write of the key replaces the deadline; merges keep the later one.
+        Raises NeedsNativeError in LevelDB's format."""
         _ttl.put(self, key, value, ttl, sync)
 
     def ttl(self, key: Buffer) -> float | None:
-        """How many seconds the key has its value: math.inf if it does not expire, None if the
-        key has none."""
+        """The seconds until the key's value expires: math.inf if it does not expire, None if the
+        key has no value."""
         return _ttl.left(self, key)
 
     def prefixed(self, prefix: Buffer) -> Prefixed:
-        """The keys that begin with prefix, as a mapping in which they stand without it."""
+        """The keys that begin with prefix, as a mapping in which they appear without the prefix."""
         return Prefixed(self, prefix)
 
     def keyspace(
@@ -394,9 +397,9 @@ class DB(_Mapping, Handle):
         default_ttl: float | str | None = None,
         error_if_missing: bool | None = None,
     ) -> Keyspace:
-        """A key space of its own within the database, which is made if there is none of that
-        name. Databases in LevelDB's format have none: NeedsNativeError. Functions are kept
-        until the database is closed."""
+        """A keyspace: a separate key space within the database, which is created if there is
+        none of that name. Raises NeedsNativeError in LevelDB's format. Functions are kept until
+        the database is closed."""
         settings = {k: v for k, v in locals().items() if k not in ("self", "name")}
         return Keyspace(self, name, settings)
 
@@ -406,12 +409,12 @@ class DB(_Mapping, Handle):
         return names
 
     def drop_keyspace(self, name: str) -> None:
-        """Drops a keyspace with all that is in it, at once. Its space comes back in the
+        """Drops a keyspace with all its contents, at once. Its space is reclaimed in the
         background; what is open of it raises NoKeyspaceError."""
         self._call("loam_keyspace_drop", encode_name(name))
 
     def flush(self) -> None:
-        """Writes what is in memory into tables."""
+        """Writes the memtables into tables."""
         self._job("loam_flush_start")
 
     def compact(
@@ -421,44 +424,45 @@ class DB(_Mapping, Handle):
         *,
         progress: Progress | None = None,
     ) -> None:
-        """Merges everything from start up to, not including, stop. progress is called some
-        ten times a second with the bytes done and the bytes in all; an exception from
-        it, like Ctrl-C, ends the compaction."""
+        """Merges everything from start up to, not including, stop. progress is called about ten
+        times a second with the bytes done and the bytes in all; an exception from it, like
+        Ctrl-C, ends the compaction."""
         self._compact(start, stop, progress)
 
     def verify(self, *, progress: Progress | None = None) -> None:
-        """Reads every table whole, from the disk and past the cache, and checks it.
-        Raises CorruptionError, whose message names every damaged table; filename is the
-        first. progress is as for compact; Ctrl-C ends it. It changes nothing."""
+        """Reads every table whole, from the disk and past the cache, and checks it. Raises
+        CorruptionError, whose message names every damaged table; filename is the first. progress
+        is as for compact; Ctrl-C ends the call. It changes nothing."""
         self._job("loam_verify_start", progress=progress)
 
     def rekey(self) -> None:
-        """Encrypts all files with the current key of the option encryption, beside reads and
-        writes; the text of the option is read at opening, so open with the new key first. Ctrl-C
-        ends it; the next call goes on. Raises InvalidArgumentError without the option."""
+        """Encrypts all files with the current key of the option encryption, while reads and
+        writes go on. The option, and a key file, are read when the database is opened: open it
+        with the new key first. Ctrl-C ends the call; the next call continues. Raises
+        InvalidArgumentError without the option."""
         self._job("loam_rekey_start")
 
     def keys_in_use(self) -> list[dict[str, Any]]:
-        """The keys of the files in the directory: of each its provider, id and how many files have
-        it; "" as provider and id are files that are not encrypted."""
+        """The keys of the files in the directory: the provider, the id, and the number of files
+        of each; "" as provider and id stands for files that are not encrypted."""
         keys: list[dict[str, Any]] = self._json("loam_keys_in_use")
         return keys
 
     def checkpoint(self, path: StrPath) -> None:
-        """Makes path a database of its own that has what this one has now, all keyspaces and
-        unsynced writes included, while writes go on. Tables are hard links, or copies where links
-        do not reach. path must not exist, or be an empty directory (ExistsError), in a directory
-        that exists.
-        Ctrl-C ends it, and leaves nothing."""
+        """Makes path a separate database with the present contents of this one, all keyspaces
+        and unsynced writes included, while writes go on. Tables are hard links, or copies where
+        links are impossible. path must not exist, or be an empty directory (ExistsError); its
+        parent must exist. Ctrl-C ends the call, and leaves nothing."""
         self._job("loam_checkpoint_start", encode_path(path))
 
     def catch_up(self) -> None:
-        """Moves a follower on to what the writer has written up to this call, or more. See
-        loamdb.follow. Ctrl-C ends it."""
+        """Makes a follower show everything that the writer has written up to this call, or more.
+        See loamdb.follow. Ctrl-C ends the call."""
         self._job("loam_catch_up_start")
 
     def lag(self) -> Lag:
-        """How far a follower is behind its directory. Raises what the last catch-up failed with."""
+        """How far a follower is behind its directory. Raises the error of the last catch-up if
+        that failed."""
         sequences, microseconds = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._call("loam_lag", sequences, microseconds)
         return Lag(sequences[0], microseconds[0] / 1e6)
@@ -473,15 +477,12 @@ class DB(_Mapping, Handle):
         progress: Progress | None = None,
     ) -> dict[str, Any]:
         """Writes one state of all keyspaces, that of snapshot or the present one, into a file, a
-        path or a
-        binary file object, as a stream that load reads, on any machine and into any format. A path
-        in the
-        database's directory is an InvalidArgumentError. compression is
-        "snappy", "zstd" or "none". Returns what the dump has. resume completes a dump that was cut,
-        in the file that a path names, if the database is as it was at its beginning, or snapshot is
-        the same.
-        progress is as for compact, with 0 for bytes in all; an exception from it, like Ctrl-C, ends
-        the call."""
+        path or a binary file object, as a stream that load reads, on any machine and into any
+        format. A path in the database's directory is an InvalidArgumentError. compression is
+        "snappy", "zstd" or "none". Returns what the dump has. resume completes a dump that was
+        cut, in the file that a path names, if the database is as it was at its beginning, or
+        snapshot is the same. progress is as for compact, with 0 for bytes in all; an exception
+        from it, like Ctrl-C, ends the call."""
         lib = load()
         if resume and not is_path(file):
             raise TypeError("a dump is resumed in a file, by its path")
@@ -498,21 +499,19 @@ class DB(_Mapping, Handle):
         self, file: StrPath | Any, *, overwrite: bool = False, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Puts what a dump has into the database, durably: a path, or a binary file object, of
-        which more may be
-        read than the dump. Keyspaces of the dump must be empty or missing (ExistsError), unless
-        overwrite is set. A
-        call that failed, or was ended by a crash, is repeated with the same dump from its
-        beginning, and
-        goes on where the first one ended. Returns what the dump has. progress is as for compact."""
+        which more may be read than the dump. Keyspaces of the dump must be empty or missing
+        (ExistsError), unless overwrite is set. A call that failed, or was ended by a crash, is
+        repeated with the same dump from its beginning, and goes on where the first one ended.
+        Returns what the dump has. progress is as for compact."""
         args = (load().LOAM_LOAD_OVERWRITE if overwrite else 0,)
         return run_file(self, "loam_load_start", args, file, os.O_RDONLY, False, progress)
 
     def changes(self, from_: int = 0, *, durable: bool = False) -> Changes:
-        """A feed of what is committed, all keyspaces, from sequence number from_ on: every
-        operation once, in
-        order. 0 is the first that is there; the options wal_retention_bytes and
-        wal_retention_seconds keep more of
-        them. durable: only what a power cut does not take back. GapError: from_ is gone."""
+        """A feed of all commits, over all keyspaces, from sequence number from_ on: every
+        operation once and in order. 0 begins with the first one that the logs still have; the
+        options wal_retention_bytes and wal_retention_seconds keep more of them. durable shows
+        only changes that a power cut cannot take back. Raises GapError if from_ is no longer in
+        a log."""
         return Changes(self, from_, durable)
 
     def ingest(
@@ -522,30 +521,25 @@ class DB(_Mapping, Handle):
         move: bool = False,
         excise: tuple[Buffer, Buffer] | None = None,
     ) -> None:
-        """Takes tables of TableWriter into the database, all or none of them: newer than all that
-        is there,
-        invisible to open snapshots and iterators, durable when it returns. The files are read
-        first; they stay, and
-        must not be changed afterwards, or with move are removed. excise=(start, stop) deletes what
-        there is from
-        start up to, not including, stop, in the same step. Raises InvalidArgumentError where tables
-        overlap, or are
-        no TableWriter's for this format, and NeedsNativeError in LevelDB's format over entries that
+        """Takes tables of TableWriter into the database, all or none of them: newer than all
+        that is there, invisible to open snapshots and iterators, durable when it returns. The
+        files are read first; they stay, and must not be changed afterwards, or with move are
+        removed. excise=(start, stop) deletes what there is from start up to, not including,
+        stop, in the same step. Raises InvalidArgumentError where tables overlap, or are no
+        TableWriter's for this format, and NeedsNativeError in LevelDB's format over entries that
         are there."""
         ingest(self, paths, move, excise)
 
     def bulk_load(self, entries: Iterable[tuple[Buffer, Buffer]], *, memory: int = 0) -> None:
-        """Puts all pairs of an iterable, in any order: they are sorted, with the help of files in
-        the directory, and
-        ingested as tables, all in one step. Of pairs with the same key the last one counts. Into
-        keys that have
-        no entries it is several times as fast as writes, and nothing is left to compact. memory is
-        how many bytes of
-        pairs are sorted at once; 0 is 4 * write_buffer_size."""
+        """Loads all pairs of an iterable, in any order: they are sorted, with the help of files
+        in the directory, and ingested as tables, all in one step. Of pairs with the same key the
+        last one counts. Into a range without entries it is several times as fast as writes, and
+        leaves nothing to compact. memory is how many bytes of pairs are sorted at once; 0 means
+        4 * write_buffer_size."""
         load_entries(self, entries, memory)
 
     def compaction_paused(self) -> Paused:
-        """No automatic compaction inside the ``with`` block. Blocks nest."""
+        """Pauses automatic compaction inside the ``with`` block. Blocks nest."""
         return Paused(self)
 
     def resume(self) -> None:
@@ -557,13 +551,10 @@ class DB(_Mapping, Handle):
         self._write(_fast.Batch(self), True)
 
     def set_option(self, name: str, value: object) -> None:
-        """Changes an option while the database is open, until it is closed: for the whole database
-        and
-        all keyspaces that have no value of their own, or for this keyspace. ``loamdb.options()``
-        says which
-        options are dynamic; others need a reopen (ValueError). It holds from the next memtable,
-        table
-        or compaction on."""
+        """Changes an option while the database is open, until it is closed: for the whole
+        database and all keyspaces that have no value of their own, or for this keyspace.
+        ``loamdb.options()`` says which options are dynamic; others need a reopen (ValueError).
+        It holds from the next memtable, table or compaction on."""
         self._call("loam_set_option", option_name(name), option_text(name, value))
 
     def option(self, name: str) -> str:

@@ -17,14 +17,11 @@ CHUNK = 256 * 1024
 
 class TableWriter:
     """Writes a table outside of a database, for DB.ingest: ``with loamdb.TableWriter(path) as w``
-    finishes it, or
-    removes the file after an exception. path must not exist (ExistsError).
+    finishes it, or removes the file after an exception. path must not exist (ExistsError).
 
-    Keys ascend, and come once each: otherwise InvalidArgumentError, and the table stays as it was.
-    settings are
-    options of databases: format and comparator, which must be those of the database, and what says
-    how tables are
-    written. It is one object: it cannot be copied."""
+    Keys ascend, and come once each: otherwise InvalidArgumentError, and the table stays as it
+    was. settings are options of databases: format and comparator, which must be those of the
+    database, and what says how tables are written. It is one object: it cannot be copied."""
 
     def __init__(self, path: StrPath, **settings: Any) -> None:
         self._handle: Any = None
@@ -64,9 +61,8 @@ class TableWriter:
         self._call("loam_table_writer_delete", *data(key))
 
     def delete_range(self, start: Buffer, stop: Buffer) -> None:
-        """Adds the deletion of what the database has from start up to, not including, stop when the
-        table is
-        ingested. Ranges come in any order."""
+        """Adds the deletion of what the database has from start up to, not including, stop when
+        the table is ingested. Ranges come in any order."""
         self._call("loam_table_writer_delete_range", *data(start), *data(stop))
 
     @property

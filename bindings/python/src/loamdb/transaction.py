@@ -17,11 +17,10 @@ __all__ = ["Transaction"]
 
 
 class Transaction(_db._Mapping):
-    """Reads one state of the database, that of its beginning, with its own writes on top;
-    its writes take effect together when the ``with`` block ends, or not at all: an
-    exception rolls them back, and commit() and rollback() may come earlier. ConflictError: another
-    writer was faster; ``db.update``
-    tries again. Any number of threads may use it.
+    """Reads one state of the database, that of its beginning, with its own writes on top; its
+    writes take effect together when the ``with`` block ends, or not at all: an exception rolls them
+    back, and commit() and rollback() may come earlier. ConflictError: another writer was faster;
+    ``db.update`` tries again. Any number of threads may use it.
 
     It is a mapping, as the database is. Iterators see what was written before they were made,
     so that a loop may write what it walks over."""
@@ -259,8 +258,7 @@ class Transaction(_db._Mapping):
 
     def rollback(self) -> None:
         """Ends the transaction without a trace; one that has ended stays as it is. A call of
-        another thread that waits
-        for a lock raises TransactionDoneError."""
+        another thread that waits for a lock raises TransactionDoneError."""
         self._root._ended = True
         self._call("loam_txn_rollback")
 
