@@ -101,8 +101,8 @@ export class Loam<KDefault = string, VDefault = string>
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
 
   /**
-   * Add an operand to a key: its value is from then on what the merge operator makes of the
-   * value before and the operand. Native databases that were opened with `mergeOperator`.
+   * Add an operand to a key: the merge operator combines it with the key's value when the key is
+   * read. Needs a native database that was opened with `mergeOperator`.
    */
   merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
 
@@ -123,16 +123,16 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Call a function with a transaction, which is committed when the function's promise resolves and
-   * rolled back when it rejects. After a conflict the function is called again. Resolves to what
-   * the function gave. Commits neither run prewrite hooks nor emit events.
+   * rolled back when it rejects. After a conflict the function is called again. Resolves to the
+   * result of the function. Commits neither run prewrite hooks nor emit events.
    */
   transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>,
     options?: TransactionOptions | undefined): Promise<T>
 
   /**
    * Store a value if the key has the value `old`: a transaction in one call. Resolves to whether it
-   * did. `undefined` or `null` is no value: as `old` the key must have none, as `value` it is
-   * deleted.
+   * did. `undefined` or `null` stands for no value: as `old`, the key must have none; as `value`,
+   * the key is deleted.
    */
   compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null |
     undefined): Promise<boolean>
@@ -140,9 +140,9 @@ export class Loam<KDefault = string, VDefault = string>
     undefined, options: PutOptions<K, V>): Promise<boolean>
 
   /**
-   * How many seconds the key has its value: `Infinity` if it does not expire, `undefined` if there
-   * is none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option
-   * `ttl`, and those of a keyspace with `defaultTtl`.
+   * The seconds until the key's value expires: `Infinity` if it does not expire, `undefined` if the
+   * key has no value. Values expire if `put()`, `putSync()` or a batch's `put` wrote them with the
+   * option `ttl`, or in a keyspace with `defaultTtl`.
    */
   ttl (key: KDefault): Promise<number | undefined>
   ttl<K = KDefault> (key: K, options: { keyEncoding?: any }): Promise<number | undefined>
@@ -168,8 +168,8 @@ export class Loam<KDefault = string, VDefault = string>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
 
   /**
-   * A key space of its own within the database, which opens by itself and is made if there is
-   * none of that name. Batches and snapshots may go over several. Needs the native format.
+   * A keyspace: a separate key space within the database. It opens by itself, and is created if
+   * there is none of that name. Batches and snapshots may cover several. Needs the native format.
    */
   keyspace<K = string, V = string> (name: string, options?: KeyspaceOptions<K,
     V> | undefined): Keyspace<K, V>
@@ -177,60 +177,60 @@ export class Loam<KDefault = string, VDefault = string>
   /** The names of all keyspaces, `'default'` first. */
   keyspaces (): string[]
 
-  /** Drop a keyspace with all that is in it, at once. Its space comes back in the background. */
+  /** Drop a keyspace and its contents, at once. Its space is reclaimed in the background. */
   dropKeyspace (name: string): Promise<void>
 
   /** Resolves when all earlier writes of this database are on disk. */
   sync (): Promise<void>
 
-  /** About how many bytes of files the range `[start..end)` takes. */
+  /** An estimate of the bytes of files that the range `[start..end)` takes. */
   approximateSize (start: KDefault, end: KDefault): Promise<number>
   approximateSize<K = KDefault> (start: K, end: K, options: StartEndOptions<K>): Promise<number>
 
-  /** The same for many ranges; `undefined` or `null` is no bound. */
+  /** {@link approximateSize} of many ranges; `undefined` or `null` means no bound. */
   approximateSizes (ranges: Iterable<Range<KDefault>>): Promise<number[]>
   approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>,
     options: StartEndOptions<K>): Promise<number[]>
 
-  /** Write what is in memory into tables, all earlier writes of this database included. */
+  /** Write the memtables into tables, with all earlier writes of this database. */
   flush (): Promise<void>
 
-  /** Compact the range `[start..stop)`; `undefined` or `null` is no bound. */
+  /** Compact the range `[start..stop)`; `undefined` or `null` means no bound. */
   compact (start?: KDefault | null | undefined, stop?: KDefault | null | undefined): Promise<void>
   compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined,
     options: CompactOptions<K>): Promise<void>
 
-  /** Read every table whole, from the disk and past the cache, and check it. The error of damage
-   * names every damaged table. */
+  /** Read every table whole, from the disk and past the cache, and check it. Rejects with
+   * `LEVEL_CORRUPTION`, which names every damaged table. */
   verify (options?: VerifyOptions | undefined): Promise<void>
 
-  /** Encrypt all files with the current key of the option `encryption`, beside reads and writes.
-   * The text of the option is read at opening: open with the new key first. */
+  /** Encrypt all files with the current key of the option `encryption`, while reads and writes go
+   * on. The option, and a key file, are read at opening: open with the new key first. */
   rekey (options?: CheckpointOptions | undefined): Promise<void>
 
   /** The keys of the files in the directory. */
   keysInUse (): Promise<KeyUse[]>
 
   /**
-   * Make the directory `location` a database of its own that has what this one has now, all
+   * Make the directory `location` a separate database with the present contents of this one, all
    * keyspaces and the writes before the call included. Tables are hard links, or copies where links
-   * do not reach.
-   * It must not exist, or be empty, in a directory that exists.
+   * are impossible. The directory must not exist, or be empty; its parent must exist.
    */
   checkpoint (location: string, options?: CheckpointOptions | undefined): Promise<void>
 
   /**
-   * Take tables of {@link TableWriter} into the database or keyspace, all or none of them: newer
-   * than all that is there, invisible to open snapshots and iterators, durable when it resolves.
+   * Add tables of {@link TableWriter} to the database or keyspace, all or none of them. Their
+   * entries are newer than all others, invisible to open snapshots and iterators, and durable when
+   * the promise resolves.
    * The files stay, and must not be changed afterwards, unless `move` is true.
    */
   ingest (locations: Iterable<string>, options?: IngestOptions<KDefault> | undefined): Promise<void>
 
   /**
-   * Put all entries of an iterable, in any order: they are sorted, with the help of files in the
+   * Load all entries of an iterable, in any order: they are sorted, with the help of files in the
    * directory, and ingested as tables, all in one step. Of entries with the same key the last one
-   * counts. Into keys that have no entries it is several times as fast as writes, and nothing is
-   * left to compact.
+   * counts. Into a range without entries it is several times as fast as writes, and leaves nothing
+   * to compact.
    */
   bulkLoad (entries: AsyncIterable<[KDefault, VDefault]> | Iterable<[KDefault, VDefault]>,
     options?: BulkLoadOptions<KDefault, VDefault> | undefined): Promise<void>
@@ -238,13 +238,13 @@ export class Loam<KDefault = string, VDefault = string>
     options: BulkLoadOptions<K, V>): Promise<void>
 
   /**
-   * Move a follower on to what the writer has written up to this call, or more; see {@link
-   * Loam.follow}.
+   * Make a follower show everything that the writer has written up to this call, or more; see
+   * {@link Loam.follow}.
    */
   catchUp (options?: CatchUpOptions | undefined): Promise<void>
 
-  /** How far a follower is behind its directory. Rejects with what the last catch-up failed with.
-   * */
+  /** How far a follower is behind its directory. Rejects with the error of the last catch-up if
+   * that failed. */
   lag (): Promise<Lag>
 
   /**
@@ -254,31 +254,30 @@ export class Loam<KDefault = string, VDefault = string>
   dump (file: string | NodeJS.WritableStream, options?: DumpOptions | undefined): Promise<DumpInfo>
 
   /**
-   * Put what a dump has into the database, durably. Keyspaces of the dump must be empty or missing.
-   * A call that failed, or was ended by a crash, is repeated with the same dump from its beginning,
-   * and goes on where the first one ended.
+   * Load a dump into the database, durably. Keyspaces of the dump must be empty or missing, unless
+   * `overwrite` is set. After a failure or a crash, repeat the call with the same dump from its
+   * beginning: it continues where the first one ended.
    */
   load (file: string | NodeJS.ReadableStream, options?: LoadOptions | undefined): Promise<DumpInfo>
 
   /**
-   * A feed of what is committed, all keyspaces: every operation once, in order. It ends when it or
-   * the database is closed.
-   * LEVEL_GAP: what was asked for is gone; the options `walRetentionBytes` and
-   * `walRetentionSeconds` keep more.
+   * A feed of all commits, over all keyspaces: every operation once and in order. It ends when it
+   * or the database is closed. It fails with `LEVEL_GAP` if the changes asked for are in no log any
+   * more; the options `walRetentionBytes` and `walRetentionSeconds` keep more.
    */
   changes (options?: ChangesOptions | undefined): Changes
 
-  /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
+  /** Stop automatic compaction, until {@link resumeCompaction} was called as often as this. */
   pauseCompaction (): void
   resumeCompaction (): void
 
-  /** Try again now what failed for want of space, memory or file descriptors. */
+  /** Retry at once the background work that failed for lack of space, memory or descriptors. */
   retry (): void
 
   /** All counters of the engine, as docs/metrics.md describes them. */
   metrics (): Promise<Record<string, any>>
 
-  /** What opening found in the logs. */
+  /** What the opening found in the logs, and what an unclean end cut off. */
   recoveryReport (): Promise<RecoveryReport>
 
   /** The name of the order of the keys. */
@@ -301,9 +300,9 @@ export class Loam<KDefault = string, VDefault = string>
   option (name: string): string
 
   /**
-   * Open a database that another process writes, LevelDB's among them, for reading beside it.
-   * Nothing in the directory changes, and no lock is taken. {@link catchUp} moves on, and so does
-   * the option `followInterval`.
+   * Open a database for reading while another process, which may be LevelDB, writes it. Nothing in
+   * the directory changes, and no lock is taken. {@link catchUp} shows newer writes, and the option
+   * `followInterval` does so in the background.
    */
   static follow<KDefault = string,
     VDefault = string> (location: string, options?: OpenOptions & AbstractDatabaseOptions<KDefault,
@@ -312,16 +311,17 @@ export class Loam<KDefault = string, VDefault = string>
   /** Delete the files of a database that is not open. */
   static destroy (location: string): Promise<void>
 
-  /** Save what can be saved of a damaged database that is not open. Resolves to a report. */
+  /** Bring a damaged database that is not open back to a state that opens, with everything that
+   * can still be read. Resolves to a report. */
   static repair (location: string, options?: Pick<OpenOptions, 'comparator'> |
     undefined): Promise<Record<string, any>>
 
-  /** Make the LevelDB database at a location, which is not open, a native one. */
+  /** Convert the LevelDB database at a location, which is not open, to the native format. */
   static upgrade (location: string, options?: Pick<OpenOptions, 'comparator'> |
     undefined): Promise<void>
 
-  /** Write what a database that is not open holds into a new one, in LevelDB's format unless
-   * `format` says otherwise. */
+  /** Copy a database that is not open into a new one, in LevelDB's format unless `format` says
+   * otherwise. */
   static export (location: string, to: string, options?: Pick<OpenOptions, 'comparator' |
     'format'> | undefined): Promise<void>
 }
@@ -333,7 +333,7 @@ export class Loam<KDefault = string, VDefault = string>
 export class ClassicLevel<KDefault = string, VDefault = string> extends Loam<KDefault, VDefault> {}
 
 /**
- * A key space of its own within a database, made by {@link Loam.keyspace}: an abstract-level
+ * A separate key space within a database, made by {@link Loam.keyspace}: an abstract-level
  * database with its own keys. `verify`, `rekey`, `keysInUse`, `recoveryReport`, `retry` and pausing
  * of compaction concern the whole database, which closes its keyspaces when it is closed.
  */

@@ -21,7 +21,7 @@ import java.util.function.Function;
  * }</pre>
  *
  * <p>{@link #close} waits for running calls and background work. Snapshots, iterators, transactions
- * and keyspaces fail with {@link LoamException.Closed} from then on; they are to be closed, too, in
+ * and keyspaces fail with {@link LoamException.Closed} from then on; they must be closed, too, in
  * any order. A database that is not closed when the JVM ends loses nothing that was written.
  */
 public final class Loam extends Keyspace {
@@ -61,9 +61,9 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Opens a database that another process writes, LevelDB among them, for reading beside it.
-   * Nothing in the directory changes, and no lock is taken. {@link #catchUp} moves on, and so does
-   * the option {@code follow_interval}.
+   * Opens a database for reading while another process, which may be LevelDB, writes it. Nothing in
+   * the directory changes, and no lock is taken. {@link #catchUp} shows newer writes, and the
+   * option {@code follow_interval} does so in the background.
    */
   public static Loam follow(Path directory, Options options) {
     return new Loam(directory, options, true);
@@ -74,12 +74,17 @@ public final class Loam extends Keyspace {
     maintain(Native.DESTROY, directory, options);
   }
 
-  /** Saves what can be saved of a damaged database that is not open. Returns a report, as JSON. */
+  /**
+   * Brings a damaged database that is not open back to a state that opens, with everything that can
+   * still be read.
+   *
+   * @return a report, as JSON
+   */
   public static String repair(Path directory, Options options) {
     return maintain(Native.REPAIR, directory, options);
   }
 
-  /** Makes the LevelDB database in a directory, which is not open, a native one. */
+  /** Converts the LevelDB database in a directory, which is not open, to the native format. */
   public static void upgrade(Path directory, Options options) {
     maintain(Native.UPGRADE, directory, options);
   }
@@ -91,7 +96,7 @@ public final class Loam extends Keyspace {
     }
   }
 
-  /** Writes what a database that is not open holds into a new one, in a format. */
+  /** Copies a database that is not open into a new one, in a format. */
   public static void export(Path directory, Path to, String format, Options options) {
     byte[] name = Native.text(Objects.requireNonNull(format, "format"));
     try (Options.Made made = Options.make(options)) {
@@ -139,7 +144,7 @@ public final class Loam extends Keyspace {
     }
   }
 
-  /** Drops a keyspace with all that is in it, at once. Its space comes back in the background. */
+  /** Drops a keyspace and its contents, at once. Its space is reclaimed in the background. */
   public void dropKeyspace(String name) {
     Native.keyspaceDrop(this, Native.text(Objects.requireNonNull(name, "name")));
   }
@@ -149,7 +154,7 @@ public final class Loam extends Keyspace {
     return strings(information(Native.KEYSPACES, null));
   }
 
-  /** Begins a transaction, which commits if nothing that it wrote was written by another one. */
+  /** Begins a transaction, whose commit fails if a key that it wrote was written by others. */
   public Transaction begin() {
     return begin(TransactionOptions.DEFAULT);
   }
@@ -188,8 +193,8 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Encrypts all files with the current key of the option {@code encryption}, beside reads and
-   * writes. The text of the option is read at opening: open with the new key first.
+   * Encrypts all files with the current key of the option {@code encryption}, while reads and
+   * writes go on. The option, and a key file, are read at opening: open with the new key first.
    *
    * @throws LoamException.InvalidArgument the database has no such option
    */
@@ -199,13 +204,13 @@ public final class Loam extends Keyspace {
 
   /**
    * The keys of the files in the directory, as a JSON list of objects with {@code provider}, {@code
-   * id} and {@code files}, their number; files that are not encrypted have empty ones.
+   * id} and {@code files}, their number; provider and id of files that are not encrypted are empty.
    */
   public String keysInUse() {
     return information(Native.KEYS, null);
   }
 
-  /** Stops automatic compaction, until {@link #resumeCompaction} was called as often. */
+  /** Stops automatic compaction, until {@link #resumeCompaction} was called as often as this. */
   public void pauseCompaction() {
     Native.upkeep(Native.PAUSE, this);
   }
@@ -215,17 +220,17 @@ public final class Loam extends Keyspace {
     Native.upkeep(Native.RESUME, this);
   }
 
-  /** Tries again now what failed for want of disk space, memory or descriptors. */
+  /** Retries at once the background work that failed for lack of space, memory or descriptors. */
   public void retry() {
     Native.upkeep(Native.RETRY, this);
   }
 
-  /** What opening found in the logs, as JSON. */
+  /** What the opening found in the logs, and what an unclean end cut off, as JSON. */
   public String recoveryReport() {
     return information(Native.RECOVERY, null);
   }
 
-  /** Moves a follower on to what the writer has written up to this call, or more. */
+  /** Makes a follower show everything that the writer has written up to this call, or more. */
   public void catchUp() {
     Job.run(Native.start(Native.CATCH_UP, this, null, null), this);
   }
@@ -246,20 +251,21 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Makes a directory a database of its own that has what this one has now, durable and at one
-   * moment, while writes go on. It must not exist, or be empty, in a directory that exists.
+   * Makes a directory a separate database with the present contents of this one, durable and as of
+   * one moment, while writes go on. The directory must not exist, or be empty; its parent must
+   * exist.
    */
   public void checkpoint(Path to) {
     Job.run(Native.start(Native.CHECKPOINT, this, Native.path(to), null), this);
   }
 
   /**
-   * A feed of what is committed, in all keyspaces.
+   * A feed of all commits, over all keyspaces: every operation once and in order.
    *
-   * @param from a sequence number; 0: from the first operation that is there
-   * @param durable show nothing that a power cut may take
-   * @throws LoamException.Gap from is gone; the options {@code wal_retention_bytes} and {@code
-   *     wal_retention_seconds} keep more
+   * @param from a sequence number; 0: from the first operation that the logs still have
+   * @param durable shows only changes that a power cut cannot take back
+   * @throws LoamException.Gap from is in no log any more; the options {@code wal_retention_bytes}
+   *     and {@code wal_retention_seconds} keep more
    */
   public Changes changes(long from, boolean durable) {
     return new Changes(this, Native.changesOpen(this, from, durable ? DURABLE : 0));
@@ -285,8 +291,8 @@ public final class Loam extends Keyspace {
   }
 
   /**
-   * Puts what a dump has into the database, durably. A call that failed is repeated with the same
-   * dump from its beginning.
+   * Loads a dump into the database, durably. After a failure, repeat the call with the same dump
+   * from its beginning: it continues where the first one ended.
    *
    * @param overwrite entries of the dump replace what is there; otherwise its keyspaces must be
    *     empty or missing ({@link LoamException.Exists})
