@@ -26,13 +26,14 @@ type RestoreOptions struct {
 	// not built in, and may have an FS. Default times to live and compaction filters are not
 	// applied. The format is the one of the database, unless Open names one.
 	Open *lsm.Options
-	// Progress is told how many objects were read, of how many. The default is nil.
+	// Progress is called with the number of objects read, and of all to be read. The default is
+	// nil.
 	Progress func(done, of int)
 }
 
 // Restored says what Restore made.
 type Restored struct {
-	// Generation is the history that the state is of.
+	// Generation is the history to which the state belongs.
 	Generation string
 	// Sequence is the sequence number that the state has in its database. The restored database
 	// counts anew.
@@ -41,15 +42,15 @@ type Restored struct {
 	Time time.Time
 }
 
-// Restore makes dir, which must not exist or be empty, a database as it was at a moment. Each
-// object is compared with its checksum, and no sequence number may be missing. The database is
-// durable and whole when Restore returns nil; after an error it is not there. It is made in a
-// directory beside, with ".incomplete" behind its name, as checkpoints are.
+// Restore writes the database as it was at a moment into dir, which must not exist or be empty.
+// Each object is compared with its checksum, and no sequence number may be missing. When Restore
+// returns nil, the database is complete and durable; after an error it is not there. It is made in
+// a directory next to dir, named with ".incomplete" appended, and renamed, as checkpoints are.
 //
 // It fails with lsm.ErrCorruption, which names the object that is damaged or missing, with
-// ErrNoReplica where the target has no snapshot of that moment or before, with lsm.ErrExists, with
-// lsm.ErrComparerMismatch and lsm.ErrNoMergeOperator where Open lacks some, with the target's
-// error, ctx's, or one of the file system.
+// ErrNoReplica if the target has no snapshot of that moment or before, with lsm.ErrExists, with
+// lsm.ErrComparerMismatch and lsm.ErrNoMergeOperator if Open lacks a comparer or operator, with the
+// target's error, ctx's, or one of the file system.
 func Restore(ctx context.Context, t Target, dir string, o *RestoreOptions) (Restored, error) {
 	if ctx == nil || t == nil {
 		return Restored{}, base.Invalidf("Restore needs a context and a target")

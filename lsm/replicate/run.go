@@ -104,15 +104,15 @@ func (o *Options) filled() (Options, error) {
 }
 
 // Run keeps a replica of a database in target until ctx is done, whose error it then returns at
-// once, or Options.Until is closed. The database is an open one, or the DB of a Follower, which Run
-// catches up. A nil o means the defaults.
+// once, or until Options.Until is closed. The database is an open one, or the DB of a Follower,
+// which Run catches up. A nil o means the defaults.
 //
-// Run goes on where the target ends, if the logs of the database still have the changes from there
-// on and the last ones that the target has; otherwise it begins a new generation, with a snapshot.
-// The same happens after an ingest, which no log has. Options.WALRetentionBytes of the writer keeps
-// logs for a replicator that was away.
+// Run continues where the target ends if the logs of the database still have the last changes that
+// the target has and all changes since. Otherwise, and after an ingest, which is in no log, it
+// begins a new generation with a snapshot. Options.WALRetentionBytes of the writer keeps logs for a
+// replicator that was not running.
 //
-// Failures of the target and of the file system are tried again, after a minute at most, and told
+// Failures of the target and of the file system are retried, after a minute at most, and reported
 // by Status. Run ends with ErrTakenOver when another Run began to write to the target, with
 // ErrOtherDatabase, with lsm.ErrClosed when the database is closed, with lsm.ErrDirectoryChanged,
 // lsm.ErrCorruption and lsm.ErrComparerMismatch of the database, and with lsm.ErrInvalidArgument.
