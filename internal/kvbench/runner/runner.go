@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -198,6 +199,7 @@ func (r *Runner) threadCount(spec *workload.Spec) int {
 
 // measure starts the threads together, waits for all and adds them up.
 func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (Result, error) {
+	runtime.GC() // what earlier benchmarks left is not collected at the cost of this one
 	team, writers := r.team(spec, res.Threads)
 	shared := team[0].shared
 	live := &Live{Name: spec.Name, Total: r.opsPerThread(spec) * int64(len(team)), team: team}

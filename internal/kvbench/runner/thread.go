@@ -27,7 +27,7 @@ type shared struct {
 	of       int           // measured threads
 	inserted uint64        // keys that mixed benchmarks inserted before
 	stride   int64         // operations between looks at stop
-	deadline time.Duration // of the clock, after which no operation begins; 0: none
+	duration time.Duration // of a thread, after which it begins no operation; 0: no end
 }
 
 // role is what a background thread does for as long as the measured ones run.
@@ -120,7 +120,7 @@ func (t *thread) lookUp() bool {
 		t.look = t.done + t.stride
 	}
 	t.published.Store(t.done)
-	if t.deadline > 0 && t.clock() >= t.deadline {
+	if t.duration > 0 && t.clock()-t.start >= t.duration {
 		return false
 	}
 	return !t.stop.Load()
@@ -158,9 +158,7 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	if spec.HalfRate {
 		rate = r.rate / 2 / float64(n)
 	}
-	if d := r.duration(spec); d > 0 {
-		s.deadline = s.clock() + d
-	}
+	s.duration = r.duration(spec)
 	background := slices.Concat(slices.Repeat([]role{overwriter}, spec.Writers),
 		slices.Repeat([]role{scanner}, spec.Scanners),
 		slices.Repeat([]role{compactor}, spec.Compactors))
@@ -207,6 +205,7 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 	for _, w := range writers {
 		background.Go(func() {
 			<-gate
+			w.start = w.clock()
 			switch w.role {
 			case overwriter:
 				w.overwrite()
