@@ -6,10 +6,10 @@
             ...
 
 A new database is in Loam's native format; ``format="leveldb"`` makes one that LevelDB
-and its tools open. One that exists keeps its format.
+and its tools open. An existing database keeps its format.
 
 Importing starts no thread and loads no library; opening the first database does. A
-child after fork() opens databases of its own; those of its parent are of no use to it.
+child after fork() opens its own databases; objects of its parent raise ForkedError.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def __dir__() -> list[str]:
 
 
 def follow(path: StrPath, **options: Any) -> DB:
-    """Opens a database that another process writes, LevelDB's among them, for reading beside it:
-    ``with loamdb.follow(path) as db``. db.catch_up() moves on to the present state, and
+    """Opens a database for reading while another process, which may be LevelDB, writes it:
+    ``with loamdb.follow(path) as db``. db.catch_up() shows the present state, and
     follow_interval=0.05 does so in the background. Nothing in the directory changes."""
     return DB(path, follow=True, **options)
 
@@ -120,14 +120,15 @@ def destroy(path: StrPath) -> None:
 def repair(
     path: StrPath, *, comparator: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Saves what can be saved of a damaged database; returns a report."""
+    """Brings a damaged database that is not open back to a state that opens, with everything
+    that can still be read; returns a report."""
     report: dict[str, Any] = _handles.repair(path, {"comparator": comparator}, progress)
     return report
 
 
 def upgrade(path: StrPath, *, comparator: str | None = None) -> None:
-    """Makes the LevelDB database in a directory that is not open a native one, in about the
-    time of an opening. A native one stays as it is."""
+    """Converts the LevelDB database in a directory that is not open to the native format, in
+    about the time of an opening. A native database stays as it is."""
     _handles.upgrade(path, {"comparator": comparator})
 
 
@@ -139,19 +140,19 @@ def export(
     comparator: str | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Writes what the database in a directory that is not open holds into a new one in the
-    directory to, in LevelDB's format unless format says otherwise. progress is called some
-    ten times a second with the bytes done and the bytes in all; Ctrl-C ends the export."""
+    """Copies the database in a directory that is not open into a new one in the directory to,
+    in LevelDB's format unless format says otherwise. progress is called about ten times a
+    second with the bytes done and the bytes in all; Ctrl-C ends the export."""
     _handles.export(path, to, format, {"comparator": comparator}, progress)
 
 
 def dump(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
-    """db.dump(file): writes all that is in the database into a file."""
+    """db.dump(file): writes the contents of the database into a file."""
     return db.dump(file, **options)
 
 
 def load(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
-    """db.load(file): puts what a dump has into the database."""
+    """db.load(file): loads a dump into the database."""
     return db.load(file, **options)
 
 
