@@ -225,6 +225,29 @@ func TestFollowerOfKeyspacesWhileItReads(t *testing.T) {
 	must(t, db.Close())
 }
 
+// TestFollowerOfDroppedEntries: the last sequence numbers that a follower has seen are those of a
+// keyspace that was dropped. Neither tables nor the MANIFEST have them, and the log is deleted.
+func TestFollowerOfDroppedEntries(t *testing.T) {
+	x := newFollowed(t, Options{WriteBufferSize: 64 << 10})
+	must(t, x.db.Put([]byte("a"), nil, NoSync))
+	must(t, x.db.Flush())
+	ks, err := x.db.Keyspace("dropped", nil)
+	must(t, err)
+	must(t, ks.Put([]byte("a"), make([]byte, 20<<10), NoSync))
+	must(t, x.f.CatchUp(context.Background()))
+	must(t, x.db.Checkpoint(context.Background(), "copy")) // begins the next log
+	must(t, x.db.DropKeyspace("dropped"))
+	must(t, x.f.CatchUp(context.Background()))
+	if got := x.f.Keyspaces(); len(got) != 1 {
+		t.Errorf("keyspaces %q", got)
+	}
+	must(t, x.db.Put([]byte("b"), nil, NoSync))
+	must(t, x.f.CatchUp(context.Background()))
+	if _, err := x.f.Get([]byte("b"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. A
 // follower's snapshots and iterators keep their state through catch-ups.
 func TestFollowerSnapshots(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree"
@@ -115,6 +116,9 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
 	f.since = horizon{}
+	if err := l.cover(f.o.FS, f.o.Dir); err != nil {
+		return nil, err
+	}
 	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && !f.ready(l, least); {
 		if err := f.overtaken(l); err != nil {
 			return nil, err
@@ -132,6 +136,24 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 	}
 	return l, nil
+}
+
+// cover raises l.covered to the last sequence number before the first log: what older logs had is
+// in tables, or was of keyspaces that were dropped, whose numbers the MANIFEST may lack. LevelDB's
+// format has no keyspaces.
+func (l *logs) cover(fsys vfs.FS, dir string) error {
+	if l.format != base.Native {
+		return nil
+	}
+	first, err := wal.FirstSeq(wal.TailOptions{FS: fsys, Dir: dir, Format: l.format}, l.place.Log)
+	switch {
+	case err == nil:
+		l.covered = max(l.covered, max(first, 1)-1)
+	case !errors.Is(err, wal.ErrNotYet) && !errors.Is(err, wal.ErrLogGone) &&
+		!errors.Is(err, base.ErrCorruption): // of which the Tail tells
+		return err
+	}
+	return nil
 }
 
 // readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to

@@ -26,6 +26,11 @@ var followers = []mutant{
 			"internal/feature/follow/logs.go", "f.o.Edits.spaces() != then && f.tries > 0",
 			"f.o.Edits.spaces() != then && f.tries < 0"}}},
 
+	{"follower-forgets-dropped", "numbers of dropped keyspaces' entries are nowhere",
+		target{"lsm", "TestFollowerOfDroppedEntries"}, []edit{{
+			"internal/feature/follow/logs.go", "l.covered = max(l.covered, max(first, 1)-1)",
+			"_ = first"}}},
+
 	{"follower-keeps-memtables", "memtables stay whose entries are in tables",
 		target{"lsm", "TestFollowerAheadOfItsLogs"}, []edit{
 			{"internal/feature/follow/logs.go", "s.Tables[n].FirstLog < s.FirstLog; n++",
