@@ -20,11 +20,11 @@ func TestOptionsPage(t *testing.T) {
 		t.Skip("the default format or write buffer is another one")
 	}
 	var b strings.Builder
-	b.WriteString("# Options\n\nOptions by name: for `Options.Set` in Go, for C, C++, Python and Java, " +
-		"in camel case for Node\n(`cacheSize`), and as flags of kvbench. Sizes take KiB, MiB or GiB " +
-		"after the number. Options with an\nentry in the last column can be changed on an open " +
-		"database, see\n[SetOption](resources.md#options-that-change). `go doc lsm.Options` gives " +
-		"the reason of each default.\n\n")
+	b.WriteString("# Options\n\nOptions by name: for `Options.Set` in Go, for C, C++, " +
+		"Python and Java, in camel case for Node\n(`cacheSize`), and as flags of kvbench. " +
+		"Sizes take KiB, MiB or GiB after the number. Options with an\nentry in the last " +
+		"column can be changed on an open database, see\n[SetOption](resources.md" +
+		"#options-that-change). `go doc lsm.Options` gives the reasons of defaults.\n\n")
 	b.WriteString("| name | meaning | default | unit | from | to | dynamic: set for " +
 		"|\n|---|---|---|---|---|---|---|\n")
 	for _, d := range OptionDocs() {
