@@ -35,7 +35,7 @@ func TestBuildFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(loam, "-gcflags=net/...=-l") ||
+	if !strings.Contains(loam, "-gcflags=all=-l") ||
 		!strings.HasSuffix(loamLink, "main.release="+release()) {
 		t.Errorf("the command's: %q, %q", loam, loamLink)
 	}
