@@ -556,3 +556,28 @@ func TestDroppedWhileCompacting(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestNumbersOfDroppedKeyspaceStay: the last sequence numbers were those of a keyspace that was
+// dropped, their log is deleted, and a power cut takes what the next one begins with. They are not
+// given out again.
+func TestNumbersOfDroppedKeyspaceStay(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", &Options{FS: mem})
+	dropped := mustSpace(t, db, "dropped")
+	for i := range 5 {
+		must(t, dropped.Put(key(i), nil, Sync))
+	}
+	last := db.Metrics().LastSequence
+	parts := db.engine.Parts()
+	must(t, parts.Pipeline.Exclusive(func() error {
+		_, err := parts.WAL.Rotate(base.SeqNum(last))
+		return err
+	}))
+	must(t, db.DropKeyspace("dropped"))
+	after := mustOpen(t, "db", &Options{FS: mem.CrashClone(vfs.DropAll())})
+	if got := after.Metrics().LastSequence; got < last {
+		t.Errorf("number %d is the last one after a power cut, %d before it", got, last)
+	}
+	mustClose(t, after)
+	mustClose(t, db)
+}

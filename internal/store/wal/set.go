@@ -121,6 +121,7 @@ type newLog struct {
 type fullLog struct {
 	w     *record.Writer
 	num   uint64
+	last  base.SeqNum // before the next log
 	bytes int64
 	ended time.Time // when it was rotated away
 	// places are those of the large values in it.
@@ -344,7 +345,7 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 		return 0, s.failUnlessShort(err)
 	}
 	if s.cur != nil {
-		s.retire()
+		s.retire(last)
 	}
 	s.cur, s.next = next.w, last+1
 	s.num.Store(next.num)
@@ -408,9 +409,10 @@ func (s *Set) begin(l *newLog) error {
 	return l.w.Begin(b)
 }
 
-// retire puts the current log among the full ones.
-func (s *Set) retire() {
-	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), ended: time.Now(),
+// retire puts the current log among the full ones. last is the last sequence number before the next
+// log.
+func (s *Set) retire(last base.SeqNum) {
+	old := &fullLog{w: s.cur, num: s.Num(), last: last, bytes: s.cur.Size(), ended: time.Now(),
 		places: s.places, done: make(chan struct{})}
 	s.places = nil
 	s.fullMu.Lock()
@@ -523,6 +525,18 @@ func (s *Set) takeUnsyncedLocked(num uint64) (logs []*fullLog) {
 		return o.num < num
 	})
 	return logs
+}
+
+// LastBefore is the last sequence number of the full logs before num, or 0. Any goroutine.
+func (s *Set) LastBefore(num uint64) (last base.SeqNum) {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	for _, l := range s.full {
+		if l.num < num {
+			last = l.last
+		}
+	}
+	return last
 }
 
 // TakeObsolete closes the full logs before oldest, whose entries are in tables now, as the MANIFEST

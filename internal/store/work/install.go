@@ -42,6 +42,7 @@ func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Res
 		edit.SetFirstLog(first)
 	}
 	s.opts.Manifest.SetLastSeq(m.Last)
+	s.noteObsolete(oldest)
 	if err := s.installLocked(k, edit, m, result); err != nil {
 		return err
 	}
@@ -49,6 +50,16 @@ func (s *Scheduler) installFlush(k *Keyspace, m *tree.Sealed, result compact.Res
 	s.weighValues() // the logs are the tables' now
 	s.updateDelay(k)
 	return nil
+}
+
+// noteObsolete puts the last sequence number of the logs before oldest into the next edit, which
+// makes them obsolete. It may be of a keyspace that was dropped, so that no table has it; and the
+// next log, whose marker says where it begins, may not be durable. After a power cut the number
+// would be given out again, and a feed of changes that had seen it would miss a write.
+func (s *Scheduler) noteObsolete(oldest uint64) {
+	if s.opts.Keyspaces {
+		s.opts.Manifest.SetLastSeq(s.opts.WAL.LastBefore(oldest))
+	}
 }
 
 // deleteLogs deletes the logs before oldest, which the MANIFEST says are obsolete.

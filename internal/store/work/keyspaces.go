@@ -63,6 +63,7 @@ func (s *Scheduler) ReleaseLogs() (err error) {
 	}
 	edit := &manifest.Edit{}
 	edit.SetLogNum(oldest)
+	s.noteObsolete(oldest)
 	if err := s.installLocked(s.home, edit, nil); err != nil {
 		return err
 	}
