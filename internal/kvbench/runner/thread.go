@@ -205,7 +205,9 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 	for _, w := range writers {
 		background.Go(func() {
 			<-gate
-			w.start = w.clock()
+			if w.duration > 0 {
+				w.start = w.clock()
+			}
 			switch w.role {
 			case overwriter:
 				w.overwrite()
