@@ -68,16 +68,18 @@ func (r *ChainReader) Resume() bool {
 	if !errors.Is(r.err, base.ErrCorruption) || r.resume == 0 {
 		return false
 	}
+	at := r.resume
+	r.resume = 0 // an error that Next returns now may be damage as well: it is returned once
 	if lost, err := r.keyLost(r.r, r.name); lost || err != nil {
 		r.err = cmp.Or(err, r.err)
 		return !lost
 	}
-	if err := r.load(r.resume); err != nil {
+	if err := r.load(at); err != nil {
 		r.err = err
 		return true
 	}
-	r.previous = chained(r.block[r.resume-r.blockOff:]).previous()
-	r.pos, r.resume, r.err, r.tail, r.follows = r.resume, 0, nil, false, false
+	r.previous = chained(r.block[at-r.blockOff:]).previous()
+	r.pos, r.err, r.tail, r.follows = at, nil, false, false
 	return true
 }
 

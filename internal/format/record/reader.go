@@ -58,11 +58,13 @@ func (r *Reader) Resume() bool {
 	if !errors.As(r.err, &c) || r.resume < 0 {
 		return false
 	}
+	at := r.resume
+	r.resume = -1 // an error that Next returns now may be damage as well: it is returned once
 	if lost, err := r.keyLost(r.r, r.name); lost || err != nil {
 		r.err = cmp.Or(err, r.err)
 		return !lost
 	}
-	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
+	r.pos, r.err, r.tail, r.zeros = at, nil, false, false
 	return true
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/loamdb/loam/internal/base"
@@ -118,6 +119,9 @@ func (o *opening) keyLost(r io.ReaderAt, name string) (bool, error) {
 	}
 	if h := seal.Salvage(b[:n]); h != nil && h.Kind == seal.Records {
 		o.cipher, err = keysOf(r).OpenRecords(h, name)
+		if errors.Is(err, base.ErrCorruption) { // it is of a former life of the file
+			return true, nil
+		}
 		return false, err
 	}
 	return !keysOf(r).AllowClear(), nil

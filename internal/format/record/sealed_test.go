@@ -371,3 +371,60 @@ func TestClearLogInEncryptedDatabase(t *testing.T) {
 		}
 	})
 }
+
+// TestSealedFormerLife: the first chunk of a log was lost, and that of a former life of its file is
+// there, with another key. Reading ends.
+func TestSealedFormerLife(t *testing.T) {
+	eachFraming(t, func(t *testing.T, chained bool) {
+		mem := vfs.NewMem()
+		fsys := seal.Over(mem, "/", sealedKeys(t))
+		sealedLog(t, fsys, chained)
+		l, err := fsys.CreateLog("/000005.wal", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, n := NewWriter(l), headerLen+seal.HeaderLen+seal.Overhead
+		if chained {
+			n += chainHeaderLen - headerLen + beginLen
+			if err := w.Begin(Begin{Num: 5}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.Append([]byte("former")), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		parts := [][]byte{make([]byte, n), nil} // the former beginning, what follows it now
+		for i, name := range []string{"/000005.wal", sealedName} {
+			f, err := mem.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 1 {
+				parts[1] = make([]byte, f.Size()-int64(n))
+			}
+			if err := errors.Join(base.ReadFull(f, parts[i], int64(i*n)), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := mem.Remove(sealedName); err != nil {
+			t.Fatal(err)
+		}
+		out, err := mem.CreateLog(sealedName, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(out.Append(bytes.Join(parts, nil)), out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := openSealed(t, fsys, chained, 0)
+		for ends := 0; ; ends++ {
+			recs, err := readSealed(r)
+			if len(recs) > 0 || !errors.Is(err, base.ErrCorruption) || ends > 20 {
+				t.Fatalf("end %d: %d records, %v", ends, len(recs), err)
+			}
+			if !r.(interface{ Resume() bool }).Resume() {
+				break
+			}
+		}
+	})
+}

@@ -2,6 +2,12 @@ package mutants
 
 // encryption are mutants of the encryption of files.
 var encryption = []mutant{
+	{"former-key-again", "reading goes on with the key of a former life of a log, for ever",
+		target{"internal/format/record", "TestSealedFormerLife"}, []edit{
+			{"internal/format/record/sealed.go", "if errors.Is(err, base.ErrCorruption) { // it is",
+				"if errors.Is(err, io.EOF) { // it is"},
+			{"internal/format/record/chain_reader.go", "r.resume = 0 // an error", "// an error"}}},
+
 	{"seal-cut-nonce", "what is written in place of a failed append has the same nonce",
 		target{"internal/format/record", "TestSealedNonces"}, []edit{
 			{"internal/format/record/writer.go", "if w.cuts++; w.whole == 0 {",
