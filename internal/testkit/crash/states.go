@@ -48,10 +48,9 @@ type explorer struct {
 	err error
 }
 
-// queue holds the states that wait for their check. Calls that a database makes while it closes
-// must not wait for checks, which close databases themselves and then wait for everything that is
-// closing. So no call waits but appends, see throttle, and where too many states wait, the crashes
-// before the next calls are left out: each state is a file system in memory.
+// queue holds the states that wait for their check. Its length has no bound:
+// calls that a database makes while it closes must not wait for checks, which
+// close databases themselves and then wait for everything that is closing.
 type queue struct {
 	mu      sync.Mutex
 	cond    sync.Cond
@@ -71,13 +70,6 @@ func (q *queue) put(s state) {
 	defer q.mu.Unlock()
 	q.states = append(q.states, s)
 	q.cond.Broadcast()
-}
-
-// isFull reports whether the states of a further crash are left out.
-func (q *queue) isFull() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.states) > 500
 }
 
 // throttle waits until few states are waiting.
@@ -159,10 +151,6 @@ func unsynced(m *vfs.Mem) int {
 // the middle, and one byte short.
 func tornSizes(n int) []int { return []int{0, 1, 5, 6, 7, 8, n / 2, n - 1} }
 
-// mostEntries bounds the unsynced directory entries of a crash that are kept or lost alone. On a
-// machine that is busy there may be hundreds, before hundreds of calls.
-const mostEntries = 64
-
 // variants are the states that a crash now could leave.
 func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 	out := map[string]*vfs.Mem{
@@ -171,7 +159,7 @@ func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 		"random blocks":         m.CrashClone(vfs.RandomBlocks(rng)),
 	}
 	n := unsynced(m)
-	for i := range min(n, mostEntries) {
+	for i := range n {
 		seen := 0
 		only := func(vfs.DirOp) bool { seen++; return seen == i+1 }
 		out[fmt.Sprintf("entry %d of %d alone", i+1, n)] =
@@ -200,7 +188,7 @@ func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path string,
 	take func(state)) {
 	n := x.points.Add(1)
-	if (n+x.seed)%x.every != 0 || x.queue.isFull() {
+	if (n+x.seed)%x.every != 0 {
 		return
 	}
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
