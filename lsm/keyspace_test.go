@@ -337,6 +337,9 @@ func TestDropKeyspace(t *testing.T) {
 			t.Errorf("read of a dropped keyspace: %v", err)
 		}
 		late := db.Snapshot()
+		if got, err := late.In(a).Get([]byte("k"), nil); !errors.Is(err, ErrNoKeyspace) {
+			t.Errorf("snapshot of the sequence number of an earlier one: %q, %v", got, err)
+		}
 		putIn(t, db, "k", "v", nil)
 		if !it.First() || string(it.Value()) != "memory" {
 			t.Errorf("open iterator: %q, %v", it.Value(), it.Err())

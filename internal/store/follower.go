@@ -60,7 +60,7 @@ func (db *DB) dropFollowed(id base.KeyspaceID) {
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
 	if k := db.keyspaceByID(id); k != nil {
-		k.Tree.Refuse(db.shared.Seqs.Visible())
+		db.shared.Seqs.Refuse(k.Tree)
 		db.jobs.Forget(&k.work)
 		_ = db.detach(k) // nobody writes, so that it cannot fail
 	}

@@ -33,7 +33,7 @@ type keyspaces struct {
 
 // Keyspace is the record of a keyspace of an open database. It is safe for concurrent use.
 //
-// A drop has three steps. tree.Tree.Refuse: writes are refused, and reads but those of earlier
+// A drop has three steps. tree.Sequences.Refuse: writes are refused, and reads but those of earlier
 // snapshots. work.Scheduler.DropKeyspace: the edit of the MANIFEST, after which no job of the
 // keyspace begins. dropped: no commit has the keyspace in its group, so that its tree goes as soon
 // as no snapshot reads it.
@@ -114,10 +114,7 @@ func (s *keyspaces) close() {
 // closeUnread drops the trees of dropped keyspaces that no open snapshot may read, and
 // takes them off the list once they have no iterator either.
 func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
-	oldest, open := seqs.Oldest()
-	over := func(k *Keyspace) bool {
-		return k.dropped.Load() && !(open && k.Tree.ServesAt(oldest))
-	}
+	over := func(k *Keyspace) bool { return k.dropped.Load() && !seqs.MayRead(k.Tree) }
 	for _, k := range s.all() {
 		if over(k) {
 			k.Tree.Drop()
@@ -296,7 +293,7 @@ func (ks Keyspaces) Drop(name string) error {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
 	// Writes that passed checkKeyspaces before count as written before the drop.
-	k.Tree.Refuse(db.shared.Seqs.Visible())
+	db.shared.Seqs.Refuse(k.Tree)
 	if err := db.jobs.DropKeyspace(&k.work); err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type Sequences struct {
 	mu        sync.Mutex
 	snapshots []base.SeqNum         // ascending, one for each open snapshot
 	begun     []uint64              // ascending, when each was opened; 0: nothing expired then
+	refusals  []uint64              // ascending, refused when each was opened
+	refused   uint64                // how many trees were refused
 	pins      epoch.Pointer[pinned] // empty: none; its owner holds mu
 }
 
@@ -45,6 +47,7 @@ type Snapshot struct {
 	of     *Sequences
 	seq    base.SeqNum
 	now    uint64 // when it was opened; 0: there were no entries that expire
+	turn   uint64 // how many trees were refused when it was opened
 	closed atomic.Bool
 	// known are the known-empty ranges that only its own readers have use for.
 	known atomic.Pointer[knownAt]
@@ -85,12 +88,32 @@ func (s *Sequences) WaitFresh() {
 func (s *Sequences) Open(n *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.of, n.seq = s, s.Visible()
+	n.of, n.seq, n.turn = s, s.Visible(), s.refused
 	if s.Clock.InUse() {
 		n.now = s.Clock.Now()
 	}
 	s.snapshots = append(s.snapshots, n.seq) // stays ascending: visible only grows
 	s.begun = append(s.begun, n.now)
+	s.refusals = append(s.refusals, n.turn)
+}
+
+// Refuse says that the keyspace of a tree is being dropped: its reads fail with base.ErrNoKeyspace
+// from now on, but for those at snapshots that are open already. Further calls do nothing.
+func (s *Sequences) Refuse(t *Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !t.Refused() {
+		s.refused++
+		t.refused.Store(s.refused)
+	}
+}
+
+// MayRead reports whether an open snapshot may read a tree after its Refuse. Once it is false it
+// stays so.
+func (s *Sequences) MayRead(t *Tree) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.refusals) > 0 && t.serves(s.refusals[0])
 }
 
 // Seq is the sequence number that the snapshot reads at.
@@ -123,10 +146,11 @@ func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 	defer s.mu.Unlock()
 	if first, found := slices.BinarySearch(s.snapshots, n.seq); found {
 		i := first
-		for s.begun[i] != n.now {
+		for s.begun[i] != n.now || s.refusals[i] != n.turn {
 			i++
 		}
 		s.snapshots, s.begun = slices.Delete(s.snapshots, i, i+1), slices.Delete(s.begun, i, i+1)
+		s.refusals = slices.Delete(s.refusals, i, i+1)
 		// it was the last of its number
 		if first == len(s.snapshots) || s.snapshots[first] != n.seq {
 			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
@@ -172,7 +196,7 @@ func (s *Sequences) NumSnapshots() int {
 // may be in a state that is loaded later. The state may be used until g exits.
 func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum, error) {
 	state := t.state.Load(g)
-	if state == nil || t.Refused() && (snap == nil || !t.ServesAt(snap.seq)) {
+	if state == nil || t.Refused() && (snap == nil || !t.serves(snap.turn)) {
 		return nil, 0, t.Gone()
 	}
 	seq := t.shared.Seqs.Visible()

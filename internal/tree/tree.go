@@ -79,7 +79,7 @@ type Tree struct {
 	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
 	filter  atomic.Pointer[base.CompactionFilter] // nil: none
-	dropped atomic.Uint64                         // 0, or see Refuse
+	refused atomic.Uint64                         // 0, or see Sequences.Refuse
 	states  atomic.Int64                          // how many exist
 
 	merge      atomic.Pointer[mergeop.Operator]
@@ -228,26 +228,22 @@ func (t *Tree) Close() {
 	t.endScouts()
 	o := t.state.Lock()
 	defer o.Unlock()
-	t.dropped.Store(0)
+	t.refused.Store(0)
 	t.replace(o, nil)
 	t.shared.Seqs.unpinTree(t)
 }
 
-// Refuse says that the keyspace is being dropped: reads fail with base.ErrNoKeyspace from now on,
-// but for those at snapshots whose sequence number is at most last.
-func (t *Tree) Refuse(last base.SeqNum) { t.dropped.Store(uint64(last) + 1) }
+// Refused reports whether there was a Sequences.Refuse, and no Close since.
+func (t *Tree) Refused() bool { return t.refused.Load() != 0 }
 
-// Refused reports whether there was a Refuse, and no Close since.
-func (t *Tree) Refused() bool { return t.dropped.Load() != 0 }
-
-// ServesAt reports whether a snapshot of a sequence number may be read.
-func (t *Tree) ServesAt(seq base.SeqNum) bool {
-	d := t.dropped.Load()
-	return d == 0 || uint64(seq) < d
+// serves reports whether a snapshot may be read that was opened after so many refusals.
+func (t *Tree) serves(refusals uint64) bool {
+	r := t.refused.Load()
+	return r == 0 || refusals < r
 }
 
-// Drop takes the state away after Refuse, when no snapshot may be read. Open iterators go on until
-// Close.
+// Drop takes the state away after Sequences.Refuse, when no snapshot may be read. Open iterators go
+// on until Close.
 func (t *Tree) Drop() {
 	t.endScouts()
 	o := t.state.Lock()
@@ -268,7 +264,7 @@ func (t *Tree) mayHaveIngested(since base.SeqNum) bool {
 // Closed reports whether the Tree was closed, or not started.
 func (t *Tree) Closed() bool { return t.state.Empty() && !t.Refused() }
 
-// Gone is why a Tree takes no call: base.ErrNoKeyspace after Refuse, or base.ErrClosed.
+// Gone is why a Tree takes no call: base.ErrNoKeyspace after Sequences.Refuse, or base.ErrClosed.
 func (t *Tree) Gone() error {
 	if t.Refused() {
 		return fmt.Errorf("%w any more: %q was dropped", base.ErrNoKeyspace, t.opts.Name)
@@ -279,7 +275,7 @@ func (t *Tree) Gone() error {
 // Unused reports whether no read and no iterator has a state.
 func (t *Tree) Unused() bool { return t.states.Load() == 0 }
 
-// current is the state to read at present; nil after Refuse, and once closed.
+// current is the state to read at present; nil after Sequences.Refuse, and once closed.
 func (t *Tree) current(g epoch.Guard) *ReadState {
 	if t.Refused() {
 		return nil

@@ -105,6 +105,37 @@ func wantGet(t *testing.T, tree *Tree, snap *Snapshot, key, value string) {
 	}
 }
 
+// TestRefuseAmongSnapshots opens snapshots of one sequence number before and after a tree is
+// refused: those before read it until they are closed, those after never do.
+func TestRefuseAmongSnapshots(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(7, 1)
+	h.put(t, tree, "k", "v")
+	var before, after Snapshot
+	h.Seqs.Open(&before)
+	h.Seqs.Refuse(tree)
+	h.Seqs.Open(&after)
+	h.Seqs.Refuse(tree) // a second attempt to drop it
+	refused := func() {
+		t.Helper()
+		if v, err := tree.Get([]byte("k"), nil, &after, 0); !errors.Is(err, base.ErrNoKeyspace) {
+			t.Errorf("a later snapshot reads %q, %v", v, err)
+		}
+	}
+	refused()
+	wantGet(t, tree, &before, "k", "v")
+	if !h.Seqs.MayRead(tree) {
+		t.Error("no snapshot may read, beside one that does")
+	}
+	before.Close()
+	refused()
+	if h.Seqs.MayRead(tree) {
+		t.Error("a later snapshot may read")
+	}
+	after.Close()
+	tree.Close()
+}
+
 // TestTreesShareSequences has two trees of one database: a snapshot is one state of
 // both, and a key of one is not in the other.
 func TestTreesShareSequences(t *testing.T) {

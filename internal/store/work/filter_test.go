@@ -127,7 +127,7 @@ func TestSnapshotsOutliveTheirTree(t *testing.T) {
 	if !d.has("a", &snap) || d.has("a", nil) {
 		t.Error("the snapshot does not see what it saw")
 	}
-	d.tree.Refuse(0)
+	d.shared.Seqs.Refuse(d.tree.Tree)
 	d.tree.Drop()
 	d.shared.Reads.DrainFor(time.Minute)
 	if !d.tree.Unused() {

@@ -11,6 +11,11 @@ var lifetimes = []mutant{
 		target{"internal/tree/memtable", "TestIndexAhead"}, []edit{{
 			"internal/tree/memtable/arena.go", "\t\tarena.Free(ahead)\n", ""}}},
 
+	{"dropped-to-later-snapshots", "a snapshot reads a keyspace that was dropped before it",
+		target{"internal/tree", "TestRefuseAmongSnapshots"}, []edit{{
+			"internal/tree/sequences.go", "n.seq, n.turn = s, s.Visible(), s.refused",
+			"n.seq = s, s.Visible()"}}},
+
 	{"get-without-guard", "a Get searches memtables after its guard has exited",
 		target{"internal/tree", "TestGetKeepsItsState"}, []edit{
 			{"internal/tree/get.go", "\tw.begin(t, key, seq, flags)\n",
