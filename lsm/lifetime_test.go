@@ -324,7 +324,7 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(procs)
 	db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), DisableCompaction: true}))
 	defer db.Close()
-	for round := range seed.Scale(75, 150, 1000) {
+	for round := range seed.Scale(40, 100, 1000) {
 		mustPut(t, db, 1)
 		snap := db.Snapshot()
 		if err := db.Put(key(1), []byte("later"), NoSync); err != nil {

@@ -141,3 +141,25 @@ func TestRepairTakesRangeDeleteOnce(t *testing.T) {
 	holds(t, db, map[string]string{"d": "1"})
 	must(t, db.Close())
 }
+
+// TestRepairKeepsRangeDeletes loses the MANIFEST of a database whose only table has entries and a
+// range tombstone that hides some of them: the table stays as it is, and they stay hidden.
+func TestRepairKeepsRangeDeletes(t *testing.T) {
+	mem := vfs.NewMem()
+	o := &Options{FS: mem, Format: FormatNative}
+	db, err := Open("db", o)
+	must(t, err)
+	must(t, errors.Join(db.Put([]byte("a"), []byte("1"), NoSync),
+		db.Put([]byte("b"), []byte("1"), NoSync)))
+	snap := db.Snapshot() // the flush keeps what the tombstone hides
+	must(t, errors.Join(db.DeleteRange([]byte("a"), []byte("c"), NoSync),
+		db.Put([]byte("b"), []byte("2"), NoSync), db.Put([]byte("d"), []byte("1"), NoSync)))
+	mustFlush(t, db)
+	snap.Close()
+	must(t, db.Close())
+	for range 2 {
+		db, _ = repairWithout(t, mem, o)
+		holds(t, db, map[string]string{"b": "2", "d": "1"})
+		must(t, db.Close())
+	}
+}

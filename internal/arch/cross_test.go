@@ -28,7 +28,7 @@ func TestCrossCompile(t *testing.T) {
 			if p == [2]string{runtime.GOOS, runtime.GOARCH} && os.Getenv("LOAM_T2") != "1" {
 				t.Skip("the build of all tests checks it")
 			}
-			if i%seed.Scale(len(platforms), 2, 1) != 0 {
+			if i%seed.Scale(len(platforms), 4, 1) != 0 {
 				t.Skip("loads the standard library for every system: one processor of each only " +
 					"in the long version")
 			}

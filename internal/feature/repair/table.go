@@ -208,9 +208,11 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 		if p := reader.Props(); p.Format == base.Native.String() {
 			t.native, t.firstLog, t.outside = true, p.FirstLog, p.Outside
 			t.fileNum, t.recorded = p.FileNum, p.Recorded
-			f := &t.meta.Facts // of a table that the MANIFEST does not name
-			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry =
-				base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
+			// Of a table that the MANIFEST does not name. Without RangeDels no read would look for
+			// its range tombstones.
+			t.meta.Facts = manifest.Facts{Format: base.Native, Leftovers: true, Entries: p.Entries,
+				Deletes: p.Deletes, RangeDels: uint64(reader.RangeDels().Count()), Kinds: p.Kinds,
+				MinExpiry: p.MinExpiry, MaxExpiry: p.MaxExpiry}
 		}
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close(), seal.HeaderDamage(r.o.FS, r.path(t.name)))

@@ -31,7 +31,7 @@ func corrupt(format string, args ...any) error {
 }
 
 // Open reads a block after it checked all that reading in its bounds depends on:
-// whatever b holds, no method of the Block reads outside of it. cmp is the comparer
+// whatever b holds, no method of the Block reads outside of it. cmp has the name of the comparer
 // that the block was written with. CheckOrder is another matter.
 func Open(b []byte, cmp *base.Comparer) (Block, error) {
 	if err := checkLen(b); err != nil {
@@ -125,9 +125,16 @@ func (v *Block) col(i int) column {
 	return column{unsafe.Add(v.cols, uintptr(v.n)*before), uintptr(width), masks[width&15]}
 }
 
+// ofNamesake reports whether a comparer of the same name as cmp wrote the block, which orders as cmp
+// does: a built-in one, or one of the program's under the built-in's name, whose blocks are plain.
+func (v *Block) ofNamesake(cmp *base.Comparer) bool {
+	builtIn, _ := base.ComparerNamed(cmp.Name)
+	return builtIn != nil && (v.order() == plain || v.order() == orderOf(builtIn))
+}
+
 // checkHeader checks that the columns and tails lie in the block.
 func (v *Block) checkHeader(cmp *base.Comparer) error {
-	if want := orderOf(cmp); v.order() != want {
+	if want := orderOf(cmp); v.order() != want && !v.ofNamesake(cmp) {
 		return corrupt("order %d, the comparer has %d", v.order(), want)
 	}
 	k := v.abbrevLen()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,9 +12,21 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 var orders = []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.LengthFirst, model.Fold}
+
+// namesakes has for each built-in comparer one of the program's that has its name and its order.
+var namesakes = map[*base.Comparer]*base.Comparer{
+	base.Bytewise:        copyOf(base.Bytewise),
+	base.ReverseBytewise: copyOf(base.ReverseBytewise),
+}
+
+func copyOf(c *base.Comparer) *base.Comparer {
+	d := *c
+	return &d
+}
 
 const testLimit = 64 << 20
 
@@ -128,7 +141,8 @@ func aligned(n int) []byte {
 	return p
 }
 
-// TestBlockHoldsEntries writes random entries and reads them in every way there is.
+// TestBlockHoldsEntries writes random entries and reads them in every way there is, at times with
+// another comparer of the same name.
 func TestBlockHoldsEntries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var w Writer
@@ -136,12 +150,16 @@ func TestBlockHoldsEntries(t *testing.T) {
 	var scratch, heap block.Buffer
 	defer scratch.Free()
 	defer heap.Free()
-	for round := range 600 {
+	for round := range seed.Scale(200, 300, 3000) {
 		c := orders[round%len(orders)]
 		s := randomShape(rng)
 		es := s.entries(rng, c, rng.IntN(90))
 		o := packings[rng.IntN(len(packings))]
 		o.Comparer, o.MaxUnpacked = c, testLimit
+		if d := namesakes[c]; d != nil {
+			o.Comparer = []*base.Comparer{c, c, d, d}[round/4%4]
+			c = []*base.Comparer{c, d}[round/16%2]
+		}
 		if err := w.Reset(o); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +190,7 @@ func TestBlockHoldsEntries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cols := block.Columns(round / 4 % 4)
+		cols := block.Columns(rng.IntN(4))
 		mem := aligned(sh.ViewSize(cols))
 		view, err := v.BuildView(mem, sh, c, cols, nil, &heap)
 		if err != nil {
@@ -263,7 +281,7 @@ func TestFinishLeavesTheRest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	var w Writer
 	defer w.Free()
-	for round := range 200 {
+	for round := range seed.Scale(60, 100, 1000) {
 		s := randomShape(rng)
 		es := s.entries(rng, base.Bytewise, 300)
 		o := packings[round%2]
@@ -345,6 +363,30 @@ func TestLargeValues(t *testing.T) {
 					Trailer: base.MakeTrailer(9, base.KindSet)})
 			}
 			compare(t, es, appendEntries(t, nil, encode(t, w, es), &buf, &heap))
+		}
+	}
+}
+
+// TestOrderOfAnotherName: a block that another order wrote is not read by a comparer that does not
+// have its name.
+func TestOrderOfAnotherName(t *testing.T) {
+	others := append(slices.Clone(orders), namesakes[base.Bytewise], namesakes[base.ReverseBytewise])
+	for _, c := range others {
+		var w Writer
+		defer w.Free()
+		if err := w.Reset(Options{Comparer: c, MaxUnpacked: testLimit}); err != nil {
+			t.Fatal(err)
+		}
+		b := encode(t, &w, []model.Entry{{Key: []byte("a"), Trailer: base.MakeTrailer(1,
+			base.KindSet)}})
+		for _, d := range others {
+			_, err := Open(b, d)
+			// Those of the program with names of their own write alike.
+			want := c.Name == d.Name || orderOf(c) == orderOf(d) || orderOf(c) == plain && namesakes[d] != nil
+			if (err == nil) != want {
+				t.Errorf("written by %s, read by %s (%v, %v): %v", c.Name, d.Name, orderOf(c),
+					orderOf(d), err)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ func (v *Block) Get(cmp *base.Comparer, l base.Lookup) int {
 	key := l.Key()
 	lo, hi := 0, v.n
 	if v.order() != plain {
-		if lo, hi = v.narrow(cmp, key); lo == hi {
+		if lo, hi = v.narrow(key); lo == hi {
 			return -1
 		}
 		// Usually exactly one key has the abbreviation.
@@ -36,7 +36,7 @@ func (v *Block) Get(cmp *base.Comparer, l base.Lookup) int {
 func (v *Block) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
 	lo, hi := 0, v.n
 	if v.order() != plain {
-		lo, hi = v.narrow(cmp, key)
+		lo, hi = v.narrow(key)
 	}
 	return v.seekIn(cmp, key, t, lo, hi)
 }
@@ -60,10 +60,10 @@ func (v *Block) seekIn(cmp *base.Comparer, key []byte, trailer base.Trailer, lo,
 
 // narrow finds by abbreviations the range [lo, hi) of the entries whose keys have that of
 // key; those before lo are smaller. The range is empty where key does not begin with the prefix.
-func (v *Block) narrow(cmp *base.Comparer, key []byte) (lo, hi int) {
+func (v *Block) narrow(key []byte) (lo, hi int) {
 	p := prefix.Prefix(v.prefixBytes())
 	if !p.In(key) {
-		if p.Before(cmp, key) {
+		if (bytes.Compare(key, p) < 0) != (v.order() == reverse) {
 			return 0, 0
 		}
 		return v.n, v.n

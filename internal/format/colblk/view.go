@@ -393,7 +393,13 @@ func (v *Block) BuildView(dst []byte, s Shape, cmp *base.Comparer, cols block.Co
 	if err != nil {
 		return block.View{}, err
 	}
-	if c.Abbrevs != nil {
+	switch {
+	case c.Abbrevs == nil:
+	case v.order() == plain: // see ofNamesake
+		for i := range c.Abbrevs {
+			c.Abbrevs[i] = cmp.Abbrev(c.Data[c.KeyOff[i]:c.ValOff[i]], 0)
+		}
+	default:
 		v.abbrevsTo(c.Abbrevs)
 	}
 	for i := range c.Fingerprints {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 func keyspaceOptions(fsys vfs.FS) Options {
@@ -251,12 +252,8 @@ func TestStateRefusesKeyspaces(t *testing.T) {
 // compares the state after each crash with the states before and after the interrupted call: a
 // keyspace made again is empty but for its own tables, and IDs are never given out twice.
 func TestKeyspacesReplay(t *testing.T) {
-	rounds := 40
-	if testing.Short() {
-		rounds = 12
-	}
-	for seed := range uint64(rounds) {
-		replayKeyspaces(t, rand.New(rand.NewPCG(seed, 2)))
+	for n := range uint64(seed.Scale(12, 20, 200)) {
+		replayKeyspaces(t, rand.New(rand.NewPCG(n, 2)))
 	}
 }
 

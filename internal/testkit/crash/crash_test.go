@@ -21,7 +21,7 @@ func testCrashStates(t *testing.T, share int) {
 				t.Skip("its databases are native ones")
 			}
 			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
-				return States(name, seed, testkit.Scale(5, 1+3*share, 1))
+				return States(name, seed, testkit.Scale(5, 1+6*share, 1))
 			})
 			if total.Nested == 0 && !testing.Short() {
 				t.Error("no recovery was cut")
@@ -33,7 +33,7 @@ func testCrashStates(t *testing.T, share int) {
 // TestValueStates takes the crash states of a workload whose values stay in logs.
 func TestValueStates(t *testing.T) {
 	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
-		return explore(&valueWorkload, seed, int64(testkit.Scale(12, 12, 4)), nil)
+		return explore(&valueWorkload, seed, int64(testkit.Scale(24, 24, 4)), nil)
 	})
 }
 
@@ -47,7 +47,7 @@ func TestRecoveredValueStates(t *testing.T) {
 // TestRelocationStates takes the crash states of a workload whose values are relocated.
 func TestRelocationStates(t *testing.T) {
 	takeStates(t, testkit.Scale(1, 1, 4), func(seed int64) (Result, error) {
-		return explore(&relocateWorkload, seed, int64(testkit.Scale(16, 16, 4)), nil)
+		return explore(&relocateWorkload, seed, int64(testkit.Scale(32, 32, 4)), nil)
 	})
 }
 
@@ -65,7 +65,7 @@ func TestTreeStates(t *testing.T) {
 	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
 		t.Run(w.name, func(t *testing.T) {
 			takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-				return explore(w, seed, int64(testkit.Scale(40, 90, 1)), nil)
+				return explore(w, seed, int64(testkit.Scale(90, 180, 1)), nil)
 			})
 		})
 	}
@@ -147,7 +147,7 @@ func TestBackupFaults(t *testing.T) {
 func TestChangesStates(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		takeStates(t, 1, func(seed int64) (Result, error) {
-			return ChangesStates(seed, testkit.Scale(60, 48*share, 1))
+			return ChangesStates(seed, testkit.Scale(60, 90*share, 1))
 		})
 	})
 }
@@ -155,7 +155,7 @@ func TestChangesStates(t *testing.T) {
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(200, 90*share, 1), "changes")
+		takeFaults(t, testkit.Scale(200, 150*share, 1), "changes")
 	})
 }
 
@@ -173,18 +173,18 @@ func TestFaults(t *testing.T) {
 		names = append(names, "rotate", "manifest", "close")
 	}
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(25, 4*share-1, 1), names...)
+		takeFaults(t, testkit.Scale(25, 8*share-1, 1), names...)
 	})
 }
 
 // TestRelocationFaults fails the calls of a workload whose values are relocated.
-func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "relocate") }
+func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "relocate") }
 
 // TestRecoveredValueFaults fails the calls of a workload whose recoveries refer to logs.
-func TestRecoveredValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "recover") }
+func TestRecoveredValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "recover") }
 
 // TestValueFaults fails the calls of a workload whose values stay in logs.
-func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 20, 1), "values") }
+func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "values") }
 
 // TestLargeKindsFaults fails the calls of a workload whose merged values lie in value files.
 func TestLargeKindsFaults(t *testing.T) {
@@ -198,7 +198,7 @@ func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 33, 1), "ki
 func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
 
 func testCorruption(t *testing.T, share int) {
-	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 4*share-1, 1), false)
+	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 8*share-1, 1), false)
 	t.Logf("%d damages", n)
 	if err != nil {
 		t.Fatal(err)
@@ -213,8 +213,8 @@ func testCorruption(t *testing.T, share int) {
 func TestRepair(t *testing.T) { testkit.EachFormat(t, testRepair) }
 
 func testRepair(t *testing.T, share int) {
-	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40*share, 1),
-		testkit.Scale(400, 60*share, 4))
+	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 80*share, 1),
+		testkit.Scale(400, 120*share, 4))
 	t.Logf("%d repairs", n)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestFollowers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachFormatOf(t, name, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return Followers(name, seed, testkit.Scale(7, 1+share, 1))
+					return Followers(name, seed, testkit.Scale(7, 1+3*share, 1))
 				})
 			})
 		})
@@ -307,7 +307,7 @@ func TestFollowerStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return FollowerStates(name, seed, testkit.Scale(60, 30*share, 1))
+					return FollowerStates(name, seed, testkit.Scale(60, 60*share, 1))
 				})
 			})
 		})

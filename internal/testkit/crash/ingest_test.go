@@ -184,7 +184,7 @@ func TestIngestStates(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return explore(w, seed, int64(testkit.Scale(12, 6*share, 1)), checkTables)
+					return explore(w, seed, int64(testkit.Scale(24, 12*share, 1)), checkTables)
 				})
 			})
 		})
@@ -194,6 +194,6 @@ func TestIngestStates(t *testing.T) {
 // TestIngestFaults fails the calls of ingests and loads.
 func TestIngestFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(40, 18*share, 1), "ingest", "load")
+		takeFaults(t, testkit.Scale(40, 36*share, 1), "ingest", "load")
 	})
 }

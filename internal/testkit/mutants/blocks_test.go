@@ -2,6 +2,15 @@ package mutants
 
 // blocks are bugs of the native format's data block.
 var blocks = []mutant{
+	{"order-by-address", "blocks of a comparer are damaged for another one of its name", entries,
+		[]edit{
+			{"internal/format/colblk/block.go", "v.order() != want && !v.ofNamesake(cmp)",
+				"v.order() != want"}}},
+
+	{"plain-without-abbreviations", "a plain block is searched as if it had abbreviations", entries,
+		[]edit{
+			{"internal/format/colblk/view.go", "case v.order() == plain:", "case false:"}}},
+
 	{"block-ends-unchecked", "a block's ends may lie outside of it", damaged, []edit{
 		{"internal/format/colblk/block.go", "if end-last > room-last {",
 			"if false && end-last > room-last {"}}},

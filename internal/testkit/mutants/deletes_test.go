@@ -26,6 +26,11 @@ var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
+	{"repair-forgets-range-deletes", "a table that a repair keeps has no range tombstones",
+		target{"lsm", "TestRepairKeepsRangeDeletes"}, []edit{
+			{"internal/feature/repair/table.go",
+				"RangeDels: uint64(reader.RangeDels().Count()), ", ""}}},
+
 	{"range-delete-waits", "a range tombstone that empties tables waits for the next write",
 		target{"internal/store/work", "TestQuietRangeDelete"}, []edit{
 			{"internal/store/work/deletes.go", "coversTables(state, least) {",

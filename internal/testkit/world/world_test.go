@@ -9,7 +9,7 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := seed.Scale(100, 100, 10_000)
+	runs := seed.Scale(30, 50, 10_000)
 	first := seed.Of(t)
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestHistories(t *testing.T) {
 
 // TestLongHistories runs histories with many keys, so that tables and levels come up.
 func TestLongHistories(t *testing.T) {
-	runs := seed.Scale(2, 2, 200)
+	runs := seed.Scale(1, 1, 200)
 	first := seed.Of(t)
 	for i := range int64(runs) {
 		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]

@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/testkit/compaction"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/tree/iters"
 	"github.com/loamdb/loam/internal/tree/picker"
 )
@@ -322,14 +323,11 @@ func (s *store) check(seq base.SeqNum) {
 }
 
 func TestHistories(t *testing.T) {
-	histories := uint64(300)
-	if testing.Short() {
-		histories = 60
-	}
+	histories := uint64(seed.Scale(60, 150, 300))
 	reasons := map[string]int{}
-	for seed := range histories {
-		s := newStore(t, seed)
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { s.t = t; s.history() }) {
+	for n := range histories {
+		s := newStore(t, n)
+		if !t.Run(fmt.Sprint(n), func(t *testing.T) { s.t = t; s.history() }) {
 			return
 		}
 		for r, n := range s.reasons {

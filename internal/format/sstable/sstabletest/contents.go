@@ -19,7 +19,7 @@ var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Priv
 	sstable.NoFill, sstable.Private | sstable.Scan}
 
 func (s *suite) contents(t *testing.T) {
-	rounds := seed.Scale(24, 40, 120)
+	rounds := seed.Scale(24, 24, 120)
 	var spare sstable.Spare // each table after the first has the buffers of another one
 	defer spare.Free()
 	for round := range rounds {

@@ -222,7 +222,7 @@ func (s *suite) flips(t *testing.T) {
 	silent := 0
 	masks := []byte{0xff, 0x01, 0x80}[:seed.Scale(1, 1, 3)]
 	withCache(1<<20, func(ca *cache.Cache) {
-		for i := 0; i < len(b); i += seed.Scale(3, 3, 1) {
+		for i := 0; i < len(b); i += seed.Scale(7, 7, 1) {
 			for _, m := range masks {
 				d := bytes.Clone(b)
 				d[i] ^= m
@@ -244,7 +244,7 @@ func (s *suite) flips(t *testing.T) {
 
 func (s *suite) truncations(t *testing.T) {
 	b, es := s.small(t)
-	for n := 0; n < len(b); n += seed.Scale(3, 3, 1) {
+	for n := 0; n < len(b); n += seed.Scale(7, 7, 1) {
 		err := s.readAll(t, &memFile{b: b[:n]}, Env{Name: "000007.ldb", Comparer: base.Bytewise},
 			es)
 		if err == nil {
