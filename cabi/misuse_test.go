@@ -324,7 +324,7 @@ func TestRacing(t *testing.T) {
 		nil {
 		t.Fatal(err)
 	}
-	rounds := strconv.Itoa(seed.Scale(500, 500, 5_000))
+	rounds := strconv.Itoa(seed.Scale(200, 200, 5_000))
 	for _, asan := range builds() {
 		program := compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam")
 		execute(t, program, rounds)

@@ -120,7 +120,7 @@ def test_types(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=where,
-            env={**os.environ, "MYPYPATH": path},
+            env={**os.environ, "MYPYPATH": path, "MYPY_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
         )

@@ -125,8 +125,9 @@ func (v *Block) col(i int) column {
 	return column{unsafe.Add(v.cols, uintptr(v.n)*before), uintptr(width), masks[width&15]}
 }
 
-// ofNamesake reports whether a comparer of the same name as cmp wrote the block, which orders as cmp
-// does: a built-in one, or one of the program's under the built-in's name, whose blocks are plain.
+// ofNamesake reports whether a comparer of the same name as cmp wrote the block, which orders as
+// cmp does: a built-in one, or one of the program's under the built-in's name, whose blocks are
+// plain.
 func (v *Block) ofNamesake(cmp *base.Comparer) bool {
 	builtIn, _ := base.ComparerNamed(cmp.Name)
 	return builtIn != nil && (v.order() == plain || v.order() == orderOf(builtIn))

@@ -3,6 +3,7 @@ package colblk
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -370,7 +371,7 @@ func TestLargeValues(t *testing.T) {
 // TestOrderOfAnotherName: a block that another order wrote is not read by a comparer that does not
 // have its name.
 func TestOrderOfAnotherName(t *testing.T) {
-	others := append(slices.Clone(orders), namesakes[base.Bytewise], namesakes[base.ReverseBytewise])
+	others := slices.AppendSeq(slices.Clone(orders), maps.Values(namesakes))
 	for _, c := range others {
 		var w Writer
 		defer w.Free()
@@ -382,7 +383,8 @@ func TestOrderOfAnotherName(t *testing.T) {
 		for _, d := range others {
 			_, err := Open(b, d)
 			// Those of the program with names of their own write alike.
-			want := c.Name == d.Name || orderOf(c) == orderOf(d) || orderOf(c) == plain && namesakes[d] != nil
+			want := c.Name == d.Name || orderOf(c) == orderOf(d) ||
+				orderOf(c) == plain && namesakes[d] != nil
 			if (err == nil) != want {
 				t.Errorf("written by %s, read by %s (%v, %v): %v", c.Name, d.Name, orderOf(c),
 					orderOf(d), err)

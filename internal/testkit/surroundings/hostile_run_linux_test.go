@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 )
@@ -141,8 +142,8 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 		}
 		names[m.name] = true
 		t.Run(m.name, func(t *testing.T) {
-			if testing.Short() && i%4 != 0 {
-				t.Skip("one in four in short mode")
+			if part := testkit.Scale(4, 2, 1); i%part != 0 {
+				t.Skip("one in", part)
 			}
 			t.Parallel()
 			outside := filepath.Join(root, fmt.Sprintf("outside%d", i))
