@@ -167,16 +167,19 @@ func (s *Source) locate(img *image) error {
 // raw is FS below the encryption.
 func (s *Source) raw() vfs.FS { return seal.Raw(s.FS) }
 
-// measure sets the size of the file of an encrypted table.
+// measure sets the size of the file of an encrypted table, and refuses a file that was cut off: a
+// link to it would be one, too.
 func (s *Source) measure(t *table) error {
-	if s.Keys == nil {
-		return nil
-	}
 	info, err := s.raw().Stat(s.path(t.from))
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case info.Size() < int64(t.meta.Size):
+		return t.sizeWrong(info.Size())
+	case s.Keys != nil:
 		t.size = info.Size()
 	}
-	return err
+	return nil
 }
 
 // checkSealed reads what is in the file of an encrypted table, and compares the checksum of that

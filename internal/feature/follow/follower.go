@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -268,6 +269,10 @@ func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		c := base.Corruptf("manifest", "a table that it lists is missing: %v", err)
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			c.File = filepath.Base(p.Path)
+		}
 		return stale{c}
 	}
 	return err
