@@ -163,3 +163,49 @@ func TestRepairKeepsRangeDeletes(t *testing.T) {
 		must(t, db.Close())
 	}
 }
+
+// TestRepairOfLogsKeptForValues deletes a key of one keyspace in a log that goes, while the log
+// with its put stays for large values of another one: the tables tell a repair without a MANIFEST
+// that this log's entries are obsolete, though no table has the key.
+func TestRepairOfLogsKeptForValues(t *testing.T) {
+	for name, then := range map[string]func(*Keyspace) error{
+		"recovered": func(*Keyspace) error { return nil },
+		"flushed":   func(k *Keyspace) error { return k.Flush() },
+		"compacted": func(*Keyspace) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			o := &Options{FS: mem, LargeValue: 1000, WriteBufferSize: 64 << 10, WALPreallocate: -1}
+			db := mustOpen(t, "db", o)
+			k := mustSpace(t, db, "s")
+			must(t, errors.Join(k.Put([]byte("kept"), nil, NoSync), k.Flush(),
+				k.Put([]byte("gone"), []byte("1"), NoSync),
+				k.Put([]byte("kept"), []byte("1"), NoSync)))
+			large := make([]byte, 4000)
+			for i := range 10 {
+				must(t, db.Put(key(i), large, NoSync))
+			}
+			mustFlush(t, db) // the next log begins
+			must(t, errors.Join(k.Delete([]byte("gone"), NoSync), then(k), db.Close()))
+			db = mustOpen(t, "db", o)
+			if name == "compacted" {
+				must(t, mustSpace(t, db, "s").CompactRange(nil, nil))
+			}
+			mustClose(t, db)
+			logs, err := fstest.Find(mem, "db", base.FileLog)
+			must(t, err)
+			if len(logs) != 2 {
+				t.Fatalf("not that with the values and an empty one: %q", logs)
+			}
+			db, _ = repairWithout(t, mem, o)
+			defer mustClose(t, db)
+			k = mustSpace(t, db, "s")
+			if v, err := k.Get([]byte("gone"), nil); !errors.Is(err, ErrNotFound) {
+				t.Errorf("a deleted key is %q, %v", v, err)
+			}
+			if v, err := k.Get([]byte("kept"), nil); err != nil || string(v) != "1" {
+				t.Errorf("%q, %v", v, err)
+			}
+		})
+	}
+}

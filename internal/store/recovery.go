@@ -31,6 +31,7 @@ type replayer struct {
 	written uint64 // entries that were written into tables
 
 	log    uint64              // of the batch that is applied
+	end    uint64              // above the numbers of all logs; 0 until they are replayed
 	handle []byte              // scratch
 	refers map[uint64]struct{} // logs that the tables refer to
 }
@@ -87,6 +88,9 @@ func (r *replayer) logs() error {
 	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
 		return err
 	}
+	if n := len(nums); n > 0 {
+		r.end = nums[n-1] + 1
+	}
 	db.recovery = Recovery{r.Report, r.Last, r.Ends}
 	if len(r.Report.Dropped) > 0 {
 		db.health.logger.Warn("part of the log was dropped", "dir", db.dir, "dropped",
@@ -129,8 +133,11 @@ func (r *replayer) refer(end int, value []byte) []byte {
 
 // writeOldest writes the oldest memtable into tables, which the next version has.
 func (r *replayer) writeOldest(k *replayed) error {
-	s := k.Tables[0]
-	err := r.db.jobs.WriteMemTable(&k.k.work, s, func(result compact.Result) error {
+	s, next := k.Tables[0], r.end
+	if len(k.Tables) > 1 {
+		next = k.Tables[1].FirstLog
+	}
+	err := r.db.jobs.WriteMemTable(&k.k.work, s, next, func(result compact.Result) error {
 		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
 		for _, a := range result.Added {
 			for _, l := range a.Meta.ValueLogs {

@@ -177,7 +177,7 @@ func (s *Set) FirstLog(id base.KeyspaceID) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.find(id); k != nil {
-		return k.firstLog
+		return max(k.firstLog, s.LogNum()) // an opening's edits have the second alone
 	}
 	return 0
 }

@@ -143,7 +143,8 @@ type Props struct {
 
 	Keyspace     base.KeyspaceID
 	KeyspaceName string
-	// FirstLog: what the keyspace has in logs before it was in tables when this one was written.
+	// FirstLog: what the keyspace has in logs before it is in this table, or was in others when it
+	// was begun.
 	FirstLog             uint64
 	Comparer             string // name
 	RangeDels            uint64 // range tombstones, which are no Entries and no Deletes

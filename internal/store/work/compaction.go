@@ -24,9 +24,10 @@ var errStopped = errors.New("compaction stopped")
 var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 
 // env is what a flush or compaction of a tree into a level needs. spare is nil, or keeps the
-// buffers of the job; pace is called after each write.
-func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
-	pace func(int64)) *compact.Env {
+// buffers of the job; pace is called after each write. firstLog, unless 0, is the first log of the
+// tables, see sstable.Props; the default is that of the MANIFEST.
+func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func(int64),
+	firstLog uint64) *compact.Env {
 	tables := t.Tables().ForLevel(level)
 	tables.Spare, tables.Keyspace, tables.KeyspaceName, tables.Pace = spare, t.ID(), t.Name(), pace
 	tables.DirectIO = tables.DirectIO && spare != nil // what a flush writes is soon read
@@ -47,7 +48,8 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare,
 		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num, o := s.opts.Manifest.NewFileNum(), tables
-			o.FirstLog = s.opts.Manifest.FirstLog(t.ID()) // of a version no older than the inputs'
+			// Of a version no older than the inputs'.
+			o.FirstLog = max(firstLog, s.opts.Manifest.FirstLog(t.ID()))
 			w, _, err := s.opts.Files.Create(num, o)
 			return num, w, err
 		},
@@ -122,7 +124,7 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
-	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction)
+	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction, 0)
 	env.ValueFiles = s.valueFiles(s.paceCompaction, true)
 	env.MaxValues = tableValues * uint64(s.limits.Load().FileSize)
 	env.Stop = s.giveWay(k, plan, func() error {

@@ -62,7 +62,9 @@ func (s *Scheduler) flushLoop() {
 		s.prepareLog()
 		job, err := s.beginFlushJob(k)
 		if err == nil {
-			err = s.flushMemTable(k, state.Sealed[len(state.Sealed)-1], job)
+			oldest := state.Sealed[len(state.Sealed)-1]
+			next, _ := state.OldestLog(oldest)
+			err = s.flushMemTable(k, oldest, next, job)
 		}
 		job.End()
 		state.Unref()
@@ -110,8 +112,10 @@ func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 	}
 }
 
-// flushMemTable writes a sealed memtable into tables and makes those live.
-func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job) (err error) {
+// flushMemTable writes a sealed memtable into tables and makes those live. next is that of
+// WriteMemTable.
+func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, next uint64,
+	job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
@@ -120,7 +124,7 @@ func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job) 
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {
-		err = s.writeMemTable(k, m, job, func(r compact.Result) error {
+		err = s.writeMemTable(k, m, next, job, func(r compact.Result) error {
 			result = r
 			if s.readSince(r) {
 				s.warm(context.Background(), []compact.Result{r})
@@ -142,12 +146,16 @@ func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job) 
 // overlaps nothing, makes them and their names durable, and calls install. The
 // tables of a failed write are deleted; those of a failed install are not, as
 // the manifest may have them.
-func (s *Scheduler) WriteMemTable(k *Keyspace, m *tree.Sealed,
+//
+// next is the first log with entries of the keyspace that neither tables nor the memtable have, or
+// a smaller number; 0: it is not known. The table records it, which holds as soon as the table is
+// whole: a flush writes one table, after those of older memtables.
+func (s *Scheduler) WriteMemTable(k *Keyspace, m *tree.Sealed, next uint64,
 	install func(compact.Result) error) error {
-	return s.writeMemTable(k, m, nil, install)
+	return s.writeMemTable(k, m, next, nil, install)
 }
 
-func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job,
+func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, next uint64, job *budget.Job,
 	install func(compact.Result) error) error {
 	if m.Mem.Len() == 0 {
 		return install(compact.Result{})
@@ -169,7 +177,7 @@ func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, job *budget.Job,
 		s.mu.Unlock()
 		version.Unref()
 	}()
-	env := s.env(k.Tree, level, nil, s.paceFlush)
+	env := s.env(k.Tree, level, nil, s.paceFlush, next)
 	env.Stop = func() error {
 		job.Progress()
 		s.opts.Account.Settle()

@@ -26,6 +26,21 @@ var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
+	{"flush-records-no-log", "a table of a flush does not say which logs it ends",
+		target{"lsm", "TestRepairOfLogsKeptForValues"}, []edit{
+			{"internal/store/work/flush.go", "next, _ := state.OldestLog(oldest)",
+				"next := oldest.FirstLog"}}},
+
+	{"recovery-records-no-log", "a table of a recovery does not say which logs it ends",
+		target{"lsm", "TestRepairOfLogsKeptForValues"}, []edit{
+			{"internal/store/recovery.go", "s, next := k.Tables[0], r.end",
+				"s, next := k.Tables[0], uint64(0)"}}},
+
+	{"compaction-records-no-log", "a table of a compaction has its keyspace's first log of old",
+		target{"lsm", "TestRepairOfLogsKeptForValues"}, []edit{
+			{"internal/format/manifest/keyspace.go", "max(k.firstLog, s.LogNum())",
+				"k.firstLog"}}},
+
 	{"repair-forgets-range-deletes", "a table that a repair keeps has no range tombstones",
 		target{"lsm", "TestRepairKeepsRangeDeletes"}, []edit{
 			{"internal/feature/repair/table.go",
