@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree/memtable"
@@ -180,6 +181,12 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 		return err
 	}
 	defer f.Close()
+	var damage *base.Corruption
+	if err := seal.HeaderDamage(r.o.FS, r.path(l.name)); errors.As(err, &damage) {
+		drop(l.name, damage, 0, 0)
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", l.name, err)
+	}
 	var known func(base.KeyspaceID) bool
 	var reader interface {
 		Next() ([]byte, error)

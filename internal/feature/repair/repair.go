@@ -60,8 +60,9 @@ type repair struct {
 
 	outOfPlace bool // Open leaves logs out, or refuses them
 
-	values *files.Set // reads values in logs; nil: it has not been needed
-	large  []byte     // the last one read
+	values  *files.Set               // reads values in logs; nil: it has not been needed
+	large   []byte                   // the last one read
+	headers map[base.ValueFile]error // see headerDamage
 }
 
 // Run repairs a directory. With an error the report has the results up to it. Errors:
@@ -80,7 +81,8 @@ func Run(o Options) (*Report, error) {
 	if o.MaxDecoded <= 0 {
 		o.MaxDecoded = block.DefaultMaxDecoded
 	}
-	r := &repair{o: o, aside: make(map[string]bool)}
+	r := &repair{o: o, aside: make(map[string]bool),
+		headers: make(map[base.ValueFile]error)}
 	err := r.run()
 	if r.values != nil {
 		err = errors.Join(err, r.values.Close())

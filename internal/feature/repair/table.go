@@ -248,7 +248,11 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 				continue
 			}
 			t.refers = true
-			if _, err := r.value(kind, e.Codec(i), e.Value(i)); err != nil {
+			_, in, err := r.value(kind, e.Codec(i), e.Value(i))
+			if err == nil {
+				err = r.headerDamage(in)
+			}
+			if err != nil {
 				return err
 			}
 		}

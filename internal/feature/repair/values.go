@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/colblk"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/store/files"
 )
 
@@ -15,33 +16,49 @@ import (
 // written anew, with the values, unless nothing is to be repaired at all.
 
 // value is what the value of an entry of a kind that Refers is with the value in the place of the
-// handle. It is valid until the next call. A log that is missing is damage, too.
-func (r *repair) value(kind base.Kind, codec base.Codec, packed []byte) (value []byte, err error) {
+// handle, and the file that it is in. It is valid until the next call. A log that is missing is
+// damage, too.
+func (r *repair) value(kind base.Kind, codec base.Codec, packed []byte) (value []byte,
+	in base.ValueFile, err error) {
 	if codec != base.CodecRaw {
 		if packed, err = colblk.AppendUnpacked(nil, packed, codec, nil, math.MaxInt64); err != nil {
-			return nil, err
+			return nil, in, err
 		}
 	}
 	handle := kind.Handle(packed)
+	h, err := base.DecodeValueHandle(handle)
+	if err != nil {
+		return nil, in, err
+	}
 	if r.values == nil {
 		r.values = files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format,
 			Comparer: r.o.Comparer})
 	}
 	value, err = r.values.AppendValue(r.large[:0], handle)
 	if errors.Is(err, fs.ErrNotExist) {
-		h, _ := base.DecodeValueHandle(handle)
-		return nil, &base.Corruption{File: h.File().FileName(r.format), Offset: h.Offset,
+		return nil, in, &base.Corruption{File: h.File().FileName(r.format), Offset: h.Offset,
 			Length: int64(h.Len), Kind: "large value", Reason: "the file is missing"}
 	}
 	r.large = append(value, packed[len(handle):]...)
-	return r.large, err
+	return r.large, h.File(), err
+}
+
+// headerDamage is the damage of the encryption header of a file of values: reads of the database
+// fail by it, whatever a repair can read.
+func (r *repair) headerDamage(in base.ValueFile) error {
+	err, known := r.headers[in]
+	if !known {
+		err = seal.HeaderDamage(r.o.FS, r.path(in.FileName(r.format)))
+		r.headers[in] = err
+	}
+	return err
 }
 
 // salvageValue writes an entry with its value, which lies in a log. One whose value cannot be read
 // is reported and left out.
 func (r *repair) salvageValue(out *output, t *table, key []byte, tr base.Trailer, codec base.Codec,
 	packed []byte) error {
-	value, err := r.value(tr.Kind(), codec, packed)
+	value, _, err := r.value(tr.Kind(), codec, packed)
 	var c *base.Corruption
 	if errors.As(err, &c) {
 		if c.File == "" {

@@ -195,8 +195,8 @@ func (f *FS) header(r io.ReaderAt, name string) (*Header, error) {
 		return nil, err
 	}
 	h, err := Decode(b)
-	if f.salvage && (h == nil || err != nil) && f.mustBeSealed(name) {
-		if h := Salvage(b); h != nil {
+	if f.salvage && (h == nil || err != nil) {
+		if h := Salvage(b); h != nil && (f.mustBeSealed(name) || h.Number == f.number(name)) {
 			return h, nil
 		}
 	}
@@ -222,19 +222,21 @@ func noChunks(r io.ReaderAt, file string) error {
 	return ErrClear(file)
 }
 
-// HeaderDamage is the damage of a table's Header, in spite of which a salvaging FS may read the
-// table; nil if fsys is no FS.
+// HeaderDamage is the damage of the Header of a table, or of a log that is sealed in chunks, in spite
+// of which a salvaging FS opens the file; nil if fsys is no FS.
 func HeaderDamage(fsys vfs.FS, name string) error {
 	f, ok := fsys.(*FS)
-	if !ok || !f.mustBeSealed(name) {
+	if !ok || !f.mustBeSealed(name) && !isLog(name) {
 		return nil
 	}
 	r, err := f.FS.Open(name)
 	if err != nil {
 		return err
 	}
-	_, err = Read(r)
-	return errors.Join(err, r.Close())
+	strict := *f
+	strict.salvage = false
+	_, err = strict.header(r, name)
+	return errors.Join(base.LocateCorruption(err, filepath.Base(name), 0, r.Size()), r.Close())
 }
 
 // isLog reports whether a file is named as a log.

@@ -57,6 +57,14 @@ var encryption = []mutant{
 		target{"internal/os/seal", "TestWrongKeys"}, []edit{
 			{"internal/os/seal/keys.go", "KeyID: w.id}", "KeyID: \"\"}"}}},
 
+	{"repair-takes-half-headers", "a repair leaves files whose headers Open refuses",
+		target{"lsm", "TestRepairOfDamagedHeaders"}, []edit{{
+			"internal/os/seal/fs.go", "\tstrict.salvage = false\n", ""}}},
+
+	{"repair-loses-half-headers", "a repair does not read values behind half of a header",
+		target{"lsm", "TestRepairOfDamagedHeaders"}, []edit{{
+			"internal/os/seal/fs.go", " || h.Number == f.number(name)) {", ") {"}}},
+
 	{"seal-second-copy", "the second copy of a header is not read",
 		target{"internal/os/seal", "TestSalvage"}, []edit{
 			{"internal/os/seal/header.go", "len(b) >= copyLen; b = b[copyLen:] {",
