@@ -222,8 +222,8 @@ func noChunks(r io.ReaderAt, file string) error {
 	return ErrClear(file)
 }
 
-// HeaderDamage is the damage of the Header of a table, or of a log that is sealed in chunks, in spite
-// of which a salvaging FS opens the file; nil if fsys is no FS.
+// HeaderDamage is the damage of the Header of a table, or of a log that is sealed in chunks, in
+// spite of which a salvaging FS opens the file; nil if fsys is no FS.
 func HeaderDamage(fsys vfs.FS, name string) error {
 	f, ok := fsys.(*FS)
 	if !ok || !f.mustBeSealed(name) && !isLog(name) {
