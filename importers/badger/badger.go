@@ -24,7 +24,8 @@ type source struct {
 }
 
 // Open opens the directory at path. It is an importers.Open, and fails while another process has
-// the directory open, and where that was not closed: open it once with Badger then.
+// the directory open, and where that was not closed: open it once with Badger then. Badger opens
+// tables in goroutines of its own: a panic there, as at some damaged tables, ends the process.
 func Open(path string, o importers.Options) (importers.Source, error) {
 	if err := importers.Directory(path); err != nil {
 		return nil, err
@@ -34,7 +35,11 @@ func Open(path string, o importers.Options) (importers.Source, error) {
 	if o.Key != nil {
 		options = options.WithEncryptionKey(o.Key).WithIndexCacheSize(indexCache)
 	}
-	db, err := badger.Open(options)
+	var db *badger.DB
+	err := importers.Guard(func() (err error) {
+		db, err = badger.Open(options)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -69,4 +74,4 @@ func (s *source) Each(_ string, visit func(importers.Entry) error) error {
 	})
 }
 
-func (s *source) Close() error { return s.db.Close() }
+func (s *source) Close() error { return importers.Guard(s.db.Close) }

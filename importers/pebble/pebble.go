@@ -3,10 +3,12 @@
 package pebble
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/loamdb/loam/importers"
 )
@@ -19,7 +21,7 @@ type quiet struct{}
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...)) // which the callers of visit and Open see
+	panic(fmt.Sprintf(format, args...)) // which becomes an error, see importers.Guard
 }
 
 // Open opens the directory at path. It is an importers.Open. Its keys must be ordered by their
@@ -28,8 +30,16 @@ func Open(path string, _ importers.Options) (s importers.Source, err error) {
 	if err := importers.Directory(path); err != nil {
 		return nil, err
 	}
-	db, err := pebble.Open(path, &pebble.Options{ReadOnly: true, ErrorIfNotExists: true,
-		Logger: quiet{}})
+	var db *pebble.DB
+	err = importers.Guard(func() error {
+		// Opening makes a file LOCK, also where there is no database.
+		if d, err := pebble.Peek(path, vfs.Default); err != nil || !d.Exists {
+			return cmp.Or(err, error(pebble.ErrDBDoesNotExist))
+		}
+		db, err = pebble.Open(path, &pebble.Options{ReadOnly: true, ErrorIfNotExists: true,
+			Logger: quiet{}})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -64,4 +74,5 @@ func (s *source) Each(_ string, visit func(importers.Entry) error) (err error) {
 	return it.Error()
 }
 
-func (s *source) Close() error { return s.db.Close() }
+// Close fails where the library panics, as Pebble's does after some errors of reads.
+func (s *source) Close() error { return importers.Guard(s.db.Close) }

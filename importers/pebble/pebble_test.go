@@ -1,7 +1,11 @@
 package pebble
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -63,8 +67,48 @@ func TestOtherOrder(t *testing.T) {
 	}
 }
 
+// TestMissing: a directory without a database is an error, and stays as it is.
 func TestMissing(t *testing.T) {
-	if _, err := Open(t.TempDir(), importers.Options{}); err == nil {
-		t.Error("opened an empty directory")
+	dir := t.TempDir()
+	if _, err := Open(dir, importers.Options{}); !errors.Is(err, pebble.ErrDBDoesNotExist) {
+		t.Error("opened an empty directory:", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Error("left there:", left, err)
+	}
+}
+
+// TestDamagedTable changes bytes of a table: what the library panics with is an error, of Close
+// too.
+func TestDamagedTable(t *testing.T) {
+	dir := fill(t, &pebble.Options{}, func(db *pebble.DB) error {
+		for i := range 100 {
+			if err := db.Set(fmt.Appendf(nil, "%04d", i), nil, pebble.NoSync); err != nil {
+				return err
+			}
+		}
+		return db.Flush()
+	})
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) != 1 {
+		t.Fatal(tables, err)
+	}
+	whole, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for at := 0; at < len(whole); at += 61 {
+		b := bytes.Clone(whole)
+		b[at] ^= 0x40
+		if err := os.WriteFile(tables[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sourcetest.Convert(t, Open, dir, importers.Options{}); err != nil {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no damage was found")
 	}
 }
