@@ -160,3 +160,60 @@ func removeManifests(t *testing.T, m *vfs.Mem) {
 		}
 	}
 }
+
+// TestRepairKnowsIngested: tables that were written after an ingest tell a repair without a
+// MANIFEST the sequence number and the keyspace of the ingested table, also where a compaction
+// wrote older entries of its keys anew.
+func TestRepairKnowsIngested(t *testing.T) {
+	m := vfs.NewMem()
+	o := &Options{FS: m, DisableCompaction: true}
+	db, err := Open("db", o)
+	must(t, err)
+	k, err := db.Keyspace("s", nil)
+	must(t, err)
+	snap := db.Snapshot() // the compaction keeps the sequence numbers above
+	for _, v := range []string{"1", "2"} {
+		must(t, k.Put([]byte("a"), []byte(v), NoSync))
+		must(t, k.Put([]byte("z"), []byte(v), NoSync))
+		must(t, k.Flush())
+	}
+	ctx := context.Background()
+	ingest := func(k *Keyspace, name, key string) {
+		w, err := NewTableWriter(name, o)
+		must(t, err)
+		must(t, w.Put([]byte(key), []byte(name)))
+		must(t, w.Finish())
+		must(t, k.Ingest(ctx, nil, name))
+	}
+	ingest(k, "first", "a")
+	own, err := db.Keyspace("default", nil)
+	must(t, err)
+	ingest(own, "second", "a")
+	must(t, k.Put([]byte("b"), nil, NoSync))
+	must(t, k.CompactRange([]byte("y"), nil)) // the tables below those of the ingests
+	must(t, k.Flush())
+	ingest(k, "third", "b")
+	must(t, db.Put([]byte("c"), nil, NoSync)) // another keyspace tells of that
+	must(t, db.Flush())
+	snap.Close()
+	must(t, db.Close())
+	for range 2 {
+		removeManifests(t, m)
+		report, err := Repair("db", o)
+		must(t, err)
+		db, err = Open("db", o)
+		must(t, err)
+		if got := db.Keyspaces(); !slices.Equal(got, []string{"default", "s"}) {
+			t.Errorf("keyspaces %q, %+v", got, report)
+		}
+		holds(t, db, map[string]string{"a": "second", "c": ""})
+		k, err = db.Keyspace("s", nil)
+		must(t, err)
+		for key, want := range map[string]string{"a": "first", "b": "third", "z": "2"} {
+			if v, err := k.Get([]byte(key), nil); err != nil || string(v) != want {
+				t.Errorf("%s is %q, %v, want %q", key, v, err, want)
+			}
+		}
+		must(t, db.Close())
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/store/files"
 )
 
@@ -82,6 +83,11 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 		return nil, fmt.Errorf("reading %s: %w", t.name, err)
 	case props.Comparer == "": // LevelDB's format has one keyspace
 		return t.space, nil
+	}
+	if in, ok := r.ingested[t.meta.Num]; ok && props.Outside && props.KeyspaceName == "" {
+		if s := r.told[in.Keyspace]; s.Comparer == props.Comparer {
+			props.Keyspace, props.KeyspaceName = in.Keyspace, s.Name
+		}
 	}
 	k := &r.known
 	s := r.spaces[props.Keyspace]
@@ -218,13 +224,29 @@ func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
 	return s, nil
 }
 
-// findSeveral sets r.several, and r.maxSpace to the largest number of a keyspace: in MANIFESTs,
-// also in incomplete ones, and in the properties of tables that no MANIFEST lists.
+// tell notes what a table says of its keyspace and of ingested tables.
+func (r *repair) tell(props *sstable.Props) {
+	r.maxSpace = max(r.maxSpace, props.Keyspace)
+	for _, t := range props.Ingested {
+		r.ingested[t.Num] = t
+		r.maxSpace = max(r.maxSpace, t.Keyspace)
+	}
+	if props.KeyspaceName != "" && props.Keyspace != base.DefaultKeyspace {
+		r.told[props.Keyspace] = manifest.KeyspaceNames{Name: props.KeyspaceName,
+			Comparer: props.Comparer}
+	}
+}
+
+// findSeveral sets r.several, r.ingested, r.told, and r.maxSpace to the largest number of a
+// keyspace: in MANIFESTs, also in incomplete ones, and in the properties of tables that no MANIFEST
+// lists.
 func (r *repair) findSeveral() error {
 	r.maxSpace = max(r.maxSpace, r.named)
-	for id := range r.spaces {
-		r.maxSpace = max(r.maxSpace, id)
+	for id, s := range r.spaces {
+		r.maxSpace, r.told[id] = max(r.maxSpace, id), s.names
 	}
+	r.told[base.DefaultKeyspace] = manifest.KeyspaceNames{Name: base.DefaultKeyspaceName,
+		Comparer: r.o.Comparer.Name}
 	for _, name := range r.names {
 		num, ok := r.isTable(name)
 		if _, live := r.live[num]; !ok || live {
@@ -249,7 +271,7 @@ func (r *repair) findSeveral() error {
 		}
 		switch {
 		case err == nil:
-			r.maxSpace = max(r.maxSpace, props.Keyspace)
+			r.tell(&props)
 		case !errors.Is(err, base.ErrCorruption): // which the table itself is reported for
 			return fmt.Errorf("reading %s: %w", name, err)
 		}

@@ -142,8 +142,8 @@ func (t *table) setSeq(seq base.SeqNum) {
 	}
 }
 
-// orderIngested gives ingested tables that no MANIFEST has a sequence number. The true one, S, is
-// lost. It was
+// orderIngested gives ingested tables that no MANIFEST has a sequence number. A table that their
+// keyspace got later records it. Without one the true number, S, is lost. It was
 //
 //   - above those of all tables with smaller numbers, and of ingested ones that overlap;
 //   - no entry's in a log, and none's in the range of the table.
@@ -154,6 +154,10 @@ func (t *table) setSeq(seq base.SeqNum) {
 func (r *repair) orderIngested(tables []*table, logs []*logFile) error {
 	last := base.SeqNum(0)
 	for i, t := range tables {
+		if in, ok := r.ingested[t.meta.Num]; ok && t.outside && t.meta.GlobalSeq == 0 {
+			t.setSeq(in.Seq)
+			r.maxSeq = max(r.maxSeq, in.Seq)
+		}
 		if !t.outside || t.meta.GlobalSeq > 0 {
 			last = max(last, t.maxSeq)
 			continue

@@ -41,20 +41,24 @@ type repair struct {
 	o      Options
 	report Report
 
-	format   base.Format
-	names    []string         // of the directory, sorted
-	current  string           // MANIFEST that CURRENT names, "" when CURRENT is unusable
-	known    salvagedManifest // what MANIFESTs say
-	spaces   map[base.KeyspaceID]*keyspace
-	live     map[uint64]liveTable // tables of the MANIFEST by number
-	several  bool                 // there are keyspaces besides the default one
-	maxSpace base.KeyspaceID      // the largest number of one
-	named    base.KeyspaceID      // the largest number of one that an edit of a MANIFEST names
-	next     uint64               // next file number
-	maxSeq   base.SeqNum          // largest in anything read
-	made     []uint64             // tables created by this run
-	madeLog  uint64               // log created by this run, or 0
-	aside    map[string]bool      // to be set aside once CURRENT is in place
+	format  base.Format
+	names   []string         // of the directory, sorted
+	current string           // MANIFEST that CURRENT names, "" when CURRENT is unusable
+	known   salvagedManifest // what MANIFESTs say
+	spaces  map[base.KeyspaceID]*keyspace
+	live    map[uint64]liveTable // tables of the MANIFEST by number
+	// ingested has, by their numbers, the ingested tables that other tables record; told are the
+	// names of keyspaces by the MANIFEST and by the tables that it does not list.
+	ingested map[uint64]sstable.Ingested
+	told     map[base.KeyspaceID]manifest.KeyspaceNames
+	several  bool            // there are keyspaces besides the default one
+	maxSpace base.KeyspaceID // the largest number of one
+	named    base.KeyspaceID // the largest number of one that an edit of a MANIFEST names
+	next     uint64          // next file number
+	maxSeq   base.SeqNum     // largest in anything read
+	made     []uint64        // tables created by this run
+	madeLog  uint64          // log created by this run, or 0
+	aside    map[string]bool // to be set aside once CURRENT is in place
 	lostMade bool
 	obsolete []*logFile // by their names
 
@@ -82,7 +86,9 @@ func Run(o Options) (*Report, error) {
 		o.MaxDecoded = block.DefaultMaxDecoded
 	}
 	r := &repair{o: o, aside: make(map[string]bool),
-		headers: make(map[base.ValueFile]error)}
+		ingested: make(map[uint64]sstable.Ingested),
+		told:     make(map[base.KeyspaceID]manifest.KeyspaceNames),
+		headers:  make(map[base.ValueFile]error)}
 	err := r.run()
 	if r.values != nil {
 		err = errors.Join(err, r.values.Close())

@@ -172,6 +172,13 @@ func (s *Set) Keyspaces() []Keyspace {
 	return list
 }
 
+// IDs lists the keyspaces in no order.
+func (s *Set) IDs() []base.KeyspaceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.versions.keyspaces))
+}
+
 // FirstLog is the first log with entries of a keyspace that are not in tables; 0: not known.
 func (s *Set) FirstLog(id base.KeyspaceID) uint64 {
 	s.mu.Lock()

@@ -146,6 +146,7 @@ type Props struct {
 	// FirstLog: what the keyspace has in logs before it is in this table, or was in others when it
 	// was begun.
 	FirstLog             uint64
+	Ingested             []Ingested
 	Comparer             string // name
 	RangeDels            uint64 // range tombstones, which are no Entries and no Deletes
 	Kinds                uint64 // bit k: there are entries of kind k
@@ -155,6 +156,24 @@ type Props struct {
 	// table without one.
 	Sample *base.KeySample
 }
+
+// ForRepair is what a table of the native format records of the database, for a repair without a
+// MANIFEST.
+type ForRepair struct {
+	FirstLog uint64            // Props.FirstLog; 0: not known
+	Ingested func() []Ingested // Props.Ingested, asked when the table ends; nil: none
+}
+
+// Ingested is a table that an ingest added, whose file says neither its keyspace nor its sequence
+// number. Tables that are written later record it, for a repair without a MANIFEST.
+type Ingested struct {
+	Num      uint64      // of the file
+	Seq      base.SeqNum // of all that is in it
+	Keyspace base.KeyspaceID
+}
+
+// MaxIngested is how many ingested tables a table records, the newest ones.
+const MaxIngested = 1024
 
 // Coverage is the part of a table that a source returned since it was last
 // positioned, moving forward.
@@ -250,9 +269,8 @@ type WriterOptions struct {
 	Keyspace base.KeyspaceID
 	// KeyspaceName is recorded by the native format, for a repair without a MANIFEST.
 	KeyspaceName string
-	// FirstLog is recorded for the same: what the keyspace has in logs before it is in tables. 0:
-	// not known.
-	FirstLog uint64
+	// ForRepair is recorded for the same; nil: nothing.
+	ForRepair *ForRepair
 	// FineSample records a sample of more keys, see base.KeySample.
 	FineSample bool
 	// Spare has the buffers of writers that a job has finished; nil: none.

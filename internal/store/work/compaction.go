@@ -1,9 +1,11 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,12 +50,43 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func
 		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num, o := s.opts.Manifest.NewFileNum(), tables
-			// Of a version no older than the inputs'.
-			o.FirstLog = max(firstLog, s.opts.Manifest.FirstLog(t.ID()))
+			o.ForRepair = &sstable.ForRepair{
+				// Of a version no older than the inputs'.
+				FirstLog: max(firstLog, s.opts.Manifest.FirstLog(t.ID())),
+				Ingested: func() []sstable.Ingested { return s.ingested(t.ID()) },
+			}
 			w, _, err := s.opts.Files.Create(num, o)
 			return num, w, err
 		},
 	}
+}
+
+// fewKeyspaces is up to how many keyspaces a table of one records the ingested tables of all.
+const fewKeyspaces = 64
+
+// ingested lists the ingested tables that a new table of the keyspace records.
+func (s *Scheduler) ingested(id base.KeyspaceID) (list []sstable.Ingested) {
+	ids := s.opts.Manifest.IDs()
+	if len(ids) > fewKeyspaces {
+		ids = []base.KeyspaceID{id}
+	}
+	for _, id := range ids {
+		v := s.opts.Manifest.Current(id)
+		if v == nil { // it was dropped
+			continue
+		}
+		for i := range v.Levels {
+			for _, m := range v.Levels[i].Files {
+				if m.GlobalSeq > 0 {
+					list = append(list, sstable.Ingested{Num: m.Num, Seq: m.GlobalSeq,
+						Keyspace: id})
+				}
+			}
+		}
+		v.Unref()
+	}
+	slices.SortFunc(list, func(a, b sstable.Ingested) int { return cmp.Compare(a.Num, b.Num) })
+	return list[max(len(list)-sstable.MaxIngested, 0):]
 }
 
 // startLocked runs a plan of a tree in the background. version is the one it was

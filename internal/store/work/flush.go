@@ -112,8 +112,7 @@ func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 	}
 }
 
-// flushMemTable writes a sealed memtable into tables and makes those live. next is that of
-// WriteMemTable.
+// flushMemTable writes a sealed memtable into tables and makes those live. See WriteMemTable.
 func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, next uint64,
 	job *budget.Job) (err error) {
 	defer s.catchPanic(&err)

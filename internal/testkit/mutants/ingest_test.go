@@ -44,4 +44,17 @@ var ingests = []mutant{
 	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest",
 		target{"lsm", "TestRepairOrdersIngested"}, []edit{
 			{"internal/feature/repair/place.go", "seq := last + 1", "seq := base.SeqNum(1)"}}},
+
+	{"ingests-unrecorded", "no table records the ingested ones",
+		target{"lsm", "TestRepairKnowsIngested"}, []edit{
+			{"internal/store/work/compaction.go", "return s.ingested(t.ID())", "return nil"}}},
+
+	{"recorded-ingests-unplaced", "a repair does not take the sequence numbers that tables record",
+		target{"lsm", "TestRepairKnowsIngested"}, []edit{
+			{"internal/feature/repair/place.go", "t.setSeq(in.Seq)\n", "\n"}}},
+
+	{"recorded-ingests-homeless", "a repair does not take the keyspaces that tables record",
+		target{"lsm", "TestRepairKnowsIngested"}, []edit{
+			{"internal/feature/repair/keyspace.go", "s.Comparer == props.Comparer {",
+				"s.Comparer == \"\" {"}}},
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -471,8 +472,9 @@ func TestKinds(t *testing.T) {
 	r := open(t, b)
 	p := r.Props()
 	p.Sample = meta.Sample // see TestSampleIsStored
-	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 ||
-		p.MinSeq != 3 || p.MaxSeq != 9 || p.MinExpiry != 77 || p.MaxExpiry != 77 {
+	if !reflect.DeepEqual(p, meta.Props) || p.Keyspace != 3 || p.RangeDels != 3 ||
+		p.Deletes != 1 || p.Entries != 5 || p.MinSeq != 3 || p.MaxSeq != 9 ||
+		p.MinExpiry != 77 || p.MaxExpiry != 77 {
 		t.Errorf("properties %+v, the writer says %+v", p, meta.Props)
 	}
 	if want := uint64(1<<base.KindMerge | 1<<base.KindSet | 1<<base.KindRangeDelete |
@@ -597,5 +599,34 @@ func TestSampleIsStored(t *testing.T) {
 		if s, ok := base.ParseKeySample(bad); ok {
 			t.Errorf("%x is taken for %v", bad, s)
 		}
+	}
+}
+
+// TestIngestedOfProperties: a list of ingested tables that no writer makes is damage.
+func TestIngestedOfProperties(t *testing.T) {
+	list := []sstable.Ingested{{Num: 3, Seq: 9}, {Num: 5, Seq: base.MaxSeqNum, Keyspace: 2}}
+	good := appendIngested(nil, list)
+	if got, ok := parseIngested(good); !ok || !slices.Equal(got, list) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	many := make([]sstable.Ingested, sstable.MaxIngested+1)
+	for i := range many {
+		many[i] = sstable.Ingested{Num: uint64(i) + 1, Seq: 1}
+	}
+	for name, b := range map[string][]byte{
+		"cut":                     good[:len(good)-1],
+		"a number again":          appendIngested(nil, []sstable.Ingested{list[0], list[0]}),
+		"number 0":                appendIngested(nil, []sstable.Ingested{{Seq: 9}}),
+		"no sequence number":      appendIngested(nil, []sstable.Ingested{{Num: 3}}),
+		"a large sequence number": appendIngested(nil, []sstable.Ingested{{Num: 3, Seq: 1 << 60}}),
+		"a large keyspace":        {3, 9, 0xff, 0xff, 0xff, 0xff, 0x7f},
+		"too many":                appendIngested(nil, many),
+	} {
+		if got, ok := parseIngested(b); ok {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if _, ok := parseIngested(appendIngested(nil, many[1:])); !ok {
+		t.Error("as many as a table may have are refused")
 	}
 }

@@ -53,6 +53,7 @@ const (
 	tagFirstLog      = 24<<3 | typeInt<<1
 	tagBodySum       = 25<<3 | typeInt<<1
 	tagFineSample    = 26<<3 | typeBytes<<1 // the same as tagSample with more keys
+	tagIngested      = 27<<3 | typeBytes<<1
 )
 
 // properties are what the properties of a table say.
@@ -123,7 +124,45 @@ func (p *properties) append(dst []byte) []byte {
 			dst = base.AppendBytes(binary.AppendUvarint(dst, tagFineSample), fine)
 		}
 	}
+	if len(p.Ingested) > 0 {
+		dst = base.AppendBytes(binary.AppendUvarint(dst, tagIngested), appendIngested(nil,
+			p.Ingested))
+	}
 	return dst
+}
+
+// appendIngested encodes tables whose numbers ascend.
+func appendIngested(dst []byte, list []sstable.Ingested) []byte {
+	last := uint64(0)
+	for _, t := range list {
+		dst = binary.AppendUvarint(dst, t.Num-last)
+		dst = binary.AppendUvarint(dst, uint64(t.Seq))
+		dst = binary.AppendUvarint(dst, uint64(t.Keyspace))
+		last = t.Num
+	}
+	return dst
+}
+
+func parseIngested(b []byte) (list []sstable.Ingested, ok bool) {
+	last := uint64(0)
+	for len(b) > 0 {
+		var v [3]uint64
+		for i := range v {
+			n := 0
+			if v[i], n = binary.Uvarint(b); n <= 0 {
+				return nil, false
+			}
+			b = b[n:]
+		}
+		t := sstable.Ingested{Num: last + v[0], Seq: base.SeqNum(v[1]),
+			Keyspace: base.KeyspaceID(v[2])}
+		if t.Num <= last || t.Seq == 0 || t.Seq > base.MaxSeqNum ||
+			uint64(t.Keyspace) != v[2] || len(list) == sstable.MaxIngested {
+			return nil, false
+		}
+		list, last = append(list, t), t.Num
+	}
+	return list, true
 }
 
 func badProps(format string, args ...any) error {
@@ -178,6 +217,10 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 		case tagSample:
 			if p.Sample, known = base.ParseKeySample(v); !known {
 				return true, nil, badProps("a sample of %d bytes", len(v))
+			}
+		case tagIngested:
+			if p.Ingested, known = parseIngested(v); !known {
+				return true, nil, badProps("ingested tables in %d bytes", len(v))
 			}
 		case tagFineSample:
 			if p.Sample, known = base.ParseFineSample(v); !known {

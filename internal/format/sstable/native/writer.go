@@ -68,7 +68,10 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	w.Fail(w.dels.Reset(plain))
 	w.Fail(w.index.Reset(plain))
 	w.Meta.Outside, w.Meta.FileNum, w.Meta.Comparer = o.FileNum == 0, o.FileNum, o.Comparer.Name
-	w.Meta.Keyspace, w.Meta.KeyspaceName, w.Meta.FirstLog = o.Keyspace, o.KeyspaceName, o.FirstLog
+	w.Meta.Keyspace, w.Meta.KeyspaceName = o.Keyspace, o.KeyspaceName
+	if o.ForRepair != nil {
+		w.Meta.FirstLog = o.ForRepair.FirstLog
+	}
 	return w
 }
 
@@ -284,6 +287,9 @@ func (w *Writer) finish() error {
 	}
 	w.boundRangeDels()
 	w.Meta.Blocks = w.blocks.len()
+	if r := w.Options.ForRepair; r != nil && r.Ingested != nil {
+		w.Meta.Ingested = r.Ingested()
+	}
 	p.Props = w.Meta.Props
 	if err := w.writeParts(&p); err != nil {
 		return err

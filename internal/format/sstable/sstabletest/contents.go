@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -28,6 +29,10 @@ func (s *suite) contents(t *testing.T) {
 		es := Random(rng, c, 1+rng.IntN(400))
 		o := RandomOptions(rng, c)
 		o.Spare = &spare
+		if round%3 == 1 {
+			list := ingested(rng)
+			o.ForRepair = &sstable.ForRepair{Ingested: func() []sstable.Ingested { return list }}
+		}
 		b, meta := s.write(t, o, es)
 		withCache([]int64{1 << 20, 64 << 10}[rng.IntN(2)], func(ca *cache.Cache) {
 			r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
@@ -47,6 +52,17 @@ func (s *suite) contents(t *testing.T) {
 			t.Fatalf("round %d: comparer %s, options %+v, %d entries", round, c.Name, o, len(es))
 		}
 	}
+}
+
+// ingested is a random list of ingested tables.
+func ingested(rng *rand.Rand) (list []sstable.Ingested) {
+	num := uint64(0)
+	for range rng.IntN(20) {
+		num += 1 + rng.Uint64N(1000)
+		list = append(list, sstable.Ingested{Num: num, Keyspace: base.KeyspaceID(rng.IntN(3)),
+			Seq: 1 + base.SeqNum(rng.Uint64N(uint64(base.MaxSeqNum)))})
+	}
+	return list
 }
 
 func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta sstable.Meta,
@@ -76,13 +92,16 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	if meta.Comparer != "" { // the format records it
 		want.Keyspace, want.KeyspaceName, want.Comparer =
 			o.Keyspace, o.KeyspaceName, o.Comparer.Name
+		if o.ForRepair != nil {
+			want.Ingested = o.ForRepair.Ingested()
+		}
 	}
 	// pointers: the format's own tests compare what they point at
 	meta.Props.Sample, p.Sample = nil, nil
-	if meta.Props != want {
+	if !reflect.DeepEqual(meta.Props, want) {
 		t.Errorf("writer says %+v, want %+v", meta.Props, want)
 	}
-	if p != want {
+	if !reflect.DeepEqual(p, want) {
 		t.Errorf("reader says %+v, want %+v", p, want)
 	}
 	if n := len(es); n > 0 {
