@@ -87,6 +87,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	root.Flags().BoolVar(&c.json, "json", false, "print the report as JSON")
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process: a library may not look at ctx
 	return c.finish(root.ExecuteContext(ctx))
 }
 

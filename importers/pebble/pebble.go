@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -21,7 +22,8 @@ type quiet struct{}
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...)) // which becomes an error, see importers.Guard
+	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n") // stacks follow
+	panic(text)                                                   // see importers.Guard
 }
 
 // Open opens the directory at path. It is an importers.Open. Its keys must be ordered by their

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -106,6 +107,9 @@ func TestDamagedTable(t *testing.T) {
 		}
 		if _, err := sourcetest.Convert(t, Open, dir, importers.Options{}); err != nil {
 			failed++
+			if strings.Contains(err.Error(), "stack trace") {
+				t.Fatal("an error with stacks:", err)
+			}
 		}
 	}
 	if failed == 0 {

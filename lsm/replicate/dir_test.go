@@ -3,6 +3,7 @@ package replicate
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -95,5 +96,18 @@ func TestDirTidy(t *testing.T) {
 	slices.Sort(left)
 	if !slices.Equal(left, []string{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "mail"}) {
 		t.Errorf("left %q", left)
+	}
+}
+
+// TestRunOnClosedDatabase: that is what Run says, whatever Close has given up by then.
+func TestRunOnClosedDatabase(t *testing.T) {
+	top := t.TempDir()
+	db, err := lsm.Open(filepath.Join(top, "db"), nil)
+	must(t, err)
+	must(t, db.Close())
+	target, err := Dir(filepath.Join(top, "replica"), nil)
+	must(t, err)
+	if err := Run(ctx, db, target, nil); !errors.Is(err, lsm.ErrClosed) {
+		t.Errorf("Run on a closed database: %v", err)
 	}
 }

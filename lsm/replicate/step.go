@@ -101,7 +101,11 @@ func newRunner(ctx context.Context, db *lsm.DB, t Target, o *Options) (*runner, 
 	r.complete = r.o.Clock()
 	if d, ok := t.(*dirTarget); ok {
 		place := db.Inside().Place()
-		if _, err := fileid.Outside(place.FS, d.root, place.Dir, "the database"); err != nil {
+		_, err := fileid.Outside(place.FS, d.root, place.Dir, "the database")
+		if errors.Is(err, fs.ErrClosed) { // by Close, which gives the directory up
+			return nil, base.ErrDatabaseClosed
+		}
+		if err != nil {
 			return nil, fmt.Errorf("the replica: %w", err)
 		}
 		d.tidy()
