@@ -70,8 +70,8 @@ var deletes = []mutant{
 	{"flush-before-older", "a newer memtable is flushed, and drops deletions, before an older one",
 		target{"internal/store/work", "TestFlushKeepsDeletionsForQueued"}, []edit{
 			{"internal/store/work/flush.go",
-				"s.flushMemTable(k, state.Sealed[len(state.Sealed)-1], job)",
-				"s.flushMemTable(k, state.Sealed[0], job)"}}},
+				"oldest := state.Sealed[len(state.Sealed)-1]",
+				"oldest := state.Sealed[0]"}}},
 
 	{"drop-where-tables-meet", "a deletion goes though the second of two tables that meet at its " +
 		"key has older entries", target{"internal/tree/compact", "TestSurviveScript"}, []edit{
