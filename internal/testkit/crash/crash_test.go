@@ -21,7 +21,7 @@ func testCrashStates(t *testing.T, share int) {
 				t.Skip("its databases are native ones")
 			}
 			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
-				return States(name, seed, testkit.Scale(5, 1+6*share, 1))
+				return States(name, seed, testkit.Scale(5, 1+3*share, 1))
 			})
 			if total.Nested == 0 && !testing.Short() {
 				t.Error("no recovery was cut")
