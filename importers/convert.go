@@ -40,10 +40,11 @@ const batchSize = 1 << 20
 // called with the bytes of keys and values that were written so far.
 //
 // The directory appears when all is well and on the disk: until then its name has the suffix
-// ".importing", and a failure removes it. A directory with that name that a killed Convert left
-// is replaced.
+// ".importing", and a failure removes it. A directory with that name that a killed Convert left,
+// which a file IMPORTING in it tells, is replaced.
 //
-// It fails with lsm.ErrExists when the directory to is there, with ErrUnsupported when the source
+// It fails with lsm.ErrExists when the directory to is there, or another one that has the name with
+// the suffix, with ErrUnsupported when the source
 // has what Loam cannot hold, with the error of ctx, and with those of the source and of writes.
 func Convert(ctx context.Context, from Source, to string, progress func(written uint64)) (
 	r Report, err error) {
@@ -59,11 +60,17 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 	if err := destroyed(stage); err != nil {
 		return r, err
 	}
+	if err := os.Mkdir(stage, 0o777); err != nil {
+		return r, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, destroyed(stage))
 		}
 	}()
+	if err := os.WriteFile(filepath.Join(stage, mark), nil, 0o666); err != nil {
+		return r, err
+	}
 	c := conversion{ctx: ctx, from: from, progress: progress}
 	if err := c.write(stage); err != nil {
 		return r, err
@@ -76,11 +83,17 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 	if err := os.Rename(stage, to); err != nil {
 		return r, err
 	}
+	if err := os.Remove(filepath.Join(to, mark)); err != nil { // to is whole with it, too
+		return r, err
+	}
 	for _, t := range c.totals {
 		r.Spaces = append(r.Spaces, t.space())
 	}
 	return r, lsm.OSFS().SyncDir(filepath.Dir(filepath.Clean(to)))
 }
+
+// mark is a file in the directory of a conversion until that has its name.
+const mark = "IMPORTING"
 
 // destroyed removes what an earlier conversion left in dir, and nothing but files of a database.
 func destroyed(dir string) error {
@@ -92,8 +105,17 @@ func destroyed(dir string) error {
 	case !info.IsDir(): // a link may lead to somebody's database
 		return fmt.Errorf("%w: %s is no directory", lsm.ErrExists, dir)
 	}
-	if err := lsm.Destroy(dir, nil); err != nil {
-		return fmt.Errorf("removing %s: %w", dir, err)
+	// A conversion that was killed at its beginning leaves an empty directory.
+	if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
+		if err := lsm.Destroy(dir, nil); err != nil {
+			return fmt.Errorf("removing %s: %w", dir, err)
+		}
+		if err := os.Remove(filepath.Join(dir, mark)); err != nil {
+			return err
+		}
+	} else if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		return errors.Join(err, fmt.Errorf("%w: %s is not what a conversion left; move it away, or "+
+			"choose another name", lsm.ErrExists, dir))
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -265,7 +265,8 @@ func TestConvertStage(t *testing.T) {
 	dir := t.TempDir()
 	to, stage := filepath.Join(dir, "new"), filepath.Join(dir, "new.importing")
 	c := conversion{ctx: context.Background(), from: trees(), progress: func(uint64) {}}
-	if err := c.write(stage); err != nil {
+	if err := errors.Join(os.Mkdir(stage, 0o700), os.WriteFile(filepath.Join(stage, mark), nil,
+		0o600), c.write(stage)); err != nil {
 		t.Fatal(err)
 	}
 	small := &memory{spaces: []string{Default},
@@ -276,18 +277,28 @@ func TestConvertStage(t *testing.T) {
 	if got := content(t, to, Default); len(got) != 1 {
 		t.Errorf("%d entries", len(got))
 	}
+	if _, err := os.Stat(filepath.Join(to, mark)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the mark is there: %v", err)
+	}
 	for what, make := range map[string]func() error{
 		"a file":     func() error { return os.WriteFile(stage, []byte("x"), 0o600) },
 		"a link":     func() error { return os.Symlink(to, stage) },
 		"a document": func() error { return errors.Join(os.Mkdir(stage, 0o700), note(stage)) },
+		"a database": func() error { return c.write(stage) },
 	} {
 		other := filepath.Join(dir, "other")
 		stage = other + ".importing"
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Convert(context.Background(), small, other, nil); err == nil {
-			t.Errorf("%s: no error", what)
+		if _, err := Convert(context.Background(), small, other, nil); !errors.Is(err,
+			lsm.ErrExists) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if what == "a database" {
+			if got := content(t, stage, Default); len(got) < 2 {
+				t.Errorf("%s: %d entries", what, len(got))
+			}
 		}
 		if _, err := os.Stat(stage); err != nil {
 			t.Errorf("%s: %v", what, err)

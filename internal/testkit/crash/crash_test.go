@@ -64,8 +64,8 @@ func TestLargeKindStates(t *testing.T) {
 func TestTreeStates(t *testing.T) {
 	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
 		t.Run(w.name, func(t *testing.T) {
-			takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
-				return explore(w, seed, int64(testkit.Scale(90, 180, 1)), nil)
+			takeStates(t, testkit.Scale(1, 1, 2), func(seed int64) (Result, error) {
+				return explore(w, seed, int64(testkit.Scale(90, 180, 4)), nil)
 			})
 		})
 	}
@@ -121,7 +121,7 @@ func takeCopies(t *testing.T, workloads []string, short, usual int) {
 		t.Run(name, func(t *testing.T) {
 			eachFormatOf(t, name, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return States(name, seed, testkit.Scale(short, usual*share, 1))
+					return States(name, seed, testkit.Scale(short, usual*share, 4))
 				})
 			})
 		})
@@ -138,7 +138,7 @@ func TestCopyFaults(t *testing.T) {
 // TestBackupFaults fails the calls of a workload that makes backups.
 func TestBackupFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(150, 50*share, 1), "backup")
+		takeFaults(t, testkit.Scale(150, 50*share, 2), "backup")
 	})
 }
 
@@ -147,7 +147,7 @@ func TestBackupFaults(t *testing.T) {
 func TestChangesStates(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		takeStates(t, 1, func(seed int64) (Result, error) {
-			return ChangesStates(seed, testkit.Scale(60, 90*share, 1))
+			return ChangesStates(seed, testkit.Scale(60, 90*share, 4))
 		})
 	})
 }
@@ -155,7 +155,7 @@ func TestChangesStates(t *testing.T) {
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(200, 150*share, 1), "changes")
+		takeFaults(t, testkit.Scale(200, 150*share, 4), "changes")
 	})
 }
 
@@ -213,7 +213,7 @@ func testCorruption(t *testing.T, share int) {
 func TestRepair(t *testing.T) { testkit.EachFormat(t, testRepair) }
 
 func testRepair(t *testing.T, share int) {
-	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 80*share, 1),
+	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 80*share, 3),
 		testkit.Scale(400, 120*share, 4))
 	t.Logf("%d repairs", n)
 	if err != nil {
@@ -307,7 +307,7 @@ func TestFollowerStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				takeStates(t, 1, func(seed int64) (Result, error) {
-					return FollowerStates(name, seed, testkit.Scale(60, 60*share, 1))
+					return FollowerStates(name, seed, testkit.Scale(60, 60*share, 3))
 				})
 			})
 		})

@@ -27,7 +27,7 @@ func caches(t *testing.T, f func(t *testing.T, shared bool, seed uint64)) {
 		for _, shared := range []bool{false, true} {
 			t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared],
 				func(t *testing.T) {
-					for i := range testkit.Scale(1, 2/share, 100) {
+					for i := range testkit.Scale(1, 2/share, 20) {
 						f(t, shared, seed+uint64(i))
 					}
 				})

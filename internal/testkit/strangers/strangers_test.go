@@ -20,7 +20,7 @@ func TestStrangers(t *testing.T) {
 	seed := testkit.Seed(t)
 	for _, name := range Operations() {
 		t.Run(name, func(t *testing.T) {
-			if err := r.Each(name, seed, testkit.Scale(1, 1, 20)); err != nil {
+			if err := r.Each(name, seed, testkit.Scale(1, 1, 8)); err != nil {
 				t.Error(err)
 			}
 		})

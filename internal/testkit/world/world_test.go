@@ -25,7 +25,7 @@ func TestHistories(t *testing.T) {
 
 // TestLongHistories runs histories with many keys, so that tables and levels come up.
 func TestLongHistories(t *testing.T) {
-	runs := seed.Scale(1, 1, 200)
+	runs := seed.Scale(1, 1, 60)
 	first := seed.Of(t)
 	for i := range int64(runs) {
 		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]
