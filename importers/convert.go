@@ -114,8 +114,8 @@ func destroyed(dir string) error {
 			return err
 		}
 	} else if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
-		return errors.Join(err, fmt.Errorf("%w: %s is not what a conversion left; move it away, or "+
-			"choose another name", lsm.ErrExists, dir))
+		return errors.Join(err, fmt.Errorf("%w: %s is not what a conversion left; move it away, "+
+			"or choose another name", lsm.ErrExists, dir))
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -75,7 +75,7 @@ func rssProgram(t *testing.T) {
 		spaces = append(spaces, list)
 	}
 	const each = 4000
-	rounds := testkit.Scale(0, 8, 16)
+	rounds := testkit.Scale(0, 12, 16)
 	var looks []int64
 	last := int64(0)
 	for round := range rounds {
