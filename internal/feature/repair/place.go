@@ -142,8 +142,8 @@ func (t *table) setSeq(seq base.SeqNum) {
 	}
 }
 
-// orderIngested gives ingested tables that no MANIFEST has a sequence number. A table that their
-// keyspace got later records it. Without one the true number, S, is lost. It was
+// orderIngested gives ingested tables that no MANIFEST has a sequence number. Tables that were
+// written later record it. Without them the true number, S, is lost. It was
 //
 //   - above those of all tables with smaller numbers, and of ingested ones that overlap;
 //   - no entry's in a log, and none's in the range of the table.

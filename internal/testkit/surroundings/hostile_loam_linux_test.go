@@ -60,7 +60,7 @@ func TestLoamOnHostileDirectories(t *testing.T) {
 		for i, m := range makers {
 			t.Run(format.String()+"/"+m.name, func(t *testing.T) {
 				if part := testkit.Scale(32, 32, 1); i%part != 0 {
-					t.Skip("one in", part)
+					t.Skipf("processes for each: one in %d here, all in long runs", part)
 				}
 				t.Parallel()
 				outside := t.TempDir()

@@ -143,7 +143,7 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 		names[m.name] = true
 		t.Run(m.name, func(t *testing.T) {
 			if part := testkit.Scale(4, 2, 1); i%part != 0 {
-				t.Skip("one in", part)
+				t.Skipf("a process for each: one in %d here, all in long runs", part)
 			}
 			t.Parallel()
 			outside := filepath.Join(root, fmt.Sprintf("outside%d", i))
