@@ -370,3 +370,59 @@ func TestFollowerOfDeletedLogs(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowerOperators: a keyspace's merge operator comes with the keyspace, or later, while the
+// follower's caller names one of its own. Operands are never merged by another operator than the
+// writer's.
+func TestFollowerOperators(t *testing.T) {
+	last := func(name string) *MergeOperator {
+		return &MergeOperator{Name: name, Full: func(dst, _, _ []byte,
+			operands [][]byte) ([]byte, error) {
+			return append(append(dst, name...), operands[len(operands)-1]...), nil
+		}}
+	}
+	ours, theirs := last("ours"), last("theirs")
+	x := newFollowed(t, Options{})
+	catchUp := func() {
+		t.Helper()
+		must(t, x.f.CatchUp(context.Background()))
+	}
+	open := func(db *DB, name string, op *MergeOperator) *Keyspace {
+		t.Helper()
+		k, err := db.Keyspace(name, &KeyspaceOptions{MergeOperator: op})
+		must(t, err)
+		return k
+	}
+	merge := func(k *Keyspace) {
+		t.Helper()
+		must(t, k.Merge([]byte("k"), []byte("1"), NoSync))
+		catchUp()
+	}
+
+	made := open(x.db, "made", ours)
+	merge(made)
+	wantRead(t, open(x.f.DB, "made", ours), "k", "ours1")
+	if _, err := x.f.Keyspace("made", &KeyspaceOptions{MergeOperator: theirs}); !errors.Is(err,
+		ErrNoMergeOperator) {
+		t.Errorf("another operator than the writer's: %v", err)
+	}
+
+	for _, op := range []*MergeOperator{ours, theirs} {
+		open(x.db, op.Name, nil)
+		catchUp()
+		seen := open(x.f.DB, op.Name, ours)
+		merge(open(x.db, op.Name, op))
+		if op == ours {
+			wantRead(t, seen, "k", "ours1")
+		} else if v, err := seen.Get([]byte("k"), nil); !errors.Is(err, ErrNoMergeOperator) {
+			t.Errorf("operands of an operator that is not known: %q, %v", v, err)
+		}
+	}
+	open(x.db, "changes", ours)
+	catchUp()
+	seen := open(x.f.DB, "changes", ours)
+	merge(open(x.db, "changes", theirs)) // there are no operands yet
+	if v, err := seen.Get([]byte("k"), nil); !errors.Is(err, ErrNoMergeOperator) {
+		t.Errorf("operands of an operator that came instead: %q, %v", v, err)
+	}
+}

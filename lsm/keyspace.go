@@ -44,8 +44,10 @@ type KeyspaceOptions struct {
 	// stored: after another opening nothing is filtered until DB.Keyspace names it again.
 	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote. Its name is stored: another one is
-	// ErrNoMergeOperator while there are operands. The default is the stored one, if it is known by
-	// name or Options.MergeOperator has the name.
+	// ErrNoMergeOperator while there are operands. A read-only database stores nothing; a follower
+	// uses the operator when the writer has stored its name, and refuses another one than the
+	// writer's. The default is the stored one, if it is known by name or Options.MergeOperator has
+	// the name.
 	MergeOperator *MergeOperator
 	// DefaultTTL is Options.DefaultTTL of the keyspace, from now on; negative: none. 0 changes
 	// nothing. It is not stored: later openings name it again.
@@ -75,14 +77,10 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
 	}
-	k, err := db.engine.Keyspaces().Open(name, (*base.Comparer)(o.Comparer), !o.ErrorIfMissing)
+	k, err := db.engine.Keyspaces().Open(name, (*base.Comparer)(o.Comparer),
+		(*mergeop.Operator)(o.MergeOperator), !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
-	}
-	if o.MergeOperator != nil {
-		if err := k.SetMergeOperator((*mergeop.Operator)(o.MergeOperator)); err != nil {
-			return nil, err
-		}
 	}
 	if err := db.live.Change(uint32(k.ID()), o.own()); err != nil {
 		return nil, err

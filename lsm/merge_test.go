@@ -274,6 +274,14 @@ func TestKeyspacesHaveOperators(t *testing.T) {
 		t.Errorf("a keyspace without operator: %v", err)
 	}
 	db.Close()
+	readOnly := mergeOptions(mem, "")
+	readOnly.ReadOnly = true
+	db = openMerging(t, readOnly)
+	if _, err := db.Keyspace("other",
+		&KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")}); err != nil {
+		t.Errorf("an operator that cannot be stored: %v", err)
+	}
+	db.Close()
 	db = openMerging(t, mergeOptions(mem, ""))
 	defer db.Close()
 	if users, err = db.Keyspace("users", nil); err != nil {

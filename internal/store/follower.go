@@ -33,11 +33,7 @@ func (db *DB) openFollower() error {
 		Host: db, Path: db.opts.path, Manifest: db.manifest,
 		Tree: func(id base.KeyspaceID) *tree.Tree { return db.spaces.find(id).Tree },
 		Make: db.makeFollowed, Drop: db.dropFollowed, Moved: db.wakeFeeds,
-		Merge: func(t *tree.Tree, name string) {
-			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
-				t.SetMerge(op)
-			}
-		},
+		Merge: db.operatorFollowed,
 	})
 	if err == nil {
 		db.recovery = Recovery{Report: report, LastSeq: db.shared.Seqs.Visible()}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/store/work"
 	"github.com/loamdb/loam/internal/store/write"
@@ -43,8 +44,9 @@ type Keyspace struct {
 	db   *DB
 
 	dropped atomic.Bool
-	sealing atomic.Bool   // see RangeDeleted
-	ttl     atomic.Uint64 // see SetTTL
+	sealing atomic.Bool       // see RangeDeleted
+	ttl     atomic.Uint64     // see SetTTL
+	named   *mergeop.Operator // for Open, as a caller named it last; under keyspaces.mu
 }
 
 // all is the list.
@@ -204,11 +206,20 @@ func (db *DB) Keyspaces() Keyspaces { return Keyspaces{db} }
 
 // Open returns the keyspace of a name. If there is none it creates one, with comparer c
 // or, if that is nil, the default keyspace's; without create it fails with
-// base.ErrNoKeyspace.
-func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+// base.ErrNoKeyspace. op, unless nil, becomes its merge operator.
+func (ks Keyspaces) Open(name string, c *base.Comparer, op *mergeop.Operator,
+	create bool) (*Keyspace, error) {
 	db := ks.db
 	if err := base.NotWithin(); err != nil {
 		return nil, err
+	}
+	if op != nil {
+		if !db.Native() {
+			return nil, base.NeedsNative("a merge operator")
+		}
+		if err := op.Usable(); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
@@ -222,20 +233,26 @@ func (ks Keyspaces) Open(name string, c *base.Comparer, create bool) (*Keyspace,
 	k := db.spaces.named(name)
 	switch {
 	case k == nil:
-		return db.createKeyspaceLocked(name, c, create)
+		return db.createKeyspaceLocked(name, c, op, create)
 	case k.Tree.Refused():
 		return nil, dropFailed(name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:
 		return nil, fmt.Errorf("%w: keyspace %.200q has %.200q, asked for is %.200q",
 			base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
+	case op != nil:
+		if err := k.setMergeLocked(op); err != nil {
+			return nil, err
+		}
 	}
 	return k, nil
 }
 
-// createKeyspaceLocked creates a keyspace.
+// createKeyspaceLocked creates a keyspace. One edit has its merge operator, too: a follower that
+// knows the keyspace knows what its operands mean.
 //
 // REQUIRES: db.spaces.mu held.
-func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Operator,
+	create bool) (*Keyspace, error) {
 	if !db.Native() {
 		return nil, base.NeedsNative(fmt.Sprintf("keyspace %q", name))
 	}
@@ -253,11 +270,18 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 			fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
 				base.ErrInvalidArgument, c.Name, name)
 	}
-	id, version, err := db.jobs.CreateKeyspace(name, c)
+	merge := ""
+	if op != nil {
+		merge = op.Name
+	}
+	id, version, err := db.jobs.CreateKeyspace(name, c, merge)
 	if err != nil {
 		return nil, err
 	}
-	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c})
+	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c, MergeOperator: merge})
+	if op != nil {
+		k.Tree.SetMerge(op)
+	}
 	err = db.pipeline.Exclusive(func() error {
 		if db.home.Tree.Closed() {
 			version.Unref()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
@@ -90,46 +91,64 @@ func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
 	return false
 }
 
-// SetMergeOperator makes op the merge operator of a keyspace, which has none yet, or one of
-// that name, or no operands of another one.
-func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
+// setMergeLocked makes op the merge operator of a keyspace, which has none yet, or one of
+// that name, or no operands of another one. Where nothing can be stored, op serves this opening;
+// beside a writer, from when on the writer has stored its name, as it may store another one.
+//
+// REQUIRES: db.spaces.mu held.
+func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 	db := k.db
-	if !db.Native() {
-		return base.NeedsNative("a merge operator")
+	at := slices.IndexFunc(db.manifest.Keyspaces(), func(m manifest.Keyspace) bool {
+		return m.ID == k.Tree.ID()
+	})
+	if at < 0 {
+		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, k.Tree.Name())
 	}
-	if err := op.Usable(); err != nil {
-		return err
+	k.named = op
+	stored := db.manifest.Keyspaces()[at]
+	switch {
+	case stored.MergeOperator == op.Name:
+		k.Tree.SetMerge(op)
+		return nil
+	case db.follower != nil && stored.MergeOperator == "":
+		return nil // see operatorFollowed
+	case db.follower != nil:
+		return foreignOperands(stored, op)
 	}
-	db.spaces.mu.Lock()
-	defer db.spaces.mu.Unlock()
-	for _, stored := range db.manifest.Keyspaces() {
-		if stored.ID != k.Tree.ID() {
-			continue
-		}
-		if stored.MergeOperator == op.Name {
-			k.Tree.SetMerge(op)
-			return nil
-		}
-		s := k.Tree.Acquire()
-		if s == nil {
-			return base.ErrDatabaseClosed
-		}
-		memtables := append([]*tree.Sealed{{Mem: s.Mem}}, s.Sealed...)
-		has := stored.MergeOperator != "" && db.hasOperands(stored, memtables)
-		s.Unref()
-		if has {
-			return foreignOperands(stored, op)
-		}
+	s := k.Tree.Acquire()
+	if s == nil {
+		return base.ErrDatabaseClosed
+	}
+	memtables := append([]*tree.Sealed{{Mem: s.Mem}}, s.Sealed...)
+	has := stored.MergeOperator != "" && db.hasOperands(stored, memtables)
+	s.Unref()
+	if has {
+		return foreignOperands(stored, op)
+	}
+	if !db.opts.ReadOnly {
 		if err := db.health.Writable(); err != nil {
 			return err
 		}
 		if err := db.manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
 			return err
 		}
-		k.Tree.SetMerge(op)
-		return nil
 	}
-	return fmt.Errorf("%w: %q", base.ErrNoKeyspace, k.Tree.Name())
+	k.Tree.SetMerge(op)
+	return nil
+}
+
+// operatorFollowed makes the merge operator that a writer has stored for a keyspace that of the
+// follower. Without one of that name, reads of operands fail.
+func (db *DB) operatorFollowed(t *tree.Tree, name string) {
+	op := db.mergeOperator(t.ID(), name)
+	db.spaces.mu.Lock()
+	if k := db.keyspaceByID(t.ID()); k != nil && k.named != nil && k.named.Name == name {
+		op = k.named
+	}
+	db.spaces.mu.Unlock()
+	if op != t.Merge() {
+		t.SetMerge(op)
+	}
 }
 
 // longChains has a memtable flushed whose long chains of operands reads fold again and again:

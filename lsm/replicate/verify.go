@@ -67,7 +67,7 @@ func compareSpaces(ctx context.Context, db, made store.Host, s state,
 		if of == nil {
 			continue // it was dropped since
 		}
-		k, err := made.Keyspaces().Open(sp.Name, nil, false)
+		k, err := made.Keyspaces().Open(sp.Name, nil, nil, false)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDiffers, err)
 		}

@@ -135,7 +135,7 @@ func (l *loader) spaces(empty bool) ([]Space, error) {
 		if h.Expires && !l.db.Place().Native() {
 			return nil, fmt.Errorf("keyspace %q: %w", h.Name, base.NeedsNative("a time to live"))
 		}
-		k, err := l.db.Keyspaces().Open(h.Name, s.Comparer, false)
+		k, err := l.db.Keyspaces().Open(h.Name, s.Comparer, nil, false)
 		switch {
 		case err == nil && k.Tree.Merge() != nil: // it keeps its operator
 		case h.MergeOperator != "":

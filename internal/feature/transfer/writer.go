@@ -34,10 +34,11 @@ func NewWriter(db store.Host, progress func(written uint64)) *Writer {
 func (w *Writer) Begin(spaces []Space) error {
 	w.spaces, w.expiring = make([]*store.Keyspace, len(spaces)), make([]bool, len(spaces))
 	for i, s := range spaces {
-		k, err := w.db.Keyspaces().Open(s.Name, s.Comparer, true)
-		if err == nil && s.Merge != nil && w.db.Place().Native() {
-			err = k.SetMergeOperator(s.Merge)
+		merge := s.Merge
+		if !w.db.Place().Native() {
+			merge = nil
 		}
+		k, err := w.db.Keyspaces().Open(s.Name, s.Comparer, merge, true)
 		if err != nil {
 			return fmt.Errorf("keyspace %q: %w", s.Name, err)
 		}

@@ -204,10 +204,11 @@ func (s *Set) MaxKeyspace() base.KeyspaceID {
 	return s.maxID
 }
 
-// CreateKeyspace makes an empty keyspace durable and returns its ID, which no
-// keyspace had before, and its first version with a reference for the caller. It
-// fails with base.ErrExists if the name is taken, otherwise as Apply does.
-func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *Version, error) {
+// CreateKeyspace makes an empty keyspace durable, with the name of its merge operator or "", and
+// returns its ID, which no keyspace had before, and its first version with a reference for the
+// caller. It fails with base.ErrExists if the name is taken, otherwise as Apply does.
+func (s *Set) CreateKeyspace(name string, c *base.Comparer,
+	merge string) (base.KeyspaceID, *Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(); err != nil {
@@ -227,7 +228,8 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 		return 0, nil, err
 	}
 	s.maxID++ // used up, whatever comes
-	e := &Edit{Keyspace: s.maxID, NewKeyspace: &KeyspaceNames{Name: name, Comparer: c.Name}}
+	e := &Edit{Keyspace: s.maxID, MergeOperator: merge,
+		NewKeyspace: &KeyspaceNames{Name: name, Comparer: c.Name}}
 	s.fill(e)
 	if err := s.write(e); err != nil {
 		return 0, nil, err
@@ -235,7 +237,7 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 	v.Ref()
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	k := &keyspace{id: e.Keyspace, name: name, cmp: c}
+	k := &keyspace{id: e.Keyspace, name: name, cmp: c, merge: merge}
 	k.start(s, v)
 	return k.id, v, nil
 }

@@ -29,7 +29,7 @@ func keyspaceOptions(fsys vfs.FS) Options {
 
 func mustCreate(t testing.TB, s *Set, name string, c *base.Comparer) base.KeyspaceID {
 	t.Helper()
-	id, v, err := s.CreateKeyspace(name, c)
+	id, v, err := s.CreateKeyspace(name, c, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +83,10 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	}
 	users := mustCreate(t, s, "users", base.Bytewise)
 	logs := mustCreate(t, s, "logs", base.ReverseBytewise)
-	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err, base.ErrExists) {
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise, ""); !errors.Is(err, base.ErrExists) {
 		t.Errorf("name that exists: %v", err)
 	}
-	if _, _, err := s.CreateKeyspace(base.DefaultKeyspaceName, base.Bytewise); !errors.Is(err,
+	if _, _, err := s.CreateKeyspace(base.DefaultKeyspaceName, base.Bytewise, ""); !errors.Is(err,
 		base.ErrExists) {
 		t.Errorf("the default's name: %v", err)
 	}
@@ -178,7 +178,7 @@ func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	addTable(t, s, m, base.DefaultKeyspace, 2, "a", "b")
-	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err,
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise, ""); !errors.Is(err,
 		base.ErrInvalidArgument) {
 		t.Errorf("keyspace in LevelDB's format: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 	if err != nil || state(s) != want {
 		t.Fatalf("%v\n%s", err, state(s))
 	}
-	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err,
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise, ""); !errors.Is(err,
 		base.ErrInvalidArgument) || s.Format() != base.LevelDB {
 		t.Errorf("keyspace in a directory of LevelDB's: %v", err)
 	}

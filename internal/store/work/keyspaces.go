@@ -10,11 +10,11 @@ import (
 
 // CreateKeyspace makes a keyspace durable and returns its ID and its version, with
 // a reference for the caller.
-func (s *Scheduler) CreateKeyspace(name string,
-	c *base.Comparer) (base.KeyspaceID, *manifest.Version, error) {
+func (s *Scheduler) CreateKeyspace(name string, c *base.Comparer,
+	merge string) (base.KeyspaceID, *manifest.Version, error) {
 	s.install.Lock()
 	defer s.install.Unlock()
-	id, version, err := s.opts.Manifest.CreateKeyspace(name, c)
+	id, version, err := s.opts.Manifest.CreateKeyspace(name, c, merge)
 	if err != nil && !errors.Is(err, base.ErrExists) && !errors.Is(err, base.ErrInvalidArgument) {
 		err = s.manifestError(err)
 	}

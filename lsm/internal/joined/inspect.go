@@ -33,7 +33,7 @@ func (d *inspected) Answer(ctx context.Context, r *inspect.Request, h *inspect.H
 	if r.Keyspace == "" {
 		r.Keyspace = base.DefaultKeyspaceName
 	}
-	k, err := d.Keyspaces().Open(r.Keyspace, nil, false)
+	k, err := d.Keyspaces().Open(r.Keyspace, nil, nil, false)
 	if err != nil {
 		return nil, err
 	}
