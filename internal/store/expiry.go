@@ -83,10 +83,12 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 // write writes a valid batch in a keyspace: operations that name none are on k.
 // expiring says that some expire, or are on keyspaces where values do.
 //
-// Then what has a time to live gets a deadline. A merge into a key whose value expires, or into
-// none where a new value expires, is made now: it becomes the value, which keeps the later
-// deadline. So no operand ever lies over a value that expires: when that had gone nobody would
-// know how long the operand was to live.
+// Then what has a time to live gets a deadline. A merge into a key whose value expires is made
+// now: it becomes the value, which keeps the later deadline. So is a merge into a key without a
+// value, which may have one that expired. So no operand ever lies over a value that expires: after
+// its deadline nobody would know how long the operand was to live, and where the clock goes back
+// behind it, after a crash or in a replica, the operand would be merged with a value that it never
+// met.
 //
 // The batch gets the sequence number.
 func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
@@ -222,7 +224,8 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 //
 //  1. A value with a time to live gets its deadline: a relative one counts from now.
 //  2. A Put in a keyspace with a default time to live becomes a value that expires.
-//  3. A merge becomes the value that it makes, if r.values is set and that value expires (merge).
+//  3. A merge becomes the value that it makes, if r.values is set, unless it meets a value that
+//     lives for ever (merge).
 //  4. All others are added as they are, also those on a keyspace that was dropped meanwhile.
 //
 // A merge must see the value that a Get would see just before it: that of an earlier operation of
@@ -305,7 +308,7 @@ func (r *resolution) merge(k *Keyspace, key, operand []byte) error {
 		return err
 	}
 	absent := kind.IsTombstone()
-	if kind != base.KindSetExpiring && (!absent || k.TTL() == 0) { // it lives for ever
+	if kind != base.KindSetExpiring && !absent { // it lives for ever
 		return r.add(k, k.ID(), base.KindMerge, key, operand)
 	}
 	if ttl := k.TTL(); ttl > 0 {
@@ -325,6 +328,9 @@ func (r *resolution) merge(k *Keyspace, key, operand []byte) error {
 	k.Tree.CountFold(1, err)
 	if err != nil {
 		return err
+	}
+	if deadline == 0 {
+		return r.add(k, k.ID(), base.KindSet, key, folded)
 	}
 	return r.put(k, k.ID(), key, folded, deadline)
 }
