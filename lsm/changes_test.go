@@ -638,7 +638,7 @@ func TestChangesFailedSync(t *testing.T) {
 	})
 }
 
-// TestChangesCutBack: an append that wrote everything and failed for want of space is cut off; its
+// TestChangesCutBack: an append that wrote everything and failed for lack of space is cut off; its
 // record, which a feed has read by then, does not appear, and the record that takes its place does.
 func TestChangesCutBack(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {

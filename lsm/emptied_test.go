@@ -115,7 +115,7 @@ func fillAndDelete(t *testing.T, k *Keyspace, rows int) {
 }
 
 // TestEmptiedAndGone: keyspaces are dropped, and databases closed, before, while and after
-// memtables of deletions are flushed for want of writes; opened again, the others are empty.
+// memtables of deletions are flushed for lack of writes; opened again, the others are empty.
 func TestEmptiedAndGone(t *testing.T) {
 	const second = time.Second // of quiet
 	for _, after := range []time.Duration{second / 2, second, second + 1, 2 * second, 3 * second} {

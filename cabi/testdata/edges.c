@@ -139,7 +139,7 @@ static void texts(leveldb_t *db, leveldb_options_t *o, leveldb_writeoptions_t *w
   leveldb_free(err);
 }
 
-/* A write that fails for want of memory, or is told so by nothing but an empty
+/* A write that fails for lack of memory, or is told so by nothing but an empty
  * hand, never looks as if it had been done. */
 static void memory(leveldb_t *db, leveldb_writeoptions_t *w) {
 #ifndef __SANITIZE_ADDRESS__

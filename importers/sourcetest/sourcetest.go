@@ -87,7 +87,7 @@ func Check(t *testing.T, open importers.Open, path string, o importers.Options, 
 	}
 }
 
-// Refused fails unless the source cannot be converted, for want of an equal in Loam.
+// Refused fails unless the source cannot be converted, for lack of an equal in Loam.
 func Refused(t *testing.T, open importers.Open, path string, o importers.Options) {
 	t.Helper()
 	if got, err := Convert(t, open, path, o); !errors.Is(err, importers.ErrUnsupported) {

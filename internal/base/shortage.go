@@ -45,7 +45,7 @@ func shortageOf(err error) error {
 	return nil
 }
 
-// IsShortage reports whether err is a want of disk space, memory or
+// IsShortage reports whether err is a lack of disk space, memory or
 // descriptors: ErrNoSpace, ErrNoMemory or ErrTooManyFiles, or an error number
 // of the system with that meaning.
 func IsShortage(err error) bool { return err != nil && shortageOf(err) != nil }

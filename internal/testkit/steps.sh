@@ -2,7 +2,7 @@
 # steps.sh PHASE...: runs make test-STEP for the steps of all phases, one phase after
 # the other. A phase is steps, with a | between those that may run side by side. Every
 # step runs, also after one that failed; the last line says how it went.
-# MAKE is make, LEFT_OUT the steps that are not among the phases for want of programs.
+# MAKE is make, LEFT_OUT the steps that are not among the phases for lack of programs.
 set -u
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT

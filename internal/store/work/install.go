@@ -162,7 +162,7 @@ func filteredAbove(results []compact.Result) (snapshots []base.SeqNum, filtered 
 	return nil, false
 }
 
-// mendManifest begins a new MANIFEST if the last edit failed for want of space or
+// mendManifest begins a new MANIFEST if the last edit failed for lack of space or
 // descriptors. A job calls it before it writes tables: while the MANIFEST cannot be
 // written, none would be of use.
 func (s *Scheduler) mendManifest() error {

@@ -448,7 +448,7 @@ func TestValueFilesOf(t *testing.T) {
 	}
 }
 
-// TestRelocationFails fails calls on the first value files, or on the MANIFEST, for want of space.
+// TestRelocationFails fails calls on the first value files, or on the MANIFEST, for lack of space.
 // Nothing is lost, a later compaction copies the values, and what the failed ones made is deleted.
 func TestRelocationFails(t *testing.T) {
 	for ext, kinds := range map[string][]vfs.OpKind{

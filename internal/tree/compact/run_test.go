@@ -385,7 +385,7 @@ func TestAllAreSyncedInTheEnd(t *testing.T) {
 	}
 }
 
-// TestShortageIsReported: a compaction tries a creation again only for want of descriptors,
+// TestShortageIsReported: a compaction tries a creation again only for lack of descriptors,
 // which it can give up itself.
 func TestShortageIsReported(t *testing.T) {
 	for _, shortage := range []error{syscall.ENOSPC, syscall.ENOMEM, base.ErrNoSpace} {
