@@ -110,7 +110,7 @@ func TestSeeksMergeRuns(t *testing.T) {
 		const n = 1000
 		threeRuns(t, db, n)
 		before := numRuns(db)
-		for i := range seed.Scale(20, 100, 100) * n {
+		for i := range seed.Scale(20, 40, 100) * n {
 			wantValue(t, db, i%n)
 		}
 		synctest.Wait()

@@ -530,7 +530,7 @@ func TestChangesDurable(t *testing.T) {
 func TestChangesFaults(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		o.WriteBufferSize, o.WALRetentionBytes = 64<<10, 1<<40
-		for at := 1; ; at += seed.Scale(5, 1, 1) {
+		for at := 1; ; at += seed.Scale(5, 3, 1) {
 			var failAt, calls int
 			mem := vfs.NewMem()
 			var mu sync.Mutex

@@ -223,7 +223,7 @@ func TestCheckpointBesideWrites(t *testing.T) {
 		}
 		return err
 	})
-	for i := range seed.Scale(5, 30, 40) {
+	for i := range seed.Scale(5, 10, 40) {
 		lo, to := acked.Load(), fmt.Sprintf("copy%d", i)
 		mustCheckpoint(t, db, to)
 		hi := begun.Load()

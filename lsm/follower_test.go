@@ -17,7 +17,7 @@ import (
 // CatchUp, in both formats. Without a CatchUp nothing changes.
 func TestFollower(t *testing.T) {
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
-		for n := range uint64(seed.Scale(1, 4, 4)) {
+		for n := range uint64(seed.Scale(1, 2, 4)) {
 			t.Run(fmt.Sprint(format, n+1), func(t *testing.T) {
 				dir := t.TempDir()
 				w := followedWriter{t: t, dir: dir, format: format,

@@ -31,7 +31,7 @@ func TestClosedLogCannotBeCut(t *testing.T) {
 	}
 	whole, err := fstest.ReadFile(fs, logs[0])
 	must(t, err)
-	for at := 0; at < len(whole); at += seed.Scale(9, 1, 1) {
+	for at := 0; at < len(whole); at += seed.Scale(9, 3, 1) {
 		cut := fs.Clone()
 		must(t, cut.Remove(logs[0]))
 		f, err := cut.Create(logs[0])

@@ -83,7 +83,7 @@ func TestPanicsCloseFiles(t *testing.T) {
 			"Upgrade": func(o *Options) error { return Upgrade("/db", o) },
 		} {
 			panics := 0
-			for at := 1; ; at += at/seed.Scale(1, 4, 4) + 1 {
+			for at := 1; ; at += at/seed.Scale(1, 2, 4) + 1 {
 				mem := killed.Clone()
 				if name == "Repair" {
 					must(t, mem.Rename("/db/CURRENT", "/elsewhere"))

@@ -120,7 +120,7 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 				return vfs.Outcome{}
 			})
 			var memory int64
-			tries := seed.Scale(3, 8, 20)
+			tries := seed.Scale(3, 3, 20)
 			for i := range tries {
 				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1,
 					WALPreallocate: 8 << 10})

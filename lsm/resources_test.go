@@ -32,7 +32,7 @@ func TestTinyResources(t *testing.T) {
 				res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1,
 					IOBytesPerSecond: 64 << 20, OpenFiles: 8})
 				const databases, keyspaces = 4, 8
-				puts := testkit.Scale(700, 5000, 5000)
+				puts := testkit.Scale(700, 2000, 5000)
 				var wg sync.WaitGroup
 				for i := range databases {
 					rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -316,7 +316,7 @@ func TestFiltersGiveWay(t *testing.T) {
 // cache use what the rest leaves.
 func TestResourcesCounted(t *testing.T) {
 	const memory, databases, keyspaces = 48 << 20, 4, 16
-	rounds := testkit.Scale(1, 12, 12)
+	rounds := testkit.Scale(1, 6, 12)
 	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 2})
 	defer res.Close()
 	var mu sync.Mutex

@@ -45,7 +45,7 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, uint64(seed.Of(t))))
 	sets := stallOptions(rng)
 	for i, o := range sets {
-		if i%seed.Scale(16, 1, 1) != 0 {
+		if i%seed.Scale(16, 4, 1) != 0 {
 			continue
 		}
 		o.FS = vfs.NewMem()

@@ -275,7 +275,7 @@ type state map[string]map[string]string
 // histories, and wants diff to print just these.
 func TestDiffIsTheModels(t *testing.T) {
 	seed := testkit.Seed(t)
-	for i := range testkit.Scale(5, 25, 200) {
+	for i := range testkit.Scale(5, 12, 200) {
 		rnd := rand.New(rand.NewSource(seed + int64(i)))
 		spaces := []string{"default", "other", "k é"}[:1+rnd.Intn(3)]
 		formats := [2]lsm.Format{lsm.FormatNative, lsm.FormatNative}
@@ -375,7 +375,7 @@ func TestCheckSeesDamage(t *testing.T) {
 		t.Run(fmt.Sprint(shape), func(t *testing.T) {
 			root := t.TempDir()
 			n := 0
-			verdicts, err := alike.Each(shape, testkit.Seed(t), testkit.Scale(35, 7, 1),
+			verdicts, err := alike.Each(shape, testkit.Seed(t), testkit.Scale(35, 17, 1),
 				func(c alike.Case) error {
 					n++
 					dir := filepath.Join(root, fmt.Sprint(n))

@@ -252,7 +252,7 @@ func TestStateRefusesKeyspaces(t *testing.T) {
 // compares the state after each crash with the states before and after the interrupted call: a
 // keyspace made again is empty but for its own tables, and IDs are never given out twice.
 func TestKeyspacesReplay(t *testing.T) {
-	for n := range uint64(seed.Scale(12, 20, 200)) {
+	for n := range uint64(seed.Scale(12, 12, 200)) {
 		replayKeyspaces(t, rand.New(rand.NewPCG(n, 2)))
 	}
 }

@@ -52,7 +52,7 @@ func TestSerialChecker(t *testing.T) {
 func TestSerializable(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		seed := testkit.Seed(t)
-		for i := range testkit.Scale(10, 100/share, 2000) {
+		for i := range testkit.Scale(10, 60/share, 2000) {
 			s := SerialShape{Clients: 4, Keys: 5, Txns: 30,
 				Options: lsm.TxnOptions{Isolation: lsm.Serializable, Lock: i%4 == 3},
 				Spaces:  i%3 == 1}

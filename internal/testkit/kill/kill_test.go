@@ -30,7 +30,7 @@ func directories(t *testing.T) func() string {
 
 func TestKill(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := Kill(testkit.Seed(t), testkit.Scale(30, 150/share, 3000),
+		if err := Kill(testkit.Seed(t), testkit.Scale(30, 80/share, 3000),
 			directories(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestKill(t *testing.T) {
 // TestKillKinds kills writers of every kind of write: operands, range deletes, transactions,
 // several keyspaces, some of them dropped and made again, with a compaction filter.
 func TestKillKinds(t *testing.T) {
-	if err := KillKinds(testkit.Seed(t), testkit.Scale(15, 100, 1500), directories(t)); err != nil {
+	if err := KillKinds(testkit.Seed(t), testkit.Scale(15, 40, 1500), directories(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,7 +48,7 @@ func TestKillKinds(t *testing.T) {
 // TestKillFed kills writers whose changes are consumed.
 func TestKillFed(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		if err := KillFed(testkit.Seed(t), testkit.Scale(15, 60/share, 1500),
+		if err := KillFed(testkit.Seed(t), testkit.Scale(15, 30/share, 1500),
 			filepath.Join(t.TempDir(), "db")); err != nil {
 			t.Fatal(err)
 		}

@@ -14,12 +14,12 @@ func TestMemoryFaults(t *testing.T) { testkit.EachFormat(t, testMemoryFaults) }
 func testMemoryFaults(t *testing.T, share int) {
 	names := Workloads()
 	names = names[:testkit.Scale(3, 7, len(names))]
-	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(13, 12*share, 1))
+	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(13, 18*share, 1))
 	if err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d trials", trials)
-	if trials < testkit.Scale(10, 15/share, 600) {
+	if trials < testkit.Scale(10, 10/share, 600) {
 		t.Errorf("only %d trials", trials)
 	}
 }
@@ -28,12 +28,12 @@ func testMemoryFaults(t *testing.T, share int) {
 // and of bulk loads.
 func TestIngestMemoryFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		trials, err := Faults(testkit.Seed(t), []string{ingestName}, testkit.Scale(13, 12*share, 1))
+		trials, err := Faults(testkit.Seed(t), []string{ingestName}, testkit.Scale(13, 18*share, 1))
 		if err != nil {
 			t.Error(err)
 		}
 		t.Logf("%d trials", trials)
-		if trials < testkit.Scale(10, 10/share, 150) {
+		if trials < testkit.Scale(10, 6/share, 150) {
 			t.Errorf("only %d trials", trials)
 		}
 	})

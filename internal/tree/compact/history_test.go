@@ -323,7 +323,7 @@ func (s *store) check(seq base.SeqNum) {
 }
 
 func TestHistories(t *testing.T) {
-	histories := uint64(seed.Scale(60, 150, 300))
+	histories := uint64(seed.Scale(60, 70, 300))
 	reasons := map[string]int{}
 	for n := range histories {
 		s := newStore(t, n)

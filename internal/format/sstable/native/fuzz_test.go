@@ -74,7 +74,7 @@ func TestMutations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	opened := 0
 	tables := fuzzTables(t)
-	rounds := testseed.Scale(2000, 5000, 20000)
+	rounds := testseed.Scale(2000, 2000, 20000)
 	for i := range rounds {
 		b := bytes.Clone(tables[i%len(tables)])
 		for range 1 + rng.IntN(3) {

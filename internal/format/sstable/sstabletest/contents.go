@@ -20,7 +20,7 @@ var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Priv
 	sstable.NoFill, sstable.Private | sstable.Scan}
 
 func (s *suite) contents(t *testing.T) {
-	rounds := seed.Scale(24, 24, 120)
+	rounds := seed.Scale(24, 12, 120)
 	var spare sstable.Spare // each table after the first has the buffers of another one
 	defer spare.Free()
 	for round := range rounds {
@@ -374,7 +374,7 @@ func noise(n int) []byte {
 
 // copies writes what compactions read of a table, packed as it is, to another one.
 func (s *suite) copies(t *testing.T) {
-	for round := range 60 {
+	for round := range seed.Scale(60, 30, 60) {
 		rng := rand.New(rand.NewPCG(uint64(round), 2))
 		c := comparers[round%len(comparers)]
 		es := Random(rng, c, 1+rng.IntN(400))

@@ -222,7 +222,7 @@ func (s *suite) flips(t *testing.T) {
 	silent := 0
 	masks := []byte{0xff, 0x01, 0x80}[:seed.Scale(1, 1, 3)]
 	withCache(1<<20, func(ca *cache.Cache) {
-		for i := 0; i < len(b); i += seed.Scale(7, 7, 1) {
+		for i := 0; i < len(b); i += seed.Scale(7, 13, 1) {
 			for _, m := range masks {
 				d := bytes.Clone(b)
 				d[i] ^= m
@@ -244,7 +244,7 @@ func (s *suite) flips(t *testing.T) {
 
 func (s *suite) truncations(t *testing.T) {
 	b, es := s.small(t)
-	for n := 0; n < len(b); n += seed.Scale(7, 7, 1) {
+	for n := 0; n < len(b); n += seed.Scale(7, 13, 1) {
 		err := s.readAll(t, &memFile{b: b[:n]}, Env{Name: "000007.ldb", Comparer: base.Bytewise},
 			es)
 		if err == nil {
@@ -259,7 +259,7 @@ func (s *suite) truncations(t *testing.T) {
 func (s *suite) garbage(t *testing.T) {
 	b, es := s.small(t)
 	rng := rand.New(rand.NewPCG(8, 8))
-	for range 2000 {
+	for range seed.Scale(2000, 1000, 2000) {
 		d := bytes.Clone(b)
 		at := rng.IntN(len(d))
 		n := min(1+rng.IntN(64), len(d)-at)

@@ -29,7 +29,7 @@ func (s *suite) salvaged(f *memFile, env Env) (es []model.Entry, lost []sstable.
 // damaged one nothing but entries of the table in their order, and that it says
 // where the blocks of the missing ones lay.
 func (s *suite) salvage(t *testing.T) {
-	rounds := seed.Scale(16, 20, 60)
+	rounds := seed.Scale(16, 16, 60)
 	rng := rand.New(rand.NewPCG(8, 8))
 	for round := range rounds {
 		c := comparers[round%len(comparers)]

@@ -97,7 +97,7 @@ func manyVersions(rng *rand.Rand, c *base.Comparer) []model.Entry {
 // olderVersions checks GetNext: within blocks and across them, under every flag,
 // with a cache that holds all of the table, a part, or nothing.
 func (s *suite) olderVersions(t *testing.T) {
-	rounds, blocked := seed.Scale(12, 16, 40), 0
+	rounds, blocked := seed.Scale(12, 12, 40), 0
 	for round := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(round), 11))
 		c := comparers[round%len(comparers)]
