@@ -101,7 +101,7 @@ func TestChangesKinds(t *testing.T) {
 	b.Put([]byte("a"), []byte("1"))
 	b.In(users).Put([]byte("b"), nil)
 	b.In(gone).Delete([]byte("c"))
-	b.Merge([]byte("d"), []byte("x"))
+	b.Merge([]byte("a"), []byte("x")) // its value lives for ever
 	b.DeleteRange([]byte("e"), []byte("f"))
 	b.PutTTL([]byte("g"), []byte("2"), time.Hour)
 	for _, err := range []error{db.Write(b, NoSync), db.DropKeyspace("gone"),
@@ -114,7 +114,7 @@ func TestChangesKinds(t *testing.T) {
 		}
 	}
 	want := []string{`1 put default/"a"="1"`, `2 put users/"b"=""`, `3 delete /"c"=""`,
-		`4 merge default/"d"="x"`, `5 delete_range default/"e"="f"`,
+		`4 merge default/"a"="x"`, `5 delete_range default/"e"="f"`,
 		`6 put default/"g"="2" expires`, `7 delete default/"h"=""`, `8 put default/"i"=""`,
 		`9 put default/"j"=""`}
 	if got := drain(t, feed); !slices.Equal(got, want) {
