@@ -3,7 +3,10 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +200,41 @@ func TestUpgrade(t *testing.T) {
 	if after, err := fstest.Find(fsys, "db", base.FileTable); err != nil ||
 		len(after) >= len(tables) {
 		t.Errorf("tables %v, %v", after, err)
+	}
+}
+
+// TestUpgradeOfDamagedTable: an upgrade that finds a table damaged, missing or no file changes
+// nothing, so that LevelDB's own tools still apply.
+func TestUpgradeOfDamagedTable(t *testing.T) {
+	for what, damage := range map[string]func(path string) error{
+		"cut": func(path string) error { return os.Truncate(path, 100) },
+		"no table": func(path string) error {
+			return os.WriteFile(path, []byte("a letter of somebody's"), 0o600)
+		},
+		"a directory": func(path string) error {
+			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700),
+				os.WriteFile(filepath.Join(path, "mine"), nil, 0o600))
+		},
+	} {
+		dir := t.TempDir()
+		db := mustOpen(t, dir, &Options{Format: FormatLevelDB})
+		must(t, db.Put([]byte("a"), []byte("1"), NoSync))
+		mustFlush(t, db)
+		must(t, db.Put([]byte("b"), []byte("2"), NoSync))
+		mustClose(t, db)
+		tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+		if err != nil || len(tables) != 1 {
+			t.Fatal(tables, err)
+		}
+		must(t, damage(tables[0]))
+		before := readTree(t, dir)
+		err = Upgrade(dir, nil)
+		if err == nil || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+			t.Errorf("%s: the error does not name %s: %v", what, tables[0], err)
+		}
+		if after := readTree(t, dir); !maps.Equal(before, after) {
+			t.Errorf("%s: the directory had %d files, has %v", what, len(before), after)
+		}
 	}
 }
 

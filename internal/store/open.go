@@ -170,7 +170,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 			return err
 		}
 		if db.manifest.Upgrading() {
-			if err := db.manifest.BeginUpgrade(); err != nil {
+			if err := db.beginUpgrade(); err != nil {
 				return err
 			}
 		}
@@ -190,6 +190,20 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return nil
 	}
 	return r.finish()
+}
+
+// beginUpgrade looks at each table first: an upgrade renames them, and there is no way back.
+func (db *DB) beginUpgrade() error {
+	v := db.manifest.Current(base.DefaultKeyspace) // LevelDB's format has no other
+	defer v.Unref()
+	for level := range v.Levels {
+		for _, m := range v.Levels[level].Files {
+			if _, err := db.shared.Files.Reader(m); err != nil {
+				return err
+			}
+		}
+	}
+	return db.manifest.BeginUpgrade()
 }
 
 // openKeys asks for the key of new files, after the MANIFEST has told the one in use.
