@@ -148,6 +148,63 @@ func TestDestroyLeavesStrangers(t *testing.T) {
 	}
 }
 
+// TestStrangersCurrent: a directory whose only file of a database's name is a CURRENT that names no
+// MANIFEST is somebody else's.
+func TestStrangersCurrent(t *testing.T) {
+	for _, name := range []string{"CURRENT", "CURRENT/manifest"} {
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("notes on the current\n"), 0o600))
+		before := readTree(t, dir)
+		for what, call := range map[string]func(string, *Options) error{
+			"Destroy": Destroy,
+			"Repair":  func(dir string, o *Options) error { _, err := Repair(dir, o); return err },
+			"Open":    func(dir string, o *Options) error { return closed(Open(dir, o)) },
+			"Upgrade": Upgrade,
+		} {
+			err := call(dir, nil)
+			after := readTree(t, dir)
+			delete(after, "LOCK")
+			if err == nil || !maps.Equal(before, after) ||
+				(what == "Destroy" || what == "Repair") && !errors.Is(err, ErrNotADatabase) {
+				t.Errorf("%s of %s: %v, and left is %v", what, name, err, after)
+			}
+		}
+	}
+}
+
+// TestStrangersCurrentInNative: a text in the place of a native CURRENT does not make the directory
+// one of LevelDB's: a repair keeps the entries, and sets the text aside.
+func TestStrangersCurrentInNative(t *testing.T) {
+	for _, destroy := range []bool{false, true} {
+		dir := t.TempDir()
+		db := mustOpen(t, dir, nil)
+		must(t, db.Put([]byte("a"), []byte("1"), NoSync))
+		mustFlush(t, db)
+		must(t, db.Put([]byte("b"), []byte("2"), NoSync))
+		mustClose(t, db)
+		text := "notes on the current\n"
+		path := filepath.Join(dir, "CURRENT")
+		must(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)))
+		if destroy {
+			err := Destroy(dir, nil)
+			if _, left := os.Stat(dir); err != nil || !errors.Is(left, fs.ErrNotExist) {
+				t.Errorf("Destroy leaves the directory: %v, %v", left, err)
+			}
+			continue
+		}
+		if _, err := Repair(dir, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := readTree(t, dir)[filepath.Join("lost", "CURRENT")]; got != text {
+			t.Errorf("set aside is %q", got)
+		}
+		db = mustOpen(t, dir, &Options{ErrorIfMissing: true})
+		holds(t, db, map[string]string{"a": "1", "b": "2"})
+		mustClose(t, db)
+	}
+}
+
 // TestDestroyZeroedLogs: logs whose beginning a power cut zeroed are the database's.
 func TestDestroyZeroedLogs(t *testing.T) {
 	mem := vfs.NewMem()

@@ -17,10 +17,12 @@ import (
 
 // findFormat tells the format of the directory with the files names, also where CURRENT is damaged
 // or missing. Then MANIFESTs that can be read decide, and after them the number of files: some may
-// be strangers with names of the other format.
+// be strangers with names of the other format. A damaged file CURRENT may be a stranger's in a
+// native directory; it counts for LevelDB's format if there are other files of that.
 func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 	c, err := current.Read(fsys, dir)
-	if err == nil || errors.Is(err, base.ErrCorruption) {
+	damaged := errors.Is(err, base.ErrCorruption)
+	if err == nil || damaged && c.Format == base.Native {
 		return c.Format, nil
 	}
 	if !unreadable(err) {
@@ -48,7 +50,8 @@ func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 			}
 		}
 	}
-	if found[base.Native] > found[base.LevelDB] {
+	alone := found[base.LevelDB] == 0 || found[base.Native] >= readable
+	if found[base.Native] > found[base.LevelDB] && (alone || !damaged) {
 		return base.Native, nil
 	}
 	return base.LevelDB, nil
@@ -70,7 +73,7 @@ func unreadable(err error) bool {
 // nothing, if one of them has a name of the database's, or the directory is another engine's. LOCK
 // comes last.
 func Destroy(fsys vfs.FS, dir string) error {
-	if err := owner.Check(fsys, dir); err != nil {
+	if err := owner.CheckReplaceable(fsys, dir); err != nil {
 		return err
 	}
 	names, strange, err := ownFiles(fsys, dir)

@@ -156,7 +156,7 @@ func (r *repair) replace(tables []*table, logs []*logFile) (err error) {
 
 // look lists the directory.
 func (r *repair) look() error {
-	if err := owner.Check(r.o.FS, r.o.Dir); err != nil {
+	if err := owner.CheckReplaceable(r.o.FS, r.o.Dir); err != nil {
 		return err
 	}
 	names, err := r.o.FS.List(r.o.Dir)

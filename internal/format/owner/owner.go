@@ -60,12 +60,51 @@ func Check(fsys vfs.FS, dir string) error {
 		!errors.Is(err, base.ErrCorruption) {
 		return err
 	}
-	return checkContents(fsys, dir, names, !errors.Is(err, fs.ErrNotExist))
+	return checkContents(fsys, dir, names, !errors.Is(err, fs.ErrNotExist), "")
 }
 
-// checkContents decides by the contents of files with names of a database. own: CURRENT is there.
-func checkContents(fsys vfs.FS, dir string, names []string, own bool) error {
-	strange := "" // a file with contents that nobody knows
+// CheckReplaceable is Check for calls that remove or replace CURRENT: they need another file of
+// Loam's or LevelDB's beside a CURRENT that names no MANIFEST, unless a power cut left it empty or
+// zeros.
+func CheckReplaceable(fsys vfs.FS, dir string) error {
+	if err := Check(fsys, dir); err != nil {
+		return err
+	}
+	c, err := current.Read(fsys, dir)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, base.ErrNotADatabase):
+		return nil // a CURRENT that is no file counts as damaged
+	case !errors.Is(err, base.ErrCorruption):
+		return err
+	}
+	blank, err := isBlank(fsys, dir, c.File)
+	if err != nil || blank {
+		return err
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	return checkContents(fsys, dir, names, false, c.File)
+}
+
+// isBlank reports whether a file begins with nothing but zeros.
+func isBlank(fsys vfs.FS, dir, name string) (bool, error) {
+	f, err := current.OpenRegular(fsys, dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	b := make([]byte, min(f.Size(), 512))
+	if err := base.ReadFull(f, b, 0); err != nil {
+		return false, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return len(bytes.Trim(b, "\x00")) == 0, nil
+}
+
+// checkContents decides by the contents of files with names of a database. own: CURRENT is there,
+// and counts; strange: a file with contents that nobody knows, "" for none yet.
+func checkContents(fsys vfs.FS, dir string, names []string, own bool, strange string) error {
 	for _, name := range names {
 		switch is, err := Contents(fsys, dir, name); {
 		case err != nil:
