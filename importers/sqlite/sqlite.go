@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,8 +30,20 @@ import (
 
 // table is a table that can be read.
 type table struct {
-	key     string
+	key     string   // an expression
 	columns []string // the others
+}
+
+// rowid is the expression for the rowid of a table with such columns, "" if they have all names of
+// that.
+func rowid(columns []string) string {
+	for _, name := range []string{"rowid", "_rowid_", "oid"} {
+		taken := func(column string) bool { return strings.EqualFold(column, name) }
+		if !slices.ContainsFunc(columns, taken) {
+			return name // without quotes: a quoted name that there is not would be a text
+		}
+	}
+	return ""
 }
 
 type source struct {
@@ -45,7 +59,12 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 	if err := importers.Regular(path); err != nil {
 		return nil, err
 	}
-	at := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(),
+	// A relative name may have a meaning of its own, as ":memory:" does.
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	at := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(),
 		RawQuery: "mode=ro&_query_only=1&_busy_timeout=1000"}
 	db, err := sql.Open("sqlite3", at.String())
 	if err != nil {
@@ -95,12 +114,22 @@ func (s *source) findTables() error {
 		if err != nil {
 			return err
 		}
+		key := ""
 		switch {
 		case len(keys) > 1:
 			return importers.Unsupported("the table %q has a primary key of %d columns", t,
 				len(keys))
-		case len(keys) == 0:
-			keys = []string{"rowid"}
+		case len(keys) == 1:
+			key = quoted(keys[0])
+		default:
+			all, err := s.strings("SELECT name FROM pragma_table_xinfo(?)", t)
+			if err != nil {
+				return err
+			}
+			if key = rowid(all); key == "" {
+				return importers.Unsupported("the table %q has columns of all names of the rowid",
+					t)
+			}
 		}
 		name, err := importers.Name([]byte(t))
 		if err == nil {
@@ -109,7 +138,7 @@ func (s *source) findTables() error {
 		if err != nil {
 			return err
 		}
-		s.tables[name], s.named[name] = table{keys[0], columns}, t
+		s.tables[name], s.named[name] = table{key, columns}, t
 	}
 	return nil
 }
@@ -121,9 +150,9 @@ func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""
 
 func (s *source) Each(space string, visit func(importers.Entry) error) error {
 	t := s.tables[space]
-	var selected []string
-	for _, c := range append([]string{t.key}, t.columns...) {
-		// An expression has no declared type, by which the driver would change values.
+	// An expression has no declared type, by which the driver would change values.
+	selected := []string{"+" + t.key}
+	for _, c := range t.columns {
 		selected = append(selected, "+"+quoted(c))
 	}
 	rows, err := s.tx.Query("SELECT " + strings.Join(selected, ", ") + " FROM " +
@@ -142,7 +171,7 @@ func (s *source) Each(space string, visit func(importers.Entry) error) error {
 		}
 		key, err := keyOf(row[0])
 		if err != nil {
-			return fmt.Errorf("column %q: %w", t.key, err)
+			return fmt.Errorf("column %s: %w", t.key, err)
 		}
 		value, err := valueOf(t.columns, row[1:])
 		if err != nil {

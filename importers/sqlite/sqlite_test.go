@@ -38,6 +38,8 @@ func TestTables(t *testing.T) {
 		INSERT INTO "row ""x""" VALUES (1, 2, 'noon', x'01'), (2, NULL, 3, 'ü');
 		CREATE TABLE bare (v TEXT);
 		INSERT INTO bare VALUES ('first');
+		CREATE TABLE hidden (RowID TEXT);
+		INSERT INTO hidden VALUES ('same'), ('same');
 		CREATE TABLE packed (k PRIMARY KEY) WITHOUT ROWID;
 		INSERT INTO packed VALUES (x'05');
 		CREATE INDEX i ON pair (v);
@@ -55,6 +57,7 @@ func TestTables(t *testing.T) {
 		`row "x"`: {"\x80" + zeros + "\x01": `{"at":"noon","b":{"base64":"AQ=="},"flag":2}`,
 			"\x80" + zeros + "\x02": `{"at":3,"b":"ü","flag":null}`},
 		"bare":   {"\x80" + zeros + "\x01": "first"},
+		"hidden": {"\x80" + zeros + "\x01": "same", "\x80" + zeros + "\x02": "same"},
 		"packed": {"\x05": ""},
 	})
 	after, err := os.ReadFile(path)
@@ -69,6 +72,7 @@ func TestRefused(t *testing.T) {
 		"no key":      "CREATE TABLE t (k TEXT PRIMARY KEY, v); INSERT INTO t VALUES (NULL, 1)",
 		"a real key":  "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES (1.5, 1)",
 		"no value":    "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES ('a', NULL)",
+		"no rowid":    "CREATE TABLE t (rowid, _ROWID_, oid)",
 		"infinity":    "CREATE TABLE t (k PRIMARY KEY, v, w); INSERT INTO t VALUES ('a', 9e999, 1)",
 		"bytes": "CREATE TABLE t (k PRIMARY KEY, v, w);" +
 			"INSERT INTO t VALUES ('a', CAST(x'ff' AS TEXT), 1)",
@@ -77,6 +81,18 @@ func TestRefused(t *testing.T) {
 			sourcetest.Refused(t, Open, fill(t, statements), importers.Options{})
 		})
 	}
+}
+
+// TestNameOfMemory: a file of the name by which SQLite makes a database in memory is read.
+func TestNameOfMemory(t *testing.T) {
+	path := fill(t, "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES ('a', 1)")
+	t.Chdir(filepath.Dir(path))
+	const name = ":memory:"
+	if err := os.Rename(path, name); err != nil {
+		t.Skip("no file can have the name: ", err)
+	}
+	sourcetest.Check(t, Open, name, importers.Options{},
+		sourcetest.Content{"t": {"a": "1"}})
 }
 
 // TestSameBytes: keys of two types that have the same bytes are two rows, and no difference that
