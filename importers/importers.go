@@ -43,7 +43,7 @@ type Source interface {
 // Options say how a source is read. The zero value has the defaults.
 type Options struct {
 	// Lossy takes what has an equal in Loam but for a part, which is left out: Badger's byte of
-	// metadata, the order of LMDB's integer and reversed keys.
+	// metadata, the order of LMDB's integer and reversed keys, RocksDB's logs in another directory.
 	Lossy bool
 	// Key opens an encrypted database of Badger. Nil: it is not encrypted.
 	Key []byte

@@ -82,7 +82,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.Flags().StringVar(&c.from, "from", "", "the engine")
 	root.Flags().BoolVar(&c.lossy, "lossy", false,
-		"leave out what has no equal in Loam: Badger's bytes of metadata, orders of LMDB")
+		"leave out what has no equal in Loam: Badger's bytes of metadata, orders of LMDB; or what "+
+			"cannot be found, as RocksDB's logs in another directory")
 	root.Flags().StringVar(&c.keyFile, "key-file", "", "the key of an encrypted Badger, raw bytes")
 	root.Flags().BoolVar(&c.json, "json", false, "print the report as JSON")
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

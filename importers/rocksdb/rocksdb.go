@@ -15,6 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/loamdb/loam/importers"
@@ -32,9 +35,12 @@ type source struct {
 // Open opens the directory at path. It is an importers.Open. Keys must be ordered by their bytes;
 // operands of a merge operator cannot be read without the operator. It fails where the last record
 // of a log is not whole, as a power cut leaves it: open the database once with RocksDB then.
-func Open(path string, _ importers.Options) (importers.Source, error) {
+func Open(path string, o importers.Options) (importers.Source, error) {
 	if err := importers.Directory(path); err != nil {
 		return nil, err
+	}
+	if err := logsElsewhere(path); err != nil && !o.Lossy {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	scratch, err := os.MkdirTemp("", "loam-import-")
 	if err != nil {
@@ -47,6 +53,47 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
 	}
 	return s, nil
+}
+
+// logsElsewhere fails where the newest OPTIONS name another directory for logs, and path has none:
+// the library would take what is only in them for missing. Which of them belong to a copy, as a
+// checkpoint is, nothing tells. Some versions name the directory of the database itself, which it
+// may since have left.
+func logsElsewhere(path string) error {
+	files, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	newest, number := "", uint64(0)
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), ".log") {
+			return nil
+		}
+		digits, is := strings.CutPrefix(f.Name(), "OPTIONS-")
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if is && err == nil && n >= number { // others are not finished
+			newest, number = f.Name(), n
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(path, newest))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		dir, found := strings.CutPrefix(strings.TrimSpace(line), "wal_dir=")
+		if !found || dir == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
+			continue // of a database
+		}
+		return importers.Unsupported("%s says that the logs are in %s; copy them into this "+
+			"directory, or leave them out with --lossy", newest, dir)
+	}
+	return nil
 }
 
 // failure takes the message of a call.

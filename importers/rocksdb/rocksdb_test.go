@@ -38,6 +38,26 @@ func TestOperands(t *testing.T) {
 	}
 }
 
+// TestLogsElsewhere: entries that are only in logs of another directory are not left out unheard.
+func TestLogsElsewhere(t *testing.T) {
+	dir, logs := t.TempDir(), t.TempDir()
+	if err := rockstest.Apart(dir, logs); err != nil {
+		t.Fatal(err)
+	}
+	sourcetest.Refused(t, Open, dir, importers.Options{})
+	sourcetest.Check(t, Open, dir, importers.Options{Lossy: true},
+		sourcetest.Content{"default": {"a": "1"}})
+	found, err := filepath.Glob(filepath.Join(logs, "*.log"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if err := os.Rename(found[0], filepath.Join(dir, filepath.Base(found[0]))); err != nil {
+		t.Fatal(err)
+	}
+	sourcetest.Check(t, Open, dir, importers.Options{},
+		sourcetest.Content{"default": {"a": "1", "b": "2"}})
+}
+
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(dir, importers.Options{}); err == nil {

@@ -47,6 +47,26 @@ static char *operand(const char *dir) {
 	rocksdb_options_destroy(o);
 	return error;
 }
+
+// Makes a database with an entry in a table and one in a log of another directory.
+static char *apart(const char *dir, const char *logs) {
+	char *error = NULL;
+	rocksdb_options_t *o = rocksdb_options_create();
+	rocksdb_options_set_create_if_missing(o, 1);
+	rocksdb_options_set_wal_dir(o, logs);
+	rocksdb_t *db = rocksdb_open(o, dir, &error);
+	if (error) return error;
+	rocksdb_writeoptions_t *w = rocksdb_writeoptions_create();
+	rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
+	rocksdb_put(db, w, "a", 1, "1", 1, &error);
+	if (!error) rocksdb_flush(db, flush, &error);
+	if (!error) rocksdb_put(db, w, "b", 1, "2", 1, &error);
+	rocksdb_close(db);
+	rocksdb_flushoptions_destroy(flush);
+	rocksdb_writeoptions_destroy(w);
+	rocksdb_options_destroy(o);
+	return error;
+}
 */
 import "C"
 
@@ -69,6 +89,15 @@ func Operand(dir string) error {
 	at := C.CString(dir)
 	defer C.free(unsafe.Pointer(at))
 	return failure(C.operand(at))
+}
+
+// Apart makes a database in dir whose logs are in another directory: the entry "a", "1" is in a
+// table, and "b", "2" in a log.
+func Apart(dir, logs string) error {
+	at, other := C.CString(dir), C.CString(logs)
+	defer C.free(unsafe.Pointer(at))
+	defer C.free(unsafe.Pointer(other))
+	return failure(C.apart(at, other))
 }
 
 func failure(message *C.char) error {
