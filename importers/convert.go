@@ -44,12 +44,15 @@ const batchSize = 1 << 20
 // which a file IMPORTING in it tells, is replaced.
 //
 // It fails with lsm.ErrExists when the directory to is there, or another one that has the name with
-// the suffix, with ErrUnsupported when the source
-// has what Loam cannot hold, with the error of ctx, and with those of the source and of writes.
+// the suffix, with lsm.ErrInvalidArgument when to is empty, with ErrUnsupported when the source has
+// what Loam cannot hold, with the error of ctx, and with those of the source and of writes.
 func Convert(ctx context.Context, from Source, to string, progress func(written uint64)) (
 	r Report, err error) {
 	if progress == nil {
 		progress = func(uint64) {}
+	}
+	if to == "" {
+		return r, fmt.Errorf("%w: the new database has no name", lsm.ErrInvalidArgument)
 	}
 	if _, err := os.Lstat(to); err == nil {
 		return r, fmt.Errorf("%w: %s", lsm.ErrExists, to)

@@ -121,6 +121,10 @@ func TestConvert(t *testing.T) {
 	if _, err := Convert(context.Background(), trees(), to, nil); !errors.Is(err, lsm.ErrExists) {
 		t.Errorf("over a database that is there: %v", err)
 	}
+	if _, err := Convert(context.Background(), trees(), "", nil); !errors.Is(err,
+		lsm.ErrInvalidArgument) {
+		t.Errorf("into no name: %v", err)
+	}
 }
 
 // TestConvertPanics: a panic of the source is an error, and nothing is left.

@@ -191,7 +191,8 @@ func (c *call) finish(err error) int {
 	case !c.parsed:
 		fmt.Fprintln(c.errs, "Try: loam-import --help")
 		return exitUsage
-	case errors.As(err, &usage), errors.Is(err, lsm.ErrExists):
+	case errors.As(err, &usage), errors.Is(err, lsm.ErrExists),
+		errors.Is(err, lsm.ErrInvalidArgument):
 		return exitUsage
 	case errors.Is(err, importers.ErrUnsupported), errors.Is(err, importers.ErrDiffers):
 		return exitProblems
