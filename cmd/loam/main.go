@@ -247,6 +247,9 @@ func hint(err error) string {
 		return "Leave --encryption away for a database that is not encrypted; \"loam rekey\" " +
 			"encrypts one."
 	}
+	if c := (*lsm.CorruptionError)(nil); errors.As(err, &c) && c.File == "the dump" {
+		return "What was loaded of it before that place is right. JSON lines and CSV need --as."
+	}
 	for _, h := range []struct {
 		of   error
 		text string
