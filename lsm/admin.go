@@ -68,8 +68,8 @@ func (db *DB) ResumeCompaction() { db.engine.ResumeCompaction() }
 func (db *DB) Resume() error { return db.engine.Resume() }
 
 // Destroy deletes the database in dir: the files that its MANIFEST lists or that, by their
-// contents, Loam or LevelDB wrote, and the directory when it is empty then. Where there is no
-// database it does nothing.
+// contents, Loam or LevelDB wrote, and the directory when it is empty then; where dir is a link to
+// it, both stay. Where there is no database it does nothing.
 //
 // It fails with ErrLocked if the database is open, and with the file system's error where a file
 // cannot be removed. It fails with ErrNotADatabase, and removes nothing, if the directory is
@@ -91,7 +91,12 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
-	// Stays when something else is in it.
-	_ = store.Protect(func() error { return opts.FS.Remove(path) })
+	_ = store.Protect(func() error {
+		info, err := opts.FS.Stat(path)
+		if err != nil || !info.IsDir() { // a link to the directory, which stays then
+			return err
+		}
+		return opts.FS.Remove(path) // fails when something else is in it
+	})
 	return nil
 }
