@@ -187,7 +187,7 @@ func TestEmptiesOfFollowersConcurrently(t *testing.T) {
 	db := mustOpen(t, dir, o)
 	f, err := OpenFollower(dir, o)
 	must(t, err)
-	rounds := seed.Scale(100, 300, 20000)
+	rounds := seed.Scale(seed.Brief(40, 100), 150, 20000)
 	var wg sync.WaitGroup
 	var done atomic.Bool
 	wg.Go(func() {

@@ -617,7 +617,7 @@ func TestEmptiesConcurrently(t *testing.T) {
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
 		WriteBufferSize: 256 << 10})
 	defer mustClose(t, db)
-	rounds := seed.Scale(50, 300, 30000)
+	rounds := seed.Scale(seed.Brief(20, 50), 150, 30000)
 	var wg sync.WaitGroup
 	var done atomic.Int32
 	for g := range writers {

@@ -269,7 +269,7 @@ func TestWritesBesideClose(t *testing.T) {
 	procs := runtime.GOMAXPROCS(8)
 	defer runtime.GOMAXPROCS(procs)
 	empty := NewBatch()
-	for round := range seed.Scale(100, 100, 300) {
+	for round := range seed.Scale(seed.Brief(40, 100), 100, 300) {
 		db := mustOpen(t, "/db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10,
 			CacheSize: -1, WALPreallocate: -1})
 		var wg sync.WaitGroup
@@ -324,7 +324,7 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(procs)
 	db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), DisableCompaction: true}))
 	defer db.Close()
-	for round := range seed.Scale(40, 50, 1000) {
+	for round := range seed.Scale(seed.Brief(25, 40), 50, 1000) {
 		mustPut(t, db, 1)
 		snap := db.Snapshot()
 		if err := db.Put(key(1), []byte("later"), NoSync); err != nil {

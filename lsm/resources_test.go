@@ -32,7 +32,7 @@ func TestTinyResources(t *testing.T) {
 				res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1,
 					IOBytesPerSecond: 64 << 20, OpenFiles: 8})
 				const databases, keyspaces = 4, 8
-				puts := testkit.Scale(700, 2000, 5000)
+				puts := testkit.Scale(testkit.Brief(300, 700), 2000, 5000)
 				var wg sync.WaitGroup
 				for i := range databases {
 					rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -358,7 +358,7 @@ func TestResourcesCounted(t *testing.T) {
 		wg.Go(func() {
 			for round := range rounds {
 				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))),
-					testkit.Scale(500, 1500, 1500), look); err != nil {
+					testkit.Scale(testkit.Brief(200, 500), 1500, 1500), look); err != nil {
 					t.Error(err)
 				}
 			}

@@ -188,7 +188,7 @@ func TestVerifyEnds(t *testing.T) {
 
 // TestVerifyBesideCompactions: tables that compactions replace stay until they were read.
 func TestVerifyBesideCompactions(t *testing.T) {
-	rounds := seed.Scale(2, 3, 5)
+	rounds := seed.Scale(seed.Brief(1, 2), 3, 5)
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), Format: format}))
 		done := make(chan error, 1)

@@ -38,7 +38,7 @@ func TestBatchMayExceedTheWriteBuffer(t *testing.T) {
 
 func TestReadersSeeWholeValuesBesideWriters(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
-	writers, per := 4, seed.Scale(1000, 2000, 5000)
+	writers, per := 4, seed.Scale(seed.Brief(400, 1000), 2000, 5000)
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Add(2)

@@ -27,6 +27,9 @@ func Full() bool { return seed.Full() }
 // Scale is seed.Scale.
 func Scale(short, usual, full int) int { return seed.Scale(short, usual, full) }
 
+// Brief is seed.Brief.
+func Brief(usual, full int) int { return seed.Brief(usual, full) }
+
 // Seed returns the seed of a randomized test, see seed.Of.
 func Seed(t testing.TB) int64 {
 	t.Helper()

@@ -45,7 +45,7 @@ func TestHistories(t *testing.T) { testkit.EachFormat(t, testHistories) }
 
 func testHistories(t *testing.T, share int) {
 	seed := testkit.Seed(t)
-	for i := range testkit.Scale(10, 60/share, 3000) {
+	for i := range testkit.Scale(testkit.Brief(5, 10), 60/share, 3000) {
 		if err := Run(seed+int64(i), Shape{Clients: 8, Keys: 64, Ops: 400}); err != nil {
 			t.Fatal(err)
 		}

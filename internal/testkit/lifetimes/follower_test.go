@@ -99,7 +99,7 @@ func ofDurable(c call) bool {
 func TestFollowerDuringClose(t *testing.T) {
 	caches(t, func(t *testing.T, shared bool, seed uint64) {
 		n := 1
-		for reached := true; reached && !t.Failed(); n += testkit.Scale(5, 4, 1) {
+		for reached := true; reached && !t.Failed(); n += testkit.Scale(testkit.Brief(9, 5), 4, 1) {
 			var err error
 			if reached, err = followerDuringClose(shared, seed, n); err != nil {
 				t.Errorf("stopped at call %d: %v", n, err)

@@ -54,7 +54,7 @@ func TestOpen(t *testing.T) {
 func TestDuringClose(t *testing.T) {
 	caches(t, func(t *testing.T, shared bool, seed uint64) {
 		n := 1
-		for ; !t.Failed(); n += testkit.Scale(5, 4, 1) {
+		for ; !t.Failed(); n += testkit.Scale(testkit.Brief(9, 5), 4, 1) {
 			reached, err := DuringClose(shared, seed, n)
 			if err != nil {
 				t.Errorf("stopped at call %d: %v", n, err)

@@ -34,6 +34,14 @@ func Scale(short, usual, full int) int {
 	return usual
 }
 
+// Brief returns the size of a test under -short, for Scale: usual in usual runs, full when Full.
+func Brief(usual, full int) int {
+	if Full() {
+		return full
+	}
+	return usual
+}
+
 // limit keeps seeds short enough to be typed.
 const limit = 1 << 40
 

@@ -9,7 +9,7 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := seed.Scale(30, 30, 10_000)
+	runs := seed.Scale(seed.Brief(15, 30), 30, 10_000)
 	first := seed.Of(t)
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
