@@ -10,8 +10,17 @@ NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
 
 .PHONY: node-build node-test node-asan node-pack node-bench
 
-node-build: lib $(LIBDIR)/loam
+NODE_BUILT := build/node/built
+NODE_SOURCES := $(wildcard $(NODE_DIR)/src/*.c $(NODE_DIR)/src/*.h) $(NODE_DIR)/scripts/build.js \
+	cabi/loam.h cabi/glibc.h
+
+$(NODE_BUILT): $(NODE_SOURCES) $(LIBDIR)/libloam.so.0 $(LIBDIR)/loam \
+		$(if $(wildcard $(NODE_DIR)/npm/*/loamdb.node),,FORCE)
+	@mkdir -p $(@D)
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
+	@touch $@
+
+node-build: lib $(NODE_BUILT)
 	@echo "the addon and the engine are in $(NODE_DIR)/npm; make node-pack makes a tarball of them"
 
 $(NODE_STAMP): $(NODE_DIR)/package-lock.json

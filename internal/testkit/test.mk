@@ -12,7 +12,7 @@
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
-FUZZTIME ?= 2s
+FUZZTIME ?= 1s
 # What a fuzz target or the tests of a package take at most, beyond their own limits: it ends a
 # hang, also on a machine that is many times slower.
 TEST_TIMEOUT ?= 30m

@@ -14,7 +14,7 @@ const { Backups, Loam } = require('..')
 const { kinds } = require('./programs/pending')
 
 const program = path.join(__dirname, 'programs', 'pending.js')
-const rounds = process.env.LOAM_T2 ? 13 : 1
+const [rounds, mixtures, most] = process.env.LOAM_T2 ? [13, 260, 65] : [1, 8, 3]
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-terminate-'))
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
@@ -83,7 +83,7 @@ test('a worker is terminated with operations under way', async (t) => {
       ended++
     }
   }
-  for (let i = 0; i < 20 * rounds; i++, ended++) {
+  for (let i = 0; i < mixtures; i++, ended++) {
     await end(kinds.filter((_, j) => (i + j) % 5 === 0), i % 9)
   }
   t.pass(`${ended} workers`)
@@ -93,7 +93,7 @@ test('a database of a terminated worker alone is closed with it', async (t) => {
   const names = { load: 'load', bulkLoad: 'bulk', open: 'opened', close: 'closed',
     closeWaits: 'busy', repair: 'repaired' }
   for (const [kind, name] of Object.entries(names)) {
-    for (let turns = 0; turns < 5 * rounds; turns++) {
+    for (let turns = 0; turns < most; turns++) {
       await end([kind], turns)
       const again = new Loam(path.join(root, `${name}-${id}`))
       await again.open()

@@ -20,7 +20,7 @@ import pytest
 from loamdb import _handles
 from loamdb._library import Job
 
-EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200" if os.environ.get("LOAM_T2") else "60"))
+EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200" if os.environ.get("LOAM_T2") else "30"))
 
 
 def run(program: str, *args: object, timeout: float = 600) -> str:
