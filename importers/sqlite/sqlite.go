@@ -23,7 +23,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	_ "github.com/mattn/go-sqlite3" // the driver
+	"github.com/mattn/go-sqlite3"
 
 	"github.com/loamdb/loam/importers"
 )
@@ -75,9 +75,18 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 		err = s.findTables()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w%s", path, err, advice(err)), s.Close())
 	}
 	return s, nil
+}
+
+// advice says what to do where SQLite itself would have to write.
+func advice(err error) string {
+	if e := (sqlite3.Error{}); errors.As(err, &e) && e.Code == sqlite3.ErrReadonly {
+		return "; open it with SQLite once, which rolls back a transaction that was not finished, " +
+			"or copy it with its -wal into a directory that you can write to"
+	}
+	return ""
 }
 
 // strings reads a column of text.

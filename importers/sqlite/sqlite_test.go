@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/importers"
@@ -93,6 +94,39 @@ func TestNameOfMemory(t *testing.T) {
 	}
 	sourcetest.Check(t, Open, name, importers.Options{},
 		sourcetest.Content{"t": {"a": "1"}})
+}
+
+// TestUnfinished: a transaction that a killed process left is neither read nor rolled back.
+func TestUnfinished(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec(`PRAGMA cache_size = 1;
+		CREATE TABLE t (k INTEGER PRIMARY KEY, v);
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+		INSERT INTO t SELECT i, zeroblob(1000) FROM n;
+		BEGIN; UPDATE t SET v = 'new'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(t.TempDir(), "db")
+	for _, suffix := range []string{"", "-journal"} {
+		b, err := os.ReadFile(path + suffix)
+		if err == nil {
+			err = os.WriteFile(left+suffix, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := sourcetest.Convert(t, Open, left, importers.Options{})
+	if err == nil || !strings.Contains(err.Error(), "open it with SQLite once") {
+		t.Errorf("%d entries, %v", len(got["t"]), err)
+	}
 }
 
 // TestSameBytes: keys of two types that have the same bytes are two rows, and no difference that
