@@ -83,8 +83,8 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 // advice says what to do where SQLite itself would have to write.
 func advice(err error) string {
 	if e := (sqlite3.Error{}); errors.As(err, &e) && e.Code == sqlite3.ErrReadonly {
-		return "; open it with SQLite once, which rolls back a transaction that was not finished, " +
-			"or copy it with its -wal into a directory that you can write to"
+		return "; open it with SQLite once, which rolls back a transaction that was not " +
+			"finished, or copy it with its -wal into a directory that you can write to"
 	}
 	return ""
 }
