@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
@@ -82,7 +83,7 @@ func TestLongCallFaults(t *testing.T) {
 					continue // it refuses keys that have entries
 				}
 				t.Run(fmt.Sprintf("%s/%v/%v", c.name, fault, format), func(t *testing.T) {
-					for at := int64(0); ; at++ {
+					for at := int64(0); ; at += int64(testkit.Scale(2, 2, 1)) {
 						if !longCallFault(t, c.before, c.call, fault, format, at) {
 							break
 						}

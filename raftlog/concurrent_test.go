@@ -56,7 +56,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	}, 3)
 	writer := rand.New(rand.NewPCG(from, 9))
 	m := newModel()
-	for range seed.Scale(150, 600, 20000) {
+	for range seed.Scale(150, 300, 20000) {
 		o := next(writer, m, 12)
 		if _, last := m.bounds(); last >= 1<<62 {
 			o = op{kind: "delete", high: 1<<64 - 1}

@@ -34,7 +34,7 @@ func open(t testing.TB, dir string, d *lsm.Options) *Store {
 func TestHistories(t *testing.T) {
 	from := seed.Of(t)
 	history(t, uint64(from), 60, t.TempDir(), &small)
-	for i := range seed.Scale(4, 12, 400) {
+	for i := range seed.Scale(4, 6, 400) {
 		d := small
 		d.FS = crashfs.New()
 		history(t, uint64(from)+uint64(i), 300, "/raft", &d)
@@ -110,7 +110,7 @@ func (sc *script) check(fs lsm.FS, dir string, done int) error {
 func TestCrashes(t *testing.T) {
 	from := uint64(seed.Of(t))
 	states := 0
-	for i := range uint64(seed.Scale(1, 6, 100)) {
+	for i := range uint64(seed.Scale(1, 3, 100)) {
 		sc := newScript(from+i, 40, 5)
 		done := 0
 		run := func(fs *crashfs.FS) {
@@ -253,7 +253,7 @@ func TestKill(t *testing.T) {
 	r := rand.New(rand.NewPCG(from, 3))
 	sc := newScript(from, killSteps, 12)
 	dir, done := t.TempDir(), 0
-	for life := range seed.Scale(4, 10, 300) {
+	for life := range seed.Scale(4, 6, 300) {
 		if done += kill(t, dir, from, done, 1+r.IntN(30)); done+100 > len(sc.ops) {
 			break
 		}

@@ -158,7 +158,7 @@ func (l *live) any(r *rand.Rand) *Node {
 func TestLinearizable(t *testing.T) {
 	from := uint64(seed.Of(t))
 	for i := range uint64(seed.Scale(1, 1, 20)) {
-		linearizable(t, from+i, seed.Scale(60, 150, 600))
+		linearizable(t, from+i, seed.Scale(60, 100, 600))
 	}
 }
 
