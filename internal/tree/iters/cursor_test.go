@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/testkit/model"
+	testseed "github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // history is one random data set in several sources, with the model's cursor
@@ -148,12 +149,8 @@ func (h *history) check(c *Cursor, got, want bool) string {
 }
 
 func TestCursorAgainstModel(t *testing.T) {
-	histories := 6000
-	if testing.Short() {
-		histories = 1000
-	}
 	reused := new(Cursor)
-	for seed := range uint64(histories) {
+	for seed := range uint64(testseed.Scale(1000, 2000, 6000)) {
 		h := newHistory(t, seed)
 		c := reused
 		if seed%2 == 0 {

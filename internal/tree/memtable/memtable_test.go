@@ -18,6 +18,7 @@ import (
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/testkit/model"
+	testseed "github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // TestVersions reads every version of a key with many.
@@ -366,11 +367,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 // TestReadersBesideInserts: readers at one sequence number find exactly their entries, while many
 // newer entries are inserted. (The mutants torn-leaf and torn-branch are found here.)
 func TestReadersBesideInserts(t *testing.T) {
-	rounds := 150
-	if testing.Short() {
-		rounds = 10
-	}
-	for r := range rounds {
+	for r := range testseed.Scale(10, 40, 150) {
 		if readersBesideInserts(t, int64(r)); t.Failed() {
 			return
 		}
