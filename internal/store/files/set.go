@@ -200,22 +200,28 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 	if err != nil {
 		return nil, err
 	}
-	r, err := OpenTable(f, TableOptions{
+	var t *table
+	var r sstable.Reader
+	defer func() { // after an error, or a panic of the comparer
+		if t == nil && r != nil {
+			_ = r.Close()
+		}
+		if t == nil && !held {
+			_ = f.Close()
+		}
+	}()
+	r, err = OpenTable(f, TableOptions{
 		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num,
 		GlobalSeq: m.GlobalSeq, OnFault: s.fail, Pace: s.o.Pace, EvictFrom: evictFrom(c, m),
 	})
 	if err == nil && m.Stored {
-		if err = Match(m, s.comparer(m), r); err != nil {
-			_ = r.Close()
-		}
+		err = Match(m, s.comparer(m), r)
 	}
 	if err != nil {
-		if !held {
-			_ = f.Close()
-		}
 		return nil, base.LocateCorruption(err, name, 0, f.size)
 	}
-	return &table{reader: r, file: f}, nil
+	t = &table{reader: r, file: f}
+	return t, nil
 }
 
 // evictFrom is TableOptions.EvictFrom of a table that is opened now. In memory that databases
