@@ -15,4 +15,20 @@ var manifests = []mutant{
 		target{"internal/format/manifest", "TestUnsyncedEdits"}, []edit{
 			{"internal/format/manifest/apply.go", "s.broken == nil && !s.spans &&",
 				"s.broken == nil &&"}}},
+
+	{"strangers-current-counts", "a text CURRENT makes a directory a database's",
+		target{"lsm", "TestStrangersCurrent"}, []edit{
+			{"internal/format/owner/owner.go",
+				"return checkContents(fsys, dir, names, false, c.File)",
+				"return checkContents(fsys, dir, names, true, c.File)"}}},
+
+	{"damaged-current-is-leveldbs", "a text CURRENT makes a native directory one of LevelDB's",
+		target{"lsm", "TestStrangersCurrentInNative"}, []edit{
+			{"internal/feature/repair/directory.go", "damaged && c.Format == base.Native {",
+				"damaged {"}}},
+
+	{"upgrade-looks-at-no-table", "an upgrade converts a directory with a damaged table",
+		target{"lsm", "TestUpgradeOfDamagedTable"}, []edit{
+			{"internal/store/open.go", "if err := db.beginUpgrade(); err != nil {",
+				"if err := db.manifest.BeginUpgrade(); err != nil {"}}},
 }

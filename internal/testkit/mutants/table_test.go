@@ -782,21 +782,6 @@ var table = []mutant{
 		{"internal/feature/repair/directory.go",
 			"if found[base.Native] > found[base.LevelDB] && (", "if found[base.Native] > 0 && ("}}},
 
-	{"strangers-current-counts", "a text CURRENT makes a directory a database's",
-		target{"lsm", "TestStrangersCurrent"}, []edit{
-			{"internal/format/owner/owner.go", "return checkContents(fsys, dir, names, false, c.File)",
-				"return checkContents(fsys, dir, names, true, c.File)"}}},
-
-	{"damaged-current-is-leveldbs", "a text CURRENT makes a native directory one of LevelDB's",
-		target{"lsm", "TestStrangersCurrentInNative"}, []edit{
-			{"internal/feature/repair/directory.go", "damaged && c.Format == base.Native {",
-				"damaged {"}}},
-
-	{"upgrade-looks-at-no-table", "an upgrade converts a directory with a damaged table",
-		target{"lsm", "TestUpgradeOfDamagedTable"}, []edit{
-			{"internal/store/open.go", "if err := db.beginUpgrade(); err != nil {",
-				"if err := db.manifest.BeginUpgrade(); err != nil {"}}},
-
 	{"space-costs-nothing", "writers are not delayed for the space taken",
 		target{"internal/store/work", "TestDelayCountsSpace"}, []edit{
 			{"internal/tree/picker/space.go", "return max(zero, min(space, maxSpacePressure))",
