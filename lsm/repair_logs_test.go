@@ -209,3 +209,26 @@ func TestRepairOfLogsKeptForValues(t *testing.T) {
 		})
 	}
 }
+
+// TestRepairOfValuesInADirectory: a directory in the place of a log with large values is what a
+// missing log is.
+func TestRepairOfValuesInADirectory(t *testing.T) {
+	mem := vfs.NewMem()
+	o := &Options{FS: mem, LargeValue: 1000}
+	db := mustOpen(t, "db", o)
+	must(t, errors.Join(db.Put([]byte("a"), []byte("1"), NoSync),
+		db.Put([]byte("large"), make([]byte, 4000), NoSync), db.Flush(), db.Close()))
+	logs, err := fstest.Find(mem, "db", base.FileLog)
+	must(t, err)
+	for _, log := range logs {
+		must(t, errors.Join(mem.Remove(log), mem.MkdirAll(log)))
+	}
+	report, err := Repair("db", o)
+	must(t, err)
+	if len(report.Dropped) == 0 || !strings.Contains(report.Dropped[0].Reason, "no regular file") {
+		t.Errorf("%+v", report)
+	}
+	db = mustOpen(t, "db", o)
+	holds(t, db, map[string]string{"a": "1"})
+	mustClose(t, db)
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/colblk"
 	"github.com/loamdb/loam/internal/os/seal"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
 )
 
@@ -16,8 +17,8 @@ import (
 // written anew, with the values, unless nothing is to be repaired at all.
 
 // value is what the value of an entry of a kind that Refers is with the value in the place of the
-// handle, and the file that it is in. It is valid until the next call. A log that is missing is
-// damage, too.
+// handle, and the file that it is in. It is valid until the next call. A log that is missing, or
+// no regular file, is damage, too.
 func (r *repair) value(kind base.Kind, codec base.Codec, packed []byte) (value []byte,
 	in base.ValueFile, err error) {
 	if codec != base.CodecRaw {
@@ -35,9 +36,16 @@ func (r *repair) value(kind base.Kind, codec base.Codec, packed []byte) (value [
 			Comparer: r.o.Comparer})
 	}
 	value, err = r.values.AppendValue(r.large[:0], handle)
-	if errors.Is(err, fs.ErrNotExist) {
+	reason := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "the file is missing"
+	case errors.Is(err, vfs.ErrNotRegular):
+		reason = "no regular file has its name"
+	}
+	if reason != "" {
 		return nil, in, &base.Corruption{File: h.File().FileName(r.format), Offset: h.Offset,
-			Length: int64(h.Len), Kind: "large value", Reason: "the file is missing"}
+			Length: int64(h.Len), Kind: "large value", Reason: reason}
 	}
 	r.large = append(value, packed[len(handle):]...)
 	return r.large, h.File(), err
