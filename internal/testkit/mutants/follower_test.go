@@ -177,4 +177,14 @@ var followers = []mutant{
 				"so is this one\n\t\t\treturn false, before, t.goneError()\n", ""},
 			{"internal/store/wal/tail.go", "b, gone, err := l.ReadBegin()",
 				"b, _, err := l.ReadBegin()"}}},
+
+	{"follower-keeps-its-operator", "operands of a writer are merged by the caller's operator",
+		target{"lsm", "TestFollowerOperators"}, []edit{
+			{"internal/store/merge.go", "if op != t.Merge() {",
+				"if op != nil && op != t.Merge() {"}}},
+
+	{"operator-after-its-keyspace", "a new keyspace has no merge operator at first",
+		target{"lsm", "TestFollowerOperators"}, []edit{
+			{"internal/store/keyspace.go", "db.jobs.CreateKeyspace(name, c, merge)",
+				`db.jobs.CreateKeyspace(name, c, merge[:0])`}}},
 }

@@ -98,6 +98,11 @@ var plugs = []mutant{
 			{"internal/store/expiry.go", "return k.ttl.Load() > 0 || k.Tree.Expires()",
 				"return false"}}},
 
+	{"ttl-merge-over-expired", "a merge into a key whose value expired is an operand",
+		target{"lsm", "TestTTLMergeAndClockBack"}, []edit{
+			{"internal/store/expiry.go", "if kind != base.KindSetExpiring && !absent {",
+				"if kind != base.KindSetExpiring && (!absent || k.TTL() == 0) {"}}},
+
 	{"filter-shown-hidden", "the filter is asked about older versions",
 		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
 			{"internal/tree/compact/run.go", "w.filter != nil && first && t.Kind()",
@@ -198,4 +203,9 @@ var plugs = []mutant{
 		target{"internal/os/vfs", "TestNewDirectoryIsDurable"}, []edit{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
+
+	{"panic-leaves-table-open", "a comparer that panics in an opening leaves a file open",
+		target{"lsm", "TestPanicsCloseFiles"}, []edit{
+			{"internal/store/files/set.go", "if t == nil && !held {",
+				"if t == nil && !held && err != nil {"}}},
 }
