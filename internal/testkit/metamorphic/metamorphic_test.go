@@ -16,7 +16,7 @@ import (
 func TestHistories(t *testing.T) {
 	seed := testkit.Seed(t)
 	const length = 20_000
-	histories := testkit.Scale(1, 1, 190)
+	histories := testkit.Scale(1, 1, 75)
 	setups := testkit.Scale(4, 4, 8)
 	t.Run("histories", func(t *testing.T) {
 		for i := range histories {
@@ -37,7 +37,7 @@ func TestHistories(t *testing.T) {
 func TestSeveral(t *testing.T) {
 	seed := testkit.Seed(t)
 	ops, blocks := 0, 0
-	for i := range testkit.Scale(1, 2, 400) {
+	for i := range testkit.Scale(1, 2, 150) {
 		n, err := Several(seed+int64(i), 5000)
 		if err != nil {
 			t.Fatalf("%s=%d: %v", testkit.SeedEnv, seed+int64(i), err)

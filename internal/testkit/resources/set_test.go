@@ -407,7 +407,7 @@ func (b *busy) copies(ctx context.Context, n int) error {
 func TestSetBeside(t *testing.T) {
 	seed := uint64(testkit.Seed(t))
 	before := leak.Now()
-	for i := range uint64(testkit.Scale(1, 1, 200)) {
+	for i := range uint64(testkit.Scale(1, 1, 25)) {
 		if err := setBeside(seed+i, testkit.Scale(100, 200, 1000)); err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
 		}

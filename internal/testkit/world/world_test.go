@@ -9,7 +9,7 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := seed.Scale(seed.Brief(15, 30), 30, 10_000)
+	runs := seed.Scale(seed.Brief(15, 30), 30, 3000)
 	first := seed.Of(t)
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		t.Run(format.String(), func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestLongHistories(t *testing.T) {
 
 // TestBeside runs histories on several goroutines in one database.
 func TestBeside(t *testing.T) {
-	runs := seed.Scale(2, 2, 200)
+	runs := seed.Scale(2, 2, 100)
 	first := seed.Of(t)
 	for i := range int64(runs) {
 		if err := Beside(first+i, 10+int(i%2)*90, 4, 2000); err != nil {
