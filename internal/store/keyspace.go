@@ -278,7 +278,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Op
 	if err != nil {
 		return nil, err
 	}
-	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c, MergeOperator: merge})
+	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c})
 	if op != nil {
 		k.Tree.SetMerge(op)
 	}

@@ -98,14 +98,15 @@ func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
 // REQUIRES: db.spaces.mu held.
 func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 	db := k.db
-	at := slices.IndexFunc(db.manifest.Keyspaces(), func(m manifest.Keyspace) bool {
+	list := db.manifest.Keyspaces() // a follower's changes without the lock
+	at := slices.IndexFunc(list, func(m manifest.Keyspace) bool {
 		return m.ID == k.Tree.ID()
 	})
 	if at < 0 {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, k.Tree.Name())
 	}
 	k.named = op
-	stored := db.manifest.Keyspaces()[at]
+	stored := list[at]
 	switch {
 	case stored.MergeOperator == op.Name:
 		k.Tree.SetMerge(op)
