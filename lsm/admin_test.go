@@ -25,20 +25,3 @@ func TestDestroyNeedsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-// TestDestroyThroughLink: the link is not the database's.
-func TestDestroyThroughLink(t *testing.T) {
-	parent := t.TempDir()
-	dir, link := filepath.Join(parent, "db"), filepath.Join(parent, "link")
-	mustClose(t, mustOpen(t, dir, nil))
-	if err := os.Symlink("db", link); err != nil {
-		t.Skip("no links here: ", err)
-	}
-	must(t, Destroy(link, nil))
-	if _, err := os.Lstat(link); err != nil {
-		t.Errorf("the link is gone: %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
-}

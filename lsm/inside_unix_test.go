@@ -137,3 +137,22 @@ func testDumpsInside(t *testing.T, db *lsm.DB, at func(...string) string) {
 	}
 	do(os.Remove(at("to-db", "dump3")))
 }
+
+// TestDestroyThroughLink: the link is not the database's.
+func TestDestroyThroughLink(t *testing.T) {
+	parent := t.TempDir()
+	dir, link := filepath.Join(parent, "db"), filepath.Join(parent, "link")
+	db, err := lsm.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Close(), os.Symlink("db", link), lsm.Destroy(link, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(link); err != nil {
+		t.Errorf("the link is gone: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}

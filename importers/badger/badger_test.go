@@ -86,7 +86,7 @@ func TestMetadata(t *testing.T) {
 }
 
 // damaged makes a directory with a value in the value log, and has do damage the only file of a
-// pattern. It is not to be converted, and nothing more of it is to change.
+// pattern. Convert must fail, and leave the other files as they are.
 func damaged(t *testing.T, pattern string, do func(path string, b []byte) error) {
 	t.Helper()
 	dir := fill(t, false, set("a", strings.Repeat("x", 5000)), set("b", "1"))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -89,8 +90,11 @@ func TestNameOfMemory(t *testing.T) {
 	path := fill(t, "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES ('a', 1)")
 	t.Chdir(filepath.Dir(path))
 	const name = ":memory:"
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no colons in names of files")
+	}
 	if err := os.Rename(path, name); err != nil {
-		t.Skip("no file can have the name: ", err)
+		t.Fatal(err)
 	}
 	sourcetest.Check(t, Open, name, importers.Options{},
 		sourcetest.Content{"t": {"a": "1"}})

@@ -86,9 +86,8 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode write.Mode) (e
 // Then what has a time to live gets a deadline. A merge into a key whose value expires is made
 // now: it becomes the value, which keeps the later deadline. So is a merge into a key without a
 // value, which may have one that expired. So no operand ever lies over a value that expires: after
-// its deadline nobody would know how long the operand was to live, and where the clock goes back
-// behind it, after a crash or in a replica, the operand would be merged with a value that it never
-// met.
+// the deadline the operand's own time to live would be lost. After a crash, or in a replica, the
+// clock may be behind the deadline again: the operand would be merged with the expired value.
 //
 // The batch gets the sequence number.
 func (k *Keyspace) write(b *Batch, expiring bool, mode write.Mode) (err error) {
