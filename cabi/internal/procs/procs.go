@@ -15,6 +15,9 @@ import (
 // machine or container has.
 var processors = runtime.GOMAXPROCS(0)
 
+// mostJobs is the largest max_background_jobs.
+const mostJobs = 256
+
 var procs struct {
 	sync.Mutex
 	fixed bool // by Set
@@ -44,11 +47,11 @@ func Set(maxprocs, gogc int, memlimit int64) {
 // while workers hold all processors waits for one to be preempted.
 func MakeRoom(o *lsm.Options) {
 	if o.MaxBackgroundJobs == 0 {
-		o.MaxBackgroundJobs = max(2, processors)
+		o.MaxBackgroundJobs = min(max(2, processors), mostJobs)
 	}
 	procs.Lock()
 	defer procs.Unlock()
-	want := max(processors, min(o.MaxBackgroundJobs, 256)+2)
+	want := max(processors, min(o.MaxBackgroundJobs, mostJobs)+2)
 	if !procs.fixed && os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}

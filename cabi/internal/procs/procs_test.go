@@ -46,3 +46,19 @@ func TestMakeRoom(t *testing.T) {
 		t.Error(got, "processors, against loam_runtime_set")
 	}
 }
+
+// TestMoreProcessorsThanJobs is a machine with more processors than a database may have jobs.
+func TestMoreProcessorsThanJobs(t *testing.T) {
+	defer func(before int) { processors = before }(processors)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	processors = 300
+	var o lsm.Options
+	MakeRoom(&o)
+	db, err := lsm.Open(t.TempDir(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

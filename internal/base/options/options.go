@@ -19,7 +19,7 @@ type Row[O any] struct {
 	Name, Doc, Unit string // as in Doc
 	Default         int64
 	Min, Max        int64
-	PerProcessor    bool    // the default is the number of processors that Go uses, at least 2
+	PerProcessor    bool    // the default is what Go uses of processors, at least 2, at most Max
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
@@ -135,7 +135,7 @@ func (t Table[O]) Docs() []Doc {
 
 func (row *Row[O]) defaultValue() int64 {
 	if row.PerProcessor {
-		return int64(max(2, runtime.GOMAXPROCS(0)))
+		return min(int64(max(2, runtime.GOMAXPROCS(0))), row.Max)
 	}
 	return row.Default
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -98,6 +99,20 @@ func TestResolve(t *testing.T) {
 		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s out of range: %v", name, err)
+		}
+	}
+}
+
+// TestMoreProcessorsThanMost is a machine with more processors than an option may have.
+func TestMoreProcessorsThanMost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(300))
+	var s settings
+	if err := table.Resolve(&s); err != nil || s.jobs != 256 {
+		t.Errorf("%d jobs, %v", s.jobs, err)
+	}
+	for _, d := range table.Docs() {
+		if err := table.Set(&s, d.Name, d.Default); err != nil {
+			t.Errorf("its own default: %v", err)
 		}
 	}
 }
