@@ -14,8 +14,10 @@ NODE_BUILT := build/node/built
 NODE_SOURCES := $(wildcard $(NODE_DIR)/src/*.c $(NODE_DIR)/src/*.h) $(NODE_DIR)/scripts/build.js \
 	cabi/loam.h cabi/glibc.h
 
-$(NODE_BUILT): $(NODE_SOURCES) $(LIBDIR)/libloam.so.0 $(LIBDIR)/loam \
-		$(if $(wildcard $(NODE_DIR)/npm/*/loamdb.node),,FORCE)
+# What something else replaced in npm/, as packaging does, is newer than the stamp: it is built anew.
+NODE_PLACED := $(wildcard $(addprefix $(NODE_DIR)/npm/*/,loamdb.node libloam.so loam))
+
+$(NODE_BUILT): $(NODE_SOURCES) $(LIBDIR)/libloam.so.0 $(LIBDIR)/loam $(or $(NODE_PLACED),FORCE)
 	@mkdir -p $(@D)
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
 	@touch $@

@@ -50,8 +50,8 @@ func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
 			}
 		}
 	}
-	alone := found[base.LevelDB] == 0 || found[base.Native] >= readable
-	if found[base.Native] > found[base.LevelDB] && (alone || !damaged) {
+	undisputed := found[base.LevelDB] == 0 || found[base.Native] >= readable
+	if found[base.Native] > found[base.LevelDB] && (undisputed || !damaged) {
 		return base.Native, nil
 	}
 	return base.LevelDB, nil

@@ -129,8 +129,8 @@ func TestRelocation(t *testing.T) {
 	}
 }
 
-// TestRelocationOnceQuiet opens a database whose logs are mostly dead: nobody writes, and the space
-// is given back, once.
+// TestRelocationOnceQuiet opens a database whose logs are mostly dead: without any writes,
+// relocation frees the space, and copies at most twice what is live.
 func TestRelocationOnceQuiet(t *testing.T) {
 	fsys := vfs.NewMem()
 	d := open(t, fsys, nil, func(o *lsm.Options) {
