@@ -14,7 +14,8 @@ NODE_BUILT := build/node/built
 NODE_SOURCES := $(wildcard $(NODE_DIR)/src/*.c $(NODE_DIR)/src/*.h) $(NODE_DIR)/scripts/build.js \
 	cabi/loam.h cabi/glibc.h
 
-# What something else replaced in npm/, as packaging does, is newer than the stamp: it is built anew.
+# A file in npm/ that something else replaced, as packaging does, is newer than the stamp: the
+# addon is built anew.
 NODE_PLACED := $(wildcard $(addprefix $(NODE_DIR)/npm/*/,loamdb.node libloam.so loam))
 
 $(NODE_BUILT): $(NODE_SOURCES) $(LIBDIR)/libloam.so.0 $(LIBDIR)/loam $(or $(NODE_PLACED),FORCE)
