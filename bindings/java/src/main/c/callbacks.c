@@ -23,18 +23,24 @@ static jmethodID compare_method, merge_method, partial_method, filter_method, lo
   failed_method, write_method, read_method;
 static jclass bytes_class;
 
+/* Made for the first thread that is attached: a process has few keys, and each class loader has a
+ * copy of this library, which stays. */
 static pthread_key_t attached;
+static bool attached_made;
+static pthread_once_t attached_once = PTHREAD_ONCE_INIT;
 
 static void detach(void *unused) {
   (void)unused;
   (*java_vm)->DetachCurrentThread(java_vm);
 }
 
+static void make_attached(void) {
+  attached_made = pthread_key_create(&attached, detach) == 0;
+}
+
 bool callbacks_load(JNIEnv *env) {
-  jclass local = (*env)->FindClass(env, "io/loamdb/Callbacks");
-  if (local == NULL || (callbacks_class = (*env)->NewGlobalRef(env, local)) == NULL) return false;
-  local = (*env)->FindClass(env, "[B");
-  if (local == NULL || (bytes_class = (*env)->NewGlobalRef(env, local)) == NULL) return false;
+  callbacks_class = class_ref(env, "io/loamdb/Callbacks");
+  if (callbacks_class == NULL || (bytes_class = class_ref(env, "[B")) == NULL) return false;
   const struct {
     jmethodID *method;
     const char *name, *signature;
@@ -53,7 +59,7 @@ bool callbacks_load(JNIEnv *env) {
       methods[i].signature);
     if (*methods[i].method == NULL) return false;
   }
-  return pthread_key_create(&attached, detach) == 0;
+  return true;
 }
 
 /* NULL: the JVM ends. The JVM opens signals in the mask of a thread that it attaches, such as
@@ -63,6 +69,8 @@ static JNIEnv *attach(void) {
   JNIEnv *env = NULL;
   JavaVMAttachArgs args = {JNI_VERSION_10, "loam", NULL};
   if ((*java_vm)->GetEnv(java_vm, (void **)&env, JNI_VERSION_10) == JNI_OK) return env;
+  pthread_once(&attached_once, make_attached);
+  if (!attached_made) return NULL;
 #ifndef _WIN32
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, NULL, &mask);

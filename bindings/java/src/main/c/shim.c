@@ -10,13 +10,21 @@ static jclass native_class;
 static jmethodID make_exception; /* Native.exception */
 static jfieldID handle_field;    /* NativeObject.handle */
 
-static jclass global_class(JNIEnv *env, const char *name) {
+/* A weak reference, so that the class loader goes when nothing else refers to it, where the
+ * libraries are linked to stay in the process (-z nodelete). What calls a method of the class keeps
+ * it: a native method of Native, or the object of a callback. */
+jclass class_ref(JNIEnv *env, const char *name) {
   jclass local = (*env)->FindClass(env, name);
-  return local == NULL ? NULL : (*env)->NewGlobalRef(env, local);
+  if (local == NULL) return NULL;
+#ifdef __linux__
+  return (*env)->NewWeakGlobalRef(env, local);
+#else
+  return (*env)->NewGlobalRef(env, local);
+#endif
 }
 
 static bool load(JNIEnv *env) {
-  native_class = global_class(env, "io/loamdb/Native");
+  native_class = class_ref(env, "io/loamdb/Native");
   if (native_class == NULL) return false;
   make_exception = (*env)->GetStaticMethodID(env, native_class, "exception",
     "(I[BI[B)Lio/loamdb/LoamException;");

@@ -35,6 +35,9 @@ typedef struct bytes {
 extern JavaVM *java_vm;
 extern jclass callbacks_class; /* io.loamdb.Callbacks */
 
+/* A class of the library, for as long as that is loaded; NULL: an exception is pending. */
+jclass class_ref(JNIEnv *env, const char *name);
+
 /* The handle in a NativeObject; NULL for null. */
 void *handle_of(JNIEnv *env, jobject object);
 #define HANDLE(type, object) ((type *)handle_of(env, object))

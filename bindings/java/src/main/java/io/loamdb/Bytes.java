@@ -5,6 +5,7 @@ import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 
 /** A growing array, and the encodings that the library shares with the Java side. */
 final class Bytes {
@@ -104,6 +105,19 @@ final class Bytes {
     byte[] bytes = new byte[buffer.remaining()];
     buffer.get(buffer.position(), bytes);
     return bytes;
+  }
+
+  /**
+   * How many bytes a direct buffer has from a position on, which another thread may move. A read by
+   * Java fails where a buffer is of an arena that was closed, or that is another thread's.
+   */
+  static int directLength(ByteBuffer buffer, int position) {
+    int length = buffer.limit() - position;
+    Objects.checkFromIndexSize(position, length, buffer.capacity());
+    if (length > 0) {
+      buffer.get(position);
+    }
+    return length;
   }
 
   static ByteBuffer reader(byte[] data) {

@@ -5,6 +5,8 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A feed of the changes that a database commits, from {@link Loam#changes}: every operation once,
@@ -13,6 +15,8 @@ import java.util.Map;
 public final class Changes extends NativeObject {
   private final Loam db; // stays reachable
 
+  /** Of the two below, and of the library's feed, on which one thread waits. */
+  private final ReentrantLock busy = new ReentrantLock(true);
   private final Deque<Change> ready = new ArrayDeque<>();
   private final Map<Integer, String> names = new HashMap<>();
 
@@ -36,13 +40,23 @@ public final class Changes extends NativeObject {
    */
   public Change next(Duration wait) throws InterruptedException {
     boolean forever = wait.isNegative();
-    long left = forever ? 0 : wait.toMillis();
-    for (;;) {
-      int slice = (int) (forever ? Job.SLICE : Math.min(left, Job.SLICE));
-      Change change = poll(slice);
-      left -= slice;
-      if (change != null || !forever && left <= 0) {
-        return change;
+    long most = forever ? Long.MAX_VALUE : Native.milliseconds(wait);
+    long begin = System.nanoTime();
+    for (long left = most; ; ) {
+      int slice = (int) Math.min(Math.max(left, 0), Job.SLICE);
+      if (busy.tryLock(slice, TimeUnit.MILLISECONDS)) {
+        try {
+          Change change = poll(slice);
+          if (change != null) {
+            return change;
+          }
+        } finally {
+          busy.unlock();
+        }
+      }
+      left = most - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
+      if (left <= 0) {
+        return null;
       }
       if (Thread.interrupted()) {
         throw new InterruptedException();
@@ -50,7 +64,8 @@ public final class Changes extends NativeObject {
     }
   }
 
-  private synchronized Change poll(int milliseconds) {
+  /** Called with the lock. */
+  private Change poll(int milliseconds) {
     if (ready.isEmpty()) {
       byte[] block = Native.changesNext(this, milliseconds);
       for (int at = 0; block != null && at < block.length; ) {
@@ -65,8 +80,13 @@ public final class Changes extends NativeObject {
   }
 
   /** The sequence number with which another feed goes on behind what was handed out. */
-  public synchronized long position() {
-    return ready.isEmpty() ? Native.changesPosition(this) : ready.peek().sequence();
+  public long position() {
+    busy.lock();
+    try {
+      return ready.isEmpty() ? Native.changesPosition(this) : ready.peek().sequence();
+    } finally {
+      busy.unlock();
+    }
   }
 
   private String name(int number) {

@@ -50,18 +50,23 @@ public class Keyspace extends NativeObject {
 
   /**
    * Stores the value of a key at the position of a buffer, whose limit becomes the value's end, if
-   * there is room. Without a copy on the heap when both buffers are direct.
+   * there is room. Without a copy on the heap when both buffers are direct: their memory must stay
+   * until the call returns.
    *
    * @return the length of the value, which may be larger than what is left in the buffer; -1: the
    *     key has none
    */
   public long get(ByteBuffer key, ByteBuffer value, ReadOptions options) {
-    long length = key.isDirect() && value.isDirect() && !value.isReadOnly()
-        ? Native.getDirect(this, options.snapshot, readFlags(options), key, key.position(),
-            key.remaining(), value, value.position(), value.remaining())
-        : getHeap(key, value, options);
-    if (length >= 0 && length <= value.remaining()) {
-      value.limit(value.position() + (int) length);
+    if (!key.isDirect() || !value.isDirect() || value.isReadOnly()) {
+      return getHeap(key, value, options);
+    }
+    int keyAt = key.position();
+    int valueAt = value.position();
+    int room = Bytes.directLength(value, valueAt);
+    long length = Native.getDirect(this, options.snapshot, readFlags(options), key, keyAt,
+        Bytes.directLength(key, keyAt), value, valueAt, room);
+    if (length >= 0 && length <= room) {
+      value.limit(valueAt + (int) length);
     }
     return length;
   }
@@ -73,6 +78,7 @@ public class Keyspace extends NativeObject {
     }
     if (found.length <= value.remaining()) {
       value.duplicate().put(found);
+      value.limit(value.position() + found.length);
     }
     return found.length;
   }
@@ -143,13 +149,18 @@ public class Keyspace extends NativeObject {
     return write(Native.OP_PUT, key, Objects.requireNonNull(value, "value"), 0, options);
   }
 
-  /** Stores what is left in a buffer; positions stay. Without a copy when both are direct. */
+  /**
+   * Stores what is left in a buffer; positions stay. Without a copy when both are direct: their
+   * memory must stay until the call returns.
+   */
   public long put(ByteBuffer key, ByteBuffer value, WriteOptions options) {
     if (!key.isDirect() || !value.isDirect()) {
       return put(Bytes.of(key), Bytes.of(value), options);
     }
-    return Native.putDirect(this, options.flags(), key, key.position(), key.remaining(), value,
-        value.position(), value.remaining());
+    int keyAt = key.position();
+    int valueAt = value.position();
+    return Native.putDirect(this, options.flags(), key, keyAt, Bytes.directLength(key, keyAt),
+        value, valueAt, Bytes.directLength(value, valueAt));
   }
 
   /**
@@ -212,8 +223,13 @@ public class Keyspace extends NativeObject {
     return write(batch, WriteOptions.DEFAULT);
   }
 
-  /** Writes a batch. An empty one with {@link WriteOptions#SYNC} makes earlier writes durable. */
+  /**
+   * Writes a batch. An empty one with {@link WriteOptions#SYNC} makes earlier writes durable.
+   *
+   * @throws LoamException.InvalidArgument the batch names a keyspace of another database
+   */
   public long write(WriteBatch batch, WriteOptions options) {
+    batch.checkDatabase(this);
     return Native.writeBatch(this, options.flags(), batch.data(), batch.size());
   }
 
@@ -324,6 +340,10 @@ public class Keyspace extends NativeObject {
 
   final String information(int what, String argument) {
     return Native.string(Native.information(what, this, Native.text(argument)));
+  }
+
+  final Keyspace database() {
+    return db == null ? this : db;
   }
 
   /** By which batches name it. */

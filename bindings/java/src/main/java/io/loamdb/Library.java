@@ -15,7 +15,8 @@ import java.util.Locale;
  * <p>Both lie in the jar, under {@code io/loamdb/native/PLATFORM/}. They are copied into a new
  * directory that only the user can read, in {@code java.io.tmpdir}, and removed as soon as they are
  * loaded. The system property {@code loamdb.library}, or the environment variable {@code
- * LOAM_LIBRARY}, is the path of another engine to use.
+ * LOAM_LIBRARY}, is the path of another engine to use. On Linux all class loaders of a process use
+ * the engine that the first of them loaded.
  */
 final class Library {
   private static final String SYSTEM = system(System.getProperty("os.name"));
@@ -48,7 +49,7 @@ final class Library {
   }
 
   static void load() {
-    if (isMusl()) {
+    if (isMapped("/ld-musl-")) {
       throw new UnsatisfiedLinkError(
           "loamdb needs glibc: the Go runtime inside it cannot be loaded into a process that uses "
               + "musl (Alpine Linux)");
@@ -81,8 +82,14 @@ final class Library {
     }
   }
 
-  /** The dynamic linker knows the engine from then on, by its name, and does not look for it. */
+  /**
+   * The dynamic linker knows the engine from then on, by its name, and does not look for it. A
+   * second copy would be a further Go runtime, with its threads, that nobody calls.
+   */
   private static void loadEngine(Path directory) throws IOException {
+    if (isMapped("/" + ENGINE)) {
+      return;
+    }
     String chosen = System.getProperty("loamdb.library", System.getenv("LOAM_LIBRARY"));
     Path engine = chosen == null || chosen.isEmpty()
         ? copy(ENGINE, directory)
@@ -102,9 +109,10 @@ final class Library {
     return to;
   }
 
-  private static boolean isMusl() {
+  /** Whether a library is in the process, on Linux. */
+  private static boolean isMapped(String name) {
     try (var lines = Files.lines(Path.of("/proc/self/maps"))) {
-      return lines.anyMatch(line -> line.contains("/ld-musl-"));
+      return lines.anyMatch(line -> line.contains(name));
     } catch (IOException | UncheckedIOException e) {
       return false;
     }

@@ -1,11 +1,16 @@
 package io.loamdb;
 
+import java.io.ByteArrayOutputStream;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.URI;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystems;
 import java.nio.file.Path;
+import java.time.Duration;
 
 /**
  * The native methods, which {@code src/main/c} implements, and what their arguments are made of.
@@ -60,13 +65,18 @@ final class Native {
   static final int REKEY = 4;
 
   private static final Charset FILE_NAMES = fileNames();
+  /** What stands in a text for bytes that are none. */
+  private static final char REPLACED = '\ufffd';
+  private static final Duration LONGEST = Duration.ofMillis(Long.MAX_VALUE);
 
+  /** Windows has names in UTF-16, which the library takes in UTF-8. */
   private static Charset fileNames() {
     String name = System.getProperty("sun.jnu.encoding");
-    return name == null ? StandardCharsets.UTF_8 : Charset.forName(name);
+    return name == null || File.separatorChar == '\\' ? StandardCharsets.UTF_8
+        : Charset.forName(name);
   }
 
-  /** The bytes of a text; null stays null. */
+  /** The bytes of a text; null stays null. What UTF-8 cannot say would become another text. */
   static byte[] text(String s) {
     if (s == null) {
       return null;
@@ -74,11 +84,41 @@ final class Native {
     if (s.indexOf('\0') >= 0) {
       throw new LoamException.InvalidArgument("a text with a zero byte: " + s.replace('\0', '?'));
     }
+    if (!StandardCharsets.UTF_8.newEncoder().canEncode(s)) {
+      throw new LoamException.InvalidArgument("a text with half of a character: " + s);
+    }
     return s.getBytes(StandardCharsets.UTF_8);
   }
 
+  /** The name of a file as the operating system has it. */
   static byte[] path(Path path) {
-    return path.toString().getBytes(FILE_NAMES);
+    if (path.getFileSystem() != FileSystems.getDefault()) {
+      throw new LoamException.InvalidArgument(
+          "a path that is not of the default file system: " + path.toUri());
+    }
+    String text = path.toString();
+    return text.indexOf(REPLACED) >= 0 && File.separatorChar == '/' ? bytesOf(path.toUri())
+        : text.getBytes(FILE_NAMES);
+  }
+
+  /** The bytes of a name that is no text: its URI has them all. */
+  private static byte[] bytesOf(URI uri) {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    String raw = uri.getRawPath();
+    for (int i = 0; i < raw.length(); i++) {
+      if (raw.charAt(i) == '%') {
+        bytes.write(Integer.parseInt(raw.substring(i + 1, i + 3), 16));
+        i += 2;
+      } else {
+        bytes.write(raw.charAt(i));
+      }
+    }
+    return bytes.toByteArray();
+  }
+
+  /** Milliseconds; the longest time of a long stands for longer ones. */
+  static long milliseconds(Duration time) {
+    return time.compareTo(LONGEST) > 0 ? Long.MAX_VALUE : time.toMillis();
   }
 
   static String string(byte[] text) {

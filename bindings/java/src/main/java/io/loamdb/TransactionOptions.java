@@ -33,6 +33,6 @@ public record TransactionOptions(
     if (lockTimeout == null) {
       return 0;
     }
-    return lockTimeout.isNegative() ? -1 : Math.max(1, lockTimeout.toMillis());
+    return lockTimeout.isNegative() ? -1 : Math.max(1, Native.milliseconds(lockTimeout));
   }
 }

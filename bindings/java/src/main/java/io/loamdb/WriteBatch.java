@@ -18,6 +18,8 @@ public final class WriteBatch {
   private int count;
   private Keyspace chosen;
   private int number;
+  /** Of the keyspaces that were chosen: their numbers mean others in another database. */
+  private Keyspace database;
 
   /** An empty batch. */
   public WriteBatch() {
@@ -55,11 +57,24 @@ public final class WriteBatch {
 
   /**
    * Chooses the keyspace of the operations that follow; null: the one that the batch is written to.
+   *
+   * @throws LoamException.InvalidArgument the batch names a keyspace of another database
    */
   public WriteBatch in(Keyspace keyspace) {
-    number = keyspace == null ? 0 : keyspace.number();
+    if (keyspace != null) {
+      checkDatabase(keyspace);
+      number = keyspace.number();
+      database = keyspace.database();
+    }
     chosen = keyspace;
     return this;
+  }
+
+  /** Fails when keyspaces of another database are named. */
+  void checkDatabase(Keyspace keyspace) {
+    if (database != null && database != keyspace.database()) {
+      throw new LoamException.InvalidArgument("the batch names a keyspace of another database");
+    }
   }
 
   /** The number of operations. */
@@ -76,6 +91,7 @@ public final class WriteBatch {
   public void clear() {
     bytes.length = HEADER;
     count = 0;
+    database = null;
     in(null);
   }
 

@@ -8,6 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.AbstractList;
@@ -15,6 +20,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
@@ -116,6 +122,80 @@ class MisuseTest {
         assertThrows(LoamException.class, () -> txn.in(other).get(b("a")));
       }
       assertThrows(LoamException.NoMergeOperator.class, () -> db.merge(b("a"), b("1")));
+    }
+  }
+
+  @Test
+  void batchesKnowTheirDatabase() {
+    try (Loam db = Loam.open(path()); Loam other = Loam.open(directory.resolve("other"));
+        Keyspace here = db.keyspace("here"); Keyspace there = other.keyspace("there")) {
+      WriteBatch batch = new WriteBatch().in(there).put(b("a"), b("1"));
+      assertThrows(LoamException.InvalidArgument.class, () -> db.write(batch));
+      assertThrows(LoamException.InvalidArgument.class, () -> here.write(batch));
+      assertThrows(LoamException.InvalidArgument.class, () -> batch.in(here));
+      batch.in(null).put(b("b"), b("2"));
+      there.write(batch);
+      assertEquals(null, here.get(b("a")));
+      assertArrayEquals(b("1"), there.get(b("a")));
+      assertArrayEquals(b("2"), there.get(b("b")));
+      batch.clear();
+      here.write(batch.in(here).put(b("a"), b("3")));
+      assertArrayEquals(b("3"), here.get(b("a")));
+    }
+  }
+
+  @Test
+  void namesStayDifferent() throws Exception {
+    Path raw = Path.of(URI.create(directory.toUri() + "caf%E9")); // no text in UTF-8
+    try (Loam db = Loam.open(path()); Loam inRaw = Loam.open(raw)) {
+      assertTrue(Files.exists(raw.resolve("CURRENT")));
+      inRaw.checkpoint(Path.of(URI.create(directory.toUri() + "%E9")));
+      assertThrows(LoamException.InvalidArgument.class, () -> db.keyspace("half \ud800"));
+      try (FileSystem zip = FileSystems.newFileSystem(directory.resolve("a.zip"),
+          Map.of("create", "true"))) {
+        Path inside = zip.getPath(directory.resolve("inside").toString());
+        assertThrows(LoamException.InvalidArgument.class, () -> Loam.open(inside));
+        assertThrows(LoamException.InvalidArgument.class, () -> db.checkpoint(inside));
+      }
+      assertEquals(List.of("default"), db.keyspaces());
+    }
+    try (var names = Files.list(directory)) {
+      assertEquals(4, names.count());
+    }
+  }
+
+  @Test
+  void timesLongerThanALongHas() throws Exception {
+    TransactionOptions options =
+        new TransactionOptions(false, true, false, Loam.FOREVER, null);
+    try (Loam db = Loam.open(path()); Changes changes = db.changes(1, false);
+        Transaction txn = db.begin(options)) {
+      txn.put(b("a"), b("1"));
+      txn.commit();
+      assertEquals(1, changes.next(Loam.FOREVER).sequence());
+    }
+  }
+
+  /** A buffer of an arena that was closed, in JDK 22 and newer. */
+  @Test
+  void buffersWithoutMemory() throws Exception {
+    if (Runtime.version().feature() < 22) {
+      return;
+    }
+    Class<?> arenas = Class.forName("java.lang.foreign.Arena");
+    AutoCloseable arena = (AutoCloseable) arenas.getMethod("ofConfined").invoke(null);
+    Object segment = arenas.getMethod("allocate", long.class).invoke(arena, 1L << 20);
+    ByteBuffer gone = (ByteBuffer) Class.forName("java.lang.foreign.MemorySegment")
+        .getMethod("asByteBuffer").invoke(segment);
+    ByteBuffer key = ByteBuffer.allocateDirect(1);
+    try (Loam db = Loam.open(path())) {
+      db.put(key, gone, WriteOptions.DEFAULT);
+      arena.close();
+      ReadOptions options = new ReadOptions();
+      assertThrows(IllegalStateException.class, () -> db.get(key, gone, options));
+      assertThrows(IllegalStateException.class, () -> db.get(gone, key, options));
+      assertThrows(IllegalStateException.class, () -> db.put(key, gone, WriteOptions.DEFAULT));
+      assertEquals(1 << 20, db.get(new byte[1]).length);
     }
   }
 

@@ -65,6 +65,13 @@ class ProcessTest {
   }
 
   @Test
+  void classLoadersAreCollectedAndShareTheEngine() throws Exception {
+    assertTrue(run("loaders").contains("engines 1"));
+    String engine = System.getProperty("loam.root") + "/build/lib/libloam.so.0";
+    assertTrue(run("loaders", "-Dloamdb.library=" + engine).contains("engines 1"));
+  }
+
+  @Test
   void anotherLibrary() throws Exception {
     String engine = System.getProperty("loam.root") + "/build/lib/libloam.so.0";
     assertTrue(run("version", "-Dloamdb.library=" + engine).contains(Loam.version()));

@@ -2,16 +2,22 @@ package io.loamdb;
 
 import static io.loamdb.LoamTest.b;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.ref.WeakReference;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** What {@link ProcessTest} runs in processes of its own. */
-final class Programs {
+public final class Programs {
   /** Bytewise, but in Java: so the library's threads call the JVM. */
   static final KeyComparator ORDER = new KeyComparator() {
     @Override
@@ -39,6 +45,7 @@ final class Programs {
       case "exit" -> exit(path);
       case "garbage" -> garbage(path);
       case "signals" -> signals(path);
+      case "loaders" -> loaders(path);
       case "version" -> System.out.println(Loam.version());
       default -> throw new IllegalArgumentException(args[0]);
     }
@@ -106,6 +113,45 @@ final class Programs {
     db.snapshot();
     db.begin().put(b("t"), b("1"));
     db.keyspace("space").put(b("a"), b("2"));
+  }
+
+  /** Uses the library in class loaders one after the other, as servers that load a program anew. */
+  private static void loaders(Path path) throws Exception {
+    for (int n = 0; n < 5; n++) {
+      WeakReference<ClassLoader> loader = useInLoader(path);
+      while (loader.get() != null) {
+        System.gc();
+        byte[][] more = new byte[100][];
+        Arrays.setAll(more, i -> new byte[1000]);
+      }
+    }
+    try (var lines = Files.lines(Path.of("/proc/self/maps"))) {
+      System.out.println("engines " + lines.filter(line -> line.contains("/libloam.so"))
+          .map(line -> line.split(" +")[4]).distinct().count());
+    }
+  }
+
+  private static WeakReference<ClassLoader> useInLoader(Path path) throws Exception {
+    List<URL> urls = new ArrayList<>();
+    for (String entry : System.getProperty("java.class.path").split(File.pathSeparator)) {
+      urls.add(Path.of(entry).toUri().toURL());
+    }
+    try (URLClassLoader loader = new URLClassLoader(urls.toArray(new URL[0]),
+        ClassLoader.getPlatformClassLoader())) {
+      loader.loadClass("io.loamdb.Programs").getMethod("use", Path.class).invoke(null, path);
+      return new WeakReference<>(loader);
+    }
+  }
+
+  /** Has the library's threads call the JVM. */
+  public static void use(Path path) {
+    Options options = new Options().comparator(ORDER).set("write_buffer_size", "64KiB");
+    try (Loam db = Loam.open(path, options)) {
+      for (int i = 0; i < 2000; i++) {
+        db.put(b("key" + i * 7919 % 2000), new byte[100]);
+      }
+      db.compactRange();
+    }
   }
 
   /** The JVM's own signals: overflows of stacks, null checks by faults, safepoints. */
