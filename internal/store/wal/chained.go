@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/record"
@@ -166,6 +167,9 @@ func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string
 		return false, nil
 	}
 	before := begin.Before
+	if slices.Contains(r.strange, before.Num) {
+		return true, notRegular(r.Format.FileName(base.FileLog, before.Num))
+	}
 	if gap := r.chain.gap; gap != nil && gap.Num == before.Num && before.End <= gap.End {
 		r.chain.gap = nil // the torn bytes are behind the last record
 	}

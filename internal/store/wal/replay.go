@@ -63,6 +63,7 @@ type Replay struct {
 	CanSync  bool
 
 	obsolete []uint64    // logs that Needed left out
+	strange  []uint64    // needed by their numbers, but not regular files
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
 	inTables base.SeqNum // Last before Run
@@ -73,7 +74,9 @@ type Replay struct {
 }
 
 // Needed returns the numbers, ascending, of the logs that a manifest with these log
-// numbers needs. Only regular files count, and only names that knows takes for a log's.
+// numbers needs. Only regular files count, and only names that knows takes for a log's. What is not
+// a regular file and has one of the two numbers is damage: the database wrote a log of that name.
+// A larger number is a log's if the next log names it, see checkBefore; else it may be a table's.
 func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 	prevLogNum uint64) ([]uint64, error) {
 	names, err := r.FS.List(r.Dir)
@@ -93,9 +96,14 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case !info.Mode().IsRegular():
-		case num < logNum && (num == 0 || num != prevLogNum):
+		obsolete := num < logNum && (num == 0 || num != prevLogNum)
+		switch regular := info.Mode().IsRegular(); {
+		case !regular && obsolete:
+		case !regular && num != 0 && (num == logNum || num == prevLogNum):
+			return nil, notRegular(name)
+		case !regular:
+			r.strange = append(r.strange, num)
+		case obsolete:
 			r.obsolete = append(r.obsolete, num)
 		default:
 			nums = append(nums, num)
@@ -103,6 +111,13 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 	}
 	slices.Sort(nums)
 	return nums, nil
+}
+
+// notRegular is the error for a log whose name is now that of a link or a directory.
+func notRegular(name string) error {
+	c := base.Corruptf("log record", "the log is not a regular file")
+	c.File, c.Offset = name, 0
+	return c
 }
 
 // Run replays the logs nums, the first of which should be first unless that is

@@ -176,6 +176,15 @@ func (o *TailOptions) open(num uint64, at int64) (*openLog, error) {
 	return l, nil
 }
 
+// openOwn is open of a log that the database wrote: it is damage if that is not a regular file.
+func (o *TailOptions) openOwn(num uint64, at int64) (*openLog, error) {
+	l, err := o.open(num, at)
+	if errors.Is(err, vfs.ErrNotRegular) {
+		err = notRegular(o.name(num))
+	}
+	return l, err
+}
+
 // Next returns the next record that has newer operations than those before. It fails with
 // ErrNotYet, with ErrLogGone, with a *base.Corruption for more than a torn end, and with the
 // file system's error. It may be called again after each of them, and goes on where it was.
@@ -203,7 +212,7 @@ func (t *Tail) Next() (Tailed, error) {
 func (t *Tail) record() ([]byte, error) {
 	for {
 		if t.cur == nil {
-			l, err := t.o.open(t.num, t.at)
+			l, err := t.o.openOwn(t.num, t.at)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, t.absent()
 			}
@@ -523,7 +532,7 @@ func Logs(o TailOptions) (nums []uint64, err error) {
 func FirstSeq(o TailOptions, log uint64) (seq base.SeqNum, err error) {
 	t := NewTail(o, Place{Log: log})
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if t.cur, err = o.open(log, 0); err != nil {
+	if t.cur, err = o.openOwn(log, 0); err != nil {
 		t.cur = nil
 		if errors.Is(err, fs.ErrNotExist) {
 			err = t.goneError()

@@ -31,4 +31,14 @@ var manifests = []mutant{
 		target{"lsm", "TestUpgradeOfDamagedTable"}, []edit{
 			{"internal/store/open.go", "if err := db.beginUpgrade(); err != nil {",
 				"if err := db.manifest.BeginUpgrade(); err != nil {"}}},
+
+	{"strange-log-is-missing", "a link in the place of the log that the MANIFEST names is ignored",
+		target{"lsm", "TestNeededLogThatIsNoFile"}, []edit{
+			{"internal/store/wal/replay.go", "case !regular && num != 0 && (",
+				"case !regular && num == 0 && ("}}},
+
+	{"strange-log-before", "a link in the place of the log that a later one names is ignored",
+		target{"lsm", "TestNeededLogThatIsNoFile"}, []edit{
+			{"internal/store/wal/chained.go", "r.strange, before.Num) {",
+				"r.strange, before.Num) && false {"}}},
 }
