@@ -15,11 +15,14 @@ final class Callbacks {
   /** How many throwables of callbacks are remembered. */
   private static final int REMEMBERED = 16;
 
+  /** What a callback threw, and the message that the library got. */
+  private record Thrown(Throwable what, String message) {}
+
   /**
    * The newest first, guarded by itself. The library hands on the message alone, perhaps to another
    * thread: the throwable is found again by it.
    */
-  private static final Deque<Throwable> THROWN = new ArrayDeque<>();
+  private static final Deque<Thrown> THROWN = new ArrayDeque<>();
 
   private Callbacks() {}
 
@@ -59,18 +62,25 @@ final class Callbacks {
 
   /** The message that the library gets, and hands on in that of a failure. */
   static byte[] failed(Throwable thrown) {
+    byte[] message = message(thrown).getBytes(StandardCharsets.UTF_8);
     synchronized (THROWN) {
-      THROWN.addFirst(thrown);
+      THROWN.addFirst(new Thrown(thrown, new String(message, StandardCharsets.UTF_8)));
       if (THROWN.size() > REMEMBERED) {
         THROWN.removeLast();
       }
     }
-    return message(thrown).getBytes(StandardCharsets.UTF_8);
+    return message;
   }
 
+  /** Without zero bytes, where a text ends for the library. A throwable may fail to tell. */
   private static String message(Throwable thrown) {
     String simple = thrown.getClass().getSimpleName();
-    return thrown.getMessage() == null ? simple : simple + ": " + thrown.getMessage();
+    try {
+      String told = thrown.getMessage();
+      return told == null ? simple : simple + ": " + told.replace('\0', '?');
+    } catch (RuntimeException | Error e) {
+      return simple;
+    }
   }
 
   /**
@@ -85,9 +95,9 @@ final class Callbacks {
       return null;
     }
     synchronized (THROWN) {
-      for (Throwable thrown : THROWN) {
-        if (text.contains(message(thrown))) {
-          return thrown;
+      for (Thrown thrown : THROWN) {
+        if (text.contains(thrown.message)) {
+          return thrown.what;
         }
       }
     }

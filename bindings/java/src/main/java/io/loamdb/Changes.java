@@ -42,8 +42,9 @@ public final class Changes extends NativeObject {
     boolean forever = wait.isNegative();
     long most = forever ? Long.MAX_VALUE : Native.milliseconds(wait);
     long begin = System.nanoTime();
-    for (long left = most; ; ) {
-      int slice = (int) Math.min(Math.max(left, 0), Job.SLICE);
+    long left = most;
+    for (int looks = 0; ; looks++) {
+      int slice = Job.slice(left);
       if (busy.tryLock(slice, TimeUnit.MILLISECONDS)) {
         try {
           Change change = poll(slice);
@@ -61,6 +62,7 @@ public final class Changes extends NativeObject {
       if (Thread.interrupted()) {
         throw new InterruptedException();
       }
+      Job.nap(looks, TimeUnit.MILLISECONDS.toNanos(left));
     }
   }
 

@@ -239,6 +239,40 @@ class LoamTest {
     }
   }
 
+  /** Throwables that cannot tell what they are, or have texts that the library does not take. */
+  @Test
+  void callbacksThrowStrangely() {
+    RuntimeException mute = new RuntimeException() {
+      private static final long serialVersionUID = 1;
+
+      @Override
+      public String getMessage() {
+        throw new UnsupportedOperationException();
+      }
+    };
+    MergeOperator operator = new MergeOperator() {
+      @Override
+      public String name() {
+        return "strange";
+      }
+
+      @Override
+      public byte[] merge(byte[] key, byte[] existing, List<byte[]> operands) {
+        throw s(key).equals("mute") ? mute : new IllegalStateException("zero \0 half \ud800");
+      }
+    };
+    try (Loam db = Loam.open(path(), new Options().mergeOperator(operator))) {
+      for (String key : List.of("mute", "text", "mute", "text")) {
+        db.merge(b(key), b("1"));
+        LoamException e = assertThrows(LoamException.MergeFailed.class, () -> db.get(b(key)));
+        if (key.equals("text")) {
+          assertEquals(IllegalStateException.class, e.getCause().getClass());
+          assertTrue(e.getMessage().contains("zero ? half ?"), e.getMessage());
+        }
+      }
+    }
+  }
+
   /** The order of the length, then of the bytes. */
   private static KeyComparator byLength(RuntimeException failure) {
     return new KeyComparator() {

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Method;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.file.FileSystem;
@@ -25,6 +26,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -196,6 +198,39 @@ class MisuseTest {
       assertThrows(IllegalStateException.class, () -> db.get(gone, key, options));
       assertThrows(IllegalStateException.class, () -> db.put(key, gone, WriteOptions.DEFAULT));
       assertEquals(1 << 20, db.get(new byte[1]).length);
+    }
+  }
+
+  /** Virtual threads, of JDK 21 and newer, that wait leave others a thread to run on. */
+  @Test
+  @Timeout(60)
+  void virtualThreadsThatWait() throws Exception {
+    if (Runtime.version().feature() < 21) {
+      return;
+    }
+    Method start = Thread.class.getMethod("startVirtualThread", Runnable.class);
+    int waiting = 2 * Runtime.getRuntime().availableProcessors() + 2;
+    CountDownLatch begun = new CountDownLatch(waiting);
+    CountDownLatch got = new CountDownLatch(waiting);
+    try (Loam db = Loam.open(path())) {
+      for (int i = 0; i < waiting; i++) {
+        start.invoke(null, (Runnable) () -> {
+          try (Changes changes = db.changes(1, false)) {
+            begun.countDown();
+            changes.next(Duration.ofSeconds(-1));
+            got.countDown();
+          } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+          }
+        });
+      }
+      begun.await();
+      Thread writer = (Thread) start.invoke(null, (Runnable) () -> {
+        db.put(b("a"), b("1"));
+        db.compactRange();
+      });
+      got.await();
+      writer.join();
     }
   }
 
