@@ -98,6 +98,8 @@ type Fact struct {
 	worth int
 	// The range ends here because of a write: behind a key that was written.
 	loCut, hiCut bool
+	// cuts is how many writes came into the range since a reader learned it, or more of it.
+	cuts int
 	// was are facts about parts of the range, oldest first, for readers of earlier views.
 	was []*Fact
 }
@@ -328,7 +330,7 @@ func (s *Set) Cut(cmp *base.Comparer, key []byte) bool {
 		}
 		next := &list{l.facts, rest, l.since}
 		if found {
-			parts := l.at(at).without(cmp, key, l.n >= maxFacts/piecesPart)
+			parts := l.at(at).cut(cmp, key, l.n >= maxFacts/piecesPart)
 			next.facts = l.replace(at, place{at.chunk, at.i + 1}, parts...)
 		}
 		return next
@@ -352,6 +354,24 @@ func Without(cmp *base.Comparer, parts []*Fact, key []byte) []*Fact {
 const piecesPart, maxParts = 8, 64
 
 func (f *Fact) piece() bool { return f.loCut && f.hiCut }
+
+// A range that is filled again in order is cut by each write. The fact goes after cutsBase cuts,
+// and one more for each deadPerCut entries that it spares: a cut costs as much as tens of them, so
+// that learning the range anew costs an iterator less than the cuts cost the writers.
+const cutsBase, deadPerCut = 64, 16
+
+// cut is what is left of f once key is written. Of a piece it is not known what it spares; pieces
+// go when it is crowded.
+func (f *Fact) cut(cmp *base.Comparer, key []byte, crowded bool) []*Fact {
+	if !f.piece() && f.cuts >= cutsBase+f.Dead/deadPerCut {
+		return nil
+	}
+	parts := f.without(cmp, key, crowded)
+	for _, p := range parts {
+		p.cuts = f.cuts + 1
+	}
+	return parts
+}
 
 // without is what is left of f without a key of its range: at most two facts, none of them a piece
 // if it is crowded. How many entries a piece spares is not known: they are counted for the fact

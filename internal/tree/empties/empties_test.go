@@ -382,3 +382,71 @@ func TestFactsOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestRefilledRangeGoes: writes that fill a range again in order cut its fact a number of times in
+// proportion to the entries that it spares; the writes after these find no fact. A fact that is
+// learned again in between stays, and so does its part before the first write.
+func TestRefilledRangeGoes(t *testing.T) {
+	const dead = 64 << 10
+	k := func(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
+	for _, learned := range []bool{false, true} {
+		s := new(Set)
+		learn := func(from, spares int) {
+			f := &Fact{Range: Range{Lo: k(from), Hi: k(2 * dead), HiOpen: true}, Dead: spares}
+			if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
+				t.Fatal("not learned")
+			}
+		}
+		learn(0, dead)
+		cuts, end := 0, dead
+		if learned {
+			end = dead / 4 // more writes than a fact bears that is not learned again
+		}
+		for i := 1000; i < end; i++ {
+			if s.Cut(cmp, k(i)) {
+				cuts++
+			}
+			if learned && i%1000 == 0 {
+				learn(i+1, 1)
+			}
+		}
+		if s.Find(cmp, k(500), &View{}) == nil {
+			t.Error("what lies before the first write is gone")
+		}
+		last := s.Find(cmp, k(dead), &View{}) != nil
+		if learned && (cuts != end-1000 || !last) {
+			t.Errorf("learned again: %d of %d writes cut, the rest is known: %v", cuts, end-1000,
+				last)
+		}
+		if most := cutsBase + dead/deadPerCut; !learned && (cuts > most || last) {
+			t.Errorf("%d writes cut, want %d at most; the rest is known: %v", cuts, most, last)
+		}
+	}
+}
+
+// BenchmarkCutInOrder fills 1,000 known-empty ranges again, key by key.
+func BenchmarkCutInOrder(b *testing.B) {
+	const ranges, width = 1000, 1000
+	k := func(i int) []byte { return fmt.Appendf(nil, "k%07d", i) }
+	order := base.Bytewise
+	var ks [][]byte
+	for i := range ranges * width {
+		ks = append(ks, k(i))
+	}
+	b.ReportAllocs()
+	s, i := new(Set), 0
+	for b.Loop() {
+		if i %= len(ks); i == 0 {
+			b.StopTimer()
+			s = new(Set)
+			for r := range ranges {
+				f := &Fact{Range: Range{Lo: ks[r*width], Hi: ks[r*width+width-1]}, Dead: width}
+				s.Announce(f)
+				s.Confirm(order, f, []*Fact{f})
+			}
+			b.StartTimer()
+		}
+		s.Cut(order, ks[i])
+		i++
+	}
+}
