@@ -125,6 +125,18 @@ inline uint64_t seconds(std::chrono::seconds ttl) {
   return ttl.count() < 0 ? 0 : uint64_t(ttl.count());
 }
 
+// loam.h reads a text up to its first zero byte, and refuses NULL.
+inline const char *text(const std::string &s) {
+  return s.find('\0') == std::string::npos ? s.c_str() : nullptr;
+}
+
+// An object that was moved from, or could not be made, has the handle NULL, which loam.h takes for
+// "the default" where it is optional. No object has the handle 1.
+template <class T>
+T *given(T *handle) {
+  return handle ? handle : reinterpret_cast<T *>(uintptr_t(1));
+}
+
 inline std::string take(char *text) {
   Text owned(text);
   return text ? std::string(text) : std::string();
@@ -171,6 +183,12 @@ template <class T, loam_status (*close)(T *)>
 using Handle = std::unique_ptr<T, Closer<T, close>>;
 
 inline loam_status close_db(loam_db *db) { return loam_close(db, nullptr); }
+
+// Whether bytes lie in a string, which may move them.
+inline bool within(Bytes bytes, const std::string &s) {
+  std::less<const char *> before;
+  return !before(bytes.data(), s.data()) && before(bytes.data(), s.data() + s.capacity());
+}
 
 inline Bytes bytes(const void *data, size_t len) {
   return Bytes(static_cast<const char *>(data), len);
@@ -243,7 +261,7 @@ class Cache {
   // Changes a limit of resources by its name, see loam_resources_set.
   void set(const std::string &name, const std::string &value, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_resources_set(get(), name.c_str(), value.c_str(), call.err()));
+    call(loam_resources_set(get(), detail::text(name), detail::text(value), call.err()));
   }
   // How much of the resources is in use, as JSON.
   std::string metrics(LOAM_FAILURE) const {
@@ -292,7 +310,7 @@ class Options {
   // Sets an option by name from text, as loam_options_set does.
   Options &set(const std::string &name, const std::string &value, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_options_set(get(), name.c_str(), value.c_str(), call.err()));
+    call(loam_options_set(get(), detail::text(name), detail::text(value), call.err()));
     return *this;
   }
   // Orders keys by a function; equal_is_bytewise: only equal bytes compare equal, so that filters
@@ -352,7 +370,7 @@ struct ReadOptions {
   loam_read_options c() const {
     return {sizeof(loam_read_options),
       detail::flag(no_fill, LOAM_NO_FILL) | detail::flag(memory_only, LOAM_MEMORY_ONLY),
-      snapshot ? snapshot->get() : nullptr};
+      snapshot ? detail::given(snapshot->get()) : nullptr};
   }
 };
 
@@ -380,9 +398,9 @@ struct IterOptions {
   loam_iter_options c() const {
     return {sizeof(loam_iter_options),
       detail::flag(no_fill, LOAM_NO_FILL) | detail::flag(keys_only, LOAM_KEYS_ONLY),
-      snapshot ? snapshot->get() : nullptr, detail::bound(lower), detail::bound_size(lower),
-      detail::bound(upper), detail::bound_size(upper), detail::bound(prefix),
-      detail::bound_size(prefix)};
+      snapshot ? detail::given(snapshot->get()) : nullptr, detail::bound(lower),
+      detail::bound_size(lower), detail::bound(upper), detail::bound_size(upper),
+      detail::bound(prefix), detail::bound_size(prefix)};
   }
 };
 
@@ -683,6 +701,8 @@ class Keyspace {
       value.assign(small, len);
       return call(got);
     }
+    std::string own;
+    if (got == LOAM_BUFFER_TOO_SMALL && detail::within(key, value)) key = own.assign(key);
     while (got == LOAM_BUFFER_TOO_SMALL) {  // again if a longer value was put meanwhile
       value.resize(len);
       got = loam_get(handle(), &o, key.data(), key.size(), value.data(), value.size(), &len,
@@ -853,26 +873,26 @@ class Keyspace {
       o.stop = detail::bound(excise->second), o.stop_len = excise->second.size();
     }
     std::vector<const char *> names;
-    for (const auto &p : paths) names.push_back(p.c_str());
+    for (const auto &p : paths) names.push_back(detail::text(p));
     detail::Call call(failure);
     call(loam_ingest(handle(), &o, names.size(), names.data(), call.err()));
   }
   // Changes an option now, by name; see loam_set_option.
   void set_option(const std::string &name, const std::string &value, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_set_option(handle(), name.c_str(), value.c_str(), call.err()));
+    call(loam_set_option(handle(), detail::text(name), detail::text(value), call.err()));
   }
   std::string option(const std::string &name, LOAM_FAILURE) const {
     char *value = nullptr;
     detail::Call call(failure);
-    call(loam_option(handle(), name.c_str(), &value, call.err()));
+    call(loam_option(handle(), detail::text(name), &value, call.err()));
     return detail::take(value);
   }
   // A property such as "leveldb.stats"; nullopt: there is none of that name.
   std::optional<std::string> property(const std::string &name, LOAM_FAILURE) const {
     char *value = nullptr;
     detail::Call call(failure);
-    if (!call(loam_property(handle(), name.c_str(), &value, call.err()), LOAM_NOT_FOUND))
+    if (!call(loam_property(handle(), detail::text(name), &value, call.err()), LOAM_NOT_FOUND))
       return std::nullopt;
     return detail::take(value);
   }
@@ -896,10 +916,14 @@ class Keyspace {
     call(loam_keyspace_number(handle(), &n, call.err()));
     return n;
   }
-  // Gives up the handle, of a DB after its work has stopped. Afterwards calls fail.
+  // Gives up the handle, of a DB after its work has stopped. Afterwards calls fail. In a callback
+  // of the database it fails with LOAM_ERR_IN_USE, and the handle stays.
   void close(LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_close(handle_.release(), call.err()));
+    loam_db *db = handle_.release();
+    auto got = loam_close(db, call.err());
+    if (got == LOAM_ERR_IN_USE) handle_.reset(db);
+    call(got);
   }
   loam_db *get() const { return handle(); }
 
@@ -1019,7 +1043,9 @@ class Transaction {
  private:
   friend class Keyspace;
   explicit Transaction(loam_txn *made) : handle_(made) {}
-  static loam_db *db(const Keyspace *keyspace) { return keyspace ? keyspace->get() : nullptr; }
+  static loam_db *db(const Keyspace *keyspace) {
+    return keyspace ? detail::given(keyspace->get()) : nullptr;
+  }
   std::optional<std::string> read(
     loam_status (*how)(loam_txn *, loam_db *, const void *, size_t, void **, size_t *, char **),
     Bytes key, const Keyspace *keyspace, Status *failure) const {
@@ -1105,13 +1131,13 @@ class DB : public Keyspace {
   // error_if_missing is set.
   explicit DB(const std::string &path, LOAM_FAILURE) : DB(path, nullptr, failure) {}
   DB(const std::string &path, const Options &options, LOAM_FAILURE)
-      : DB(path, options.get(), failure) {}
+      : DB(path, detail::given(options.get()), failure) {}
   // Opens a database that another process writes, for reading beside it.
   static DB follow(const std::string &path, LOAM_FAILURE) {
     return follow_(path, nullptr, failure);
   }
   static DB follow(const std::string &path, const Options &options, LOAM_FAILURE) {
-    return follow_(path, options.get(), failure);
+    return follow_(path, detail::given(options.get()), failure);
   }
 
   // Opens a keyspace, or creates it.
@@ -1119,12 +1145,12 @@ class DB : public Keyspace {
     return open_keyspace(name, nullptr, failure);
   }
   Keyspace keyspace(const std::string &name, const Options &options, LOAM_FAILURE) {
-    return open_keyspace(name, options.get(), failure);
+    return open_keyspace(name, detail::given(options.get()), failure);
   }
   // Drops a keyspace with all that is in it.
   void drop_keyspace(const std::string &name, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_keyspace_drop(handle(), name.c_str(), call.err()));
+    call(loam_keyspace_drop(handle(), detail::text(name), call.err()));
   }
   // The names of all keyspaces as a JSON list.
   std::string keyspaces(LOAM_FAILURE) const { return text(loam_keyspace_list, failure); }
@@ -1132,7 +1158,7 @@ class DB : public Keyspace {
   // Makes path a database of its own with the present state.
   void checkpoint(const std::string &path, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_checkpoint(handle(), path.c_str(), call.err()));
+    call(loam_checkpoint(handle(), detail::text(path), call.err()));
   }
   // Reads every table whole and compares all checksums.
   void verify(LOAM_FAILURE) { plain(loam_verify, failure); }
@@ -1176,25 +1202,26 @@ class DB : public Keyspace {
   // Deletes the database in a directory.
   static void destroy(const std::string &path, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_destroy(path.c_str(), nullptr, call.err()));
+    call(loam_destroy(detail::text(path), nullptr, call.err()));
   }
   // Saves what can be saved of a damaged database, and returns a JSON report.
   static std::string repair(const std::string &path, LOAM_FAILURE) {
     return repair_(path, nullptr, failure);
   }
   static std::string repair(const std::string &path, const Options &options, LOAM_FAILURE) {
-    return repair_(path, options.get(), failure);
+    return repair_(path, detail::given(options.get()), failure);
   }
   // Makes a LevelDB database a native one.
   static void upgrade(const std::string &path, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_upgrade(path.c_str(), nullptr, call.err()));
+    call(loam_upgrade(detail::text(path), nullptr, call.err()));
   }
   // Writes what a database holds into a new one, in the format "leveldb" or "native".
   static void export_to(const std::string &path, const std::string &to,
     const std::string &format, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_export(path.c_str(), to.c_str(), format.c_str(), nullptr, call.err()));
+    call(loam_export(detail::text(path), detail::text(to), detail::text(format), nullptr,
+      call.err()));
   }
 
  private:
@@ -1202,26 +1229,26 @@ class DB : public Keyspace {
   DB(const std::string &path, const loam_options *options, Status *failure) : Keyspace(nullptr) {
     loam_db *made = nullptr;
     detail::Call call(failure);
-    call(loam_open(path.c_str(), options, &made, call.err()));
+    call(loam_open(detail::text(path), options, &made, call.err()));
     handle_.reset(made);
   }
   Keyspace open_keyspace(const std::string &name, const loam_options *options, Status *failure) {
     loam_db *made = nullptr;
     detail::Call call(failure);
-    call(loam_keyspace_open(handle(), name.c_str(), options, &made, call.err()));
+    call(loam_keyspace_open(handle(), detail::text(name), options, &made, call.err()));
     return Keyspace(made);
   }
   static DB follow_(const std::string &path, const loam_options *options, Status *failure) {
     loam_db *made = nullptr;
     detail::Call call(failure);
-    call(loam_follower_open(path.c_str(), options, &made, call.err()));
+    call(loam_follower_open(detail::text(path), options, &made, call.err()));
     return DB(made);
   }
   static std::string repair_(const std::string &path, const loam_options *options,
     Status *failure) {
     char *report = nullptr;
     detail::Call call(failure);
-    call(loam_repair(path.c_str(), options, &report, call.err()));
+    call(loam_repair(detail::text(path), options, &report, call.err()));
     return detail::take(report);
   }
   void plain(loam_status (*of)(loam_db *, char **), Status *failure) {
@@ -1238,7 +1265,7 @@ class TableWriter {
       : TableWriter(path, nullptr, failure) {}
   // Of the options count format and comparator, and what says how tables are written.
   TableWriter(const std::string &path, const Options &options, LOAM_FAILURE)
-      : TableWriter(path, options.get(), failure) {}
+      : TableWriter(path, detail::given(options.get()), failure) {}
   void put(Bytes key, Bytes value, LOAM_FAILURE) {
     detail::Call call(failure);
     call(loam_table_writer_put(get(), key.data(), key.size(), value.data(), value.size(),
@@ -1280,7 +1307,7 @@ class TableWriter {
   TableWriter(const std::string &path, const loam_options *options, Status *failure) {
     loam_table_writer *made = nullptr;
     detail::Call call(failure);
-    call(loam_table_writer_create(path.c_str(), options, &made, call.err()));
+    call(loam_table_writer_create(detail::text(path), options, &made, call.err()));
     handle_.reset(made);
   }
   detail::Handle<loam_table_writer, loam_table_writer_close> handle_;
@@ -1328,7 +1355,7 @@ class Backups {
   explicit Backups(const std::string &path, uint64_t flags = 0, LOAM_FAILURE) {
     loam_backup *made = nullptr;
     detail::Call call(failure);
-    call(loam_backup_open(path.c_str(), flags, &made, call.err()));
+    call(loam_backup_open(detail::text(path), flags, &made, call.err()));
     handle_.reset(made);
   }
   // Makes a backup of the present state, and returns its number.
@@ -1360,7 +1387,7 @@ class Backups {
   // Makes to a database as it was at the backup.
   void restore(uint64_t id, const std::string &to, uint64_t bytes_per_second = 0, LOAM_FAILURE) {
     detail::Call call(failure);
-    call(loam_backup_restore(get(), id, to.c_str(), bytes_per_second, call.err()));
+    call(loam_backup_restore(get(), id, detail::text(to), bytes_per_second, call.err()));
   }
   void remove(uint64_t id, LOAM_FAILURE) {
     detail::Call call(failure);
@@ -1381,7 +1408,7 @@ class Backups {
 
 inline Batch &Batch::in(const Keyspace *keyspace, Status *failure) {
   detail::Call call(failure);
-  call(loam_batch_in(get(), keyspace ? keyspace->get() : nullptr, call.err()));
+  call(loam_batch_in(get(), keyspace ? detail::given(keyspace->get()) : nullptr, call.err()));
   return *this;
 }
 
@@ -1466,7 +1493,7 @@ inline Options &Options::comparator(const std::string &name, Comparator compare,
   };
   auto held = std::make_unique<Comparator>(std::move(compare));
   detail::Call call(failure);
-  if (call(loam_options_set_comparator(get(), name.c_str(), adapt, held.get(),
+  if (call(loam_options_set_comparator(get(), detail::text(name), adapt, held.get(),
         detail::destroy<Comparator>,
         unsigned(detail::flag(equal_is_bytewise, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE)),
         call.err())))
@@ -1494,7 +1521,7 @@ inline Options &Options::compaction_filter(const std::string &name, CompactionFi
   };
   auto held = std::make_unique<CompactionFilter>(std::move(filter));
   detail::Call call(failure);
-  if (call(loam_options_set_compaction_filter(get(), name.c_str(), adapt, held.get(),
+  if (call(loam_options_set_compaction_filter(get(), detail::text(name), adapt, held.get(),
         detail::destroy<CompactionFilter>, call.err())))
     held.release();
   return *this;
@@ -1537,7 +1564,7 @@ inline Options &Options::merge_operator(const std::string &name, MergeFull full,
   loam_merge_partial_fn partial_fn = nullptr;
   if (has_partial) partial_fn = adapt_partial;
   detail::Call call(failure);
-  if (call(loam_options_set_merge_operator(get(), name.c_str(), adapt_full, partial_fn,
+  if (call(loam_options_set_merge_operator(get(), detail::text(name), adapt_full, partial_fn,
         held.get(), detail::destroy<Operator>, call.err())))
     held.release();
   return *this;
@@ -1570,8 +1597,9 @@ inline std::string DB::dump(const DumpWriter &write, const Snapshot *snapshot,
   };
   char *info = nullptr;
   detail::Call call(failure);
-  call(loam_dump(handle(), snapshot ? snapshot->get() : nullptr, compression.c_str(), adapt,
-    const_cast<void *>(static_cast<const void *>(&write)), &info, call.err()));
+  call(loam_dump(handle(), snapshot ? detail::given(snapshot->get()) : nullptr,
+    compression.c_str(), adapt, const_cast<void *>(static_cast<const void *>(&write)), &info,
+    call.err()));
   return detail::take(info);
 }
 

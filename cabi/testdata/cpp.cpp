@@ -307,6 +307,76 @@ static void threads() {
   CHECK(n == 2000 && resources.metrics().find("{") == 0);
 }
 
+// The code with which a call fails.
+template <class F>
+static loam_status code(F call) {
+  try {
+    call();
+  } catch (const loam::Error &e) {
+    return e.code();
+  }
+  return LOAM_OK;
+}
+
+// An object without a handle is not "the default", and a text ends where it ends.
+static void misuse() {
+  auto db = open("misuse");
+  auto users = db.keyspace("users"), moved_to = std::move(users);
+  CHECK(code([&] { loam::Batch().in(&users); }) == LOAM_ERR_INVALID_HANDLE);
+  auto txn = db.transaction();
+  CHECK(code([&] { txn.put("a", "1", &users); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { txn.get("a", &users); }) == LOAM_ERR_INVALID_HANDLE);
+  auto snapshot = db.snapshot(), other = std::move(snapshot);
+  CHECK(code([&] { db.get("a", {&snapshot}); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { db.iterator({&snapshot}); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { db.dump([](Bytes) { return true; }, &snapshot); }) == LOAM_ERR_INVALID_HANDLE);
+  loam::Options options, taken = std::move(options);
+  CHECK(code([&] { loam::DB("none", options); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { loam::DB::follow("misuse", options); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { loam::DB::repair("none", options); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { loam::TableWriter("none", options); }) == LOAM_ERR_INVALID_HANDLE);
+  CHECK(code([&] { db.keyspace("none", options); }) == LOAM_ERR_INVALID_HANDLE);
+
+  const std::string cut("users\0s", 7);
+  const auto refused = LOAM_ERR_INVALID_ARGUMENT;
+  CHECK(code([&] { db.keyspace(cut); }) == refused);
+  CHECK(code([&] { db.drop_keyspace(cut); }) == refused);
+  CHECK(code([&] { loam::DB{cut}; }) == refused);
+  CHECK(code([&] { loam::DB::destroy(cut); }) == refused);
+  CHECK(code([&] { loam::DB::upgrade(cut); }) == refused);
+  CHECK(code([&] { loam::DB::repair(cut); }) == refused);
+  CHECK(code([&] { loam::DB::follow(cut); }) == refused);
+  CHECK(code([&] { loam::DB::export_to("none", cut, "native"); }) == refused);
+  CHECK(code([&] { loam::Backups{cut}; }) == refused);
+  CHECK(code([&] { loam::TableWriter{cut}; }) == refused);
+  CHECK(code([&] { taken.set("merge_operator", std::string("append:\0", 8)); }) == refused);
+  CHECK(code([&] { db.checkpoint(cut); }) == refused);
+  CHECK(code([&] { db.ingest({cut}); }) == refused);
+  CHECK(code([&] { db.option(cut); }) == refused && code([&] { db.property(cut); }) == refused);
+  CHECK(db.keyspaces() == "[\"default\",\"users\"]");
+
+  std::string same(1000, 'k'), value(5000, 'v');
+  db.put(same, value);
+  CHECK(db.get_into(same, same) && same == value);
+}
+
+// A database that cannot be closed in its own callback can be closed afterwards.
+static void closing() {
+  loam::DB *open_one = nullptr;
+  loam_status refused = LOAM_OK;
+  loam::Options options;
+  options.merge_operator("last", [&](Bytes, auto, const std::vector<Bytes> &operands) {
+    if (refused == LOAM_OK) refused = code([&] { open_one->close(); });
+    return std::string(operands.back());
+  });
+  loam::DB db("closing", options);
+  open_one = &db;
+  db.merge("a", "1");
+  CHECK(*db.get("a") == "1" && refused == LOAM_ERR_IN_USE);
+  db.close();
+  loam::DB("closing", options);
+}
+
 int main() {
   CHECK(loam::Options::describe().find("write_buffer_size") != ~0ul);
   loam::Status status;
@@ -319,5 +389,7 @@ int main() {
   callbacks();
   copies();
   threads();
+  misuse();
+  closing();
   std::puts("PASS");
 }
