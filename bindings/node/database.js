@@ -140,7 +140,7 @@ class Loam extends AbstractLevel {
     if (options.errorIfExists && db.keyspaces().includes(name)) throw keyspaceExists(name)
     this.#family = db.#family
     this.#follows = db.#follows
-    return native.keyspaceOpen(this.#context, db.#context, name, pairs)
+    return native.keyspaceOpen(this.#context, db.#context, wellFormed(name), pairs)
   }
 
   [kNumber] () {
@@ -158,7 +158,7 @@ class Loam extends AbstractLevel {
     if (this.status === 'opening') return this.deferAsync(() => this.dropKeyspace(name))
     sync.assertOpen(this, 'dropKeyspace')
     await this.#writes.settled()
-    return native.keyspaceDrop(this.#context, name)
+    return native.keyspaceDrop(this.#context, wellFormed(name))
   }
 
   async _close () {
@@ -779,6 +779,14 @@ function assertLocation (location) {
 
 // undefined: no snapshot; null: one that is closed, which reading will notice; a promise: one of a
 // follower that is catching up.
+// The name of a keyspace: of half a character UTF-8 would make another name.
+function wellFormed (name) {
+  if (/\p{Surrogate}/u.test(name)) {
+    throw invalidArgument('The name of a keyspace has half of a character')
+  }
+  return name
+}
+
 function snapshotOf (family, options) {
   const snapshot = options.snapshot
   if (snapshot === undefined || snapshot === null) return undefined

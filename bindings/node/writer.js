@@ -44,14 +44,25 @@ function seconds (ttl) {
   return Math.ceil(ttl)
 }
 
+// The bytes of a typed array of any kind, or of a DataView: other than in an assignment, its numbers
+// do not become bytes.
+function bytesOf (data) {
+  if (data instanceof Uint8Array) return data
+  if (ArrayBuffer.isView(data)) {
+    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  }
+  throw new TypeError('a key or value must be a string or a Uint8Array')
+}
+
 // A value with its time to live behind it, in five bytes with the highest bit set: the write
 // makes a deadline of it.
 function withTtl (value, ttl) {
   const left = seconds(ttl)
+  const bytes = typeof value === 'string' ? Buffer.from(value) : bytesOf(value)
   const behind = Buffer.alloc(5)
   behind.writeUInt32LE(left % 2 ** 32)
   behind[4] = 0x80 | Math.floor(left / 2 ** 32)
-  return Buffer.concat([typeof value === 'string' ? Buffer.from(value) : value, behind])
+  return Buffer.concat([bytes, behind])
 }
 
 // A growing buffer.
@@ -196,10 +207,11 @@ class BatchWriter extends Bytes {
     if (typeof data === 'string') {
       this.#text(data)
     } else {
-      this.reserve(5 + data.length)
-      this.#varint(data.length)
-      this.buffer.set(data, this.length)
-      this.length += data.length
+      const bytes = bytesOf(data)
+      this.reserve(5 + bytes.length)
+      this.#varint(bytes.length)
+      this.buffer.set(bytes, this.length)
+      this.length += bytes.length
     }
   }
 
@@ -244,8 +256,10 @@ class KeyPacker extends Bytes {
         n = writeText(this.buffer, key, this.length + 4)
       }
     } else {
+      const bytes = bytesOf(key)
+      n = bytes.length
       this.reserve(4 + n)
-      this.buffer.set(key, this.length + 4)
+      this.buffer.set(bytes, this.length + 4)
     }
     const at = this.length
     this.buffer[at] = n

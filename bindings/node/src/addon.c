@@ -17,14 +17,33 @@ static bool text_long(napi_env env, napi_value value, text *t) {
   return true;
 }
 
-/* The bytes of a Uint8Array, which has none once its ArrayBuffer was transferred. */
-static bool read_bytes(napi_env env, napi_value value, text *t) {
+/* The bytes of one element; 0 for a type that the headers do not know. */
+static size_t element_size(napi_typedarray_type type) {
+  switch (type) {
+  case napi_int8_array: case napi_uint8_array: case napi_uint8_clamped_array: return 1;
+  case napi_int16_array: case napi_uint16_array: return 2;
+  case napi_int32_array: case napi_uint32_array: case napi_float32_array: return 4;
+  case napi_float64_array: case napi_bigint64_array: case napi_biguint64_array: return 8;
+  default: return 0;
+  }
+}
+
+/* Finds the bytes of a typed array or a DataView. */
+static bool view_of(napi_env env, napi_value value, size_t *len, void **data, napi_value *buffer) {
   napi_typedarray_type type;
+  if (napi_get_typedarray_info(env, value, &type, len, data, buffer, NULL) == napi_ok) {
+    *len *= element_size(type);
+    return element_size(type) != 0;
+  }
+  return napi_get_dataview_info(env, value, len, data, buffer, NULL) == napi_ok;
+}
+
+/* The bytes of a Uint8Array or another view, which has none once its ArrayBuffer was transferred. */
+static bool read_bytes(napi_env env, napi_value value, text *t) {
   napi_value buffer;
   void *data;
   bool detached = false;
-  if (napi_get_typedarray_info(env, value, &type, &t->len, &data, &buffer, NULL) != napi_ok ||
-    type != napi_uint8_array) {
+  if (!view_of(env, value, &t->len, &data, &buffer)) {
     napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
     return false;
   }

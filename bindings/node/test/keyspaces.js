@@ -105,6 +105,8 @@ test('what a keyspace refuses', async (t) => {
   t.is(await code(db.keyspace('').open()), 'LEVEL_INVALID_ARGUMENT')
   t.is(await code(db.keyspace('x'.repeat(256)).open()), 'LEVEL_INVALID_ARGUMENT')
   t.is(await code(db.keyspace('a\0b').open()), 'LEVEL_INVALID_ARGUMENT')
+  t.is(await code(db.keyspace('a\ud800').open()), 'LEVEL_INVALID_ARGUMENT')
+  t.is(await code(db.dropKeyspace('a\ud800')), 'LEVEL_INVALID_ARGUMENT')
   t.is(await code(db.keyspace('users', { comparator: 'idb_cmp1' }).open()),
     'LEVEL_COMPARATOR_MISMATCH')
   t.throws(() => db.keyspace(), TypeError)

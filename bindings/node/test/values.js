@@ -33,6 +33,38 @@ const key = (i) => String(i).padStart(4, '0')
 // Short, medium and large ones: short typed arrays lie on V8's heap.
 const value = (i) => Buffer.alloc([10, 100, 5000, 70000][i % 4], `value ${i} `)
 
+// Numbers that are not bytes are stored by their bytes, as classic-level does.
+test('typed arrays of other types, and DataViews', async (t) => {
+  const db = await opened({ keyEncoding: 'view', valueEncoding: 'view' })
+  const memory = new ArrayBuffer(64)
+  new Uint8Array(memory).forEach((_, i, bytes) => { bytes[i] = 7 * i })
+  const views = [Int8Array, Uint16Array, Int32Array, Float32Array, Float64Array, BigUint64Array]
+    .map((View) => new View(memory, 8, 3)).concat(new DataView(memory, 3, 5))
+  const key = new Uint16Array([1, 300])
+  const ways = {
+    put: (value) => db.put(key, value),
+    putSync: (value) => db.putSync(key, value),
+    ttl: (value) => db.put(key, value, { ttl: 1000 }),
+    batch: (value) => db.batch([{ type: 'put', key, value }]),
+    batchSync: (value) => db.batchSync([{ type: 'put', key, value }]),
+    chained: (value) => db.batch().put(key, value).write()
+  }
+  for (const view of views) {
+    const bytes = Buffer.from(memory, view.byteOffset, view.byteLength)
+    for (const [name, write] of Object.entries(ways)) {
+      await write(view)
+      const found = [await db.get(key), db.getSync(key), (await db.getMany([key]))[0],
+        (await db.values({ gte: key, lte: key }).all())[0]]
+      t.ok(found.every((value) => bytes.equals(value)), `${view.constructor.name} by ${name}`)
+      await db.del(key)
+      t.is(await db.has(key), false)
+    }
+    await db.put(view, view)
+    t.ok(bytes.equals(await db.get(bytes)), `a key that is a ${view.constructor.name}`)
+  }
+  await db.close()
+})
+
 for (const encoding of ['buffer', 'view']) {
   test(`transferring a ${encoding} takes nothing from another`, async (t) => {
     const db = await opened({ keyEncoding: encoding, valueEncoding: encoding })

@@ -97,6 +97,22 @@ def test_follower(path):
         assert change is not None and [o.key for o in change] == [b"a"]
 
 
+def test_a_change_that_another_thread_takes(path, monkeypatch):
+    """What one thread fetched may be handed out by another one before it looks."""
+    fetch = loamdb.Changes._fetch
+
+    def taken(feed, end):
+        done = fetch(feed, end)
+        feed._ready.clear()
+        return done
+
+    monkeypatch.setattr(loamdb.Changes, "_fetch", taken)
+    with loamdb.open(path) as db, db.changes() as feed:
+        db[b"a"] = b"1"
+        assert feed.next(0) is None
+        assert feed.position == 2
+
+
 def test_threads(path):
     """Threads that share a feed get each change once."""
     with loamdb.open(path) as db, db.changes() as feed:

@@ -369,6 +369,11 @@ def test_progress_can_stop_a_compaction(db):
     assert db[b"a"] == b"b"
 
 
+def test_options_end_where_they_end(tmp_path):
+    with pytest.raises(ValueError, match="null character"):
+        loamdb.open(tmp_path / "db", merge_operator="append:\0")
+
+
 def test_options_are_loams():
     known = {o["name"] for o in loamdb.options()}
     named = set(inspect.signature(loamdb.DB.__init__).parameters)

@@ -93,6 +93,14 @@ def test_locks(db):
     assert db[b"k"] == b"1"
 
 
+def test_times_for_locks(db):
+    with pytest.raises(errors.InvalidArgumentError):
+        db.transaction(lock=True, lock_timeout=float("nan"))
+    with db.transaction(lock=True, lock_timeout=float("inf")) as tx:
+        tx.put(b"k", b"1")
+    assert db[b"k"] == b"1"
+
+
 def test_update(db):
     def add(tx):
         n = int(tx.get(b"n", b"0")) + 1

@@ -245,11 +245,8 @@ class Options:
             self._set_comparator(comparator, name)
         for option, value in settings.items():
             if value is not None:
-                text = _text(option, value)
-                check(
-                    self._lib.loam_options_set(self.handle, option.encode(), text.encode(), err),
-                    err,
-                )
+                text = option_text(option, value)
+                check(self._lib.loam_options_set(self.handle, option_name(option), text, err), err)
         if cache is not None:
             if cache._handle is None:
                 raise ClosedError("the cache is closed")

@@ -175,10 +175,13 @@ class Changes:
         ):
             return None
         try:
-            self._c()
-            if not self._ready and not self._fetch(end):
-                return None
-            return self._ready.pop()
+            while True:
+                try:
+                    return self._ready.pop()
+                except IndexError:  # another thread has taken what this one fetched, or closed it
+                    self._c()
+                if not self._fetch(end):
+                    return None
         finally:
             self._turn.release()
 

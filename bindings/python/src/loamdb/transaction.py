@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from datetime import timedelta
@@ -10,10 +11,24 @@ from . import _fast, _ttl, db as _db
 from ._handles import data, pointer
 from ._library import check, error_slot, ffi, forks, load, owned, same_process
 from ._types import Any, Buffer, Self, cast
-from .errors import ClosedError, ConflictError, DeadlockError, LockTimeoutError, NeedsNativeError
+from .errors import (
+    ClosedError,
+    ConflictError,
+    DeadlockError,
+    InvalidArgumentError,
+    LockTimeoutError,
+    NeedsNativeError,
+)
 from .iterator import Iterator
 
 __all__ = ["Transaction"]
+
+
+def _milliseconds(seconds: float) -> int:
+    """A time for locks as C takes it: -1 is without end, 0 the default there."""
+    if math.isnan(seconds):
+        raise InvalidArgumentError("lock_timeout is no number")
+    return -1 if seconds < 0 or math.isinf(seconds) else max(int(seconds * 1000), 1)
 
 
 class Transaction(_db._Mapping):
@@ -58,7 +73,7 @@ class Transaction(_db._Mapping):
             lib.LOAM_TXN_LOCK if lock else 0
         )
         if lock_timeout is not None:
-            options.lock_timeout_ms = max(int(lock_timeout * 1000), 1) if lock_timeout >= 0 else -1
+            options.lock_timeout_ms = _milliseconds(lock_timeout)
         options.name = text
         self._sync = sync
         self._db = db
