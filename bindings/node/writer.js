@@ -44,8 +44,8 @@ function seconds (ttl) {
   return Math.ceil(ttl)
 }
 
-// The bytes of a typed array of any kind, or of a DataView: other than in an assignment, its numbers
-// do not become bytes.
+// The bytes of a typed array of any kind, or of a DataView, whose numbers an assignment would make
+// bytes.
 function bytesOf (data) {
   if (data instanceof Uint8Array) return data
   if (ArrayBuffer.isView(data)) {

@@ -38,7 +38,7 @@ static bool view_of(napi_env env, napi_value value, size_t *len, void **data, na
   return napi_get_dataview_info(env, value, len, data, buffer, NULL) == napi_ok;
 }
 
-/* The bytes of a Uint8Array or another view, which has none once its ArrayBuffer was transferred. */
+/* The bytes of a Uint8Array or another view: none once its ArrayBuffer was transferred. */
 static bool read_bytes(napi_env env, napi_value value, text *t) {
   napi_value buffer;
   void *data;
