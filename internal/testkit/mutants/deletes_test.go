@@ -22,6 +22,8 @@ const (
 	memtableVersions = "internal/tree/memtable/source_at.go"
 )
 
+var wornOut = target{"internal/tree/empties", "TestRefilledRangeGoes"}
+
 var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
@@ -193,6 +195,12 @@ var deletes = []mutant{
 	{"empty-joined-out-of-order", "a range from the first key on comes behind others",
 		target{"internal/tree/empties", "TestSetModel"}, []edit{{emptyFacts,
 			"\tif !f.FromStart {\n", "\tif true {\n"}}},
+
+	{"empty-never-worn", "each write into a range that is filled again cuts it", wornOut,
+		[]edit{{emptySet, "w.cuts.Add(1) > w.most", "w.cuts.Add(1) < 0"}}},
+
+	{"empty-worn-for-ever", "a range that is learned again goes after the cuts of before", wornOut,
+		[]edit{{emptyFacts, "f.Dead += o.Dead", "f.Dead, f.wear = f.Dead+o.Dead, o.wear"}}},
 
 	{"empty-by-own-writes", "what a transaction deleted is known as empty to others",
 		target{"lsm", "TestEmptiesOfOwnWrites"}, []edit{{"internal/tree/iters/empties.go",

@@ -98,8 +98,8 @@ type Fact struct {
 	worth int
 	// The range ends here because of a write: behind a key that was written.
 	loCut, hiCut bool
-	// cuts is how many writes came into the range since a reader learned it, or more of it.
-	cuts int
+	// wear is shared by the parts of a fact that writes cut; nil: none did since it was learned.
+	wear *wear
 	// was are facts about parts of the range, oldest first, for readers of earlier views.
 	was []*Fact
 }
@@ -355,20 +355,30 @@ const piecesPart, maxParts = 8, 64
 
 func (f *Fact) piece() bool { return f.loCut && f.hiCut }
 
-// A range that is filled again in order is cut by each write. The fact goes after cutsBase cuts,
-// and one more for each deadPerCut entries that it spares: a cut costs as much as tens of them, so
-// that learning the range anew costs an iterator less than the cuts cost the writers.
-const cutsBase, deadPerCut = 64, 16
+// wear counts the writes that cut a fact, or a part of it. After most of them each part goes that
+// is cut again: the range is being filled. Otherwise one that is filled in order is cut by each
+// write, and one that is filled at random falls into pieces that spare a few entries each. A cut
+// costs as much as tens of entries, so that learning the range anew costs an iterator less than the
+// cuts cost the writers.
+type wear struct {
+	cuts atomic.Int64
+	most int64 // cutsBase, and one more for each deadPerCut entries that the whole fact spared
+}
 
-// cut is what is left of f once key is written. Of a piece it is not known what it spares; pieces
-// go when it is crowded.
+const cutsBase, deadPerCut = 64, 32
+
+// cut is what is left of f once key is written.
 func (f *Fact) cut(cmp *base.Comparer, key []byte, crowded bool) []*Fact {
-	if !f.piece() && f.cuts >= cutsBase+f.Dead/deadPerCut {
+	w := f.wear
+	if w == nil {
+		w = &wear{most: int64(cutsBase + f.Dead/deadPerCut)}
+	}
+	if w.cuts.Add(1) > w.most {
 		return nil
 	}
 	parts := f.without(cmp, key, crowded)
 	for _, p := range parts {
-		p.cuts = f.cuts + 1
+		p.wear = w
 	}
 	return parts
 }

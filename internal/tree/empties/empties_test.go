@@ -383,14 +383,15 @@ func TestFactsOfBefore(t *testing.T) {
 	}
 }
 
-// TestRefilledRangeGoes: writes that fill a range again in order cut its fact a number of times in
-// proportion to the entries that it spares; the writes after these find no fact. A fact that is
-// learned again in between stays, and so does its part before the first write.
+// TestRefilledRangeGoes: writes that fill a range again, in order or at random, cut its fact a
+// number of times in proportion to the entries that it spares; the writes after these find no fact.
+// One that is filled in order and learned again in between stays, and so does its part before the
+// first write.
 func TestRefilledRangeGoes(t *testing.T) {
 	const dead = 64 << 10
 	k := func(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
-	for _, learned := range []bool{false, true} {
-		s := new(Set)
+	fill := func(order []int, learned bool) (s *Set, cuts int) {
+		s = new(Set)
 		learn := func(from, spares int) {
 			f := &Fact{Range: Range{Lo: k(from), Hi: k(2 * dead), HiOpen: true}, Dead: spares}
 			if !s.Announce(f) || !s.Confirm(cmp, f, []*Fact{f}) {
@@ -398,29 +399,58 @@ func TestRefilledRangeGoes(t *testing.T) {
 			}
 		}
 		learn(0, dead)
-		cuts, end := 0, dead
-		if learned {
-			end = dead / 4 // more writes than a fact bears that is not learned again
-		}
-		for i := 1000; i < end; i++ {
+		for n, i := range order {
 			if s.Cut(cmp, k(i)) {
 				cuts++
 			}
-			if learned && i%1000 == 0 {
+			if learned && n%500 == 0 {
 				learn(i+1, 1)
 			}
 		}
-		if s.Find(cmp, k(500), &View{}) == nil {
-			t.Error("what lies before the first write is gone")
+		return s, cuts
+	}
+	const first, most = 1000, cutsBase + dead/deadPerCut
+	inOrder := make([]int, dead-first)
+	for i := range inOrder {
+		inOrder[i] = first + i
+	}
+	knows := func(s *Set, i int) bool { return s.Find(cmp, k(i), &View{}) != nil }
+
+	s, cuts := fill(inOrder, false)
+	if cuts > most+1 || knows(s, dead) || !knows(s, first/2) {
+		t.Errorf("in order: %d writes cut, want %d at most; known behind them: %v, before: %v",
+			cuts, most+1, knows(s, dead), knows(s, first/2))
+	}
+	s, cuts = fill(rand.Perm(dead), false)
+	if cuts > 2*most+2 || s.Len() > most+2 {
+		t.Errorf("at random: %d writes cut, want %d at most; %d facts", cuts, 2*most+2, s.Len())
+	}
+	few := inOrder[:dead/4]
+	s, cuts = fill(few, true)
+	if cuts != len(few) || !knows(s, dead) || !knows(s, first/2) {
+		t.Errorf("learned again: %d of %d writes cut; known behind them: %v, before: %v", cuts,
+			len(few), knows(s, dead), knows(s, first/2))
+	}
+}
+
+// BenchmarkCutAtRandom fills a known-empty range again at random.
+func BenchmarkCutAtRandom(b *testing.B) {
+	const width = 100_000
+	ks := make([][]byte, width)
+	for i, o := range rand.New(rand.NewPCG(1, 2)).Perm(width) {
+		ks[o] = fmt.Appendf(nil, "k%07d", i)
+	}
+	b.ReportAllocs()
+	s, i := new(Set), 0
+	for b.Loop() {
+		if i %= width; i == 0 {
+			s = new(Set)
+			f := &Fact{Range: Range{FromStart: true, ToEnd: true}, Dead: width}
+			s.Announce(f)
+			s.Confirm(base.Bytewise, f, []*Fact{f})
 		}
-		last := s.Find(cmp, k(dead), &View{}) != nil
-		if learned && (cuts != end-1000 || !last) {
-			t.Errorf("learned again: %d of %d writes cut, the rest is known: %v", cuts, end-1000,
-				last)
-		}
-		if most := cutsBase + dead/deadPerCut; !learned && (cuts > most || last) {
-			t.Errorf("%d writes cut, want %d at most; the rest is known: %v", cuts, most, last)
-		}
+		s.Cut(base.Bytewise, ks[i])
+		i++
 	}
 }
 
