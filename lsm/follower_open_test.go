@@ -106,3 +106,106 @@ func TestOpenFollowerWhileALogIsClosed(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenFollowerWhileCurrentComes creates a database, or upgrades one, at each call of
+// OpenFollower in turn. The follower shows it, or there is no database yet.
+func TestOpenFollowerWhileCurrentComes(t *testing.T) {
+	for _, upgraded := range []bool{false, true} {
+		for at, more := int64(1), true; more; at++ {
+			mem := vfs.NewMem()
+			write := func(o lsm.Options) {
+				o.FS = mem
+				db, err := lsm.Open("db", &o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := db.Put([]byte("k"), []byte("v"), lsm.Sync); err != nil {
+					t.Fatal(err)
+				}
+				if err := db.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := mem.MkdirAll("db"); err != nil {
+				t.Fatal(err)
+			}
+			if upgraded {
+				write(lsm.Options{Format: lsm.FormatLevelDB})
+			}
+			var calls atomic.Int64
+			fsys := vfs.NewFault(mem, func(vfs.Op) vfs.Outcome {
+				if calls.Add(1) == at && upgraded {
+					if err := lsm.Upgrade("db", &lsm.Options{FS: mem}); err != nil {
+						t.Error(err)
+					}
+				} else if calls.Load() == at {
+					write(lsm.Options{})
+				}
+				return vfs.Outcome{}
+			})
+			f, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys})
+			more = calls.Load() >= at
+			if !upgraded && errors.Is(err, lsm.ErrDoesNotExist) {
+				continue
+			}
+			if err != nil {
+				t.Errorf("upgraded %v, at call %d of %d: %v", upgraded, at, calls.Load(), err)
+				continue
+			}
+			if got, err := f.Get([]byte("k"), nil); err != nil || string(got) != "v" {
+				t.Errorf("upgraded %v, at call %d: %q, %v", upgraded, at, got, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestCatchUpWhileUpgraded upgrades the database at each call of CatchUp in turn.
+func TestCatchUpWhileUpgraded(t *testing.T) {
+	for at, more := int64(1), true; more; at++ {
+		mem := vfs.NewMem()
+		write := func(key string) {
+			db, err := lsm.Open("db", &lsm.Options{FS: mem, Format: lsm.FormatLevelDB})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Put([]byte(key), []byte("v"), lsm.Sync); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("k")
+		var calls atomic.Int64
+		calls.Store(-1 << 32)
+		fsys := vfs.NewFault(mem, func(vfs.Op) vfs.Outcome {
+			if calls.Add(1) == at {
+				if err := lsm.Upgrade("db", &lsm.Options{FS: mem}); err != nil {
+					t.Error(err)
+				}
+			}
+			return vfs.Outcome{}
+		})
+		f, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("l")
+		calls.Store(0)
+		if err := f.CatchUp(t.Context()); err != nil {
+			t.Errorf("upgraded at call %d: %v", at, err)
+		}
+		more = calls.Load() >= at
+		for _, key := range []string{"k", "l"} {
+			if got, err := f.Get([]byte(key), nil); err != nil || string(got) != "v" {
+				t.Errorf("upgraded at call %d: %s is %q, %v", at, key, got, err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

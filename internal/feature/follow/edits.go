@@ -84,20 +84,32 @@ func (t *Edits) Poll() (changed bool, err error) {
 			return changed, err
 		}
 	}
-	names, lerr := t.fs.List(t.dir)
+	// The database may be created while its absence is explained: only one that is still missing
+	// afterwards is.
+	why := t.missing()
+	if changed, err = t.poll(); !errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, base.ErrCorruption) {
+		return changed, err
+	}
+	return false, why
+}
+
+// missing explains that CURRENT, or the MANIFEST that it names, is not there.
+func (t *Edits) missing() error {
+	names, err := t.fs.List(t.dir)
 	switch {
-	case errors.Is(lerr, fs.ErrNotExist):
-		return false, fmt.Errorf("%w: %w", base.ErrDoesNotExist, lerr)
-	case lerr != nil:
-		return false, fmt.Errorf("listing %s: %w", t.dir, lerr)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", base.ErrDoesNotExist, err)
+	case err != nil:
+		return fmt.Errorf("listing %s: %w", t.dir, err)
 	}
-	if ferr := owner.Check(t.fs, t.dir); ferr != nil {
-		return false, ferr
+	if err := owner.Check(t.fs, t.dir); err != nil {
+		return err
 	}
-	if cur, cerr := current.Read(t.fs, t.dir); cerr == nil {
-		return false, cur.Missing()
+	if cur, err := current.Read(t.fs, t.dir); err == nil {
+		return cur.Missing()
 	}
-	return false, current.CheckMissing(t.fs, t.dir, names)
+	return current.CheckMissing(t.fs, t.dir, names)
 }
 
 func (t *Edits) poll() (changed bool, err error) {

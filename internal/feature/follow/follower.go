@@ -216,6 +216,9 @@ func (f *Follower) firstState() error {
 	if err == nil {
 		err = f.unmoved(spaces)
 	}
+	if err == nil {
+		err = f.inForce(l)
+	}
 	if err != nil {
 		l.free()
 		return err
@@ -456,7 +459,10 @@ func (f *Follower) rebuild(ctx context.Context, then spaces) (end bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if err := f.unmoved(then); err != nil {
+	if err = f.unmoved(then); err == nil {
+		err = f.inForce(next)
+	}
+	if err != nil {
 		next.free()
 		return false, err
 	}

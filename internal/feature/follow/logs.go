@@ -436,3 +436,15 @@ func (l *logs) prefetch(batch []byte) {
 		}
 	}
 }
+
+var errReplaced = errors.New("the MANIFEST is replaced all the time")
+
+// inForce is called behind unmoved, with logs that were read from their beginning. If another
+// MANIFEST was begun meanwhile, that opening may have deleted a log before it was read. An upgrade
+// leaves no log of LevelDB's format, so that no later one shows that a log is missing.
+func (f *Follower) inForce(l *logs) error {
+	if f.o.Edits.Begun() != l.begun {
+		return stale{errReplaced}
+	}
+	return nil
+}

@@ -54,7 +54,20 @@ type Pointer struct {
 
 // Read returns what CURRENT of the database in dir says. fs.ErrNotExist holds when there is
 // no CURRENT; Format is known also where CURRENT is damaged.
+//
+// A follower reads beside a writer, which gives a directory the name CURRENT when it creates or
+// upgrades a database. If that happens between two calls here, a directory stands where a file was
+// expected: then CURRENT is read once more. A directory is never replaced by a file.
 func Read(fsys vfs.FS, dir string) (c Pointer, err error) {
+	c, err = readOnce(fsys, dir)
+	if c.Format == base.LevelDB &&
+		(errors.Is(err, base.ErrNotADatabase) || errors.Is(err, vfs.ErrNotRegular)) {
+		return readOnce(fsys, dir)
+	}
+	return c, err
+}
+
+func readOnce(fsys vfs.FS, dir string) (c Pointer, err error) {
 	c.File = base.CurrentName
 	there, isDir, err := stat(fsys, dir, base.CurrentName)
 	if err == nil && !there {

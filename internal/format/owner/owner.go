@@ -33,7 +33,19 @@ import (
 //  4. Where CURRENT is missing, damaged or names no MANIFEST, the contents of all files with names
 //     of a database decide. At least one file must be Loam's or LevelDB's, and none another
 //     engine's.
+//
+// Check runs beside a writer, too, which may create or upgrade the database meanwhile.
 func Check(fsys vfs.FS, dir string) error {
+	err := check(fsys, dir)
+	if errors.Is(err, base.ErrNotADatabase) || errors.Is(err, vfs.ErrNotRegular) {
+		if native, nerr := current.IsNative(fsys, dir); native && nerr == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func check(fsys vfs.FS, dir string) error {
 	switch native, err := current.IsNative(fsys, dir); {
 	case native || errors.Is(err, fs.ErrNotExist):
 		return nil

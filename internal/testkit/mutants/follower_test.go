@@ -187,4 +187,14 @@ var followers = []mutant{
 		target{"lsm", "TestFollowerOperators"}, []edit{
 			{"internal/store/keyspace.go", "db.jobs.CreateKeyspace(name, c, merge)",
 				`db.jobs.CreateKeyspace(name, c, merge[:0])`}}},
+
+	{"follower-of-deleted-logs", "logs of an older MANIFEST that an upgrade deleted count as empty",
+		target{"lsm", "TestOpenFollowerWhileCurrentComes"}, []edit{
+			{"internal/feature/follow/logs.go", "if f.o.Edits.Begun() != l.begun {",
+				"if f.o.Edits.Begun() < l.begun {"}}},
+
+	{"current-read-once", "a CURRENT that becomes a directory while it is read is a stranger's",
+		target{"lsm", "TestCatchUpWhileUpgraded"}, []edit{
+			{"internal/format/current/current.go", "if c.Format == base.LevelDB &&\n",
+				"if c.Format == base.Native &&\n"}}},
 }
