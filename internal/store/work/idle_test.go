@@ -250,16 +250,57 @@ func TestSpareIsGivenBack(t *testing.T) {
 		d.waitFlushed()
 		synctest.Wait()
 		for range 10 {
-			time.Sleep(trimIdle * 4 / 5)
+			time.Sleep(arena.IdleWriter * 4 / 5)
 			if spare.Bytes() == 0 {
 				t.Fatal("it is given back while there are writes")
 			}
 			d.mustPut("k")
 		}
-		time.Sleep(2 * trimIdle)
+		time.Sleep(2 * arena.IdleWriter)
 		synctest.Wait()
 		if n := spare.Bytes(); n != 0 {
 			t.Errorf("%d bytes are kept", n)
+		}
+	})
+}
+
+// TestSpareIsGivenBackToReaders: the memory for the next memtable is given back soon after the last
+// write where blocks are read, and not so soon where none are.
+func TestSpareIsGivenBackToReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openFormat(t, vfs.NewMem(), base.Native, nil)
+		spare := arena.NewSpare(64 << 10)
+		defer spare.Close()
+		d.jobs.opts.Spare = spare
+		for _, reads := range []bool{false, true} {
+			memory, err := arena.NewExtent(64<<10, 64<<10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !spare.Give(memory, nil, 0) {
+				memory.Free()
+				t.Skip("freed memory is unmapped in this build")
+			}
+			for i := range 2 * arena.IdleLookups {
+				d.mustPut(fmt.Sprintf("%06d", i))
+			}
+			d.seal()
+			d.waitFlushed()
+			synctest.Wait()
+			for i := range 2 * arena.IdleLookups {
+				if !reads {
+					break
+				}
+				if _, err := d.tree.Get(fmt.Appendf(nil, "%06d", i), nil, nil, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(3 * arena.IdleLook)
+			synctest.Wait()
+			if n := spare.Bytes(); n != 0 == reads {
+				t.Errorf("reads %v: %d bytes are kept", reads, n)
+			}
+			spare.Trim()
 		}
 	})
 }

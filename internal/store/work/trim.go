@@ -3,14 +3,13 @@ package work
 import (
 	"time"
 
-	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/memory/arena"
 )
 
 // What the next memtable would use again is given back when a writer that needs it soon is
-// unlikely: memory once nobody wrote for trimIdle, logs and memory some time after the last flush.
-// Fresh memory costs a page fault for each page; a fresh log is created, allocated and synced.
+// unlikely: memory when arena.Idle says so, logs and memory some time after the last flush. Fresh
+// memory costs a page fault for each page; a fresh log is created, allocated and synced.
 const (
-	trimIdle  = 500 * time.Millisecond
 	trimAfter = 10 * time.Second
 	trimQuiet = 3 * time.Second // after the flush of a memtable that nobody wrote to
 )
@@ -19,7 +18,7 @@ const (
 type trims struct {
 	timer   *time.Timer // nil before the first flush
 	due     time.Time   // for logs, and for memory while there are writes
-	written base.SeqNum // visible number at the setting of the timer
+	idle    arena.Idle
 	running bool
 }
 
@@ -33,17 +32,19 @@ func (s *Scheduler) trimLaterLocked() {
 		return
 	}
 	s.trims.due = time.Now().Add(after)
-	s.nextTrimLocked(trimIdle)
+	s.idleWritersLocked()
+	s.nextTrimLocked(arena.IdleLook)
+}
+
+func (s *Scheduler) idleWritersLocked() bool {
+	return s.trims.idle.Look(time.Now(), uint64(s.opts.Seqs.Visible()), s.opts.Cache.Lookups())
 }
 
 func (s *Scheduler) nextTrimLocked(after time.Duration) {
-	t := &s.trims
-	t.written = s.opts.Seqs.Visible()
-	if t.timer == nil {
-		t.timer = time.AfterFunc(after, s.trimNow)
-	} else {
-		t.timer.Reset(after)
+	if t := s.trims.timer; t != nil {
+		t.Stop()
 	}
+	s.trims.timer = time.AfterFunc(after, s.trimNow)
 }
 
 // trimNow gives back the memory that is kept to be the next one's, what memtables have not used of
@@ -57,8 +58,8 @@ func (s *Scheduler) trimNow() {
 	case s.closing || s.flushing || s.opts.Failure() != nil:
 		s.mu.Unlock()
 		return
-	case t.running || left > 0 && s.opts.Seqs.Visible() != t.written:
-		s.nextTrimLocked(trimIdle)
+	case t.running || left > 0 && !s.idleWritersLocked():
+		s.nextTrimLocked(arena.IdleLook)
 		s.mu.Unlock()
 		return
 	case left > 0:

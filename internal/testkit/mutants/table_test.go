@@ -764,13 +764,13 @@ var table = []mutant{
 
 	{"spare-kept-from-readers", "memory for the next memtable stays long after the last write",
 		target{"internal/store/work", "TestSpareIsGivenBack"}, []edit{
-			{"internal/store/work/trim.go", "left > 0 && s.opts.Seqs.Visible() != t.written",
+			{"internal/store/work/trim.go", "left > 0 && !s.idleWritersLocked()",
 				"left > 0"}}},
 
 	{"spare-taken-from-writers", "memory for the next memtable goes while there are writes",
 		target{"internal/store/work", "TestSpareIsGivenBack"}, []edit{
-			{"internal/store/work/trim.go", "s.opts.Seqs.Visible() != t.written",
-				"s.opts.Seqs.Visible() < t.written"}}},
+			{"internal/memory/arena/idle.go", "written != i.written",
+				"written < i.written"}}},
 
 	{"keyspace-edit-torn", "a damaged edit that made a keyspace passes for a torn one",
 		target{"lsm", "TestDamagedKeyspaceEdit"}, []edit{
