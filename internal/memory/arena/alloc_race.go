@@ -75,6 +75,10 @@ func refused() error {
 	return err
 }
 
+// Movable: only pages off the heap move.
+func (e *Extent) Movable() bool         { return false }
+func (e *Extent) TakeLast(*Extent) bool { return false }
+
 func (e *Extent) Len() int          { return e.n }
 func (e *Extent) Whole() []byte     { return e.mem }
 func (e *Extent) AdviseHuge()       {}

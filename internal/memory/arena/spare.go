@@ -14,6 +14,11 @@ import (
 // a time, and a virtual machine may have to get it from its host. So the writer of a
 // database that fills memtables goes from one arena to the other.
 //
+// Where the system moves pages from address to address, an arena of moveFrom bytes or more gives
+// them to the next ones a piece at a time, as those grow. So the memtables of a database never have
+// more memory than they had when they were fullest together: while one is flushed, the next one
+// has what it has filled.
+//
 // Memory comes here when the last reference on a memtable is given back, which is when it would be
 // freed otherwise; nobody reads it. The arena stays as it is: whatever leads to an entry is written
 // after the entry. The index must be zero; the caller that returns it clears it.
@@ -21,9 +26,9 @@ import (
 // A nil Spare keeps nothing. It is safe for concurrent use.
 type Spare struct {
 	mu       sync.Mutex
-	arenaLen int // of the arenas that are kept
-	arena    *Extent
-	index    []byte // all of its capacity is zero
+	arenaLen int     // of the arenas that are kept
+	arena    *Extent // those that move have as much as nobody took
+	index    []byte  // all of its capacity is zero
 	closed   bool
 }
 
@@ -47,12 +52,18 @@ func (s *Spare) Give(arena *Extent, index []byte, used uint64) bool {
 	}
 	clear(index)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.wantsLocked(arena) {
-		return false
+	taken := s.wantsLocked(arena)
+	var less *Extent
+	if taken {
+		less, s.arena = s.arena, arena
+		index, s.index = s.index, index
 	}
-	s.arena, s.index = arena, index
-	return true
+	s.mu.Unlock()
+	if taken {
+		less.Free() // which may be nil
+		Free(index)
+	}
+	return taken
 }
 
 // maxRounding is more than the system's pages round an arena up by.
@@ -65,8 +76,21 @@ func (s *Spare) wants(arena *Extent) bool {
 }
 
 func (s *Spare) wantsLocked(arena *Extent) bool {
-	return !offheap.Unmap && !s.closed && s.arena == nil && arena.Len() >= s.arenaLen &&
-		len(arena.Whole()) <= s.arenaLen+maxRounding
+	switch {
+	case offheap.Unmap || s.closed || len(arena.Whole()) > s.arenaLen+maxRounding:
+		return false
+	case s.moves(arena):
+		return arena.Len() >= moveFrom && (s.arena == nil || arena.Len() > s.arena.Len())
+	}
+	return s.arena == nil && arena.Len() >= s.arenaLen
+}
+
+// moveFrom is how large arenas are whose memory moves a piece at a time.
+const moveFrom = 4 * offheap.MoveSize
+
+// moves reports whether the memory of an arena moves.
+func (s *Spare) moves(arena *Extent) bool {
+	return arena.Movable() && s.arenaLen >= moveFrom && len(arena.Whole()) >= moveFrom
 }
 
 // SetSize keeps arenas of n bytes from now on.
@@ -83,23 +107,71 @@ func (s *Spare) SetSize(n int) {
 	}
 }
 
-// Take returns an arena of at least n bytes and an index of so many. Either may be nil.
+// Take returns an arena of at least n bytes and an index of so many. Either may be nil, the arena
+// also where its memory moves.
 func (s *Spare) Take(n, indexLen int) (arena *Extent, index []byte) {
 	if s == nil {
 		return nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.arena == nil || s.arena.Len() < n {
+	switch {
+	case s.arena == nil:
+	case s.moves(s.arena):
+	case s.arena.Len() < n:
 		return nil, nil
+	default:
+		arena, s.arena = s.arena, nil
 	}
-	arena, index = s.arena, s.index
-	s.arena, s.index = nil, nil
+	index, s.index = s.index, nil
 	if cap(index) < indexLen || cap(index) > 2*indexLen {
 		Free(index)
 		return arena, nil
 	}
 	return arena, index[:indexLen]
+}
+
+// NewExtent allocates an arena of n bytes that can grow to limit, or a short one where memory
+// moves. moved says that it has memory of another one.
+func (s *Spare) NewExtent(n, limit int) (e *Extent, moved bool, err error) {
+	if s == nil || limit < moveFrom {
+		e, err = NewExtent(n, limit)
+		return e, false, err
+	}
+	if e, err = NewExtent(offheap.MoveSize, limit); err != nil {
+		return nil, false, err
+	}
+	if moved = s.move(e); !moved && e.Len() == 0 {
+		e.Free()
+		e, err = NewExtent(n, limit)
+	}
+	return e, moved, err
+}
+
+// Grow makes an arena n bytes long or more. moved says that it got memory of another one.
+func (s *Spare) Grow(e *Extent, n int) (moved bool, err error) {
+	for have := e.Len(); have < n && err == nil; have = e.Len() {
+		err = e.Grow(min(have+offheap.MoveSize, len(e.Whole())))
+		if err == nil && have%offheap.MoveSize == 0 && e.Len() == have+offheap.MoveSize {
+			moved = s.move(e) || moved
+		}
+	}
+	return moved, err
+}
+
+// move replaces the last piece of e, which nobody has touched, by one of the arena that is kept.
+func (s *Spare) move(e *Extent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.arena == nil || !s.moves(s.arena) || !s.moves(e) {
+		return false
+	}
+	moved := e.TakeLast(s.arena)
+	if s.arena.Len() == 0 || !s.arena.Movable() {
+		s.arena.Free()
+		s.arena = nil
+	}
+	return moved
 }
 
 // Bytes is how much memory is kept.

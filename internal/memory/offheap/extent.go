@@ -108,6 +108,46 @@ func (e *Extent) ReleaseFrom(n int) {
 	}
 }
 
+// MoveSize is how many bytes go from one extent to another at a time.
+const MoveSize = hugeSize
+
+// Movable reports whether memory of the extent can become another one's, see TakeLast.
+func (e *Extent) Movable() bool { return e.own && canMove() }
+
+// TakeLast replaces the last MoveSize bytes of e, which nobody has touched, by the last ones of
+// from. That becomes shorter, and is cut to a multiple of MoveSize first. The pages move,
+// which costs less than a page fault. It reports false where from has no such bytes. It also does
+// if the system refuses: then e is shorter by MoveSize, nothing is Movable any more, and from is
+// only to be freed. REQUIRES: both are Movable, and e has a multiple of MoveSize.
+func (e *Extent) TakeLast(from *Extent) bool {
+	from.shorten(len(from.mem) &^ (MoveSize - 1))
+	to, n := len(e.mem)-MoveSize, len(from.mem)-MoveSize
+	if n < 0 {
+		return false
+	}
+	ok := movePages(e.mem[to:], from.mem[n:])
+	if ok {
+		from.mem = from.mem[:n]
+	} else {
+		e.mem = e.mem[:to]
+	}
+	inUse.Add(-MoveSize)
+	Attribute(-MoveSize)
+	return ok
+}
+
+// shorten unmaps what lies behind the first n bytes of an extent that is Movable.
+func (e *Extent) shorten(n int) {
+	tail := e.mem[n:]
+	if len(tail) == 0 {
+		return
+	}
+	unmapPages(tail)
+	inUse.Add(-int64(len(tail)))
+	Attribute(-int64(len(tail)))
+	e.mem = e.mem[:n]
+}
+
 // Free frees the memory and its addresses. A nil extent is ignored.
 func (e *Extent) Free() {
 	if e == nil || e.mem == nil {
@@ -116,7 +156,7 @@ func (e *Extent) Free() {
 	inUse.Add(-int64(len(e.mem)))
 	Attribute(-int64(len(e.mem)))
 	if e.own {
-		unmapRange(e.mem)
+		unmapRange(e.mem) // which may be empty
 	} else {
 		unmapPages(e.mem[:cap(e.mem)])
 	}

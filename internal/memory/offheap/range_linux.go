@@ -5,6 +5,7 @@ package offheap
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -114,6 +115,27 @@ func growRange(mem []byte, n int, touch bool) error {
 }
 
 func unmapRange(mem []byte) {
-	unmapPages(mem)
+	if len(mem) > 0 {
+		unmapPages(mem)
+	}
 	giveRange(address(mem), cap(mem))
+}
+
+// movesFailed says that the kernel did not move pages.
+var movesFailed atomic.Bool
+
+func canMove() bool { return !movesFailed.Load() }
+
+// movePages maps the pages of from at to, in place of the memory there. Both are as long. If the
+// kernel refuses, there is no memory at to.
+func movePages(to, from []byte) bool {
+	p, n := unsafe.Pointer(unsafe.SliceData(to)), uintptr(len(to))
+	q, err := unix.MremapPtr(unsafe.Pointer(unsafe.SliceData(from)), n, p, n,
+		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	if err == nil && q == p {
+		return true
+	}
+	movesFailed.Store(true)
+	unmapPages(to) // unless the kernel did before it refused
+	return false
 }

@@ -9,3 +9,7 @@ func mapRange(int, int, bool) ([]byte, bool) { return nil, false }
 func growRange([]byte, int, bool) error { return nil }
 
 func unmapRange([]byte) {}
+
+func canMove() bool { return false }
+
+func movePages(_, _ []byte) bool { return false }

@@ -83,6 +83,10 @@ func unmapRange(mem []byte) {
 	}
 }
 
+func canMove() bool { return false }
+
+func movePages(_, _ []byte) bool { return false }
+
 // Retire makes the pages of b, which may be a mapped file, unreadable for good.
 func Retire(b []byte) error {
 	r := &regions

@@ -1,6 +1,6 @@
 package mutants
 
-// sorts are mutants of the sort of memtables.
+// sorts are mutants of the sort of memtables, and of their memory.
 var sorts = []mutant{
 	{"stale-same", "a sorted entry counts as a version of the key that was written before it",
 		target{"internal/tree/memtable", "TestAscendingWithVersions"}, []edit{
@@ -11,4 +11,19 @@ var sorts = []mutant{
 		target{"internal/tree/memtable", "TestTies"}, []edit{
 			{"internal/tree/memtable/radix_sort.go", "if &sorted[0] != &r.pairs[0] {",
 				"if &sorted[0] == &r.pairs[0] {"}}},
+
+	{"pages-move-twice", "pages that became another arena's are kept for a third one",
+		target{"internal/memory/offheap", "TestPagesMove"}, []edit{
+			{"internal/memory/offheap/extent.go", "\t\tfrom.mem = from.mem[:n]\n",
+				"\t\t_ = n\n"}}},
+
+	{"pages-stay", "the memory of a flushed memtable is kept beside those that follow",
+		target{"internal/tree/memtable", "TestSpareMoves"}, []edit{
+			{"internal/memory/arena/spare.go", "\tif s.arena == nil || !s.moves(s.arena) ||",
+				"\tif s != nil || !s.moves(s.arena) ||"}}},
+
+	{"spare-not-for-readers", "memory for the next memtable stays half a second beside readers",
+		target{"internal/store/work", "TestSpareIsGivenBackToReaders"}, []edit{
+			{"internal/memory/arena/idle.go", "d >= IdleLook && lookups",
+				"d >= IdleWriter && lookups"}}},
 }

@@ -163,9 +163,7 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 		next.arena = s.arena.Whole()
 		next.base = unsafe.Pointer(unsafe.SliceData(next.arena))
 	case bytes > uint64(s.arena.Len()):
-		have := s.arena.Len()
-		size := min(max(int(bytes), have+min(have, growArena)), s.planned.arena)
-		if err := s.arena.Grow(size); err != nil {
+		if err := s.extend(int(bytes)); err != nil {
 			return m, err
 		}
 	}
@@ -237,9 +235,22 @@ func (s *space) begin(bytes uint64, whole bool) (err error) {
 			s.recycled = true
 			return nil
 		}
+		s.arena, s.recycled, err = s.spare.NewExtent(size, s.planned.arena)
+		return err
 	}
 	s.arena, err = arena.NewExtent(size, s.planned.arena)
 	return err
+}
+
+// extend has an arena of n bytes or more.
+func (s *space) extend(n int) error {
+	if s.filled {
+		moved, err := s.spare.Grow(s.arena, n)
+		s.recycled = s.recycled || moved
+		return err
+	}
+	have := s.arena.Len()
+	return s.arena.Grow(min(max(n, have+min(have, growArena)), s.planned.arena))
 }
 
 // newIndex allocates nslots slots, unless they are those of the spare memory or those ahead.

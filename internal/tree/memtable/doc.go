@@ -57,8 +57,9 @@
 // reserved before anything changes; a comparer is asked everything before, too, because
 // it may panic.
 //
-// Arena and index of a released memtable become those of a later one (arena.Spare), usually the
-// next but one. The reads of a freed memtable were never allowed; with its memory in use again they
+// Arena and index of a released memtable become those of later ones (arena.Spare), usually of the
+// next two, to which the pages of a large arena go as they are needed.
+// The reads of a freed memtable were never allowed; with its memory in use again they
 // would not fault but find other entries, so invariants builds overwrite it first.
 //
 // # Concurrency

@@ -225,6 +225,81 @@ func TestFewSlotsFirst(t *testing.T) {
 	}
 }
 
+// TestSpareMoves fills memtables whose memory moves: a memtable that is half full when the last one
+// is freed goes on in the memory of that, and the next memtable begins with the rest. So there
+// never is more memory than entries were in at the same time.
+func TestSpareMoves(t *testing.T) {
+	needsSpare(t)
+	const size, valueLen = 16 << 20, 1000
+	before := offheap.InUse()
+	s := NewSpare(size)
+	memTable := func() *MemTable {
+		return New(Options{Comparer: base.Bytewise, Size: size, EntrySize: 1020, Filled: true,
+			Spare: s})
+	}
+	fill := func(m *MemTable, generation, from, to int) (n int) {
+		for n = from; n < to; n++ {
+			key, value := spareEntry(generation, n, valueLen)
+			err := m.Add(base.SeqNum(n+1), base.KindSet, key, value)
+			if errors.Is(err, ErrFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	last := memTable()
+	n := fill(last, 0, 0, size)
+	if !last.arena.Movable() {
+		last.Unref()
+		s.Close()
+		t.Skip("no memory moves here")
+	}
+	most := int64(0)
+	for generation := 1; generation < 6; generation++ {
+		m := memTable()
+		fill(m, generation, 0, n/2)
+		src := last.NewSource()
+		now := offheap.InUse() - before
+		if most = max(most, now); generation > 1 && now > most {
+			t.Fatalf("generation %d: %d bytes, before that at most %d", generation, now, most)
+		}
+		last.Unref()
+		fill(m, generation, n/2, 3*n/4)
+		wantFilled(t, last, generation-1, valueLen, n) // src holds it
+		src.Close()
+		kept := s.Bytes()
+		if kept < size {
+			t.Fatalf("generation %d: %d bytes are kept of a memtable", generation, kept)
+		}
+		if fill(m, generation, 3*n/4, size) != n {
+			t.Fatalf("generation %d has other entries", generation)
+		}
+		if got := s.Bytes(); got > kept-size/4+2*offheap.MoveSize {
+			t.Fatalf("generation %d took %d bytes of %d", generation, kept-got, kept)
+		}
+		wantFilled(t, m, generation, valueLen, n)
+		last = m
+	}
+	m := memTable()
+	fill(m, 6, 0, 10)
+	if !m.recycled {
+		t.Error("memory is kept and not used")
+	}
+	m.Shrink()
+	wantFilled(t, m, 6, valueLen, fill(m, 6, 10, 20))
+	s.Trim()
+	fill(m, 6, 20, n/2)
+	wantFilled(t, m, 6, valueLen, n/2)
+	m.Unref()
+	last.Unref()
+	s.Close()
+	if left := offheap.InUse() - before; left != 0 {
+		t.Errorf("%d bytes are left", left)
+	}
+}
+
 // TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept
 // nor taken.
 func TestSpareFollowsTheSize(t *testing.T) {
