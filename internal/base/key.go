@@ -9,8 +9,12 @@ import "encoding/binary"
 // SeqNum orders all writes of a database. It has 56 bits.
 type SeqNum uint64
 
-// MaxSeqNum is the largest sequence number; a read at it sees everything.
+// MaxSeqNum is the largest number that fits. No write gets it.
 const MaxSeqNum SeqNum = 1<<56 - 1
+
+// LastSeqNum is the largest sequence number of a write: a point read at it sees everything. One at
+// MaxSeqNum would end in a table whose largest key is that of the read with RangeDelEnd.
+const LastSeqNum = MaxSeqNum - 1
 
 // Trailer is sequence<<8 | kind: the last eight bytes of an internal key.
 type Trailer uint64

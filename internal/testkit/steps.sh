@@ -1,8 +1,8 @@
 #!/bin/sh
-# steps.sh PHASE...: runs make test-STEP for the steps of all phases, one phase after
-# the other. A phase is steps, with a | between those that may run side by side. Every
-# step runs, also after one that failed; the last line says how it went.
-# MAKE is make, LEFT_OUT the steps that are not among the phases for lack of programs.
+# steps.sh LANE...: runs make test-STEP for all steps. A lane is steps, which run one after the
+# other; lanes run side by side. Every step runs, also after one that failed; the last line says
+# how it went.
+# MAKE is make, LEFT_OUT the steps left out for lack of programs.
 set -u
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
@@ -26,27 +26,11 @@ lane() {
 }
 
 began=$(date +%s)
-for phase; do
-	case $phase in
-	*\|*)
-		rest=$phase
-		while [ -n "$rest" ]; do
-			# shellcheck disable=SC2046,SC2086 # words are steps
-			lane ${rest%%|*} &
-			case $rest in *\|*) rest=${rest#*|};; *) rest=;; esac
-		done
-		wait
-		;;
-	*)
-		for step in $phase; do
-			echo "== $step"
-			at=$(date +%s) status=0
-			"$MAKE" --no-print-directory "test-$step" || status=$?
-			took "$step" $(($(date +%s) - at)) $status
-		done
-		;;
-	esac
+for steps; do
+	# shellcheck disable=SC2086 # words are steps
+	lane $steps &
 done
+wait
 echo "== in all $(($(date +%s) - began)) s$(cat "$out/times" 2>/dev/null | tr -d '\n')"
 if [ -s "$out/failed" ]; then
 	echo "FAILED:$(tr -d '\n' <"$out/failed"); one step alone: make test-<step>"

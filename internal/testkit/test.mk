@@ -84,10 +84,12 @@ IN_MEMORY := internal/testkit/inmemory.sh
 .PHONY: audit test test-full test-lint test-go test-race test-checked test-fuzz test-interop test-ethdb test-otel test-raftlog test-replica test-importers test-s3 test-tikv tikv-smoke test-python test-node test-java
 
 # Python, node and java leave a processor idle for long: they run beside steps that do not. Node
-# has the builds of python.
+# has the builds of python. The step go takes as much of the processors as all others, and its
+# packages fill both when it is the last.
+LANES := "$(filter go,$(TEST_STEPS))" "$(filter lint python node java,$(TEST_STEPS))" \
+	"$(filter race fuzz checked interop,$(TEST_STEPS))"
 define run-steps
-	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS)) | $(filter lint,$(TEST_STEPS)) $(filter python java,$(TEST_STEPS))" \
-		"$(filter node,$(TEST_STEPS)) | $(filter race,$(TEST_STEPS)) $(filter fuzz,$(TEST_STEPS)) | $(filter checked,$(TEST_STEPS)) $(filter interop,$(TEST_STEPS))"
+	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh $(LANES)
 endef
 
 test:

@@ -23,7 +23,7 @@ func (t *Tree) Newer(key []byte, since base.SeqNum,
 		return false, t.Gone()
 	}
 	w := walk{since: since, noValue: true}
-	w.begin(t, key, base.MaxSeqNum, flags)
+	w.begin(t, key, base.LastSeqNum, flags)
 	buf := unwanted.Get().(*[]byte)
 	value, trailer, _, err := h.next(&w, (*buf)[:0], nil)
 	freeUnwanted(buf, value)

@@ -28,6 +28,10 @@ var manyVersions = target{"internal/tree/memtable", "TestManyVersions"}
 
 // deletes are mutants of what lets deletions go by themselves, and of known-empty ranges.
 var deletes = []mutant{
+	{"txn-neighbours", "a commit looks for a key in the table that a range delete up to it ends",
+		target{"lsm", "TestTxnConflictAtEndOfRangeDelete"}, []edit{
+			{"internal/tree/newer.go", "base.LastSeqNum, flags)", "base.MaxSeqNum, flags)"}}},
+
 	{"flush-records-no-log", "a table of a flush does not say which logs it ends",
 		target{"lsm", "TestRepairOfLogsKeptForValues"}, []edit{
 			{"internal/store/work/flush.go", "next, _ := state.OldestLog(oldest)",

@@ -341,22 +341,18 @@ func (w *World) endTxn() error {
 	conflict := w.conflicts(t)
 	w.log("%p commit of %v, sync %v, conflict %v", t, t.ops, sync, conflict)
 	err := t.tx.Commit(mode)
+	refused := errors.Is(err, lsm.ErrConflict)
+	open := w.newerThan(t, t.undone) || t.serial && w.newerIn(t, t.near)
+	writes := slices.ContainsFunc(t.ops, op.writes)
 	switch {
-	case !slices.ContainsFunc(t.ops, op.writes): // checks nothing, or its locked keys
-		if err != nil && !(errors.Is(err, lsm.ErrConflict) && conflict) {
-			return err
-		}
-		return nil
-	case conflict:
-		if !errors.Is(err, lsm.ErrConflict) {
-			return fmt.Errorf("commit: %w; want a conflict", err)
-		}
-		return nil
-	case errors.Is(err, lsm.ErrConflict) && (w.newerThan(t, t.undone) || t.serial &&
-		w.newerIn(t, t.near)):
+	case writes && conflict && !refused:
+		return fmt.Errorf("commit: %w; want a conflict", err)
+	case refused && (conflict || open):
 		return nil
 	case err != nil:
 		return err
+	case !writes: // checks nothing, or what it locked and read
+		return nil
 	}
 	w.wrote(sync, t.ops...)
 	return nil
