@@ -48,4 +48,4 @@ func conclude(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotApplied, err)
 }
 
-func unknown(err error) error { return fmt.Errorf("%w: %w", ErrUnknown, err) }
+func unknown(err error) error { return wire.Unknown(err) }

@@ -273,7 +273,7 @@ func (c *Client) doOn(ctx context.Context, k kind, op wire.Operation,
 		switch {
 		case err == nil:
 			return result, l, nil
-		case k != reads && sent && !errors.Is(err, ErrNotApplied):
+		case k != reads && sent && (!errors.Is(err, ErrNotApplied) || errors.Is(err, ErrUnknown)):
 			doubt = err
 			if k == writes {
 				return nil, nil, c.conclude(k, err, doubt)
@@ -329,7 +329,7 @@ func (c *Client) conclude(k kind, err, doubt error) error {
 	case k == reads:
 		return err
 	case doubt != nil:
-		return with(ErrUnknown, err)
+		return wire.Unknown(err)
 	}
 	return with(ErrNotApplied, err)
 }

@@ -189,4 +189,9 @@ var replicas = []mutant{
 	{"replica-lost-is-not-applied", "a change whose leader was lost counts as not applied",
 		target{"replica", "TestLostLeaderKnowsNothing"}, []edit{{"replica/write.go",
 			"return unknown(err) } // await calls", "return conclude(err) } // await calls"}}},
+
+	{"replica-doubt-is-not-applied", "a change that may have happened counts as not applied, too",
+		target{"replica", "TestDoubtStays"}, []edit{{"replica/internal/wire/errors.go",
+			"return target == ErrUnknown || target != ErrNotApplied && errors.Is(e.cause, target)",
+			"return target == ErrUnknown || errors.Is(e.cause, target)"}}},
 }

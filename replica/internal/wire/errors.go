@@ -19,6 +19,26 @@ var (
 	ErrLease        = errors.New("snapshot is gone")
 )
 
+// Unknown wraps as ErrUnknown what ended the tries of a change that may have happened. The last try
+// may have failed with ErrNotApplied, which decides nothing about those before it: the returned
+// error is not ErrNotApplied, so that no caller takes the change for safe to try again.
+func Unknown(err error) error {
+	if errors.Is(err, ErrUnknown) && !errors.Is(err, ErrNotApplied) {
+		return err
+	}
+	return &unknownError{err}
+}
+
+type unknownError struct{ cause error }
+
+func (e *unknownError) Error() string { return ErrUnknown.Error() + ": " + e.cause.Error() }
+
+func (e *unknownError) Is(target error) bool {
+	return target == ErrUnknown || target != ErrNotApplied && errors.Is(e.cause, target)
+}
+
+func (e *unknownError) As(target any) bool { return errors.As(e.cause, target) }
+
 // errorBits are the errors that an answer names, by bit. New ones are added at the end: a client
 // ignores bits that it does not know.
 var errorBits = []error{

@@ -37,7 +37,7 @@ public final class RemoteException extends RuntimeException {
 
   /** The change did not happen, and will not: it is safe to try again. */
   public boolean isNotApplied() {
-    return has(NOT_APPLIED);
+    return has(NOT_APPLIED) && !has(UNKNOWN); // of the last of several tries it says nothing
   }
 
   /** The change may have happened, or may yet. */
