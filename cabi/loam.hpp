@@ -137,6 +137,12 @@ T *given(T *handle) {
   return handle ? handle : reinterpret_cast<T *>(uintptr_t(1));
 }
 
+// The handle of an optional object; NULL where there is no object.
+template <class T>
+auto given_of(const T *object) -> decltype(object->get()) {
+  return object ? given(object->get()) : nullptr;
+}
+
 inline std::string take(char *text) {
   Text owned(text);
   return text ? std::string(text) : std::string();
@@ -370,7 +376,7 @@ struct ReadOptions {
   loam_read_options c() const {
     return {sizeof(loam_read_options),
       detail::flag(no_fill, LOAM_NO_FILL) | detail::flag(memory_only, LOAM_MEMORY_ONLY),
-      snapshot ? detail::given(snapshot->get()) : nullptr};
+      detail::given_of(snapshot)};
   }
 };
 
@@ -398,7 +404,7 @@ struct IterOptions {
   loam_iter_options c() const {
     return {sizeof(loam_iter_options),
       detail::flag(no_fill, LOAM_NO_FILL) | detail::flag(keys_only, LOAM_KEYS_ONLY),
-      snapshot ? detail::given(snapshot->get()) : nullptr, detail::bound(lower),
+      detail::given_of(snapshot), detail::bound(lower),
       detail::bound_size(lower), detail::bound(upper), detail::bound_size(upper),
       detail::bound(prefix), detail::bound_size(prefix)};
   }
@@ -1044,7 +1050,7 @@ class Transaction {
   friend class Keyspace;
   explicit Transaction(loam_txn *made) : handle_(made) {}
   static loam_db *db(const Keyspace *keyspace) {
-    return keyspace ? detail::given(keyspace->get()) : nullptr;
+    return detail::given_of(keyspace);
   }
   std::optional<std::string> read(
     loam_status (*how)(loam_txn *, loam_db *, const void *, size_t, void **, size_t *, char **),
@@ -1408,7 +1414,7 @@ class Backups {
 
 inline Batch &Batch::in(const Keyspace *keyspace, Status *failure) {
   detail::Call call(failure);
-  call(loam_batch_in(get(), keyspace ? detail::given(keyspace->get()) : nullptr, call.err()));
+  call(loam_batch_in(get(), detail::given_of(keyspace), call.err()));
   return *this;
 }
 
@@ -1597,7 +1603,7 @@ inline std::string DB::dump(const DumpWriter &write, const Snapshot *snapshot,
   };
   char *info = nullptr;
   detail::Call call(failure);
-  call(loam_dump(handle(), snapshot ? detail::given(snapshot->get()) : nullptr,
+  call(loam_dump(handle(), detail::given_of(snapshot),
     compression.c_str(), adapt, const_cast<void *>(static_cast<const void *>(&write)), &info,
     call.err()));
   return detail::take(info);

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDoubtStays: where an earlier try may have happened, a later one that did not decides nothing.
+// TestDoubtStays: an earlier try may have changed something. The failure of a later try does not
+// make the call ErrNotApplied.
 func TestDoubtStays(t *testing.T) {
 	lost := errors.New("connection lost")
 	last := fmt.Errorf("%w: %w", ErrNotApplied, ErrUnavailable)

@@ -227,6 +227,18 @@ func TestLogsAreGivenBack(t *testing.T) {
 	})
 }
 
+// keepMemory gives a spare the memory of a memtable.
+func keepMemory(t *testing.T, spare *arena.Spare) {
+	memory, err := arena.NewExtent(64<<10, 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !spare.Give(memory, nil, 0) {
+		memory.Free()
+		t.Skip("freed memory is unmapped in this build")
+	}
+}
+
 // TestSpareIsGivenBack: memory is kept for the next memtable while there are writes, and given back
 // soon after the last one; logs are kept longer.
 func TestSpareIsGivenBack(t *testing.T) {
@@ -235,14 +247,7 @@ func TestSpareIsGivenBack(t *testing.T) {
 		spare := arena.NewSpare(64 << 10)
 		defer spare.Close()
 		d.jobs.opts.Spare = spare
-		memory, err := arena.NewExtent(64<<10, 64<<10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !spare.Give(memory, nil, 0) {
-			memory.Free()
-			t.Skip("freed memory is unmapped in this build")
-		}
+		keepMemory(t, spare)
 		for i := range 400 {
 			d.mustPut(fmt.Sprintf("%06d", i))
 		}
@@ -273,14 +278,7 @@ func TestSpareIsGivenBackToReaders(t *testing.T) {
 		defer spare.Close()
 		d.jobs.opts.Spare = spare
 		for _, reads := range []bool{false, true} {
-			memory, err := arena.NewExtent(64<<10, 64<<10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !spare.Give(memory, nil, 0) {
-				memory.Free()
-				t.Skip("freed memory is unmapped in this build")
-			}
+			keepMemory(t, spare)
 			for i := range 2 * arena.IdleLookups {
 				d.mustPut(fmt.Sprintf("%06d", i))
 			}
