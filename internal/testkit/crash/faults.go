@@ -95,15 +95,17 @@ type trial struct {
 	loud  bool         // an operation returned an error
 
 	mu      sync.Mutex
-	hit     *vfs.Op // the first call that failed
-	callers []string
+	hit     *vfs.Op  // the first call that failed
+	callers []string // of the first failed call, then of the first that is not early
 	// all that failed were for logs made, or tables opened, ahead of time, vouched for a durable
 	// edit, or spared a checkpoint the copy of a log
 	early    bool
+	repeated bool // all that failed were such calls, or ones that files.MakeRoom makes again
 	log      bool // a log failed for good
 	appended bool // of these, at an append or at the cut after it
 	other    bool // the manifest, or a sync, failed
 	free     bool // nothing fails for now
+	healed   bool // free was set at some time
 	session  *session
 	dead     *lsm.DB // whose log failed
 	broken   error
@@ -134,11 +136,18 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 		return vfs.Outcome{}
 	}
 	from := callers()
-	t.early = (t.early || t.hit == nil) && slices.ContainsFunc(from,
+	first := t.hit == nil
+	early := slices.ContainsFunc(from,
 		func(name string) bool { return slices.Contains(aheadOfTime, name) })
-	if t.hit == nil {
-		t.hit, t.callers = &op, from
+	if first || t.early && !early {
+		t.callers = from
 	}
+	if first {
+		t.hit = &op
+	}
+	t.early = (t.early || first) && early
+	again := errors.Is(t.f.err, syscall.EMFILE) && slices.Contains(from, "files.(*pool).retry")
+	t.repeated = (t.repeated || first) && (early || again)
 	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
 		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
 	}
@@ -261,7 +270,7 @@ func (t *trial) acked(batch int, sync bool) {
 func (t *trial) heals() error {
 	t.mu.Lock()
 	met := t.hit != nil && t.f.shortage() && !t.log && !t.other
-	t.free = met
+	t.free, t.healed = met, t.healed || met
 	t.mu.Unlock()
 	if !met {
 		return nil
@@ -321,10 +330,10 @@ var aheadOfTime = []string{
 // empty directory of a failed restore is removed by the next one of the name; the size of an
 // obsolete log only slows writers while it waits for its deletion; a value that cannot be read
 // ahead is read again when it is needed; what is not read in place is read by a call; and an open
-// is tried again when idle descriptors have been closed.
+// for which idle descriptors were closed is made again, which a shortage that is over lets succeed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
-		t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
+		t.early || t.repeated && (!t.f.forever || t.healed)
 }
 
 // verify reopens without faults, as the files are and after a power cut.
