@@ -20,5 +20,6 @@ require (
 	github.com/klauspost/compress v1.18.0 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect
 	github.com/mattn/go-isatty v0.0.14 // indirect
+	golang.org/x/crypto v0.45.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )

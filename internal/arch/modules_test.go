@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,18 +114,7 @@ func ruleModule(dir string) (bad []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name := ""
-	indirect := map[string]bool{} // by module that is required
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		switch {
-		case len(fields) == 2 && fields[0] == "module":
-			name = fields[1]
-		case len(fields) >= 2 && strings.HasPrefix(fields[1], "v") &&
-			strings.Contains(fields[0], "."):
-			indirect[fields[0]] = strings.HasSuffix(strings.TrimSpace(line), "// indirect")
-		}
-	}
+	name, required := readMod(string(text))
 	seen := map[string]bool{}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -154,7 +145,7 @@ func ruleModule(dir string) (bad []string, err error) {
 				continue
 			}
 			seen[imported] = true
-			if why := notDirect(indirect, imported); why != "" {
+			if why := notDirect(required, imported); why != "" {
 				bad = append(bad, fmt.Sprintf("%s in %s: %s", imported, path, why))
 			}
 		}
@@ -163,12 +154,116 @@ func ruleModule(dir string) (bad []string, err error) {
 	return bad, err
 }
 
-func notDirect(indirect map[string]bool, imported string) string {
-	m, ok := longest(indirect, imported)
+// requirement is how a module file requires a module.
+type requirement struct {
+	version  string
+	indirect bool
+}
+
+// readMod returns the module's name and what its file requires, by module.
+func readMod(text string) (name string, required map[string]requirement) {
+	required = map[string]requirement{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		switch {
+		case len(fields) == 2 && fields[0] == "module":
+			name = fields[1]
+		case len(fields) >= 2 && strings.HasPrefix(fields[1], "v") &&
+			strings.Contains(fields[0], "."):
+			required[fields[0]] = requirement{fields[1],
+				strings.HasSuffix(strings.TrimSpace(line), "// indirect")}
+		}
+	}
+	return name, required
+}
+
+// engineDir matches the directories of what every user of lsm imports.
+var engineDir = regexp.MustCompile(`^(lsm$|internal/(base|feature|format|memory|os|store|tree)(/|$))`)
+
+// TestEngineInModules: each module file that takes the engine from this tree has what the engine
+// imports, with its checksum. Some of these files are read in long runs only.
+func TestEngineInModules(t *testing.T) {
+	root := moduleRoot(t)
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, required := readMod(string(text))
+	needed := map[string]bool{}
+	loadModule(t).goFiles(func(f *file) {
+		if f.isTest() || !engineDir.MatchString(f.dir()) {
+			return
+		}
+		for _, imported := range f.imports() {
+			if m, ok := longest(required, imported); ok {
+				needed[m] = true
+			}
+		}
+	})
+	if len(needed) < 4 {
+		t.Fatalf("the engine imports %v only", needed)
+	}
+	checked := 0
+	for _, dir := range nested {
+		mods, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mod := range mods {
+			text, err := os.ReadFile(mod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), "github.com/loamdb/loam =>") {
+				continue
+			}
+			sums, err := os.ReadFile(strings.TrimSuffix(mod, ".mod") + ".sum")
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked++
+			for _, b := range notTaken(string(text), string(sums), needed) {
+				t.Errorf("%s: %s; run go mod tidy -modfile=%[1]s", mod, b)
+			}
+		}
+	}
+	if checked <= len(nested)/2 {
+		t.Errorf("%d files take the engine from this tree: the search is broken", checked)
+	}
+}
+
+// TestEngineInModulesFires has a module file without a module, and one without its checksum.
+func TestEngineInModulesFires(t *testing.T) {
+	bad := notTaken("module m\n\nrequire (\n\ta.org/x v1.0.0\n\ta.org/y v1.1.0 // indirect\n)\n",
+		"a.org/x v1.0.0 h1:abc=\na.org/y v1.1.0/go.mod h1:def=\n",
+		map[string]bool{"a.org/x": true, "a.org/y": true, "a.org/z": true})
+	want := []string{"no checksum of a.org/y v1.1.0", "no line requires a.org/z"}
+	if !slices.Equal(bad, want) {
+		t.Errorf("%q, want %q", bad, want)
+	}
+}
+
+// notTaken returns what a module file, or the file of its checksums, lacks of the modules needed.
+func notTaken(mod, sums string, needed map[string]bool) (bad []string) {
+	_, required := readMod(mod)
+	for _, m := range slices.Sorted(maps.Keys(needed)) {
+		r, ok := required[m]
+		switch {
+		case !ok:
+			bad = append(bad, "no line requires "+m)
+		case !strings.Contains("\n"+sums, "\n"+m+" "+r.version+" h1:"):
+			bad = append(bad, "no checksum of "+m+" "+r.version)
+		}
+	}
+	return bad
+}
+
+func notDirect(required map[string]requirement, imported string) string {
+	m, ok := longest(required, imported)
 	switch {
 	case !ok:
 		return "no go.mod line requires it"
-	case indirect[m]:
+	case required[m].indirect:
 		return m + " is marked indirect"
 	}
 	return ""
@@ -176,8 +271,9 @@ func notDirect(indirect map[string]bool, imported string) string {
 
 // longest returns the required module with the longest path that holds the
 // imported package.
-func longest(indirect map[string]bool, imported string) (module string, ok bool) {
-	for m := range indirect {
+func longest(required map[string]requirement,
+	imported string) (module string, ok bool) {
+	for m := range required {
 		if (imported == m || strings.HasPrefix(imported, m+"/")) && len(m) >= len(module) {
 			module, ok = m, true
 		}
