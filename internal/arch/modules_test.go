@@ -178,7 +178,8 @@ func readMod(text string) (name string, required map[string]requirement) {
 }
 
 // engineDir matches the directories of what every user of lsm imports.
-var engineDir = regexp.MustCompile(`^(lsm$|internal/(base|feature|format|memory|os|store|tree)(/|$))`)
+var engineDir = regexp.MustCompile(
+	`^(lsm$|internal/(base|feature|format|memory|os|store|tree)(/|$))`)
 
 // TestEngineInModules: each module file that takes the engine from this tree has what the engine
 // imports, with its checksum. Some of these files are read in long runs only.
