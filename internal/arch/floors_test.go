@@ -34,7 +34,7 @@ var upward = map[[2]string]string{
 var kits = []struct{ path, upTo string }{
 	{"internal/arch", ""},
 	{"internal/workload/", ""},
-	{"internal/format/sstable/sstabletest", "internal/format"},
+	{"internal/testkit/tables", "internal/format"},
 	{"internal/testkit/", "lsm"},
 	{"internal/kvbench/", "lsm"},
 	{"bench/table", ""},

@@ -6,40 +6,40 @@ import (
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 	"github.com/loamdb/loam/internal/format/sstable/native"
-	"github.com/loamdb/loam/internal/format/sstable/sstabletest"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
+	"github.com/loamdb/loam/internal/testkit/tables"
 )
 
-func env(e sstabletest.Env) blocktable.Env {
+func env(e tables.Env) blocktable.Env {
 	return blocktable.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer,
 		MaxDecoded: e.MaxDecoded}
 }
 
-var format = sstabletest.Format{
+var format = tables.Format{
 	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
 		return native.NewWriter(f, o)
 	},
-	Open: func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
+	Open: func(f vfs.ReadFile, e tables.Env) (sstable.Reader, error) {
 		r, err := native.Open(f, env(e))
 		if err != nil {
 			return nil, err // not a nil *native.Reader in an interface
 		}
 		return r, nil
 	},
-	Salvage: func(f vfs.ReadFile, e sstabletest.Env, out sstable.Salvage) error {
+	Salvage: func(f vfs.ReadFile, e tables.Env, out sstable.Salvage) error {
 		return native.Salvage(f, env(e), out)
 	},
 }
 
-func TestSuite(t *testing.T) { sstabletest.Run(t, format) }
+func TestSuite(t *testing.T) { tables.Run(t, format) }
 
 // runVariant reads tables in place in long runs only: TestSuite does so in all.
-func runVariant(t *testing.T, f sstabletest.Format) {
+func runVariant(t *testing.T, f tables.Format) {
 	if seed.Full() {
-		sstabletest.Run(t, f)
+		tables.Run(t, f)
 	} else {
-		sstabletest.RunRead(t, f)
+		tables.RunRead(t, f)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPartitionedSuite(t *testing.T) {
 // TestEvictableSuite has the cache load and evict every index and filter.
 func TestEvictableSuite(t *testing.T) {
 	evictable := format
-	evictable.Open = func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
+	evictable.Open = func(f vfs.ReadFile, e tables.Env) (sstable.Reader, error) {
 		env := env(e)
 		env.EvictFrom = 1
 		r, err := native.Open(f, env)
@@ -67,4 +67,4 @@ func TestEvictableSuite(t *testing.T) {
 	runVariant(t, evictable)
 }
 
-func Benchmark(b *testing.B) { sstabletest.Benchmark(b, format) }
+func Benchmark(b *testing.B) { tables.Benchmark(b, format) }

@@ -1,10 +1,10 @@
-// Package sstabletest is the one suite that every table format must pass: what
+// Package tables is the one suite that every table format must pass: what
 // is written comes back by every way of reading, under every option and
 // comparer; damage and failures to read are reported and told apart; nothing
 // leaks.
 //
 // Run is called from a format's own test.
-package sstabletest
+package tables
 
 import (
 	"bytes"

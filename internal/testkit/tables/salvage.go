@@ -1,4 +1,4 @@
-package sstabletest
+package tables
 
 import (
 	"errors"
