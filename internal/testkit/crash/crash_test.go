@@ -20,7 +20,7 @@ func testCrashStates(t *testing.T, share int) {
 			if name == "recycle" && os.Getenv(testkit.FormatEnv) != lsm.FormatNative.String() {
 				t.Skip("its databases are native ones")
 			}
-			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
+			total := takeStates(t, testkit.Scale(1, 1, 3), func(seed int64) (Result, error) {
 				return States(name, seed, testkit.Scale(5, 1+3*share, 1))
 			})
 			if total.Nested == 0 && !testing.Short() {
@@ -65,7 +65,7 @@ func TestTreeStates(t *testing.T) {
 	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
 		t.Run(w.name, func(t *testing.T) {
 			takeStates(t, testkit.Scale(1, 1, 2), func(seed int64) (Result, error) {
-				return explore(w, seed, int64(testkit.Scale(90, 180, 4)), nil)
+				return explore(w, seed, int64(testkit.Scale(90, 180, 12)), nil)
 			})
 		})
 	}
@@ -131,7 +131,7 @@ func takeCopies(t *testing.T, workloads []string, short, usual int) {
 // TestCopyFaults fails the calls of a workload that makes checkpoints.
 func TestCopyFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(120, 45*share, 1), "copy")
+		takeFaults(t, testkit.Scale(120, 45*share, 2), "copy")
 	})
 }
 
@@ -155,7 +155,7 @@ func TestChangesStates(t *testing.T) {
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(200, 150*share, 4), "changes")
+		takeFaults(t, testkit.Scale(200, 150*share, 12), "changes")
 	})
 }
 
@@ -178,22 +178,22 @@ func TestFaults(t *testing.T) {
 }
 
 // TestRelocationFaults fails the calls of a workload whose values are relocated.
-func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "relocate") }
+func TestRelocationFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 2), "relocate") }
 
 // TestRecoveredValueFaults fails the calls of a workload whose recoveries refer to logs.
 func TestRecoveredValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "recover") }
 
 // TestValueFaults fails the calls of a workload whose values stay in logs.
-func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 1), "values") }
+func TestValueFaults(t *testing.T) { takeFaults(t, testkit.Scale(40, 40, 2), "values") }
 
 // TestLargeKindsFaults fails the calls of a workload whose merged values lie in value files.
 func TestLargeKindsFaults(t *testing.T) {
-	takeFaults(t, testkit.Scale(80, 60, 2), "large-kinds")
+	takeFaults(t, testkit.Scale(80, 60, 4), "large-kinds")
 }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.
-func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 33, 1), "kinds") }
+func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 33, 2), "kinds") }
 
 func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
 

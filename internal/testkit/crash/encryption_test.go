@@ -29,11 +29,11 @@ func TestEncryptedStates(t *testing.T) {
 	encrypted(t)
 	for _, name := range Workloads() {
 		takeStates(t, 1, func(seed int64) (Result, error) {
-			return States(name, seed, testkit.Scale(400, 250, 1))
+			return States(name, seed, testkit.Scale(400, 250, 5))
 		})
 	}
 	takeStates(t, 1, func(seed int64) (Result, error) {
-		return explore(&kindsWorkload, seed, int64(testkit.Scale(2000, 1500, 2)), nil)
+		return explore(&kindsWorkload, seed, int64(testkit.Scale(2000, 1500, 24)), nil)
 	})
 }
 
@@ -42,7 +42,7 @@ func TestEncryptedCopies(t *testing.T) {
 	encrypted(t)
 	for _, name := range append(CopyWorkloads(), BackupWorkloads()...) {
 		takeStates(t, 1, func(seed int64) (Result, error) {
-			return States(name, seed, testkit.Scale(3000, 2000, 2))
+			return States(name, seed, testkit.Scale(3000, 2000, 30))
 		})
 	}
 }
@@ -50,7 +50,7 @@ func TestEncryptedCopies(t *testing.T) {
 // TestEncryptedFaults is TestFaults of encrypted databases.
 func TestEncryptedFaults(t *testing.T) {
 	encrypted(t)
-	takeFaults(t, testkit.Scale(500, 250, 1), "create", "flush", "compact", "kinds")
+	takeFaults(t, testkit.Scale(500, 250, 8), "create", "flush", "compact", "kinds")
 }
 
 // TestEncryptedCorruption is TestCorruption of an encrypted database.

@@ -194,6 +194,6 @@ func TestIngestStates(t *testing.T) {
 // TestIngestFaults fails the calls of ingests and loads.
 func TestIngestFaults(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		takeFaults(t, testkit.Scale(40, 36*share, 1), "ingest", "load")
+		takeFaults(t, testkit.Scale(40, 36*share, 2), "ingest", "load")
 	})
 }
