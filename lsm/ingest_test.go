@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -448,5 +449,27 @@ func TestIngestRelativePath(t *testing.T) {
 		if !filepath.IsAbs(name) {
 			t.Errorf("the file system was asked for %q", name)
 		}
+	}
+}
+
+// TestIngestSmallTables: the memory that an ingest takes for a table is in proportion to the table.
+func TestIngestSmallTables(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, filepath.Join(dir, "db"), nil)
+	defer db.Close()
+	paths := make([]string, 32)
+	for i := range paths {
+		key := fmt.Sprintf("%03d", i)
+		paths[i] = writeTable(t, filepath.Join(dir, key+".sst"), nil, key, "value")
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := db.Ingest(t.Context(), nil, paths...); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	taken := (after.TotalAlloc - before.TotalAlloc) / uint64(len(paths))
+	if taken > 256<<10 {
+		t.Errorf("%d bytes for a table of one entry", taken)
 	}
 }

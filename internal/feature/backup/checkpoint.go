@@ -128,7 +128,8 @@ func (c *copier) copyTable(t *table, from, to string) error {
 		return fmt.Errorf("copying %s: %w", t.from, err)
 	}
 	if c.src.Keys != nil {
-		return c.src.checkSealed(t, make([]byte, vfs.CopyChunk), c.stop)
+		buf := make([]byte, min(t.meta.Size, vfs.CopyChunk))
+		return c.src.checkSealed(t, buf, c.stop)
 	}
 	return t.checkSum(sum)
 }

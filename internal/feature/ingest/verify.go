@@ -74,7 +74,8 @@ func (j *job) verify(t *table, path string) (synced bool, err error) {
 
 // checksum is that of the whole file.
 func (j *job) checksum(f vfs.ReadFile) (sum uint32, err error) {
-	err = base.ReadChunks(f, f.Size(), make([]byte, vfs.CopyChunk), func(b []byte) error {
+	buf := make([]byte, min(f.Size(), vfs.CopyChunk))
+	err = base.ReadChunks(f, f.Size(), buf, func(b []byte) error {
 		sum = base.CRCUpdate(sum, b)
 		return j.stop()
 	})
