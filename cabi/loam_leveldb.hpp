@@ -471,9 +471,9 @@ class DB {
   // nullptr: no bound.
   virtual void CompactRange(const Slice *begin, const Slice *end) {
     loam::Status s;
-    if (!end) return db_->compact(begin ? Bound(begin->bytes()) : Bound(), Bound(), &s);
-    std::string behind = end->ToString() + '\0';  // LevelDB's end is part of its range
-    db_->compact(begin ? Bound(begin->bytes()) : Bound(), Bound(behind), &s);
+    std::string behind;
+    bool bounded = end && after(end->bytes(), &behind);
+    db_->compact(begin ? Bound(begin->bytes()) : Bound(), bounded ? Bound(behind) : Bound(), &s);
   }
   // Loam's own interface of the database.
   loam::DB &loam() { return *db_; }
@@ -485,6 +485,18 @@ class DB {
     loam::Status s;
     f(&s);
     return Status::From(s);
+  }
+  // Finds the first key after key, or returns false. A comparator is asked about keys of the
+  // database and of the caller alone, as it may know no others.
+  bool after(Bytes key, std::string *found) {
+    loam::Status s;
+    IterOptions o;
+    o.no_fill = o.keys_only = true;
+    auto it = db_->iterator(o, &s);
+    if (!it.get() || !it.seek(key, &s)) return false;
+    if (it.key() == key && !it.next(&s)) return false;
+    *found = it.key();
+    return true;
   }
   static loam::WriteOptions write(const WriteOptions &o) { return {o.sync, false}; }
   static loam::ReadOptions read(const ReadOptions &o) {
