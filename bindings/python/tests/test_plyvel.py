@@ -162,6 +162,19 @@ def test_one_directory(tmp_path, plyvel, first):
         db.close()
 
 
+@pytest.mark.parametrize("order", [None, lambda a, b: (a < b) - (a > b)])
+def test_compact_range_of_nothing(tmp_path, plyvel, order):
+    """As in plyvel, a range that ends before it starts is no error."""
+    options = {} if order is None else {"comparator": order, "comparator_name": b"reverse"}
+    for module in (plyvel, face):
+        name = str(tmp_path / module.__name__)
+        with module.DB(name, create_if_missing=True, **options) as db:
+            db.put(b"b", b"")
+            for start, stop in itertools.permutations([None, b"", b"a", b"b", b"c"], 2):
+                db.compact_range(start=start, stop=stop)
+            assert db.get(b"b") == b""
+
+
 def test_is_no_mapping(db):
     with db.write_batch() as batch, db.snapshot() as snapshot:
         for call in (

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from . import _fast, _handles
 from ._handles import Handle, batch_append, batch_size
 from ._types import Any, Buffer, NoReturn
-from .errors import ClosedError, CorruptionError, Error, IOError
+from .errors import ClosedError, CorruptionError, Error, InvalidArgumentError, IOError
 
 __all__ = [
     "CorruptionError",
@@ -178,7 +178,12 @@ class DB(Handle):
         return None if value is None else value.encode()
 
     def compact_range(self, *, start: bytes | None = None, stop: bytes | None = None) -> None:
-        self._compact(_bytes("start", start), _bytes("stop", stop))
+        try:
+            self._compact(_bytes("start", start), _bytes("stop", stop))
+        except InvalidArgumentError:
+            # As with LevelDB, there may be nothing in the range.
+            if start is None or stop is None:
+                raise
 
     def approximate_size(self, start: bytes, stop: bytes) -> int:
         return self.approximate_sizes((start, stop))[0]

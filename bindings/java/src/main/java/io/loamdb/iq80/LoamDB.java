@@ -133,12 +133,21 @@ public final class LoamDB implements DB {
     });
   }
 
-  /** Compacts the keys from begin up to end, both included; null: no bound. */
+  /**
+   * Compacts the keys from begin up to end, both included; null: no bound. A begin behind end has
+   * nothing to compact.
+   */
   @Override
   public void compactRange(byte[] begin, byte[] end) {
     byte[] stop = end == null || !bytewise ? end : Arrays.copyOf(end, end.length + 1);
     translated(() -> {
-      loam.compactRange(begin, stop);
+      try {
+        loam.compactRange(begin, stop);
+      } catch (LoamException.InvalidArgument e) {
+        if (begin == null || end == null) {
+          throw e;
+        }
+      }
       return null;
     });
   }
