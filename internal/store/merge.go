@@ -81,11 +81,9 @@ func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
 		return false
 	}
 	defer v.Unref()
-	for level := range v.Levels {
-		for _, f := range v.Levels[level].Files {
-			if f.Kinds>>base.KindMerge&1 != 0 {
-				return true
-			}
+	for _, f := range v.Tables() {
+		if f.Kinds>>base.KindMerge&1 != 0 {
+			return true
 		}
 	}
 	return false

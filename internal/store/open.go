@@ -196,11 +196,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 func (db *DB) beginUpgrade() error {
 	v := db.manifest.Current(base.DefaultKeyspace) // LevelDB's format has no other
 	defer v.Unref()
-	for level := range v.Levels {
-		for _, m := range v.Levels[level].Files {
-			if _, err := db.shared.Files.Reader(m); err != nil {
-				return err
-			}
+	for _, m := range v.Tables() {
+		if _, err := db.shared.Files.Reader(m); err != nil {
+			return err
 		}
 	}
 	return db.manifest.BeginUpgrade()

@@ -123,19 +123,17 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 			return key, err
 		}
 	}
-	for i := range s.Version.Levels {
-		for _, m := range s.Version.Levels[i].Files {
-			if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil &&
-				t.cmp.Cmp(m.Largest.User, lower) < 0 {
-				continue
-			}
-			src, err := t.OpenSource(m, sstable.Scan)
-			if err != nil {
-				return nil, err
-			}
-			if key, err := r.newest(src, since); key != nil || err != nil {
-				return key, err
-			}
+	for _, m := range s.Version.Tables() {
+		if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil &&
+			t.cmp.Cmp(m.Largest.User, lower) < 0 {
+			continue
+		}
+		src, err := t.OpenSource(m, sstable.Scan)
+		if err != nil {
+			return nil, err
+		}
+		if key, err := r.newest(src, since); key != nil || err != nil {
+			return key, err
 		}
 	}
 	return nil, nil

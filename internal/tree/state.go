@@ -157,18 +157,16 @@ func (s *ReadState) DiskSize(start, limit []byte) (uint64, error) {
 func (s *ReadState) offsetOf(key []byte) (uint64, error) {
 	cmp := s.tree.cmp
 	var sum uint64
-	for i := range s.Version.Levels {
-		for _, m := range s.Version.Levels[i].Files {
-			switch {
-			case cmp.Cmp(m.Largest.User, key) < 0:
-				sum += m.Size
-			case cmp.Cmp(m.Smallest.User, key) < 0:
-				r, err := s.tree.shared.Files.Reader(m)
-				if err != nil {
-					return 0, err
-				}
-				sum += r.OffsetOf(key, base.MaxTrailer)
+	for _, m := range s.Version.Tables() {
+		switch {
+		case cmp.Cmp(m.Largest.User, key) < 0:
+			sum += m.Size
+		case cmp.Cmp(m.Smallest.User, key) < 0:
+			r, err := s.tree.shared.Files.Reader(m)
+			if err != nil {
+				return 0, err
 			}
+			sum += r.OffsetOf(key, base.MaxTrailer)
 		}
 	}
 	return sum, nil

@@ -173,11 +173,9 @@ func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Seal
 // noteNewest records that the tables of a version, as far as they are of an earlier opening, have
 // no entry above seq.
 func noteNewest(version *manifest.Version, seq base.SeqNum) {
-	for i := range version.Levels {
-		for _, m := range version.Levels[i].Files {
-			if m.Newest == 0 {
-				m.Newest = seq
-			}
+	for _, m := range version.Tables() {
+		if m.Newest == 0 {
+			m.Newest = seq
 		}
 	}
 }
@@ -188,11 +186,9 @@ func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Ver
 			return true
 		}
 	}
-	for i := range version.Levels {
-		for _, m := range version.Levels[i].Files {
-			if m.Kinds&base.ExpiringKinds != 0 {
-				return true
-			}
+	for _, m := range version.Tables() {
+		if m.Kinds&base.ExpiringKinds != 0 {
+			return true
 		}
 	}
 	return mem.HasExpiring()

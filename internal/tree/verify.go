@@ -47,18 +47,16 @@ func Verify(ctx context.Context, trees []*Tree, progress func(read, of uint64)) 
 	}
 	var errs []error
 	for _, s := range states {
-		for i := range s.Version.Levels {
-			for _, m := range s.Version.Levels[i].Files {
-				err := s.tree.shared.Files.Verify(m, step)
-				if err != nil {
-					errs = append(errs, err)
+		for _, m := range s.Version.Tables() {
+			err := s.tree.shared.Files.Verify(m, step)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if end := stop(); end != nil {
+				if !errors.Is(err, end) {
+					errs = append(errs, end)
 				}
-				if end := stop(); end != nil {
-					if !errors.Is(err, end) {
-						errs = append(errs, end)
-					}
-					return errors.Join(errs...)
-				}
+				return errors.Join(errs...)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (x *export) run() (err error) {
 
 // look makes the files of the closed database the stage's own, and sees that they are a database.
 func (x *export) look(s *backup.Stage) error {
-	names, err := databaseFiles(x.opts.FS, s.Dir())
+	names, err := DatabaseFiles(x.opts.FS, s.Dir())
 	if err == nil {
 		err = s.Note(names)
 	}
@@ -76,8 +76,8 @@ func (x *export) look(s *backup.Stage) error {
 	return Check(s.Dir(), x.opts)
 }
 
-// databaseFiles lists the files in dir that a database needs, whatever it needs them for.
-func databaseFiles(fsys vfs.FS, dir string) (needed []string, err error) {
+// DatabaseFiles lists the files in dir that a database needs, whatever it needs them for.
+func DatabaseFiles(fsys vfs.FS, dir string) (needed []string, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err
@@ -119,18 +119,9 @@ func eachTable(db store.Host, f func(m *manifest.FileMeta) error) error {
 		return err
 	}
 	for _, k := range all {
-		if err := eachTableOf(k, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func eachTableOf(k *store.Keyspace, f func(m *manifest.FileMeta) error) error {
-	v := k.Version()
-	defer v.Unref()
-	for level := range v.Levels {
-		for _, m := range v.Levels[level].Files {
+		v := k.Version()
+		defer v.Unref()
+		for _, m := range v.Tables() {
 			if err := f(m); err != nil {
 				return err
 			}
@@ -199,14 +190,12 @@ func checkExport(db store.Host, format base.Format) (bytes uint64, err error) {
 func checkExportIn(k *store.Keyspace, format base.Format) (bytes uint64, err error) {
 	v := k.Version()
 	defer v.Unref()
-	for level := range v.Levels {
-		for _, f := range v.Levels[level].Files {
-			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
-				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() &&
-					kind != base.KindValueHandle { // whose values are read
-					return 0, base.Invalidf("%s has entries of kind %d, which LevelDB's format "+
-						"does not have", f.Name(), kind)
-				}
+	for _, f := range v.Tables() {
+		for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
+			if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() &&
+				kind != base.KindValueHandle { // whose values are read
+				return 0, base.Invalidf("%s has entries of kind %d, which LevelDB's format "+
+					"does not have", f.Name(), kind)
 			}
 		}
 	}

@@ -313,10 +313,8 @@ func (s *Set) snapshot() []*Edit {
 		if i == len(all)-1 {
 			s.fill(e)
 		}
-		for level := range k.current.Levels {
-			for _, f := range k.current.Levels[level].Files {
-				e.Add(level, f)
-			}
+		for level, f := range k.current.Tables() {
+			e.Add(level, f)
 		}
 		edits[i] = e
 	}

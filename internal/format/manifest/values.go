@@ -111,10 +111,8 @@ func (s *Set) ValueLogs() (logs []base.ValueLog) {
 	}
 	var sum valueSum
 	for _, k := range s.versions.keyspaces {
-		for level := range k.current.Levels {
-			for _, f := range k.current.Levels[level].Files {
-				sum.add(f)
-			}
+		for _, f := range k.current.Tables() {
+			sum.add(f)
 		}
 	}
 	return sum.sorted()

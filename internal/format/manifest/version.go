@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -193,6 +194,19 @@ func (v *Version) HasWithin(c *base.Comparer, first int, start, limit []byte) bo
 	return false
 }
 
+// Tables goes over the version's tables, each with its level: level 0 first, a level in its order.
+func (v *Version) Tables() iter.Seq2[int, *FileMeta] {
+	return func(yield func(int, *FileMeta) bool) {
+		for level := range v.Levels {
+			for _, f := range v.Levels[level].Files {
+				if !yield(level, f) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Size is the sum of the sizes of the version's tables, in bytes.
 func (v *Version) Size() (n uint64) {
 	for i := range v.Levels {
@@ -203,10 +217,8 @@ func (v *Version) Size() (n uint64) {
 
 // ValueBytes is how many bytes of values in logs and value files the version's tables refer to.
 func (v *Version) ValueBytes() (n uint64) {
-	for i := range v.Levels {
-		for _, f := range v.Levels[i].Files {
-			n += f.ValueBytes
-		}
+	for _, f := range v.Tables() {
+		n += f.ValueBytes
 	}
 	return n
 }

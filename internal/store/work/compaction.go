@@ -75,12 +75,10 @@ func (s *Scheduler) ingested(id base.KeyspaceID) (list []sstable.Ingested) {
 		if v == nil { // it was dropped
 			continue
 		}
-		for i := range v.Levels {
-			for _, m := range v.Levels[i].Files {
-				if m.GlobalSeq > 0 {
-					list = append(list, sstable.Ingested{Num: m.Num, Seq: m.GlobalSeq,
-						Keyspace: id})
-				}
+		for _, m := range v.Tables() {
+			if m.GlobalSeq > 0 {
+				list = append(list, sstable.Ingested{Num: m.Num, Seq: m.GlobalSeq,
+					Keyspace: id})
 			}
 		}
 		v.Unref()

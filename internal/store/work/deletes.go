@@ -253,12 +253,10 @@ func (s *Scheduler) partWithin(m *manifest.FileMeta, list *rangedel.List) uint64
 // is not known.
 func meanEntry(v *manifest.Version) uint64 {
 	var bytes, entries uint64
-	for i := range v.Levels {
-		for _, m := range v.Levels[i].Files {
-			if m.Entries > 0 {
-				bytes += m.Size + m.ValueBytes
-				entries += m.Entries
-			}
+	for _, m := range v.Tables() {
+		if m.Entries > 0 {
+			bytes += m.Size + m.ValueBytes
+			entries += m.Entries
 		}
 	}
 	return bytes / max(entries, 1)

@@ -58,10 +58,8 @@ func (s *Scheduler) estimateLive(k *Keyspace) {
 	k.quiet.live, k.quiet.of = live, size
 	if values > 0 {
 		old := uint64(0)
-		for l := range state.Version.Levels {
-			for _, f := range state.Version.Levels[l].Files {
-				old += s.oldValuesLocked(k, f)
-			}
+		for _, f := range state.Version.Tables() {
+			old += s.oldValuesLocked(k, f)
 		}
 		liveValues -= min(liveValues, old)
 	}

@@ -14,12 +14,10 @@ func LastBelow(v *manifest.Version, cmp *base.Comparer, limit []byte) (last []by
 	if limit == nil {
 		return nil, true
 	}
-	for l := range v.Levels {
-		for _, f := range v.Levels[l].Files {
-			first := f.Smallest.User
-			if cmp.Cmp(first, limit) < 0 && (!ok || cmp.Cmp(first, last) > 0) {
-				last, ok = closed(first), true
-			}
+	for _, f := range v.Tables() {
+		first := f.Smallest.User
+		if cmp.Cmp(first, limit) < 0 && (!ok || cmp.Cmp(first, last) > 0) {
+			last, ok = closed(first), true
 		}
 	}
 	return last, ok
