@@ -65,24 +65,19 @@ func (r *repair) comparer(name string) *base.Comparer {
 	return r.o.Comparers(name)
 }
 
-// spaceOfTable returns the keyspace of a table that no MANIFEST lists, as far as the
-// table records it; nil when the keyspace was dropped.
-func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
+// spaceOfTable sets the keyspace of a table that no MANIFEST lists, as far as the table records it.
+// known is false when the keyspace was dropped.
+func (r *repair) spaceOfTable(t *table) (known bool, err error) {
 	t.space = r.spaces[base.DefaultKeyspace]
-	f, ok, err := r.open(t.name)
-	if !ok {
-		return t.space, err
-	}
-	defer f.Close()
-	props, err := files.TableProps(f, r.tableOptions(t))
+	props, err := r.props(t, t.meta.Num)
 	switch {
 	case errors.Is(err, base.ErrCorruption):
 		t.orphan = true
-		return t.space, nil
+		return true, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading %s: %w", t.name, err)
-	case props.Comparer == "": // LevelDB's format has one keyspace
-		return t.space, nil
+		return false, err
+	case props.Comparer == "": // LevelDB's format has one keyspace; checkTable reports a link
+		return true, nil
 	}
 	if in, ok := r.ingested[t.meta.Num]; ok && props.Outside && props.KeyspaceName == "" {
 		if s := r.told[in.Keyspace]; s.Comparer == props.Comparer {
@@ -94,23 +89,46 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 	switch {
 	case props.Outside && props.KeyspaceName == "" && (props.Comparer != r.o.Comparer.Name ||
 		r.several):
-		return r.spaceOfIngested(t, props.Comparer)
+		return true, r.spaceOfIngested(t, props.Comparer)
 	case props.Keyspace == base.DefaultKeyspace && props.Comparer != r.o.Comparer.Name:
-		return nil, fmt.Errorf("%w: the database has %.200q, the options say %.200q",
+		return false, fmt.Errorf("%w: the database has %.200q, the options say %.200q",
 			base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
 	case s != nil:
-		return s, nil
+		t.space = s
+		return true, nil
 	case k.from != "" && !k.editsMissing && props.Keyspace <= k.st.MaxKeyspace:
-		return nil, nil
+		return false, nil
 	}
 	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName,
 		Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
 	if s.cmp == nil {
-		return nil, fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
+		return false, fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
 			base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
 	}
-	r.spaces[s.id] = s
-	return s, nil
+	r.spaces[s.id], t.space = s, s
+	return true, nil
+}
+
+// props reads the properties of a table: the zero value for a file that is not regular.
+func (r *repair) props(t *table, fileNum uint64) (props sstable.Props, err error) {
+	info, err := r.o.FS.Stat(r.path(t.name))
+	if err != nil || !info.Mode().IsRegular() {
+		return props, err
+	}
+	f, err := r.o.FS.Open(r.path(t.name))
+	if err != nil {
+		return props, err
+	}
+	o := r.tableOptions(t)
+	o.FileNum, t.meta.Size = fileNum, uint64(f.Size())
+	props, err = files.TableProps(f, o)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil && !errors.Is(err, base.ErrCorruption) {
+		err = fmt.Errorf("reading %s: %w", t.name, err)
+	}
+	return props, err
 }
 
 // dropTwins sets the tables of keyspaces aside whose name a newer keyspace has, and
@@ -210,18 +228,18 @@ func (s *keyspace) of(tables []*table) (mine []*table) {
 // spaceOfIngested makes a keyspace for an ingested table that a TableWriter wrote: it records no
 // keyspace, so among several it is not known which one had it. Its entries must not appear in one
 // that never had them.
-func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
+func (r *repair) spaceOfIngested(t *table, comparer string) error {
 	cmp := r.comparer(comparer)
 	if cmp == nil {
-		return nil, fmt.Errorf("%w: %s has %.200q, which the options do not name",
+		return fmt.Errorf("%w: %s has %.200q, which the options do not name",
 			base.ErrComparerMismatch, t.name, comparer)
 	}
 	id := slices.Max(slices.Collect(maps.Keys(r.spaces))) + 1
 	s := &keyspace{id: max(id, r.maxSpace+1),
 		names: manifest.KeyspaceNames{Name: fmt.Sprintf("ingested-%d", t.meta.Num),
 			Comparer: comparer}, cmp: cmp}
-	r.spaces[s.id], r.maxSpace = s, s.id
-	return s, nil
+	r.spaces[s.id], r.maxSpace, t.space = s, s.id, s
+	return nil
 }
 
 // tell notes what a table says of its keyspace and of ingested tables.
@@ -252,28 +270,13 @@ func (r *repair) findSeveral() error {
 		if _, live := r.live[num]; !ok || live {
 			continue
 		}
-		info, err := r.o.FS.Stat(r.path(name))
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			continue // which is reported when the table is read
-		}
-		f, err := r.o.FS.Open(r.path(name))
-		if err != nil {
-			return err
-		}
-		props, err := files.TableProps(f, r.tableOptions(&table{
-			name: name, space: r.spaces[base.DefaultKeyspace], meta: &manifest.FileMeta{Num: num},
-		}))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
+		props, err := r.props(&table{name: name, space: r.spaces[base.DefaultKeyspace],
+			meta: &manifest.FileMeta{Num: num}}, num)
 		switch {
 		case err == nil:
 			r.tell(&props)
 		case !errors.Is(err, base.ErrCorruption): // which the table itself is reported for
-			return fmt.Errorf("reading %s: %w", name, err)
+			return err
 		}
 	}
 	r.several = r.maxSpace > base.DefaultKeyspace

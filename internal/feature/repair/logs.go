@@ -175,15 +175,15 @@ func (l *logFile) note(space *keyspace, seq base.SeqNum, _ base.Kind, _, _ []byt
 // readLog hands out the entries of the batches of a log that are whole, without those
 // that are in tables already or of keyspaces that were dropped.
 func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, off, n int64),
-	use func(space *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error) error {
+	use entryFunc) error {
 	f, ok, err := r.open(l.name)
 	if !ok {
 		return err
 	}
 	defer f.Close()
-	var damage *base.Corruption
-	if err := seal.HeaderDamage(r.o.FS, r.path(l.name)); errors.As(err, &damage) {
-		drop(l.name, damage, 0, 0)
+	var c *base.Corruption
+	if err := seal.HeaderDamage(r.o.FS, r.path(l.name)); errors.As(err, &c) {
+		drop(l.name, c, 0, 0)
 	} else if err != nil {
 		return fmt.Errorf("reading %s: %w", l.name, err)
 	}
@@ -199,7 +199,6 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 	}
 	for {
 		batch, err := reader.Next()
-		var c *base.Corruption
 		switch {
 		case err == io.EOF:
 			return nil
@@ -221,16 +220,26 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 				Kind: c.Kind, Reason: c.Reason}, 0, 0)
 			continue
 		}
-		it, seq := batchrepr.Read(batch), batchrepr.Seq(batch)
-		for ; ; seq++ {
-			id, kind, key, value, ok := it.Next()
-			if !ok {
-				break
-			}
-			if s := r.spaceOf(id, l.num); s != nil && (l.skip == nil || !l.skip(seq)) {
-				if err := use(s, seq, kind, key, value); err != nil {
-					return err
-				}
+		if err := r.eachEntry(l, batch, use); err != nil {
+			return err
+		}
+	}
+}
+
+// entryFunc takes an entry of a log.
+type entryFunc func(space *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error
+
+// eachEntry is readLog of one batch.
+func (r *repair) eachEntry(l *logFile, batch []byte, use entryFunc) error {
+	seq := batchrepr.Seq(batch)
+	for it := batchrepr.Read(batch); ; seq++ {
+		id, kind, key, value, ok := it.Next()
+		if !ok {
+			return nil
+		}
+		if s := r.spaceOf(id, l.num); s != nil && (l.skip == nil || !l.skip(seq)) {
+			if err := use(s, seq, kind, key, value); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -94,22 +95,11 @@ func (r *repair) candidates() []string {
 	slices.SortStableFunc(found, func(a, b string) int {
 		_, na := r.format.ParseFileName(a)
 		_, nb := r.format.ParseFileName(b)
-		switch {
-		case a == r.current || b == r.current:
-			if a == b {
-				return 0
-			}
-			if a == r.current {
-				return -1
-			}
-			return 1
-		case na > nb:
-			return -1
-		case na < nb:
-			return 1
-		}
-		return 0
+		return cmp.Compare(nb, na)
 	})
+	if i := slices.Index(found, r.current); i > 0 {
+		found = slices.Insert(slices.Delete(found, i, i+1), 0, r.current)
+	}
 	return found
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -321,12 +322,7 @@ func (r *repair) setAside() error {
 			r.aside[name] = true
 		}
 	}
-	names := make([]string, 0, len(r.aside))
-	for name := range r.aside {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.aside)) {
 		if err := r.moveAside(name); err != nil {
 			return err
 		}

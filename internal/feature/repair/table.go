@@ -71,18 +71,14 @@ func (r *repair) checkTables() ([]*table, error) {
 		}
 		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)},
 			level: f.Level, space: f.space, live: live}
-		if !live {
-			var err error
-			if t.space, err = r.spaceOfTable(t); err != nil {
-				return nil, err
-			}
-			if t.space == nil { // of a keyspace that was dropped
-				r.aside[name] = true
-				continue
-			}
-		} else if known, err := r.spaceOfLive(t); err != nil {
+		find := r.spaceOfTable
+		if live {
+			find = r.spaceOfLive
+		}
+		switch known, err := find(t); {
+		case err != nil:
 			return nil, err
-		} else if !known {
+		case !known:
 			r.aside[name] = true
 			continue
 		}
@@ -125,24 +121,13 @@ func (r *repair) checkTables() ([]*table, error) {
 // is another one if the file has the name of another table, see place. known is false, and the file
 // dropped, if there is no such keyspace.
 func (r *repair) spaceOfLive(t *table) (known bool, err error) {
-	info, err := r.o.FS.Stat(r.path(t.name))
-	if err != nil || !info.Mode().IsRegular() {
-		return err == nil, err // checkTable reports what it is
-	}
-	f, err := r.o.FS.Open(r.path(t.name))
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	o := r.tableOptions(t)
-	o.FileNum = 0 // place compares what the file says
-	props, err := files.TableProps(f, o)
+	props, err := r.props(t, 0) // place compares what the file says
 	t.fileNum, t.recorded = props.FileNum, props.Recorded
 	switch {
 	case errors.Is(err, base.ErrCorruption): // which checkTable reports
 	case err != nil:
-		return false, fmt.Errorf("reading %s: %w", t.name, err)
-	case props.Comparer == "": // LevelDB's format has one keyspace
+		return false, err
+	case props.Comparer == "": // LevelDB's format has one keyspace; checkTable reports a link
 	case props.Outside && props.KeyspaceName == "":
 		t.unnamed = true
 		for _, s := range r.sorted() {
@@ -153,8 +138,8 @@ func (r *repair) spaceOfLive(t *table) (known bool, err error) {
 	case r.spaces[props.Keyspace] != nil:
 		t.space = r.spaces[props.Keyspace]
 	default:
-		r.report.drop(t.name, 0, f.Size(), fmt.Sprintf("it is a table of keyspace %d, which the "+
-			"MANIFEST does not have", props.Keyspace))
+		r.report.drop(t.name, 0, int64(t.meta.Size), fmt.Sprintf("it is a table of keyspace %d, "+
+			"which the MANIFEST does not have", props.Keyspace))
 		return false, nil
 	}
 	return true, nil
