@@ -4,6 +4,7 @@
 package options
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -246,63 +247,53 @@ func (row *Row[O]) number(value string, bad func(string) error) (int64, error) {
 // base.ErrInvalidArgument and says which of them is out of range.
 func (t Table[O]) Resolve(o *O) error {
 	for i := range t {
-		row := &t[i]
-		var v int64
-		switch p := row.Field(o).(type) {
-		case *int:
-			if *p == 0 {
-				*p = int(row.defaultValue())
-			}
-			v = int64(*p)
-		case *int64:
-			if *p == 0 {
-				*p = row.defaultValue()
-			}
-			v = *p
-		case Choice:
-			if *p.Value == 0 {
-				*p.Value = uint8(row.Default)
-			}
-			v = int64(*p.Value)
-		case Choices:
-			if *p.Value == 0 {
-				*p.Value = uint16(row.Default)
-			}
-			if !p.valid() {
-				return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices",
-					base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
-			}
-			continue
-		case *float64:
-			if *p == 0 {
-				*p = row.Fraction
-			}
-			if !row.holds(*p) {
-				return fmt.Errorf("%w: option %s = %g: want %d to %d", base.ErrInvalidArgument,
-					row.Name, *p, row.Min, row.Max)
-			}
-			continue
-		case *time.Duration:
-			if !row.holds((*p).Seconds()) {
-				return fmt.Errorf("%w: option %s = %v: want %d to %d seconds",
-					base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
-			}
-			continue
-		case Named:
-			if p.Check == nil {
-				continue
-			}
-			if err := p.Check(); err != nil {
-				return err
-			}
-			continue
-		default:
-			continue
-		}
-		if v < row.Min || v > row.Max {
-			return fmt.Errorf("%w: option %s = %d: want %d to %d", base.ErrInvalidArgument,
-				row.Name, v, row.Min, row.Max)
+		if err := t[i].resolve(o); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (row *Row[O]) resolve(o *O) error {
+	switch p := row.Field(o).(type) {
+	case *int:
+		*p = cmp.Or(*p, int(row.defaultValue()))
+		return row.check(int64(*p))
+	case *int64:
+		*p = cmp.Or(*p, row.defaultValue())
+		return row.check(*p)
+	case Choice:
+		*p.Value = cmp.Or(*p.Value, uint8(row.Default))
+		return row.check(int64(*p.Value))
+	case Choices:
+		if *p.Value = cmp.Or(*p.Value, uint16(row.Default)); !p.valid() {
+			return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices",
+				base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
+		}
+	case *float64:
+		if *p = cmp.Or(*p, row.Fraction); !row.holds(*p) {
+			return row.outOfRange(*p, "")
+		}
+	case *time.Duration:
+		if !row.holds(p.Seconds()) {
+			return row.outOfRange(*p, " seconds")
+		}
+	case Named:
+		if p.Check != nil {
+			return p.Check()
+		}
+	}
+	return nil
+}
+
+func (row *Row[O]) check(v int64) error {
+	if v < row.Min || v > row.Max {
+		return row.outOfRange(v, "")
+	}
+	return nil
+}
+
+func (row *Row[O]) outOfRange(value any, unit string) error {
+	return fmt.Errorf("%w: option %s = %v: want %d to %d%s", base.ErrInvalidArgument, row.Name,
+		value, row.Min, row.Max, unit)
 }

@@ -198,27 +198,9 @@ func (f *Folder) load() error {
 	if err != nil {
 		return err
 	}
-	var rubbish []string // paths
-	for _, name := range names {
-		n, ext, ok := parseNumbered(name)
-		switch {
-		case !ok:
-		case ext == tempExt:
-			rubbish = append(rubbish, filepath.Join(f.path, name))
-		case ext == catalogExt || ext == deletedExt:
-			f.last = max(f.last, n)
-			if ext == catalogExt {
-				err = f.loadCatalog(n)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, name := range names {
-		if n, ext, ok := parseNumbered(name); ok && ext == deletedExt && n < f.last {
-			rubbish = append(rubbish, filepath.Join(f.path, name))
-		}
+	rubbish, err := f.loadCatalogs(names)
+	if err != nil {
+		return err
 	}
 	dir := filepath.Join(f.path, objectsDir)
 	info, err := f.fs.Stat(dir)
@@ -243,19 +225,44 @@ func (f *Folder) load() error {
 		if _, ext, ok := parseNumbered(name); ok && ext == tempExt {
 			rubbish = append(rubbish, filepath.Join(dir, name))
 		}
-		if id, ok := parseObject(name); ok {
-			f.objectOf(id, fingerprint{size: id.size}).there = true
-		}
 		of, mark := strings.CutSuffix(name, damagedSuffix)
-		if id, ok := parseObject(of); ok && mark {
-			o := f.objectOf(id, fingerprint{size: id.size})
+		id, ok := parseObject(of)
+		if !ok {
+			continue
+		}
+		if o := f.objectOf(id, fingerprint{size: id.size}); mark {
 			o.damaged, o.marked = true, true
+		} else {
+			o.there = true
 		}
 	}
 	if f.readOnly {
 		return nil
 	}
 	return f.clean(rubbish)
+}
+
+// loadCatalogs counts the references of the backups, and returns the paths of leftovers.
+func (f *Folder) loadCatalogs(names []string) (rubbish []string, err error) {
+	for _, name := range names {
+		n, ext, ok := parseNumbered(name)
+		if !ok || ext != catalogExt && ext != deletedExt {
+			continue
+		}
+		f.last = max(f.last, n)
+		if ext == catalogExt {
+			if err := f.loadCatalog(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range names {
+		n, ext, ok := parseNumbered(name)
+		if ok && (ext == tempExt || ext == deletedExt && n < f.last) {
+			rubbish = append(rubbish, filepath.Join(f.path, name))
+		}
+	}
+	return rubbish, nil
 }
 
 // loadCatalog counts what backup id refers to.

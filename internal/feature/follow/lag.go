@@ -41,10 +41,8 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if e := f.failed.Load(); e != nil {
 		failed = *e
 	}
-	if p.tail != nil {
-		if p.tail.Place().Before(at.Place) {
-			p.closeLocked()
-		}
+	if p.tail != nil && p.tail.Place().Before(at.Place) {
+		p.closeLocked()
 	}
 	if p.tail == nil {
 		f.peekFrom(at.Place, at.format)
@@ -58,30 +56,33 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 			return Lag{}, failed, nil
 		}
 	}
-	for n := 0; ; n++ {
-		r, err := p.tail.Next()
-		if errors.Is(err, wal.ErrLogGone) {
-			if err = f.peekAnew(); err == nil && n < maxPatience {
-				continue
-			}
-		}
-		if errors.Is(err, wal.ErrNotYet) {
-			break
-		}
-		if err == nil {
-			p.last = max(p.last, r.Last)
-			if n%256 == 255 {
-				err = ctx.Err()
-			}
-		}
-		if err != nil {
-			return Lag{}, failed, err
-		}
+	if err := f.peekToEnd(ctx); err != nil {
+		return Lag{}, failed, err
 	}
 	if visible := f.o.Seqs.Visible(); p.last > visible {
 		l = Lag{uint64(p.last - visible), time.Since(f.begun) - time.Duration(f.level.Load())}
 	}
 	return l, failed, nil
+}
+
+// peekToEnd reads the logs to their end. p.mu is held.
+func (f *Follower) peekToEnd(ctx context.Context) error {
+	for n := 1; ; n++ {
+		r, err := f.peek.tail.Next()
+		if errors.Is(err, wal.ErrLogGone) {
+			err = f.peekAnew()
+		}
+		if err == nil && n%256 == 0 {
+			err = ctx.Err()
+		}
+		switch {
+		case errors.Is(err, wal.ErrNotYet):
+			return nil
+		case err != nil:
+			return err
+		}
+		f.peek.last = max(f.peek.last, r.Last)
+	}
 }
 
 // peekFrom looks from a place on. p.mu is held.

@@ -160,8 +160,8 @@ var copies = []mutant{
 
 	{"backup-number-twice", "the number of a deleted backup is given out again",
 		target{"lsm/backup", "TestBackups"}, []edit{
-			{"internal/feature/backup/folder.go", "ext == catalogExt || ext == deletedExt:",
-				"ext == catalogExt:"}}},
+			{"internal/feature/backup/folder.go", "ext != catalogExt && ext != deletedExt {",
+				"ext != catalogExt {"}}},
 
 	{"backup-without-comparison", "a damaged table gets into a backup",
 		target{"lsm/backup", "TestDamagedTable"}, []edit{
