@@ -134,13 +134,9 @@ func (r *runner) sendSnapshot(ctx context.Context, gen string, s state, j *job) 
 		before, err = r.tailOf(s.seq)
 	}
 	if err == nil {
-		format := "leveldb"
-		if r.db.Inside().Place().Native() {
-			format = "native"
-		}
 		err = w.put(dir+wholeName, func(name string) error {
-			return putJSON(ctx, r.target, name, whole{s.seq, s.time, w.n, made.Size, format,
-				s.spaces, before})
+			return putJSON(ctx, r.target, name, whole{s.seq, s.time, w.n, made.Size,
+				r.db.Inside().Place().Format.String(), s.spaces, before})
 		})
 	}
 	if err != nil {

@@ -19,18 +19,17 @@ func (r *runner) prune() error {
 	if err := r.owns(r.jobs); err != nil {
 		return err
 	}
-	for _, name := range obsolete(all, r.o.Clock().Add(-r.o.Keep).UnixMilli()) {
-		if err := r.remove(r.jobs, name); err != nil {
-			return err
-		}
-	}
-	r.pruned = true
-	return nil
+	err = r.remove(r.jobs, obsolete(all, r.o.Clock().Add(-r.o.Keep).UnixMilli()))
+	r.pruned = err == nil
+	return err
 }
 
-func (r *runner) remove(ctx context.Context, name string) error {
-	if err := r.target.Delete(ctx, name); err != nil {
-		return fmt.Errorf("deleting object %s: %w", name, err)
+// remove deletes objects, in this order.
+func (r *runner) remove(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := r.target.Delete(ctx, name); err != nil {
+			return fmt.Errorf("deleting object %s: %w", name, err)
+		}
 	}
 	return nil
 }

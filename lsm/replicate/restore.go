@@ -10,7 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/backup"
-	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
@@ -221,7 +221,7 @@ func (r *restorer) fill(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
 	if r.whole.Sequence != r.plan.snapshot.seq || len(r.whole.Spaces) == 0 {
 		return nil, damaged(name, "it describes another snapshot")
 	}
-	if r.open.Format == lsm.DefaultFormat && r.whole.Format == "leveldb" {
+	if r.open.Format == lsm.DefaultFormat && r.whole.Format == base.LevelDB.String() {
 		r.open.Format = lsm.FormatLevelDB
 	}
 	if known, _ := base.ComparerNamed(r.whole.Spaces[0].Comparer); known != nil &&
@@ -236,29 +236,15 @@ func (r *restorer) fill(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
-	return contentOf(fsys, s)
-}
-
-// contentOf makes the files of the closed database the stage's own.
-func contentOf(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
-	cur, err := current.Read(fsys, s.Dir())
+	names, err := transfer.DatabaseFiles(fsys, s.Dir())
 	if err != nil {
 		return nil, err
 	}
-	names, err := fsys.List(s.Dir())
-	if err != nil {
-		return nil, err
-	}
-	made := backup.Content{cur.File: 0}
-	needed := []string{cur.File}
+	made := backup.Content{}
 	for _, name := range names {
-		switch t, _ := cur.Format.ParseFileName(name); t {
-		case base.FileTable, base.FileLog, base.FileManifest, base.FileValues:
-			made[name] = 0
-			needed = append(needed, name)
-		}
+		made[name] = 0
 	}
-	return made, s.Note(needed)
+	return made, s.Note(names)
 }
 
 // load loads the snapshot and applies the segments.

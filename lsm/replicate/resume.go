@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/lsm"
@@ -225,13 +224,8 @@ func (r *runner) dropHalves(ctx context.Context, g *generation) error {
 		if s.whole {
 			continue
 		}
-		for _, name := range g.names {
-			if !strings.HasPrefix(name, s.dir+"/") {
-				continue
-			}
-			if err := r.target.Delete(ctx, name); err != nil {
-				return fmt.Errorf("deleting object %s: %w", name, err)
-			}
+		if err := r.remove(ctx, g.objectsOf(s)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -214,14 +214,10 @@ func (r *runner) begin(ctx context.Context, s state) error {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	gen := fmt.Sprintf("%013d-%s", s.time, hex.EncodeToString(random[:]))
-	format := "leveldb"
-	if r.db.Inside().Place().Native() {
-		format = "native"
-	}
 	before, err := r.tailOf(s.seq)
 	if err == nil {
-		err = putJSON(ctx, r.target, gen+beginName, begun{r.me.Directory, r.me.Host, format, s.seq,
-			s.time, before})
+		err = putJSON(ctx, r.target, gen+beginName, begun{r.me.Directory, r.me.Host,
+			r.db.Inside().Place().Format.String(), s.seq, s.time, before})
 	}
 	if err != nil {
 		return err
