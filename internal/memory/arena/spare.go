@@ -181,10 +181,11 @@ func (s *Spare) Bytes() int64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.arena == nil {
-		return 0
+	n := cap(s.index) // which may be left when the arena was taken piece by piece
+	if s.arena != nil {
+		n += s.arena.Len()
 	}
-	return int64(s.arena.Len() + cap(s.index))
+	return int64(n)
 }
 
 // Trim frees what is kept.

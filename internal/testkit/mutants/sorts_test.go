@@ -22,6 +22,11 @@ var sorts = []mutant{
 			{"internal/memory/arena/spare.go", "\tif s.arena == nil || !s.moves(s.arena) ||",
 				"\tif s != nil || !s.moves(s.arena) ||"}}},
 
+	{"spare-index-uncounted", "the index that is kept for the next memtable counts as nothing",
+		target{"internal/tree/memtable", "TestSpareCountsItsIndex"}, []edit{
+			{"internal/memory/arena/spare.go", "\tn := cap(s.index) // which",
+				"\tn := 0 // which"}}},
+
 	{"spare-not-for-readers", "memory for the next memtable stays half a second beside readers",
 		target{"internal/store/work", "TestSpareIsGivenBackToReaders"}, []edit{
 			{"internal/memory/arena/idle.go", "d >= IdleLook && lookups",

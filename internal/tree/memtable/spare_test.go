@@ -300,6 +300,39 @@ func TestSpareMoves(t *testing.T) {
 	}
 }
 
+// TestSpareCountsItsIndex fills a memtable with all of the memory of one that was half full when it
+// was freed, but for the index: that is kept, and Bytes says so.
+func TestSpareCountsItsIndex(t *testing.T) {
+	needsSpare(t)
+	const size = 16 << 20
+	s := NewSpare(size)
+	defer s.Close()
+	add := func(m *MemTable, from, to int) {
+		for i := from; i < to; i++ {
+			key, value := spareEntry(0, i, 1000)
+			if err := m.Add(base.SeqNum(i+1), base.KindSet, key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	memTable := func() *MemTable {
+		return New(Options{Comparer: base.Bytewise, Size: size, EntrySize: 1020, Filled: true,
+			Spare: s})
+	}
+	const full = size / 1100
+	half, next := memTable(), memTable()
+	defer next.Unref()
+	add(half, 0, 2*full/3)
+	add(next, 0, 10)
+	half.Unref()
+	add(next, 10, full)
+	kept, before := s.Bytes(), offheap.InUse()
+	s.Trim()
+	if freed := before - offheap.InUse(); kept != freed {
+		t.Errorf("%d bytes are kept by its count, %d by what Trim frees", kept, freed)
+	}
+}
+
 // TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept
 // nor taken.
 func TestSpareFollowsTheSize(t *testing.T) {
