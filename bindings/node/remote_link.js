@@ -17,7 +17,8 @@ class Failure {
   }
 }
 
-// One connection to a node, which many calls share. call() rejects with a Failure.
+// One connection to a node, which many calls share. call() rejects with a Failure. A call that is
+// too large is not sent, as the node would end the connection, and with it the calls of others.
 class Link {
   #options
   #socket
@@ -104,6 +105,8 @@ class Link {
 
   async call (op, parts, timeout) {
     const begun = Date.now()
+    const large = wire.tooLarge(parts)
+    if (large) throw new Failure(large, false)
     await this.#within(this.ready, Math.min(timeout, this.#options.tryTimeout))
     while (this.#drained) await this.#within(this.#drained, timeout - (Date.now() - begun))
     if (this.#lost) throw new Failure(this.#lost, false)

@@ -7,6 +7,7 @@ const zlib = require('zlib')
 const ModuleError = require('module-error')
 
 const HEADER = 8
+const CALL_HEADER = 9
 const MAX_BODY = (8 << 20) + (64 << 10)
 const MAX_CHANGE = 8 << 20
 const VERSION = 1
@@ -20,6 +21,7 @@ exports.OPERATIONS = { status: 1, get: 2, has: 3, multiGet: 4, scan: 5, snapshot
 
 const NOT_APPLIED = 1
 const UNKNOWN = 2
+const TOO_LARGE = 32
 const AGAIN = 4 | 8 | 256 // unavailable, halted, too old: another node may do it
 
 // The codes of the protocol's flags by bit. What says most comes first.
@@ -37,7 +39,7 @@ class RemoteError extends ModuleError {
     this.notApplied = (flags & NOT_APPLIED) !== 0
     this.unknown = (flags & UNKNOWN) !== 0
     Object.defineProperty(this, 'again', {
-      value: node ? (flags & (AGAIN | UNKNOWN)) !== 0 && !(flags & (1 << 9)) : true
+      value: node ? (flags & (AGAIN | UNKNOWN)) !== 0 && !(flags & (1 << 9)) : !(flags & TOO_LARGE)
     })
     Object.defineProperty(this, 'node', { value: node })
   }
@@ -160,8 +162,16 @@ exports.greeting = ({ cluster = '', token = '' }) => exports.frame([Buffer.from(
   Buffer.from([VERSION, 0]), ...exports.bytes(Buffer.from(cluster)),
   ...exports.bytes(Buffer.from(token))])
 
+// The error of a call that no node takes, or undefined.
+exports.tooLarge = function (parts) {
+  const size = parts.reduce((n, p) => n + p.length, CALL_HEADER)
+  if (size <= MAX_BODY) return undefined
+  return new RemoteError(`a call of ${size} bytes, and at most ${MAX_BODY} go`,
+    { flags: TOO_LARGE })
+}
+
 exports.call = function (number, timeout, op, parts) {
-  const head = Buffer.alloc(9)
+  const head = Buffer.alloc(CALL_HEADER)
   head.writeUInt32LE(number, 0)
   head.writeUInt32LE(Math.min(Math.max(Math.ceil(timeout), 1), 0xffffffff), 4)
   head[8] = op

@@ -312,7 +312,8 @@ func (c *Client) try(ctx context.Context, k kind, now, end time.Time, addr strin
 func again(err error) bool {
 	var remote *wire.RemoteError
 	switch {
-	case errors.Is(err, lsm.ErrClosed), errors.Is(err, ErrUnauthorized):
+	case errors.Is(err, lsm.ErrClosed), errors.Is(err, ErrUnauthorized),
+		errors.Is(err, lsm.ErrTooLarge):
 		return false
 	case !errors.As(err, &remote): // the network
 		return true
@@ -338,7 +339,7 @@ func (c *Client) conclude(k kind, err, doubt error) error {
 func isNetwork(err error) bool {
 	var remote *wire.RemoteError
 	return !errors.As(err, &remote) && !errors.Is(err, context.Canceled) &&
-		!errors.Is(err, lsm.ErrClosed)
+		!errors.Is(err, lsm.ErrClosed) && !errors.Is(err, lsm.ErrTooLarge)
 }
 
 // with wraps an error as another one, unless it is that.

@@ -169,7 +169,8 @@ func (l *link) read(in *bufio.Reader) error {
 }
 
 // call makes a call, and waits for its answer until a moment. Where sent is false the node did not
-// see it.
+// see it. One that is too large is not sent, as the node would end the connection, and with it the
+// calls of others.
 func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 	args func([]byte) []byte) (result []byte, sent bool, err error) {
 	left := max(time.Until(until), time.Millisecond)
@@ -186,9 +187,19 @@ func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 	call.Number = l.number
 	l.pending[call.Number] = w
 	l.mu.Unlock()
-	if !l.out.Add(func(dst []byte) []byte { return wire.AppendCall(dst, &call, args) }) {
+	var unsent error
+	if !l.out.Add(func(dst []byte) []byte {
+		with := wire.AppendCall(dst, &call, args)
+		if unsent = wire.CheckCall(with[len(dst):]); unsent != nil {
+			return with[:len(dst)]
+		}
+		return with
+	}) {
+		unsent = fmt.Errorf("%s: connection lost", l.addr)
+	}
+	if unsent != nil {
 		l.forget(call.Number, w)
-		return nil, false, fmt.Errorf("%s: connection lost", l.addr)
+		return nil, false, unsent
 	}
 	w.over.Reset(left)
 	defer w.over.Stop()

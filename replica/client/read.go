@@ -211,7 +211,8 @@ func (r *remote) do(ctx context.Context, op wire.Operation,
 	case err == nil:
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case errors.As(err, &answered), errors.Is(err, lsm.ErrClosed), ctx.Err() != nil:
+	case errors.As(err, &answered), errors.Is(err, lsm.ErrClosed), ctx.Err() != nil,
+		errors.Is(err, lsm.ErrTooLarge):
 	default:
 		err = fmt.Errorf("%w: %w", ErrSnapshotGone, err)
 	}

@@ -362,6 +362,12 @@ test('one node', { skip }, (t) => cluster(1, async (url) => {
   t.same((await failure(it.next())).code, 'LEVEL_INVALID_ARGUMENT')
 
   const snapshot = await db.snapshot()
+  const large = Buffer.alloc(9 << 20)
+  for (const call of [() => db.get(large), () => snapshot.get(large), () => db.getMany([large]),
+    () => snapshot.iterator({ ...bytes, gte: large }).all()]) {
+    t.same((await failure(call())).code, 'LEVEL_TOO_LARGE')
+    t.same(await snapshot.has('k001'), true, 'the connection stays, and with it the snapshot')
+  }
   await db.deleteRange('k', 'l')
   t.same([await snapshot.get('k001'), (await snapshot.iterator(all).all()).length,
     await db.get('k001')], ['k001'.repeat(50), 500, undefined])

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/loamdb/loam/lsm"
 )
 
 // Operation is what a call asks for.
@@ -81,6 +83,15 @@ func AppendCall(dst []byte, c *Call, args func(dst []byte) []byte) []byte {
 	}
 	EndFrame(dst, at)
 	return dst
+}
+
+// CheckCall returns lsm.ErrTooLarge for the frame of a call that no server takes.
+func CheckCall(frame []byte) error {
+	if size := len(frame) - frameHeader; size > MaxBody {
+		return fmt.Errorf("a call of %d bytes, and at most %d go: %w", size, MaxBody,
+			lsm.ErrTooLarge)
+	}
+	return nil
 }
 
 // milliseconds rounds up, so that no time-out becomes 0.

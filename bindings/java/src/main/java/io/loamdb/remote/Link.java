@@ -169,7 +169,15 @@ final class Link {
     }
   }
 
+  /**
+   * Makes a call. One that is too large is not sent, as the node would end the connection, and with
+   * it the calls of others.
+   */
   byte[] call(int op, byte[] args, long millis) throws Failure {
+    if (Wire.CALL_HEADER + args.length > Wire.MAX_BODY) {
+      throw new Failure(RemoteException.local("a call of " + (Wire.CALL_HEADER + args.length)
+          + " bytes, and at most " + Wire.MAX_BODY + " go", RemoteException.TOO_LARGE, null), false);
+    }
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
     CompletableFuture<byte[]> answer = new CompletableFuture<>();
     int n;

@@ -77,7 +77,7 @@ public final class RemoteException extends RuntimeException {
 
   /** Whether another node may do what one could not. */
   boolean again() {
-    return !node
+    return !node && !isTooLarge()
         || (flags & (UNKNOWN | UNAVAILABLE | HALTED | TOO_OLD)) != 0 && !has(WRONG_TOKEN);
   }
 

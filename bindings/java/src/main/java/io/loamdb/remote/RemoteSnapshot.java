@@ -58,7 +58,7 @@ public final class RemoteSnapshot implements AutoCloseable {
     try {
       return link.call(op, new Wire.Out().raw(view).raw(args).toByteArray(), millis);
     } catch (Link.Failure e) {
-      throw e.error.ofNode() ? e.error
+      throw e.error.ofNode() || e.error.isTooLarge() ? e.error
           : e.error.with(RemoteException.SNAPSHOT_GONE, "the snapshot is gone");
     }
   }

@@ -13,6 +13,7 @@ import java.util.zip.CRC32;
 /** The protocol of loamd: docs/format-loamd.md. */
 final class Wire {
   static final int HEADER = 8;
+  static final int CALL_HEADER = 9; // of a body: number, time-out, operation
   static final int MAX_BODY = (8 << 20) + (64 << 10);
   static final int MAX_CHANGE = 8 << 20;
 

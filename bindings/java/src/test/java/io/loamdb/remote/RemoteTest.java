@@ -33,6 +33,7 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -406,7 +407,21 @@ class RemoteTest {
     }
   }
 
+  /** A call that no node takes fails alone: the connection stays, and with it a snapshot. */
+  private static void tooLarge(Remote db) {
+    byte[] large = new byte[9 << 20];
+    try (RemoteSnapshot s = db.snapshot(); RemoteIterator it = s.iterator(large, null)) {
+      for (Executable call : List.<Executable>of(() -> db.get(large), () -> s.get(large),
+          () -> db.getAll(List.of(large)), it::first)) {
+        RemoteException e = assertThrows(RemoteException.class, call);
+        assertTrue(e.isTooLarge() && !e.isSnapshotGone() && !e.isUnavailable(), e.toString());
+        assertFalse(s.has(b("none")));
+      }
+    }
+  }
+
   private static void use(Remote db) {
+    tooLarge(db);
     db.put(b("a"), b("1"));
     assertEquals("1", s(db.get(b("a"))));
     assertNull(db.get(b("b")));
