@@ -175,8 +175,9 @@ final class Link {
    */
   byte[] call(int op, byte[] args, long millis) throws Failure {
     if (Wire.CALL_HEADER + args.length > Wire.MAX_BODY) {
-      throw new Failure(RemoteException.local("a call of " + (Wire.CALL_HEADER + args.length)
-          + " bytes, and at most " + Wire.MAX_BODY + " go", RemoteException.TOO_LARGE, null), false);
+      String why = "a call of " + (Wire.CALL_HEADER + args.length) + " bytes, and at most "
+          + Wire.MAX_BODY + " go";
+      throw new Failure(RemoteException.local(why, RemoteException.TOO_LARGE, null), false);
     }
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
     CompletableFuture<byte[]> answer = new CompletableFuture<>();
