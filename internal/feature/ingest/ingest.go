@@ -263,7 +263,8 @@ func (j *job) install() error {
 		if err := j.db.Files().SyncDir(); err != nil {
 			return err
 		}
-		if err := j.syncLogs(); err != nil {
+		// Little is left to sync while writers wait.
+		if err := j.db.Commit(batchrepr.Init(nil), write.Sync, nil); err != nil {
 			return err
 		}
 		err := j.db.Keyspaces().Keep(func() error {
@@ -282,10 +283,6 @@ func (j *job) install() error {
 		}
 	}
 }
-
-// syncLogs makes what was written so far durable, so that little is left to sync while writers
-// wait.
-func (j *job) syncLogs() error { return j.db.Commit(batchrepr.Init(nil), write.Sync, nil) }
 
 // lead is step 3 of an ingest. first, unless nil, is called before all else.
 func (j *job) lead(first func(store.Lead) error) error {
@@ -343,15 +340,11 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 	}
 	for i, m := range metas {
 		if !j.plain {
-			at := last
+			m.Newest = last
 			if erases && i == 0 {
-				at = seq
+				m.Newest = seq
 			}
-			m.GlobalSeq, m.Newest = at, at
-			m.Smallest.Trailer = base.MakeTrailer(at, m.Smallest.Trailer.Kind())
-			if !m.OpenEnd() {
-				m.Largest.Trailer = base.MakeTrailer(at, m.Largest.Trailer.Kind())
-			}
+			m.SetGlobalSeq(m.Newest)
 		}
 		if m.Kinds&base.ExpiringKinds != 0 {
 			j.k.Tree.NoteExpiring()

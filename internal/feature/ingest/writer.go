@@ -178,11 +178,8 @@ func (t *TableWriter) Finish() error {
 }
 
 func (t *TableWriter) finish() error {
-	for _, f := range rangedel.NewestOf(t.cmp, t.dels).Fragments() {
-		if err := t.w.Add(f.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw,
-			f.Limit); err != nil {
-			return err
-		}
+	if err := rangedel.NewestOf(t.cmp, t.dels).AddTo(t.w.Add); err != nil {
+		return err
 	}
 	if _, err := t.w.Finish(); err != nil {
 		return err

@@ -134,12 +134,8 @@ func (t *table) fits(said liveTable) bool {
 
 // setSeq gives all that is in an ingested table its sequence number.
 func (t *table) setSeq(seq base.SeqNum) {
-	m := t.meta
-	m.GlobalSeq, t.minSeq, t.maxSeq = seq, seq, seq
-	m.Smallest.Trailer = base.MakeTrailer(seq, m.Smallest.Trailer.Kind())
-	if !m.OpenEnd() {
-		m.Largest.Trailer = base.MakeTrailer(seq, m.Largest.Trailer.Kind())
-	}
+	t.minSeq, t.maxSeq = seq, seq
+	t.meta.SetGlobalSeq(seq)
 }
 
 // orderIngested gives ingested tables that no MANIFEST has a sequence number. Tables that were

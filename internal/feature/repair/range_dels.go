@@ -61,16 +61,8 @@ func (d *rangeDels) next(c *base.Comparer, border []byte) *rangedel.List {
 func (o *output) writeRangeDels(border []byte) error {
 	list := o.dels.next(o.space.cmp, border)
 	o.dels.cut = append([]byte{}, border...)
-	for _, f := range list.Fragments() {
-		for _, s := range f.Seqs {
-			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw,
-				f.Limit); err != nil {
-				return err
-			}
-		}
-	}
 	o.t.noteRangeDels(o.space.cmp, list)
-	return nil
+	return list.AddTo(o.w.Add)
 }
 
 // mergeRangeDels takes the range tombstones of tables that are merged.

@@ -128,6 +128,15 @@ func (m *FileMeta) EndsBefore(c *base.Comparer, key []byte) bool {
 // of a range tombstone.
 func (m *FileMeta) OpenEnd() bool { return m.Largest.Trailer == base.RangeDelEnd }
 
+// SetGlobalSeq gives all that is in an ingested table its sequence number.
+func (m *FileMeta) SetGlobalSeq(seq base.SeqNum) {
+	m.GlobalSeq = seq
+	m.Smallest.Trailer = base.MakeTrailer(seq, m.Smallest.Trailer.Kind())
+	if !m.OpenEnd() {
+		m.Largest.Trailer = base.MakeTrailer(seq, m.Largest.Trailer.Kind())
+	}
+}
+
 func (m *FileMeta) String() string {
 	return fmt.Sprintf("%s [%q#%d .. %q#%d]", m.Name(),
 		m.Smallest.User, m.Smallest.Trailer.Seq(), m.Largest.User, m.Largest.Trailer.Seq())

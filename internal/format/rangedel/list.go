@@ -150,6 +150,19 @@ func (l *List) Count() int {
 	return l.count
 }
 
+// AddTo passes the tombstones on to add, which is that of a table's writer, until it fails.
+func (l *List) AddTo(add func(key []byte, t base.Trailer, c base.Codec, value []byte) error) error {
+	for _, f := range l.Fragments() {
+		for _, s := range f.Seqs {
+			t := base.MakeTrailer(s, base.KindRangeDelete)
+			if err := add(f.Start, t, base.CodecRaw, f.Limit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Depth is how many tombstones lie over one another at most.
 func (l *List) Depth() int {
 	if l == nil {

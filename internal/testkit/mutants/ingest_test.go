@@ -33,8 +33,8 @@ var ingests = []mutant{
 			{"internal/feature/ingest/ingest.go", "if err := l.SyncLogs(); err != nil {",
 				"if err := error(nil); err != nil {"},
 			{"internal/feature/ingest/ingest.go",
-				"return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)",
-				"return j.db.Commit(batchrepr.Init(nil), write.Sync&0, nil)"}}},
+				"if err := j.db.Commit(batchrepr.Init(nil), write.Sync, nil)",
+				"if err := j.db.Commit(batchrepr.Init(nil), write.Sync&0, nil)"}}},
 
 	{"load-first-wins", "of entries with one key the first one counts",
 		target{"lsm", "TestBulkLoad"}, []edit{

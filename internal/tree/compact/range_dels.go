@@ -101,16 +101,9 @@ func (o *output) addRangeDels(border []byte) error {
 	if o.dels == nil {
 		return nil
 	}
-	for _, f := range o.dels.Clip(o.cut, border).Fragments() {
-		for _, s := range f.Seqs {
-			if err := o.w.Add(f.Start, base.MakeTrailer(s, base.KindRangeDelete), base.CodecRaw,
-				f.Limit); err != nil {
-				return err
-			}
-		}
-	}
+	err := o.dels.Clip(o.cut, border).AddTo(o.w.Add)
 	o.cut = append([]byte{}, border...)
-	return nil
+	return err
 }
 
 // checkEnds refuses a table whose last key is before its first one. Its keys ascend, so that the
