@@ -3,6 +3,7 @@ package base
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 )
 
@@ -36,10 +37,8 @@ func shortageOf(err error) error {
 		return nil
 	}
 	for i := range shortages {
-		for _, e := range shortages[i].errnos {
-			if no == e {
-				return shortages[i].sentinel
-			}
+		if slices.Contains(shortages[i].errnos, no) {
+			return shortages[i].sentinel
 		}
 	}
 	return nil

@@ -49,9 +49,7 @@ func Verify(ctx context.Context, trees []*Tree, progress func(read, of uint64)) 
 	for _, s := range states {
 		for _, m := range s.Version.Tables() {
 			err := s.tree.shared.Files.Verify(m, step)
-			if err != nil {
-				errs = append(errs, err)
-			}
+			errs = append(errs, err)
 			if end := stop(); end != nil {
 				if !errors.Is(err, end) {
 					errs = append(errs, end)

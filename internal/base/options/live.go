@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,9 +88,7 @@ func (l *Live[O]) Change(part uint32, changes map[string]func(*O)) error {
 	case len(changes) > 0:
 		merged := map[string]func(*O){}
 		for _, list := range []map[string]func(*O){own, changes} {
-			for name, change := range list {
-				merged[name] = change
-			}
+			maps.Copy(merged, list)
 		}
 		l.own[part] = merged
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store/wal"
 )
 
 // Stats says what a copy is made of.
@@ -82,7 +81,8 @@ func (c *copier) fill(img *image, dir string) error {
 	}
 	for i, l := range img.logs {
 		full := i < len(img.logs)-1 && c.src.SyncFull(l.Num)
-		if err := c.log(l, full, dir); err != nil {
+		name := c.src.Format.FileName(base.FileLog, l.Num)
+		if err := c.logFile(name, l.Size, full, dir); err != nil {
 			return err
 		}
 	}
@@ -134,13 +134,8 @@ func (c *copier) copyTable(t *table, from, to string) error {
 	return t.checkSum(sum)
 }
 
-// log copies a log, or gives it a second name in dir if it is full: nothing is written to its file
-// any more.
-func (c *copier) log(l wal.Part, full bool, dir string) error {
-	return c.logFile(c.src.Format.FileName(base.FileLog, l.Num), l.Size, full, dir)
-}
-
-// logFile is log by the name of the file; a value file is full.
+// logFile copies a log or a value file, or gives it a second name in dir if it is full: nothing is
+// written to its file any more.
 func (c *copier) logFile(name string, size int64, full bool, dir string) error {
 	from, to := c.src.path(name), filepath.Join(dir, name)
 	c.made[name] = max(size, 0)

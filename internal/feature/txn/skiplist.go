@@ -114,10 +114,7 @@ func (l *skipList) add(repr []byte, off uint32, key []byte) {
 	}
 	if height > 1 {
 		l.nodes[n].tower = uint32(len(l.towers))
-		l.towers = append(l.towers, uint32(height-1))
-		for range height - 1 {
-			l.towers = append(l.towers, 0)
-		}
+		l.towers = append(append(l.towers, uint32(height-1)), make([]uint32, height-1)...)
 	}
 	l.height = max(l.height, height)
 	for level := range height {

@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -135,10 +136,8 @@ func (tx *Txn) catch(err *error) {
 
 // note remembers a keyspace, whose keys the commit may have to check.
 func (tx *Txn) note(k Keyspace) {
-	for _, s := range tx.spaces {
-		if s == k {
-			return
-		}
+	if slices.Contains(tx.spaces, k) {
+		return
 	}
 	tx.spaces = append(tx.spaces, k)
 }
@@ -321,12 +320,12 @@ func (tx *Txn) RollbackTo(serial uint64) (err error) {
 	if tx.over != nil {
 		return tx.over
 	}
-	for i := len(tx.marks) - 1; i >= 0; i-- {
-		if tx.marks[i].serial != serial {
+	for i, m := range slices.Backward(tx.marks) {
+		if m.serial != serial {
 			continue
 		}
 		if tx.batch != nil {
-			tx.batch.RollBack(tx.marks[i].mark)
+			tx.batch.RollBack(m.mark)
 		}
 		tx.marks = tx.marks[:i+1]
 		return nil

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,10 +123,8 @@ type passphrases struct {
 func Passphrases(texts ...string) (Provider, error) { return newPassphrases(logN, texts...) }
 
 func newPassphrases(logN int, texts ...string) (Provider, error) {
-	for _, t := range texts {
-		if t == "" {
-			return nil, base.Invalidf("a passphrase is empty")
-		}
+	if slices.Contains(texts, "") {
+		return nil, base.Invalidf("a passphrase is empty")
 	}
 	if len(texts) == 0 {
 		return nil, base.Invalidf("no passphrase was given")

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -136,9 +137,7 @@ func (c *crasher) node(n *memNode, name string) *memNode {
 	out := newMemDir(name)
 	c.done[n] = out
 	left := make(map[string]*memNode, len(n.synced))
-	for elem, child := range n.synced {
-		left[elem] = child
-	}
+	maps.Copy(left, n.synced)
 	for i := range n.pending {
 		if p := &n.pending[i]; c.keeps(p) {
 			p.apply(left)

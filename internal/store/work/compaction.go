@@ -177,12 +177,10 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	errs := make([]error, plan.Pieces())
 	var wg sync.WaitGroup
 	for i := range results {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			defer s.catchPanic(&errs[i])
 			results[i], errs[i] = compact.Run(plan, i, env, snapshots)
-		}()
+		})
 	}
 	wg.Wait()
 	err := joinFailures(errs)

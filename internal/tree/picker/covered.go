@@ -1,6 +1,8 @@
 package picker
 
 import (
+	"slices"
+
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
 )
@@ -106,10 +108,8 @@ func (p *picker) dropEmpty(plan *Plan, level int, f *manifest.FileMeta) {
 
 // drop adds a table to the plan unless work in flight is in the way.
 func (p *picker) drop(plan *Plan, above, level int, f *manifest.FileMeta) {
-	for _, has := range plan.Inputs[level] {
-		if has == f {
-			return
-		}
+	if slices.Contains(plan.Inputs[level], f) {
+		return
 	}
 	if p.inProgress.meets(p.Comparer, above, level, closed(f.Smallest.User),
 		closed(f.Largest.User)) {

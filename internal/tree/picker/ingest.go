@@ -3,6 +3,7 @@ package picker
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -53,11 +54,9 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 		if mode.Excise && i == 0 {
 			limit = l
 		}
-		for level := range v.Levels {
-			for _, f := range v.Levels[level].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
-				if f.Num > m.Num {
-					return nil, nil, fmt.Errorf("%w: %d, %d", ErrRenumber, f.Num, m.Num)
-				}
+		for f := range overlaps(v, cmp, m) {
+			if f.Num > m.Num {
+				return nil, nil, fmt.Errorf("%w: %d, %d", ErrRenumber, f.Num, m.Num)
 			}
 		}
 		levels[i] = l
@@ -91,10 +90,22 @@ func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit 
 
 // Overlapped reports whether a table of any level overlaps m.
 func Overlapped(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta) bool {
-	for l := range v.Levels {
-		if len(v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User)) > 0 {
-			return true
-		}
+	for range overlaps(v, cmp, m) {
+		return true
 	}
 	return false
+}
+
+// overlaps goes over the tables of all levels that overlap m.
+func overlaps(v *manifest.Version, cmp *base.Comparer,
+	m *manifest.FileMeta) iter.Seq[*manifest.FileMeta] {
+	return func(yield func(*manifest.FileMeta) bool) {
+		for l := range v.Levels {
+			for _, f := range v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
 }
