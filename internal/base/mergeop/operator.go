@@ -8,6 +8,7 @@ package mergeop
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -39,7 +40,14 @@ func (o *Operator) Usable() error {
 	return nil
 }
 
-// full calls Full. A failure names operator and key.
+// maxMade bounds the bytes of a key with its value or operand, as the limit of a batch does: no
+// table holds more. Otherwise a flush would fail again and again.
+const maxMade = math.MaxUint32 - 2<<20
+
+// tooLarge reports whether a value, or operand, of key is above the bound.
+func tooLarge(key, value []byte) bool { return uint64(len(key))+uint64(len(value)) > maxMade }
+
+// full calls Full. A failure, or a value that is too large, names operator and key.
 func (o *Operator) full(dst, key, existing []byte, operands [][]byte) (value []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -49,10 +57,15 @@ func (o *Operator) full(dst, key, existing []byte, operands [][]byte) (value []b
 			err = fmt.Errorf("%w: %q, key %s: %w", base.ErrMergeFailed, o.Name, quote(key), err)
 		}
 	}()
-	return o.Full(dst[:0], key, existing, operands)
+	value, err = o.Full(dst[:0], key, existing, operands)
+	if err == nil && tooLarge(key, value) {
+		return nil, fmt.Errorf("%w: a value of %d bytes", base.ErrTooLarge, len(value))
+	}
+	return value, err
 }
 
-// partial calls Partial. After a panic it returns the panic's error.
+// partial calls Partial. After a panic it returns the panic's error. An operand that is too large
+// counts as none.
 func (o *Operator) partial(dst, key, left, right []byte) (operand []byte, ok bool, err error) {
 	if o.Partial == nil {
 		return nil, false, nil
@@ -64,7 +77,7 @@ func (o *Operator) partial(dst, key, left, right []byte) (operand []byte, ok boo
 		}
 	}()
 	operand, ok = o.Partial(dst[:0], key, left, right)
-	return operand, ok, nil
+	return operand, ok && !tooLarge(key, operand), nil
 }
 
 var (

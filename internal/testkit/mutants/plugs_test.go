@@ -208,4 +208,14 @@ var plugs = []mutant{
 		target{"lsm", "TestPanicsCloseFiles"}, []edit{
 			{"internal/store/files/set.go", "if t == nil && !held {",
 				"if t == nil && !held && err != nil {"}}},
+
+	{"merge-of-any-size", "an operator may return a value that no table holds",
+		target{"lsm", "TestMergeIntoTooMuch"}, []edit{
+			{"internal/base/mergeop/operator.go", "if err == nil && tooLarge(key, value) {",
+				"if err == nil && len(value) < 0 {"}}},
+
+	{"partial-of-any-size", "an operator may join operands to one that no table holds",
+		target{"lsm", "TestMergeIntoTooMuch"}, []edit{
+			{"internal/base/mergeop/operator.go", "ok && !tooLarge(key, operand), nil",
+				"ok, nil"}}},
 }
