@@ -363,10 +363,21 @@ func (t *Tree) memOptions() memtable.Options {
 func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
 	mem := t.lead.mem
 	err := mem.Room(bytes, entries)
-	if mem.WantsFlush() || errors.Is(err, memtable.ErrFull) {
+	if mem.WantsFlush() || errors.Is(err, memtable.ErrFull) || mem.HalfFull() && t.appends() {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// appends reports whether the entries of the memtable come in the order of their keys, where the
+// tables have none, and nothing would make the writer wait for a new one. Commit leader only.
+func (t *Tree) appends() bool {
+	first, last := t.lead.mem.Ascending()
+	g := t.shared.Reads.Enter()
+	defer g.Exit()
+	s := t.state.Load(g)
+	return first != nil && s != nil && len(s.Sealed) == 0 && len(s.Version.Levels[0].Files) < 2 &&
+		!s.Version.Overlaps(t.cmp, first, last)
 }
 
 // BeginLog tells the tree that its next entries go to log num: an empty memtable

@@ -505,3 +505,89 @@ func TestPinnedStateWaitsForGuards(t *testing.T) {
 		t.Errorf("%d holders after the guard", n)
 	}
 }
+
+// TestAppendsAreSealedHalfFull: a memtable of entries in the order of their keys is full at half
+// its size where no table has keys among them and no memtable waits for its flush.
+func TestAppendsAreSealedHalfFull(t *testing.T) {
+	const size = 32 << 20
+	value := make([]byte, 1000)
+	// fill writes until there is no room and returns how much there was in the memtable.
+	fill := func(t *testing.T, h *house, tree *Tree, key func(i int) int) int64 {
+		t.Helper()
+		for i := 0; ; i++ {
+			batch := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet,
+				fmt.Appendf(nil, "%08d", key(i)), value)
+			room, err := tree.HasRoom(int64(len(batch)), 1)
+			if err == nil && !room {
+				return current(tree).Mem.Bytes()
+			}
+			if err == nil {
+				err = tree.Apply(batch, h.last+1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.last++
+			h.Seqs.Publish(h.last)
+		}
+	}
+	ascending := func(i int) int { return i }
+	version := func(level, n int, smallest, largest string) *manifest.Version {
+		key := func(s string) base.InternalKey {
+			return base.InternalKey{User: []byte(s), Trailer: base.MakeTrailer(1, base.KindSet)}
+		}
+		var files [manifest.NumLevels][]*manifest.FileMeta
+		for i := range n {
+			files[level] = append(files[level], &manifest.FileMeta{Num: uint64(i + 1), Size: 1,
+				Smallest: key(smallest), Largest: key(largest)})
+		}
+		v, err := manifest.NewVersion(base.Bytewise, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, c := range []struct {
+		name    string
+		key     func(i int) int
+		version *manifest.Version
+		sealed  bool
+		half    bool
+	}{
+		{name: "behind all", key: ascending, version: version(6, 1, "", "0"), half: true},
+		{name: "before all", key: ascending, version: version(6, 1, "1", "2"), half: true},
+		{name: "beside a new table", key: ascending, version: version(0, 1, "1", "2"), half: true},
+		{name: "beside new tables", key: ascending, version: version(0, 2, "1", "2")},
+		{name: "random", key: func(i int) int { return i * 7919 % 100_003 }},
+		{name: "over a table", key: ascending, version: version(6, 1, "0", "1")},
+		{name: "over a new table", key: ascending, version: version(0, 1, "00000100", "00000100")},
+		{name: "behind the flush", key: ascending, sealed: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			tree := New(Options{Comparer: base.Bytewise, MemTableSize: size}, h.Shared)
+			if c.version == nil {
+				c.version = h.manifest.Current(base.DefaultKeyspace)
+			}
+			tree.Start(1, nil, c.version)
+			defer tree.Close()
+			if c.sealed {
+				h.put(t, tree, "x", "")
+				h.rotate(t, tree, 2)
+			}
+			got := fill(t, h, tree, c.key)
+			if half := got < size*3/4; half != c.half {
+				t.Errorf("it was full with %d of %d bytes", got, size)
+			}
+			if !c.sealed {
+				return
+			}
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+			h.rotate(t, tree, 3)
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+			if got := fill(t, h, tree, func(i int) int { return 1_000_000 + i }); got >= size*3/4 {
+				t.Errorf("the next one was full with %d of %d bytes", got, size)
+			}
+		})
+	}
+}

@@ -207,6 +207,16 @@ func (v *Version) Tables() iter.Seq2[int, *FileMeta] {
 	}
 }
 
+// Overlaps reports whether a file has keys, or range tombstones over keys, in [smallest, largest].
+func (v *Version) Overlaps(c *base.Comparer, smallest, largest []byte) bool {
+	for l := range v.Levels {
+		if len(v.Levels[l].Overlaps(c, smallest, largest)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Size is the sum of the sizes of the version's tables, in bytes.
 func (v *Version) Size() (n uint64) {
 	for i := range v.Levels {

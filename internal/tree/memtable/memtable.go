@@ -57,6 +57,8 @@ type MemTable struct {
 	last base.Trailer
 	next uint64 // the arena offset from which on held is set again
 	huge bool
+	// askAt is the arena offset from which on HalfFull is true.
+	askAt uint64
 	// deleted is deletes with those of the batch.
 	deleted     int64
 	looked      int64 // deleted at the last Looked
@@ -106,6 +108,7 @@ func New(o Options) *MemTable {
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
 	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
+	m.askAt = m.askFrom(m.planned.arena)
 	m.spare, m.filled = o.Spare, o.Filled && o.Account == nil
 	m.mem.Store(new(memory))
 	return m
