@@ -15,10 +15,51 @@ func withoutMemory(f func()) {
 	f()
 }
 
+// TestNewDatabaseHasMemory: Open takes what the first write of a new database needs, and that
+// write takes nothing. A database that is opened again waits for a write.
+func TestNewDatabaseHasMemory(t *testing.T) {
+	fsys := vfs.NewMem()
+	refuse := func(int) error { return errors.New("the test refuses") }
+	for again, want := range []error{nil, ErrNoMemory} {
+		db := mustOpen(t, "/db", &Options{FS: fsys})
+		offheap.SetFault(refuse)
+		err := db.Put(key(1), value(1), NoSync)
+		offheap.SetFault(nil)
+		if !errors.Is(err, want) {
+			t.Errorf("opening %d: %v, want %v", again, err, want)
+		}
+		mustFlush(t, db)
+		wantValue(t, db, 1)
+		mustClose(t, db)
+	}
+}
+
+// TestNewDatabaseWithoutMemory: a refusal of the memory that Open takes ahead is no error.
+func TestNewDatabaseWithoutMemory(t *testing.T) {
+	refused := 0
+	offheap.SetFault(func(n int) error {
+		if n == 64<<10 { // a memtable's first
+			refused++
+			return errors.New("the test refuses")
+		}
+		return nil
+	})
+	db, err := Open("/db", &Options{FS: vfs.NewMem()})
+	offheap.SetFault(nil)
+	if err != nil || refused == 0 {
+		t.Fatalf("%v, %d refusals", err, refused)
+	}
+	mustPut(t, db, 1)
+	wantValue(t, db, 1)
+	mustClose(t, db)
+}
+
 // TestFirstWriteWithoutMemory wants the shortage by its name, and the next write to
 // work.
 func TestFirstWriteWithoutMemory(t *testing.T) {
-	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
+	fsys := vfs.NewMem()
+	mustClose(t, mustOpen(t, "/db", &Options{FS: fsys}))
+	db := mustOpen(t, "/db", &Options{FS: fsys}) // a new one has memory for it
 	withoutMemory(func() {
 		if err := db.Put(key(1), value(1), Sync); !errors.Is(err, ErrNoMemory) ||
 			errors.Is(err, ErrTooLarge) {

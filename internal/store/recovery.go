@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/store/replay"
 	"github.com/loamdb/loam/internal/store/wal"
 	"github.com/loamdb/loam/internal/tree/compact"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // Recovery says what Open found in the logs of the last run.
@@ -34,6 +35,7 @@ type replayer struct {
 	end    uint64              // above the numbers of all logs; 0 until they are replayed
 	handle []byte              // scratch
 	refers map[uint64]struct{} // logs that the tables refer to
+	first  *memtable.MemTable  // of the default keyspace of a new database; nil: not made
 }
 
 // replayed is what was read back of one keyspace.
@@ -103,6 +105,9 @@ func (r *replayer) logs() error {
 func (r *replayer) free() {
 	for _, k := range r.spaces {
 		k.Free()
+	}
+	if r.first != nil {
+		r.first.Unref()
 	}
 }
 
@@ -270,6 +275,10 @@ func (r *replayer) adopt(log uint64) {
 			k.k.Tree.StartWith(k.Tables[0].Mem, log, nil, r.db.manifest.Current(id))
 			continue
 		}
+		if id == base.DefaultKeyspace && r.first != nil {
+			k.k.Tree.StartWith(r.first, log, nil, r.db.manifest.Current(id))
+			continue
+		}
 		k.k.Tree.Start(log, k.NewestFirst(), r.db.manifest.Current(id))
 	}
 	if !r.db.opts.ReadOnly {
@@ -305,10 +314,27 @@ func (r *replayer) commit() error {
 	if r.Kept != nil && !fresh {
 		beside = append(beside, db.wal.SyncFirst) // the MANIFEST makes the older logs obsolete
 	}
+	if fresh {
+		beside = append(beside, r.expectWrites)
+	}
 	if err := db.manifest.StartManifest(beside...); err != nil || !fresh {
 		return err
 	}
 	return r.rotate()
+}
+
+// expectWrites takes the memory that the first write needs: a new database is written to at once,
+// and meanwhile the disk is waited for. If the system refuses it, the first write tries again.
+func (r *replayer) expectWrites() error {
+	r.db.pipeline.Expect()
+	mem, err := r.db.home.Tree.NewMemTable(nil, 0, 1)
+	if err != nil {
+		mem.Unref()
+		return nil
+	}
+	mem.Touch()
+	r.first = mem
+	return nil
 }
 
 // rotate begins the new log.

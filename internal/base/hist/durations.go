@@ -15,11 +15,14 @@ func Now() int64 { return int64(time.Since(start)) | 1 }
 // memory of a Histogram at the first Since.
 type Durations struct{ h atomic.Pointer[Histogram] }
 
+// Begin takes the memory now.
+func (d *Durations) Begin() { d.h.CompareAndSwap(nil, new(Histogram)) }
+
 // Since records the time that has passed since begun, which is of Now.
 func (d *Durations) Since(begun int64) {
 	h := d.h.Load()
 	if h == nil {
-		d.h.CompareAndSwap(nil, new(Histogram))
+		d.Begin()
 		h = d.h.Load()
 	}
 	h.Record(Now() - begun)

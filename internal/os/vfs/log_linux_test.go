@@ -125,6 +125,33 @@ func TestLogWindow(t *testing.T) {
 	}
 }
 
+// TestLogWindowBegins: as much is made ready at first as the last appends before the first store
+// tell, so that a hundred small ones need no second call.
+func TestLogWindowBegins(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	clock = func() time.Time { return now }
+	defer func() { clock = time.Now }()
+	for each, want := range map[time.Duration]int64{
+		0: 4, 5 * time.Microsecond: 4, 20 * time.Microsecond: 2, time.Millisecond: 2,
+	} {
+		newWindowed(t, 1<<20) // or skip
+		f, err := Default.CreateLog(filepath.Join(t.TempDir(), "log"), 1<<20)
+		must(t, err)
+		l := f.(*osLog)
+		for i := range windowBegin + 1 {
+			if i == 2 {
+				now = now.Add(time.Minute) // in which the log waited for its first append
+			}
+			must(t, l.Append(make([]byte, 128)))
+			now = now.Add(each)
+		}
+		if got := l.window.ready / pageSize; got != want {
+			t.Errorf("%v an append: %d pages are ready, want %d", each, got, want)
+		}
+		must(t, l.Close())
+	}
+}
+
 // TestLogStoresOnlyFastAppends has the clock say how long each page of appends takes.
 func TestLogStoresOnlyFastAppends(t *testing.T) {
 	now := time.Unix(1e9, 0)
@@ -147,11 +174,11 @@ func TestLogStoresOnlyFastAppends(t *testing.T) {
 	if !stores() {
 		t.Error("the first appends are not stored")
 	}
-	appendPages(17, 10*time.Microsecond)
+	appendPages(18, 10*time.Microsecond)
 	if !stores() {
 		t.Error("fast appends are not stored")
 	}
-	appendPages(33, 500*time.Microsecond)
+	appendPages(34, 500*time.Microsecond)
 	if !stores() || ahead() > 2 {
 		t.Errorf("appends of medium speed have %d pages ready", ahead())
 	}

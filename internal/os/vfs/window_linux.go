@@ -27,6 +27,10 @@ const (
 	// slow page.
 	windowQuiet = 256
 	windowBegin = 8 // how many do at a log's beginning: one that gets no more has no window
+	// windowTimed of them, the last ones, tell how much is made ready at first, up to
+	// windowFirst: a small database has no second step then.
+	windowTimed = 4
+	windowFirst = 4 * pageSize
 )
 
 // window is a part of a log's file, mapped for writing. A store costs a fifth of a
@@ -52,6 +56,10 @@ type window struct {
 
 	syncs uint32 // osLog.syncs as of the last append
 	quiet int    // appends since then or since a slow page, up to windowQuiet
+
+	// timed is when windowTimed appends were left before the first store, from timedFrom on
+	timed     time.Time
+	timedFrom int64
 
 	step int64 // how much is made ready next
 	look int64 // file offset at which the clock is read next
@@ -89,7 +97,9 @@ func (l *osLog) windowFor(n int) bool {
 		w.pace(l.off)
 	}
 	if w.quiet < windowQuiet {
-		w.quiet++
+		if w.quiet++; w.quiet == windowQuiet-windowTimed {
+			w.timed, w.timedFrom = clock(), l.off
+		}
 		return false
 	}
 	return l.off+int64(n) <= w.ready || w.advance(l.fd, l.off, int64(n), l.alloc.Load())
@@ -106,7 +116,12 @@ func (w *window) pace(off int64) {
 		w.quiet, w.ready = 0, 0
 		return
 	}
-	w.step = min(max(int64(windowTime/max(page, 1)), 2)*pageSize, windowStep)
+	w.step = stepFor(page)
+}
+
+// stepFor is how much is made ready for appends that fill a page in this time.
+func stepFor(page time.Duration) int64 {
+	return min(max(int64(windowTime/max(page, 1)), 2)*pageSize, windowStep)
 }
 
 // advance makes ready the pages from off on, n bytes at least, if the file is
@@ -123,6 +138,10 @@ func (w *window) advance(fd int, off, n, alloc int64) bool {
 		if err != nil {
 			w.never = true
 			return false
+		}
+		if w.looked.IsZero() { // the clock of pages has not begun
+			took := clock().Sub(w.timed) * pageSize / time.Duration(max(off-w.timedFrom, 1))
+			w.step = max(w.step, min(stepFor(took), windowFirst))
 		}
 		w.mem, w.from = mem, page
 		// Or a fault brings in, and a sync writes, a folio of 2 MiB.

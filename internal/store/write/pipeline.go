@@ -138,6 +138,9 @@ func New(env Env, last base.SeqNum) *Pipeline {
 	return &Pipeline{env: env, last: last}
 }
 
+// Expect takes the memory that the first commit needs. Before it only.
+func (p *Pipeline) Expect() { p.times.Begin() }
+
 // Commit writes a validated batch, setting its sequence number, and returns
 // when it is in the log (with Sync: durable) and visible. An empty batch with
 // Sync makes all earlier writes durable.
