@@ -257,7 +257,7 @@ func (l *List) Filter(keep func(f *Fragment) []base.SeqNum) *List {
 	if l == nil {
 		return nil
 	}
-	b := builder{cmp: l.cmp}
+	b := builder{cmp: l.cmp, frags: make([]Fragment, 0, len(l.frags))}
 	for i := range l.frags {
 		f := &l.frags[i]
 		b.add(f.Start, f.Limit, keep(f))

@@ -10,7 +10,8 @@ import (
 // Growing is the range tombstones of a memtable. A write adds them to a chain; the first reader
 // afterwards cuts what waits there into fragments, so that many range deletes in a row cost one
 // sort. Lists of about the same size are merged: there are as many as the logarithm of the
-// number of tombstones, and each tombstone is merged as often.
+// number of tombstones, and each tombstone is merged as often. If no reader comes, a goroutine does
+// it beside the writer, now and then.
 //
 // One goroutine at a time may call Add, any number of them the rest. The zero value is empty.
 //
@@ -19,8 +20,9 @@ import (
 type Growing struct {
 	// state is nil without tombstones: then nothing of this costs a reader more than the load
 	// of the pointer.
-	state atomic.Pointer[growingState]
-	full  atomic.Bool
+	state   atomic.Pointer[growingState]
+	full    atomic.Bool
+	working atomic.Bool // the goroutine exists
 
 	fragmentMu, mu sync.Mutex
 }
@@ -41,13 +43,14 @@ type waiting struct {
 }
 
 // Bounds of the tombstones in a memtable. Tombstones that overlap each other are cut into
-// many; merging them must not take more than maxMerge. When maxWaiting wait, the writer
-// fragments them, so that no reader finds more.
+// many; merging them must not take more than maxMerge. When maxWaiting wait, they are fragmented
+// beside the writer, and when mostWaiting do, by it, so that no reader finds more.
 const (
 	maxRangeDels = 1 << 16
 	maxMerge     = 1 << 18
 	maxLists     = 64
 	maxWaiting   = 1 << 10
+	mostWaiting  = 1 << 12
 )
 
 // Add adds the tombstones of a batch, copied. Readers see a batch whole or not at all, so that of
@@ -70,8 +73,15 @@ func (d *Growing) Add(cmp *base.Comparer, batch []Tombstone) {
 	}
 	d.state.Store(s)
 	d.mu.Unlock()
-	if s.n >= maxWaiting {
+	switch {
+	case s.n < maxWaiting:
+	case s.n >= mostWaiting || !cmp.BuiltIn(): // a comparer of the user's is called by the caller
 		d.fragment(cmp)
+	case d.working.CompareAndSwap(false, true):
+		go func() {
+			d.fragment(cmp)
+			d.working.Store(false)
+		}()
 	}
 }
 
