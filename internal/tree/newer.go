@@ -123,9 +123,14 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 			return key, err
 		}
 	}
+	return r.inTables(t, s, since)
+}
+
+// inTables is NewerIn of the tables.
+func (r *keyRange) inTables(t *Tree, s *ReadState, since base.SeqNum) ([]byte, error) {
 	for _, m := range s.Version.Tables() {
-		if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil &&
-			t.cmp.Cmp(m.Largest.User, lower) < 0 {
+		if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || r.lower != nil &&
+			r.cmp.Cmp(m.Largest.User, r.lower) < 0 {
 			continue
 		}
 		src, err := t.OpenSource(m, sstable.Scan)
@@ -159,7 +164,9 @@ func (r *keyRange) endsBefore(key []byte) bool {
 // or nil.
 func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, error) {
 	for _, d := range s.rangeDels() {
-		lists := []*rangedel.List{d.List}
+		if key := r.coveredBy(d.List, since); key != nil {
+			return key, nil
+		}
 		for _, m := range d.Files {
 			if !mayBeNewer(m, since) {
 				continue
@@ -168,22 +175,27 @@ func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, er
 			if err != nil {
 				return nil, err
 			}
-			lists = append(lists, l)
-		}
-		for _, l := range lists {
-			for _, f := range l.Fragments() {
-				if f.Newest(base.MaxSeqNum) <= since || r.endsBefore(f.Start) || r.lower != nil &&
-					r.cmp.Cmp(f.Limit, r.lower) <= 0 {
-					continue
-				}
-				if r.lower != nil && r.cmp.Cmp(f.Start, r.lower) < 0 {
-					return cloneBound(r.lower), nil
-				}
-				return append([]byte{}, f.Start...), nil
+			if key := r.coveredBy(l, since); key != nil {
+				return key, nil
 			}
 		}
 	}
 	return nil, nil
+}
+
+// coveredBy is deleted of one list.
+func (r *keyRange) coveredBy(l *rangedel.List, since base.SeqNum) []byte {
+	for _, f := range l.Fragments() {
+		switch {
+		case f.Newest(base.MaxSeqNum) <= since, r.endsBefore(f.Start),
+			r.lower != nil && r.cmp.Cmp(f.Limit, r.lower) <= 0:
+		case r.lower != nil && r.cmp.Cmp(f.Start, r.lower) < 0:
+			return cloneBound(r.lower)
+		default:
+			return append([]byte{}, f.Start...)
+		}
+	}
+	return nil
 }
 
 // newest returns a key in the range with an entry newer than since, not nil, or nil. It

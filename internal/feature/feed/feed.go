@@ -221,15 +221,8 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 		if c.next > visible {
 			return part{}, false, nil
 		}
-		if c.log == nil || c.next >= c.log.limit {
-			if err := c.position(); err != nil {
-				return part{}, false, err
-			}
-		}
-		if c.log.cuts != env.Cuts() {
-			if err := c.reopen(c.log.End()); err != nil {
-				return part{}, false, err
-			}
+		if err := c.findLog(); err != nil {
+			return part{}, false, err
 		}
 		at := c.log.End()
 		rec, err := c.log.next(c.next)
@@ -256,6 +249,19 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 		}
 		return c.show(rec)
 	}
+}
+
+// findLog opens the log of c.next, unless it is open, or opens it anew after it was cut back.
+func (c *Changes) findLog() error {
+	if c.log == nil || c.next >= c.log.limit {
+		if err := c.position(); err != nil {
+			return err
+		}
+	}
+	if c.log.cuts != c.hub.env.Cuts() {
+		return c.reopen(c.log.End())
+	}
+	return nil
 }
 
 // maxTries is how often a feed looks again for the log of a visible operation.

@@ -249,22 +249,7 @@ var errAgain = errors.New("a write came between")
 // install makes the tables live.
 func (j *job) install() error {
 	for try := 0; ; try++ {
-		if err := errors.Join(j.stop(), j.k.Writable()); err != nil {
-			return err
-		}
-		if err := j.flushOverlaps(); err != nil {
-			return err
-		}
-		if try > 0 {
-			if err := j.renumber(); err != nil {
-				return err
-			}
-		}
-		if err := j.db.Files().SyncDir(); err != nil {
-			return err
-		}
-		// Little is left to sync while writers wait.
-		if err := j.db.Commit(batchrepr.Init(nil), write.Sync, nil); err != nil {
+		if err := j.prepare(try); err != nil {
 			return err
 		}
 		err := j.db.Keyspaces().Keep(func() error {
@@ -282,6 +267,25 @@ func (j *job) install() error {
 			return err
 		}
 	}
+}
+
+// prepare does beside writers what the lead need not do, or has little to do of afterwards.
+func (j *job) prepare(try int) error {
+	if err := errors.Join(j.stop(), j.k.Writable()); err != nil {
+		return err
+	}
+	if err := j.flushOverlaps(); err != nil {
+		return err
+	}
+	if try > 0 {
+		if err := j.renumber(); err != nil {
+			return err
+		}
+	}
+	if err := j.db.Files().SyncDir(); err != nil {
+		return err
+	}
+	return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)
 }
 
 // lead is step 3 of an ingest. first, unless nil, is called before all else.
@@ -339,16 +343,11 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 		last++ // what erases is older
 	}
 	for i, m := range metas {
-		if !j.plain {
-			m.Newest = last
-			if erases && i == 0 {
-				m.Newest = seq
-			}
-			m.SetGlobalSeq(m.Newest)
+		at := last
+		if erases && i == 0 {
+			at = seq
 		}
-		if m.Kinds&base.ExpiringKinds != 0 {
-			j.k.Tree.NoteExpiring()
-		}
+		j.number(m, at)
 	}
 	if !j.plain {
 		j.k.Tree.NoteIngested(last)
@@ -376,6 +375,17 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 		}
 	}
 	return used, nil
+}
+
+// number gives a table its sequence number, before it is live.
+func (j *job) number(m *manifest.FileMeta, at base.SeqNum) {
+	if !j.plain {
+		m.Newest = at
+		m.SetGlobalSeq(at)
+	}
+	if m.Kinds&base.ExpiringKinds != 0 {
+		j.k.Tree.NoteExpiring()
+	}
 }
 
 // overlapsTables reports whether a live table overlaps m.

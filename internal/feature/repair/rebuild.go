@@ -14,26 +14,9 @@ import (
 
 // rebuild writes the new tables and says what the database consists of.
 func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, error) {
-	var kept []*table
-	damagedTop := make(map[*keyspace]bool)
-	for _, t := range tables {
-		if t.refers && t.damage == "" {
-			t.damage = "its values lie in logs"
-		}
-		if t.damage == "" {
-			kept = append(kept, t)
-			continue
-		}
-		out, err := r.salvageTable(t)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, out...)
-		if t.level == 0 {
-			damagedTop[t.space] = true
-		}
-		r.aside[t.name] = true
-		r.report.Rewritten = append(r.report.Rewritten, Rewrite{File: t.name, Reason: t.damage})
+	kept, damagedTop, err := r.salvageTables(tables)
+	if err != nil {
+		return nil, err
 	}
 	levels := make(map[*keyspace]bool)
 	var merged []*table
@@ -45,7 +28,6 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 		if levels[s] && damagedTop[s] {
 			// In level 0 a higher number means newer, which is not so of tables
 			// just written: without overlap it does not matter.
-			var err error
 			if mine, err = r.mergeTop(s, mine); err != nil {
 				return nil, err
 			}
@@ -81,6 +63,33 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 		all = append(all, mine...)
 	}
 	return r.state(all), nil
+}
+
+// salvageTables replaces the damaged tables by new ones with what can be read of them. damagedTop
+// has the keyspaces of those that were in level 0.
+func (r *repair) salvageTables(tables []*table) (kept []*table, damagedTop map[*keyspace]bool,
+	err error) {
+	damagedTop = make(map[*keyspace]bool)
+	for _, t := range tables {
+		if t.refers && t.damage == "" {
+			t.damage = "its values lie in logs"
+		}
+		if t.damage == "" {
+			kept = append(kept, t)
+			continue
+		}
+		out, err := r.salvageTable(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		kept = append(kept, out...)
+		if t.level == 0 {
+			damagedTop[t.space] = true
+		}
+		r.aside[t.name] = true
+		r.report.Rewritten = append(r.report.Rewritten, Rewrite{File: t.name, Reason: t.damage})
+	}
+	return kept, damagedTop, nil
 }
 
 // inOrder reports whether the logs ascend and are newer than the tables, as they are

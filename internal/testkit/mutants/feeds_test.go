@@ -9,7 +9,8 @@ var feeds = []mutant{
 
 	{"feed-reads-cut-record", "a feed shows a record that it read before the log was cut back",
 		target{"lsm", "TestChangesCutBack"}, []edit{
-			{"internal/feature/feed/feed.go", "if c.log.cuts != env.Cuts() {", "if false {"}}},
+			{"internal/feature/feed/feed.go", "if c.log.cuts != c.hub.env.Cuts() {",
+				"if false {"}}},
 
 	{"feed-reads-beside-cut", "a log counts as cut back before it is",
 		target{"lsm", "TestChangesCutBack"}, []edit{

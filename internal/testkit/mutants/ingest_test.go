@@ -25,16 +25,16 @@ var ingests = []mutant{
 
 	{"ingest-name-not-synced", "the name of a table is not durable before the MANIFEST has it",
 		target{"internal/testkit/crash", "TestIngestStates"}, []edit{
-			{"internal/feature/ingest/ingest.go", "\t\tif err := j.db.Files().SyncDir(); " +
-				"err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},
+			{"internal/feature/ingest/ingest.go", "\tif err := j.db.Files().SyncDir(); " +
+				"err != nil {\n\t\treturn err\n\t}\n", ""}}},
 
 	{"ingest-before-logs", "a table is durable before the writes that came earlier",
 		target{"lsm", "TestIngestedEntriesStay"}, []edit{
 			{"internal/feature/ingest/ingest.go", "if err := l.SyncLogs(); err != nil {",
 				"if err := error(nil); err != nil {"},
 			{"internal/feature/ingest/ingest.go",
-				"if err := j.db.Commit(batchrepr.Init(nil), write.Sync, nil)",
-				"if err := j.db.Commit(batchrepr.Init(nil), write.Sync&0, nil)"}}},
+				"return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)",
+				"return j.db.Commit(batchrepr.Init(nil), write.Sync&0, nil)"}}},
 
 	{"load-first-wins", "of entries with one key the first one counts",
 		target{"lsm", "TestBulkLoad"}, []edit{
