@@ -72,7 +72,9 @@ func Open(dir string, o *Options) (*DB, error) {
 // are answered. Iterators must still be closed to free what they hold.
 //
 // Nothing is lost by ending the process without Close. Other errors are those of the log's last
-// sync, which may have cost unsynced writes, and of giving back the directory.
+// sync, which may have cost unsynced writes, and of giving back the directory. After a log failed
+// for good, which made the database read-only, its error is that failure, ErrReadOnly, unless every
+// write was synced before.
 func (db *DB) Close() error { return db.engine.Close() }
 
 // RecoveryReport says what Open found in the logs of the last run.

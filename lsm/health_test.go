@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
 func TestPanicInComparerEndsWrites(t *testing.T) {
@@ -30,4 +34,65 @@ func TestPanicInComparerEndsWrites(t *testing.T) {
 	}
 	wantValue(t, db, 1)
 	mustClose(t, db)
+}
+
+// TestCloseAfterFailure: Close syncs the log after anything but a log failed for good. After that
+// it returns the failure if writes were acknowledged that no sync made durable. A MANIFEST that
+// failed is its error, too.
+func TestCloseAfterFailure(t *testing.T) {
+	cases := []struct {
+		name   string
+		mode   WriteMode
+		fails  func(vfs.Op) bool
+		closes error
+	}{
+		{"MANIFEST", NoSync, func(op vfs.Op) bool {
+			return op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileManifest
+		}, syscall.EIO},
+		{"sync of the log", NoSync, func(op vfs.Op) bool {
+			return op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileLog
+		}, syscall.EIO},
+		{"append", NoSync, func(op vfs.Op) bool {
+			return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileLog
+		}, syscall.EIO},
+		{"append after a sync", Sync, func(op vfs.Op) bool {
+			return op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileLog
+		}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			var broken atomic.Bool
+			db := mustOpen(t, "db", &Options{FS: vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+				if broken.Load() && c.fails(op) {
+					return vfs.Outcome{Err: syscall.EIO}
+				}
+				return vfs.Outcome{}
+			})})
+			must(t, db.Put(key(1), []byte("value"), c.mode))
+			broken.Store(true)
+			failed := db.Put(key(2), []byte("value"), Sync)
+			if c.name == "MANIFEST" {
+				must(t, failed)
+				must(t, db.Put(key(3), []byte("value"), NoSync))
+				failed = db.Flush()
+			}
+			if failed == nil {
+				t.Fatal("nothing failed")
+			}
+			if err := db.Close(); !errors.Is(err, c.closes) {
+				t.Fatalf("closed with %v, want %v", err, c.closes)
+			}
+			if c.closes != nil && c.name != "MANIFEST" {
+				return
+			}
+			db = mustOpen(t, "db", &Options{FS: mem.CrashClone(vfs.DropAll())})
+			for _, i := range []int{1, 3} {
+				if _, err := db.Get(key(i), nil); err != nil && (i == 1 || c.name == "MANIFEST") {
+					t.Errorf("key %d, which Close made durable: %v", i, err)
+				}
+			}
+			mustClose(t, db)
+		})
+	}
 }

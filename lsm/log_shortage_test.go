@@ -223,7 +223,9 @@ func TestLogThatCannotBeCut(t *testing.T) {
 	}
 	wantValue(t, db, 1)
 	wantMissing(t, db, 2)
-	mustClose(t, db)
+	if err := db.Close(); !errors.Is(err, ErrReadOnly) { // the first write is not durable
+		t.Errorf("close: %v", err)
+	}
 	db = mustOpen(t, "db", &Options{FS: mem})
 	wantValue(t, db, 1)
 	wantMissing(t, db, 2)

@@ -484,7 +484,8 @@ func (db *DB) Close() error {
 	if db.opts.Inspector != nil {
 		db.opts.Inspector.Wait(releaseFor) // its answers read
 	}
-	err := Protect(func() error { return db.wal.Close(db.health.Failed() == nil) })
+	// The logs are synced although something else failed: batches may be nowhere else.
+	err := Protect(func() error { return db.wal.Close(true) })
 	// a panic alone
 	err = errors.Join(err, Protect(func() error { db.manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())

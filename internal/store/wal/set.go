@@ -83,12 +83,15 @@ type Set struct {
 	cur    *record.Writer
 	num    atomic.Uint64 // of cur
 	synced bool          // Sync was called since the rotation
+	behind bool          // batches were appended since the last Sync
 	next   base.SeqNum   // the number that follows what the log has
 	// installed is what Installed has got and the log does not tell yet; 0: nothing.
 	installed base.SeqNum
 	parts     [][]byte
 	head      [batchrepr.HeaderLen]byte
 	places    []place // of the large values in cur
+
+	broken atomic.Pointer[error] // why a log failed for good
 
 	fullMu       sync.Mutex // a leaf
 	older        []*fullLog // being synced in the background, oldest first
@@ -145,7 +148,15 @@ func (l *fullLog) isClosed() bool {
 }
 
 // New returns a Set without a log; Rotate makes the first one.
-func New(o Options) *Set { return &Set{opts: o} }
+func New(o Options) *Set {
+	s := &Set{opts: o}
+	s.opts.Fail = func(err error) error {
+		err = o.Fail(err)
+		s.broken.CompareAndSwap(nil, &err)
+		return err
+	}
+	return s
+}
 
 // Num is the number of the log that is written, 0 before the first Rotate.
 func (s *Set) Num() uint64 { return s.num.Load() }
@@ -614,6 +625,7 @@ func (s *Set) Append(group [][]byte) error {
 // appended counts a group of so many bytes, which is a record that begins behind begin in the
 // current log.
 func (s *Set) appended(group [][]byte, begin int64, size int) {
+	s.behind = true
 	s.bytes.Add(int64(size))
 	if s.opts.LargeValue > 0 && int64(size) > s.opts.LargeValue {
 		s.notePlaces(group, begin)
@@ -691,6 +703,7 @@ func (s *Set) syncCurrent() error {
 	if err := s.cur.Sync(); err != nil {
 		return s.fail("syncing", err)
 	}
+	s.behind = false
 	s.setDurable(s.cur.Durable())
 	return nil
 }
@@ -750,14 +763,18 @@ func (s *Set) fail(doing string, err error) error {
 	return s.opts.Fail(fmt.Errorf("%s log %06d: %w", doing, s.Num(), err))
 }
 
-// Close closes the log, synced if that is asked for, waits for the older ones,
-// and removes the spare. There must be no commit any more.
+// Close closes the log, synced if that is asked for, waits for the older ones, and removes the
+// spare. There must be no commit any more. After a log failed for good none is synced again: Close
+// returns that failure if batches were appended since the last sync.
 func (s *Set) Close(sync bool) error {
 	s.stopExpiry()
 	var err error
 	if s.cur != nil {
-		if sync {
+		switch cause := s.broken.Load(); {
+		case sync && cause == nil:
 			err = s.Sync()
+		case sync && s.behind:
+			err = *cause
 		}
 		s.cur.Close()
 	}

@@ -1,6 +1,6 @@
 package mutants
 
-// manifests are mutants of the order in which edits of the MANIFEST become durable.
+// manifests are mutants of what becomes durable, and in which order: edits of the MANIFEST, logs.
 var manifests = []mutant{
 	{"dropped-numbers-again", "numbers of a dropped keyspace are given out again",
 		target{"lsm", "TestNumbersOfDroppedKeyspaceStay"}, []edit{
@@ -15,6 +15,11 @@ var manifests = []mutant{
 		target{"internal/format/manifest", "TestUnsyncedEdits"}, []edit{
 			{"internal/format/manifest/apply.go", "s.broken == nil && !s.spans &&",
 				"s.broken == nil &&"}}},
+
+	{"close-hides-failure", "Close returns nil although a log failed with writes not synced",
+		target{"lsm", "TestCloseAfterFailure"}, []edit{
+			{"internal/store/wal/set.go", "case sync && s.behind:",
+				"case sync && s.behind && err != nil:"}}},
 
 	{"strangers-current-counts", "a text CURRENT makes a directory a database's",
 		target{"lsm", "TestStrangersCurrent"}, []edit{
