@@ -71,8 +71,7 @@ func TestNestedModules(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case p != root && d.IsDir() && (name[0] == '.' || name == "build" || name == "testdata" ||
-			name == "node_modules"):
+		case p != root && d.IsDir() && (name[0] == '.' || name == "testdata" || made(name)):
 			return filepath.SkipDir
 		case d.IsDir() || name != "go.mod":
 			return nil
@@ -122,8 +121,8 @@ func ruleModule(dir string) (bad []string, err error) {
 		}
 		if d.IsDir() && path != dir {
 			_, other := os.Stat(filepath.Join(path, "go.mod"))
-			if base := d.Name(); other == nil || base == "node_modules" || base == "testdata" ||
-				base == "build" || strings.HasPrefix(base, ".") {
+			if base := d.Name(); other == nil || base == "testdata" || made(base) ||
+				strings.HasPrefix(base, ".") {
 				return filepath.SkipDir
 			}
 		}

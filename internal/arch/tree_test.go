@@ -101,6 +101,14 @@ var nested = []string{"internal/testkit/interop", "internal/testkit/lint", "benc
 // loadModule reads the module of the root from disk.
 func loadModule(t testing.TB) *tree { return loadBelow(t, ".") }
 
+// made reports whether a directory of this name is one that builds make and change: the steps of
+// the bindings run beside these tests. libloam is the copy of the sources in Python's packages, and
+// loamdb-VERSION what a package has.
+func made(name string) bool {
+	return name == "build" || name == "node_modules" || name == "libloam" ||
+		strings.HasPrefix(name, "loamdb-") || strings.HasSuffix(name, ".egg-info")
+}
+
 // loadBelow reads the module in a directory of the root. Directories named testdata, and those
 // whose name starts with a dot or an underscore, hold no source of the module,
 // nor does any build, where make and Python put what they make; .ci is the exception.
@@ -118,8 +126,7 @@ func loadBelow(t testing.TB, dir string) *tree {
 			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
 				return filepath.SkipDir // a module of its own
 			}
-			if hidden || name == "testdata" || name == "node_modules" ||
-				p != root && name == "build" {
+			if hidden || name == "testdata" || p != root && made(name) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -303,7 +303,7 @@ func (u *usage) otherFiles(dir string) (map[string]string, error) {
 		if d.IsDir() {
 			_, own := os.Stat(filepath.Join(p, "go.mod"))
 			if n := d.Name(); p != dir && (own == nil || n[0] == '.' || n[0] == '_' ||
-				n == "testdata" || n == "node_modules" || p == filepath.Join(dir, "build")) {
+				n == "testdata" || made(n)) {
 				return filepath.SkipDir
 			}
 			return nil
