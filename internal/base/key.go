@@ -4,7 +4,10 @@
 // Everything here is a value or a pure function and safe for concurrent use.
 package base
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // SeqNum orders all writes of a database. It has 56 bits.
 type SeqNum uint64
@@ -15,6 +18,15 @@ const MaxSeqNum SeqNum = 1<<56 - 1
 // LastSeqNum is the largest sequence number of a write: a point read at it sees everything. One at
 // MaxSeqNum would end in a table whose largest key is that of the read with RangeDelEnd.
 const LastSeqNum = MaxSeqNum - 1
+
+// MaxEntry bounds the length of a key and its value together, in bytes. A batch of one such entry
+// and what belongs to it fits into a memtable, which addresses its entries with 32 bits.
+const MaxEntry = min(math.MaxUint32-2<<20, math.MaxInt)
+
+// EntryFits reports whether a key and its value are within MaxEntry.
+func EntryFits(key, value []byte) bool {
+	return len(key) <= MaxEntry && len(value) <= MaxEntry-len(key)
+}
 
 // Trailer is sequence<<8 | kind: the last eight bytes of an internal key.
 type Trailer uint64

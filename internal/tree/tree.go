@@ -377,7 +377,7 @@ func (t *Tree) appends() bool {
 	defer g.Exit()
 	s := t.state.Load(g)
 	return first != nil && s != nil && len(s.Sealed) == 0 && len(s.Version.Levels[0].Files) < 2 &&
-		!s.Version.Overlaps(t.cmp, first, last)
+		!s.Version.Overlapped(t.cmp, first, last)
 }
 
 // BeginLog tells the tree that its next entries go to log num: an empty memtable

@@ -8,7 +8,6 @@ package mergeop
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -40,14 +39,8 @@ func (o *Operator) Usable() error {
 	return nil
 }
 
-// maxMade bounds the bytes of a key with its value or operand, as the limit of a batch does: no
-// table holds more. Otherwise a flush would fail again and again.
-const maxMade = math.MaxUint32 - 2<<20
-
-// tooLarge reports whether a value, or operand, of key is above the bound.
-func tooLarge(key, value []byte) bool { return uint64(len(key))+uint64(len(value)) > maxMade }
-
-// full calls Full. A failure, or a value that is too large, names operator and key.
+// full calls Full. A failure names operator and key, and so does a value that no table holds, for
+// which a flush would fail again and again.
 func (o *Operator) full(dst, key, existing []byte, operands [][]byte) (value []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,7 +51,7 @@ func (o *Operator) full(dst, key, existing []byte, operands [][]byte) (value []b
 		}
 	}()
 	value, err = o.Full(dst[:0], key, existing, operands)
-	if err == nil && tooLarge(key, value) {
+	if err == nil && !base.EntryFits(key, value) {
 		return nil, fmt.Errorf("%w: a value of %d bytes", base.ErrTooLarge, len(value))
 	}
 	return value, err
@@ -77,7 +70,7 @@ func (o *Operator) partial(dst, key, left, right []byte) (operand []byte, ok boo
 		}
 	}()
 	operand, ok = o.Partial(dst[:0], key, left, right)
-	return operand, ok && !tooLarge(key, operand), nil
+	return operand, ok && base.EntryFits(key, operand), nil
 }
 
 var (

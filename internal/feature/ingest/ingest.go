@@ -395,7 +395,7 @@ func (j *job) overlapsTables(m *manifest.FileMeta) bool {
 		return false
 	}
 	defer state.Unref()
-	return picker.Overlapped(state.Version, j.k.Comparer(), m)
+	return state.Version.Overlapped(j.k.Comparer(), m.Smallest.User, m.Largest.User)
 }
 
 // flushOverlaps flushes the memtables if they have entries in the range of a table.

@@ -76,7 +76,7 @@ func (e *Encoder) Put(i int, key, value []byte, deadline uint64) error {
 			return err
 		}
 	}
-	if len(key) > maxEntry || len(value) > maxEntry-len(key) {
+	if !base.EntryFits(key, value) {
 		return fmt.Errorf("%w: an entry of %d bytes", base.ErrTooLarge, len(key)+len(value))
 	}
 	e.space = i

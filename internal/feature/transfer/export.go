@@ -119,12 +119,19 @@ func eachTable(db store.Host, f func(m *manifest.FileMeta) error) error {
 		return err
 	}
 	for _, k := range all {
-		v := k.Version()
-		defer v.Unref()
-		for _, m := range v.Tables() {
-			if err := f(m); err != nil {
-				return err
-			}
+		if err := eachTableOf(k, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachTableOf(k *store.Keyspace, f func(m *manifest.FileMeta) error) error {
+	v := k.Version()
+	defer v.Unref()
+	for _, m := range v.Tables() {
+		if err := f(m); err != nil {
+			return err
 		}
 	}
 	return nil

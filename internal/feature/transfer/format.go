@@ -38,10 +38,6 @@ const (
 // maxPayload is the length in bytes of the longest payload that is not one entry stored as it is.
 const maxPayload = block.DefaultMaxDecoded
 
-// maxEntry is the length in bytes of the largest key and value together. A batch of that and what
-// belongs to it fits into a memtable.
-const maxEntry = min(math.MaxUint32-2<<20, math.MaxInt)
-
 // frame is the first part of a frame.
 type frame struct {
 	kind    byte
@@ -230,7 +226,7 @@ func cutEntry(b []byte) (e Entry, rest []byte, err error) {
 	if n >>= 1; c.Bad || n > uint64(len(c.B)) || m > uint64(len(c.B))-n {
 		return e, nil, base.Corruptf("dump block", "an entry goes beyond the end")
 	}
-	if n+m > maxEntry {
+	if n+m > base.MaxEntry {
 		return e, nil, fmt.Errorf("%w: an entry of %d bytes", base.ErrTooLarge, n+m)
 	}
 	e.Key, e.Value = c.Bytes(int(n)), c.Bytes(int(m))

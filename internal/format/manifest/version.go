@@ -207,12 +207,23 @@ func (v *Version) Tables() iter.Seq2[int, *FileMeta] {
 	}
 }
 
-// Overlaps reports whether a file has keys, or range tombstones over keys, in [smallest, largest].
-func (v *Version) Overlaps(c *base.Comparer, smallest, largest []byte) bool {
-	for l := range v.Levels {
-		if len(v.Levels[l].Overlaps(c, smallest, largest)) > 0 {
-			return true
+// Overlaps goes over the tables with keys, or range tombstones over keys, in [smallest, largest].
+func (v *Version) Overlaps(c *base.Comparer, smallest, largest []byte) iter.Seq[*FileMeta] {
+	return func(yield func(*FileMeta) bool) {
+		for l := range v.Levels {
+			for _, f := range v.Levels[l].Overlaps(c, smallest, largest) {
+				if !yield(f) {
+					return
+				}
+			}
 		}
+	}
+}
+
+// Overlapped reports whether Overlaps has a table.
+func (v *Version) Overlapped(c *base.Comparer, smallest, largest []byte) bool {
+	for range v.Overlaps(c, smallest, largest) {
+		return true
 	}
 	return false
 }

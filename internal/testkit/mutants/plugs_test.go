@@ -211,11 +211,11 @@ var plugs = []mutant{
 
 	{"merge-of-any-size", "an operator may return a value that no table holds",
 		target{"lsm", "TestMergeIntoTooMuch"}, []edit{
-			{"internal/base/mergeop/operator.go", "if err == nil && tooLarge(key, value) {",
+			{"internal/base/mergeop/operator.go", "if err == nil && !base.EntryFits(key, value) {",
 				"if err == nil && len(value) < 0 {"}}},
 
 	{"partial-of-any-size", "an operator may join operands to one that no table holds",
 		target{"lsm", "TestMergeIntoTooMuch"}, []edit{
-			{"internal/base/mergeop/operator.go", "ok && !tooLarge(key, operand), nil",
+			{"internal/base/mergeop/operator.go", "ok && base.EntryFits(key, operand), nil",
 				"ok, nil"}}},
 }

@@ -2,7 +2,6 @@ package compact
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/colblk"
@@ -19,9 +18,6 @@ type filtering struct {
 
 // filterWork is what a call of the filter counts as, see yieldWork.
 const filterWork = 16 * entryWork
-
-// maxFilterValue bounds a key with the value that a filter gives it, as the limit of a batch does.
-const maxFilterValue = math.MaxUint32 - 2<<20
 
 // filtered asks the filter about an entry and returns what it becomes: itself, the same
 // with another value, or a tombstone in its place, so that no older version of the key
@@ -57,7 +53,7 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 		return base.MakeTrailer(t.Seq(), base.KindDelete), base.CodecRaw, nil, nil
 	}
 	if changed, ok := d.Changes(); ok {
-		if uint64(len(key))+uint64(len(changed)) > maxFilterValue {
+		if !base.EntryFits(key, changed) {
 			return t, codec, value, fmt.Errorf("%w: %s gives a value of %d bytes",
 				base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
 		}

@@ -3,7 +3,6 @@ package picker
 import (
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -45,7 +44,7 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 		if !mode.Excise {
 			l = FlushLevel(v, inProgress, cmp, m.Smallest.User, m.Largest.User)
 		}
-		if l == 0 && mode.Plain && Overlapped(v, cmp, m) {
+		if l == 0 && mode.Plain && v.Overlapped(cmp, m.Smallest.User, m.Largest.User) {
 			return nil, nil, base.NeedsNative("an ingest into keys that have entries")
 		}
 		if l == 0 && !inProgress.meets(cmp, 0, lastLevel, m.Smallest.User, m.Largest.User) {
@@ -54,7 +53,7 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 		if mode.Excise && i == 0 {
 			limit = l
 		}
-		for f := range overlaps(v, cmp, m) {
+		for f := range v.Overlaps(cmp, m.Smallest.User, m.Largest.User) {
 			if f.Num > m.Num {
 				return nil, nil, fmt.Errorf("%w: %d, %d", ErrRenumber, f.Num, m.Num)
 			}
@@ -86,26 +85,4 @@ func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit 
 		}
 	}
 	return level
-}
-
-// Overlapped reports whether a table of any level overlaps m.
-func Overlapped(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta) bool {
-	for range overlaps(v, cmp, m) {
-		return true
-	}
-	return false
-}
-
-// overlaps goes over the tables of all levels that overlap m.
-func overlaps(v *manifest.Version, cmp *base.Comparer,
-	m *manifest.FileMeta) iter.Seq[*manifest.FileMeta] {
-	return func(yield func(*manifest.FileMeta) bool) {
-		for l := range v.Levels {
-			for _, f := range v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
-				if !yield(f) {
-					return
-				}
-			}
-		}
-	}
 }
