@@ -14,12 +14,13 @@ import (
 // filter goes further: it takes away what is newest, which a snapshot may see that is
 // opened while the compaction runs. Such snapshots go on reading the state before the
 // compaction: when its result is installed, they are pinned to that state, with its
-// memtables and tables, until they are closed.
+// memtables and tables, until they are closed. Snapshots opened afterwards read that
+// result, also where no write came between: Sequences.turn tells them apart.
 
-// pinKey is the snapshots of one sequence number, as readers of one tree.
+// pinKey is the snapshots of one opening, as readers of one tree.
 type pinKey struct {
 	tree *Tree
-	seq  base.SeqNum
+	opening
 }
 
 // pinned maps snapshots to the state that they read instead of the current one. It is
@@ -36,29 +37,23 @@ func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) 
 		version.Unref()
 		return
 	}
-	t.shared.Seqs.pin(s, listed, func() {
-		t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version))
-	})
+	seqs := t.shared.Seqs
+	seqs.mu.Lock()
+	defer seqs.mu.Unlock()
+	seqs.pinLocked(s, listed)
+	t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version))
 }
 
-// pin makes the open snapshots that are not among the listed ones read state, unless they
-// read an older one already, and calls replace, which makes another state current.
+// pinLocked makes the open snapshots that are not among the listed ones read state, unless they
+// read an older one already. The caller makes another state current then.
 //
 // The order matters: a reader loads the current state before it looks for a pinned one.
-func (s *Sequences) pin(state *ReadState, listed []base.SeqNum, replace func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pinLocked(state, listed)
-	replace()
-}
-
-// pinLocked is pin without the replacement.
 //
 // REQUIRES: s.mu held.
 func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 	from := 0
 	if n := len(listed); n > 0 {
-		from, _ = slices.BinarySearch(s.snapshots, listed[n-1]+1)
+		from, _ = slices.BinarySearchFunc(s.snapshots, listed[n-1]+1, bySeq)
 	}
 	if from < len(s.snapshots) {
 		o := s.pins.Lock()
@@ -67,8 +62,9 @@ func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 		if p := o.Load(); p != nil {
 			next = maps.Clone(*p)
 		}
-		for _, seq := range s.snapshots[from:] {
-			key := pinKey{state.tree, seq}
+		s.turn++
+		for _, at := range s.snapshots[from:] {
+			key := pinKey{state.tree, at}
 			if next[key] == nil {
 				state.ref()
 				next[key] = state
@@ -142,7 +138,7 @@ func (s *Sequences) unpinTree(t *Tree) {
 // another.
 func (s *Sequences) stateAt(g epoch.Guard, state *ReadState, snap *Snapshot) *ReadState {
 	if p := s.pins.Load(g); p != nil {
-		if old := (*p)[pinKey{state.tree, snap.seq}]; old != nil {
+		if old := (*p)[pinKey{state.tree, snap.opening}]; old != nil {
 			return old
 		}
 	}

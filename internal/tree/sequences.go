@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,12 +28,20 @@ type Sequences struct {
 
 	// held while the clock is asked; otherwise only pins' lock follows
 	mu        sync.Mutex
-	snapshots []base.SeqNum         // ascending, one for each open snapshot
-	begun     []uint64              // ascending, when each was opened; 0: nothing expired then
-	refusals  []uint64              // ascending, refused when each was opened
-	refused   uint64                // how many trees were refused
+	snapshots []opening             // those open, ascending in each field
+	turn      uint64                // counts what only later snapshots see: refusals and pins
 	pins      epoch.Pointer[pinned] // empty: none; its owner holds mu
 }
+
+// opening is when a snapshot was opened.
+type opening struct {
+	seq  base.SeqNum // visible then
+	now  uint64      // by the clock; 0: there were no entries that expire
+	turn uint64      // Sequences.turn
+}
+
+// bySeq compares an opening with a sequence number.
+func bySeq(o opening, seq base.SeqNum) int { return cmp.Compare(o.seq, seq) }
 
 // Visible is the largest sequence number that reads may see.
 func (s *Sequences) Visible() base.SeqNum { return base.SeqNum(s.visible.Load()) }
@@ -44,10 +53,8 @@ func (s *Sequences) Publish(seq base.SeqNum) { s.visible.Store(uint64(seq)) }
 // Snapshot is a sequence number to read at. While it is open, compactions keep the
 // entries that are visible at it. It is safe for concurrent use.
 type Snapshot struct {
-	of     *Sequences
-	seq    base.SeqNum
-	now    uint64 // when it was opened; 0: there were no entries that expire
-	turn   uint64 // how many trees were refused when it was opened
+	of *Sequences
+	opening
 	closed atomic.Bool
 	// known are the known-empty ranges that only its own readers have use for.
 	known atomic.Pointer[knownAt]
@@ -88,13 +95,11 @@ func (s *Sequences) WaitFresh() {
 func (s *Sequences) Open(n *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.of, n.seq, n.turn = s, s.Visible(), s.refused
+	n.of, n.seq, n.turn = s, s.Visible(), s.turn
 	if s.Clock.InUse() {
 		n.now = s.Clock.Now()
 	}
-	s.snapshots = append(s.snapshots, n.seq) // stays ascending: visible only grows
-	s.begun = append(s.begun, n.now)
-	s.refusals = append(s.refusals, n.turn)
+	s.snapshots = append(s.snapshots, n.opening) // stays ascending: visible only grows
 }
 
 // Refuse says that the keyspace of a tree is being dropped: its reads fail with base.ErrNoKeyspace
@@ -103,8 +108,8 @@ func (s *Sequences) Refuse(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !t.Refused() {
-		s.refused++
-		t.refused.Store(s.refused)
+		s.turn++
+		t.refused.Store(s.turn)
 	}
 }
 
@@ -113,7 +118,7 @@ func (s *Sequences) Refuse(t *Tree) {
 func (s *Sequences) MayRead(t *Tree) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.refusals) > 0 && t.serves(s.refusals[0])
+	return len(s.snapshots) > 0 && t.serves(s.snapshots[0].turn)
 }
 
 // Seq is the sequence number that the snapshot reads at.
@@ -127,7 +132,7 @@ func (s *Sequences) Oldest() (seq base.SeqNum, ok bool) {
 	if len(s.snapshots) == 0 {
 		return 0, false
 	}
-	return s.snapshots[0], true
+	return s.snapshots[0].seq, true
 }
 
 // Close takes the snapshot off the list. Further calls do nothing.
@@ -144,20 +149,17 @@ func (n *Snapshot) Close() {
 func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if first, found := slices.BinarySearch(s.snapshots, n.seq); found {
-		i := first
-		for s.begun[i] != n.now || s.refusals[i] != n.turn {
-			i++
-		}
-		s.snapshots, s.begun = slices.Delete(s.snapshots, i, i+1), slices.Delete(s.begun, i, i+1)
-		s.refusals = slices.Delete(s.refusals, i, i+1)
-		// it was the last of its number
-		if first == len(s.snapshots) || s.snapshots[first] != n.seq {
-			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
-			oldest = first == 0
-		}
+	i, _ := slices.BinarySearchFunc(s.snapshots, n.seq, bySeq)
+	for s.snapshots[i] != n.opening {
+		i++
 	}
-	return oldest
+	s.snapshots = slices.Delete(s.snapshots, i, i+1)
+	// others of its number stand beside it
+	others := s.snapshots[max(0, i-1):min(i+1, len(s.snapshots))]
+	if !slices.Contains(others, n.opening) {
+		s.unpinLocked(func(k pinKey) bool { return k.opening == n.opening })
+	}
+	return i == 0 && !slices.ContainsFunc(others, func(o opening) bool { return o.seq == n.seq })
 }
 
 // Snapshots lists the sequence numbers of the open snapshots, ascending, and when each was
@@ -165,7 +167,10 @@ func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 func (s *Sequences) Snapshots() (seqs []base.SeqNum, begun []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.snapshots), slices.Clone(s.begun)
+	for _, o := range s.snapshots {
+		seqs, begun = append(seqs, o.seq), append(begun, o.now)
+	}
+	return seqs, begun
 }
 
 // Expired is the last deadline that is over for all readers, those of open snapshots and
@@ -177,8 +182,8 @@ func (s *Sequences) Expired() uint64 {
 	now := s.Clock.Now() // before the snapshots: those that are opened later begin later
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.begun) > 0 {
-		now = min(now, s.begun[0])
+	if len(s.snapshots) > 0 {
+		now = min(now, s.snapshots[0].now)
 	}
 	return now
 }

@@ -79,7 +79,7 @@ type Tree struct {
 	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
 	filter  atomic.Pointer[base.CompactionFilter] // nil: none
-	refused atomic.Uint64                         // 0, or see Sequences.Refuse
+	refused atomic.Uint64                         // 0, or the turn of Sequences.Refuse
 	states  atomic.Int64                          // how many exist
 
 	merge      atomic.Pointer[mergeop.Operator]
@@ -232,10 +232,10 @@ func (t *Tree) Close() {
 // Refused reports whether there was a Sequences.Refuse, and no Close since.
 func (t *Tree) Refused() bool { return t.refused.Load() != 0 }
 
-// serves reports whether a snapshot may be read that was opened after so many refusals.
-func (t *Tree) serves(refusals uint64) bool {
+// serves reports whether a snapshot may be read that was opened at this turn.
+func (t *Tree) serves(turn uint64) bool {
 	r := t.refused.Load()
-	return r == 0 || refusals < r
+	return r == 0 || turn < r
 }
 
 // Drop takes the state away after Sequences.Refuse, when no snapshot may be read. Open iterators go

@@ -139,6 +139,44 @@ func TestSnapshotsOutliveTheirTree(t *testing.T) {
 	snap.Close()
 }
 
+// TestSnapshotsAfterAFilter opens snapshots of one sequence number while a filter removes a key and
+// after it did: the first sees the key as long as it is open, the later ones never do.
+func TestSnapshotsAfterAFilter(t *testing.T) {
+	var during, after, last tree.Snapshot
+	var d *database
+	d = openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove",
+		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
+			d.shared.Seqs.Open(&during)
+			return base.FilterRemove, nil
+		}})
+	d.mustPut("a")
+	d.seal()
+	if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(),
+		d.tree, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	d.shared.Seqs.Open(&after)
+	d.shared.Seqs.Open(&last)
+	for _, closed := range []func(){func() {}, after.Close, during.Close} {
+		closed()
+		for name, snap := range map[string]*tree.Snapshot{"during": &during, "last": &last} {
+			if _, err := d.tree.Get([]byte("a"), nil, snap, 0); errors.Is(err,
+				base.ErrSnapshotClosed) {
+				continue
+			}
+			if got, want := d.has("a", snap), snap == &during; got != want {
+				t.Errorf("%s: found %v, want %v", name, got, want)
+			}
+		}
+	}
+	last.Close()
+	d.tree.Drop()
+	d.shared.Reads.DrainFor(time.Minute)
+	if !d.tree.Unused() {
+		t.Error("a state is kept")
+	}
+}
+
 // TestFilterFails has the filter of a compaction return an error, then panic: each time the
 // compaction fails with the cause, nothing is lost, and the database goes on.
 func TestFilterFails(t *testing.T) {

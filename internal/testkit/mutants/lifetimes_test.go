@@ -13,7 +13,7 @@ var lifetimes = []mutant{
 
 	{"dropped-to-later-snapshots", "a snapshot reads a keyspace that was dropped before it",
 		target{"internal/tree", "TestRefuseAmongSnapshots"}, []edit{{
-			"internal/tree/sequences.go", "n.seq, n.turn = s, s.Visible(), s.refused",
+			"internal/tree/sequences.go", "n.seq, n.turn = s, s.Visible(), s.turn",
 			"n.seq = s, s.Visible()"}}},
 
 	{"get-without-guard", "a Get searches memtables after its guard has exited",

@@ -112,6 +112,10 @@ var plugs = []mutant{
 		target{"internal/store/work", "TestFilterLeavesSnapshotsAlone"}, []edit{
 			{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},
 
+	{"pinned-with-earlier", "a snapshot opened after a filter's compaction sees the key removed",
+		target{"internal/store/work", "TestSnapshotsAfterAFilter"}, []edit{
+			{"internal/tree/pins.go", "\t\ts.turn++\n", ""}}},
+
 	{"filter-skips-bottom", "a manual compaction leaves what the filter has not seen",
 		target{"internal/store/work", "TestFilterSeesTheBottom"}, []edit{
 			{"internal/tree/picker/manual.go", "|| f.Num < m.rewritten", ""}}},
