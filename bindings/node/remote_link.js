@@ -27,6 +27,7 @@ class Link {
   #lost // why it takes no calls
   #cutter = new wire.Cutter()
   #greeted
+  #welcome = false // whether the node took the greeting
   #timer // of the greeting
   #drained // a promise, while too much was written
 
@@ -70,9 +71,13 @@ class Link {
   }
 
   #take (body) {
-    const { number, result, error } = wire.answer(this.addr, body)
+    const { number, result, error, text } = wire.answer(this.addr, body)
     if (number === 0) { // of the connection
+      // Behind the greeting no call has its error, as after a frame that arrived damaged: each one
+      // fails as after the loss of the connection.
+      if (error && this.#welcome) return this.lose(new Error(`the node ended it: ${text}`))
       if (error) return this.lose(error)
+      this.#welcome = true
       clearTimeout(this.#timer)
       this.#greeted.resolve()
       this.#rest()

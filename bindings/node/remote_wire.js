@@ -178,14 +178,15 @@ exports.call = function (number, timeout, op, parts) {
   return exports.frame([head, ...parts])
 }
 
-// The number of the call, and its result, or its error.
+// The number of the call, and its result, or its error and the error's text.
 exports.answer = function (addr, body) {
   if (body.length < 8) throw new Error('an answer of few bytes')
   const number = body.readUInt32LE(0)
   const flags = body.readUInt32LE(4)
   const rest = body.subarray(8)
   if (flags === 0) return { number, result: rest }
-  return { number, error: new RemoteError(`${addr}: ${rest.toString()}`, { flags, node: true }) }
+  const text = rest.toString()
+  return { number, text, error: new RemoteError(`${addr}: ${text}`, { flags, node: true }) }
 }
 
 // ---- Arguments ----

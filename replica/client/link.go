@@ -162,8 +162,10 @@ func (l *link) read(in *bufio.Reader) error {
 		switch {
 		case w != nil:
 			w.came <- answer{result, err}
-		case err != nil && number == 0: // of the connection
-			return err
+		case err != nil && number == 0:
+			// Of the connection, as after a frame that arrived damaged. No call has this error:
+			// each one fails as after the loss of the connection.
+			return fmt.Errorf("the node ended it: %v", err)
 		}
 	}
 }

@@ -199,6 +199,30 @@ test('a damaged answer ends the connection', async (t) => {
   server.close()
 })
 
+// A node that reads a damaged frame ends the connection by an error of no call.
+test('a frame that arrives damaged is a lost connection to all calls in flight', async (t) => {
+  let waiting = 0
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    if (op === wire.OPERATIONS.snapshot) return say(Buffer.from([1, 1]))
+    if (++waiting > 3) return say(Buffer.from([1, 65]))
+    if (waiting < 3) return
+    const head = Buffer.alloc(8)
+    head.writeUInt32LE(0x80000000, 4)
+    socket.end(wire.frame([head, b('malformed: wrong checksum of a frame')]))
+  })
+  const db = connect(`loam://${addr}`, patient)
+  const snapshot = await db.snapshot()
+  const [value, gone, unknown] = await Promise.all(
+    [db.get('a'), failure(snapshot.get('a')), failure(db.put('a', '1'))])
+  const lost = `${addr}: connection lost: the node ended it: malformed: wrong checksum of a frame`
+  t.same(value, 'A', 'the read was made again')
+  t.same([gone.code, gone.message], ['LEVEL_SNAPSHOT_GONE', `the snapshot is gone: ${lost}`])
+  t.same([unknown.code, unknown.message],
+    ['LEVEL_UNKNOWN', `outcome of the change unknown: ${lost}`])
+  await db.close()
+  server.close()
+})
+
 test('calls that wait fail when the database is closed', async (t) => {
   let asked
   const came = new Promise((resolve) => { asked = resolve })

@@ -262,7 +262,10 @@ def test_refused(db, node):
 
 class Failing:
     """A node in this process. It takes one answer of a list for each call but status; None: it
-    closes the connection. Of a large call it reads the head, and nothing any more."""
+    closes the connection; ENDED: it does so as a node that reads a damaged frame. Of a large call
+    it reads the head, and nothing any more."""
+
+    ENDED = b"malformed: wrong checksum of a frame"
 
     def __init__(self, *answers: bytes | None) -> None:
         self._answers = list(answers)
@@ -297,8 +300,12 @@ class Failing:
                 if answer is None:
                     return
                 say = (int.from_bytes(body[:4], "little") if number else 0).to_bytes(8, "little")
+                if answer is Failing.ENDED:
+                    say = struct.pack("<II", 0, 1 << 31)
                 s.sendall(struct.pack("<II", len(say + answer), zlib.crc32(say + answer)))
                 s.sendall(say + answer)
+                if answer is Failing.ENDED:
+                    return
                 number += 1
 
     def close(self) -> None:
@@ -318,6 +325,24 @@ def test_a_connection_is_lost():
             db.put(b"a", b"1")  # no second one
         db.put(b"a", b"1")
         db.put(b"a", b"1", once="order 17")  # the second one, too
+        assert not node._answers
+
+
+def test_a_frame_arrives_damaged():
+    node = Failing(b"\1\1", Failing.ENDED, b"\1A", Failing.ENDED, b"\1\1", Failing.ENDED)
+    lost = node.url.removeprefix("loam://") + ": connection lost: the node ended it: malformed: "
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db:
+        with db.snapshot() as s:
+            assert db.get(b"a") == b"A"  # the second try
+            with pytest.raises(loamdb.errors.SnapshotGoneError, match=f"^{lost}"):
+                s.get(b"a")
+        with pytest.raises(loamdb.errors.UnknownOutcomeError, match=f"^{lost}"):
+            db.put(b"a", b"1")
+        with (
+            db.snapshot() as s,
+            pytest.raises(loamdb.errors.SnapshotGoneError, match=f"^{lost}"),
+        ):
+            s.get(b"a")
         assert not node._answers
 
 

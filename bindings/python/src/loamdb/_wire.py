@@ -194,7 +194,8 @@ class Connection:
             self._receive(0, deadline)
         except (OSError, LostError) as error:
             self.close(str(error))
-            raise LostError(f"{self._name()}: {error}", False) from error
+            why = str(error) or "closed by the node at the greeting"
+            raise LostError(f"{self._name()}: {why}", False) from error
         except BaseException:
             self.close("interrupted")
             raise
@@ -225,8 +226,11 @@ class Connection:
             self._send(body)
             return self._receive(self._number, deadline)
         except (OSError, LostError) as error:
-            self.close(str(error))
-            raise LostError(f"{self._name()}: {error}", True) from error
+            why = str(error)
+            if not isinstance(error, TimeoutError):
+                why = f"connection lost: {why}" if why else "connection lost"
+            self.close(why)
+            raise LostError(f"{self._name()}: {why}", True) from error
         except AnswerError:
             raise
         except BaseException:
@@ -248,7 +252,8 @@ class Connection:
             error = AnswerError(flags, body[_HEADER.size :].decode(errors="replace"))
             if got == want:
                 raise error
-            raise LostError(str(error), True)
+            if got == 0:  # of the connection, as after a frame that arrived damaged
+                raise LostError(f"the node ended it: {error}", True)
         if got != want:
             raise LostError("an answer to another call", True)
         return body[_HEADER.size :]
@@ -259,7 +264,7 @@ class Connection:
             self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
             part = self._socket.recv(min(n - len(out), 1 << 20))
             if not part:
-                raise LostError("connection lost", True)
+                raise LostError("", True)
             out += part
         return bytes(out)
 

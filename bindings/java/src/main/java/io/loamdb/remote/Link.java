@@ -5,6 +5,7 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -97,8 +98,8 @@ final class Link {
   }
 
   private RemoteException broken(Exception e) {
-    return RemoteException.local(addr + ": connection lost: " + e.getMessage(),
-        RemoteException.UNAVAILABLE, e);
+    String why = e.getMessage() == null ? "" : ": " + e.getMessage(); // null: its end
+    return RemoteException.local(addr + ": connection lost" + why, RemoteException.UNAVAILABLE, e);
   }
 
   boolean isLost() {
@@ -125,8 +126,14 @@ final class Link {
     int of = in.fixed();
     int flags = in.fixed();
     byte[] rest = in.rest();
-    RemoteException error = flags == 0 ? null : new RemoteException(
-        addr + ": " + new String(rest, java.nio.charset.StandardCharsets.UTF_8), flags, true, null);
+    String text = flags == 0 ? null : new String(rest, StandardCharsets.UTF_8);
+    if (of == 0 && flags != 0 && !greeting) {
+      // Of the connection, as after a frame that arrived damaged. No call has this error: each one
+      // fails as after the loss of the connection.
+      throw new IOException("the node ended it: " + text);
+    }
+    RemoteException error = flags == 0 ? null
+        : new RemoteException(addr + ": " + text, flags, true, null);
     if (of == 0 && error != null) {
       throw error;
     }

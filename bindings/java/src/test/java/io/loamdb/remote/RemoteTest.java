@@ -94,7 +94,7 @@ class RemoteTest {
     return new DataInputStream(new ByteArrayInputStream(b));
   }
 
-  /** What a node does with a call: a result; null: it closes the connection. */
+  /** What a node does with a call: a result, or ENDED; null: it closes the connection. */
   private interface Answers {
     byte[] to(int op, int n);
   }
@@ -103,6 +103,8 @@ class RemoteTest {
   private static final class Node implements AutoCloseable {
     final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     final AtomicInteger calls = new AtomicInteger();
+    /** Ends the connection as a node does that reads a damaged frame. */
+    static final byte[] ENDED = {};
     private final Answers answers;
 
     Node(Answers answers) throws IOException {
@@ -143,6 +145,10 @@ class RemoteTest {
           }
           byte[] answer = answers.to(op, calls.incrementAndGet());
           if (answer == null) {
+            return;
+          }
+          if (answer == ENDED) {
+            say(socket, 0, 1 << 31, b("malformed: wrong checksum of a frame"));
             return;
           }
           say(socket, number, 0, answer);
@@ -261,6 +267,27 @@ class RemoteTest {
       assertTrue(e.isUnknown(), e.toString()); // call 4
       db.put(b("a"), b("1"));
       assertEquals(5, node.calls.get());
+    }
+  }
+
+  @Test
+  void aDamagedFrameIsALostConnection() throws IOException {
+    List<Integer> end = List.of(2, 4, 6);
+    try (Node node = new Node((op, n) -> end.contains(n) ? Node.ENDED
+        : op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[] {1, 65});
+        Remote db = Remote.connect("loam://" + node.addr(), patient());
+        RemoteSnapshot snapshot = db.snapshot()) {
+      assertEquals("A", s(db.get(b("a")))); // call 2 is lost, and 3 answers
+      String lost = ": " + node.addr()
+          + ": connection lost: the node ended it: malformed: wrong checksum of a frame";
+      RemoteException e = assertThrows(RemoteException.class, () -> snapshot.get(b("a")));
+      assertTrue(e.isSnapshotGone() && e.getMessage().endsWith(lost), e.toString());
+      e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1"))); // call 4
+      assertTrue(e.isUnknown() && e.getMessage().endsWith(lost), e.toString());
+      try (RemoteSnapshot other = db.snapshot()) { // call 5
+        e = assertThrows(RemoteException.class, () -> other.get(b("a")));
+        assertTrue(e.isSnapshotGone() && e.getMessage().endsWith(lost), e.toString());
+      }
     }
   }
 
