@@ -392,7 +392,9 @@ func AfterClose(shared bool, seed uint64) error {
 	if e := closedIt.Err(); e != nil {
 		err = errors.Join(err, fmt.Errorf("an iteration that ended well: %w", e))
 	}
-	if seed%2 == 0 { // a database that became read-only is closed as any other
+	ends := error(nil)           // what Close returns
+	if shared == (seed%2 == 1) { // a database that became read-only tells so, and is closed
+		ends = lsm.ErrReadOnly
 		w.disk.broken.Store(true)
 		if e := w.db.Put([]byte("w"), nil, lsm.Sync); !errors.Is(e, lsm.ErrReadOnly) {
 			err = errors.Join(err, fmt.Errorf("a write on a broken disk: %w", e))
@@ -404,9 +406,10 @@ func AfterClose(shared bool, seed uint64) error {
 			w.closed(closedIt, rng, "Iterator.Close", "Iterator.Err"),
 			w.closed(closedSnap, rng, "Snapshot.Close"), w.closed(closedFeed, rng, "Changes.Close"),
 			w.whole())
-		if e := w.db.Close(); !errors.Is(e, lsm.ErrClosed) {
-			err = errors.Join(err, e)
+		if e := w.db.Close(); !errors.Is(e, ends) {
+			err = errors.Join(err, fmt.Errorf("Close: %v, want %v", e, ends))
 		}
+		ends = lsm.ErrClosed
 	}
 	for range 2 {
 		err = errors.Join(err,
