@@ -36,6 +36,12 @@ function encoding (name) {
   return found
 }
 
+// An answer that begins with yes or no, and ends there unless a value is behind a yes.
+function said (b, value = false) {
+  if (b.length === 0 || b.length > 1 && !(value && b[0] === 1)) throw wire.malformed('the node')
+  return b[0] === 1
+}
+
 function present (what, value) {
   if (value === undefined || value === null) throw invalidArgument(`${what} is ${value}`)
   return value
@@ -71,14 +77,14 @@ class Reader {
     const { keys, values } = this.db.encodings(options)
     const b = await this.call(OPERATIONS.get,
       [...this.view(), ...wire.bytes(keys.encode(present('The key', key)))], options)
-    return b[0] === 1 ? values.decode(b.subarray(1)) : undefined
+    return said(b, true) ? values.decode(b.subarray(1)) : undefined
   }
 
   async has (key, options) {
     const { keys } = this.db.encodings(options)
     const b = await this.call(OPERATIONS.has,
       [...this.view(), ...wire.bytes(keys.encode(present('The key', key)))], options)
-    return b[0] === 1
+    return said(b)
   }
 
   // Looks up many keys in one state.
@@ -347,7 +353,11 @@ class Remote extends Reader {
     const once = options?.once ?? ''
     const b = await this.do(once === '' ? WRITES : ONCE, OPERATIONS.write,
       wire.change({ ...change, once }), options)
-    return b[0] === 1
+    try {
+      return said(b)
+    } catch (err) {
+      throw conclude(WRITES, err, true)
+    }
   }
 
   // ---- The cluster ----

@@ -199,6 +199,22 @@ test('a damaged answer ends the connection', async (t) => {
   server.close()
 })
 
+test('a malformed answer is an error', async (t) => {
+  const { addr, server } = await node(t, (op, args, say) => say(
+    Buffer.from(op === wire.OPERATIONS.snapshot ? [1, 1] : [])))
+  const db = connect(`loam://${addr}`, patient)
+  const snapshot = await db.snapshot()
+  for (const read of [db.get('a'), db.has('a'), db.getMany(['a']), snapshot.get('a'),
+    snapshot.has('a')]) {
+    const err = await failure(read)
+    t.same([err?.code, err?.message], ['LEVEL_UNAVAILABLE', 'the node: a malformed answer'])
+  }
+  const err = await failure(db.put('a', '1'))
+  t.same([err?.code, err?.unknown, err?.notApplied], ['LEVEL_UNKNOWN', true, false])
+  await db.close()
+  server.close()
+})
+
 // A node that reads a damaged frame ends the connection by an error of no call.
 test('a frame that arrives damaged is a lost connection to all calls in flight', async (t) => {
   let waiting = 0

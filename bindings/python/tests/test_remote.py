@@ -328,6 +328,18 @@ def test_a_connection_is_lost():
         assert not node._answers
 
 
+def test_a_malformed_answer():
+    node = Failing(b"\1\1", *[b""] * 6)
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.snapshot() as s:
+        for read in (db.get, db.has, s.get, s.has, lambda key: db.multi_get([key])):
+            with pytest.raises(loamdb.errors.InternalError, match="^malformed answer$"):
+                read(b"a")
+        with pytest.raises(loamdb.errors.UnknownOutcomeError):
+            db.put(b"a", b"1")
+        assert not node._answers
+        node._answers.append(b"")  # to the release
+
+
 def test_a_frame_arrives_damaged():
     node = Failing(b"\1\1", Failing.ENDED, b"\1A", Failing.ENDED, b"\1\1", Failing.ENDED)
     lost = node.url.removeprefix("loam://") + ": connection lost: the node ended it: malformed: "

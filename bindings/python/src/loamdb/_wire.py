@@ -121,6 +121,13 @@ class Fields:
         return self._of[self._at - n : self._at]
 
 
+def said(answer: bytes) -> bool:
+    """An answer that is yes or no."""
+    if len(answer) != 1:
+        raise errors.InternalError("malformed answer")
+    return answer == b"\x01"
+
+
 def condition(key: Buffer, value: Buffer | None) -> bytes:
     """Says that a key has a value, or none."""
     if value is None:

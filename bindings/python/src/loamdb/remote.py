@@ -110,11 +110,11 @@ class _Reader:
     def get(self, key: Buffer, default: Any = None) -> Any:
         """The value of a key, or default when it has none."""
         found = self._read(_wire.GET, self._view() + sized(key))
-        return found[1:] if found[:1] == b"\x01" else default
+        return found[1:] if _wire.said(found[:1]) else default
 
     def has(self, key: Buffer) -> bool:
         """Whether the key has a value."""
-        return self._read(_wire.HAS, self._view() + sized(key)) == b"\x01"
+        return _wire.said(self._read(_wire.HAS, self._view() + sized(key)))
 
     def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The values of many keys in one state; None for a key without one."""
@@ -465,7 +465,10 @@ class Remote(_Reader):
     ) -> bool:
         encoded = _wire.change(once, operations, conditions, ranges)
         result, _ = self._call(_wire.WRITE, encoded, write=True, again=bool(once))
-        return result == b"\x01"
+        try:
+            return _wire.said(result)
+        except errors.InternalError as error:
+            raise errors.UnknownOutcomeError(str(error)) from None
 
     def put(self, key: Buffer, value: Buffer, *, once: Buffer | str | None = None) -> None:
         """Stores a value under a key."""

@@ -82,7 +82,7 @@ public final class Remote implements AutoCloseable {
 
   /** Whether a key has a value. */
   public boolean has(byte[] key) {
-    return read(Wire.HAS, Wire.LINEARIZABLE, key)[0] == 1;
+    return said(read(Wire.HAS, Wire.LINEARIZABLE, key));
   }
 
   /** Looks up many keys in one state. A missing key has null. */
@@ -93,6 +93,14 @@ public final class Remote implements AutoCloseable {
   static byte[] found(byte[] answer) {
     Wire.In in = new Wire.In(answer);
     return in.one() == 1 ? in.rest() : null;
+  }
+
+  /** An answer that is yes or no. */
+  static boolean said(byte[] answer) {
+    if (answer.length != 1) {
+      throw Wire.malformed();
+    }
+    return answer[0] == 1;
   }
 
   static byte[] many(byte[] view, List<byte[]> keys) {
@@ -227,9 +235,13 @@ public final class Remote implements AutoCloseable {
           + Wire.MAX_CHANGE + " go: cut it",
           RemoteException.NOT_APPLIED | RemoteException.TOO_LARGE, null);
     }
-    byte[] b = call(once.isEmpty() ? Kind.WRITE : Kind.ONCE, Wire.WRITE, out.toByteArray())
+    byte[] answer = call(once.isEmpty() ? Kind.WRITE : Kind.ONCE, Wire.WRITE, out.toByteArray())
         .result();
-    return b.length == 1 && b[0] == 1;
+    try {
+      return said(answer);
+    } catch (RemoteException e) {
+      throw e.with(RemoteException.UNKNOWN, "outcome of the change unknown");
+    }
   }
 
   private Answer call(int op, byte[] args) {

@@ -38,7 +38,7 @@ public final class RemoteSnapshot implements AutoCloseable {
   /** Whether a key has a value. */
   public boolean has(byte[] key) {
     open();
-    return call(Wire.HAS, new Wire.Out().bytes(key).toByteArray())[0] == 1;
+    return Remote.said(call(Wire.HAS, new Wire.Out().bytes(key).toByteArray()));
   }
 
   /** Looks up many keys. A missing key has null. */

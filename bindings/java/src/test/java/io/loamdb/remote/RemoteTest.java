@@ -258,7 +258,8 @@ class RemoteTest {
   void aLostConnectionIsMadeAgain() throws IOException {
     List<Integer> drop = List.of(2, 4);
     try (Node node = new Node((op, n) -> drop.contains(n) ? null
-        : op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[] {1, 65});
+        : op == Wire.SNAPSHOT ? new byte[] {1, 1}
+        : op == Wire.WRITE ? new byte[] {1} : new byte[] {1, 65});
         Remote db = Remote.connect("loam://" + node.addr(), patient());
         RemoteSnapshot snapshot = db.snapshot()) {
       assertEquals("A", s(db.get(b("a")))); // call 2 is lost, and 3 answers
@@ -267,6 +268,22 @@ class RemoteTest {
       assertTrue(e.isUnknown(), e.toString()); // call 4
       db.put(b("a"), b("1"));
       assertEquals(5, node.calls.get());
+    }
+  }
+
+  @Test
+  void aMalformedAnswerIsAnError() throws IOException {
+    try (Node node = new Node((op, n) -> op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[0]);
+        Remote db = Remote.connect("loam://" + node.addr(), patient());
+        RemoteSnapshot snapshot = db.snapshot()) {
+      for (Executable read : List.<Executable>of(() -> db.get(b("a")), () -> db.has(b("a")),
+          () -> db.getAll(List.of(b("a"))), () -> snapshot.get(b("a")),
+          () -> snapshot.has(b("a")))) {
+        RemoteException e = assertThrows(RemoteException.class, read);
+        assertTrue(e.isUnavailable() && e.getMessage().equals("a malformed answer"), e.toString());
+      }
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isUnknown() && !e.isNotApplied(), e.toString());
     }
   }
 
