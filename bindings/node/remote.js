@@ -47,11 +47,19 @@ function present (what, value) {
   return value
 }
 
+// host:port, an IPv6 address in brackets.
+function isAddress (text) {
+  const port = /^(?:\[[^[\]\s/]+\]|[^[\]:\s/]+):([0-9]{1,5})$/.exec(text)?.[1]
+  return port > 0 && port < 65536
+}
+
 function addresses (url) {
   const list = /^loams?:\/\/([^/]+)\/?$/.exec(String(url))?.[1]
-  const all = list?.split(',').map((a) => a.trim()) ?? []
-  if (all.length === 0 || !all.every((a) => /^[^\s]+:\d+$/.test(a))) {
-    throw invalidArgument(`'${url}' is no list of nodes, as loam://a:7070,b:7070 is`)
+  if (!list) throw invalidArgument(`'${url}' is no list of nodes, as loam://a:7070,b:7070 is`)
+  const all = list.split(',').map((a) => a.trim())
+  const bad = all.find((a) => !isAddress(a))
+  if (bad !== undefined) {
+    throw invalidArgument(`'${bad}' in '${url}' is not host:port, an IPv6 address in brackets`)
   }
   return [...new Set(all)]
 }
@@ -448,8 +456,9 @@ class Remote extends Reader {
     try {
       const status = JSON.parse(
         (await link.call(OPERATIONS.status, [], this.#options.tryTimeout)).toString())
-      this.#leader = status.leader_addr || undefined
-      this.#addrs = [...new Set([...this.#given, ...status.members.map((m) => m.addr)])]
+      this.#leader = isAddress(status.leader_addr) ? status.leader_addr : undefined
+      this.#addrs = [...new Set([...this.#given,
+        ...status.members.map((m) => m.addr).filter(isAddress)])]
     } catch {
     } finally {
       this.#asking = false

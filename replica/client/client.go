@@ -29,9 +29,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
@@ -97,8 +99,8 @@ type Client struct {
 
 var _ kv.Store = (*Client)(nil)
 
-// Dial makes a client of some nodes of a cluster: addresses with ports, separated by commas. It
-// does not wait for a node. It fails with lsm.ErrInvalidArgument.
+// Dial makes a client of some nodes of a cluster: host:port each, separated by commas. An IPv6
+// address is in brackets. It does not wait for a node. It fails with lsm.ErrInvalidArgument.
 func Dial(addrs string, o *Options) (*Client, error) {
 	c := &Client{links: map[string]*link{}}
 	if o != nil {
@@ -106,8 +108,9 @@ func Dial(addrs string, o *Options) (*Client, error) {
 	}
 	for a := range strings.SplitSeq(addrs, ",") {
 		a = strings.TrimSpace(a)
-		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
-			return nil, fmt.Errorf("address %q has to be host:port: %w", a, lsm.ErrInvalidArgument)
+		if !isAddress(a) {
+			return nil, fmt.Errorf("%q is not host:port, an IPv6 address in brackets: %w", a,
+				lsm.ErrInvalidArgument)
 		}
 		if !slices.Contains(c.given, a) {
 			c.given = append(c.given, a)
@@ -128,6 +131,13 @@ func Dial(addrs string, o *Options) (*Client, error) {
 	c.home = c.given[rand.IntN(len(c.given))]
 	c.ctx, c.end = context.WithCancel(context.Background())
 	return c, nil
+}
+
+func isAddress(a string) bool {
+	host, port, err := net.SplitHostPort(a)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil && n > 0 && len(port) <= 5 && host != "" &&
+		!strings.ContainsFunc(host, func(r rune) bool { return r == '/' || unicode.IsSpace(r) })
 }
 
 // Close closes the connections. Calls that wait fail with lsm.ErrClosed, changes with ErrUnknown,

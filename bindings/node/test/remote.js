@@ -199,6 +199,20 @@ test('a damaged answer ends the connection', async (t) => {
   server.close()
 })
 
+test('what a node says that is no address is not asked', async (t) => {
+  let calls = 0
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    if (++calls % 2 === 1) return socket.destroy()
+    say(Buffer.from([1]))
+  }, { leader_addr: 'a', members: [{ addr: 'b:99999' }] })
+  const db = connect(`loam://${addr}`, patient)
+  for (let i = 0; i < 4; i++) { // whenever the status comes
+    t.same(await failure(db.put('a', '1', { once: `order ${i}` })), undefined, 'the second try')
+  }
+  await db.close()
+  server.close()
+})
+
 test('a malformed answer is an error', async (t) => {
   const { addr, server } = await node(t, (op, args, say) => say(
     Buffer.from(op === wire.OPERATIONS.snapshot ? [1, 1] : [])))
@@ -297,9 +311,16 @@ test('a node that reads nothing: changes end, and reads go to the next one', asy
 })
 
 test('arguments', async (t) => {
-  for (const url of ['a:7070', 'loam://', 'loam://a', 'loam://a:1,b', 'http://a:1']) {
+  for (const url of ['a:7070', 'http://a:1', 'loam://', 'loam:///']) {
     t.throws(() => connect(url), { code: 'LEVEL_INVALID_ARGUMENT' }, url)
   }
+  for (const addr of ['a', 'a:', ':1', '[]:1', 'a:x', 'a:-1', 'a:+1', 'a:0', 'a:65536', 'a:000001',
+    '::1:7070', '[::1]', '[::1:7070', '[::1]x:1', 'a b:1', 'a:1:1']) {
+    const err = await failure((async () => connect(`loam://b:1,${addr}`))())
+    t.same([err?.code, err?.message.startsWith(`'${addr}' in `)], ['LEVEL_INVALID_ARGUMENT', true],
+      addr)
+  }
+  await connect('loam://a:1, [::1]:65535,127.0.0.1:7070,[fe80::1%eth0]:1/').close()
   t.throws(() => connect('loam://a:1', { tokn: '' }), /did you mean 'token'/)
   t.throws(() => connect('loam://a:1', { keyEncoding: 'hex' }), /no encoding/)
   const db = connect('loam://127.0.0.1:1')

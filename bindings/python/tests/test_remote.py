@@ -236,10 +236,35 @@ def test_limits(db):
     assert [len(v) for v in db.values()] == [3 << 20] * 3
 
 
-@pytest.mark.parametrize("url", ["a:7070", "loam://", "loam://a", "loam://a:x", "http://a:1"])
+@pytest.mark.parametrize("url", ["a:7070", "http://a:1", "loam://", "loam:///"])
 def test_urls(url):
     with pytest.raises(loamdb.errors.InvalidArgumentError):
         loamdb.connect(url)
+
+
+BAD = (
+    *("a", "a:", ":1", "[]:1", "a:x", "a:-1", "a:+1", "a:0", "a:65536", "a:000001", "a:\u00b2"),
+    *("::1:7070", "[::1]", "[::1:7070", "[::1]x:1", "a b:1", "a:1:1"),
+)
+
+
+@pytest.mark.parametrize("address", BAD)
+def test_addresses(address):
+    with pytest.raises(loamdb.errors.InvalidArgumentError, match="is not host:port") as caught:
+        loamdb.connect(f"loam://b:1,{address}")
+    assert str(caught.value).startswith(f"{address!r} in ")
+
+
+def test_hosts():
+    loamdb.connect("loam://a:1, [::1]:65535,127.0.0.1:7070,[fe80::1%eth0]:1/").close()
+    for host in ("[::1]", "a" * 64):  # the second one is above what a name may have
+        address = f"{host}:{free_ports(1)[0]}"
+        with (
+            loamdb.connect(f"loam://{address}", timeout=0.05) as db,
+            pytest.raises(loamdb.errors.UnavailableError) as caught,
+        ):
+            db.get(b"a")
+        assert str(caught.value).startswith(f"{address}: ")
 
 
 def test_nobody_there():

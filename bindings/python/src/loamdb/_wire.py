@@ -191,7 +191,7 @@ class Connection:
         deadline = time.monotonic() + timeout
         try:
             self._socket: Any = socket.create_connection(address, timeout)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: no name of a host
             raise LostError(f"{self._name()}: {error}", False) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -208,7 +208,8 @@ class Connection:
             raise
 
     def _name(self) -> str:
-        return f"{self.address[0]}:{self.address[1]}"
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def usable(self) -> bool:
         """Whether calls may be made: it is not lost, and not that of a parent before fork."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator as Iterating, Mapping
@@ -19,6 +20,7 @@ from ._wire import AnswerError, Connection, Fields, LostError, sized
 __all__ = ["Local", "Remote", "RemoteBatch", "RemoteSnapshot", "RemoteTransaction", "connect"]
 
 _LEARN = 2.0  # seconds between looks for the leader
+_ADDRESS = re.compile(r"(?:\[([^\[\]\s/]+)\]|([^\[\]:\s/]+)):([0-9]{1,5})")
 _POOL = 8  # connections to one node that calls share; snapshots may need further ones
 
 
@@ -51,17 +53,19 @@ def _addresses(url: str) -> tuple[bool, list[tuple[str, int]]]:
     for part in rest.rstrip("/").split(","):
         address = _address(part.strip())
         if address is None:
-            raise errors.InvalidArgumentError(f"{part!r} in {url!r} is not host:port")
+            raise errors.InvalidArgumentError(
+                f"{part!r} in {url!r} is not host:port, an IPv6 address in brackets"
+            )
         if address not in found:
             found.append(address)
     return scheme == "loams", found
 
 
 def _address(text: str) -> tuple[str, int] | None:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65536:
         return None
-    return host.strip("[]"), int(port)
+    return found[1] or found[2], int(found[3])
 
 
 def _context(tls: Any) -> Any:

@@ -28,6 +28,8 @@ public final class Remote implements AutoCloseable {
   private enum Kind { READ, WRITE, ONCE }
 
   private static final long LEARN_EVERY = TimeUnit.SECONDS.toNanos(2);
+  private static final Pattern HOST_PORT = Pattern.compile(
+      "(?:\\[[^\\[\\]\\s/]+\\]|[^\\[\\]:\\s/]+):([0-9]{1,5})");
   private static final Pattern LEADER = Pattern.compile("\"leader_addr\": *\"([^\"\\\\]*)\"");
   private static final Pattern ADDRESS = Pattern.compile("\"addr\": *\"([^\"\\\\]*)\"");
 
@@ -67,12 +69,27 @@ public final class Remote implements AutoCloseable {
         all.add(addr.strip());
       }
     }
-    if (all.isEmpty() || !all.stream().allMatch(a -> a.matches("[^\\s/]+:[0-9]{1,5}"))) {
+    if (all.isEmpty()) {
       throw new IllegalArgumentException(
           "'" + url + "' is no list of nodes, as loam://a:7070,b:7070 is");
     }
+    for (String addr : all) {
+      if (!isAddress(addr)) {
+        throw new IllegalArgumentException("'" + addr + "' in '" + url
+            + "' is not host:port, an IPv6 address in brackets");
+      }
+    }
     Objects.requireNonNull(options);
     return new Remote(List.copyOf(all), url.startsWith("loams:") ? options.secure() : options);
+  }
+
+  private static boolean isAddress(String text) {
+    Matcher m = HOST_PORT.matcher(text);
+    if (!m.matches()) {
+      return false;
+    }
+    int port = Integer.parseInt(m.group(1));
+    return port > 0 && port < 65536;
   }
 
   /** The value of a key; null: none. */
@@ -366,10 +383,12 @@ public final class Remote implements AutoCloseable {
       return;
     }
     Matcher m = LEADER.matcher(status);
-    leader = m.find() && !m.group(1).isEmpty() ? m.group(1) : null;
+    leader = m.find() && isAddress(m.group(1)) ? m.group(1) : null;
     LinkedHashSet<String> all = new LinkedHashSet<>(given);
     for (m = ADDRESS.matcher(status); m.find();) {
-      all.add(m.group(1));
+      if (isAddress(m.group(1))) {
+        all.add(m.group(1));
+      }
     }
     addrs = List.copyOf(all);
   }

@@ -106,9 +106,15 @@ class RemoteTest {
     /** Ends the connection as a node does that reads a damaged frame. */
     static final byte[] ENDED = {};
     private final Answers answers;
+    private final String status;
 
     Node(Answers answers) throws IOException {
+      this(answers, "{\"leader_addr\": \"\", \"members\": []}");
+    }
+
+    Node(Answers answers, String status) throws IOException {
       this.answers = answers;
+      this.status = status;
       Thread t = new Thread(() -> {
         try {
           while (true) {
@@ -140,7 +146,7 @@ class RemoteTest {
           call.fixed();
           int op = call.one();
           if (op == Wire.STATUS) {
-            say(socket, number, 0, b("{\"leader_addr\": \"\", \"members\": []}"));
+            say(socket, number, 0, b(status));
             continue;
           }
           byte[] answer = answers.to(op, calls.incrementAndGet());
@@ -220,9 +226,16 @@ class RemoteTest {
 
   @Test
   void arguments() {
-    for (String url : List.of("a:7070", "loam://", "loam://a", "loam://a:1,b", "http://a:1")) {
+    for (String url : List.of("a:7070", "http://a:1", "loam://", "loam:///")) {
       assertThrows(IllegalArgumentException.class, () -> Remote.connect(url), url);
     }
+    for (String addr : List.of("a", "a:", ":1", "[]:1", "a:x", "a:-1", "a:+1", "a:0", "a:65536",
+        "a:000001", "::1:7070", "[::1]", "[::1:7070", "[::1]x:1", "a b:1", "a:1:1")) {
+      IllegalArgumentException e = assertThrows(IllegalArgumentException.class,
+          () -> Remote.connect("loam://b:1," + addr), addr);
+      assertTrue(e.getMessage().startsWith("'" + addr + "' in "), e.toString());
+    }
+    Remote.connect("loam://a:1, [::1]:65535,127.0.0.1:7070,[fe80::1%eth0]:1/").close();
     try (Remote db = Remote.connect("loam://127.0.0.1:1")) {
       RemoteException e = assertThrows(RemoteException.class,
           () -> db.put(b("a"), new byte[8 << 20]));
@@ -268,6 +281,17 @@ class RemoteTest {
       assertTrue(e.isUnknown(), e.toString()); // call 4
       db.put(b("a"), b("1"));
       assertEquals(5, node.calls.get());
+    }
+  }
+
+  @Test
+  void aNodeThatNamesNoAddressIsNotAsked() throws IOException {
+    String bad = "{\"leader_addr\": \"a\", \"members\": [{\"addr\": \"b:99999\"}]}";
+    try (Node node = new Node((op, n) -> n % 2 == 1 ? null : new byte[] {1}, bad);
+        Remote db = Remote.connect("loam://" + node.addr(), patient())) {
+      for (int i = 0; i < 4; i++) { // whenever the status comes
+        db.write(new RemoteBatch().put(b("a"), b("1")), "order " + i); // the second try
+      }
     }
   }
 
