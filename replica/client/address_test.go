@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ func TestAddresses(t *testing.T) {
 		"a:000001", "::1:7070", "[::1]", "[::1:7070", "[::1]x:1", "a b:1", "a:1:1", "a:http",
 		"loam://a:1"} {
 		db, err := client.Dial("b:1,"+a, nil)
-		if !errors.Is(err, lsm.ErrInvalidArgument) || !strings.HasPrefix(err.Error(), `"`+a+`" is`) {
+		named := strconv.Quote(a) + " is"
+		if !errors.Is(err, lsm.ErrInvalidArgument) || !strings.HasPrefix(err.Error(), named) {
 			t.Errorf("%q: %v, %v", a, db, err)
 		}
 	}
