@@ -175,6 +175,40 @@ def test_compact_range_of_nothing(tmp_path, plyvel, order):
             assert db.get(b"b") == b""
 
 
+def test_compact_range_fails(tmp_path, monkeypatch):
+    """Of what is wrong with an argument only a range that ends before it starts is no error."""
+
+    def fail(self, start, stop, progress=None):
+        raise loamdb.errors.InvalidArgumentError("of another kind")
+
+    reverse = {"comparator": lambda a, b: (a < b) - (a > b), "comparator_name": b"reverse"}
+    for options in ({}, reverse):
+        with face.DB(str(tmp_path / str(len(options))), create_if_missing=True, **options) as db:
+            monkeypatch.setattr(face.DB, "_compact", fail)
+            a, b = (b"b", b"a") if options else (b"a", b"b")
+            db.compact_range(start=b, stop=a)
+            for start, stop in ((a, b), (a, a), (None, a), (a, None), (None, None)):
+                with pytest.raises(loamdb.errors.InvalidArgumentError):
+                    db.compact_range(start=start, stop=stop)
+
+
+def test_prefixes_under_a_comparator(tmp_path):
+    """They are refused, as help(loamdb.plyvel) says."""
+    assert "a comparator, whose order may" in (face.__doc__ or "")
+    order = {"comparator": lambda a, b: (a < b) - (a > b), "comparator_name": b"reverse"}
+    with face.DB(str(tmp_path / "db"), create_if_missing=True, **order) as db:
+        inner = db.prefixed_db(b"a")
+        inner.put(b"b", b"1")
+        assert inner.get(b"b") == b"1"
+        for refused in (
+            lambda: db.iterator(prefix=b"a"),
+            inner.iterator,
+            inner.snapshot().iterator,
+        ):
+            with pytest.raises(loamdb.errors.InvalidArgumentError, match="bounds in place of a"):
+                refused()
+
+
 def test_is_no_mapping(db):
     with db.write_batch() as batch, db.snapshot() as snapshot:
         for call in (

@@ -3,8 +3,10 @@
 Different from plyvel: ``in`` on a database raises TypeError instead of scanning it,
 a database, snapshot or iterator may be closed while other threads use it, checksums
 are always verified (verify_checksums and paranoid_checks are accepted), bytes-like
-keys are accepted, ``prev()`` of an iterator stays within its range, and a reverse
-iterator whose range holds only the entry at its start returns that entry.
+keys are accepted, ``prev()`` of an iterator stays within its range, a reverse
+iterator whose range holds only the entry at its start returns that entry, and
+prefixes, those of PrefixedDB included, are refused by iterators of a database with
+a comparator, whose order may put other keys between those with a prefix.
 """
 
 from __future__ import annotations
@@ -181,9 +183,12 @@ class DB(Handle):
         try:
             self._compact(_bytes("start", start), _bytes("stop", stop))
         except InvalidArgumentError:
-            # As with LevelDB, there may be nothing in the range.
-            if start is None or stop is None:
+            # As with LevelDB, a range that ends before it starts has nothing to compact.
+            if start is None or stop is None or not self._is_before(stop, start):
                 raise
+
+    def _is_before(self, a: bytes, b: bytes) -> bool:
+        return a < b if self._compare is None else self._compare(a, b) < 0
 
     def approximate_size(self, start: bytes, stop: bytes) -> int:
         return self.approximate_sizes((start, stop))[0]

@@ -5,6 +5,7 @@ import io.loamdb.LoamException;
 import java.util.Arrays;
 import java.util.function.Supplier;
 import org.iq80.leveldb.DB;
+import org.iq80.leveldb.DBComparator;
 import org.iq80.leveldb.DBException;
 import org.iq80.leveldb.DBIterator;
 import org.iq80.leveldb.Range;
@@ -19,11 +20,11 @@ import org.iq80.leveldb.WriteOptions;
  */
 public final class LoamDB implements DB {
   private final Loam loam;
-  private final boolean bytewise;
+  private final DBComparator order; // null: bytewise
 
-  LoamDB(Loam loam, boolean bytewise) {
+  LoamDB(Loam loam, DBComparator order) {
     this.loam = loam;
-    this.bytewise = bytewise;
+    this.order = order;
   }
 
   /** The database, with all that Loam has. */
@@ -139,17 +140,21 @@ public final class LoamDB implements DB {
    */
   @Override
   public void compactRange(byte[] begin, byte[] end) {
-    byte[] stop = end == null || !bytewise ? end : Arrays.copyOf(end, end.length + 1);
+    byte[] stop = end == null || order != null ? end : Arrays.copyOf(end, end.length + 1);
     translated(() -> {
       try {
         loam.compactRange(begin, stop);
       } catch (LoamException.InvalidArgument e) {
-        if (begin == null || end == null) {
+        if (begin == null || end == null || !isBefore(end, begin)) {
           throw e;
         }
       }
       return null;
     });
+  }
+
+  private boolean isBefore(byte[] a, byte[] b) {
+    return (order == null ? Arrays.compareUnsigned(a, b) : order.compare(a, b)) < 0;
   }
 
   @Override

@@ -38,7 +38,7 @@ public final class LoamDBFactory implements DBFactory {
       if (options.logger() != null) {
         options.logger().log(this + " opens " + path);
       }
-      return new LoamDB(Loam.open(path.toPath(), translate(options)), options.comparator() == null);
+      return new LoamDB(Loam.open(path.toPath(), translate(options)), options.comparator());
     } catch (LoamException e) {
       throw new IOException(e.getMessage(), e);
     }
