@@ -7,8 +7,8 @@
 // have LevelDB's format; a directory that exists keeps its own. What differs from LevelDB:
 //
 //  - Env is a name only: Env::Default() is all there is, and files are the operating system's.
-//  - DB, Iterator and Snapshot are those of Loam's databases: a program cannot derive classes of its
-//    own from them.
+//  - DB, Iterator and Snapshot are those of Loam's databases: a program cannot derive classes from
+//    them.
 //  - FilterPolicy and Cache have no functions to call or override: NewBloomFilterPolicy and
 //    NewLRUCache make them.
 //  - Checksums are always verified, reuse_logs and paranoid_checks have no effect, and a comparator
