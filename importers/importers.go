@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/loamdb/loam/lsm"
@@ -87,8 +88,10 @@ func Name(b []byte) (string, error) {
 	var name strings.Builder
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
-		if r == utf8.RuneError && n == 1 || r < ' ' || r == '%' || r == 0x7f {
-			fmt.Fprintf(&name, "%%%02X", b[0])
+		if r == utf8.RuneError && n == 1 || r == '%' || unicode.IsControl(r) {
+			for _, c := range b[:n] {
+				fmt.Fprintf(&name, "%%%02X", c)
+			}
 		} else {
 			name.Write(b[:n])
 		}

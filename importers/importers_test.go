@@ -322,9 +322,15 @@ func note(dir string) error {
 
 func TestName(t *testing.T) {
 	for in, want := range map[string]string{"ash": "ash", "Bäume/ß": "Bäume/ß", "a\x00b": "a%00b",
-		"\xff\xfe": "%FF%FE", "100%": "100%25", "�": "�", "a\nb\x7f": "a%0Ab%7F"} {
-		if got, err := Name([]byte(in)); got != want || err != nil {
+		"\xff\xfe": "%FF%FE", "100%": "100%25", "�": "�", "a\nb\x7f": "a%0Ab%7F",
+		"a\u0085": "a%C2%85", "\u200b\u2028": "\u200b\u2028"} {
+		got, err := Name([]byte(in))
+		if got != want || err != nil {
 			t.Errorf("Name(%q) = %q, %v; want %q", in, got, err, want)
+		}
+		m := &memory{spaces: []string{got}}
+		if _, err := Convert(t.Context(), m, filepath.Join(t.TempDir(), "new"), nil); err != nil {
+			t.Errorf("the keyspace of %q: %v", in, err)
 		}
 	}
 	for _, in := range []string{"", strings.Repeat("x", 256), strings.Repeat("\x00", 86)} {
