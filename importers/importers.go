@@ -23,6 +23,10 @@ import (
 // several values of one key.
 var ErrUnsupported = errors.New("no equal in Loam")
 
+// ErrInUse is the error of a source that another process has open, where its library cannot read
+// beside that.
+var ErrInUse = errors.New("another process has the database open")
+
 // Entry is a key with its value. Both are valid until visit returns.
 type Entry struct {
 	Key, Value []byte
@@ -63,6 +67,19 @@ func Regular(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file: name the file of the database", path)
+	}
+	return err
+}
+
+// Filled fails unless path is a regular file that is not empty, as a copy that did not begin leaves
+// it. Libraries report such a file as if it was missing, or could not be written.
+func Filled(path string) error {
+	err := Regular(path)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(path); err == nil && info.Size() == 0 {
+			err = fmt.Errorf("%s is empty, and no database", path)
+		}
 	}
 	return err
 }

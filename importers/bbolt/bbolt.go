@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/loamdb/loam/importers"
 )
@@ -26,12 +27,15 @@ type source struct {
 // Open opens the file at path. It is an importers.Open, and fails while another process has the
 // file open for writing.
 func Open(path string, _ importers.Options) (importers.Source, error) {
-	if err := importers.Regular(path); err != nil {
+	if err := importers.Filled(path); err != nil {
 		return nil, err
 	}
 	s := &source{buckets: map[string]*bbolt.Bucket{}}
 	err := importers.Guard(func() (err error) {
 		s.db, err = bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: patience})
+		if errors.Is(err, bolterrors.ErrTimeout) {
+			return importers.ErrInUse
+		}
 		if err == nil {
 			s.tx, err = s.db.Begin(false)
 		}

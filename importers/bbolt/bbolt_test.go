@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -85,8 +86,20 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if s, err := Open(path, importers.Options{}); err == nil {
-		t.Errorf("opened beside a writer: %v", s.Close())
+	if s, err := Open(path, importers.Options{}); !errors.Is(err, importers.ErrInUse) {
+		t.Errorf("beside a writer: %v, %v", s, err)
+	}
+}
+
+// TestEmptyFile: bbolt would make a database of an empty file.
+func TestEmptyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(path, importers.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "is empty") {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

@@ -44,7 +44,7 @@ func Open(path string, o importers.Options) (importers.Source, error) {
 	if !info.IsDir() {
 		flags, locks, data = flags|lmdb.NoSubdir, path+"-lock", path
 	}
-	if err := importers.Regular(data); err != nil {
+	if err := importers.Filled(data); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(locks); errors.Is(err, os.ErrNotExist) {

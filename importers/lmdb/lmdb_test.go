@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/PowerDNS/lmdb-go/lmdb"
@@ -115,5 +116,15 @@ func TestMissing(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(dir); len(files) > 0 {
 		t.Errorf("made %v", files)
+	}
+	data := filepath.Join(dir, "data.mdb")
+	if err := os.WriteFile(data, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, data} {
+		if _, err := Open(path, importers.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "is empty") {
+			t.Errorf("an empty file: %v", err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -40,6 +41,9 @@ func Open(path string, _ importers.Options) (s importers.Source, err error) {
 		}
 		db, err = pebble.Open(path, &pebble.Options{ReadOnly: true, ErrorIfNotExists: true,
 			Logger: quiet{}})
+		if errors.Is(err, syscall.EAGAIN) { // of the lock
+			err = importers.ErrInUse
+		}
 		return err
 	})
 	if err != nil {

@@ -1,10 +1,12 @@
 package pebble
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,6 +78,46 @@ func TestMissing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Error("left there:", left, err)
+	}
+}
+
+// TestInUse: another process, this test again, has the database open.
+func TestInUse(t *testing.T) {
+	const held = "LOAM_PEBBLE_HELD"
+	if dir := os.Getenv(held); dir != "" {
+		db, err := pebble.Open(dir, &pebble.Options{Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("open")
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other one ends
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	dir := fill(t, &pebble.Options{}, func(db *pebble.DB) error { return set(db, "a", "1") })
+	other := exec.Command(os.Args[0], "-test.run=^TestInUse$")
+	other.Env = append(os.Environ(), held+"="+dir)
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+		t.Errorf("the other process: %q, %v", line, err)
+	}
+	if s, err := Open(dir, importers.Options{}); !errors.Is(err, importers.ErrInUse) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if err := errors.Join(in.Close(), other.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -115,8 +115,8 @@ func (s *source) findTables() error {
 	}
 	for _, t := range tables {
 		keys, err := s.strings("SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", t)
-		if err != nil {
-			return err
+		if err != nil { // as of a virtual table whose module this program does not have
+			return fmt.Errorf("the table %q: %w", t, err)
 		}
 		columns, err := s.strings(
 			"SELECT name FROM pragma_table_xinfo(?) WHERE pk = 0 AND hidden = 0 ORDER BY cid", t)

@@ -85,6 +85,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestVirtual: a table of a module that this program does not have is named.
+func TestVirtual(t *testing.T) {
+	path := fill(t, `CREATE TABLE a (k PRIMARY KEY, v);
+		PRAGMA writable_schema = ON;
+		INSERT INTO sqlite_schema VALUES
+			('table', 'found', 'found', 0, 'CREATE VIRTUAL TABLE found USING fts9 (text)')`)
+	got, err := sourcetest.Convert(t, Open, path, importers.Options{})
+	if err == nil || !strings.Contains(err.Error(), `the table "found": no such module: fts9`) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // TestNameOfMemory: a file of the name by which SQLite makes a database in memory is read.
 func TestNameOfMemory(t *testing.T) {
 	path := fill(t, "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES ('a', 1)")
