@@ -52,13 +52,18 @@ func Open(path string, o importers.Options) (importers.Source, error) {
 	}
 	s := &source{named: map[string]lmdb.DBI{}, own: map[string]bool{}, lossy: o.Lossy}
 	runtime.LockOSThread() // to which the transaction is bound, until Close
-	if err := s.open(path, flags); err != nil {
+	err = importers.Guard(func() error { return s.open(path, data, flags) })
+	if errors.Is(err, os.ErrPermission) && flags&lmdb.NoLock == 0 {
+		err = fmt.Errorf("%w; %s, in which readers note themselves, has to be written, or left "+
+			"out of a copy", err, filepath.Base(locks))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *source) open(path string, flags uint) error {
+func (s *source) open(path, data string, flags uint) error {
 	env, err := lmdb.NewEnv()
 	if err != nil {
 		return err
@@ -74,6 +79,9 @@ func (s *source) open(path string, flags uint) error {
 		return err
 	}
 	s.tx.RawRead = true
+	if err := checkWhole(data, env, s.tx); err != nil {
+		return err
+	}
 	if s.root, err = s.tx.OpenRoot(0); err != nil {
 		return err
 	}

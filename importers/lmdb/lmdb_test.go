@@ -3,9 +3,13 @@
 package lmdb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +70,123 @@ func TestNamed(t *testing.T) {
 
 	file := fill(t, filepath.Join(t.TempDir(), "file"), lmdb.NoSubdir, write)
 	sourcetest.Check(t, Open, file, importers.Options{}, want)
+}
+
+// TestCut has files of all numbers of pages: no read behind the end of one ends the process.
+func TestCut(t *testing.T) {
+	const entries = 300
+	page := os.Getpagesize()
+	whole := fill(t, filepath.Join(t.TempDir(), "db"), lmdb.NoSubdir, func(tx *lmdb.Txn) error {
+		err := put(tx, "", 0, "large", strings.Repeat("x", 3*page))
+		for i := range entries {
+			key := fmt.Sprintf("%04d", i)
+			err = errors.Join(err, put(tx, "", 0, key, key), put(tx, "ash", 0, key, key))
+		}
+		return err
+	})
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "db")
+	for size := 0; size < len(b); size += page / 2 {
+		if err := os.WriteFile(cut, b[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := sourcetest.Convert(t, Open, cut, importers.Options{})
+		switch {
+		case err == nil:
+			t.Errorf("%d of %d bytes have %d and %d entries", size, len(b), len(got["default"]),
+				len(got["ash"]))
+		case size >= 2*page && !strings.Contains(err.Error(), "the file is cut"):
+			t.Errorf("%d of %d bytes: %v", size, len(b), err)
+		}
+	}
+}
+
+// TestDamaged has files of which one page has other bytes. The library does not check pages: C may
+// end the process, which is this test again. A panic in Go is an error.
+func TestDamaged(t *testing.T) {
+	const damaged = "LOAM_LMDB_DAMAGED"
+	if path := os.Getenv(damaged); path != "" {
+		_, err := sourcetest.Convert(t, Open, path, importers.Options{})
+		t.Log(err)
+		return
+	}
+	page := os.Getpagesize()
+	path := fill(t, filepath.Join(t.TempDir(), "db"), lmdb.NoSubdir, func(tx *lmdb.Txn) error {
+		err := put(tx, "", 0, "large", strings.Repeat("x", 3*page))
+		for i := range 300 {
+			key := fmt.Sprintf("%04d", i)
+			err = errors.Join(err, put(tx, "", 0, key, key), put(tx, "ash", 0, key, key))
+		}
+		return err
+	})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 2 * page; at < len(whole); at += page {
+		b := bytes.Clone(whole)
+		copy(b[at:], bytes.Repeat([]byte{0xff}, page))
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := exec.Command(os.Args[0], "-test.run=^TestDamaged$", "-test.v")
+		again.Env = append(os.Environ(), damaged+"="+path)
+		out, _ := again.CombinedOutput() // it may end in any way
+		if bytes.HasPrefix(out, []byte("panic: ")) || bytes.Contains(out, []byte("\npanic: ")) {
+			t.Errorf("page %d: %.400s", at/page, out)
+		}
+	}
+}
+
+// TestShort has files without their last pages, which are free: LMDB does not write pages that one
+// transaction allocated and freed.
+func TestShort(t *testing.T) {
+	const entries, stay = 2000, 20
+	want := map[string]string{}
+	path := filepath.Join(t.TempDir(), "db")
+	fill(t, path, lmdb.NoSubdir, func(tx *lmdb.Txn) error {
+		var err error
+		for i := range entries {
+			key := fmt.Sprintf("%05d", i)
+			err = errors.Join(err, put(tx, "", 0, key, key))
+			if i < stay {
+				want[key] = key
+			}
+		}
+		return err
+	})
+	fill(t, path, lmdb.NoSubdir, func(tx *lmdb.Txn) error {
+		root, err := tx.OpenRoot(0)
+		for i := stay; i < entries; i++ {
+			err = errors.Join(err, tx.Del(root, fmt.Appendf(nil, "%05d", i), nil))
+		}
+		return err
+	})
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, page := 0, os.Getpagesize()
+	for size := 2 * page; size < len(b); size += page {
+		if err := os.WriteFile(path, b[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := sourcetest.Convert(t, Open, path, importers.Options{})
+		switch {
+		case err == nil && !maps.Equal(got["default"], want):
+			t.Errorf("%d of %d bytes have %d entries", size, len(b), len(got["default"]))
+		case err == nil:
+			short++
+		case !strings.Contains(err.Error(), "the file is cut"):
+			t.Errorf("%d of %d bytes: %v", size, len(b), err)
+		}
+	}
+	if short == 0 {
+		t.Error("no short file was read")
+	}
 }
 
 // TestZeros has keys with zero bytes, which no name has, beside a name that begins one of them.
