@@ -54,12 +54,13 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 	if to == "" {
 		return r, fmt.Errorf("%w: the new database has no name", lsm.ErrInvalidArgument)
 	}
+	to = filepath.Clean(to) // nothing can be renamed to a/.
 	if _, err := os.Lstat(to); err == nil {
 		return r, fmt.Errorf("%w: %s", lsm.ErrExists, to)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return r, err
 	}
-	stage := filepath.Clean(to) + ".importing"
+	stage := to + ".importing"
 	if err := destroyed(stage); err != nil {
 		return r, err
 	}
@@ -89,10 +90,11 @@ func Convert(ctx context.Context, from Source, to string, progress func(written 
 	if err := os.Remove(filepath.Join(to, mark)); err != nil { // to is whole with it, too
 		return r, err
 	}
+	r.Spaces = []Space{} // in JSON a list, also of a source without any
 	for _, t := range c.totals {
 		r.Spaces = append(r.Spaces, t.space())
 	}
-	return r, lsm.OSFS().SyncDir(filepath.Dir(filepath.Clean(to)))
+	return r, lsm.OSFS().SyncDir(filepath.Dir(to))
 }
 
 // mark is a file in the directory of a conversion until that has its name.

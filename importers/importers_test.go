@@ -2,6 +2,7 @@ package importers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -124,6 +125,20 @@ func TestConvert(t *testing.T) {
 	if _, err := Convert(context.Background(), trees(), "", nil); !errors.Is(err,
 		lsm.ErrInvalidArgument) {
 		t.Errorf("into no name: %v", err)
+	}
+}
+
+// TestConvertNothing: the report about a source without spaces has an empty list of them, and the
+// name of the new database may have parts that mean nothing.
+func TestConvertNothing(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Convert(t.Context(), &memory{}, dir+"/x/../new/.", nil)
+	text, failed := json.Marshal(r)
+	if err != nil || failed != nil || string(text) != `{"keyspaces":[]}` {
+		t.Errorf("%s, %v, %v", text, err, failed)
+	}
+	if got := content(t, filepath.Join(dir, "new"), Default); len(got) > 0 {
+		t.Errorf("%d entries", len(got))
 	}
 }
 

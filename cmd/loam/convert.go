@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"syscall"
 
@@ -108,7 +109,10 @@ func (a *app) importFrom(ctx context.Context, i *importing, format string, args 
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return &ended{exit.ExitCode()}
 	}
-	return err
+	if err != nil { // it was killed, say
+		return fmt.Errorf("%s: %w", program, err)
+	}
+	return nil
 }
 
 func (a *app) upgradeVerb() *cobra.Command {

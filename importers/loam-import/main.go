@@ -163,6 +163,10 @@ func (c *call) print(r importers.Report) error {
 	if c.json {
 		return json.NewEncoder(c.out).Encode(r)
 	}
+	if len(r.Spaces) == 0 {
+		_, err := fmt.Fprintln(c.out, "the source is empty")
+		return err
+	}
 	for _, s := range r.Spaces {
 		expired := ""
 		if s.Expired > 0 {

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/loamdb/loam/importers"
 	"github.com/loamdb/loam/importers/sourcetest"
@@ -100,6 +103,18 @@ func TestProgram(t *testing.T) {
 	if code != exitFine || out != line || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	db, err := bolt.Open(empty, 0o600, nil)
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = called("--from", "bbolt", empty, empty+".new")
+	if code != exitFine || out != "the source is empty\n" || errs != "" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
 	for what, c := range map[string]struct {
 		want int
 		says string
@@ -176,12 +191,25 @@ func TestLoam(t *testing.T) {
 			t.Errorf("%v: %d %s", c.args, code, out)
 		}
 	}
+	program := filepath.Join(bin, "loam-import")
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" { // which has no scripts of this kind
+		if err := os.WriteFile(program, []byte("#!/bin/sh\nkill -9 $$\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		code, out := loam("--from", "bbolt", source, dir+"/new2")
+		if code != exitFailed || out != "loam: "+program+": signal: killed\n" {
+			t.Errorf("killed: %d %s", code, out)
+		}
+		if err := os.Remove(program); err != nil {
+			t.Fatal(err)
+		}
+	}
 	alone := exec.Command(filepath.Join(bin, "loam"), "convert", "--from", "bbolt", source,
 		dir+"/x")
 	alone.Env = append(os.Environ(), "PATH=")
-	if err := os.Remove(filepath.Join(bin, "loam-import")); err != nil {
-		t.Fatal(err)
-	}
 	if out, err := alone.CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "go install github.com/loamdb/loam/importers/loam-import") {
 		t.Errorf("without the program: %v %s", err, out)
