@@ -129,7 +129,8 @@ class RemoteSnapshot extends Reader {
       return await this.#link.call(op, parts, this.db.timeout(options))
     } catch (err) {
       if (!(err instanceof Failure)) throw err
-      if (err.error.node || err.error.code === 'LEVEL_TOO_LARGE') throw err.error
+      // A call that was too large or late leaves the connection, and the snapshot.
+      if (err.error.node || !this.#link.isLost) throw err.error
       throw new wire.RemoteError(`the snapshot is gone: ${err.error.message}`,
         { code: 'LEVEL_SNAPSHOT_GONE', cause: err.error })
     }

@@ -267,6 +267,18 @@ test('calls that wait fail when the database is closed', async (t) => {
   server.close()
 })
 
+test('a late read leaves the snapshot', async (t) => {
+  const { addr, server } = await node(t, (op, args, say) => {
+    if (op === wire.OPERATIONS.snapshot) say(Buffer.from([1, 1]))
+  })
+  const db = connect(`loam://${addr}`, patient)
+  const snapshot = await db.snapshot()
+  const err = await failure(snapshot.get('a', { timeout: 50 }))
+  t.same([err?.code, err?.message], ['LEVEL_UNAVAILABLE', `${addr}: no answer in time`])
+  await db.close()
+  server.close()
+})
+
 test('a lost connection is made again, without its snapshots', async (t) => {
   const sockets = []
   const { addr, server } = await node(t, (op, args, say, socket) => {

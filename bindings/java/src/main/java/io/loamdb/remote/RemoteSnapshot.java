@@ -58,7 +58,8 @@ public final class RemoteSnapshot implements AutoCloseable {
     try {
       return link.call(op, new Wire.Out().raw(view).raw(args).toByteArray(), millis);
     } catch (Link.Failure e) {
-      throw e.error.ofNode() || e.error.isTooLarge() ? e.error
+      // A call that was too large, late or interrupted leaves the connection, and the snapshot.
+      throw e.error.ofNode() || !link.isLost() ? e.error
           : e.error.with(RemoteException.SNAPSHOT_GONE, "the snapshot is gone");
     }
   }

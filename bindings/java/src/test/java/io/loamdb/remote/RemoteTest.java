@@ -312,6 +312,19 @@ class RemoteTest {
   }
 
   @Test
+  void anInterruptedReadLeavesTheSnapshot() throws IOException {
+    try (Node node = new Node((op, n) ->
+            op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[] {1, 65});
+        Remote db = Remote.connect("loam://" + node.addr(), patient());
+        RemoteSnapshot snapshot = db.snapshot()) {
+      Thread.currentThread().interrupt();
+      RemoteException e = assertThrows(RemoteException.class, () -> snapshot.get(b("a")));
+      assertTrue(Thread.interrupted() && !e.isSnapshotGone(), e.toString());
+      assertEquals("A", s(snapshot.get(b("a"))));
+    }
+  }
+
+  @Test
   void aDamagedFrameIsALostConnection() throws IOException {
     List<Integer> end = List.of(2, 4, 6);
     try (Node node = new Node((op, n) -> end.contains(n) ? Node.ENDED
