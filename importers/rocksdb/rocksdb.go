@@ -29,12 +29,14 @@ type source struct {
 	read     *C.rocksdb_readoptions_t
 	names    importers.Names
 	families map[string]*C.rocksdb_column_family_handle_t
-	scratch  string // a directory for the library's own log
+	scratch  string   // a directory for the library's own log
+	lock     *os.File // nil: there is none
 }
 
-// Open opens the directory at path. It is an importers.Open. Keys must be ordered by their bytes;
-// operands of a merge operator cannot be read without the operator. It fails where the last record
-// of a log is not whole, as a power cut leaves it: open the database once with RocksDB then.
+// Open opens the directory at path. It is an importers.Open, and fails while another process has
+// the directory open for writing; until Close none can open it so. Keys must be ordered by their
+// bytes; operands of a merge operator cannot be read without the operator. It fails where the last
+// record of a log is not whole, as a power cut leaves it: open the database once with RocksDB then.
 func Open(path string, o importers.Options) (importers.Source, error) {
 	if err := importers.Directory(path); err != nil {
 		return nil, err
@@ -49,7 +51,10 @@ func Open(path string, o importers.Options) (importers.Source, error) {
 	s := &source{scratch: scratch, families: map[string]*C.rocksdb_column_family_handle_t{},
 		options: C.rocksdb_options_create(), read: C.rocksdb_readoptions_create()}
 	C.rocksdb_readoptions_set_fill_cache(s.read, 0)
-	if err := s.open(path); err != nil {
+	if s.lock, err = lock(filepath.Join(path, "LOCK")); err == nil {
+		err = s.open(path)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -181,5 +186,9 @@ func (s *source) Close() error {
 	}
 	C.rocksdb_readoptions_destroy(s.read)
 	C.rocksdb_options_destroy(s.options)
-	return os.RemoveAll(s.scratch)
+	err := os.RemoveAll(s.scratch)
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }

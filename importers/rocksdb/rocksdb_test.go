@@ -3,8 +3,12 @@
 package rocksdb
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -56,6 +60,60 @@ func TestLogsElsewhere(t *testing.T) {
 	}
 	sourcetest.Check(t, Open, dir, importers.Options{},
 		sourcetest.Content{"default": {"a": "1", "b": "2"}})
+}
+
+// TestInUse: another process, this test again, has the database open.
+func TestInUse(t *testing.T) {
+	const held = "LOAM_ROCKSDB_HELD"
+	if dir := os.Getenv(held); dir != "" {
+		release, err := rockstest.Hold(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("open")
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other one ends
+		release()
+		return
+	}
+	dir := t.TempDir()
+	other := exec.Command(os.Args[0], "-test.run=^TestInUse$")
+	other.Env = append(os.Environ(), held+"="+dir)
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+		t.Errorf("the other process: %q, %v", line, err)
+	}
+	if s, err := Open(dir, importers.Options{}); !errors.Is(err, importers.ErrInUse) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if err := errors.Join(in.Close(), other.Wait()); err != nil {
+		t.Error(err)
+	}
+	s, err := Open(dir, importers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := exec.Command(os.Args[0], "-test.run=^TestInUse$")
+	again.Env = other.Env
+	if out, err := again.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("lock")) {
+		t.Errorf("beside the source: %v, %s", err, out)
+	}
+	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	sourcetest.Check(t, Open, dir, importers.Options{}, sourcetest.Content{"default": {"a": "1"}})
 }
 
 func TestMissing(t *testing.T) {

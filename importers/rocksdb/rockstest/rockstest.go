@@ -67,6 +67,19 @@ static char *apart(const char *dir, const char *logs) {
 	rocksdb_options_destroy(o);
 	return error;
 }
+
+// Makes a database with an entry in a log, and leaves it open.
+static rocksdb_t *hold(const char *dir, char **error) {
+	rocksdb_options_t *o = rocksdb_options_create();
+	rocksdb_options_set_create_if_missing(o, 1);
+	rocksdb_t *db = rocksdb_open(o, dir, error);
+	rocksdb_options_destroy(o);
+	if (*error) return NULL;
+	rocksdb_writeoptions_t *w = rocksdb_writeoptions_create();
+	rocksdb_put(db, w, "a", 1, "1", 1, error);
+	rocksdb_writeoptions_destroy(w);
+	return db;
+}
 */
 import "C"
 
@@ -98,6 +111,15 @@ func Apart(dir, logs string) error {
 	defer C.free(unsafe.Pointer(at))
 	defer C.free(unsafe.Pointer(other))
 	return failure(C.apart(at, other))
+}
+
+// Hold has a database in dir open until release is called: the entry "a", "1" is in it.
+func Hold(dir string) (release func(), err error) {
+	at := C.CString(dir)
+	defer C.free(unsafe.Pointer(at))
+	var message *C.char
+	db := C.hold(at, &message)
+	return func() { C.rocksdb_close(db) }, failure(message)
 }
 
 func failure(message *C.char) error {
