@@ -292,8 +292,11 @@ class Failing:
 
     ENDED = b"malformed: wrong checksum of a frame"
 
-    def __init__(self, *answers: bytes | None) -> None:
+    def __init__(
+        self, *answers: bytes | None, status: bytes = b'{"leader_addr": "", "members": []}'
+    ) -> None:
         self._answers = list(answers)
+        self._status = status
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._stalled: list[socket.socket] = []
         self.url = f"loam://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -319,7 +322,7 @@ class Failing:
                 body = f.read(size)
                 answer: Any = b"\0\0"  # of a greeting
                 if number:
-                    answer = b'{"leader_addr": "", "members": []}'
+                    answer = self._status
                 if number and body[8] != 1:
                     answer = self._answers.pop(0)
                 if answer is None:
@@ -351,6 +354,13 @@ def test_a_connection_is_lost():
         db.put(b"a", b"1")
         db.put(b"a", b"1", once="order 17")  # the second one, too
         assert not node._answers
+
+
+@pytest.mark.parametrize("status", [b"", b"\xff", b"[]", b"{}", b'{"members": [{"addr": 1}]}'])
+def test_a_malformed_status(status):
+    node = Failing(b"\1A", status=status)
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db:
+        assert db.get(b"a") == b"A"
 
 
 def test_a_malformed_answer():

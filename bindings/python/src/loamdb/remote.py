@@ -395,10 +395,15 @@ class Remote(_Reader):
             if self._looked and now - self._looked < _LEARN:
                 return
             self._looked = now
-        status = json.loads(c.call(_wire.STATUS, b"", deadline))
-        members = [_address(m["addr"]) for m in status["members"]]
+        status = c.call(_wire.STATUS, b"", deadline)
+        try:
+            told = json.loads(status)
+            members = [_address(m["addr"]) for m in told["members"]]
+            leader = _address(told["leader_addr"])
+        except (ValueError, LookupError, TypeError):
+            return  # a malformed status says nothing
         with self._mutex:
-            self._leader = _address(status["leader_addr"])
+            self._leader = leader
             self._nodes = list(dict.fromkeys(self._given + [m for m in members if m]))
 
     def _call(
