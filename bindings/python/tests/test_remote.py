@@ -393,6 +393,25 @@ def test_a_frame_arrives_damaged():
         assert not node._answers
 
 
+def test_connections_are_busy():
+    """A call that waits for those of other threads ends in time, and was not made."""
+    node = Failing(b"\1\1")
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.snapshot() as s:
+        busy = [db._connection(db._home, 300) for _ in range(remote._POOL)]  # locked
+        db._timeout = 0.05
+        with pytest.raises(loamdb.errors.UnavailableError, match="other threads took too long"):
+            db.get(b"a")
+        with pytest.raises(loamdb.errors.UnavailableError, match="other threads took too long"):
+            db.put(b"a", b"1")
+        with pytest.raises(loamdb.errors.UnavailableError, match="other threads took too long"):
+            s.get(b"a")
+        for connection in busy:
+            connection.lock.release()
+        node._answers += [b"\1A", b"\1B", b""]
+        db._timeout = 300
+        assert db.get(b"a") == b"A" and s.get(b"a") == b"B"
+
+
 def test_a_node_reads_nothing():
     node = Failing()
     with closing(node), loamdb.connect(node.url, timeout=0.2) as db:

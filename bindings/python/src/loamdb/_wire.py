@@ -215,6 +215,11 @@ class Connection:
         """Whether calls may be made: it is not lost, and not that of a parent before fork."""
         return self.lost is None and self._pid == os.getpid()
 
+    def acquire(self, timeout: float) -> None:
+        """Takes the lock. Calls of other threads may keep it for longer than timeout."""
+        if not self.lock.acquire(timeout=timeout):
+            raise LostError(f"{self._name()}: calls of other threads took too long", False)
+
     def close(self, why: str = "closed") -> None:
         if self.lost is None:
             self.lost = why

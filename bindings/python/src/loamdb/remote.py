@@ -365,7 +365,7 @@ class Remote(_Reader):
                     return c
             shared = random.choice(pool) if len(pool) >= _POOL else None
         if shared is not None:
-            shared.lock.acquire()
+            shared.acquire(timeout)
             return shared
         c = Connection(address, self._greeting, self._context, timeout)
         c.lock.acquire()
@@ -652,16 +652,21 @@ class RemoteSnapshot(_Reader):
     def _read(self, operation: int, args: bytes) -> bytes:
         if self.closed:
             raise errors.ClosedError("the snapshot was closed")
+        end = time.monotonic() + self._db._timeout
         try:
-            with self._connection.lock:
-                end = time.monotonic() + self._db._timeout
-                return self._connection.call(operation, args, end)
+            self._connection.acquire(self._db._timeout)
+        except LostError as error:
+            raise errors.UnavailableError(str(error)) from None
+        try:
+            return self._connection.call(operation, args, end)
         except AnswerError as error:
             raise error.public() from None
         except LostError as error:
             if self._db.closed:
                 raise errors.ClosedError("the connection to the database was closed") from None
             raise errors.SnapshotGoneError(str(error)) from error
+        finally:
+            self._connection.lock.release()
 
     def close(self) -> None:
         """Releases the state."""
