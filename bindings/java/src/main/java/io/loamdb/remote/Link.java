@@ -57,8 +57,8 @@ final class Link {
     return clock;
   }
 
-  /** Connects. */
-  Link(String addr, RemoteOptions options) throws Failure {
+  /** Connects. The node has that long for each step. */
+  Link(String addr, RemoteOptions options, long limit) throws Failure {
     this.addr = addr;
     this.options = options;
     Socket made = new Socket();
@@ -66,7 +66,7 @@ final class Link {
       int at = addr.lastIndexOf(':');
       String host = addr.substring(0, at).replaceAll("^\\[(.*)\\]$", "$1");
       int port = Integer.parseInt(addr.substring(at + 1));
-      int millis = (int) Math.min(options.tryTimeout.toMillis(), Integer.MAX_VALUE);
+      int millis = (int) Math.max(1, Math.min(limit, Integer.MAX_VALUE)); // 0 has no end
       made.connect(new InetSocketAddress(host, port), millis);
       made.setTcpNoDelay(true);
       made.setSoTimeout(millis);

@@ -271,12 +271,10 @@ public final class Remote implements AutoCloseable {
     String addr = target(kind);
     boolean doubt = false; // a try whose outcome is unknown
     for (int n = 1;; n++) {
-      long left = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
       try {
-        Link link = link(addr);
+        Link link = link(addr, soon(end));
         learn(link);
-        return new Answer(link.call(op, args, kind == Kind.WRITE ? left
-            : Math.min(left, options.tryTimeout.toMillis())), link);
+        return new Answer(link.call(op, args, kind == Kind.WRITE ? left(end) : soon(end)), link);
       } catch (Link.Failure e) {
         doubt |= kind != Kind.READ && e.sent && !e.error.isNotApplied();
         long pause = Math.min(1L << Math.min(n, 10), 200);
@@ -294,6 +292,15 @@ public final class Remote implements AutoCloseable {
         }
       }
     }
+  }
+
+  /** Milliseconds up to an end. */
+  private static long left(long end) {
+    return Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
+  }
+
+  private long soon(long end) {
+    return Math.min(left(end), options.tryTimeout.toMillis());
   }
 
   private static RemoteException conclude(Kind kind, RemoteException e, boolean doubt) {
@@ -326,14 +333,14 @@ public final class Remote implements AutoCloseable {
   }
 
   /** The connection to a node, which may have to be made. */
-  private Link link(String addr) throws Link.Failure {
+  private Link link(String addr, long limit) throws Link.Failure {
     synchronized (this) {
       Link link = links.get(addr);
       if (link != null && !link.isLost()) {
         return link;
       }
     }
-    Link made = new Link(addr, options);
+    Link made = new Link(addr, options, limit);
     synchronized (this) {
       if (closed) {
         made.lose(shut());

@@ -296,6 +296,18 @@ class RemoteTest {
   }
 
   @Test
+  @Timeout(value = 600, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aNodeThatDoesNotGreet() throws IOException {
+    try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+        Remote db = Remote.connect("loam://127.0.0.1:" + silent.getLocalPort(),
+            new RemoteOptions().timeout(Duration.ofMillis(50)).tryTimeout(Duration.ofDays(1)))) {
+      assertTrue(assertThrows(RemoteException.class, () -> db.get(b("a"))).isUnavailable());
+      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+      assertTrue(e.isNotApplied(), e.toString());
+    }
+  }
+
+  @Test
   void aMalformedAnswerIsAnError() throws IOException {
     try (Node node = new Node((op, n) -> op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[0]);
         Remote db = Remote.connect("loam://" + node.addr(), patient());
