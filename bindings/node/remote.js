@@ -64,6 +64,14 @@ function addresses (url) {
   return [...new Set(all)]
 }
 
+const LONGEST = 2 ** 31 - 1 // that timers take
+
+function milliseconds (value, otherwise) {
+  if (value === undefined || value === null) return otherwise
+  if (typeof value !== 'number' || !(value >= 0)) throw invalidArgument(`A time-out is ${value}`)
+  return Math.min(value, LONGEST)
+}
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 const closed = () => new wire.RemoteError('the database was closed',
@@ -220,7 +228,8 @@ class Remote extends Reader {
     super(undefined, () => wire.LINEARIZABLE)
     this.db = this
     checkNames(options, NAMES)
-    this.#options = { timeout: 10000, tryTimeout: 3000, ...options }
+    this.#options = { ...options, timeout: milliseconds(options.timeout, 10000),
+      tryTimeout: milliseconds(options.tryTimeout, 3000) }
     if (String(url).startsWith('loams:')) this.#options.tls ??= {}
     this.encodings()
     this.#given = addresses(url)
@@ -236,7 +245,7 @@ class Remote extends Reader {
   }
 
   timeout (options) {
-    return options?.timeout ?? this.#options.timeout
+    return milliseconds(options?.timeout, this.#options.timeout)
   }
 
   // ---- Reads ----

@@ -267,6 +267,27 @@ test('calls that wait fail when the database is closed', async (t) => {
   server.close()
 })
 
+test('time-outs that are left out, without end, or none', async (t) => {
+  const answers = { [wire.OPERATIONS.write]: [1], [wire.OPERATIONS.get]: [1, 65],
+    [wire.OPERATIONS.snapshot]: [1, 1] }
+  const { addr, server } = await node(t, (op, args, say) => say(Buffer.from(answers[op])))
+  for (const timeout of [undefined, null, Infinity, 2 ** 40]) {
+    const db = connect(`loam://${addr}`, { timeout, tryTimeout: timeout })
+    t.same(await failure(db.put('a', '1', { timeout })), undefined, `put, ${timeout}`)
+    t.same(await db.get('a', { timeout }), 'A')
+    const snapshot = await db.snapshot({ timeout })
+    t.same(await snapshot.get('a', { timeout }), 'A')
+    await db.close()
+  }
+  const db = connect(`loam://${addr}`)
+  for (const timeout of [NaN, -1, '5s', {}]) {
+    t.throws(() => connect(`loam://${addr}`, { timeout }), { code: 'LEVEL_INVALID_ARGUMENT' })
+    t.same((await failure(db.get('a', { timeout }))).code, 'LEVEL_INVALID_ARGUMENT')
+  }
+  await db.close()
+  server.close()
+})
+
 test('a late read leaves the snapshot', async (t) => {
   const { addr, server } = await node(t, (op, args, say) => {
     if (op === wire.OPERATIONS.snapshot) say(Buffer.from([1, 1]))

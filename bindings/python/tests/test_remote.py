@@ -393,6 +393,18 @@ def test_a_frame_arrives_damaged():
         assert not node._answers
 
 
+def test_timeouts_without_end():
+    node = Failing(b"\1A", b"\1", b"\1\1", b"\1A", b"")
+    with (
+        closing(node),
+        loamdb.connect(node.url, timeout=float("inf"), try_timeout=float("inf")) as db,
+    ):
+        assert db.get(b"a") == b"A"
+        db.put(b"a", b"1")
+        with db.snapshot() as s:
+            assert s.get(b"a") == b"A"
+
+
 def test_connections_are_busy():
     """A call that waits for those of other threads ends in time, and was not made."""
     node = Failing(b"\1\1")

@@ -21,6 +21,7 @@ __all__ = ["Local", "Remote", "RemoteBatch", "RemoteSnapshot", "RemoteTransactio
 
 _LEARN = 2.0  # seconds between looks for the leader
 _ADDRESS = re.compile(r"(?:\[([^\[\]\s/]+)\]|([^\[\]:\s/]+)):([0-9]{1,5})")
+_LONGEST = 1 << 20  # seconds; sockets take no more than 2**31 milliseconds
 _POOL = 8  # connections to one node that calls share; snapshots may need further ones
 
 
@@ -321,7 +322,7 @@ class Remote(_Reader):
             token = os.environ.get("LOAM_TOKEN", "")
         self._url = url
         self._greeting = _wire.greeting(cluster, token)
-        self._timeout, self._try = timeout, try_timeout
+        self._timeout, self._try = min(timeout, _LONGEST), min(try_timeout, _LONGEST)
         self._mutex = threading.Lock()  # of what follows
         self._nodes = list(self._given)
         self._home = random.choice(self._nodes)

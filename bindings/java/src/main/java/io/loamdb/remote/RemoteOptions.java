@@ -7,6 +7,8 @@ import javax.net.ssl.SSLContext;
 
 /** How a {@link Remote} reaches its nodes. */
 public final class RemoteOptions {
+  private static final Duration LONGEST = Duration.ofDays(3650); // clocks have room for it
+
   String token = "";
   String cluster = "";
   SSLContext tls;
@@ -60,9 +62,9 @@ public final class RemoteOptions {
   }
 
   private static Duration positive(Duration d) {
-    if (d.toMillis() < 1) {
+    if (d.compareTo(Duration.ofMillis(1)) < 0) {
       throw new IllegalArgumentException("a time-out of " + d);
     }
-    return d;
+    return d.compareTo(LONGEST) < 0 ? d : LONGEST;
   }
 }

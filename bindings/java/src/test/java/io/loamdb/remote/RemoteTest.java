@@ -20,6 +20,7 @@ import java.nio.file.Path;
 import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -305,6 +306,26 @@ class RemoteTest {
       RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
       assertTrue(e.isNotApplied(), e.toString());
     }
+  }
+
+  @Test
+  void timeOutsWithoutEnd() throws IOException {
+    for (Duration end : List.of(ChronoUnit.FOREVER.getDuration(), Duration.ofNanos(Long.MAX_VALUE),
+        Duration.ofDays(365))) {
+      List<Integer> drop = List.of(1, 4);
+      try (Node node = new Node((op, n) -> drop.contains(n) ? null
+              : op == Wire.WRITE || op == Wire.SNAPSHOT ? new byte[] {1} : new byte[] {1, 65});
+          Remote db = Remote.connect("loam://" + node.addr(),
+              new RemoteOptions().timeout(end).tryTimeout(end))) {
+        assertEquals("A", s(db.get(b("a")))); // the second try
+        db.put(b("a"), b("1"));
+        db.write(new RemoteBatch().put(b("a"), b("1")), "order 17"); // the second try
+        try (RemoteSnapshot snapshot = db.snapshot()) {
+          assertEquals("A", s(snapshot.get(b("a"))));
+        }
+      }
+    }
+    assertThrows(IllegalArgumentException.class, () -> new RemoteOptions().timeout(Duration.ZERO));
   }
 
   @Test
