@@ -20,6 +20,7 @@ const patience = time.Second
 type source struct {
 	db      *bbolt.DB
 	tx      *bbolt.Tx
+	pages   *pages // nil when all trees were walked
 	names   importers.Names
 	buckets map[string]*bbolt.Bucket
 }
@@ -42,8 +43,16 @@ func Open(path string, _ importers.Options) (importers.Source, error) {
 		if err != nil {
 			return err
 		}
+		if s.pages, err = openPages(path, s.db.Info().PageSize); err != nil {
+			return err
+		}
+		defer s.pages.file.Close()
+		if err := s.pages.check(uint64(s.tx.Cursor().Bucket().Root())); err != nil {
+			return err
+		}
 		return s.tx.ForEach(s.find)
 	})
+	s.pages = nil
 	if err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -61,6 +70,9 @@ func (s *source) find(path []byte, b *bbolt.Bucket) error {
 		return err
 	}
 	s.buckets[name] = b
+	if err := s.pages.check(uint64(b.Root())); err != nil {
+		return err
+	}
 	return b.ForEachBucket(func(inner []byte) error {
 		return s.find(slices.Concat(path, []byte("/"), inner), b.Bucket(inner))
 	})

@@ -1,6 +1,7 @@
 package bbolt
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -100,6 +101,51 @@ func TestEmptyFile(t *testing.T) {
 	if s, err := Open(path, importers.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "is empty") {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// TestPagesInCircles has branch pages that refer to themselves, and to a page behind the file.
+func TestPagesInCircles(t *testing.T) {
+	const entries = 300
+	path := fill(t, func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("b"))
+		for i := 0; i < entries && err == nil; i++ {
+			err = b.Put(fmt.Appendf(nil, "key %d", i), make([]byte, 20))
+		}
+		if err == nil {
+			_, err = in(b, "inner", "a", strings.Repeat("x", 1000)) // which has a page of its own
+		}
+		return err
+	})
+	if got, err := sourcetest.Convert(t, Open, path, importers.Options{}); err != nil ||
+		len(got["b"]) != entries || len(got["b/inner"]) != 1 {
+		t.Fatalf("%d and %d entries, %v", len(got["b"]), len(got["b/inner"]), err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, tried := os.Getpagesize(), 0
+	for at := 2 * page; at < len(good); at += page {
+		if binary.NativeEndian.Uint16(good[at+pageFlags:]) != branchPage {
+			continue
+		}
+		for _, to := range []int{at / page, len(good) / page} {
+			bad := slices.Clone(good)
+			binary.NativeEndian.PutUint64(bad[at+pageHead+element-8:], uint64(to))
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := sourcetest.Convert(t, Open, path, importers.Options{})
+			if err == nil || !strings.Contains(err.Error(), "is in two places") &&
+				!strings.Contains(err.Error(), "the file is cut") {
+				t.Errorf("page %d refers to page %d: %v", at/page, to, err)
+			}
+			tried++
+		}
+	}
+	if tried == 0 {
+		t.Error("there is no branch page")
 	}
 }
 
