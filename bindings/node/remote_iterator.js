@@ -114,15 +114,17 @@ class RemoteIterator {
     const f = new wire.Fields(await source.scan({ keysOnly: this.#only === 'keys',
       backward: this.#backward, lower, upper, bytes: this.#size,
       entries: Number.isFinite(this.#left) ? this.#left : 0 }))
-    this.#more = f.one() === 1
+    const more = f.one() === 1
     f.number() // no snapshot is kept
-    this.#entries = []
-    this.#at = 0
+    const entries = []
     while (!f.empty && !f.bad) {
-      this.#entries.push([f.bytes(), this.#only === 'keys' ? undefined : f.bytes()])
+      entries.push([f.bytes(), this.#only === 'keys' ? undefined : f.bytes()])
     }
-    const last = this.#entries.at(-1)?.[0]
-    if (f.bad || this.#more && !last) throw wire.malformed('the node')
+    const last = entries.at(-1)?.[0]
+    if (f.bad || more && !last) throw wire.malformed('the node')
+    this.#more = more
+    this.#entries = entries
+    this.#at = 0
     if (last) {
       this.#place = this.#backward ? { lower, upper: last } : { lower: behind(last), upper }
     }

@@ -229,6 +229,23 @@ test('a malformed answer is an error', async (t) => {
   server.close()
 })
 
+test('a move of an iterator that fails is made again', async (t) => {
+  const chunks = [[1, 0, 1, 97, 1, 49], [1, 0], [0, 0, 1, 98, 9], [0, 0, 1, 98, 1, 50]]
+  const { addr, server } = await node(t, (op, args, say) => say(
+    Buffer.from(op === wire.OPERATIONS.scan ? chunks.shift() : [1, 1])))
+  const db = connect(`loam://${addr}`, patient)
+  const it = db.iterator()
+  t.same(await it.next(), ['a', '1'])
+  for (let i = 0; i < 2; i++) {
+    t.same((await failure(it.next()))?.message, 'the node: a malformed answer')
+  }
+  t.same(await it.next(), ['b', '2'])
+  t.same(await it.next(), undefined)
+  await it.close()
+  await db.close()
+  server.close()
+})
+
 // A node that reads a damaged frame ends the connection by an error of no call.
 test('a frame that arrives damaged is a lost connection to all calls in flight', async (t) => {
   let waiting = 0

@@ -375,6 +375,17 @@ def test_a_malformed_answer():
         node._answers.append(b"")  # to the release
 
 
+def test_a_move_of_an_iterator_fails():
+    chunks = (b"\1\0\1a\0011", b"\1\0", b"\0\0\1b\11", b"\0\0\1b\0012")
+    node = Failing(*chunks)
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.items() as it:
+        assert next(it) == (b"a", b"1")
+        for _ in range(2):
+            with pytest.raises(loamdb.errors.InternalError, match="^malformed answer$"):
+                next(it)
+        assert next(it) == (b"b", b"2") and next(it, None) is None
+
+
 def test_a_frame_arrives_damaged():
     node = Failing(b"\1\1", Failing.ENDED, b"\1A", Failing.ENDED, b"\1\1", Failing.ENDED)
     lost = node.url.removeprefix("loam://") + ": connection lost: the node ended it: malformed: "

@@ -239,6 +239,8 @@ class RemoteIterator(Iterating[Any]):
         while f:
             key = f.sized()
             entries.append((key, b"" if self._flags & _wire.KEYS_ONLY else f.sized()))
+        if more and not entries:
+            raise errors.InternalError("malformed answer")
         if not more:
             self._lower = self._upper = b""  # nothing is there
         elif self._flags & _wire.BACKWARD:
