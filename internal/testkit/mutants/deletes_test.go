@@ -86,7 +86,7 @@ var deletes = []mutant{
 
 	{"no-quiet-flush", "deletions stay in the memtable when nobody writes", emptiedLeaves,
 		[]edit{{"internal/store/work/deletes.go", "worth[k] = s.worthFlushing(state)",
-			"worth[k] = false"}}},
+			"worth[k] = state == nil"}}},
 
 	{"quiet-flush-once", "later deletions are not told of after a look at the memtable", quietFlush,
 		[]edit{{"internal/store/work/deletes.go", "\tstate.Mem.TellAgain()\n", ""}}},

@@ -12,7 +12,7 @@ var largeValues = []mutant{
 	{"value-log-needed-by-nobody", "a log goes when its entries are in tables",
 		target{"internal/testkit/values", "TestReads"}, []edit{
 			{"internal/store/wal/retain.go", "\t\tcase needed: // it is the tables' now",
-				"\t\tcase false:"}}},
+				"\t\tcase needed && s == nil:"}}},
 
 	{"value-log-gone-at-open", "an opening deletes the logs of earlier ones",
 		target{"internal/testkit/values", "TestReads"}, []edit{
