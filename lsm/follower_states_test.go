@@ -323,6 +323,40 @@ func TestFollowerSnapshotsOfWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestFollowerSnapshotsBeforeAKeyspace: a follower's snapshot that is older than a keyspace finds
+// nothing in it, also where a compaction of the writer left entries without sequence numbers.
+func TestFollowerSnapshotsBeforeAKeyspace(t *testing.T) {
+	x := newFollowed(t, Options{})
+	must(t, x.db.Put([]byte("key"), number(1), NoSync))
+	must(t, x.f.CatchUp(context.Background()))
+	snap := x.f.Snapshot()
+	late, err := x.db.Keyspace("late", nil)
+	must(t, err)
+	for n := 1; n <= 2; n++ { // two tables for the compaction
+		must(t, late.Put([]byte("a"), number(n), NoSync))
+		must(t, late.Put([]byte("b"), number(n), NoSync))
+		must(t, late.Flush())
+	}
+	must(t, late.CompactRange(nil, nil))
+	must(t, x.f.CatchUp(context.Background()))
+	seen, err := x.f.Keyspace("late", nil)
+	must(t, err)
+	after := x.f.Snapshot()
+	for _, key := range []string{"a", "b"} {
+		if v, err := snap.In(seen).Get([]byte(key), nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a snapshot of before the keyspace has %x, %v", v, err)
+		}
+		v, err := after.In(seen).Get([]byte(key), nil)
+		if n := numberOf(t, v, err); n != 2 {
+			t.Errorf("a snapshot of afterwards has %d", n)
+		}
+	}
+	if v, err := snap.Get([]byte("key"), nil); numberOf(t, v, err) != 1 {
+		t.Errorf("the default keyspace has %x", v)
+	}
+	must(t, errors.Join(snap.Close(), after.Close()))
+}
+
 // TestFollowerOfDeletedLogs: logs are deleted between the MANIFEST and the logs that a catch-up
 // reads. No state on the way lacks what they had.
 func TestFollowerOfDeletedLogs(t *testing.T) {

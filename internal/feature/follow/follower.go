@@ -516,10 +516,13 @@ func (f *Follower) install(l *logs) {
 		s := l.spaces[k.ID]
 		s.drop(l.firstLog(c.State, k))
 		o.Merge(s.tree, k.MergeOperator)
-		switch v := versions[k.ID]; {
-		case f.created[k.ID] != nil:
-			s.start(v)
-		case v != nil || s.changed() || l != f.logs:
+		v := versions[k.ID]
+		if f.created[k.ID] != nil {
+			// Without tables, which may have entries without sequence numbers: to the snapshots
+			// that are open now, which Switch pins to this state, the keyspace is empty.
+			s.start(manifest.NoTables())
+		}
+		if v != nil || s.changed() || l != f.logs {
 			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.NewestFirst(), Version: v})
 		}
 		s.shown = s.Newest()

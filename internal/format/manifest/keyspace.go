@@ -223,10 +223,6 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer,
 			return 0, nil, fmt.Errorf("%w: keyspace %q", base.ErrExists, name)
 		}
 	}
-	v, err := NewVersion(c, [NumLevels][]*FileMeta{})
-	if err != nil {
-		return 0, nil, err
-	}
 	s.maxID++ // used up, whatever comes
 	e := &Edit{Keyspace: s.maxID, MergeOperator: merge,
 		NewKeyspace: &KeyspaceNames{Name: name, Comparer: c.Name}}
@@ -234,6 +230,7 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer,
 	if err := s.write(e); err != nil {
 		return 0, nil, err
 	}
+	v := NoTables()
 	v.Ref()
 	s.versions.Lock()
 	defer s.versions.Unlock()

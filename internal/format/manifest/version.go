@@ -166,6 +166,16 @@ func NewVersion(c *base.Comparer, files [NumLevels][]*FileMeta) (*Version, error
 	return v, nil
 }
 
+// NoTables makes a Version of its own without tables.
+func NoTables() *Version {
+	v := &Version{}
+	for i := range v.Levels {
+		v.Levels[i].sorted = i > 0
+	}
+	v.refs.Store(1)
+	return v
+}
+
 // Ref takes one more reference. The caller holds one, or v cannot be released
 // meanwhile for another reason.
 func (v *Version) Ref() {

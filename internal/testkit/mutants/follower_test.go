@@ -26,6 +26,11 @@ var followers = []mutant{
 			"internal/feature/follow/logs.go", "f.o.Edits.spaces() != then && f.tries > 0",
 			"f.o.Edits.spaces() != then && f.tries < 0"}}},
 
+	{"follower-snapshots-of-later", "a new keyspace has its tables from the beginning, for older " +
+		"snapshots, too", target{"lsm", "TestFollowerSnapshotsBeforeAKeyspace"}, []edit{{
+		"internal/feature/follow/follower.go", "s.start(manifest.NoTables())", "v.Ref()\n\t\t\t" +
+			"s.start(v)"}}},
+
 	{"follower-forgets-dropped", "numbers of dropped keyspaces' entries are nowhere",
 		target{"lsm", "TestFollowerOfDroppedEntries"}, []edit{{
 			"internal/feature/follow/logs.go", "l.covered = max(l.covered, max(first, 1)-1)",
