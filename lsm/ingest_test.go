@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -472,4 +473,61 @@ func TestIngestSmallTables(t *testing.T) {
 	if taken > 256<<10 {
 		t.Errorf("%d bytes for a table of one entry", taken)
 	}
+}
+
+// TestIngestBesideACompaction: a compaction begins with a table that is being ingested, and ends
+// while the disk holds up the last step of the ingest. Reads, and a snapshot that is opened
+// meanwhile, find the ingested value, not one older than the value before.
+func TestIngestBesideACompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	var ingesting, inEdit atomic.Bool
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	compacted := make(chan struct{}, 1)
+	o := &Options{L0Compaction: 4, Events: &EventListener{
+		CompactionEnd: func(CompactionInfo) { compacted <- struct{}{} },
+	}}
+	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		switch {
+		case op.Kind != vfs.OpAppend || !ingesting.Load():
+		case !strings.HasSuffix(op.Name, ".wal"):
+			inEdit.Store(true)
+		case inEdit.Load(): // the ingest appends its markers
+			ingesting.Store(false)
+			close(reached)
+			<-goOn
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "db", o)
+	const n = 10
+	for _, v := range []string{"first", "second", "third", "fourth"} {
+		for i := range n {
+			must(t, db.Put(key(i), []byte(v), NoSync))
+		}
+		for i := range 1000 {
+			if v == "first" { // this table goes to the last level, and is too large to be merged
+				must(t, db.Put(key(n+i), value(i), NoSync))
+			}
+		}
+		mustFlush(t, db)
+	}
+	var pairs []string
+	for i := range n {
+		pairs = append(pairs, string(key(i)), "ingested")
+	}
+	table := writeTable(t, "table", &Options{FS: mem}, pairs...)
+	ingesting.Store(true)
+	done := make(chan error)
+	go func() { done <- db.Ingest(context.Background(), nil, table) }()
+	<-reached
+	<-compacted
+	snap := db.Snapshot()
+	wantIs(t, db, string(key(0)), "ingested")
+	wantIs(t, snap, string(key(0)), "ingested")
+	close(goOn)
+	must(t, <-done)
+	wantIs(t, db, string(key(0)), "ingested")
+	wantIs(t, snap, string(key(0)), "ingested")
+	must(t, snap.Close())
+	mustClose(t, db)
 }

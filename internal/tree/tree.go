@@ -322,22 +322,14 @@ func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 	return num, any, true
 }
 
-// HasSealed reports whether a memtable still waits for its flush.
-func (t *Tree) HasSealed(m *Sealed) bool {
-	g := t.shared.Reads.Enter()
-	defer g.Exit()
-	s := t.state.Load(g)
-	return s != nil && slices.Contains(s.Sealed, m)
-}
-
-// NumSealed is how many memtables wait for their flush.
-func (t *Tree) NumSealed() int {
+// Sealed lists the memtables that wait for their flush, newest first; they may go meanwhile.
+func (t *Tree) Sealed() []*Sealed {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
 	if s := t.state.Load(g); s != nil {
-		return len(s.Sealed)
+		return s.Sealed
 	}
-	return 0
+	return nil
 }
 
 // NewMemTable makes an empty memtable with room for a group of so many bytes and
@@ -476,7 +468,11 @@ func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum)
 // Install makes the version of a manifest edit current, without the memtable
 // flushed if that is not nil. It takes over the caller's reference on version. On a
 // closed Tree the edit is durable all the same, and there is nothing to do.
-func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
+//
+// ingested, unless 0, is up to which sequence number the version has tables with entries that are
+// newer than all others: it becomes visible in the same step. So a compaction that takes these
+// tables lists every snapshot that does not see them. Commit leader only.
+func (t *Tree) Install(version *manifest.Version, flushed *Sealed, ingested base.SeqNum) {
 	o := t.state.Lock()
 	defer o.Unlock()
 	s := o.Load()
@@ -490,6 +486,11 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool {
 			return m == flushed
 		})
+	}
+	if seqs := t.shared.Seqs; ingested > 0 {
+		seqs.mu.Lock()
+		defer seqs.mu.Unlock()
+		defer seqs.Publish(ingested)
 	}
 	t.replace(o, t.newState(s.Mem, s.FirstLog, sealed, version))
 }

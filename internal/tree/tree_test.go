@@ -201,7 +201,7 @@ func TestSpareWaitsForReads(t *testing.T) {
 		}
 		log++
 		h.rotate(t, tree, log)
-		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 	}
 	for _, guarded := range []bool{true, false} {
 		h.put(t, tree, "key", "old")
@@ -279,8 +279,8 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	tree.Install(h.manifest.Current(base.DefaultKeyspace), oldest)
-	tree.Install(h.manifest.Current(base.DefaultKeyspace), newest)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), oldest, 0)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), newest, 0)
 	if s := current(tree); len(s.Sealed) != 0 {
 		t.Errorf("%d sealed memtables after the flushes", len(s.Sealed))
 	}
@@ -294,7 +294,7 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	wantGet(t, tree, nil, "a", "") // this flush made no table
 	s.Unref()
 	tree.Close()
-	tree.Install(h.manifest.Current(base.DefaultKeyspace), nil)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), nil, 0)
 	if !tree.Closed() || tree.Acquire() != nil {
 		t.Error("Install has opened a closed tree")
 	}
@@ -309,7 +309,7 @@ func TestGuardKeepsState(t *testing.T) {
 	g := h.Reads.Enter()
 	s := tree.state.Load(g)
 	h.rotate(t, tree, 2) // other states follow
-	tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 	if n := h.Holders.n.Load(); current(tree) == s || n != 4 { // the house, three states
 		t.Errorf("%d holders inside a guard", n)
 	}
@@ -432,7 +432,7 @@ func TestWrittenSinceKeepsItsState(t *testing.T) {
 	var keys []string
 	ok := tree.WrittenSince(place, since, func(key []byte) bool {
 		if len(keys) == 0 {
-			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 			if !h.Reads.DrainFor(time.Minute) {
 				t.Error("a guard is entered while the comparer is called")
 			}
@@ -468,7 +468,7 @@ func TestGetKeepsItsState(t *testing.T) {
 	wantGet(t, tree, nil, "k50", "v") // orders the entries
 	beside = func() {
 		h.rotate(t, tree, 2)
-		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 		if h.Reads.DrainFor(time.Millisecond) {
 			t.Error("the state was freed beside a guard")
 		}
@@ -582,9 +582,9 @@ func TestAppendsAreSealedHalfFull(t *testing.T) {
 			if !c.sealed {
 				return
 			}
-			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 			h.rotate(t, tree, 3)
-			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree), 0)
 			if got := fill(t, h, tree, func(i int) int { return 1_000_000 + i }); got >= size*3/4 {
 				t.Errorf("the next one was full with %d of %d bytes", got, size)
 			}

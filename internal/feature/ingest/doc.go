@@ -18,8 +18,9 @@
 //  3. With the lead of the commit pipeline, so that no write is under way: step 2 is checked again;
 //     the logs are synced, since the tables are durable at once and a power cut must not leave them
 //     without the writes before them; one edit makes the tables live (work.Scheduler.Ingest), and
-//     the sequence number becomes visible. The logs do not have it; two markers say so, and that
-//     the edit is durable (wal.Set.Installed).
+//     the sequence number becomes visible with them, since a compaction may begin at once
+//     (tree.Tree.Install). The logs do not have it; two markers say so, and that the edit
+//     is durable (wal.Set.Installed).
 //
 // If writers fill memtables in the range of a table again and again, step 2 is done while they
 // wait.

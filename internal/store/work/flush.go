@@ -292,7 +292,7 @@ func (s *Scheduler) WaitFlushed(k *Keyspace, since uint64) error {
 		case k.dropped:
 			return base.ErrNoKeyspace
 		}
-		if !k.HasSealed(newest) {
+		if !slices.Contains(k.Sealed(), newest) {
 			return nil
 		}
 		if s.flush.err != nil && s.flush.failed > since {

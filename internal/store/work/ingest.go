@@ -52,7 +52,7 @@ func (s *Scheduler) Ingest(k *Keyspace, tables []*manifest.FileMeta,
 	} else if next, aerr := apply(); aerr != nil {
 		err = aerr
 	} else {
-		k.Install(next, nil)
+		k.Install(next, nil, edit.LastSeq)
 	}
 	if err := s.applied(err, compact.Result{Added: edit.Added}); err != nil {
 		if errors.Is(err, errDropped) {

@@ -122,7 +122,7 @@ func (s *Scheduler) installLocked(k *Keyspace, edit *manifest.Edit, flushed *tre
 	if listed, filtered := filteredAbove(results); filtered {
 		k.InstallFiltered(version, listed)
 	} else {
-		k.Install(version, flushed)
+		k.Install(version, flushed, 0)
 	}
 	s.estimateLive(k)
 	return nil

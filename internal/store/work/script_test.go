@@ -87,7 +87,7 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		}
 	case "install":
 		tr := s.trees[name]
-		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), newestSealed(tr.Tree))
+		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), newestSealed(tr.Tree), 0)
 	case "oldest":
 		return s.oldest(c)
 	case "next":

@@ -61,7 +61,7 @@ func (s *Scheduler) beginFlushJob(k *Keyspace) (*budget.Job, error) {
 		return nil, nil
 	}
 	s.mu.Lock()
-	need := float64(k.NumSealed()) / float64(s.limits.Load().MaxMemTables)
+	need := float64(len(k.Sealed())) / float64(s.limits.Load().MaxMemTables)
 	if s.waitsFor != "" {
 		need = budget.Urgent
 	}

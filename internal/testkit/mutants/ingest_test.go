@@ -11,6 +11,10 @@ var ingests = []mutant{
 			{"internal/format/sstable/native/block.go", "if seq := t.Env.GlobalSeq; seq > 0 && ",
 				"if seq := t.Env.GlobalSeq; seq > 0 && !c.verified && "}}},
 
+	{"ingest-visible-late", "compactions take what was ingested for visible before it is",
+		target{"lsm", "TestIngestBesideACompaction"}, []edit{
+			{"internal/tree/tree.go", "\t\tdefer seqs.Publish(ingested)\n", ""}}},
+
 	{"ingest-below-memtable", "memtables in the range of a table are not flushed",
 		target{"lsm", "TestIngest"}, []edit{
 			{"internal/feature/ingest/verify.go", "\tif m.Len() == 0 {\n",
