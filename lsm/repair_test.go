@@ -57,3 +57,29 @@ func TestRepairLosesOneBlockOnly(t *testing.T) {
 		t.Errorf("%d of %d entries are left after the loss of one block", found, n)
 	}
 }
+
+// TestRepairKeepsOperators: the repaired database knows the merge operators that the MANIFEST
+// names. It serves operands without options, and refuses another operator.
+func TestRepairKeepsOperators(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, dir, mergeOptions(nil, "uint64add"))
+	ks, err := db.Keyspace("other", &KeyspaceOptions{MergeOperator: MergeOperatorNamed("max")})
+	must(t, err)
+	for _, operand := range [][]byte{u64(1), u64(2)} {
+		must(t, db.Merge([]byte("key"), operand, Sync))
+		must(t, ks.Merge([]byte("key"), operand, Sync))
+	}
+	mustClose(t, db)
+	must(t, os.RemoveAll(filepath.Join(dir, "CURRENT")))
+	_, err = Repair(dir, nil)
+	must(t, err)
+	if _, err := Open(dir, mergeOptions(nil, "max")); !errors.Is(err, ErrNoMergeOperator) {
+		t.Errorf("with another operator Open returns %v", err)
+	}
+	db = mustOpen(t, dir, nil)
+	ks, err = db.Keyspace("other", nil)
+	must(t, err)
+	wantIs(t, db, "key", string(u64(3)))
+	wantIs(t, ks, "key", string(u64(2)))
+	mustClose(t, db)
+}

@@ -18,6 +18,7 @@ type keyspace struct {
 	id       base.KeyspaceID
 	names    manifest.KeyspaceNames
 	cmp      *base.Comparer
+	merge    string // the name of its merge operator; "": none is known
 	firstLog uint64 // its entries of older logs are in tables
 	pointers [manifest.NumLevels]base.InternalKey
 }
@@ -35,7 +36,7 @@ func (r *repair) adoptKeyspaces() error {
 	for _, st := range r.known.st.Keyspaces() {
 		s := &keyspace{id: st.ID, names: manifest.KeyspaceNames{Name: st.Name,
 			Comparer: st.Comparer}, cmp: r.o.Comparer,
-			firstLog: st.FirstLog, pointers: st.Pointers}
+			merge: st.MergeOperator, firstLog: st.FirstLog, pointers: st.Pointers}
 		if s.id == base.DefaultKeyspace {
 			s.names.Name = base.DefaultKeyspaceName
 		} else if s.cmp = r.comparer(st.Comparer); s.cmp == nil {

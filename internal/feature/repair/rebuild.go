@@ -149,8 +149,8 @@ func (r *repair) state(tables []*table) *manifest.State {
 	st.Others = make(map[base.KeyspaceID]*manifest.KeyspaceState)
 	for _, s := range r.sorted() {
 		part := manifest.KeyspaceState{ID: s.id, Name: s.names.Name, Comparer: s.names.Comparer,
-			HasComparer: true,
-			Pointers:    s.pointers, Files: make(map[uint64]manifest.AddedFile)}
+			HasComparer: true, MergeOperator: s.merge,
+			Pointers: s.pointers, Files: make(map[uint64]manifest.AddedFile)}
 		if r.format == base.Native {
 			part.FirstLog = st.LogNum
 		}

@@ -45,6 +45,11 @@ var ingests = []mutant{
 			{"internal/feature/ingest/runs.go", "return a.newer > b.newer",
 				"return a.newer < b.newer"}}},
 
+	{"repair-forgets-operators", "a repaired database has no names of merge operators",
+		target{"lsm", "TestRepairKeepsOperators"}, []edit{
+			{"internal/feature/repair/rebuild.go", "MergeOperator: s.merge,",
+				"MergeOperator: \"\","}}},
+
 	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest",
 		target{"lsm", "TestRepairOrdersIngested"}, []edit{
 			{"internal/feature/repair/place.go", "seq := last + 1", "seq := base.SeqNum(1)"}}},
