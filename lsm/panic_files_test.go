@@ -122,3 +122,42 @@ func TestPanicsCloseFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicsInOpen has the file system panic at each of its calls in Open, of a database with values
+// in obsolete logs: Open returns an error, and the next one finds everything.
+func TestPanicsInOpen(t *testing.T) {
+	mem := vfs.NewMem()
+	o := &Options{FS: mem, LargeValue: 1 << 10, WriteBufferSize: 64 << 10}
+	db := mustOpen(t, "db", o)
+	const n = 40
+	large := bytes.Repeat([]byte("value "), 1000)
+	for i := range n {
+		must(t, db.Put(key(i), large, NoSync))
+	}
+	mustFlush(t, db)
+	mustClose(t, db)
+	for at, reached := int64(1), true; reached; at++ {
+		disk := mem.Clone()
+		var call atomic.Int64
+		o.FS = vfs.NewFault(disk, func(op vfs.Op) vfs.Outcome {
+			if call.Add(1) == at {
+				panic(fmt.Sprintf("planted at call %d, %v", at, op))
+			}
+			return vfs.Outcome{}
+		})
+		db, err := Open("db", o)
+		reached = call.Load() >= at
+		switch {
+		case err == nil:
+			_ = db.Close()
+		case !reached:
+			t.Fatal(err)
+		}
+		o.FS = disk
+		db = mustOpen(t, "db", o)
+		for i := range n {
+			wantIs(t, db, string(key(i)), string(large))
+		}
+		mustClose(t, db)
+	}
+}

@@ -130,7 +130,6 @@ func Open(dir string, o Options) (*DB, error) {
 		db.abandon(found)
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	db.jobs.OpenValues()
 	db.jobs.Wake()
 	return db, nil
 }
@@ -189,7 +188,11 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		r.adopt(0)
 		return nil
 	}
-	return r.finish()
+	if err := r.finish(); err != nil {
+		return err
+	}
+	db.jobs.OpenValues()
+	return nil
 }
 
 // beginUpgrade looks at each table first: an upgrade renames them, and there is no way back.

@@ -344,6 +344,8 @@ func (s *Scheduler) SnapshotReleased() {
 }
 
 func (s *Scheduler) lookAtHeld() {
+	var err error
+	defer s.catchPanic(&err)
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()

@@ -208,6 +208,12 @@ var plugs = []mutant{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 
+	{"panic-leaves-open", "a panic of the file system in the last step of an opening ends the program",
+		target{"lsm", "TestPanicsInOpen"}, []edit{
+			{"internal/store/open.go", "\tdb.jobs.OpenValues()\n\treturn nil\n", "\treturn nil\n"},
+			{"internal/store/open.go", "\tdb.jobs.Wake()\n\treturn db, nil\n",
+				"\tdb.jobs.OpenValues()\n\tdb.jobs.Wake()\n\treturn db, nil\n"}}},
+
 	{"panic-leaves-table-open", "a comparer that panics in an opening leaves a file open",
 		target{"lsm", "TestPanicsCloseFiles"}, []edit{
 			{"internal/store/files/set.go", "if t == nil && !held {",
