@@ -123,8 +123,8 @@ func TestPanicsCloseFiles(t *testing.T) {
 	}
 }
 
-// TestPanicsInOpen has the file system panic at each of its calls in Open, of a database with values
-// in obsolete logs: Open returns an error, and the next one finds everything.
+// TestPanicsInOpen has the file system panic at each of its calls in Open, of a database with
+// values in obsolete logs: Open returns an error, and the next one finds everything.
 func TestPanicsInOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, LargeValue: 1 << 10, WriteBufferSize: 64 << 10}

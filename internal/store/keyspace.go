@@ -208,8 +208,9 @@ func (db *DB) Keyspaces() Keyspaces { return Keyspaces{db} }
 // or, if that is nil, the default keyspace's; without create it fails with
 // base.ErrNoKeyspace. op, unless nil, becomes its merge operator.
 func (ks Keyspaces) Open(name string, c *base.Comparer, op *mergeop.Operator,
-	create bool) (*Keyspace, error) {
+	create bool) (k *Keyspace, err error) {
 	db := ks.db
+	defer db.health.CatchPanic(&err)
 	if err := base.NotWithin(); err != nil {
 		return nil, err
 	}
@@ -230,7 +231,7 @@ func (ks Keyspaces) Open(name string, c *base.Comparer, op *mergeop.Operator,
 	db.shared.Seqs.WaitFresh()
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
-	k := db.spaces.named(name)
+	k = db.spaces.named(name)
 	switch {
 	case k == nil:
 		return db.createKeyspaceLocked(name, c, op, create)
@@ -299,8 +300,9 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Op
 
 // Drop drops a keyspace. If it fails, it is unknown whether the keyspace still
 // exists on disk, and nothing but another Drop is allowed.
-func (ks Keyspaces) Drop(name string) error {
+func (ks Keyspaces) Drop(name string) (err error) {
 	db := ks.db
+	defer db.health.CatchPanic(&err)
 	if err := base.NotWithin(); err != nil {
 		return err
 	}

@@ -468,8 +468,9 @@ func (db *DB) Close() error {
 	if db.txns != nil {
 		db.txns.Close()
 	}
+	var err error
 	if db.follower != nil {
-		db.follower.Close()
+		err = Protect(func() error { db.follower.Close(); return nil })
 	}
 	db.jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
@@ -488,7 +489,7 @@ func (db *DB) Close() error {
 		db.opts.Inspector.Wait(releaseFor) // its answers read
 	}
 	// The logs are synced although something else failed: batches may be nowhere else.
-	err := Protect(func() error { return db.wal.Close(true) })
+	err = errors.Join(err, Protect(func() error { return db.wal.Close(true) }))
 	// a panic alone
 	err = errors.Join(err, Protect(func() error { db.manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())

@@ -22,6 +22,7 @@ type KeyUse struct {
 
 // KeysInUse lists the keys of the files in the directory, by provider and id.
 func (db *DB) KeysInUse() (uses []KeyUse, err error) {
+	defer db.health.CatchPanic(&err)
 	err = db.WhileOpen(func(func() error) error {
 		return seal.Each(seal.Raw(db.opts.FS), db.dir, func(_ string, h *seal.Header) error {
 			use := KeyUse{Files: 1}

@@ -21,7 +21,7 @@ func Of(h store.Host, f Follower) Env {
 	env := Env{
 		FS: place.FS, Dir: place.Dir, Format: func() base.Format { return place.Format },
 		Visible: seqs.Visible, Oldest: logs.Oldest, Cuts: logs.Cuts, Durable: logs.Durable,
-		Synced: logs.Synced, Ended: h.Health().Writable,
+		Synced: logs.Synced, Ended: h.Health().Writable, Fail: h.Health().Fail,
 		Keyspace: func(id base.KeyspaceID) string {
 			if k := h.Keyspaces().ByID(id); k != nil {
 				return k.Tree.Name()

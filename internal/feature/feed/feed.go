@@ -79,8 +79,16 @@ func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 	return c, nil
 }
 
+// catchPanic is deferred where a panic of the file system is to become err.
+func (c *Changes) catchPanic(err *error) {
+	if r := recover(); r != nil {
+		*err = c.hub.env.Fail(base.NewPanic(r))
+	}
+}
+
 // begin checks where the feed begins.
-func (c *Changes) begin() error {
+func (c *Changes) begin() (err error) {
+	defer c.catchPanic(&err)
 	if c.durable && c.hub.env.Follower {
 		return base.Invalidf("a follower does not know what its writer has made durable; ask the " +
 			"writer, or leave Durable out")
@@ -166,7 +174,7 @@ func (c *Changes) TryNext() (change Change, ok bool, err error) {
 		return Change{}, false, c.err
 	}
 	rec, ok, err := c.record()
-	if err != nil && (errors.Is(err, base.ErrGap) || errors.Is(err, base.ErrCorruption)) {
+	if err != nil && lasts(err) {
 		c.err = err
 		c.unposition()
 	}
@@ -176,6 +184,12 @@ func (c *Changes) TryNext() (change Change, ok bool, err error) {
 	change = Change{Seq: uint64(rec.first), Batch: rec.batch, keyspace: c.hub.env.Keyspace}
 	c.next = rec.last + 1
 	return change, true, nil
+}
+
+// lasts reports whether a feed does not go on after an error.
+func lasts(err error) bool {
+	var p *base.Panic
+	return errors.Is(err, base.ErrGap) || errors.Is(err, base.ErrCorruption) || errors.As(err, &p)
 }
 
 // Position is the sequence number of the next operation: a feed that begins there goes on.
@@ -208,6 +222,7 @@ func (c *Changes) Close() error {
 //
 // REQUIRES: c.mu held.
 func (c *Changes) record() (rec part, ok bool, err error) {
+	defer c.catchPanic(&err)
 	env := &c.hub.env
 	if c.held.batch != nil {
 		if !env.Durable(c.held.log, c.held.end) {
@@ -331,9 +346,11 @@ func (c *Changes) reopen(at int64) error {
 }
 
 func (c *Changes) unposition() {
-	if c.log != nil {
-		_ = c.log.file.Close()
+	var err error
+	defer c.catchPanic(&err)
+	if log := c.log; log != nil {
 		c.log = nil
+		_ = log.file.Close()
 	}
 }
 

@@ -32,6 +32,9 @@ type Env struct {
 	Keyspace func(id base.KeyspaceID) string
 	// Ended is why nothing more is committed, or becomes known of, for now, or nil.
 	Ended func() error
+	// Fail makes the database read-only with a panic of the file system as the cause, and returns
+	// the error that later writes get.
+	Fail func(err error) error
 }
 
 // Hub is the feeds of a database. It is safe for concurrent use.

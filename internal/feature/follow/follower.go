@@ -587,11 +587,11 @@ func (f *Follower) Close() {
 		<-f.done
 	}
 	<-f.busy
+	defer func() { f.busy <- struct{}{} }() // also when the file system panics
 	if !f.closed {
 		f.closed = true
+		defer f.peek.close()
+		defer func() { _ = f.o.Edits.Close() }() // of a file that was read: nothing is lost
 		f.logs.free()
-		_ = f.o.Edits.Close() // of a file that was read: nothing is lost
-		f.peek.close()
 	}
-	f.busy <- struct{}{}
 }

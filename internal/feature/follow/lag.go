@@ -30,6 +30,11 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if ctx == nil {
 		return Lag{}, nil, errNoContext
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
 	f.o.Seqs.Demand.Wait(ctx.Done())
 	p := &f.peek
 	p.mu.Lock()

@@ -208,7 +208,12 @@ var plugs = []mutant{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 
-	{"panic-leaves-open", "a panic of the file system in the last step of an opening ends the program",
+	{"panic-leaves-feed", "a panic of the file system in a feed goes through to the caller",
+		target{"lsm", "TestPanicsInCalls"}, []edit{
+			{"internal/feature/feed/feed.go", "\tdefer c.catchPanic(&err)\n\tenv := &c.hub.env\n",
+				"\tenv := &c.hub.env\n"}}},
+
+	{"panic-leaves-open", "a panic of the file system late in an opening ends the program",
 		target{"lsm", "TestPanicsInOpen"}, []edit{
 			{"internal/store/open.go", "\tdb.jobs.OpenValues()\n\treturn nil\n", "\treturn nil\n"},
 			{"internal/store/open.go", "\tdb.jobs.Wake()\n\treturn db, nil\n",
