@@ -73,3 +73,34 @@ func checkLastSeq(t *testing.T, fs vfs.FS) {
 		must(t, f.Close())
 	}
 }
+
+// TestLastSequenceNumber opens a directory again and again whose MANIFEST has the largest sequence
+// number, or one shortly before it: what it has stays readable, and writes are refused when no
+// number is left.
+func TestLastSequenceNumber(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		for left := range base.SeqNum(4) {
+			o := &Options{FS: vfs.NewMem(), Format: format}
+			db := mustOpen(t, "db", o)
+			must(t, db.Put([]byte("a"), []byte("1"), Sync))
+			db.engine.Parts().Manifest.SetLastSeq(base.MaxSeqNum - left)
+			mustFlush(t, db)
+			mustClose(t, db)
+			for n := range base.SeqNum(4) {
+				db := mustOpen(t, "db", o)
+				if r := db.RecoveryReport(); len(r.Dropped) > 0 {
+					t.Errorf("%v, %d left, opening %d: %+v", format, left, n, r)
+				}
+				wantIs(t, db, "a", "1")
+				err := db.Put([]byte("b"), []byte("1"), Sync)
+				if n+1 < left && err != nil || n+1 >= left && !errors.Is(err, ErrTooLarge) {
+					t.Errorf("%v, %d left, opening %d: Put returns %v", format, left, n, err)
+				}
+				if left > 1 {
+					wantIs(t, db, "b", "1")
+				}
+				mustClose(t, db)
+			}
+		}
+	}
+}

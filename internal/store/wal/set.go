@@ -401,10 +401,11 @@ func (s *Set) mark(l *newLog, first base.SeqNum) error {
 	return nil
 }
 
-// marker is an empty batch, which says that the next batch has sequence number first.
+// marker is an empty batch, which says that the next batch has sequence number first. Behind the
+// largest sequence number, which a directory of a stranger may have, there is no next batch.
 func (s *Set) marker(first base.SeqNum) []byte {
 	b := batchrepr.Init(s.head[:0])
-	batchrepr.SetSeq(b, first)
+	batchrepr.SetSeq(b, min(first, base.MaxSeqNum))
 	return b
 }
 

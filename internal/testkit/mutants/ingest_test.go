@@ -45,6 +45,10 @@ var ingests = []mutant{
 			{"internal/feature/ingest/runs.go", "return a.newer > b.newer",
 				"return a.newer < b.newer"}}},
 
+	{"marker-beyond-numbers", "a log begins with a sequence number that no batch may have",
+		target{"lsm", "TestLastSequenceNumber"}, []edit{
+			{"internal/store/wal/set.go", "min(first, base.MaxSeqNum)", "first"}}},
+
 	{"repair-forgets-operators", "a repaired database has no names of merge operators",
 		target{"lsm", "TestRepairKeepsOperators"}, []edit{
 			{"internal/feature/repair/rebuild.go", "MergeOperator: s.merge,",
