@@ -2,11 +2,13 @@ package lsm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
 )
@@ -158,6 +160,66 @@ func TestPanicsInOpen(t *testing.T) {
 		for i := range n {
 			wantIs(t, db, string(key(i)), string(large))
 		}
+		mustClose(t, db)
+	}
+}
+
+// halfFS panics in the middle of an append to a MANIFEST, once it is armed.
+type halfFS struct {
+	vfs.FS
+	armed atomic.Bool
+}
+
+type halfLog struct {
+	vfs.Log
+	of *halfFS
+}
+
+func (f *halfFS) CreateLog(name string, ahead int64) (vfs.Log, error) {
+	l, err := f.FS.CreateLog(name, ahead)
+	if err != nil || !strings.HasSuffix(name, ".manifest") {
+		return l, err
+	}
+	return halfLog{l, f}, nil
+}
+
+func (l halfLog) Append(p []byte) error {
+	if !l.of.armed.Swap(false) {
+		return l.Log.Append(p)
+	}
+	if err := l.Log.Append(p[:len(p)/2]); err != nil {
+		return err
+	}
+	panic("in the middle of an append")
+}
+
+// TestPanicsWithinEdits: a panic cuts off the append of an edit. Close writes no other edit behind
+// it, and the next opening takes it for torn.
+func TestPanicsWithinEdits(t *testing.T) {
+	for name, call := range map[string]func(db *DB) error{
+		"flush":  func(db *DB) error { return db.Flush() },
+		"create": func(db *DB) error { _, err := db.Keyspace("new", nil); return err },
+		"drop":   func(db *DB) error { return db.DropKeyspace("other") },
+	} {
+		fsys := &halfFS{FS: vfs.NewMem()}
+		o := &Options{FS: fsys, Format: FormatNative}
+		db := mustOpen(t, "db", o)
+		_, err := db.Keyspace("other", nil)
+		must(t, err)
+		mustPut(t, db, 0)
+		mustFlush(t, db)
+		mustPut(t, db, 1)
+		fsys.armed.Store(true)
+		var p *base.Panic
+		if err := call(db); !errors.As(err, &p) || !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := db.Put(key(2), value(2), Sync); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: a write afterwards returns %v", name, err)
+		}
+		mustClose(t, db)
+		db = mustOpen(t, "db", o)
+		wantValues(t, db, 2)
 		mustClose(t, db)
 	}
 }

@@ -66,7 +66,12 @@ func unref(old **Version) {
 }
 
 // write appends an edit to the MANIFEST and makes it durable. s.mu is held.
-func (s *Set) write(full *Edit) error {
+func (s *Set) write(full *Edit) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // of the file system: a part of the edit may be written
+			err = s.poison(base.NewPanic(r))
+		}
+	}()
 	if s.log == nil || s.broken != nil || s.log.Size() > s.limit {
 		if err := s.startManifest(); err != nil {
 			return s.fail(err)

@@ -208,6 +208,10 @@ var plugs = []mutant{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 
+	{"panic-before-edits", "an edit follows one whose append ended with a panic",
+		target{"lsm", "TestPanicsWithinEdits"}, []edit{
+			{"internal/format/manifest/apply.go", "err = s.poison(base.NewPanic(r))", "panic(r)"}}},
+
 	{"panic-leaves-feed", "a panic of the file system in a feed goes through to the caller",
 		target{"lsm", "TestPanicsInCalls"}, []edit{
 			{"internal/feature/feed/feed.go", "\tdefer c.catchPanic(&err)\n\tenv := &c.hub.env\n",
