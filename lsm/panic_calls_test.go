@@ -39,6 +39,9 @@ var panicCalls = map[string]func(db *DB, o *Options) error{
 		}
 		return errors.Join(err, db.Flush(), db.Close())
 	},
+	"ingest": func(db *DB, _ *Options) error {
+		return db.Ingest(context.Background(), nil, "table")
+	},
 	"follow": func(_ *DB, o *Options) error {
 		f, err := OpenFollower("db", o)
 		if err != nil {
@@ -66,6 +69,7 @@ func TestPanicsInCalls(t *testing.T) {
 		}
 	}
 	mustClose(t, db)
+	writeTable(t, "table", &Options{FS: mem}, string(key(n)), string(value(n)))
 	for name, call := range panicCalls {
 		for at, reached := int64(1), true; reached; at += int64(seed.Scale(3, 1, 1)) {
 			o.FS, reached = panicsAt(t, mem, name, at, call)

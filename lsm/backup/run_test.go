@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -333,4 +334,31 @@ func TestSideBySide(t *testing.T) {
 	wantBackups(t, f, 2)
 	must(t, f.Close())
 	must(t, db.Close())
+}
+
+// TestPanicInTheLastStep has the file system panic once the catalog of a backup has its name: the
+// backup fails, and the folder lists no backup that lacks a file.
+func TestPanicInTheLastStep(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", small(mem))
+	must(t, db.Put(key(0), value(0), lsm.Sync))
+	armed, named := false, false
+	f := mustFolder(t, "backups", vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpSyncDir && named {
+			armed, named = false, false
+			panic("in the last step")
+		}
+		named = armed && op.Kind == vfs.OpRename && path.Dir(op.Name) == "backups"
+		return vfs.Outcome{}
+	}))
+	armed = true
+	if _, err := f.Create(ctx, db, nil); err == nil {
+		t.Error("a backup whose last step panics succeeds")
+	}
+	wantBackups(t, f, 0)
+	must(t, f.Close())
+	must(t, db.Close())
+	f = mustFolder(t, "backups", mem)
+	wantBackups(t, f, 0)
+	must(t, f.Close())
 }

@@ -413,13 +413,16 @@ func (f *Folder) commit(c *catalog, made *fileid.Made) error {
 		return err
 	}
 	f.last = c.id
-	err := made.Rename(temp, path)
-	if err == nil {
-		err = f.fs.SyncDir(f.path)
-	}
-	if err == nil {
-		err = f.lastLook(c, made)
-	}
+	err := store.Protect(func() error { // after a panic, too, the catalog may be there
+		err := made.Rename(temp, path)
+		if err == nil {
+			err = f.fs.SyncDir(f.path)
+		}
+		if err == nil {
+			err = f.lastLook(c, made)
+		}
+		return err
+	})
 	if err != nil {
 		_ = f.fs.Remove(temp)
 		if rerr := f.fs.Remove(path); !errors.Is(rerr, fs.ErrNotExist) {

@@ -352,11 +352,12 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 	if !j.plain {
 		j.k.Tree.NoteIngested(last)
 	}
+	j.given = true // also if Install panics: it may have made them live
 	kept, err := l.Install(metas, picker.IngestMode{Plain: j.plain, Excise: erases})
 	if kept {
+		j.given = false
 		return 0, err
 	}
-	j.given = true
 	if !erases && j.erase != nil {
 		j.db.Files().DeleteFile(j.erase.name) // there is nothing to erase
 		j.erase = nil

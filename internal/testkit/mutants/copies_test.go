@@ -35,6 +35,11 @@ var copies = []mutant{
 			{"internal/os/vfs/copy.go", "\t\terr = out.Sync()\n",
 				"\t\terr = nil\n"}}},
 
+	{"backup-half-released", "a panic behind the name of a catalog deletes what the catalog lists",
+		target{"lsm/backup", "TestPanicInTheLastStep"}, []edit{
+			{"internal/feature/backup/create.go", "err := store.Protect(func() error { // after a",
+				"err := func(f func() error) error { return f() }(func() error { // after a"}}},
+
 	{"copy-name-not-synced", "the name of a checkpoint is not durable",
 		target{"internal/testkit/crash", "TestCopyStates"}, []edit{
 			{"internal/feature/backup/stage.go", "s.outer.SyncDir(filepath.Dir(s.to))",

@@ -45,6 +45,14 @@ var ingests = []mutant{
 			{"internal/feature/ingest/runs.go", "return a.newer > b.newer",
 				"return a.newer < b.newer"}}},
 
+	{"ingest-deletes-live", "a panic behind the edit of an ingest deletes its tables",
+		target{"lsm", "TestPanicsInCalls"}, []edit{
+			{"internal/feature/ingest/ingest.go",
+				"\tj.given = true // also if Install panics: it may have made them live\n", ""},
+			{"internal/feature/ingest/ingest.go",
+				"\tif kept {\n\t\tj.given = false\n\t\treturn 0, err\n\t}\n",
+				"\tif kept {\n\t\treturn 0, err\n\t}\n\tj.given = true\n"}}},
+
 	{"marker-beyond-numbers", "a log begins with a sequence number that no batch may have",
 		target{"lsm", "TestLastSequenceNumber"}, []edit{
 			{"internal/store/wal/set.go", "min(first, base.MaxSeqNum)", "first"}}},
