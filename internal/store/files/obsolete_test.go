@@ -244,3 +244,26 @@ func TestMissing(t *testing.T) {
 		t.Error("missing")
 	}
 }
+
+// TestObsoleteLogBesideAPanic has the file system panic when it is asked for the size of an
+// obsolete log: its last holder, a reader perhaps, goes on, and the log is deleted.
+func TestObsoleteLogBesideAPanic(t *testing.T) {
+	var asked atomic.Bool
+	s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpStat && !asked.Swap(true) {
+			panic("no size today")
+		}
+		return vfs.Outcome{}
+	})
+	log := base.ValueFile{Num: 7}
+	name := log.FileName(s.o.Format)
+	touch(t, mem, name)
+	s.ObsoleteLog(log)
+	s.WaitDeleted()
+	if !asked.Load() || exists(mem, name) {
+		t.Errorf("asked for the size: %v; the log is there: %v", asked.Load(), exists(mem, name))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

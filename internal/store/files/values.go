@@ -120,14 +120,14 @@ func (v *values) close() (err error) {
 }
 
 // ObsoleteLog takes a log, or a value file, to which no table refers any more: it is deleted,
-// unless Leave comes first.
+// unless Leave comes first. Whoever gives up the last reference on a Version may call it: a panic
+// of the file system is a failure in background, as those of deletions are.
 func (s *Set) ObsoleteLog(l base.ValueFile) {
 	s.ForgetLog(l)
 	name := l.FileName(s.o.Format)
-	size, err := s.FileSize(name)
-	if err != nil {
-		size = 0 // the deletion will fail too
-	}
+	var size uint64
+	// After a failure it is 0: the deletion will fail too.
+	_ = protect(func() (err error) { size, err = s.FileSize(name); return err })
 	s.queue.expect()
 	s.queue.add(doomed{name: name, size: size, values: true})
 }
@@ -145,9 +145,19 @@ func (s *Set) ForgetLog(l base.ValueFile) {
 	if f == nil {
 		return
 	}
-	if err := f.Close(); err != nil {
+	if err := protect(f.Close); err != nil {
 		s.fail(fmt.Errorf("close %s: %w", l.FileName(s.o.Format), err))
 	}
+}
+
+// protect makes a panic of f its error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = base.NewPanic(v)
+		}
+	}()
+	return f()
 }
 
 // holdLogs opens the logs and value files that tables refer to, and keeps their descriptors until

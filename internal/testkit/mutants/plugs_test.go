@@ -208,6 +208,11 @@ var plugs = []mutant{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 
+	{"panic-of-last-holder", "a panic about an obsolete log ends the goroutine of its last holder",
+		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
+			{"internal/store/files/values.go", "_ = protect(func() (err error) {",
+				"_ = func(f func() error) error { return f() }(func() (err error) {"}}},
+
 	{"panic-before-edits", "an edit follows one whose append ended with a panic",
 		target{"lsm", "TestPanicsWithinEdits"}, []edit{
 			{"internal/format/manifest/apply.go", "err = s.poison(base.NewPanic(r))", "panic(r)"}}},
