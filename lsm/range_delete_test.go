@@ -300,3 +300,41 @@ func TestSeekOverManyRangeDels(t *testing.T) {
 		return it.SeekGE(key(n/2)) && it.Prev()
 	}, half, "a")
 }
+
+// TestRangeDeletesBesideAPanic has the comparer panic at each of its calls in range deletes, alone
+// and in batches: no call panics, and what one deletes that returns nil stays deleted.
+func TestRangeDeletesBesideAPanic(t *testing.T) {
+	var left atomic.Int64 // calls until the panic; 0 or less: none
+	o := &Options{Comparer: &Comparer{Name: "moody", Compare: func(a, b []byte) int {
+		if left.Add(-1) == 0 {
+			panic("no order today")
+		}
+		return bytes.Compare(a, b)
+	}}, DisableCompaction: true}
+	for name, call := range map[string]func(db *DB) error{
+		"alone": func(db *DB) error { return db.DeleteRange(key(0), key(20), Sync) },
+		"in a batch": func(db *DB) error {
+			b := NewBatch()
+			b.DeleteRange(key(0), key(20))
+			return db.Write(b, Sync)
+		},
+	} {
+		for at, reached := int64(1), true; reached; at++ {
+			o.FS = vfs.NewMem()
+			db := mustOpen(t, "db", o)
+			putKeys(t, db, 20)
+			mustFlush(t, db)
+			left.Store(at)
+			err := call(db)
+			reached = left.Swap(0) <= 0
+			_ = db.Close()
+			db = mustOpen(t, "db", o)
+			for i := range 20 {
+				if v, gerr := db.Get(key(i), nil); err == nil && !errors.Is(gerr, ErrNotFound) {
+					t.Errorf("%s, call %d: key %d is %q, %v", name, at, i, v, gerr)
+				}
+			}
+			mustClose(t, db)
+		}
+	}
+}

@@ -24,7 +24,8 @@ func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 }
 
 // checkRange fails if a range starts behind its limit.
-func (k *Keyspace) checkRange(start, limit []byte) error {
+func (k *Keyspace) checkRange(start, limit []byte) (err error) {
+	defer k.db.health.CatchPanic(&err)
 	if k.Tree.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q",
 			base.ErrInvalidArgument, start, limit)

@@ -8,8 +8,11 @@ const sealAfter = 100 * time.Millisecond
 
 // RangeDeleted is called after keys from start up to limit were deleted. If a table is covered
 // whole, the memtable is flushed soon, however little it has: then the table is dropped, and its
-// space comes back though nobody may write again.
+// space comes back though nobody may write again. The delete is done: the next call tells of a
+// comparer that panics.
 func (k *Keyspace) RangeDeleted(start, limit []byte) {
+	var err error
+	defer k.db.health.CatchPanic(&err)
 	if k.Tree.CoversTable(start, limit) && !k.sealing.Swap(true) {
 		k.sealSoon()
 	}

@@ -208,6 +208,10 @@ var plugs = []mutant{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
 				"for i := len(holders) - 1; i >= len(holders); i-- {"}}},
 
+	{"panic-leaves-range-delete", "a panic of the comparer goes through a range delete",
+		target{"lsm", "TestRangeDeletesBesideAPanic"}, []edit{
+			{"internal/store/check_write.go", "\tdefer k.db.health.CatchPanic(&err)\n", ""}}},
+
 	{"panic-of-last-holder", "a panic about an obsolete log ends the goroutine of its last holder",
 		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
 			{"internal/store/files/values.go", "_ = protect(func() (err error) {",
