@@ -118,11 +118,11 @@ var replicas = []mutant{
 	{"replica-forgets-keys", "an idempotency key is in memory only",
 		target{"replica", "TestOnce"}, []edit{{"replica/applying.go",
 			"system.Put(onceKey(a.at), append([]byte{byte(done)}, c.Once...))",
-			"_ = a.at"}}},
+			"_, _ = a.at, system"}}},
 
 	{"replica-keys-are-kept", "the oldest idempotency key is never removed",
 		target{"replica", "TestOnce"}, []edit{{"replica/applying.go",
-			"system.Delete(onceKey(oldest))", "_ = oldest"}}},
+			"system.Delete(onceKey(oldest))", "_, _ = oldest, system"}}},
 
 	{"replica-unconditional", "a condition that does not hold is passed over",
 		target{"replica", "TestConditions"}, []edit{{"replica/applying.go",
