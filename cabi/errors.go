@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"runtime/debug"
 	"syscall"
@@ -82,7 +83,8 @@ func statusOf(err error) status {
 	}
 	var path *fs.PathError
 	var number syscall.Errno
-	if errors.As(err, &number) || errors.As(err, &path) {
+	// a file that is shorter than it was has no error number
+	if errors.As(err, &number) || errors.As(err, &path) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return C.LOAM_ERR_IO
 	}
 	return C.LOAM_ERR_INTERNAL

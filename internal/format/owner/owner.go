@@ -34,9 +34,13 @@ import (
 //     of a database decide. At least one file must be Loam's or LevelDB's, and none another
 //     engine's.
 //
-// Check runs beside a writer, too, which may create or upgrade the database meanwhile.
+// Check runs beside a writer, too, which may create or upgrade the database meanwhile, or cut a log
+// that it closes: then a read finds the end of the file, and Check begins again.
 func Check(fsys vfs.FS, dir string) error {
 	err := check(fsys, dir)
+	for again := 3; again > 0 && errors.Is(err, io.ErrUnexpectedEOF); again-- {
+		err = check(fsys, dir)
+	}
 	if errors.Is(err, base.ErrNotADatabase) || errors.Is(err, vfs.ErrNotRegular) {
 		if native, nerr := current.IsNative(fsys, dir); native && nerr == nil {
 			return nil

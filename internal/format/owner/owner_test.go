@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,32 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	must(t, Check(vfs.NewMem(), "/nowhere"))
+}
+
+// TestCheckBesideACut: a log is cut while its contents are looked at, once or again and again.
+func TestCheckBesideACut(t *testing.T) {
+	for _, cuts := range []int{1, 3, 1 << 30} {
+		dir := t.TempDir()
+		log, made, reads := filepath.Join(dir, "000001.log"), 0, 0
+		must(t, os.WriteFile(log, []byte("\x01\x02\x03\x04\xff\x00\x01"+strings.Repeat("x", 99)),
+			0o600))
+		err := Check(vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+			switch {
+			case op.Kind == vfs.OpOpen:
+				reads = 0
+			case op.Kind == vfs.OpRead:
+				if reads++; reads == 2 && made < cuts {
+					made++
+					must(t, os.Truncate(log, int64(100-made)))
+				}
+			}
+			return vfs.Outcome{}
+		}), dir)
+		if lasting := cuts > 3; made == 0 || lasting != errors.Is(err, io.ErrUnexpectedEOF) ||
+			err != nil && !lasting {
+			t.Errorf("%d cuts: %v", made, err)
+		}
+	}
 }
 
 // TestContentsOfOwnFiles reads every prefix of the files of real databases: whatever a crash leaves

@@ -16,6 +16,10 @@ var manifests = []mutant{
 			{"internal/format/manifest/apply.go", "s.broken == nil && !s.spans &&",
 				"s.broken == nil &&"}}},
 
+	{"owner-asked-once", "a log that is cut while its owner is looked for is an error",
+		target{"internal/format/owner", "TestCheckBesideACut"}, []edit{
+			{"internal/format/owner/owner.go", "again := 3; again > 0", "again := 0; again > 0"}}},
+
 	{"close-hides-failure", "Close returns nil although a log failed with writes not synced",
 		target{"lsm", "TestCloseAfterFailure"}, []edit{
 			{"internal/store/wal/set.go", "case sync && s.behind:",
