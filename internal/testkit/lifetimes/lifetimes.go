@@ -407,7 +407,7 @@ func AfterClose(shared bool, seed uint64) error {
 			w.closed(closedSnap, rng, "Snapshot.Close"), w.closed(closedFeed, rng, "Changes.Close"),
 			w.whole())
 		if e := w.db.Close(); !errors.Is(e, ends) {
-			err = errors.Join(err, fmt.Errorf("Close: %v, want %v", e, ends))
+			err = errors.Join(err, fmt.Errorf("closed with %v, want %v", e, ends))
 		}
 		ends = lsm.ErrClosed
 	}
