@@ -7,9 +7,9 @@
 //
 // # The order of a read
 //
-// A read loads the ReadState first and the visible sequence number afterwards. A
-// state that is newer than the sequence number may have lost the entry visible at
-// it to a compaction; a state that is older is the state of a moment ago.
+// A read loads the ReadState first and the visible sequence number afterwards. A newer state may
+// have lost the entry visible at the number to a compaction. An older one lacks tables ingested
+// meanwhile, but has writes after them: where it is not current any more, both are loaded again.
 //
 // # Lifetimes
 //

@@ -75,7 +75,7 @@ func (h *hold) release(err *error) {
 		h.tree.shared.Ops.GetTimes.Since(h.begun)
 	}
 	if r := recover(); r != nil {
-		*err = h.tree.panicked(r)
+		*err = h.tree.shared.Fail(base.NewPanic(r))
 	}
 }
 

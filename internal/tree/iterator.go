@@ -326,7 +326,7 @@ func (it *Iterator) open() bool {
 // catchPanic turns a panic of a move into the iterator's error.
 func (it *Iterator) catchPanic(ok *bool) {
 	if r := recover(); r != nil {
-		it.err = it.tree.panicked(r)
+		it.err = it.tree.shared.Fail(base.NewPanic(r))
 		*ok = false
 	} else if !*ok {
 		it.tree.failOnPanic(it.Err())

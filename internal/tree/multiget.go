@@ -88,6 +88,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	if ops.MultiGets.Count()%multiGetsPerSample == 1 {
 		defer ops.MultiGetTimes.Since(hist.Now())
 	}
+	defer t.catch(&err)
 	h := hold{tree: t, hasRef: true, at: t.at(snap)}
 	var seq base.SeqNum
 	if h.state, seq, err = t.acquireAt(snap); err != nil {
@@ -100,9 +101,6 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 		}
 		h.end()
 		clear(used) // keep no key alive
-		if r := recover(); r != nil {
-			err = t.panicked(r)
-		}
 	}()
 	r.Reset(len(keys))
 	for start := 0; start < len(keys); start += multiGetChunk {

@@ -96,11 +96,7 @@ func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool,
 // one, or nil.
 func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 	since base.SeqNum) (key []byte, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = t.panicked(r)
-		}
-	}()
+	defer t.catch(&err)
 	s, _, err := t.acquireAt(nil)
 	if err != nil {
 		return nil, err

@@ -265,11 +265,7 @@ func (s *scouts) spendLocked() {
 func (t *Tree) scout(key []byte, most int) (passed int, learned bool) {
 	var it Iterator
 	defer it.Close()
-	defer func() {
-		if r := recover(); r != nil {
-			it.err = t.panicked(r)
-		}
-	}()
+	defer t.catch(&it.err)
 	t.Init(&it, &IterOptions{KeysOnly: true, NoFillCache: true, most: min(most, sweepPiece)})
 	c := it.cursor
 	if c == nil {

@@ -204,7 +204,10 @@ func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum,
 	if state == nil || t.Refused() && (snap == nil || !t.serves(snap.turn)) {
 		return nil, 0, t.Gone()
 	}
-	seq := t.shared.Seqs.Visible()
+	seq, together := t.shownWith(g, state)
+	if !together {
+		return t.stateFor(g, snap)
+	}
 	if seq < state.since {
 		state = state.before
 	}
@@ -220,4 +223,10 @@ func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum,
 		seq = min(seq, snap.seq)
 	}
 	return state, seq, nil
+}
+
+// shownWith is the visible sequence number, and tells whether state was still current with it.
+func (t *Tree) shownWith(g epoch.Guard, state *ReadState) (seq base.SeqNum, together bool) {
+	seq = t.shared.Seqs.Visible()
+	return seq, t.state.Load(g) == state
 }

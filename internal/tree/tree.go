@@ -528,9 +528,13 @@ func (t *Tree) RunsSought() uint64 { return uint64(max(t.runsSought.Sum(), 0)) }
 // SpendRunsSought takes n off the count, or all that there is.
 func (t *Tree) SpendRunsSought(n uint64) { t.runsSought.Take(int64(min(n, math.MaxInt64))) }
 
-// panicked makes the database read-only after a panic of the engine or of what the
-// user plugged in.
-func (t *Tree) panicked(r any) error { return t.shared.Fail(base.NewPanic(r)) }
+// catch is deferred: a panic of the engine, or of what the user plugged in, becomes err and makes
+// the database read-only.
+func (t *Tree) catch(err *error) {
+	if r := recover(); r != nil {
+		*err = t.shared.Fail(base.NewPanic(r))
+	}
+}
 
 // failOnPanic makes the database read-only if err stands for a panic that a
 // package below recovered.

@@ -506,6 +506,32 @@ func TestPinnedStateWaitsForGuards(t *testing.T) {
 	}
 }
 
+// TestReadsLoadStateAndNumberTogether: between the two loads of a read, tables are ingested and the
+// memtable gets a write. The read does not show the write without the tables.
+func TestReadsLoadStateAndNumberTogether(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 1)
+	defer tree.Close()
+	h.put(t, tree, "k", "v")
+	g := h.Reads.Enter()
+	defer g.Exit()
+	s := tree.state.Load(g)
+	if seq, together := tree.shownWith(g, s); seq != h.last || !together {
+		t.Fatalf("%d, %v", seq, together)
+	}
+	h.last++
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), nil, h.last)
+	ingested := h.last
+	h.put(t, tree, "k", "written upon what was ingested")
+	if seq, together := tree.shownWith(g, s); together {
+		t.Errorf("the state of before the ingest is read at %d", seq)
+	}
+	s, seq, err := tree.stateFor(g, nil)
+	if err != nil || s != tree.state.Load(g) || seq != ingested+1 {
+		t.Errorf("%d, %v; want %d in the current state", seq, err, ingested+1)
+	}
+}
+
 // TestAppendsAreSealedHalfFull: a memtable of entries in the order of their keys is full at half
 // its size where no table has keys among them and no memtable waits for its flush.
 func TestAppendsAreSealedHalfFull(t *testing.T) {

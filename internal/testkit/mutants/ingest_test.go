@@ -15,6 +15,11 @@ var ingests = []mutant{
 		target{"lsm", "TestIngestBesideACompaction"}, []edit{
 			{"internal/tree/tree.go", "\t\tdefer seqs.Publish(ingested)\n", ""}}},
 
+	{"read-lacks-ingest", "a read loads the state before an ingest, and the number after it",
+		target{"internal/tree", "TestReadsLoadStateAndNumberTogether"}, []edit{
+			{"internal/tree/sequences.go", "return seq, t.state.Load(g) == state",
+				"return seq, true"}}},
+
 	{"ingest-below-memtable", "memtables in the range of a table are not flushed",
 		target{"lsm", "TestIngest"}, []edit{
 			{"internal/feature/ingest/verify.go", "\tif m.Len() == 0 {\n",
