@@ -2,7 +2,6 @@ package tree
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -53,7 +52,7 @@ func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) 
 func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 	from := 0
 	if n := len(listed); n > 0 {
-		from, _ = slices.BinarySearchFunc(s.snapshots, listed[n-1]+1, bySeq)
+		from = s.from(listed[n-1] + 1)
 	}
 	if from < len(s.snapshots) {
 		o := s.pins.Lock()

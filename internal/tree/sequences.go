@@ -1,9 +1,9 @@
 package tree
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -40,8 +40,12 @@ type opening struct {
 	turn uint64      // Sequences.turn
 }
 
-// bySeq compares an opening with a sequence number.
-func bySeq(o opening, seq base.SeqNum) int { return cmp.Compare(o.seq, seq) }
+// from is the place in the list of the first snapshot of a sequence number or a larger one.
+//
+// REQUIRES: s.mu held.
+func (s *Sequences) from(seq base.SeqNum) int {
+	return sort.Search(len(s.snapshots), func(i int) bool { return s.snapshots[i].seq >= seq })
+}
 
 // Visible is the largest sequence number that reads may see.
 func (s *Sequences) Visible() base.SeqNum { return base.SeqNum(s.visible.Load()) }
@@ -149,17 +153,21 @@ func (n *Snapshot) Close() {
 func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(s.snapshots, n.seq, bySeq)
+	i := s.from(n.seq)
 	for s.snapshots[i] != n.opening {
 		i++
 	}
 	s.snapshots = slices.Delete(s.snapshots, i, i+1)
-	// others of its number stand beside it
-	others := s.snapshots[max(0, i-1):min(i+1, len(s.snapshots))]
-	if !slices.Contains(others, n.opening) {
+	alone := true
+	oldest = i == 0
+	for _, o := range s.snapshots[max(0, i-1):min(i+1, len(s.snapshots))] { // those beside it
+		alone = alone && o != n.opening
+		oldest = oldest && o.seq != n.seq
+	}
+	if alone {
 		s.unpinLocked(func(k pinKey) bool { return k.opening == n.opening })
 	}
-	return i == 0 && !slices.ContainsFunc(others, func(o opening) bool { return o.seq == n.seq })
+	return oldest
 }
 
 // Snapshots lists the sequence numbers of the open snapshots, ascending, and when each was
