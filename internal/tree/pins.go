@@ -8,13 +8,12 @@ import (
 	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
-// A compaction leaves what snapshots see as it is: it lists them when it begins, and
-// what it drops is hidden from them and from all that are opened later. A compaction
-// filter goes further: it takes away what is newest, which a snapshot may see that is
-// opened while the compaction runs. Such snapshots go on reading the state before the
-// compaction: when its result is installed, they are pinned to that state, with its
-// memtables and tables, until they are closed. Snapshots opened afterwards read that
-// result, also where no write came between: Sequences.turn tells them apart.
+// A compaction leaves what snapshots see as it is: it lists them when it begins, and what it drops is
+// hidden from them and from all that are opened later. A compaction filter goes further: it takes
+// away what is newest, which a snapshot may see that is opened while the compaction runs. Such
+// snapshots go on reading the state before the compaction: when its result is installed, they are
+// pinned to that state, with its memtables and tables, until they are closed. Snapshots opened
+// afterwards read that result, also where no write came between: Sequences.turn tells them apart.
 
 // pinKey is the snapshots of one opening, as readers of one tree.
 type pinKey struct {
@@ -44,9 +43,8 @@ func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) 
 }
 
 // pinLocked makes the open snapshots that are not among the listed ones read state, unless they
-// read an older one already. The caller makes another state current then.
-//
-// The order matters: a reader loads the current state before it looks for a pinned one.
+// read an older one already. The caller makes another state current only then: a reader loads the
+// current state before it looks for a pinned one.
 //
 // REQUIRES: s.mu held.
 func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
@@ -133,8 +131,7 @@ func (s *Sequences) unpinTree(t *Tree) {
 	s.unpinLocked(func(k pinKey) bool { return k.tree == t })
 }
 
-// stateAt is the state that snap reads: state, the current one, if it is not pinned to
-// another.
+// stateAt is the state that snap reads: the current one, state, or the one that it is pinned to.
 func (s *Sequences) stateAt(g epoch.Guard, state *ReadState, snap *Snapshot) *ReadState {
 	if p := s.pins.Load(g); p != nil {
 		if old := (*p)[pinKey{state.tree, snap.opening}]; old != nil {

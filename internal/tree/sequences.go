@@ -40,9 +40,7 @@ type opening struct {
 	turn uint64      // Sequences.turn
 }
 
-// from is the place in the list of the first snapshot of a sequence number or a larger one.
-//
-// REQUIRES: s.mu held.
+// from is the place in the list of the first snapshot of seq or a larger number. s.mu is held.
 func (s *Sequences) from(seq base.SeqNum) int {
 	return sort.Search(len(s.snapshots), func(i int) bool { return s.snapshots[i].seq >= seq })
 }
@@ -128,8 +126,7 @@ func (s *Sequences) MayRead(t *Tree) bool {
 // Seq is the sequence number that the snapshot reads at.
 func (n *Snapshot) Seq() base.SeqNum { return n.seq }
 
-// Oldest is the sequence number of the oldest open snapshot; ok is false when there
-// is none.
+// Oldest is the sequence number of the oldest open snapshot; ok is false when there is none.
 func (s *Sequences) Oldest() (seq base.SeqNum, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +146,8 @@ func (n *Snapshot) Close() {
 	}
 }
 
-// remove takes n off the list. oldest is set if no other snapshot is as old.
-func (s *Sequences) remove(n *Snapshot) (oldest bool) {
+// remove takes n off the list. wasOldest is set if no other snapshot is as old.
+func (s *Sequences) remove(n *Snapshot) (wasOldest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.from(n.seq)
@@ -158,8 +155,7 @@ func (s *Sequences) remove(n *Snapshot) (oldest bool) {
 		i++
 	}
 	s.snapshots = slices.Delete(s.snapshots, i, i+1)
-	alone := true
-	oldest = i == 0
+	alone, oldest := true, i == 0
 	for _, o := range s.snapshots[max(0, i-1):min(i+1, len(s.snapshots))] { // those beside it
 		alone = alone && o != n.opening
 		oldest = oldest && o.seq != n.seq
