@@ -8,11 +8,11 @@ import (
 	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
-// A compaction leaves what snapshots see as it is: it lists them when it begins, and what it drops is
-// hidden from them and from all that are opened later. A compaction filter goes further: it takes
-// away what is newest, which a snapshot may see that is opened while the compaction runs. Such
-// snapshots go on reading the state before the compaction: when its result is installed, they are
-// pinned to that state, with its memtables and tables, until they are closed. Snapshots opened
+// A compaction leaves what snapshots see as it is: it lists them when it begins, and what it drops
+// is hidden from them and from all that are opened later. A compaction filter goes further: it
+// takes away what is newest, which a snapshot may see that is opened while the compaction runs.
+// Such snapshots go on reading the state before the compaction: when its result is installed, they
+// are pinned to that state, with its memtables and tables, until they are closed. Snapshots opened
 // afterwards read that result, also where no write came between: Sequences.turn tells them apart.
 
 // pinKey is the snapshots of one opening, as readers of one tree.
