@@ -146,8 +146,8 @@ func (n *Snapshot) Close() {
 	}
 }
 
-// remove takes n off the list. wasOldest is set if no other snapshot is as old.
-func (s *Sequences) remove(n *Snapshot) (wasOldest bool) {
+// remove takes n off the list, and reports whether no other snapshot is as old.
+func (s *Sequences) remove(n *Snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.from(n.seq)

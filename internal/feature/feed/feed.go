@@ -79,7 +79,8 @@ func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 	return c, nil
 }
 
-// catchPanic is deferred where a panic of the file system is to become err.
+// catchPanic is deferred where a panic of the file system is to become err. It is no function of
+// Env: err would be allocated for each change.
 func (c *Changes) catchPanic(err *error) {
 	if r := recover(); r != nil {
 		*err = c.hub.env.Fail(base.NewPanic(r))

@@ -109,13 +109,13 @@ func TestFilterLeavesSnapshotsAlone(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOutliveTheirTree drops a tree while a snapshot is pinned to a state of it.
-func TestSnapshotsOutliveTheirTree(t *testing.T) {
-	var snap tree.Snapshot
+// removeBeside returns a database whose key a was removed by the filter of a compaction, during
+// which the snapshot was opened.
+func removeBeside(t *testing.T, during *tree.Snapshot) *database {
 	var d *database
 	d = openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove",
 		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
-			d.shared.Seqs.Open(&snap)
+			d.shared.Seqs.Open(during)
 			return base.FilterRemove, nil
 		}})
 	d.mustPut("a")
@@ -124,6 +124,13 @@ func TestSnapshotsOutliveTheirTree(t *testing.T) {
 		d.tree, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// TestSnapshotsOutliveTheirTree drops a tree while a snapshot is pinned to a state of it.
+func TestSnapshotsOutliveTheirTree(t *testing.T) {
+	var snap tree.Snapshot
+	d := removeBeside(t, &snap)
 	if !d.has("a", &snap) || d.has("a", nil) {
 		t.Error("the snapshot does not see what it saw")
 	}
@@ -143,18 +150,7 @@ func TestSnapshotsOutliveTheirTree(t *testing.T) {
 // after it did: the first sees the key as long as it is open, the later ones never do.
 func TestSnapshotsAfterAFilter(t *testing.T) {
 	var during, after, last tree.Snapshot
-	var d *database
-	d = openFiltered(t, vfs.NewMem(), &base.CompactionFilter{Name: "test.Remove",
-		Filter: func(int, []byte, []byte) (base.FilterDecision, error) {
-			d.shared.Seqs.Open(&during)
-			return base.FilterRemove, nil
-		}})
-	d.mustPut("a")
-	d.seal()
-	if err := errors.Join(d.jobs.WaitFlushed(d.tree, 0), d.jobs.CompactRange(context.Background(),
-		d.tree, nil, nil)); err != nil {
-		t.Fatal(err)
-	}
+	d := removeBeside(t, &during)
 	d.shared.Seqs.Open(&after)
 	d.shared.Seqs.Open(&last)
 	for _, closed := range []func(){func() {}, after.Close, during.Close} {
