@@ -110,7 +110,7 @@ ON_EACH_FORMAT := ./lsm ./internal/testkit/surroundings ./internal/testkit/leak
 TAGGED := ./internal/base/invariants $(addprefix ./internal/memory/,cache offheap)
 
 # Packages whose tests take longest begin first, so that none runs alone in the end.
-LONGEST := ./lsm
+LONGEST = $(if $(LOAM_T2),$(addprefix ./internal/testkit/,crash kill)) ./lsm
 
 test-go:
 	@$(GO) vet ./... && $(GO) vet -tags 'invariants unmap' $(TAGGED)
