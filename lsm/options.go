@@ -138,6 +138,7 @@ type Options struct {
 
 	// BlockSize is the size of a table's block in bytes before compression, the unit of reading.
 	// The default is 4 KiB, LevelDB's. Larger blocks compress better; a random read costs more.
+	// What all keys of a native block share beyond 64 bytes is stored, and counts, once.
 	BlockSize int
 	// BlockRestartInterval is the number of entries between restart points, whose
 	// keys are stored whole. The default is 16, LevelDB's; a larger one saves bytes.

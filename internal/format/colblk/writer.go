@@ -125,6 +125,14 @@ func (w *Writer) factsOf(n int, other *facts) *facts {
 // Len is the number of entries since Reset, or of those that Finish left.
 func (w *Writer) Len() int { return len(w.entries) }
 
+// SharedLen is how many bytes all keys share and the block stores once. There is an entry.
+func (w *Writer) SharedLen() int {
+	if w.facts.order == plain {
+		return 0
+	}
+	return base.SharedPrefixLen(w.key(0), w.key(w.Len()-1))
+}
+
 // perEntry is the most that the columns take for an entry.
 const perEntry = 32
 

@@ -272,6 +272,57 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// What long keys of a block share is stored once, as long as that pays: keys between others that
+// share less begin a block. Whole keys of a block stay within bounds.
+func TestBlocksOfKeysWithOnePrefix(t *testing.T) {
+	long := strings.Repeat("directory/", 200)
+	plain := *base.Bytewise
+	plain.Name, plain.Compare = "plain", bytes.Compare
+	for _, tc := range []struct {
+		name     string
+		comparer *base.Comparer
+		key      func(i int) string
+		share    float64 // of all keys' bytes that the table has, at most
+	}{
+		{"one prefix", base.Bytewise, func(i int) string { return fmt.Sprintf("%s%06d", long, i) },
+			0.05},
+		{"groups of ten", base.Bytewise,
+			func(i int) string { return fmt.Sprintf("%06d%s%d", i/10, long, i%10) }, 0.13},
+		{"each its own", base.Bytewise,
+			func(i int) string { return fmt.Sprintf("%06d%s", i, long) }, 1.05},
+		{"a comparer of the program", &plain,
+			func(i int) string { return fmt.Sprintf("%s%06d", long, i) }, 1.55}, // and in the index
+	} {
+		o, env := options(), testEnv
+		o.Comparer, env.Comparer = tc.comparer, tc.comparer
+		const n = 2000
+		at := func(i int) entry { return set(tc.key(i), 1, []byte("value")) }
+		b, meta := write(t, o, n, at)
+		if size := float64(len(b)); size > tc.share*float64(meta.RawKeys) {
+			t.Errorf("%s: %.0f bytes of %d of keys", tc.name, size, meta.RawKeys)
+		}
+		r, err := Open(fileOf(b), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		i := 0
+		if err := scan(r, func(c *base.Chunk) {
+			if len(c.Data) > (maxExpansion+1)*o.BlockSize {
+				t.Errorf("%s: a block of %d bytes", tc.name, len(c.Data))
+			}
+			for j := range c.Trailers {
+				if want := at(i); string(c.Data[c.KeyOff[j]:c.ValOff[j]]) != want.key {
+					t.Fatalf("%s: key %d is another one", tc.name, i)
+				}
+				i++
+			}
+		}); err != nil || i != n {
+			t.Errorf("%s: %d entries, %v", tc.name, i, err)
+		}
+	}
+}
+
 // A part of the filter that is not in memory is read before the index and the block are, and is in
 // memory then; so is a part of the index.
 func TestFilterInParts(t *testing.T) {

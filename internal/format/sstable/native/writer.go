@@ -184,7 +184,7 @@ func (w *Writer) countExpiry(value []byte) error {
 // addEntry adds an entry to the data block.
 func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []byte,
 	sameKey bool) error {
-	if w.open.full {
+	if w.data.Len() > 0 && w.open.full(w.Options.BlockSize) {
 		if err := w.cut(w.data.Len(), key); err != nil {
 			return err
 		}
@@ -197,16 +197,18 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 	if err := w.data.Add(key, t, codec, value); err != nil {
 		return err
 	}
-	raw := w.data.LastRaw()
-	if n := w.data.Len(); n > 1 && w.overflows() {
+	raw, before := w.data.LastRaw(), w.open
+	w.open.count(&w.data, len(key), raw)
+	if n := w.data.Len(); n > 1 && (w.open.splits(&before) || w.overflows()) {
+		w.open = before
 		if err := w.cut(n-1, key); err != nil {
 			return err
 		}
 		if err := w.planBlock(); err != nil {
 			return err
 		}
+		w.open.count(&w.data, len(key), raw)
 	}
-	w.open.count(len(key), raw)
 	if w.Options.Comparer.EqualIsBytewise && !sameKey {
 		w.AddKey(key, t.Kind().IsTombstone())
 	}

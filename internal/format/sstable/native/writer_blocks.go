@@ -23,28 +23,54 @@ const (
 	unplaced = 1.5
 )
 
+// A block stores once what all its keys share. Of long keys that share much, blocks of BlockSize
+// bytes with whole keys would hold a few entries each, and most of the table would be what they
+// share. So only the first countedPrefix bytes of it count in each key. A view has whole keys:
+// maxExpansion bounds them, in block sizes.
+const (
+	countedPrefix = 64
+	maxExpansion  = 16
+)
+
 // dataBlock is the state of the data block being filled.
 type dataBlock struct {
-	raw    int  // bytes of its keys, trailers and values, unpacked
-	view   int  // bytes of keys and columns that its view will have
-	target int  // raw bytes with which it ends
-	limit  int  // length that its frame must not exceed; 0 for none
-	full   bool // it ends before the next entry
+	bytes  int // of its keys, trailers and values, unpacked
+	raw    int // bytes without what countedPrefix leaves out
+	prefix int // what countedPrefix leaves out of each key but one
+	view   int // bytes of keys and columns that its view will have
+	target int // raw bytes with which it ends
+	limit  int // length that its frame must not exceed; 0 for none
 }
 
-// count counts an entry with so many bytes.
-func (d *dataBlock) count(key, value int) {
-	d.raw += key + value + base.TrailerLen
+// count counts the last entry of w, which has so many bytes.
+func (d *dataBlock) count(w *colblk.Writer, key, value int) {
+	d.bytes += key + value + base.TrailerLen
 	d.view += key + blocktable.ViewColumns
-	d.full = d.raw >= d.target || d.view >= blocktable.MaxExpanded
+	d.prefix = 0
+	if key > countedPrefix {
+		d.prefix = max(w.SharedLen()-countedPrefix, 0)
+	}
+	d.raw = d.bytes - (w.Len()-1)*d.prefix
+}
+
+// full reports whether the block ends before the next entry.
+func (d *dataBlock) full(blockSize int) bool {
+	return d.raw >= d.target || d.view >= min(maxExpansion*blockSize, blocktable.MaxExpanded)
+}
+
+// splits reports whether the last entry begins the next block, where d was the state before: its
+// key has less in common with the others than they have, so that the block would store these whole.
+func (d *dataBlock) splits(before *dataBlock) bool {
+	return d.prefix < before.prefix && d.raw > 2*d.target
 }
 
 // size is about what the block takes, whose entries are in w.
 func (d *dataBlock) size(w *colblk.Writer) uint64 {
-	if w.Len() == 0 {
+	n := w.Len()
+	if n == 0 {
 		return 0
 	}
-	return uint64(d.view - w.Len()*blocktable.ViewColumns/2 + w.ValueBytes())
+	return uint64(d.view - d.bytes + d.raw - n*blocktable.ViewColumns/2 + w.ValueBytes())
 }
 
 // planBlock chooses where the next data block ends, and pads the one before if the next one
@@ -129,6 +155,12 @@ func (w *Writer) separator(next []byte) base.InternalKey {
 		return w.last
 	}
 	w.sep = c.AppendSeparator(w.sep[:0], w.last.User, next)
+	if len(w.sep) > countedPrefix && c == base.Bytewise {
+		// LevelDB's separator is the last key where the next one has the next byte: 1abc, 2abc.
+		if n := base.SharedPrefixLen(w.last.User, next); n+1 < len(next) {
+			w.sep = append(w.sep[:0], next[:n+1]...)
+		}
+	}
 	if len(w.sep) < len(w.last.User) && c.Cmp(w.last.User, w.sep) < 0 && c.Cmp(w.sep, next) < 0 {
 		return base.InternalKey{User: w.sep}
 	}
