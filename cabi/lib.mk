@@ -46,7 +46,7 @@ $(LIBDIR)/loam: $(COMMAND_SOURCES) $(LIBDIR)/loam.flags
 LIB_SMALL := crypto/... math/big encoding/json fmt log/... reflect strconv time os io/fs \
 	internal/fmtsort compress/flate path/filepath bufio encoding/base64 \
 	$(addprefix ./internal/feature/,repair transfer inspect examine backup) \
-	$(addprefix ./internal/format/,owner foreign)
+	$(addprefix ./internal/format/,owner foreign) ./internal/base/options
 LIB_BUILD := -buildmode=c-shared $(LIB_SMALL:%=-gcflags=%=-l)
 # Functions begin at multiples of 16 bytes, as C compilers align them, and not of 32: 86 KB.
 LIB_LINK := -s -w -buildid= -funcalign=16
