@@ -38,8 +38,10 @@ function encoding (name) {
 
 // An answer that begins with yes or no, and ends there unless a value is behind a yes.
 function said (b, value = false) {
-  if (b.length === 0 || b.length > 1 && !(value && b[0] === 1)) throw wire.malformed('the node')
-  return b[0] === 1
+  const f = new wire.Fields(b)
+  const yes = f.bool()
+  if (f.bad || !f.empty && !(value && yes)) throw wire.malformed('the node')
+  return yes
 }
 
 function present (what, value) {
@@ -109,7 +111,7 @@ class Reader {
     const b = await this.call(OPERATIONS.multiGet, [...this.view(), wire.varint(list.length),
       ...list.flatMap((key) => wire.bytes(keys.encode(present('A key', key))))], options)
     const f = new wire.Fields(b)
-    const out = list.map(() => f.one() === 1 ? values.decode(f.bytes()) : undefined)
+    const out = list.map(() => f.bool() ? values.decode(f.bytes()) : undefined)
     if (f.bad || !f.empty) throw wire.malformed('the node')
     return out
   }
@@ -292,7 +294,12 @@ class Remote extends Reader {
   }
 
   async status (options) {
-    return JSON.parse((await this.do(READS, OPERATIONS.status, [], options)).toString())
+    const text = (await this.do(READS, OPERATIONS.status, [], options)).toString()
+    try {
+      return JSON.parse(text)
+    } catch {
+      throw wire.malformed('the node')
+    }
   }
 
   // ---- Changes ----

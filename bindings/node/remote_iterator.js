@@ -114,7 +114,7 @@ class RemoteIterator {
     const f = new wire.Fields(await source.scan({ keysOnly: this.#only === 'keys',
       backward: this.#backward, lower, upper, bytes: this.#size,
       entries: Number.isFinite(this.#left) ? this.#left : 0 }))
-    const more = f.one() === 1
+    const more = f.bool()
     f.number() // no snapshot is kept
     const entries = []
     while (!f.empty && !f.bad) {

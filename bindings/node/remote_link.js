@@ -17,6 +17,48 @@ class Failure {
   }
 }
 
+// Tells a connection whose other end is gone without a word, which no error says, from one whose
+// other end takes its time. A call that had no answer for half of its time calls ask(), and one
+// whose time is over calls isLost(). A call with a short time-out alone is no sign: calls that are
+// over count up to the first bytes that come.
+class Silence {
+  #patience // how long a connection may be silent, in ms
+  #heard = 0 // parts that came
+  #since // when the first call was sent that no bytes followed; undefined: there is none
+  #asked // when ask() returned true since; undefined: it did not
+
+  constructor (patience) {
+    this.#patience = patience
+  }
+
+  // Bytes came.
+  end () {
+    this.#heard++
+    this.#since = this.#asked = undefined
+  }
+
+  // Notes that a call is sent now, and returns the mark of it.
+  sent (now) {
+    this.#since ??= now
+    return this.#heard
+  }
+
+  // Whether the other end is to be asked something that it answers at once.
+  ask (mark, now) {
+    if (mark !== this.#heard || this.#asked !== undefined ||
+      now - this.#since < this.#patience / 2) return false
+    this.#asked = now
+    return true
+  }
+
+  // Whether the connection is lost, now that the time of a call is over. A process that stood still
+  // since it asked has not heard what may be there to read.
+  isLost (mark, now) {
+    return mark === this.#heard && this.#asked !== undefined &&
+      now - this.#since >= this.#patience && now - this.#asked >= this.#patience / 4
+  }
+}
+
 // One connection to a node, which many calls share. call() rejects with a Failure. A call that is
 // too large is not sent, as the node would end the connection, and with it the calls of others.
 class Link {
@@ -30,10 +72,12 @@ class Link {
   #welcome = false // whether the node took the greeting
   #timer // of the greeting
   #drained // a promise, while too much was written
+  #silence
 
   constructor (addr, options) {
     this.addr = addr
     this.#options = options
+    this.#silence = new Silence(Math.min(options.tryTimeout, options.timeout) / 2)
     this.ready = new Promise((resolve, reject) => {
       this.#greeted = { resolve, reject }
     })
@@ -60,6 +104,7 @@ class Link {
     socket.on(secure ? 'secureConnect' : 'connect', () => socket.write(
       wire.greeting(this.#options)))
     socket.on('data', (chunk) => {
+      this.#silence.end()
       try {
         this.#cutter.add(chunk, (body) => this.#take(body))
       } catch (err) {
@@ -120,16 +165,32 @@ class Link {
     const number = this.#number
     const left = timeout - (Date.now() - begun)
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const mark = this.#silence.sent(performance.now())
+      let timer = setTimeout(() => {
+        this.#ask(mark)
+        // What came while the process was busy is read before the time is over.
+        timer = setTimeout(() => setImmediate(over), left / 2)
+      }, left / 2)
+      const settle = (f) => (value) => { clearTimeout(timer); f(value) }
+      const waiting = { resolve: settle(resolve), reject: settle(reject) }
+      const over = () => {
+        if (this.#pending.get(number) !== waiting) return
         this.#pending.delete(number)
         this.#rest()
-        reject(new Failure(timedOut(this.addr), true))
-      }, left)
-      const settle = (f) => (value) => { clearTimeout(timer); f(value) }
-      this.#pending.set(number, { resolve: settle(resolve), reject: settle(reject) })
+        const silent = this.#silence.isLost(mark, performance.now())
+        if (silent) this.lose(new Error('the node says nothing'))
+        reject(new Failure(silent ? this.#lost : timedOut(this.addr), true))
+      }
+      this.#pending.set(number, waiting)
       this.#rest()
       this.#write(wire.call(number, left, op, parts))
     })
+  }
+
+  // Makes a node say something that was silent since a call was sent: every node answers a call for
+  // its status at once.
+  #ask (mark) {
+    if (this.#silence.ask(mark, performance.now())) this.tell(wire.OPERATIONS.status, [])
   }
 
   // Makes a call whose answer is of no interest.
@@ -169,4 +230,5 @@ function timedOut (addr) {
 }
 
 exports.Link = Link
+exports.Silence = Silence
 exports.Failure = Failure

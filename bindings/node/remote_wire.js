@@ -51,6 +51,7 @@ exports.lost = (addr, cause) => new RemoteError(
   `${addr}: connection lost${cause ? `: ${cause.message}` : ''}`,
   { code: 'LEVEL_UNAVAILABLE', cause })
 
+// Of an answer that is damaged, though its frame is not: it counts as a lost connection does.
 exports.malformed = (addr) => new RemoteError(`${addr}: a malformed answer`,
   { code: 'LEVEL_UNAVAILABLE' })
 
@@ -93,6 +94,12 @@ class Fields {
   one () {
     if (this.empty) this.bad = true
     return this.bad ? 0 : this.buffer[this.at++]
+  }
+
+  bool () {
+    const byte = this.one()
+    if (byte > 1) this.bad = true
+    return byte === 1
   }
 
   number () {

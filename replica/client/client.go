@@ -16,6 +16,10 @@
 // done, where that is safe: reads of the present, changes that did not happen because no node could
 // be reached, and changes with an idempotency key (Once). ErrUnknown is passed on.
 //
+// A connection is taken for lost, without an error of its own, when the time of a call is over and
+// no byte came since the call was sent, nor for half of TryTimeout. The Client asks the node for
+// its status before, after half of the time of the call: an answer to that keeps the connection.
+//
 // Reads are linearizable but those of Local. A snapshot, and an iterator, is one state of one node:
 // its reads fail with ErrSnapshotGone when the connection to the node is lost, or when it was not
 // used for longer than the node's lease, a minute.
@@ -83,9 +87,10 @@ type Options struct {
 
 // Client is a database behind loamd. All methods are safe for concurrent use. Dial makes one.
 type Client struct {
-	o   Options
-	end context.CancelFunc
-	ctx context.Context
+	o       Options
+	waiters sync.Pool // of *waiter
+	end     context.CancelFunc
+	ctx     context.Context
 
 	mu     sync.Mutex
 	given  []string         // the addresses of Dial
@@ -102,7 +107,7 @@ var _ kv.Store = (*Client)(nil)
 // Dial makes a client of some nodes of a cluster: host:port each, separated by commas. An IPv6
 // address is in brackets. It does not wait for a node. It fails with lsm.ErrInvalidArgument.
 func Dial(addrs string, o *Options) (*Client, error) {
-	c := &Client{links: map[string]*link{}}
+	c := &Client{links: map[string]*link{}, waiters: sync.Pool{New: newWaiter}}
 	if o != nil {
 		c.o = *o
 	}
@@ -169,7 +174,7 @@ func (c *Client) link(ctx context.Context, until time.Time, addr string) (*link,
 	}
 	l := c.links[addr]
 	if l == nil || l.isLost() {
-		l = newLink(addr)
+		l = newLink(c, addr)
 		c.links[addr] = l
 		go l.connect(c.ctx, &c.o)
 	}

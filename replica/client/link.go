@@ -18,16 +18,21 @@ import (
 
 // link is one connection to a node. Many calls share it.
 type link struct {
-	addr  string
-	ready chan struct{} // closed when it is connected, or failed
-	out   *stream.Output
+	addr    string
+	ready   chan struct{} // closed when it is connected, or failed
+	out     *stream.Output
+	waiters *sync.Pool // those of the client
 
 	mu      sync.Mutex
 	conn    net.Conn
 	pending map[uint32]*waiter // by number of the call; nil when the link is lost
 	number  uint32
-	lost    error // why it takes no calls any more
+	lost    error           // why it takes no calls any more
+	silence *stream.Silence // its methods but Reader are guarded
 }
+
+// errSilent says that a connection is taken for lost: it has no error, and no byte comes.
+var errSilent = errors.New("connection lost: the node says nothing")
 
 // waiter waits for the answer of a call. A waiter of the map is taken out of it by the one that
 // sends it an answer, or by its call.
@@ -36,11 +41,11 @@ type waiter struct {
 	over *time.Timer
 }
 
-var waiters = sync.Pool{New: func() any {
+func newWaiter() any {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return &waiter{make(chan answer, 1), t}
-}}
+}
 
 // answer is what came for a call: err is the node's, or says why no answer comes.
 type answer struct {
@@ -48,9 +53,10 @@ type answer struct {
 	err    error
 }
 
-func newLink(addr string) *link {
-	return &link{addr: addr, ready: make(chan struct{}), out: stream.New(),
-		pending: map[uint32]*waiter{}}
+func newLink(c *Client, addr string) *link {
+	return &link{addr: addr, ready: make(chan struct{}), out: stream.New(), waiters: &c.waiters,
+		pending: map[uint32]*waiter{},
+		silence: stream.NewSilence(min(c.o.TryTimeout, c.o.Timeout) / 2)}
 }
 
 func (l *link) isLost() bool { return l.failed() != nil }
@@ -110,7 +116,7 @@ func (l *link) open(ctx context.Context, o *Options) (*bufio.Reader, error) {
 		}
 		conn = tls.Client(conn, c)
 	}
-	in := bufio.NewReaderSize(conn, 64<<10)
+	in := bufio.NewReaderSize(l.silence.Reader(conn), 64<<10)
 	if err := greet(conn, in, o); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -172,13 +178,16 @@ func (l *link) read(in *bufio.Reader) error {
 
 // call makes a call, and waits for its answer until a moment. Where sent is false the node did not
 // see it. One that is too large is not sent, as the node would end the connection, and with it the
-// calls of others.
+// calls of others. One whose time is over loses a link that is silent, see stream.Silence.
 func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 	args func([]byte) []byte) (result []byte, sent bool, err error) {
-	left := max(time.Until(until), time.Millisecond)
-	call := wire.Call{Op: op, Timeout: left}
-	w := waiters.Get().(*waiter)
-	defer waiters.Put(w)
+	now := time.Now()
+	if soonest := now.Add(time.Millisecond); until.Before(soonest) {
+		until = soonest
+	}
+	call := wire.Call{Op: op, Timeout: until.Sub(now)}
+	w := l.waiters.Get().(*waiter)
+	defer l.waiters.Put(w)
 	l.mu.Lock()
 	if l.lost != nil {
 		l.mu.Unlock()
@@ -188,33 +197,70 @@ func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 	}
 	call.Number = l.number
 	l.pending[call.Number] = w
+	mark := l.silence.Sent(now)
 	l.mu.Unlock()
+	if err := l.send(ctx, until, &call, args); err != nil {
+		l.forget(call.Number, w)
+		return nil, false, err
+	}
+	w.over.Reset(call.Timeout / 2)
+	defer w.over.Stop()
+	for half := true; err == nil; half = false {
+		select {
+		case a := <-w.came:
+			return a.result, true, a.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-w.over.C:
+			if !half {
+				err = context.DeadlineExceeded
+				break
+			}
+			l.ask(mark)
+			w.over.Reset(time.Until(until))
+		}
+	}
+	l.forget(call.Number, w)
+	if errors.Is(err, context.DeadlineExceeded) && l.isSilent(mark) {
+		lost := fmt.Errorf("%s: %w", l.addr, errSilent)
+		l.lose(lost)
+		err = fmt.Errorf("%w: %w", lost, err)
+	}
+	return nil, true, err
+}
+
+// send has a call sent. After an error it is not.
+func (l *link) send(ctx context.Context, until time.Time, call *wire.Call,
+	args func([]byte) []byte) error {
 	var unsent error
-	if !l.out.Add(func(dst []byte) []byte {
-		with := wire.AppendCall(dst, &call, args)
+	err := l.out.AddBefore(ctx, until, func(dst []byte) []byte {
+		with := wire.AppendCall(dst, call, args)
 		if unsent = wire.CheckCall(with[len(dst):]); unsent != nil {
 			return with[:len(dst)]
 		}
 		return with
-	}) {
-		unsent = fmt.Errorf("%s: connection lost", l.addr)
+	})
+	if errors.Is(err, stream.ErrEnded) {
+		err = fmt.Errorf("%s: %w", l.addr, err)
 	}
-	if unsent != nil {
-		l.forget(call.Number, w)
-		return nil, false, unsent
+	return errors.Join(unsent, err)
+}
+
+// ask makes the node say something, if it is silent since a call was sent: every node answers a
+// call for its status at once.
+func (l *link) ask(mark uint64) {
+	l.mu.Lock()
+	ask := l.silence.Ask(mark, time.Now())
+	l.mu.Unlock()
+	if ask {
+		go l.tell(wire.OpStatus, nil) // it waits for room
 	}
-	w.over.Reset(left)
-	defer w.over.Stop()
-	select {
-	case a := <-w.came:
-		return a.result, true, a.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-w.over.C:
-		err = context.DeadlineExceeded
-	}
-	l.forget(call.Number, w)
-	return nil, true, err
+}
+
+func (l *link) isSilent(mark uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silence.Lost(mark, time.Now())
 }
 
 // untold is the number of calls whose answers are of no interest.

@@ -16,7 +16,14 @@ import (
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
-var errAnswer = fmt.Errorf("%w answer", wire.ErrMalformed)
+// errAnswer says that an answer is damaged, though its frame is not. It counts as the loss of a
+// connection does: another node may do better.
+var errAnswer error = damaged{fmt.Errorf("%w answer", wire.ErrMalformed)}
+
+type damaged struct{ error }
+
+func (d damaged) Is(target error) bool { return target == ErrUnavailable }
+func (d damaged) Unwrap() error        { return d.error }
 
 // reader reads a state, by calls that do makes.
 type reader struct {
@@ -32,23 +39,34 @@ func (r reader) key(ctx context.Context, op wire.Operation, key []byte) ([]byte,
 
 func (r reader) get(ctx context.Context, key []byte) ([]byte, error) {
 	b, err := r.key(ctx, wire.OpGet, key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(b) == 0:
+	}
+	f := wire.Fields{Rest: b}
+	switch found := f.Bool(); {
+	case f.Bad || !found && len(f.Rest) > 0:
 		return nil, errAnswer
-	case b[0] == 0:
+	case !found:
 		return nil, fmt.Errorf("client: %w", lsm.ErrNotFound)
 	}
-	return b[1:], nil
+	return f.Rest, nil
 }
 
 func (r reader) has(ctx context.Context, key []byte) (bool, error) {
 	b, err := r.key(ctx, wire.OpHas, key)
-	if err == nil && len(b) != 1 {
-		err = errAnswer
+	if err != nil {
+		return false, err
 	}
-	return err == nil && b[0] == 1, err
+	return said(b)
+}
+
+// said reads an answer that is yes or no.
+func said(b []byte) (bool, error) {
+	f := wire.Fields{Rest: b}
+	if yes := f.Bool(); !f.Bad && len(f.Rest) == 0 {
+		return yes, nil
+	}
+	return false, errAnswer
 }
 
 func (r reader) multiGet(ctx context.Context, keys [][]byte) ([][]byte, error) {
@@ -65,7 +83,7 @@ func (r reader) multiGet(ctx context.Context, keys [][]byte) ([][]byte, error) {
 	f := wire.Fields{Rest: b}
 	values := make([][]byte, len(keys))
 	for i := range values {
-		if f.One() == 1 {
+		if f.Bool() {
 			values[i] = f.Bytes()
 		}
 	}
@@ -91,7 +109,7 @@ func (r reader) scan(ctx context.Context, s *wire.Scan) (*chunk, error) {
 		return nil, err
 	}
 	f := wire.Fields{Rest: b}
-	c := &chunk{more: f.One() == 1}
+	c := &chunk{more: f.Bool()}
 	f.Number() // no snapshot is kept
 	for len(f.Rest) > 0 && !f.Bad {
 		e := entry{key: f.Bytes()}
@@ -209,6 +227,8 @@ func (r *remote) do(ctx context.Context, op wire.Operation,
 	var answered *wire.RemoteError
 	switch {
 	case err == nil:
+	case errors.Is(err, errSilent):
+		err = fmt.Errorf("%w: %w", ErrSnapshotGone, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case errors.As(err, &answered), errors.Is(err, lsm.ErrClosed), ctx.Err() != nil,

@@ -39,10 +39,13 @@ func (w *Writer) change(ctx context.Context, x *wire.Change) (held bool, err err
 	result, err := w.c.do(ctx, k, wire.OpWrite, func(dst []byte) []byte {
 		return append(dst, b...)
 	})
-	if err == nil && len(result) != 1 {
-		err = with(ErrUnknown, errAnswer)
+	if err != nil {
+		return false, err
 	}
-	return err == nil && result[0] == 1, err
+	if held, err = said(result); err != nil {
+		err = with(ErrUnknown, err)
+	}
+	return held, err
 }
 
 // Put sets key to value.

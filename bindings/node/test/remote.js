@@ -11,6 +11,7 @@ const net = require('net')
 const os = require('os')
 const path = require('path')
 const { connect, RemoteError } = require('../remote')
+const { Silence } = require('../remote_link')
 const wire = require('../remote_wire')
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-remote-'))
@@ -89,7 +90,9 @@ test('a stream is cut into frames, wherever it is cut', (t) => {
 const patient = { timeout: 300000, tryTimeout: 300000 }
 
 // A node that calls answer(op, arguments, say, socket) for each call but status. say takes a
-// result, or flags and a text.
+// result, or flags and a text. A socket that is in silent swallows all calls.
+const silent = new WeakSet()
+
 async function node (t, answer, status = {}) {
   const server = net.createServer((socket) => {
     const cutter = new wire.Cutter()
@@ -107,9 +110,11 @@ async function node (t, answer, status = {}) {
         greeted = true
         return say(0)(Buffer.from([0, 0]))
       }
+      if (silent.has(socket)) return
       const number = body.readUInt32LE(0)
       if (body[8] === wire.OPERATIONS.status) {
-        return say(number)(b(JSON.stringify({ leader_addr: '', members: [], ...status })))
+        return say(number)(b(typeof status === 'string' ? status
+          : JSON.stringify({ leader_addr: '', members: [], ...status })))
       }
       if (number !== 0xffffffff) answer(body[8], body.subarray(9), say(number), socket)
     }))
@@ -214,17 +219,27 @@ test('what a node says that is no address is not asked', async (t) => {
 })
 
 test('a malformed answer is an error', async (t) => {
-  const { addr, server } = await node(t, (op, args, say) => say(
-    Buffer.from(op === wire.OPERATIONS.snapshot ? [1, 1] : [])))
-  const db = connect(`loam://${addr}`, patient)
-  const snapshot = await db.snapshot()
-  for (const read of [db.get('a'), db.has('a'), db.getMany(['a']), snapshot.get('a'),
-    snapshot.has('a')]) {
-    const err = await failure(read)
-    t.same([err?.code, err?.message], ['LEVEL_UNAVAILABLE', 'the node: a malformed answer'])
+  for (const bad of [[], [2], [0, 0], [2, 65]]) {
+    const answers = { [wire.OPERATIONS.snapshot]: [1, 1], [wire.OPERATIONS.scan]: [1, 0] }
+    const { addr, server } = await node(t, (op, args, say) => say(Buffer.from(answers[op] ?? bad)))
+    const db = connect(`loam://${addr}`, patient)
+    const snapshot = await db.snapshot()
+    for (const read of [db.get('a'), db.has('a'), db.getMany(['a']), snapshot.get('a'),
+      snapshot.has('a'), snapshot.iterator().next(), db.local().get('a')]) {
+      const err = await failure(read)
+      t.same([err?.code, err?.message], ['LEVEL_UNAVAILABLE', 'the node: a malformed answer'])
+    }
+    const err = await failure(db.put('a', '1'))
+    t.same([err?.code, err?.unknown, err?.notApplied], ['LEVEL_UNKNOWN', true, false])
+    await db.close()
+    server.close()
   }
-  const err = await failure(db.put('a', '1'))
-  t.same([err?.code, err?.unknown, err?.notApplied], ['LEVEL_UNKNOWN', true, false])
+})
+
+test('a malformed status is an error', async (t) => {
+  const { addr, server } = await node(t, () => {}, '{')
+  const db = connect(`loam://${addr}`, patient)
+  t.same((await failure(db.status())).code, 'LEVEL_UNAVAILABLE')
   await db.close()
   server.close()
 })
@@ -301,6 +316,46 @@ test('time-outs that are left out, without end, or none', async (t) => {
     t.throws(() => connect(`loam://${addr}`, { timeout }), { code: 'LEVEL_INVALID_ARGUMENT' })
     t.same((await failure(db.get('a', { timeout }))).code, 'LEVEL_INVALID_ARGUMENT')
   }
+  await db.close()
+  server.close()
+})
+
+test('silence', (t) => {
+  const s = new Silence(4000)
+  const first = s.sent(0)
+  t.same([s.ask(first, 1999), s.isLost(first, 9000)], [false, false], 'too early, nobody asked')
+  t.same([s.ask(first, 2000), s.ask(first, 3000)], [true, false], 'asked once')
+  t.same([s.isLost(first, 3999), s.isLost(first, 4000)], [false, true])
+  s.end() // by the answer to the question
+  t.same(s.isLost(first, 9000), false)
+  const [second, third] = [s.sent(10000), s.sent(11000)]
+  t.same([s.ask(second, 12000), s.isLost(third, 14000)], [true, true], 'short calls count together')
+  s.end()
+  const fourth = s.sent(20000)
+  t.same([s.ask(third, 29000), s.ask(fourth, 30000)], [false, true], 'not of an older call')
+  t.same([s.isLost(fourth, 30999), s.isLost(fourth, 31000)], [false, true], 'not just asked')
+  t.same(s.isLost(s.sent(32000), 32000), true, 'a call of the same silence')
+  t.end()
+})
+
+test('a connection without end and answers is lost', async (t) => {
+  let asked
+  const came = new Promise((resolve) => { asked = resolve })
+  const { addr, server } = await node(t, (op, args, say, socket) => {
+    if (op === wire.OPERATIONS.snapshot) return say(Buffer.from([1, 1]))
+    if (op === wire.OPERATIONS.get) return say(Buffer.from([1, 65]))
+    silent.add(socket) // at the change
+    asked()
+  })
+  const db = connect(`loam://${addr}`, { timeout: 300000, tryTimeout: 100 })
+  const snapshot = await db.snapshot()
+  const put = failure(db.put('a', '1')) // it has minutes
+  await came
+  t.same(await db.get('a'), 'A', 'the first try ended the connection')
+  const err = await put
+  t.same([err.code, err.message], ['LEVEL_UNKNOWN',
+    `outcome of the change unknown: ${addr}: connection lost: the node says nothing`])
+  t.same((await failure(snapshot.get('a'))).code, 'LEVEL_SNAPSHOT_GONE')
   await db.close()
   server.close()
 })

@@ -287,10 +287,11 @@ def test_refused(db, node):
 
 class Failing:
     """A node in this process. It takes one answer of a list for each call but status; None: it
-    closes the connection; ENDED: it does so as a node that reads a damaged frame. Of a large call
-    it reads the head, and nothing any more."""
+    closes the connection; ENDED: it does so as a node that reads a damaged frame; SILENT: it reads
+    on, and says nothing. Of a large call it reads the head, and nothing any more."""
 
     ENDED = b"malformed: wrong checksum of a frame"
+    SILENT = b"nothing"
 
     def __init__(
         self, *answers: bytes | None, status: bytes = b'{"leader_addr": "", "members": []}'
@@ -327,6 +328,10 @@ class Failing:
                     answer = self._answers.pop(0)
                 if answer is None:
                     return
+                if answer is Failing.SILENT:
+                    while f.read(1):
+                        pass
+                    return
                 say = (int.from_bytes(body[:4], "little") if number else 0).to_bytes(8, "little")
                 if answer is Failing.ENDED:
                     say = struct.pack("<II", 0, 1 << 31)
@@ -356,21 +361,50 @@ def test_a_connection_is_lost():
         assert not node._answers
 
 
+def test_a_connection_is_silent():
+    """A call without an answer in time closes its connection. Others are made over another one."""
+    node = Failing(b"\1\1", *[Failing.SILENT] * 3, b"\1A", b"\1")
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.snapshot() as s:
+        db._looked = float("inf")  # nobody looks for the leader
+        db._timeout = 0.05
+        with pytest.raises(loamdb.errors.SnapshotGoneError):
+            s.get(b"a")
+        with pytest.raises(loamdb.errors.SnapshotGoneError):
+            s.get(b"a")  # which is not sent
+        for call, error in (
+            (lambda: db.put(b"a", b"1"), loamdb.errors.UnknownOutcomeError),
+            (lambda: db.get(b"a"), loamdb.errors.UnavailableError),
+        ):
+            db._connection(db._home, 300).lock.release()
+            with pytest.raises(error):
+                call()
+        db._timeout = 300
+        assert db.get(b"a") == b"A"
+        db.put(b"a", b"1")
+        assert not node._answers
+
+
 @pytest.mark.parametrize("status", [b"", b"\xff", b"[]", b"{}", b'{"members": [{"addr": 1}]}'])
 def test_a_malformed_status(status):
     node = Failing(b"\1A", status=status)
     with closing(node), loamdb.connect(node.url, **PATIENT) as db:
         assert db.get(b"a") == b"A"
+        if not status.startswith((b"[", b"{")):
+            with pytest.raises(loamdb.errors.UnavailableError, match="^malformed answer$"):
+                db.status()
 
 
-def test_a_malformed_answer():
-    node = Failing(b"\1\1", *[b""] * 6)
+@pytest.mark.parametrize("bad", [b"", b"\2", b"\0\0", b"\2A"])
+def test_a_malformed_answer(bad):
+    node = Failing(b"\1\1", *[bad] * 6, b"\1\0")
     with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.snapshot() as s:
         for read in (db.get, db.has, s.get, s.has, lambda key: db.multi_get([key])):
-            with pytest.raises(loamdb.errors.InternalError, match="^malformed answer$"):
+            with pytest.raises(loamdb.errors.UnavailableError, match="^malformed answer$"):
                 read(b"a")
         with pytest.raises(loamdb.errors.UnknownOutcomeError):
             db.put(b"a", b"1")
+        with pytest.raises(loamdb.errors.UnavailableError, match="^malformed answer$"):
+            s.items()  # there are more, and none came
         assert not node._answers
         node._answers.append(b"")  # to the release
 
@@ -381,7 +415,7 @@ def test_a_move_of_an_iterator_fails():
     with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.items() as it:
         assert next(it) == (b"a", b"1")
         for _ in range(2):
-            with pytest.raises(loamdb.errors.InternalError, match="^malformed answer$"):
+            with pytest.raises(loamdb.errors.UnavailableError, match="^malformed answer$"):
                 next(it)
         assert next(it) == (b"b", b"2") and next(it, None) is None
 

@@ -176,6 +176,15 @@ var replicas = []mutant{
 		target{"replica/internal/server", "TestSlowClient"}, []edit{{
 			"replica/internal/server/conn.go", "c.held+cost > maxHeld", "c.held+cost < 0"}}},
 
+	{"loamd-client-silent", "a client keeps a connection on which nothing comes",
+		target{"replica/client", "TestSilentConnection"}, []edit{{
+			"replica/internal/stream/silence.go", "now.Sub(s.since) >= s.patience",
+			"now.Before(s.since)"}}},
+
+	{"loamd-client-impatient", "a client takes a slow node for a silent one",
+		target{"replica/client", "TestSlowAnswers"}, []edit{{
+			"replica/client/link.go", "if ask {", "if !ask {"}}},
+
 	{"loamd-snapshots-stay", "a snapshot that is not used stays",
 		target{"replica/internal/server", "TestLease"}, []edit{{
 			"replica/internal/server/reads.go", "if !h.inUse && h.used.Before(before) {",

@@ -30,8 +30,9 @@ func (c *conn) dispatch(x *call) {
 		f := wire.Fields{Rest: x.Args}
 		c.snaps.release(f.Number())
 		c.answer(x, nil, nil)
-	case x.Op == wire.OpStatus:
-		c.other.add(x)
+	case x.Op == wire.OpStatus: // at once: the client may ask whether the node is there
+		b, err := json.Marshal(c.of.Status())
+		c.answer(x, b, err)
 	case x.Op == wire.OpWrite:
 		c.changes = append(c.changes, x)
 	default:
@@ -135,10 +136,6 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 	ctx, cancel := c.bounded(x.Timeout)
 	defer cancel()
 	f := wire.Fields{Rest: x.Args}
-	if x.Op == wire.OpStatus {
-		b, err := json.Marshal(c.of.Status())
-		return append(dst, b...), err
-	}
 	v := f.View()
 	switch {
 	case f.Bad:

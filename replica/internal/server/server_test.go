@@ -204,6 +204,18 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
+// TestStatusAtOnce: a call for the status is answered while reads before it wait for a leader.
+func TestStatusAtOnce(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) {
+		c.Node.Peers = map[string]string{"a": c.Node.Addr, "b": "127.0.0.1:1", "c": "127.0.0.1:2"}
+	}, "a")
+	x := greeted(t, c.Addr("a"))
+	x.call(1, wire.OpGet, byte(wire.Local), 1, 1, 'a')
+	x.call(2, wire.OpGet, byte(wire.Linearizable), 1, 'a')
+	x.lives()
+	must(t, x.Close())
+}
+
 // TestStrangers: callers without a greeting keep nobody out, however many they are.
 func TestStrangers(t *testing.T) {
 	c := loamdtest.Start(t, func(c *server.Config) {

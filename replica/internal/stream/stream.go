@@ -3,6 +3,8 @@
 package stream
 
 import (
+	"context"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
@@ -46,6 +48,52 @@ func (o *Output) Add(f func(dst []byte) []byte) bool {
 	return true
 }
 
+// ErrEnded says that the Output has ended, or that its connection is lost.
+var ErrEnded = errors.New("connection lost")
+
+// AddBefore is Add that waits for room until a moment, or until ctx is done. It returns nil, the
+// error of the context, or ErrEnded: after an error nothing was appended.
+func (o *Output) AddBefore(ctx context.Context, end time.Time, f func(dst []byte) []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.full() {
+		if err := o.roomBefore(ctx, end); err != nil {
+			return err
+		}
+	}
+	if o.lost || o.ended {
+		return ErrEnded
+	}
+	o.waiting = f(o.waiting)
+	o.added.Signal()
+	return nil
+}
+
+// roomBefore waits for room until a moment, or until ctx is done.
+// REQUIRES: o.mu is held.
+func (o *Output) roomBefore(ctx context.Context, end time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.taken.Broadcast()
+	})()
+	for o.full() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o.taken.Wait()
+	}
+	return nil
+}
+
+// full reports whether there is no room, and may be some later.
+// REQUIRES: o.mu is held.
+func (o *Output) full() bool {
+	return len(o.waiting)+o.sending > MaxWaiting && !o.lost && !o.ended
+}
+
 // Await returns when there is room for Add, so that large frames are made then. It returns false
 // where nothing will be sent any more.
 func (o *Output) Await() bool {
@@ -57,7 +105,7 @@ func (o *Output) Await() bool {
 // room is Await.
 // REQUIRES: o.mu is held.
 func (o *Output) room() bool {
-	for len(o.waiting)+o.sending > MaxWaiting && !o.lost && !o.ended {
+	for o.full() {
 		o.taken.Wait()
 	}
 	return !o.lost && !o.ended

@@ -42,6 +42,15 @@ func (f *Fields) One() byte {
 	return out
 }
 
+// Bool reads a byte that is 0 or 1.
+func (f *Fields) Bool() bool {
+	b := f.One()
+	if b > 1 {
+		f.Bad = true
+	}
+	return b == 1
+}
+
 // AppendBytes appends a length and the bytes.
 func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)

@@ -87,6 +87,11 @@ def sized(b: Buffer) -> bytes:
     return number(len(b)) + b
 
 
+def malformed() -> errors.UnavailableError:
+    """Of an answer that is damaged, though its frame is not. As of a lost connection."""
+    return errors.UnavailableError("malformed answer")
+
+
 class Fields:
     """Reads one field of a result after the other."""
 
@@ -101,8 +106,22 @@ class Fields:
     def one(self) -> int:
         self._at += 1
         if self._at > len(self._of):
-            raise errors.InternalError("malformed answer")
+            raise malformed()
         return self._of[self._at - 1]
+
+    def flag(self) -> bool:
+        b = self.one()
+        if b > 1:
+            raise malformed()
+        return b == 1
+
+    def rest(self) -> bytes:
+        return self._of[self._at :]
+
+    def end(self) -> None:
+        """There is no further field."""
+        if self:
+            raise malformed()
 
     def number(self) -> int:
         n = shift = 0
@@ -117,15 +136,16 @@ class Fields:
         n = self.number()
         self._at += n
         if self._at > len(self._of):
-            raise errors.InternalError("malformed answer")
+            raise malformed()
         return self._of[self._at - n : self._at]
 
 
 def said(answer: bytes) -> bool:
     """An answer that is yes or no."""
-    if len(answer) != 1:
-        raise errors.InternalError("malformed answer")
-    return answer == b"\x01"
+    f = Fields(answer)
+    yes = f.flag()
+    f.end()
+    return yes
 
 
 def condition(key: Buffer, value: Buffer | None) -> bytes:

@@ -114,8 +114,11 @@ class _Reader:
 
     def get(self, key: Buffer, default: Any = None) -> Any:
         """The value of a key, or default when it has none."""
-        found = self._read(_wire.GET, self._view() + sized(key))
-        return found[1:] if _wire.said(found[:1]) else default
+        found = Fields(self._read(_wire.GET, self._view() + sized(key)))
+        if found.flag():
+            return found.rest()
+        found.end()
+        return default
 
     def has(self, key: Buffer) -> bool:
         """Whether the key has a value."""
@@ -126,7 +129,9 @@ class _Reader:
         wanted = [sized(key) for key in keys]
         args = self._view() + _wire.number(len(wanted)) + b"".join(wanted)
         found = Fields(self._read(_wire.MULTI_GET, args))
-        return [found.sized() if found.one() else None for _ in wanted]
+        values = [found.sized() if found.flag() else None for _ in wanted]
+        found.end()
+        return values
 
     def items(
         self,
@@ -234,13 +239,13 @@ class RemoteIterator(Iterating[Any]):
     def _take(self, result: bytes) -> int:
         """Takes a chunk, and returns the ID of the snapshot that was kept for the next one."""
         f = Fields(result)
-        more, kept = f.one(), f.number()
+        more, kept = f.flag(), f.number()
         entries = []
         while f:
             key = f.sized()
             entries.append((key, b"" if self._flags & _wire.KEYS_ONLY else f.sized()))
         if more and not entries:
-            raise errors.InternalError("malformed answer")
+            raise _wire.malformed()
         if not more:
             self._lower = self._upper = b""  # nothing is there
         elif self._flags & _wire.BACKWARD:
@@ -289,7 +294,11 @@ class Remote(_Reader):
     A write that fails with UnknownOutcomeError may have happened; one that fails with another
     error did not. Writes take once, an idempotency key: text or bytes that belong to this one
     write, which takes effect once, however often it is tried. With it a write is tried again by
-    itself where the outcome is unknown. Any number of threads may use it."""
+    itself where the outcome is unknown. Any number of threads may use it.
+
+    A connection has one call at a time, and one that gets no answer in time closes it. An answer
+    that is damaged is an error as that of a lost connection: UnavailableError, of a write
+    UnknownOutcomeError."""
 
     __slots__ = (
         "__weakref__",
@@ -479,7 +488,7 @@ class Remote(_Reader):
         result, _ = self._call(_wire.WRITE, encoded, write=True, again=bool(once))
         try:
             return _wire.said(result)
-        except errors.InternalError as error:
+        except errors.UnavailableError as error:
             raise errors.UnknownOutcomeError(str(error)) from None
 
     def put(self, key: Buffer, value: Buffer, *, once: Buffer | str | None = None) -> None:
@@ -596,7 +605,10 @@ class Remote(_Reader):
 
     def status(self) -> dict[str, Any]:
         """What a node knows about itself and the cluster."""
-        status: dict[str, Any] = json.loads(self._call(_wire.STATUS, b"")[0])
+        try:
+            status: dict[str, Any] = json.loads(self._call(_wire.STATUS, b"")[0])
+        except ValueError:
+            raise _wire.malformed() from None
         return status
 
     def add_voter(self, id: str, address: str) -> None:

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -44,6 +45,7 @@ final class Link {
   private final Socket socket;
   private final Map<Integer, CompletableFuture<byte[]>> pending = new ConcurrentHashMap<>();
   private final AtomicInteger number = new AtomicInteger();
+  private final Silence silence;
   private final ReentrantLock writing = new ReentrantLock(); // before writes to socket
   private volatile RemoteException lost;
 
@@ -61,6 +63,9 @@ final class Link {
   Link(String addr, RemoteOptions options, long limit) throws Failure {
     this.addr = addr;
     this.options = options;
+    Duration least = options.tryTimeout.compareTo(options.timeout) < 0 ? options.tryTimeout
+        : options.timeout;
+    silence = new Silence(least.toNanos() / 2);
     Socket made = new Socket();
     try {
       int at = addr.lastIndexOf(':');
@@ -79,8 +84,8 @@ final class Link {
         secure.setSSLParameters(p);
         secure.startHandshake();
       }
-      DataInputStream in = new DataInputStream(new BufferedInputStream(made.getInputStream(),
-          64 << 10));
+      DataInputStream in = new DataInputStream(new BufferedInputStream(
+          silence.of(made.getInputStream()), 64 << 10));
       made.getOutputStream().write(Wire.greeting(options.cluster, options.token));
       answer(Wire.read(in), true);
       made.setSoTimeout(0);
@@ -192,14 +197,19 @@ final class Link {
     do {
       n = number.incrementAndGet();
     } while (n == 0 || n == UNTOLD || pending.putIfAbsent(n, answer) != null);
+    long mark = silence.sent(System.nanoTime());
     boolean sent = false;
     try {
       if (lost != null) {
         throw new Failure(lost, false);
       }
       sent = write(Wire.call(n, millis, op, args), millis);
-      return answer.get(Math.max(end - System.nanoTime(), 1), TimeUnit.NANOSECONDS);
+      return await(answer, mark, end);
     } catch (TimeoutException e) {
+      if (sent && silence.isLost(mark, System.nanoTime())) {
+        lose(broken(new IOException("the node says nothing")));
+        throw new Failure(lost, true);
+      }
       throw new Failure(late(e), sent);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
@@ -214,6 +224,21 @@ final class Link {
       throw new Failure(lost, true);
     } finally {
       pending.remove(n);
+    }
+  }
+
+  /** Waits for an answer. After half of the time a node that is silent is asked for its status. */
+  private byte[] await(CompletableFuture<byte[]> answer, long mark, long end)
+      throws ExecutionException, InterruptedException, TimeoutException, IOException {
+    try {
+      return answer.get(Math.max((end - System.nanoTime()) / 2, 1), TimeUnit.NANOSECONDS);
+    } catch (TimeoutException e) {
+      long left = Math.max(end - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(1));
+      if (silence.ask(mark, System.nanoTime())) {
+        long millis = TimeUnit.NANOSECONDS.toMillis(left);
+        write(Wire.call(UNTOLD, millis, Wire.STATUS, new byte[0]), millis);
+      }
+      return answer.get(Math.max(end - System.nanoTime(), 1), TimeUnit.NANOSECONDS);
     }
   }
 

@@ -23,6 +23,11 @@ import java.util.regex.Pattern;
  * not answer, calls go to another one if that is safe: reads, changes that were not sent, and
  * changes with an idempotency key, which take effect once however often they are tried. The nodes
  * know the last 65,536 keys.
+ *
+ * <p>A connection on which nothing comes, not even an answer to a call for the node's status, is
+ * lost when the time of a call on it is over. An answer that is damaged is an error as that of a
+ * lost connection: {@link RemoteException#isUnavailable}, of a change {@link
+ * RemoteException#isUnknown}.
  */
 public final class Remote implements AutoCloseable {
   private enum Kind { READ, WRITE, ONCE }
@@ -109,15 +114,19 @@ public final class Remote implements AutoCloseable {
 
   static byte[] found(byte[] answer) {
     Wire.In in = new Wire.In(answer);
-    return in.one() == 1 ? in.rest() : null;
+    if (in.bool()) {
+      return in.rest();
+    }
+    in.end();
+    return null;
   }
 
   /** An answer that is yes or no. */
   static boolean said(byte[] answer) {
-    if (answer.length != 1) {
-      throw Wire.malformed();
-    }
-    return answer[0] == 1;
+    Wire.In in = new Wire.In(answer);
+    boolean yes = in.bool();
+    in.end();
+    return yes;
   }
 
   static byte[] many(byte[] view, List<byte[]> keys) {
@@ -130,8 +139,9 @@ public final class Remote implements AutoCloseable {
     Wire.In in = new Wire.In(answer);
     List<byte[]> values = new ArrayList<>(n);
     for (int i = 0; i < n; i++) {
-      values.add(in.one() == 1 ? in.bytes() : null);
+      values.add(in.bool() ? in.bytes() : null);
     }
+    in.end();
     return values;
   }
 

@@ -107,7 +107,7 @@ public final class RemoteIterator implements AutoCloseable {
       args.bytes(to);
     }
     Wire.In in = new Wire.In(of.call(Wire.SCAN, args.number(0).number(bytes).toByteArray()));
-    boolean further = in.one() == 1;
+    boolean further = in.bool();
     in.number(); // no snapshot is kept
     List<Entry> got = new ArrayList<>();
     while (!in.isEmpty()) {

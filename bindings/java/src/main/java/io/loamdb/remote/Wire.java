@@ -58,7 +58,7 @@ final class Wire {
     }
   }
 
-  /** Reads one field after the other. Malformed ones are an IOException. */
+  /** Reads one field after the other. Malformed ones are a RemoteException. */
   static final class In {
     private final ByteBuffer rest;
 
@@ -77,6 +77,14 @@ final class Wire {
     int one() {
       need(1);
       return rest.get() & 255;
+    }
+
+    boolean bool() {
+      int b = one();
+      if (b > 1) {
+        throw malformed();
+      }
+      return b == 1;
     }
 
     int fixed() {
@@ -106,6 +114,13 @@ final class Wire {
       return take(rest.remaining());
     }
 
+    /** There is no further field. */
+    void end() {
+      if (!isEmpty()) {
+        throw malformed();
+      }
+    }
+
     private byte[] take(int n) {
       byte[] b = new byte[n];
       rest.get(b);
@@ -119,6 +134,7 @@ final class Wire {
     }
   }
 
+  /** Of an answer that is damaged, though its frame is not: it counts as a lost connection does. */
   static RemoteException malformed() {
     return RemoteException.local("a malformed answer", RemoteException.UNAVAILABLE, null);
   }

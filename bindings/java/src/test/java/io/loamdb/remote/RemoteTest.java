@@ -11,6 +11,7 @@ import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -25,7 +26,9 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -95,7 +98,7 @@ class RemoteTest {
     return new DataInputStream(new ByteArrayInputStream(b));
   }
 
-  /** What a node does with a call: a result, or ENDED; null: it closes the connection. */
+  /** What a node does with a call: a result, ENDED, or SILENT; null: it closes the connection. */
   private interface Answers {
     byte[] to(int op, int n);
   }
@@ -104,6 +107,9 @@ class RemoteTest {
   private static final class Node implements AutoCloseable {
     final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     final AtomicInteger calls = new AtomicInteger();
+    /** Swallows the call, and all further ones of the connection. */
+    static final byte[] SILENT = {};
+    final Semaphore silenced = new Semaphore(0); // connections
     /** Ends the connection as a node does that reads a damaged frame. */
     static final byte[] ENDED = {};
     private final Answers answers;
@@ -152,6 +158,11 @@ class RemoteTest {
           }
           byte[] answer = answers.to(op, calls.incrementAndGet());
           if (answer == null) {
+            return;
+          }
+          if (answer == SILENT) {
+            silenced.release();
+            in.transferTo(OutputStream.nullOutputStream());
             return;
           }
           if (answer == ENDED) {
@@ -330,17 +341,73 @@ class RemoteTest {
 
   @Test
   void aMalformedAnswerIsAnError() throws IOException {
-    try (Node node = new Node((op, n) -> op == Wire.SNAPSHOT ? new byte[] {1, 1} : new byte[0]);
-        Remote db = Remote.connect("loam://" + node.addr(), patient());
-        RemoteSnapshot snapshot = db.snapshot()) {
-      for (Executable read : List.<Executable>of(() -> db.get(b("a")), () -> db.has(b("a")),
-          () -> db.getAll(List.of(b("a"))), () -> snapshot.get(b("a")),
-          () -> snapshot.has(b("a")))) {
-        RemoteException e = assertThrows(RemoteException.class, read);
-        assertTrue(e.isUnavailable() && e.getMessage().equals("a malformed answer"), e.toString());
+    for (byte[] bad : new byte[][] {{}, {2}, {0, 0}, {2, 65}}) {
+      try (Node node = new Node((op, n) -> op == Wire.SNAPSHOT ? new byte[] {1, 1}
+              : op == Wire.SCAN ? new byte[] {1, 0} : bad); // more, and nothing
+          Remote db = Remote.connect("loam://" + node.addr(), patient());
+          RemoteSnapshot snapshot = db.snapshot();
+          RemoteIterator it = snapshot.iterator(null, null)) {
+        for (Executable read : List.<Executable>of(() -> db.get(b("a")), () -> db.has(b("a")),
+            () -> db.getAll(List.of(b("a"))), () -> snapshot.get(b("a")),
+            () -> snapshot.has(b("a")), it::first)) {
+          RemoteException e = assertThrows(RemoteException.class, read);
+          assertTrue(e.isUnavailable() && !e.isSnapshotGone()
+              && e.getMessage().equals("a malformed answer"), e.toString());
+        }
+        RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
+        assertTrue(e.isUnknown() && !e.isNotApplied(), e.toString());
       }
-      RemoteException e = assertThrows(RemoteException.class, () -> db.put(b("a"), b("1")));
-      assertTrue(e.isUnknown() && !e.isNotApplied(), e.toString());
+    }
+  }
+
+  @Test
+  void silence() throws IOException {
+    long second = 1_000_000_000L;
+    Silence s = new Silence(4 * second);
+    InputStream word = s.of(new ByteArrayInputStream(new byte[9]));
+    long first = s.sent(0);
+    assertFalse(s.ask(first, 2 * second - 1));
+    assertFalse(s.isLost(first, 9 * second), "nobody asked");
+    assertTrue(s.ask(first, 2 * second));
+    assertFalse(s.ask(first, 3 * second), "twice");
+    assertFalse(s.isLost(first, 4 * second - 1));
+    assertTrue(s.isLost(first, 4 * second));
+    word.read(); // the answer to the question
+    assertFalse(s.isLost(first, 9 * second));
+    long second10 = s.sent(10 * second); // short calls count together
+    long second11 = s.sent(11 * second);
+    assertTrue(s.ask(second10, 12 * second));
+    assertTrue(s.isLost(second11, 14 * second));
+    word.read(new byte[2]);
+    long second20 = s.sent(20 * second);
+    assertFalse(s.ask(second11, 29 * second), "an older call");
+    assertTrue(s.ask(second20, 30 * second));
+    assertFalse(s.isLost(second20, 31 * second - 1), "just asked");
+    assertTrue(s.isLost(second20, 31 * second));
+    assertTrue(s.isLost(s.sent(32 * second), 32 * second), "a call of the same silence");
+  }
+
+  /** A connection that has no end, and no answers either. */
+  @Test
+  @Timeout(value = 600, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aSilentConnectionIsLost() throws Exception {
+    RemoteOptions soon = new RemoteOptions().tryTimeout(Duration.ofMillis(100))
+        .timeout(Duration.ofMinutes(5));
+    try (Node node = new Node((op, n) -> op == Wire.WRITE ? Node.SILENT
+            : op == Wire.SNAPSHOT ? new byte[] {1} : new byte[] {1, 65});
+        Remote db = Remote.connect("loam://" + node.addr(), soon);
+        RemoteSnapshot snapshot = db.snapshot()) {
+      AtomicReference<RemoteException> change = new AtomicReference<>();
+      Thread put = new Thread(() -> change.set(assertThrows(RemoteException.class,
+          () -> db.put(b("a"), b("1")))));
+      put.start();
+      node.silenced.acquire(); // the change is in flight, and has minutes
+      assertEquals("A", s(db.get(b("a")))); // the first try ends the connection
+      put.join();
+      assertTrue(change.get().isUnknown() && !change.get().isNotApplied()
+          && change.get().getMessage().endsWith("connection lost: the node says nothing"),
+          change.get().toString());
+      assertTrue(assertThrows(RemoteException.class, () -> snapshot.get(b("a"))).isSnapshotGone());
     }
   }
 

@@ -1,0 +1,71 @@
+package stream
+
+import (
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// Silence tells a connection whose other end is gone without a word, which no error says, from one
+// whose other end takes its time. A call that had no answer for a part of its time calls Ask, and
+// one whose time is over calls Lost:
+//
+//   - Ask: nothing came since the call was sent, so the other end is to be asked something that it
+//     answers at once.
+//   - Lost: even then nothing came, for the patience at least, so the connection is lost.
+//
+// A call with a short time-out alone is no sign of that: calls that are over count up to the first
+// bytes that come.
+type Silence struct {
+	patience time.Duration
+	heard    atomic.Uint64 // reads that returned bytes
+
+	at    uint64    // heard when the first call was sent that no bytes followed
+	since time.Time // when that was
+	asked time.Time // when Ask returned true since; zero: it did not
+}
+
+// NewSilence returns one that takes a connection for lost that is silent for a duration.
+func NewSilence(patience time.Duration) *Silence { return &Silence{patience: patience} }
+
+// Reader returns r, whose bytes end the silence.
+func (s *Silence) Reader(r io.Reader) io.Reader { return &hearing{r, s} }
+
+type hearing struct {
+	io.Reader
+	of *Silence
+}
+
+func (h *hearing) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		h.of.heard.Add(1)
+	}
+	return n, err
+}
+
+// Sent notes that a call is sent now, and returns the mark of it.
+// REQUIRES: Sent, Ask and Lost have one caller at a time.
+func (s *Silence) Sent(now time.Time) (mark uint64) {
+	mark = s.heard.Load()
+	if mark != s.at || s.since.IsZero() {
+		s.at, s.since, s.asked = mark, now, time.Time{}
+	}
+	return mark
+}
+
+// Ask reports whether the other end is to be asked for a word.
+func (s *Silence) Ask(mark uint64, now time.Time) bool {
+	if mark != s.heard.Load() || !s.asked.IsZero() || now.Sub(s.since) < s.patience/2 {
+		return false
+	}
+	s.asked = now
+	return true
+}
+
+// Lost reports whether the connection is lost, now that the time of a call is over. A process that
+// stood still since it asked has not heard what may be there to read.
+func (s *Silence) Lost(mark uint64, now time.Time) bool {
+	return mark == s.heard.Load() && !s.asked.IsZero() && now.Sub(s.since) >= s.patience &&
+		now.Sub(s.asked) >= s.patience/4
+}
