@@ -133,14 +133,24 @@ func (r *runner) sendSnapshot(ctx context.Context, gen string, s state, j *job) 
 	if err == nil {
 		before, err = r.tailOf(s.seq)
 	}
+	// A try whose error is all that is known of it may have stored the object. After the first one
+	// no part is deleted: the snapshot is whole, or the next runner finds that it is not.
+	tried := false
 	if err == nil {
 		err = w.put(dir+wholeName, func(name string) error {
+			// A runner that took over since has deleted the parts.
+			if err := r.owns(ctx); err != nil {
+				return err
+			}
+			tried = true
 			return putJSON(ctx, r.target, name, whole{s.seq, s.time, w.n, made.Size,
 				r.db.Inside().Place().Format.String(), s.spaces, before})
 		})
 	}
 	if err != nil {
-		w.drop()
+		if !tried && !errors.Is(err, ErrTakenOver) {
+			w.drop()
+		}
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil
@@ -189,12 +199,12 @@ func (w *parts) flush() error {
 	return err
 }
 
-// put tries until an object is stored.
+// put tries until an object is stored, or the target is another runner's.
 func (w *parts) put(name string, do func(name string) error) error {
 	pause := w.r.o.Interval
 	for try := 1; ; try++ {
 		err := do(name)
-		if err == nil || try == maxTries {
+		if err == nil || try == maxTries || errors.Is(err, ErrTakenOver) {
 			return err
 		}
 		select {

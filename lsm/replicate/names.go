@@ -78,8 +78,9 @@ type generation struct {
 	names     []string    // of all objects
 }
 
-// end is the time of the last object.
+// end is the time of the last object. That of begin is in the generation's name.
 func (g *generation) end() (at int64) {
+	at, _ = strconv.ParseInt(g.id[:strings.IndexByte(g.id, '-')], 10, 64)
 	for _, s := range g.segments {
 		at = max(at, s.time)
 	}
@@ -100,8 +101,11 @@ func (g *generation) newest() (s *snapshot) {
 }
 
 // catalog is what a target has, oldest generation first. Names of other objects are passed over.
-func catalog(ctx context.Context, t Target) ([]*generation, error) {
-	names, err := t.List(ctx, "")
+func catalog(ctx context.Context, t Target) ([]*generation, error) { return list(ctx, t, "") }
+
+// list is the part of the catalog whose names begin with prefix.
+func list(ctx context.Context, t Target, prefix string) ([]*generation, error) {
+	names, err := t.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("listing the target: %w", err)
 	}

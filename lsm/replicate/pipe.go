@@ -191,6 +191,9 @@ func (p *pipe) read(r *bufio.Reader) {
 }
 
 func (p *pipe) ask(ctx context.Context, kind byte, name string, data []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // a request would have its effect all the same
+	}
 	answer := make(chan frame, 1)
 	p.mu.Lock()
 	p.last++

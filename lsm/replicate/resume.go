@@ -40,7 +40,7 @@ func (r *runner) resume(ctx context.Context) error {
 		return err
 	}
 	if same {
-		return r.dropHalves(ctx, all[len(all)-1])
+		return r.dropHalves(ctx)
 	}
 	return nil
 }
@@ -218,14 +218,21 @@ func (o *operations) next() ([]byte, error) {
 	}
 }
 
-// dropHalves deletes the parts of snapshots that never became whole.
-func (r *runner) dropHalves(ctx context.Context, g *generation) error {
-	for _, s := range g.snapshots {
-		if s.whole {
-			continue
-		}
-		if err := r.remove(ctx, g.objectsOf(s)); err != nil {
-			return err
+// dropHalves deletes the parts of snapshots of the generation that never became whole. It lists
+// them when the target is this runner's: another runner makes no snapshot whole from then on.
+func (r *runner) dropHalves(ctx context.Context) error {
+	all, err := list(ctx, r.target, r.gen+"/snapshot/")
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		for _, s := range g.snapshots {
+			if s.whole {
+				continue
+			}
+			if err := r.remove(ctx, g.objectsOf(s)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -155,6 +155,9 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 		case <-stop:
 		case err := <-ended:
 			r.jobEnded(err)
+			if errors.Is(err, ErrTakenOver) {
+				return err
+			}
 		case <-r.o.after(pause):
 		}
 	}

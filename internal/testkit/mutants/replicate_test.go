@@ -42,6 +42,15 @@ var replicates = []mutant{
 	{"replica-owner", "two replicators write to one target", replicating("TestTakenOver"), []edit{
 		{"lsm/replicate/step.go", "case found.Token != r.me.Token:", "case found.Token == \"\":"}}},
 
+	{"replica-parts-deleted", "the parts of a snapshot that may be whole are deleted",
+		replicating("TestWholeWithoutAnAnswer"), []edit{
+			{"lsm/replicate/job.go", "\t\t\ttried = true\n", ""}}},
+
+	{"replica-whole-without-parts", "a snapshot becomes whole whose parts another one deleted",
+		replicating("TestSnapshotTakenOver"), []edit{
+			{"lsm/replicate/job.go", "\t\t\tif err := r.owns(ctx); err != nil {\n" +
+				"\t\t\t\treturn err\n\t\t\t}\n", ""}}},
+
 	{"replica-folder-not-synced", "the folder of an object is not durable",
 		replicating("TestDirFaults"), []edit{
 			{"lsm/replicate/dir.go", "\t\terr = d.fs.SyncDir(above)", "\t\t_ = above"}}},
