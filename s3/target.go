@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -22,14 +23,24 @@ type target struct {
 	client *minio.Client
 	bucket string
 	prefix string // "" or with a slash at its end
+
+	partSize uint64 // of uploads in several parts
 }
+
+// usualPart is larger than a part of a snapshot. An object of up to that size is stored by one
+// request. Several requests cost more, and a failure between them leaves parts that no list shows.
+const usualPart = 64 << 20
 
 // Open is a target for the objects of a bucket below a prefix: s3://bucket/prefix. Parameters of
 // the address are endpoint, a host with an optional port, the default being s3.amazonaws.com;
 // region, if it is not found out; and insecure=true for HTTP. Keys are those of the environment
 // (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), of ~/.aws/credentials, or of the
 // machine's role. The bucket has to exist. Open fails if the address is malformed; it asks nobody.
-func Open(address string) (replicate.Target, error) {
+func Open(address string) (replicate.Target, error) { return open(address, nil, 0) }
+
+// open is Open with a transport, nil for the usual one, and the number of times that a request is
+// tried, 0 for the usual one.
+func open(address string, transport http.RoundTripper, tries int) (replicate.Target, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
@@ -48,10 +59,16 @@ func Open(address string) (replicate.Target, error) {
 	if endpoint == "" {
 		endpoint = "s3.amazonaws.com"
 	}
+	secure := q.Get("insecure") != "true"
+	if transport == nil {
+		if transport, err = minio.DefaultTransport(secure); err != nil {
+			return nil, err
+		}
+	}
 	client, err := minio.New(endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{},
 			&credentials.FileAWSCredentials{}, &credentials.IAM{}}),
-		Secure: q.Get("insecure") != "true", Region: q.Get("region"),
+		Secure: secure, Region: q.Get("region"), Transport: lists{transport}, MaxRetries: tries,
 	})
 	if err != nil {
 		return nil, err
@@ -60,15 +77,49 @@ func Open(address string) (replicate.Target, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &target{client, u.Host, prefix}, nil
+	return &target{client, u.Host, prefix, usualPart}, nil
+}
+
+// lists is a transport that refuses an answer to a list which is none, of a gateway for instance:
+// the library takes every element of XML for a list, and those without objects for an empty one.
+type lists struct{ http.RoundTripper }
+
+// maxPage bounds a page of a list, which has 1,000 names of at most 1 KiB and their attributes.
+const maxPage = 16 << 20
+
+func (l lists) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := l.RoundTripper.RoundTrip(r)
+	if err != nil || a.StatusCode != http.StatusOK || !r.URL.Query().Has("list-type") {
+		return a, err
+	}
+	b, err := io.ReadAll(io.LimitReader(a.Body, maxPage))
+	if err = errors.Join(err, a.Body.Close()); err != nil {
+		return nil, err
+	}
+	a.Body = io.NopCloser(bytes.NewReader(b))
+	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("the answer to a list is no XML: %w", err)
+		}
+		if root, ok := token.(xml.StartElement); ok {
+			if root.Name.Local != "ListBucketResult" {
+				return nil, fmt.Errorf("the answer to a list is a %.100q", root.Name.Local)
+			}
+			return a, nil
+		}
+	}
 }
 
 // Put sends a checksum with the object, which the store compares; several parts become one object
-// or none.
+// or none. An answer without an ETag is not one of a store.
 func (t *target) Put(ctx context.Context, name string, data []byte) error {
-	_, err := t.client.PutObject(ctx, t.bucket, t.prefix+name, bytes.NewReader(data),
+	made, err := t.client.PutObject(ctx, t.bucket, t.prefix+name, bytes.NewReader(data),
 		int64(len(data)), minio.PutObjectOptions{ContentType: "application/octet-stream",
-			SendContentMd5: true})
+			SendContentMd5: true, PartSize: t.partSize})
+	if err == nil && made.ETag == "" {
+		err = errors.New("the answer is not that of a store: it has no ETag")
+	}
 	return err
 }
 
