@@ -144,7 +144,9 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 		return c.readSnapshot(ctx, dst, x.Op, v.ID, &f)
 	}
 	err := c.of.node.View(ctx, func(view *replica.View) (err error) {
-		dst, err = (&reading{c: c, view: view}).answer(ctx, dst, x.Op, &f)
+		r := &reading{c: c, view: view}
+		defer r.end()
+		dst, err = r.answer(ctx, dst, x.Op, &f)
 		return err
 	}, replica.Local(v.MaxLag))
 	return dst, forRead(err)
@@ -163,6 +165,7 @@ func (c *conn) readPresent() {
 		err := c.of.node.View(ctx, func(v *replica.View) error {
 			began = true
 			r := &reading{c: c, view: v}
+			defer r.end()
 			for _, x := range calls {
 				out.add(x, func(dst []byte) ([]byte, error) {
 					f := wire.Fields{Rest: x.Args[1:]} // behind the view

@@ -70,11 +70,12 @@ type call struct {
 // run serves the connection until it ends.
 func (c *conn) run() {
 	c.of.counts.clients.Add(1)
-	c.in = bufio.NewReaderSize(c.in, 64<<10)
+	calls := &paced{from: c.in, conn: c.raw, limit: c.of.cfg.Timeout}
+	c.in = bufio.NewReaderSize(calls, 64<<10)
 	c.workers.Go(func() { c.out.Run(c.net, c.of.cfg.Timeout) })
 	c.workers.Go(c.readPresent)
 	c.workers.Go(c.readOther)
-	err := c.take()
+	err := c.take(calls)
 	if errors.Is(err, wire.ErrMalformed) {
 		c.of.counts.malformed.Add(1)
 		c.out.Add(func(dst []byte) []byte { return wire.AppendError(dst, 0, err) })
@@ -99,12 +100,12 @@ func (c *conn) end() {
 }
 
 // take reads calls and hands them out, until the connection ends.
-func (c *conn) take() error {
+func (c *conn) take(from *paced) error {
 	for {
 		if !wire.HasFrame(c.in) {
 			c.handOut()
 		}
-		body, err := wire.ReadFrame(c.in, wire.MaxBody)
+		body, err := from.frame(c.in)
 		if err != nil {
 			return err
 		}
@@ -118,6 +119,41 @@ func (c *conn) take() error {
 		}
 		c.dispatch(x)
 	}
+}
+
+// paced reads from a client, which may make a call whenever it likes, but sends it at a stretch: a
+// client that is gone, and has sent the beginning of a large change, costs no memory for long.
+type paced struct {
+	from   io.Reader
+	conn   net.Conn // below from
+	limit  time.Duration
+	within bool // a part of a call was read, and each further one is to come within limit
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if p.within {
+		if err := p.conn.SetReadDeadline(time.Now().Add(p.limit)); err != nil {
+			return 0, err
+		}
+	}
+	return p.from.Read(b)
+}
+
+// frame reads the body of a call from in, which reads from p.
+func (p *paced) frame(in *bufio.Reader) ([]byte, error) {
+	if _, err := in.Peek(1); err != nil {
+		return nil, err
+	}
+	if wire.HasFrame(in) {
+		return wire.ReadFrame(in, wire.MaxBody)
+	}
+	p.within = true
+	body, err := wire.ReadFrame(in, wire.MaxBody)
+	p.within = false
+	if err == nil {
+		err = p.conn.SetReadDeadline(time.Time{})
+	}
+	return body, err
 }
 
 // handOut has the calls answered that came together.

@@ -26,11 +26,11 @@ const (
 	maxKeys = 1 << 16
 )
 
-// reading is a state that calls read, which may want to keep it.
+// reading is a state that calls read, which may want to keep it. Its user calls end.
 type reading struct {
 	c     *conn
 	view  *replica.View
-	state *state // what Keep returned; nil: nothing yet
+	state *state // what keep made; nil: nothing yet
 }
 
 // answer appends the result of a read whose view has been read.
@@ -46,17 +46,20 @@ func (r *reading) answer(ctx context.Context, dst []byte, op wire.Operation,
 	return read(ctx, dst, r.view, op, f, r.keep)
 }
 
-// keep makes the state a snapshot of the connection, and returns its ID.
+// keep makes the state a snapshot of the connection, and returns its ID. The reading holds the state
+// as well: the client may release it while further calls of the reading read it.
 func (r *reading) keep() (id uint64, err error) {
-	first := r.state == nil
-	if first {
-		r.state = &state{snap: r.view.Keep()}
+	if r.state == nil {
+		r.state = &state{snap: r.view.Keep(), refs: 1}
 	}
-	if id, err = r.c.snaps.add(r.state); err != nil && first {
-		r.state.release()
-		r.state = nil
+	return r.c.snaps.add(r.state)
+}
+
+// end releases the state, unless it was kept.
+func (r *reading) end() {
+	if r.state != nil {
+		r.c.snaps.unhold(r.state)
 	}
-	return id, err
 }
 
 // read appends the result of a read of a state. keep keeps the state for a scan that goes on.
@@ -187,7 +190,7 @@ func scan(ctx context.Context, dst []byte, from kv.Reader, s wire.Scan,
 	return append(binary.AppendUvarint(append(dst, bit(ok)), id), entries...), nil
 }
 
-// state is a snapshot that several IDs may hold.
+// state is a snapshot that several IDs hold, and the reading that made it.
 type state struct {
 	snap kv.Snapshot
 	refs int // guarded by snapshots.mu of the connection
@@ -268,6 +271,14 @@ func (s *snapshots) drop(id uint64) {
 	s.unref(h.state)
 }
 
+// unhold ends the hold of a reading.
+func (s *snapshots) unhold(x *state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unref(x)
+}
+
+// REQUIRES: s.mu is held.
 func (s *snapshots) unref(x *state) {
 	if x.refs--; x.refs == 0 {
 		x.release()

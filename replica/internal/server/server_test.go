@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -458,6 +459,82 @@ func TestSlowClient(t *testing.T) {
 	}
 	quick.lives()
 	must(t, quick.Close())
+}
+
+// hasty is a connection on which the time for reads is over at once, when a read has one.
+type hasty struct{ net.Conn }
+
+func (h hasty) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() {
+		t = time.Unix(1, 0)
+	}
+	return h.Conn.SetReadDeadline(t)
+}
+
+type hastyListener struct{ net.Listener }
+
+func (l hastyListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return hasty{c}, err
+}
+
+// TestHalfACall: a client may be quiet for as long as it likes between calls. Within one it may not:
+// the connection ends, and with it the memory that the beginning takes.
+func TestHalfACall(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) {
+		c.Timeout = time.Hour
+		listen := c.Listen
+		c.Listen = func(addr string) (net.Listener, error) {
+			l, err := listen(addr)
+			return hastyListener{l}, err
+		}
+	}, "a")
+	whole := wire.AppendCall(nil, &wire.Call{Number: 1, Op: wire.OpStatus}, nil)
+	large := wire.AppendCall(nil, &wire.Call{Number: 1, Op: wire.OpWrite,
+		Args: make([]byte, 1<<20)}, nil)
+	for what, part := range map[string][]byte{"a byte": whole[:1], "a length": whole[:7],
+		"half": whole[:len(whole)-1], "two and a half": slices.Concat(whole, whole, whole[:9]),
+		"a large one": large[:len(large)-1]} {
+		x := greeted(t, c.Addr("a"))
+		x.lives()
+		x.lives()
+		x.send(part)
+		for ; len(part) > len(whole) && len(part) < len(large)/2; part = part[len(whole):] {
+			if number, _, err := x.answer(); number != 1 || err != nil {
+				t.Errorf("%s: answer %d, %v", what, number, err)
+			}
+		}
+		if said := x.closed(); said != "" {
+			t.Errorf("%s: %q", what, said)
+		}
+	}
+}
+
+// TestSnapshotsInABatch: a snapshot that is refused, or released by its client, leaves the state to
+// the calls that read it with the snapshot.
+func TestSnapshotsInABatch(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) { c.MaxSnapshots = 1 }, "a")
+	x := greeted(t, c.Addr("a"))
+	view := byte(wire.Linearizable)
+	var batch []byte
+	for i, call := range []wire.Call{{Op: wire.OpSnapshot, Args: []byte{view}},
+		{Op: wire.OpSnapshot, Args: []byte{view}}, {Op: wire.OpHas, Args: []byte{view, 1, 'a'}}} {
+		call.Number = uint32(i + 1)
+		batch = wire.AppendCall(batch, &call, nil)
+	}
+	for round := range 2 { // the second time there is no room for any
+		x.send(batch)
+		for i, busy := range []bool{round > 0, true, false} {
+			number, _, err := x.answer()
+			if number != uint32(i+1) || errors.Is(err, lsm.ErrBusy) != busy || !busy && err != nil {
+				t.Errorf("round %d: answer %d, %v", round, number, err)
+			}
+		}
+	}
+	x.call(1, wire.OpHas, byte(wire.AtSnapshot), 1, 1, 'a')
+	if _, result, err := x.answer(); len(result) != 1 || err != nil {
+		t.Errorf("the snapshot: %v, %v", result, err)
+	}
 }
 
 // TestStop: calls that a server has when it is stopped are answered, and what was acknowledged
