@@ -46,8 +46,8 @@ func (r *reading) answer(ctx context.Context, dst []byte, op wire.Operation,
 	return read(ctx, dst, r.view, op, f, r.keep)
 }
 
-// keep makes the state a snapshot of the connection, and returns its ID. The reading holds the state
-// as well: the client may release it while further calls of the reading read it.
+// keep makes the state a snapshot of the connection, and returns its ID. The reading holds the
+// state as well: the client may release it while further calls of the reading read it.
 func (r *reading) keep() (id uint64, err error) {
 	if r.state == nil {
 		r.state = &state{snap: r.view.Keep(), refs: 1}

@@ -478,8 +478,8 @@ func (l hastyListener) Accept() (net.Conn, error) {
 	return hasty{c}, err
 }
 
-// TestHalfACall: a client may be quiet for as long as it likes between calls. Within one it may not:
-// the connection ends, and with it the memory that the beginning takes.
+// TestHalfACall: a client may be quiet for as long as it likes between calls. Within one it may
+// not: the connection ends, and with it the memory that the beginning takes.
 func TestHalfACall(t *testing.T) {
 	c := loamdtest.Start(t, func(c *server.Config) {
 		c.Timeout = time.Hour
