@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/stream"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -24,7 +25,8 @@ import (
 type operation byte
 
 const (
-	opChange operation = 1 + iota
+	opPing operation = iota // is answered at once, by any answer
+	opChange
 	opIndex
 	opAddVoter
 	opAddReader
@@ -91,119 +93,84 @@ type peers struct {
 
 func newPeers(y *layer) *peers { return &peers{net: y, conns: map[string]*peer{}} }
 
-// peer is one connection. It is dialed by the first call, and again by the first after it broke.
+// peer is one connection. The first call dials it, and the first after it is lost another one.
 type peer struct {
-	dialing sync.Mutex // held while a connection is made
+	addr  string
+	ready chan struct{} // closed when it is dialed, or lost
+	out   *stream.Output
 
 	mu      sync.Mutex
 	conn    net.Conn
 	pending map[uint64]chan []byte // by number of the call
 	number  uint64
+	lost    error           // why it takes no calls any more
+	silence *stream.Silence // its methods but Reader are guarded
 }
 
 // call makes a call. Where sent is false the other node did not see it.
 func (p *peers) call(ctx context.Context, addr string, op operation,
 	args []byte) (result []byte, sent bool, err error) {
-	p.mu.Lock()
-	q := p.conns[addr]
-	if q == nil {
-		q = &peer{}
-		p.conns[addr] = q
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.net.cfg.Timeout)
+		defer cancel()
 	}
-	p.mu.Unlock()
-	conn, err := q.connect(ctx, p.net, addr)
+	q, err := p.peer(ctx, addr)
 	if err != nil {
 		return nil, false, err
 	}
-	number, answer, ok := q.begin(conn)
-	if !ok {
-		return nil, false, fmt.Errorf("%s: connection lost", addr)
+	return q.call(ctx, op, args)
+}
+
+// peer returns the connection to a node, when it is there.
+func (p *peers) peer(ctx context.Context, addr string) (*peer, error) {
+	p.mu.Lock()
+	q := p.conns[addr]
+	if q == nil || q.failed() != nil {
+		q = &peer{addr: addr, ready: make(chan struct{}), out: stream.New(),
+			pending: map[uint64]chan []byte{}, silence: stream.NewSilence(p.net.cfg.Timeout / 2)}
+		p.conns[addr] = q
+		go q.run(p.net)
 	}
-	defer q.end(conn, number)
-	left := p.net.cfg.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-	}
-	b := make([]byte, 4, 4+callHeader+len(args))
-	b = binary.LittleEndian.AppendUint64(b, number)
-	b = binary.LittleEndian.AppendUint32(b, uint32(max(left.Milliseconds(), 1)))
-	b = append(append(b, byte(op)), args...)
-	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
-	if err := q.write(conn, b, p.net.cfg.Timeout); err != nil {
-		return nil, true, fmt.Errorf("%s: %w", addr, err)
-	}
+	p.mu.Unlock()
 	select {
-	case b, ok := <-answer:
-		if !ok {
-			return nil, true, fmt.Errorf("%s: connection lost", addr)
-		}
-		result, err := decodeAnswer(b)
-		return result, true, err
+	case <-q.ready:
+		return q, q.failed()
 	case <-ctx.Done():
-		return nil, true, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (q *peer) connect(ctx context.Context, y *layer, addr string) (net.Conn, error) {
-	q.dialing.Lock()
-	defer q.dialing.Unlock()
-	q.mu.Lock()
-	conn := q.conn
-	q.mu.Unlock()
-	if conn != nil {
-		return conn, nil
-	}
-	conn, err := y.dial(ctx, addr, callConn)
+// run dials, and hands out answers until the connection breaks.
+func (q *peer) run(y *layer) {
+	ctx, cancel := context.WithTimeout(y.ctx, y.cfg.Timeout)
+	conn, err := y.dial(ctx, q.addr, callConn)
+	cancel()
 	if err != nil {
-		return nil, err
+		q.lose(err)
+		close(q.ready)
+		return
 	}
 	q.mu.Lock()
-	q.conn, q.pending = conn, map[uint64]chan []byte{}
+	q.conn = conn
 	q.mu.Unlock()
-	go q.read(conn)
-	return conn, nil
+	close(q.ready)
+	go func() {
+		q.out.Run(conn, y.cfg.Timeout)
+		q.lose(fmt.Errorf("%s: connection lost", q.addr))
+	}()
+	q.lose(fmt.Errorf("%s: connection lost: %w", q.addr, q.read(conn)))
 }
 
-func (q *peer) begin(conn net.Conn) (number uint64, answer chan []byte, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.conn != conn {
-		return 0, nil, false
-	}
-	q.number++
-	answer = make(chan []byte, 1)
-	q.pending[q.number] = answer
-	return q.number, answer, true
-}
-
-func (q *peer) end(conn net.Conn, number uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.conn == conn {
-		delete(q.pending, number)
-	}
-}
-
-// write writes a frame. A connection that fails is given up.
-func (q *peer) write(conn net.Conn, b []byte, limit time.Duration) error {
-	err := conn.SetWriteDeadline(time.Now().Add(limit))
-	if err == nil {
-		_, err = conn.Write(b) // whole: net.Conn has a lock for it
-	}
-	if err != nil {
-		q.lose(conn)
-	}
-	return err
-}
-
-// read hands out answers until the connection breaks.
-func (q *peer) read(conn net.Conn) {
-	r := bufio.NewReader(conn)
+func (q *peer) read(conn net.Conn) error {
+	r := bufio.NewReader(q.silence.Reader(conn))
 	for {
 		b, err := readFrame(r, maxFrame)
-		if err != nil || len(b) < answerHeader {
-			q.lose(conn)
-			return
+		if err != nil {
+			return err
+		}
+		if len(b) < answerHeader {
+			return wire.ErrMalformed
 		}
 		q.mu.Lock()
 		answer := q.pending[binary.LittleEndian.Uint64(b)]
@@ -215,18 +182,105 @@ func (q *peer) read(conn net.Conn) {
 	}
 }
 
-// lose fails what waits for answers of a connection.
-func (q *peer) lose(conn net.Conn) {
-	_ = conn.Close() // it is lost
+func (q *peer) failed() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.conn != conn {
+	return q.lost
+}
+
+// lose ends the connection, and fails the calls that wait for answers.
+func (q *peer) lose(why error) {
+	q.mu.Lock()
+	if q.lost != nil {
+		q.mu.Unlock()
 		return
 	}
-	for _, answer := range q.pending {
+	q.lost = why
+	conn, pending := q.conn, q.pending
+	q.pending = nil
+	q.mu.Unlock()
+	q.out.End()
+	if conn != nil {
+		_ = conn.Close() // it is lost
+	}
+	for _, answer := range pending {
 		close(answer)
 	}
-	q.conn, q.pending = nil, nil
+}
+
+func (q *peer) call(ctx context.Context, op operation, args []byte) (result []byte, sent bool,
+	err error) {
+	now := time.Now()
+	end, _ := ctx.Deadline()
+	answer := make(chan []byte, 1)
+	q.mu.Lock()
+	if q.lost != nil {
+		q.mu.Unlock()
+		return nil, false, q.lost
+	}
+	q.number++
+	number := q.number
+	q.pending[number] = answer
+	mark := q.silence.Sent(now)
+	q.mu.Unlock()
+	defer q.forget(number)
+	left := end.Sub(now)
+	if err := q.out.AddBefore(ctx, end, func(dst []byte) []byte {
+		return appendCall(dst, number, left, op, args)
+	}); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", q.addr, err)
+	}
+	half := time.NewTimer(left / 2)
+	defer half.Stop()
+	for {
+		select {
+		case b, ok := <-answer:
+			if !ok {
+				return nil, true, q.failed()
+			}
+			result, err := decodeAnswer(b)
+			return result, true, err
+		case <-half.C:
+			q.ask(mark)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) && q.isSilent(mark) {
+				q.lose(fmt.Errorf("%s: connection lost: the node says nothing", q.addr))
+			}
+			return nil, true, ctx.Err()
+		}
+	}
+}
+
+func appendCall(dst []byte, number uint64, left time.Duration, op operation, args []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(callHeader+len(args)))
+	dst = binary.LittleEndian.AppendUint64(dst, number)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(max(left.Milliseconds(), 1)))
+	return append(append(dst, byte(op)), args...)
+}
+
+// forget ends a call.
+func (q *peer) forget(number uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.pending, number)
+}
+
+// ask makes the other node say something, if it is silent since a call was sent.
+func (q *peer) ask(mark uint64) {
+	q.mu.Lock()
+	ask := q.silence.Ask(mark, time.Now())
+	q.mu.Unlock()
+	if ask {
+		go q.out.Add(func(dst []byte) []byte { // it waits for room
+			return appendCall(dst, 0, time.Second, opPing, nil)
+		})
+	}
+}
+
+func (q *peer) isSilent(mark uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.silence.Lost(mark, time.Now())
 }
 
 // serve answers the calls of one connection.
@@ -267,6 +321,8 @@ func (s *session) serve(conn net.Conn) {
 // not know the leader.
 func (s *session) answer(ctx context.Context, op operation, args []byte) ([]byte, error) {
 	switch op {
+	case opPing:
+		return nil, nil
 	case opChange:
 		if _, err := checked(args); err != nil {
 			return nil, conclude(err)

@@ -39,8 +39,9 @@ type layer struct {
 	cfg      *Config
 	listener net.Listener
 	forRaft  chan net.Conn
-	serve    func(net.Conn) // takes connections of calls
-	done     chan struct{}
+	serve    func(net.Conn)  // takes connections of calls
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -55,7 +56,8 @@ func listen(cfg *Config, serve func(net.Conn)) (*layer, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	y := &layer{cfg: cfg, listener: l, forRaft: make(chan net.Conn), serve: serve,
-		done: make(chan struct{}), conns: map[net.Conn]bool{}}
+		conns: map[net.Conn]bool{}}
+	y.ctx, y.cancel = context.WithCancel(context.Background())
 	return y, nil
 }
 
@@ -71,7 +73,7 @@ func (y *layer) run() {
 		default:
 			y.cfg.log("accepting a connection failed", "error", err)
 			select {
-			case <-y.done:
+			case <-y.ctx.Done():
 				return
 			case <-time.After(50 * time.Millisecond): // no descriptors left, say
 			}
@@ -128,7 +130,7 @@ func (y *layer) greet(c net.Conn) {
 	}
 	select {
 	case y.forRaft <- c:
-	case <-y.done:
+	case <-y.ctx.Done():
 		_ = c.Close() // the node is closed
 	}
 }
@@ -225,7 +227,7 @@ func (y *layer) Accept() (net.Conn, error) {
 	select {
 	case c := <-y.forRaft:
 		return c, nil
-	case <-y.done:
+	case <-y.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }
@@ -246,7 +248,7 @@ func (y *layer) Close() error {
 		return nil
 	}
 	y.closed = true
-	close(y.done)
+	y.cancel()
 	conns := make([]net.Conn, 0, len(y.conns))
 	for c := range y.conns {
 		conns = append(conns, c)

@@ -181,9 +181,18 @@ var replicas = []mutant{
 			"replica/internal/stream/silence.go", "now.Sub(s.since) >= s.patience",
 			"now.Before(s.since)"}}},
 
+	{"replica-peer-silent", "a node keeps a connection to another one on which nothing comes",
+		target{"replica", "TestSilentPeer"}, []edit{{"replica/forward.go",
+			"q.isSilent(mark) {", "q.isSilent(mark) && q.conn == nil {"}}},
+
 	{"loamd-client-impatient", "a client takes a slow node for a silent one",
 		target{"replica/client", "TestSlowAnswers"}, []edit{{
 			"replica/client/link.go", "if ask {", "if !ask {"}}},
+
+	{"loamd-batch-closed", "calls that come together do not hold the state that they read",
+		target{"replica/internal/server", "TestSnapshotsInABatch"}, []edit{{
+			"replica/internal/server/reads.go", "snap: r.view.Keep(), refs: 1}",
+			"snap: r.view.Keep()}; defer r.end()"}}},
 
 	{"loamd-snapshots-stay", "a snapshot that is not used stays",
 		target{"replica/internal/server", "TestLease"}, []edit{{
