@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/loamdb/loam/replica/internal/stream"
 )
 
 // caller makes the peers of a node whose other nodes are functions.
@@ -28,10 +32,11 @@ func caller(t *testing.T, other func(n int64, c net.Conn)) *peers {
 	return newPeers(y)
 }
 
-// greeted answers the greeting of a caller.
-func greeted(c net.Conn) {
+// greeted answers the greeting of a caller, and returns the connection behind it.
+func greeted(c net.Conn) net.Conn {
 	_, _ = io.ReadFull(c, make([]byte, len(greeting)+3+len("loam"))) // the caller may be gone
 	_, _ = c.Write([]byte{0})
+	return stream.NewSum(c)
 }
 
 // echo answers all calls, by their operations.
@@ -51,7 +56,7 @@ func echo(c net.Conn) {
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := caller(t, func(n int64, c net.Conn) {
-			greeted(c)
+			c = greeted(c)
 			if n == 1 {
 				_, _ = io.Copy(io.Discard, c)
 			}
@@ -89,7 +94,7 @@ func TestSlowPeer(t *testing.T) {
 		var dialed atomic.Int64
 		p := caller(t, func(n int64, c net.Conn) {
 			dialed.Store(n)
-			greeted(c)
+			c = greeted(c)
 			for {
 				b, err := readFrame(c, maxFrame)
 				if err != nil {
@@ -136,4 +141,52 @@ func TestPeerThatReadsNothing(t *testing.T) {
 		}
 		calls.Wait()
 	})
+}
+
+// flips changes a byte of the first writes that have mark.
+type flips struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+const mark = "loam between nodes"
+
+func (f *flips) Write(p []byte) (int, error) {
+	if at := bytes.Index(p, []byte(mark)); at >= 0 && f.left.Add(-1) >= 0 {
+		p = bytes.Clone(p)
+		p[at] ^= 1
+	}
+	return f.Conn.Write(p)
+}
+
+// TestDamagedOnTheWay: bytes that change between nodes, in a forwarded change or in an entry, reach
+// no database.
+func TestDamagedOnTheWay(t *testing.T) {
+	var left atomic.Int64
+	c := newCluster(t, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, to string) (net.Conn, error) {
+			conn, err := dial(ctx, to)
+			if err != nil {
+				return nil, err
+			}
+			return &flips{conn, &left}, nil
+		}
+	}, "a", "b", "c")
+	for round := range 4 {
+		left.Store(4)
+		key, by := fmt.Sprint("k", round), c.leader()
+		if round%2 == 0 {
+			by = c.follower(by)
+		}
+		put(t, c.nodes[by], key, mark)
+		led := c.leader()
+		for id, n := range c.nodes {
+			c.caughtUp(id, led)
+			has(t, n, key, mark)
+		}
+	}
+	if n := left.Load(); n > 0 {
+		t.Errorf("%d writes were not changed", n)
+	}
 }

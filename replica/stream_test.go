@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
+	"github.com/loamdb/loam/replica/internal/stream"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -132,17 +133,23 @@ func TestBadCallers(t *testing.T) {
 	hello := append([]byte(greeting), protocolVersion, byte(callConn), 4)
 	hello = append(hello, "loam"...)
 	frame := func(size uint32, b ...byte) []byte {
-		return append(binary.LittleEndian.AppendUint32(bytes.Clone(hello), size), b...)
+		b = append(binary.LittleEndian.AppendUint32(nil, size), b...)
+		return stream.AppendSum(bytes.Clone(hello), b)
 	}
+	damaged := frame(3, 1, 2, 3)
+	damaged[len(damaged)-1] ^= 1
 	header := make([]byte, callHeader)
 	header[8], header[9] = 0xff, 0xff
 	header[12] = byte(opChange)
 	for _, b := range [][]byte{
 		{}, []byte("GET / HTTP/1.1\r\n\r\n"), hello[:5], frame(1 << 31), frame(3, 1, 2, 3),
+		damaged, append(bytes.Clone(hello), "\xff\xff\xff\xffxxxx"...), append(hello, 0, 0, 0, 0),
 		frame(callHeader, header...), frame(callHeader+2, append(header, 1, 200)...),
 		append(append([]byte(greeting), 9, 1, 4), "loam"...),
 		append(append([]byte(greeting), protocolVersion, 9, 4), "loam"...),
 		append(append([]byte(greeting), protocolVersion, byte(raftConn), 4), "loam\xff\xff\xff"...),
+		stream.AppendSum(append(append([]byte(greeting), protocolVersion, byte(raftConn), 4),
+			"loam"...), []byte("\xff\xff\xff")),
 	} {
 		conn, err := net.Dial("tcp", c.net.at[addr(led)])
 		must(t, err)

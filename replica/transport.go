@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/replica/internal/stream"
 )
 
 // Connections between nodes begin with a greeting, then they are Raft's or forwarded calls'.
@@ -21,10 +22,11 @@ import (
 //	length of the cluster's name, 1 byte, and the name
 //
 // The answer is a 0, or the length of a sentence, 1 byte, and the sentence, which says why the
-// connection is refused.
+// connection is refused. Behind a 0 both sides send parts with checksums, see stream.Sum: neither
+// Raft's messages nor forwarded calls have any.
 const (
 	greeting        = "LOAM"
-	protocolVersion = 1
+	protocolVersion = 2
 )
 
 type connKind byte
@@ -124,6 +126,7 @@ func (y *layer) greet(c net.Conn) {
 		_ = c.Close() // it is refused already
 		return
 	}
+	c = stream.NewSum(c)
 	if kind == callConn {
 		y.serve(c)
 		return
@@ -181,7 +184,7 @@ func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn,
 	if err := y.introduce(ctx, c, kind); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", addr, err), ignoreClosed(c.Close()))
 	}
-	return c, nil
+	return stream.NewSum(c), nil
 }
 
 func (y *layer) introduce(ctx context.Context, c net.Conn, kind connKind) error {

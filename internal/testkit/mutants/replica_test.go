@@ -181,6 +181,10 @@ var replicas = []mutant{
 			"replica/internal/stream/silence.go", "now.Sub(s.since) >= s.patience",
 			"now.Before(s.since)"}}},
 
+	{"replica-peer-damaged", "bytes between nodes are taken however they arrive",
+		target{"replica", "TestDamagedOnTheWay"}, []edit{{"replica/internal/stream/sum.go",
+			"castagnoli) != sum {", "castagnoli) == sum+1 {"}}},
+
 	{"replica-peer-silent", "a node keeps a connection to another one on which nothing comes",
 		target{"replica", "TestSilentPeer"}, []edit{{"replica/forward.go",
 			"q.isSilent(mark) {", "q.isSilent(mark) && q.conn == nil {"}}},
