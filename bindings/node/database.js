@@ -8,7 +8,7 @@ const { snake } = require('./cache')
 const { enginePairs, creationPairs, cacheOf, loggerOf, OPENING } = require('./options')
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
 const { BatchWriter } = require('./writer')
-const { Iterator, SyncIterator, bounds } = require('./iterator')
+const { Iterator, KeyIterator, ValueIterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
 const transaction = require('./transaction')
@@ -394,16 +394,14 @@ class Loam extends AbstractLevel {
       this.#follows)
   }
 
-  // An iterator of abstract-level's that fails while it is made could never be
-  // closed, nor the database then.
   _keys (options) {
-    snapshotOf(this.#family, options)
-    return super._keys(options)
+    return new KeyIterator(this, this.#context, options, snapshotOf(this.#family, options),
+      this.#follows)
   }
 
   _values (options) {
-    snapshotOf(this.#family, options)
-    return super._values(options)
+    return new ValueIterator(this, this.#context, options, snapshotOf(this.#family, options),
+      this.#follows)
   }
 
   iteratorSync (options) {

@@ -1,12 +1,23 @@
 'use strict'
 
-const { AbstractIterator } = require('abstract-level')
+const { AbstractIterator, AbstractKeyIterator, AbstractValueIterator } = require('abstract-level')
 const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES,
   AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
 const { AbortError, decodeError, invalidArgument, iteratorNotOpen, isError } = require('./errors')
 
 const HIGH_WATER_MARK = 64 * 1024
 const READ_AHEAD = 1000
+
+// Often few entries are wanted in the beginning, or after a seek: the first read is of FIRST of
+// them, or of the limit up to FEW, and of FIRST_BYTES.
+const FIRST = 16
+const FEW = 100
+const FIRST_BYTES = 16 * 1024
+
+// What a reader makes of an entry.
+const ENTRY = 0 // [key, value]
+const KEY = 1
+const VALUE = 2
 
 // ---- Ranges ----
 
@@ -33,9 +44,10 @@ class BlockReader {
   #index = 0 // of the piece being read
   #at = 0 // in it
 
-  constructor (options) {
-    this.keys = options.keys !== false
-    this.values = options.values !== false
+  constructor (options, part = ENTRY) {
+    this.part = part
+    this.keys = part === KEY || part === ENTRY && options.keys !== false
+    this.values = part === VALUE || part === ENTRY && options.values !== false
     this.textKeys = options.keyEncoding === 'utf8'
     this.textValues = options.valueEncoding === 'utf8'
     this.ended = false
@@ -70,7 +82,7 @@ class BlockReader {
     }
   }
 
-  // Up to size entries, as [key, value].
+  // Up to size entries.
   take (size) {
     const entries = []
     while (entries.length < size && this.#index < this.#pieces.length) {
@@ -97,8 +109,12 @@ class BlockReader {
       this.#pieces[this.#index++] = null
       throw piece
     }
-    entries.push(piece)
+    entries.push(this.#item(piece[0], piece[1]))
     return piece.length
+  }
+
+  #item (key, value) {
+    return this.part === ENTRY ? [key, value] : this.part === KEY ? key : value
   }
 
   #takeText (piece, size, entries) {
@@ -114,8 +130,8 @@ class BlockReader {
       const middle = start + keyLength
       at = middle + valueLength
       entries.push(
-        [keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) :
-          undefined])
+        this.#item(keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) :
+          undefined))
     }
     return at
   }
@@ -136,7 +152,7 @@ class BlockReader {
         piece, start, keyLength)
       const value = !values ? undefined : textValues ? readText(piece, middle, at) : copyBytes(
         piece, middle, valueLength)
-      entries.push([key, value])
+      entries.push(this.#item(key, value))
     }
     return at
   }
@@ -160,7 +176,8 @@ function waterMark ({ highWaterMarkBytes: bytes }) {
 
 // ---- Iterators ----
 
-class Iterator extends AbstractIterator {
+// The iterators over Base, a class of abstract-level's, which read a part of each entry.
+const reading = (Base, part) => class extends Base {
   #context
   #native
   // of a follower, which may have to catch up before: a promise of the snapshot to read
@@ -172,13 +189,17 @@ class Iterator extends AbstractIterator {
   #reader
   #bytes
   #signal
+  #snapshot
   #first = true
+  #handed = 0 // items that Base does not count, see #hand
+  #closed = false
 
   constructor (db, context, options, snapshot, follows) {
     super(db, options)
     this.#context = context
-    this.#reader = new BlockReader(options)
+    this.#reader = new BlockReader(options, part)
     this.#signal = options.signal ?? null
+    this.#snapshot = options.snapshot ?? null
     try {
       this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
       this.#own = follows && snapshot === undefined
@@ -192,6 +213,10 @@ class Iterator extends AbstractIterator {
     } catch (err) {
       this.#failure = err // for reading to throw: the database already has this iterator to close
     }
+  }
+
+  get count () {
+    return super.count + this.#handed
   }
 
   _seek (target) {
@@ -216,37 +241,122 @@ class Iterator extends AbstractIterator {
     if (this.#target !== undefined) native.iteratorSeek(this.#native, this.#target)
   }
 
+  // The limit is that of Base, which does not know what was handed over beside it.
+
   _next () {
+    const left = this.limit - this.count
+    if (left <= 0) return undefined
     if (!this.#reader.empty) return this.#reader.take(1)[0]
     if (this.#reader.ended) return undefined
-    return this.#fetchOne()
+    return this.#fetchOne(left)
   }
 
-  async #fetchOne () {
-    // Often only one entry is wanted in the beginning, or after a seek.
-    const size = this.#first ? 1 : READ_AHEAD
-    await this.#fetch(Math.min(size, this.limit - this.count))
+  async #fetchOne (left) {
+    const size = !this.#first ? READ_AHEAD : left <= FEW ? left : FIRST
+    await this.#fetch(Math.min(size, left), this.#first ? Math.min(FIRST_BYTES, this.#bytes) :
+      this.#bytes)
     return this.#reader.empty ? undefined : this.#reader.take(1)[0]
   }
 
   _nextv (size) {
+    return this.#some(Math.min(size, this.limit - this.count))
+  }
+
+  async _all () {
+    const all = []
+    for (let left = this.limit - this.count; left > 0;) {
+      const some = await this.#some(Math.min(left, READ_AHEAD))
+      if (some.length === 0) break
+      for (const item of some) all.push(item)
+      left -= some.length
+    }
+    return all
+  }
+
+  #some (size) {
+    if (size <= 0) return []
     if (!this.#reader.empty) return this.#reader.take(size)
     if (this.#reader.ended) return []
     return this.#fetchMany(size)
   }
 
   async #fetchMany (size) {
-    await this.#fetch(size)
+    await this.#fetch(size, this.#bytes)
     return this.#reader.take(size)
   }
 
-  async #fetch (size) {
+  async #fetch (size, bytes) {
     if (this.#failure !== null) throw this.#failure
     if (this.#making !== null) await this.#make()
     this.#first = false
-    const answer = await native.iteratorNext(this.#context, this.#native, size, this.#bytes)
+    const answer = await native.iteratorNext(this.#context, this.#native, size, bytes)
     if (this.#signal !== null && this.#signal.aborted) throw new AbortError()
     this.#reader.fill(answer)
+  }
+
+  // For `for await`. What was read ahead is handed over here, at a third of the time that Base
+  // takes for an item; all else is the work of Base, closing and what throws included.
+  [Symbol.asyncIterator] () {
+    const slow = super[Symbol.asyncIterator]()
+    let waiting = 0 // calls of slow under way, behind which others come
+    let handed = false // an item, which slow does not know of
+    let ended = false
+    const end = async (ending) => {
+      ended = true
+      try {
+        return await ending
+      } finally {
+        if (handed) await this.close() // slow may not have begun
+      }
+    }
+    return {
+      next: () => {
+        if (waiting === 0 && !ended && this.#ready()) {
+          try {
+            const value = this.#hand()
+            handed = true
+            return Promise.resolve({ done: false, value })
+          } catch (err) {
+            handed = true
+            return end(slow.throw(err))
+          }
+        }
+        waiting++
+        return slow.next().finally(() => { waiting-- })
+      },
+      return: (value) => end(slow.return(value)),
+      throw: (err) => end(slow.throw(err)),
+      [Symbol.asyncIterator] () { return this }
+    }
+  }
+
+  // Whether next() would succeed without a wait.
+  #ready () {
+    return !this.#reader.empty && !this.#closed && !this.#signal?.aborted && this.count < this.limit
+  }
+
+  // The next item, decoded.
+  #hand () {
+    this.#snapshot?.ref() // throws once it is closed
+    this.#snapshot?.unref()
+    const item = this.#reader.take(1)[0]
+    const keys = this[AbstractIterator.keyEncoding]
+    const values = this[AbstractIterator.valueEncoding]
+    let decoded = item
+    try {
+      if (part === KEY) decoded = keys.decode(item)
+      else if (part === VALUE) decoded = values.decode(item)
+      else decodeEntry(item, keys, values)
+    } catch (err) {
+      throw decodeError('Iterator could not decode data', err)
+    }
+    this.#handed++
+    return decoded
+  }
+
+  close () {
+    this.#closed = true
+    return super.close()
   }
 
   async _close () {
@@ -257,6 +367,15 @@ class Iterator extends AbstractIterator {
     else if (this.#failure === null) native.iteratorClose(this.#native)
   }
 }
+
+function decodeEntry (entry, keys, values) {
+  if (entry[0] !== undefined) entry[0] = keys.decode(entry[0])
+  if (entry[1] !== undefined) entry[1] = values.decode(entry[1])
+}
+
+const Iterator = reading(AbstractIterator, ENTRY)
+const KeyIterator = reading(AbstractKeyIterator, KEY)
+const ValueIterator = reading(AbstractValueIterator, VALUE)
 
 // Databases hold what they close. Of a SyncIterator that is only a reference that lets it be
 // collected, as a loop by next() that is left early closes nothing.
@@ -395,5 +514,7 @@ exports.openIterator = open
 exports.HIGH_WATER_MARK = HIGH_WATER_MARK
 exports.READ_AHEAD = READ_AHEAD
 exports.Iterator = Iterator
+exports.KeyIterator = KeyIterator
+exports.ValueIterator = ValueIterator
 exports.SyncIterator = SyncIterator
 exports.bounds = bounds

@@ -57,7 +57,12 @@ const cases = [
   }],
   ['nextv(1000) string', 0.65, KEYS, (db) => scan(db, {})],
   ['nextv(1000) buffer', 0.35, KEYS,
-    (db) => scan(db, { keyEncoding: 'buffer', valueEncoding: 'buffer' })]
+    (db) => scan(db, { keyEncoding: 'buffer', valueEncoding: 'buffer' })],
+  ['for await, entries', 0.6, KEYS, (db) => walk(db.iterator())],
+  ['for await, keys', 0.4, KEYS, (db) => walk(db.keys())],
+  ['for await, 10 of a range', 1, 1000, async (db, n) => {
+    for (let i = 0; i < n; i++) await walk(db.iterator({ gte: key(random(KEYS)), limit: 10 }))
+  }]
 ]
 
 const keyBuffers = Array.from({ length: KEYS }, (_, i) => Buffer.from(key(i)))
@@ -66,6 +71,12 @@ async function scan (db, options) {
   const iterator = db.iterator(options)
   while ((await iterator.nextv(1000)).length > 0);
   await iterator.close()
+}
+
+async function walk (iterator) {
+  let n = 0
+  for await (const item of iterator) n += item.length
+  return n
 }
 
 async function load (db, keys) {
