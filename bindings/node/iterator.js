@@ -241,7 +241,7 @@ const reading = (Base, part) => class extends Base {
     if (this.#target !== undefined) native.iteratorSeek(this.#native, this.#target)
   }
 
-  // The limit is that of Base, which does not know what was handed over beside it.
+  // Base counts only its own items against the limit; these count the items of #hand, too.
 
   _next () {
     const left = this.limit - this.count
