@@ -69,23 +69,11 @@ func (a *app) backupVerb() *cobra.Command {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			info, err := a.backup(ctx, args[0], args[1])
+			if err == nil && (verify || keep > 0) {
+				err = a.verifyAndKeep(ctx, args[1], info.ID, verify, keep)
+			}
 			if err != nil {
 				return err
-			}
-			folder, err := backup.Open(args[1], nil)
-			if err != nil {
-				return err
-			}
-			defer folder.Close()
-			if verify {
-				if err := a.verifyBackup(ctx, folder, info.ID); err != nil {
-					return a.unreadable(err)
-				}
-			}
-			if keep > 0 {
-				if err := folder.Keep(keep); err != nil {
-					return err
-				}
 			}
 			if a.json {
 				return a.printJSON(lineOfBackup(info))
@@ -97,6 +85,25 @@ func (a *app) backupVerb() *cobra.Command {
 	c.Flags().IntVar(&keep, "keep", 0, "delete all but the newest N backups of the database")
 	c.Flags().BoolVar(&verify, "verify", false, "read the backup back and compare checksums")
 	return c
+}
+
+// verifyAndKeep reads the new backup of a folder, and deletes old ones.
+func (a *app) verifyAndKeep(ctx context.Context, dir string, id uint64, verify bool,
+	keep int) error {
+	folder, err := backup.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if verify {
+		if err := a.verifyBackup(ctx, folder, id); err != nil {
+			return a.unreadable(err)
+		}
+	}
+	if keep > 0 {
+		return folder.Keep(keep)
+	}
+	return nil
 }
 
 // backup makes a backup, or has the process make it that has the database open.

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/load"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -31,7 +34,14 @@ func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error
 		return fmt.Errorf("%w: %s", lsm.ErrExists, name)
 	}
 	temp := name + ".incomplete"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// What a crash left of an earlier file goes. One that another process is writing goes, too, and
+	// no two processes write to one file.
+	if info, err := os.Lstat(temp); err == nil && info.Mode().IsRegular() {
+		if err := os.Remove(temp); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -42,19 +52,39 @@ func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error
 	}
 	made, serr := f.Stat()
 	if err = errors.Join(err, serr, f.Close()); err == nil {
-		err = os.Rename(temp, name)
+		err = rename(temp, name, made)
 	}
-	if err == nil {
-		now, err := os.Lstat(name)
-		if err != nil || !os.SameFile(now, made) || now.Size() != made.Size() {
-			return fmt.Errorf("%w: another program removed or replaced %s while it was written",
-				lsm.ErrDirectoryChanged, name)
-		}
+	if err != nil && serr == nil && isFile(temp, made) {
+		err = errors.Join(err, os.Remove(temp))
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
+	return err
+}
+
+// rename gives a file that was made its name, durably.
+func rename(temp, name string, made os.FileInfo) error {
+	changed := fmt.Errorf("%w: another program removed or replaced %s while it was written",
+		lsm.ErrDirectoryChanged, name)
+	if !isFile(temp, made) {
+		return changed
+	}
+	if err := os.Rename(temp, name); err != nil {
+		return err
+	}
+	// A directory that may be entered but not read cannot be synced.
+	err := vfs.Default.SyncDir(filepath.Dir(name))
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if !isFile(name, made) {
+		return changed
 	}
 	return nil
+}
+
+// isFile reports whether a name leads to a file that was made, and that nobody cut.
+func isFile(name string, made os.FileInfo) bool {
+	now, err := os.Lstat(name)
+	return err == nil && os.SameFile(now, made) && now.Size() == made.Size()
 }
 
 func (a *app) dumpVerb() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,5 +213,43 @@ func TestPanicIsTold(t *testing.T) {
 	err := a.protected(func() error { var c *cobra.Command; return c.RunE(nil, nil) })
 	if code := a.finish(err); code == exitFine || !strings.Contains(errs.String(), "report it") {
 		t.Errorf("%d %s", code, errs.String())
+	}
+}
+
+// TestFilesOfTwo: two processes that write the same file at once do not write into one another's,
+// and only one of them has written it.
+func TestFilesOfTwo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "all.dump")
+	a := newApp(nil, nil, nil)
+	err := a.toFile(name, true, func(w io.Writer) error {
+		must(t, a.toFile(name, true, func(w io.Writer) error {
+			_, err := io.WriteString(w, "the second one")
+			return err
+		}))
+		_, err := io.WriteString(w, "first")
+		return err
+	})
+	if !errors.Is(err, lsm.ErrDirectoryChanged) {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(name)
+	if must(t, err); string(b) != "the second one" {
+		t.Errorf("%q", b)
+	}
+	must(t, os.Remove(name))
+	must(t, os.WriteFile(name+".incomplete", []byte("what a crash left"), 0o600))
+	must(t, a.toFile(name, true, func(io.Writer) error { return nil }))
+	must(t, os.Remove(name))
+	other := filepath.Join(t.TempDir(), "other")
+	must(t, os.WriteFile(other, []byte("of somebody"), 0o600))
+	if err := os.Symlink(other, name+".incomplete"); err != nil {
+		return // of a user who makes no links
+	}
+	if err := a.toFile(name, true, func(io.Writer) error { return nil }); err == nil {
+		t.Error("a link was followed")
+	}
+	b, err = os.ReadFile(other)
+	if must(t, err); string(b) != "of somebody" {
+		t.Errorf("%q", b)
 	}
 }

@@ -65,6 +65,102 @@ func TestDeletionFails(t *testing.T) {
 	must(t, db.Close())
 }
 
+// TestDeletionWithEffect: a deletion whose rename fails although it took effect leaves no backup in
+// the list that is not there, also if what the rename did cannot be told; another deletion goes on.
+func TestDeletionWithEffect(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		mem := vfs.NewMem()
+		failing, blind := false, false
+		fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			switch {
+			case !strings.HasSuffix(op.Name, ".backup"):
+			case op.Kind == vfs.OpRename && failing:
+				out.Err, out.Done = syscall.EIO, true
+				failing, blind = false, !told
+			case op.Kind == vfs.OpStat && blind:
+				out.Err = syscall.EIO
+				blind = false
+			}
+			return out
+		})
+		db := mustOpen(t, "db", small(mem))
+		f := mustFolder(t, "backups", fsys)
+		for i := range 3 {
+			fill(t, db, i*500, (i+1)*500)
+			must(t, db.CompactRange(nil, nil))
+			mustCreate(t, f, db)
+		}
+		failing = true
+		if err := f.Delete(1); errors.Is(err, syscall.EIO) == told {
+			t.Errorf("told %t: %v", told, err)
+		}
+		if !told {
+			must(t, f.Delete(1))
+		}
+		wantBackups(t, f, 2)
+		if err := f.Delete(1); !errors.Is(err, lsm.ErrDoesNotExist) {
+			t.Error(err)
+		}
+		must(t, f.Verify(ctx, 2, nil))
+		failing = true
+		if err := f.Keep(1); errors.Is(err, syscall.EIO) == told {
+			t.Errorf("told %t: %v", told, err)
+		}
+		must(t, f.Keep(1))
+		wantBackups(t, f, 1)
+		must(t, f.Verify(ctx, 3, nil))
+		if !told { // objects may be left until the folder is opened again
+			must(t, f.Close())
+			f = mustFolder(t, "backups", fsys)
+		}
+		list := wantBackups(t, f, 1)
+		if got := len(objects(t, mem, "backups")); got != list[0].Files {
+			t.Errorf("told %t: %d objects, of %+v", told, got, list[0])
+		}
+		if info := mustCreate(t, f, db); info.ID != 4 {
+			t.Errorf("%+v", info)
+		}
+		must(t, f.Close())
+		must(t, db.Close())
+	}
+}
+
+// TestNumberAfterAFailure: no number is given out twice, although the newest backup is deleted
+// after the creation of another one failed.
+func TestNumberAfterAFailure(t *testing.T) {
+	mem := vfs.NewMem()
+	failing := false
+	fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+		if failing && op.Kind == vfs.OpRename && filepath.Dir(op.Name) == "backups" {
+			out.Err = syscall.EIO
+		}
+		return out
+	})
+	db := mustOpen(t, "db", small(mem))
+	f := mustFolder(t, "backups", fsys)
+	mustCreate(t, f, db)
+	last := mustCreate(t, f, db)
+	failing = true
+	if _, err := f.Create(ctx, db, nil); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	failing = false
+	must(t, f.Delete(last.ID))
+	must(t, f.Close())
+	f = mustFolder(t, "backups", fsys)
+	if info := mustCreate(t, f, db); info.ID <= last.ID {
+		t.Errorf("backup %d again", info.ID)
+	}
+	must(t, f.Keep(0))
+	must(t, f.Close())
+	f = mustFolder(t, "backups", fsys)
+	if info := mustCreate(t, f, db); info.ID <= last.ID+1 {
+		t.Errorf("backup %d again", info.ID)
+	}
+	must(t, f.Close())
+	must(t, db.Close())
+}
+
 // TestReplacedCatalog: a catalog that another one replaced while the folder is open takes no
 // objects with it that other backups need.
 func TestReplacedCatalog(t *testing.T) {

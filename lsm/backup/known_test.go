@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -196,6 +197,44 @@ func TestDamageIsNotShared(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestUnreadableIsNotShared: contents that the disk cannot read are written anew by the next
+// backup. After another error of a read they are shared.
+func TestUnreadableIsNotShared(t *testing.T) {
+	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ESTALE} {
+		mem := vfs.NewMem()
+		var bad atomic.Value // the name of an object with a sector that cannot be read
+		bad.Store("")
+		fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			if op.Kind == vfs.OpRead && op.Name == bad.Load() {
+				out.Err = cause
+			}
+			return out
+		})
+		db := mustOpen(t, "db", small(mem))
+		fill(t, db, 0, 3000)
+		must(t, db.Flush())
+		f := mustFolder(t, "backups", fsys)
+		first := mustCreate(t, f, db)
+		size := 0
+		for name, b := range tree(t, mem, "backups/data") {
+			if len(b) > size {
+				size = len(b)
+				bad.Store(filepath.Join("backups/data", name))
+			}
+		}
+		if err := f.Verify(ctx, first.ID, nil); !errors.Is(err, cause) {
+			t.Fatal(err)
+		}
+		bad.Store("")
+		second := mustCreate(t, f, db)
+		if anew := second.NewBytes >= uint64(size); anew != (cause == syscall.EIO) {
+			t.Errorf("%v: %d bytes are new, of %d", cause, second.NewBytes, size)
+		}
+		must(t, f.Close())
+		must(t, db.Close())
+	}
 }
 
 // largestObject is the path of the largest file in a folder of backups.

@@ -430,7 +430,7 @@ func (f *Folder) commit(c *catalog, made *fileid.Made) error {
 		}
 		return err
 	}
-	f.backups[c.id] = c.info()
+	f.backups[c.id], f.named = c.info(), c.id
 	for i := range c.files { // their names are durable
 		id := c.files[i].object
 		f.unmark(id, f.objects[id])

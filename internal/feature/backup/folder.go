@@ -29,7 +29,8 @@ const (
 	deletedExt = "deleted"
 	tempExt    = "tmp"
 	// damagedSuffix follows the name of an object in that of an empty file: a reader found the
-	// object's checksum wrong, so that no backup shares it before it is written anew.
+	// object's checksum wrong, or could not read it, so that no backup shares it before it is
+	// written anew.
 	damagedSuffix = ".damaged"
 )
 
@@ -66,6 +67,7 @@ type Folder struct {
 	objects map[objectID]*object // those that catalogs name, and those in objectsDir
 	prints  map[fingerprint]int  // how many objects have one
 	last    uint64               // the largest number that was ever given out
+	named   uint64               // the largest number in a name of the folder
 	// unsure is why no object is deleted: which catalogs a crash would leave is not known.
 	unsure error
 }
@@ -76,7 +78,7 @@ type object struct {
 	there bool
 	print fingerprint
 
-	damaged bool // its checksum was wrong when it was read last
+	damaged bool // its checksum was wrong when it was read last, or it could not be read
 	marked  bool // damagedSuffix stands in the folder
 }
 
@@ -262,6 +264,7 @@ func (f *Folder) loadCatalogs(names []string) (rubbish []string, err error) {
 			rubbish = append(rubbish, filepath.Join(f.path, name))
 		}
 	}
+	f.named = f.last
 	return rubbish, nil
 }
 
@@ -499,15 +502,19 @@ func (f *Folder) deleteAll(ids []uint64) error {
 	}
 	err = errors.Join(err, f.collect())
 	for _, id := range ids {
-		if id < f.last {
-			err = errors.Join(err, f.fs.Remove(filepath.Join(f.path, numbered(id, deletedExt))))
+		if id == f.named {
+			continue // the next opening learns from it which numbers were given out
+		}
+		rerr := f.fs.Remove(filepath.Join(f.path, numbered(id, deletedExt)))
+		if !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
 		}
 	}
 	return err
 }
 
 // deleteCatalog takes the catalog of a backup away, and returns it: nil if its references are not
-// those that were counted.
+// those that were counted. An earlier deletion that failed may have taken it away.
 func (f *Folder) deleteCatalog(id uint64) (c *catalog, err error) {
 	info, ok := f.backups[id]
 	if !ok {
@@ -518,7 +525,8 @@ func (f *Folder) deleteCatalog(id uint64) (c *catalog, err error) {
 		if err == nil && c.info() != info {
 			c, err = nil, base.Corruptf(kindCatalog, "that of backup %d was replaced", id)
 		}
-		if err != nil && !errors.Is(err, base.ErrCorruption) {
+		gone := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !gone && !errors.Is(err, base.ErrCorruption) {
 			return nil, err
 		} else if err != nil {
 			f.unsure = err // it was readable when it was counted
@@ -526,7 +534,10 @@ func (f *Folder) deleteCatalog(id uint64) (c *catalog, err error) {
 	}
 	from := filepath.Join(f.path, catalogName(id))
 	if err := f.fs.Rename(from, filepath.Join(f.path, numbered(id, deletedExt))); err != nil {
-		return nil, err
+		// A rename that fails may have its effect.
+		if _, serr := f.fs.Stat(from); !errors.Is(serr, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	delete(f.backups, id)
 	return c, nil

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 )
 
@@ -143,7 +145,11 @@ func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf 
 	if in.Size() != file.object.size {
 		return damaged(in.Size(), "it has %d bytes instead of %d", in.Size(), file.object.size)
 	}
-	s, err := r.transfer(in, out, file.object.size, true, buf)
+	reads := &readErrors{ReadFile: in}
+	s, err := r.transfer(reads, out, file.object.size, true, buf)
+	if errors.Is(reads.last, syscall.EIO) {
+		f.noteDamage(file.object) // a disk says so of a sector that it cannot read any more
+	}
 	if err != nil {
 		return fmt.Errorf("%s of backup %d: %w", file.name, c.id, err)
 	}
@@ -152,4 +158,18 @@ func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf 
 		return damaged(file.object.size, "its checksum is wrong")
 	}
 	return nil
+}
+
+// readErrors is a file that remembers the error of its last read that failed.
+type readErrors struct {
+	vfs.ReadFile
+	last error
+}
+
+func (r *readErrors) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.ReadFile.ReadAt(p, off)
+	if err != nil {
+		r.last = err
+	}
+	return n, err
 }

@@ -1,6 +1,7 @@
 package fileid
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -83,9 +84,32 @@ func (m *Made) Link(oldName, newName string) error {
 
 // Rename gives a file or directory another name.
 func (m *Made) Rename(oldName, newName string) error {
-	if err := m.FS.Rename(oldName, newName); err != nil {
-		return err
+	err := m.FS.Rename(oldName, newName)
+	if err == nil {
+		m.renamed(oldName, newName)
 	}
+	return err
+}
+
+// Moved reports whether a Rename that failed had its effect: the old name is gone, and each file
+// that was made under it has its new name.
+func (m *Made) Moved(oldName, newName string) bool {
+	if _, err := m.FS.Stat(oldName); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	oldName, newName = filepath.Clean(oldName), filepath.Clean(newName)
+	files := m.below(oldName)
+	for name, f := range files {
+		rest, _ := within(name, oldName)
+		if _, err := f.check(m.FS, newName+rest); err != nil {
+			return false
+		}
+	}
+	m.renamed(oldName, newName)
+	return len(files) > 0
+}
+
+func (m *Made) renamed(oldName, newName string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	oldName, newName = filepath.Clean(oldName), filepath.Clean(newName)
@@ -96,7 +120,6 @@ func (m *Made) Rename(oldName, newName string) error {
 			m.files[newName+rest] = f
 		}
 	}
-	return nil
 }
 
 // Remove deletes a file or an empty directory.

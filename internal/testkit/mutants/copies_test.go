@@ -168,6 +168,15 @@ var copies = []mutant{
 			{"internal/feature/backup/folder.go", "ext != catalogExt && ext != deletedExt {",
 				"ext != catalogExt {"}}},
 
+	{"backup-number-forgotten", "a number is given out again after a creation that failed",
+		target{"lsm/backup", "TestNumberAfterAFailure"}, []edit{
+			{"internal/feature/backup/folder.go", "if id == f.named {", "if id == f.last {"}}},
+
+	{"backup-unreadable-shared", "a backup shares contents that the disk cannot read",
+		target{"lsm/backup", "TestUnreadableIsNotShared"}, []edit{
+			{"internal/feature/backup/restore.go", "if errors.Is(reads.last, syscall.EIO) {",
+				"if errors.Is(reads.last, syscall.EAGAIN) {"}}},
+
 	{"backup-without-comparison", "a damaged table gets into a backup",
 		target{"lsm/backup", "TestDamagedTable"}, []edit{
 			{"internal/feature/backup/create.go", "return it.table.checkSum(s.crc)",
