@@ -390,18 +390,20 @@ class Loam extends AbstractLevel {
   // ---- Iterators and snapshots ----
 
   _iterator (options) {
-    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options),
-      this.#follows)
+    return this[sync.kReading](Iterator, this, options)
   }
 
   _keys (options) {
-    return new KeyIterator(this, this.#context, options, snapshotOf(this.#family, options),
-      this.#follows)
+    return this[sync.kReading](KeyIterator, this, options)
   }
 
   _values (options) {
-    return new ValueIterator(this, this.#context, options, snapshotOf(this.#family, options),
-      this.#follows)
+    return this[sync.kReading](ValueIterator, this, options)
+  }
+
+  // For a sublevel, or this database.
+  [sync.kReading] (Reading, db, options) {
+    return new Reading(db, this.#context, options, snapshotOf(this.#family, options), this.#follows)
   }
 
   iteratorSync (options) {

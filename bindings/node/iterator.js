@@ -44,8 +44,10 @@ class BlockReader {
   #index = 0 // of the piece being read
   #at = 0 // in it
 
-  constructor (options, part = ENTRY) {
+  // skip is how many bytes keys begin with that are not handed out: the prefix of a sublevel.
+  constructor (options, part = ENTRY, skip = 0) {
     this.part = part
+    this.skip = skip
     this.keys = part === KEY || part === ENTRY && options.keys !== false
     this.values = part === VALUE || part === ENTRY && options.values !== false
     this.textKeys = options.keyEncoding === 'utf8'
@@ -109,7 +111,9 @@ class BlockReader {
       this.#pieces[this.#index++] = null
       throw piece
     }
-    entries.push(this.#item(piece[0], piece[1]))
+    const [key, value] = piece
+    entries.push(this.#item(this.skip === 0 || key === undefined ? key :
+      typeof key === 'string' ? key.slice(this.skip) : key.subarray(this.skip), value))
     return piece.length
   }
 
@@ -118,7 +122,7 @@ class BlockReader {
   }
 
   #takeText (piece, size, entries) {
-    const { keys, values } = this
+    const { keys, values, skip } = this
     const end = piece.length
     let at = this.#at
     while (at < end && entries.length < size) {
@@ -130,14 +134,14 @@ class BlockReader {
       const middle = start + keyLength
       at = middle + valueLength
       entries.push(
-        this.#item(keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) :
-          undefined))
+        this.#item(keys ? piece.slice(start + skip, middle) : undefined,
+          values ? piece.slice(middle, at) : undefined))
     }
     return at
   }
 
   #takeBytes (piece, size, entries) {
-    const { keys, values, textKeys, textValues } = this
+    const { keys, values, textKeys, textValues, skip } = this
     const end = piece.length
     let at = this.#at
     while (at < end && entries.length < size) {
@@ -148,8 +152,8 @@ class BlockReader {
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : copyBytes(
-        piece, start, keyLength)
+      const key = !keys ? undefined : textKeys ? readText(piece, start + skip, middle) : copyBytes(
+        piece, start + skip, keyLength - skip)
       const value = !values ? undefined : textValues ? readText(piece, middle, at) : copyBytes(
         piece, middle, valueLength)
       entries.push(this.#item(key, value))
@@ -176,6 +180,8 @@ function waterMark ({ highWaterMarkBytes: bytes }) {
 
 // ---- Iterators ----
 
+const prefixLength = (db) => db.prefix?.length ?? 0
+
 // The iterators over Base, a class of abstract-level's, which read a part of each entry.
 const reading = (Base, part) => class extends Base {
   #context
@@ -197,7 +203,7 @@ const reading = (Base, part) => class extends Base {
   constructor (db, context, options, snapshot, follows) {
     super(db, options)
     this.#context = context
-    this.#reader = new BlockReader(options, part)
+    this.#reader = new BlockReader(options, part, prefixLength(db))
     this.#signal = options.signal ?? null
     this.#snapshot = options.snapshot ?? null
     try {
@@ -390,7 +396,7 @@ function closeWith (db, iterator) {
 }
 
 // What db.iteratorSync() returns: an iterable iterator that reads on the
-// JavaScript thread. In a sublevel its keys begin with the sublevel's prefix.
+// JavaScript thread.
 class SyncIterator {
   #db
   #native
@@ -400,17 +406,15 @@ class SyncIterator {
   #valueEncoding
   #left
   #snapshot
-  #prefix
   #resource
   #open = true
   #ended = false // was read to its end, or left by return()
 
   constructor (db, context, options, encodings, snapshot) {
     this.#db = db
-    this.#prefix = db.prefix?.length ?? 0
     this.#keyEncoding = encodings.key
     this.#valueEncoding = encodings.value
-    this.#reader = new BlockReader(options)
+    this.#reader = new BlockReader(options, ENTRY, prefixLength(db))
     this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
     this.#left = Number.isInteger(options.limit) && options.limit >= 0 ? options.limit : Infinity
     this.#snapshot = options.snapshot ?? null
@@ -492,16 +496,10 @@ class SyncIterator {
 
   #decode (entry) {
     try {
-      if (entry[0] !== undefined) entry[0] = this.#keyEncoding.decode(this.#unprefixed(entry[0]))
-      if (entry[1] !== undefined) entry[1] = this.#valueEncoding.decode(entry[1])
+      decodeEntry(entry, this.#keyEncoding, this.#valueEncoding)
     } catch (err) {
       throw decodeError('Iterator could not decode data', err)
     }
-  }
-
-  #unprefixed (key) {
-    if (this.#prefix === 0) return key
-    return typeof key === 'string' ? key.slice(this.#prefix) : key.subarray(this.#prefix)
   }
 }
 

@@ -1,6 +1,7 @@
 'use strict'
 
 const { AbstractSublevel } = require('abstract-level')
+const { Iterator, KeyIterator, ValueIterator } = require('./iterator')
 const sync = require('./sync')
 const { tellCause } = require('./errors')
 
@@ -16,6 +17,18 @@ class Sublevel extends AbstractSublevel {
 
   _sublevel (name, options) {
     return new Sublevel(this, name, options, this.#failure)
+  }
+
+  _iterator (options) {
+    return this.db[sync.kReading](Iterator, this, sync.rootedOptions(this, options))
+  }
+
+  _keys (options) {
+    return this.db[sync.kReading](KeyIterator, this, sync.rootedOptions(this, options))
+  }
+
+  _values (options) {
+    return this.db[sync.kReading](ValueIterator, this, sync.rootedOptions(this, options))
   }
 
   open (options) {

@@ -241,12 +241,27 @@ function encodeRange (db, options) {
     if (encoded[name] === undefined || encoded[name] === null) delete encoded[name]
     else encoded[name] = db.prefixKey(encodings.key.encode(encoded[name]), format, false)
   }
-  if (db.prefix) {
-    const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
-    if (encoded.gt === undefined && encoded.gte === undefined) encoded.gte = lower
-    if (encoded.lt === undefined && encoded.lte === undefined) encoded.lt = upper
+  return { encoded: withinPrefix(db, encoded), encodings }
+}
+
+// The options of abstract-level for an iterator of a sublevel, as the root database has the range.
+function rootedOptions (db, options) {
+  const rooted = { ...options }
+  for (const name of ['gt', 'gte', 'lt', 'lte']) {
+    if (rooted[name] !== undefined) {
+      rooted[name] = db.prefixKey(rooted[name], options.keyEncoding, false)
+    }
   }
-  return { encoded, encodings }
+  return withinPrefix(db, rooted)
+}
+
+// Adds the ends of a sublevel to encoded options that have none.
+function withinPrefix (db, encoded) {
+  if (!db.prefix) return encoded
+  const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, encoded.keyEncoding))
+  if (encoded.gt === undefined && encoded.gte === undefined) encoded.gte = lower
+  if (encoded.lt === undefined && encoded.lte === undefined) encoded.lt = upper
+  return encoded
 }
 
 // The first key of a sublevel, and the first behind it: its prefix ends with the
@@ -266,6 +281,7 @@ exports.kDeleteRange = kDeleteRange
 exports.kDeleteRangeSync = kDeleteRangeSync
 exports.kTransaction = Symbol('transaction')
 exports.kIterator = Symbol('iterator')
+exports.kReading = Symbol('reading')
 exports.put = put
 exports.del = del
 exports.batch = batch
@@ -273,5 +289,6 @@ exports.mergeArguments = mergeArguments
 exports.deleteRange = deleteRange
 exports.rooted = rooted
 exports.rootedRange = rootedRange
+exports.rootedOptions = rootedOptions
 exports.iterator = iterator
 exports.encodeRange = encodeRange

@@ -1,14 +1,14 @@
 'use strict'
 
-// A `for await` over an iterator hands over what was read ahead beside abstract-level's code. It
-// does what that code does, whatever comes between two of its steps.
+// A `for await` over an iterator hands over what was read ahead beside abstract-level's code, and
+// sublevels read without it. Both do what that code does, whatever comes between two steps.
 
 const test = require('tape')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
 const { isDeepStrictEqual } = require('util')
-const { AbstractIterator } = require('abstract-level')
+const { AbstractIterator, AbstractSublevel } = require('abstract-level')
 const { Loam } = require('..')
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-iterators-'))
@@ -93,26 +93,37 @@ test('for await is that of abstract-level, whatever comes between', async (t) =>
   const db = new Loam(path.join(root, 'programs'), { valueEncoding: 'utf8' })
   await db.batch(Array.from({ length: 2500 }, (_, i) =>
     ({ type: 'put', key: key(i), value: String(i) })))
-  const sublevel = db.sublevel('s')
-  await sublevel.batch(Array.from({ length: 300 }, (_, i) =>
-    ({ type: 'put', key: key(i), value: String(i) })))
+  const [above, sublevel, nested, below] = ['r', 's', ['s', 'n'], 't'].map((name) =>
+    db.sublevel(name))
+  for (const level of [above, sublevel, nested, below]) {
+    await level.batch(Array.from({ length: 300 }, (_, i) =>
+      ({ type: 'put', key: key(i), value: String(i) })))
+  }
+  const pairs = [[db, db], [db, db], [sublevel, new AbstractSublevel(db, 's', {})],
+    [nested, new AbstractSublevel(db, ['s', 'n'], {})]]
   let different = 0
   for (let i = 0; i < 600 && different === 0; i++) {
     const steps = program()
     const options = { reverse: random(4) === 0, gte: key(0), lt: key(9999) }
+    if (random(5) === 0) options.gt = key(random(200))
+    if (random(5) === 0) options.lte = key(100 + random(300))
     if (random(3) === 0) options.limit = random(random(2) === 0 ? 20 : 2000)
     if (random(4) === 0) options.valueEncoding = mayFail
     if (random(4) === 0) options.keyEncoding = 'buffer'
     if (random(6) === 0) options.highWaterMarkBytes = random(500)
     if (options.keyEncoding === 'buffer') {
+      for (const name of ['gt', 'gte', 'lt', 'lte']) {
+        if (name in options) options[name] = Buffer.from(options[name])
+      }
+    } else if (random(3) === 0) {
       delete options.gte
       delete options.lt
     }
     const withSnapshot = random(4) === 0
     const kind = ['iterator', 'keys', 'values'][random(3)]
-    const of = random(5) === 0 ? sublevel : db
+    const [ours, theirs] = pairs[random(pairs.length)]
     const logs = []
-    for (const walkOf of [(it) => it[Symbol.asyncIterator](), plain]) {
+    for (const [of, walkOf] of [[ours, (it) => it[Symbol.asyncIterator]()], [theirs, plain]]) {
       const controller = new AbortController()
       const snapshot = withSnapshot ? db.snapshot() : undefined
       const iterator = of[kind]({ ...options, snapshot, signal: controller.signal })
