@@ -182,6 +182,9 @@ function waterMark ({ highWaterMarkBytes: bytes }) {
 
 const prefixLength = (db) => db.prefix?.length ?? 0
 
+// What all async iterators of the language have, such as disposal.
+const AsyncIterator = Object.getPrototypeOf(Object.getPrototypeOf(async function * () {}.prototype))
+
 // The iterators over Base, a class of abstract-level's, which read a part of each entry.
 const reading = (Base, part) => class extends Base {
   #context
@@ -316,6 +319,7 @@ const reading = (Base, part) => class extends Base {
       }
     }
     return {
+      __proto__: AsyncIterator,
       next: () => {
         if (waiting === 0 && !ended && this.#ready()) {
           try {
@@ -331,8 +335,7 @@ const reading = (Base, part) => class extends Base {
         return slow.next().finally(() => { waiting-- })
       },
       return: (value) => end(slow.return(value)),
-      throw: (err) => end(slow.throw(err)),
-      [Symbol.asyncIterator] () { return this }
+      throw: (err) => end(slow.throw(err))
     }
   }
 
