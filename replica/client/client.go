@@ -285,19 +285,21 @@ func (c *Client) doOn(ctx context.Context, k kind, op wire.Operation,
 	var doubt error // a try whose outcome is unknown
 	for try := 1; ; try++ {
 		l, result, sent, err := c.try(ctx, k, now, end, addr, op, args)
-		switch {
-		case err == nil:
+		if err == nil {
 			return result, l, nil
-		case k != reads && sent && (!errors.Is(err, ErrNotApplied) || errors.Is(err, ErrUnknown)):
-			doubt = err
-			if k == writes {
-				return nil, nil, c.conclude(k, err, doubt)
-			}
 		}
-		if now = time.Now(); ctx.Err() != nil || !now.Before(end) || !again(err) {
+		if k != reads && sent && (!errors.Is(err, ErrNotApplied) || errors.Is(err, ErrUnknown)) {
+			doubt = err
+		}
+		began := now
+		now = time.Now()
+		// A caller that has no time left says nothing about the node.
+		if again(err) && (ctx.Err() == nil || now.Sub(began) >= c.o.TryTimeout) {
+			addr = c.avoid(addr)
+		}
+		if doubt != nil && k == writes || ctx.Err() != nil || !now.Before(end) || !again(err) {
 			return nil, nil, c.conclude(k, err, doubt)
 		}
-		addr = c.avoid(addr)
 		if now = pause(ctx, end, try); !now.Before(end) {
 			return nil, nil, c.conclude(k, err, doubt)
 		}

@@ -192,6 +192,39 @@ func TestSlowAnswers(t *testing.T) {
 	})
 }
 
+// TestLeaderlessNode: a change that one node could not make within its time is not made, and the
+// next one goes to another node.
+func TestLeaderlessNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newMute(t)
+		leaderless, _ := newMute(t)
+		leaderless.answers.Delete(wire.OpWrite)
+		first := ""
+		db, err := client.Dial("a:1,b:1", &client.Options{
+			Dial: func(_ context.Context, addr string) (net.Conn, error) {
+				if first == "" {
+					first = addr
+				}
+				near, far := net.Pipe()
+				if addr == first {
+					go leaderless.serve(far, 1)
+				} else {
+					go m.serve(far, 1)
+				}
+				return near, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }() // nothing is lost by it
+		for n, want := range []error{client.ErrUnknown, nil} {
+			if err := db.Put(t.Context(), []byte("a"), nil); !errors.Is(err, want) {
+				t.Errorf("change %d: %v", n, err)
+			}
+		}
+	})
+}
+
 // TestCancelledCalls: a call that its caller gives up says nothing about the connection.
 func TestCancelledCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

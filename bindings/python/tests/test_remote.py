@@ -384,6 +384,24 @@ def test_a_connection_is_silent():
         assert not node._answers
 
 
+def test_a_node_without_a_leader():
+    """A write that one node could not make in time is not made again, and the next one goes to
+    another node."""
+    leaderless = Failing(Failing.SILENT)
+    node = Failing(b"\1")
+    url = f"{leaderless.url},{node.url.removeprefix('loam://')}"
+    with closing(leaderless), closing(node), loamdb.connect(url, **PATIENT) as db:
+        db._home = db._given[0]
+        db._looked = float("inf")  # nobody looks for the leader
+        db._connection(db._home, 300).lock.release()
+        db._timeout = 0.05
+        with pytest.raises(loamdb.errors.UnknownOutcomeError):
+            db.put(b"a", b"1")
+        db._timeout = 300
+        db.put(b"a", b"1")
+        assert not node._answers
+
+
 @pytest.mark.parametrize("status", [b"", b"\xff", b"[]", b"{}", b'{"members": [{"addr": 1}]}'])
 def test_a_malformed_status(status):
     node = Failing(b"\1A", status=status)

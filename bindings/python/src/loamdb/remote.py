@@ -443,19 +443,17 @@ class Remote(_Reader):
                 transient = error.flags & (
                     _wire.UNAVAILABLE | _wire.HALTED | _wire.UNKNOWN | 1 << 8
                 )
-                if not transient or applied and not again:
+                if not transient:
                     raise self._conclude(why, write, doubt) from None
             except LostError as error:
                 why = error
                 doubt = doubt or write and sent and error.sent
-                if doubt and not again:
-                    raise self._conclude(why, write, doubt) from error
             finally:
                 if c is not None:
                     c.lock.release()
-            if time.monotonic() + pause >= end:
+            address = self._avoid(address)  # also where this call is over: the next one goes there
+            if doubt and not again or time.monotonic() + pause >= end:
                 raise self._conclude(why, write, doubt) from why
-            address = self._avoid(address)
             time.sleep(pause)
             pause = min(2 * pause, 0.2)
 
