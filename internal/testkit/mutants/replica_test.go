@@ -157,9 +157,9 @@ var replicas = []mutant{
 
 	{"loamd-closed-to-all", "a change on a node that was closed is not tried on another node",
 		target{"replica/internal/server", "TestClosedNode"}, []edit{{
-			"replica/internal/server/calls.go", "c.answer(x, result, forChange(err))",
+			"replica/internal/server/calls.go", "c.answer(x, result, forClient(err))",
 			"c.answer(x, result, err)"}, {"replica/internal/server/calls.go",
-			"bit(held)}, forChange(err))", "bit(held)}, err)"}}},
+			"bit(held)}, forClient(err))", "bit(held)}, err)"}}},
 
 	{"loamd-no-checksum", "a frame with a wrong checksum is taken",
 		target{"replica/internal/server", "TestBadFrames"}, []edit{{

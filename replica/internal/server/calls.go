@@ -40,7 +40,7 @@ func (c *conn) dispatch(x *call) {
 			ctx, cancel := c.bounded(x.Timeout)
 			defer cancel()
 			result, err := c.change(ctx, x)
-			c.answer(x, result, forChange(err))
+			c.answer(x, result, forClient(err))
 		})
 	}
 }
@@ -49,7 +49,7 @@ func (c *conn) bounded(limit time.Duration) (context.Context, context.CancelFunc
 	if limit <= 0 {
 		limit = c.of.cfg.Timeout
 	}
-	return context.WithTimeout(c.ctx, limit)
+	return context.WithTimeout(c.calls, limit)
 }
 
 var errArguments = fmt.Errorf("malformed arguments: %w", lsm.ErrInvalidArgument)
@@ -63,7 +63,7 @@ func (c *conn) write(calls []*call) {
 		changes[i] = x.Args
 	}
 	c.of.node.ApplyAll(ctx, changes, func(i int, held bool, err error) {
-		c.answer(calls[i], []byte{bit(held)}, forChange(err))
+		c.answer(calls[i], []byte{bit(held)}, forClient(err))
 	})
 }
 
@@ -149,7 +149,7 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 		dst, err = r.answer(ctx, dst, x.Op, &f)
 		return err
 	}, replica.Local(v.MaxLag))
-	return dst, forRead(err)
+	return dst, forClient(err)
 }
 
 // readPresent answers reads of the present: all that wait read one state.
@@ -170,7 +170,7 @@ func (c *conn) readPresent() {
 				out.add(x, func(dst []byte) ([]byte, error) {
 					f := wire.Fields{Rest: x.Args[1:]} // behind the view
 					dst, err := r.answer(ctx, dst, x.Op, &f)
-					return dst, forRead(err)
+					return dst, forClient(err)
 				})
 			}
 			return nil
@@ -178,7 +178,7 @@ func (c *conn) readPresent() {
 		cancel()
 		if !began {
 			for _, x := range calls {
-				out.add(x, func(dst []byte) ([]byte, error) { return dst, forRead(err) })
+				out.add(x, func(dst []byte) ([]byte, error) { return dst, forClient(err) })
 			}
 		}
 		out.send()
@@ -196,19 +196,13 @@ func longest(calls []*call) (t time.Duration) {
 	return t
 }
 
-// forRead is an error of a read as a client has to see it: a node that is being closed, or whose
-// time is over, is no reason for the client to stop.
-func forRead(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
-	}
-	return forChange(err)
-}
-
-// forChange is an error of another call as a client has to see it: a node that is being closed
-// leaves the client other nodes to ask.
-func forChange(err error) error {
-	if errors.Is(err, replica.ErrClosed) {
+// forClient is an error as a client has to see it: a node that is being closed, or whose time is
+// over, leaves the client other nodes to ask.
+func forClient(err error) error {
+	switch {
+	case errors.Is(err, wire.ErrUnknown), errors.Is(err, wire.ErrUnavailable):
+	case errors.Is(err, replica.ErrClosed), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	}
 	return err

@@ -30,6 +30,8 @@ type conn struct {
 	in     *bufio.Reader
 	ctx    context.Context
 	cancel context.CancelFunc
+	calls  context.Context // of the calls: it ends with ctx, or before
+	giveUp context.CancelFunc
 	out    *stream.Output
 	snaps  snapshots
 
@@ -48,6 +50,7 @@ func newConn(s *Server, raw net.Conn) *conn {
 	c := &conn{of: s, raw: raw, net: raw, in: bufio.NewReaderSize(raw, wire.MaxGreeting),
 		present: newQueue(), other: newQueue(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.calls, c.giveUp = context.WithCancel(c.ctx)
 	c.answered = sync.NewCond(&c.mu)
 	c.out = stream.New()
 	c.snaps.init(s.cfg.MaxSnapshots)
@@ -254,7 +257,7 @@ func (c *conn) settle(cost int) {
 }
 
 // drain waits until all calls are answered, and ends the connection. Calls that come meanwhile are
-// refused.
+// refused. When ctx is done it waits no more.
 func (c *conn) drain(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		c.end()

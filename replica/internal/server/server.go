@@ -51,6 +51,9 @@ type Config struct {
 	// Timeout bounds calls that name no time-out, what a caller takes for its greeting, and what it
 	// takes for reading a part of its answers. The default is 10 seconds.
 	Timeout time.Duration
+	// LastAnswers is how long Close waits for clients to read the answers to calls that it gives
+	// up. The default is a second.
+	LastAnswers time.Duration
 	// Version is that of the program, for status.
 	Version string
 
@@ -65,6 +68,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.MaxSnapshots, 64)
 	orElse(&c.Lease, time.Minute)
 	orElse(&c.Timeout, 10*time.Second)
+	orElse(&c.LastAnswers, time.Second)
 	if c.Node.Bind == "" {
 		c.Node.Bind = c.Node.Addr
 	}
@@ -307,8 +311,8 @@ func (s *Server) expire(now time.Time) {
 }
 
 // Close stops the server: it hands leadership over, takes no further calls, answers those that it
-// has until the context is done, and closes the node. Clients that wait for an answer then get
-// none.
+// has, and closes the node. When the context is done, calls that go on are given up: their answers
+// say that they did not happen, or may have.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.draining.Swap(true) {
@@ -321,8 +325,17 @@ func (s *Server) Close(ctx context.Context) error {
 			s.log("handing leadership over failed", "error", err)
 		}
 	}
-	for _, c := range s.clients() {
-		c.drain(ctx)
+	over, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	all := s.clients()
+	defer context.AfterFunc(ctx, func() {
+		for _, c := range all {
+			c.giveUp()
+		}
+		time.AfterFunc(s.cfg.LastAnswers, cancel) // for clients that read their answers
+	})()
+	for _, c := range all {
+		c.drain(over)
 	}
 	s.cancel()
 	err := s.listener.Close()

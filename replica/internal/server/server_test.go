@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -207,14 +208,46 @@ func TestBadFrames(t *testing.T) {
 
 // TestStatusAtOnce: a call for the status is answered while reads before it wait for a leader.
 func TestStatusAtOnce(t *testing.T) {
-	c := loamdtest.Start(t, func(c *server.Config) {
-		c.Node.Peers = map[string]string{"a": c.Node.Addr, "b": "127.0.0.1:1", "c": "127.0.0.1:2"}
-	}, "a")
+	c := loamdtest.Start(t, leaderless, "a")
 	x := greeted(t, c.Addr("a"))
 	x.call(1, wire.OpGet, byte(wire.Local), 1, 1, 'a')
 	x.call(2, wire.OpGet, byte(wire.Linearizable), 1, 'a')
 	x.lives()
 	must(t, x.Close())
+}
+
+// TestStopWithoutALeader: calls that wait for a leader when the node is stopped get answers: a
+// change was not applied, and other nodes may do better.
+func TestStopWithoutALeader(t *testing.T) {
+	c := loamdtest.Start(t, leaderless, "a")
+	x := greeted(t, c.Addr("a"))
+	change := wire.Change{Batch: lsm.NewBatch().Bytes()}
+	b, err := change.Encode()
+	must(t, err)
+	x.call(1, wire.OpWrite, b...)
+	x.call(2, wire.OpGet, byte(wire.Linearizable), 1, 'a')
+	x.call(3, wire.OpGet, byte(wire.Local), 1, 1, 'a')
+	x.lives() // so that the server has the others
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, c.Servers["a"].Close(ended))
+	delete(c.Servers, "a")
+	for range 3 {
+		number, _, err := x.answer()
+		if !errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrUnknown) ||
+			errors.Is(err, wire.ErrNotApplied) != (number == 1) {
+			t.Errorf("answer %d: %v", number, err)
+		}
+	}
+	if said := x.closed(); said != "" {
+		t.Errorf("then %q", said)
+	}
+}
+
+// leaderless makes a node one of a cluster whose other nodes do not run.
+func leaderless(c *server.Config) {
+	c.LastAnswers = time.Hour
+	c.Node.Peers = map[string]string{"a": c.Node.Addr, "b": "127.0.0.1:1", "c": "127.0.0.1:2"}
 }
 
 // TestStrangers: callers without a greeting keep nobody out, however many they are.
