@@ -85,6 +85,16 @@ func (g *group) shareOf(id base.KeyspaceID, find func(base.KeyspaceID) *Keyspace
 	return i
 }
 
+// leaveOut leaves out a share whose keyspace was dropped after split.
+func (g *group) leaveOut(i int) {
+	for j := range g.routes {
+		if g.routes[j].tree == g.shares[i].space.Tree {
+			g.routes[j].tree = nil
+		}
+	}
+	g.shares, g.sole = slices.Delete(g.shares, i, i+1), false
+}
+
 // Apply is for write.Target.
 func (g *group) Apply(batch []byte, seq base.SeqNum) error {
 	for g.routes[g.next].batch != &batch[0] { // the condition of one before did not hold

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,19 +46,18 @@ func (s *Scheduler) MakeRoom(batches [][]byte, bytes int64, entries int,
 			return nil, err
 		}
 	}
-	for i := range g.shares {
+	for i := 0; i < len(g.shares); i++ {
 		sh := &g.shares[i]
 		fits, err := sh.space.HasRoom(sh.bytes, sh.entries)
-		if err != nil {
-			return nil, err
+		if err == nil && !fits {
+			if err = s.wait(sh.space, mode); err == nil {
+				err = s.rotate(sh.space, sh.bytes, sh.entries)
+			}
 		}
-		if fits {
-			continue
-		}
-		if err := s.wait(sh.space, mode); err != nil {
-			return nil, err
-		}
-		if err := s.rotate(sh.space, sh.bytes, sh.entries); err != nil {
+		if errors.Is(err, base.ErrNoKeyspace) { // other keyspaces' writes go on
+			g.leaveOut(i)
+			i--
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -97,12 +97,8 @@ func (ts *trees) start(k *Keyspace, plan *picker.Plan) {
 
 // end takes a plan of k off the list of those in progress.
 func (ts *trees) end(k *Keyspace, plan *picker.Plan) {
-	left := k.running[:0:0]
-	for _, p := range k.running {
-		if p != plan {
-			left = append(left, p)
-		}
-	}
+	left := slices.DeleteFunc(slices.Clone(k.running),
+		func(p *picker.Plan) bool { return p == plan })
 	ts.running -= len(k.running) - len(left)
 	k.running = left
 	ts.markDue(k)

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"maps"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -258,13 +259,8 @@ func (s *Scheduler) keepDamaged(h base.ValueHandle, err error) {
 		v.damaged = make(valueFiles)
 	}
 	v.damaged[f] = struct{}{}
-	round := make(valueFiles, len(v.round))
-	for other := range v.round {
-		if other != f {
-			round[other] = struct{}{}
-		}
-	}
-	v.round = round
+	v.round = maps.Clone(v.round)
+	delete(v.round, f)
 	s.mu.Unlock()
 	if !known {
 		s.opts.Warn("values stay in a file of which a part cannot be read", err)
