@@ -252,9 +252,6 @@ func (r *replayer) finish() error {
 	}
 	obsolete = db.wal.KeepObsolete(obsolete)
 	for _, name := range obsolete {
-		if t, num := db.manifest.Format().ParseFileName(name); t == base.FileLog {
-			db.shared.Files.ForgetLog(base.ValueFile{Num: num}) // a merge may have read it
-		}
 		db.shared.Files.DeleteFile(name)
 	}
 	if len(obsolete) > manyObsolete {

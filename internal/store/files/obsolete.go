@@ -48,15 +48,17 @@ func (s *Set) detach(m *manifest.FileMeta) error {
 	return t.close()
 }
 
-// DeleteFile queues a file of the directory for deletion. It has no reader.
+// DeleteFile queues a file of the directory for deletion. Nobody reads it any more.
 func (s *Set) DeleteFile(name string) {
+	s.forgetNamed(name)
 	s.queue.expect()
 	s.queue.add(doomed{name: name})
 }
 
-// Rename runs rename, which gives a file of the directory another name, unless a Pin keeps
-// the file, or Leave has come. One call at a time.
+// Rename runs rename, which gives a file of the directory that nobody reads another name, unless a
+// Pin keeps the file, or Leave has come. One call at a time.
 func (s *Set) Rename(name string, rename func() error) error {
+	s.forgetNamed(name)
 	q := &s.queue
 	q.mu.Lock()
 	if q.closed || q.isPinnedLocked(doomed{name: name}) {

@@ -150,6 +150,15 @@ func (s *Set) ForgetLog(l base.ValueFile) {
 	}
 }
 
+// forgetNamed is ForgetLog of a file that goes, if it is a log. A flush that merges reads values of
+// logs to which no table refers, and tables that referred to a log may be gone before its entries
+// are in tables: then nobody calls ObsoleteLog.
+func (s *Set) forgetNamed(name string) {
+	if t, num := s.o.Format.ParseFileName(name); t == base.FileLog {
+		s.ForgetLog(base.ValueFile{Num: num})
+	}
+}
+
 // protect makes a panic of f its error.
 func protect(f func() error) (err error) {
 	defer func() {
