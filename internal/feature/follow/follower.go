@@ -206,6 +206,7 @@ func (f *Follower) firstState() error {
 	if err := f.hold(st, tables); err != nil {
 		return err
 	}
+	o.Files.Placed(tables)
 	l, err := f.readAnew(context.Background(), st)
 	if err != nil {
 		return err
@@ -446,8 +447,8 @@ func (f *Follower) forget(old, next *manifest.Change) {
 	}
 	for _, m := range old.Added {
 		for _, l := range m.ValueLogs {
-			if !logs[l.File()] && !f.o.Manifest.IsValueLog(l.File()) {
-				f.o.Files.ForgetLog(l.File())
+			if !logs[l.File()] {
+				f.o.Files.GiveUp(l.File())
 			}
 		}
 	}
@@ -509,6 +510,7 @@ func noteExpiring(l *logs) {
 func (f *Follower) install(l *logs) {
 	o, c := &f.o, f.change
 	versions, release := o.Manifest.Follow(c)
+	o.Files.Placed(c.Added)
 	f.change = nil
 	o.Seqs.Clock.Raise(c.State.Clock)
 	var nexts []tree.Next

@@ -13,20 +13,22 @@ import (
 
 // Hold opens the files of tables, which are in no Version yet, under one of the names that they may
 // have, and keeps their descriptors until Forget; those of the value logs that they refer to, until
-// ForgetLog. Of tables that are held it keeps what it has. It
-// fails with fs.ErrNotExist for a file that was deleted, and with base.ErrTooManyFiles when the
-// process holds as many as it may. After a failure it holds none of these more than before.
+// ForgetLog. Of tables that are held it keeps what it has. Placed or GiveUp follow. Hold fails with
+// fs.ErrNotExist for a file that was deleted, and with base.ErrTooManyFiles when the process holds
+// as many as it may. After a failure it holds none of these more than before.
 func (s *Set) Hold(tables []*manifest.FileMeta,
 	namings func(num uint64) []base.TableNaming) (err error) {
 	var opened []*manifest.FileMeta
+	undo, err := s.holdLogs(tables)
 	defer func() {
 		if err != nil {
+			undo()
 			for _, m := range opened {
 				s.Forget(m.Num)
 			}
 		}
 	}()
-	if err := s.holdLogs(tables); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, m := range tables {

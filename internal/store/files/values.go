@@ -21,6 +21,9 @@ import (
 type values struct {
 	mu   sync.Mutex // before pool.mu
 	logs map[base.ValueFile]*file
+	// wanted are those of tables that Hold was called for and that are in no Version yet. The value
+	// tells that no other table refers to the file: Hold opened it, or ForgetLog was called since.
+	wanted map[base.ValueFile]bool
 
 	reads, bytes atomic.Uint64
 }
@@ -99,10 +102,14 @@ func (v *values) put(l base.ValueFile, f *file) {
 	v.logs[l] = f
 }
 
-// take forgets the file of l, or returns nil.
+// take forgets the file of l, or returns nil, also if it is wanted.
 func (v *values) take(l base.ValueFile) *file {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if _, ok := v.wanted[l]; ok {
+		v.wanted[l] = true
+		return nil
+	}
 	f := v.logs[l]
 	delete(v.logs, l)
 	return f
@@ -140,6 +147,8 @@ func (s *Set) DoomedValues() uint64 {
 }
 
 // ForgetLog closes the descriptor of a log, or of a value file, to which no table refers any more.
+// After a Hold of tables that refer to it, it has no effect before GiveUp: the last older Version
+// with tables that refer to it may go meanwhile.
 func (s *Set) ForgetLog(l base.ValueFile) {
 	f := s.values.take(l)
 	if f == nil {
@@ -170,40 +179,97 @@ func protect(f func() error) (err error) {
 }
 
 // holdLogs opens the logs and value files that tables refer to, and keeps their descriptors until
-// ForgetLog. It fails as Hold does.
-func (s *Set) holdLogs(tables []*manifest.FileMeta) error {
+// ForgetLog. It fails as Hold does. undo gives up those that were not wanted before.
+func (s *Set) holdLogs(tables []*manifest.FileMeta) (undo func(), err error) {
+	var wanted []base.ValueFile
+	undo = func() {
+		for _, l := range wanted {
+			s.GiveUp(l)
+		}
+	}
 	for _, m := range tables {
 		for _, l := range m.ValueLogs {
-			if err := s.holdLog(l.File()); err != nil {
-				return err
+			fresh, err := s.holdLog(l.File())
+			if err != nil {
+				return undo, err
+			}
+			if fresh {
+				wanted = append(wanted, l.File())
 			}
 		}
 	}
-	return nil
+	return undo, nil
 }
 
-// holdLog is for one goroutine at a time, before a read may look at the file.
-func (s *Set) holdLog(l base.ValueFile) error {
-	s.values.mu.Lock()
-	held := s.values.logs[l] != nil
-	s.values.mu.Unlock()
-	if held {
-		return nil
+// holdLog is for one goroutine at a time, before a read may look at the file. fresh: it was not
+// wanted before.
+func (s *Set) holdLog(l base.ValueFile) (fresh bool, err error) {
+	v := &s.values
+	open, fresh := v.want(l)
+	if open {
+		return fresh, nil
 	}
+	f, err := s.openLog(l)
+	if err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.put(l, f)
+	v.wanted[l] = true
+	return true, nil
+}
+
+// want makes a file wanted if it is open. fresh: it was not wanted before.
+func (v *values) want(l base.ValueFile) (open, fresh bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.wanted == nil {
+		v.wanted = make(map[base.ValueFile]bool)
+	}
+	_, before := v.wanted[l]
+	if open = v.logs[l] != nil; open && !before {
+		v.wanted[l] = false
+	}
+	return open, !before
+}
+
+// openLog opens a descriptor that stays.
+func (s *Set) openLog(l base.ValueFile) (*file, error) {
 	if !descriptors.hold(&s.owner, 1) {
-		return fmt.Errorf("%w: a follower keeps each value log of the database open; raise the "+
-			"limit on open files", base.ErrTooManyFiles)
+		return nil, fmt.Errorf("%w: a follower keeps each value log of the database open; raise "+
+			"the limit on open files", base.ErrTooManyFiles)
 	}
 	f := s.newFile(l.FileName(s.o.Format), 0)
 	f.held = true
 	if err := f.openDescriptor(); err != nil {
 		descriptors.hold(&s.owner, -1)
-		return err
+		return nil, err
 	}
+	return f, nil
+}
+
+// Placed is called when tables that Hold was called for are in a Version.
+func (s *Set) Placed(tables []*manifest.FileMeta) {
 	s.values.mu.Lock()
-	s.values.put(l, f)
+	defer s.values.mu.Unlock()
+	for _, m := range tables {
+		for _, l := range m.ValueLogs {
+			delete(s.values.wanted, l.File())
+		}
+	}
+}
+
+// GiveUp is called when the tables that Hold was called for, and that refer to a log, will be in no
+// Version.
+func (s *Set) GiveUp(l base.ValueFile) {
+	s.values.mu.Lock()
+	alone := s.values.wanted[l]
+	delete(s.values.wanted, l)
 	s.values.mu.Unlock()
-	return nil
+	if alone {
+		s.ForgetLog(l)
+	}
 }
 
 // ValueReads is how many values were read from logs and value files, and how many bytes they had.
