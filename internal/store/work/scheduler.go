@@ -373,9 +373,8 @@ func (s *Scheduler) Pause() {
 	within := base.NotWithin() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused++
-	s.stop.Store(true)
-	for s.trees.running > 0 && !within {
+	s.paused++ // another Pause that ends lets manual compactions go on
+	for s.stop.Store(true); s.trees.running > 0 && !within; s.stop.Store(true) {
 		s.cond.Wait()
 	}
 	s.stop.Store(s.closing || errors.Is(s.opts.Writable(), base.ErrClosed))
