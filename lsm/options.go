@@ -79,7 +79,8 @@ type Options struct {
 	DefaultTTL time.Duration
 	// Clock tells the time by which values expire. Time never goes back: an answer earlier than a
 	// previous one, or than 1970, counts as the previous one, or as 1970. Clock is called with
-	// locks held, so it must not call the database. The default, nil, is time.Now.
+	// locks held, so it must not call the database. A panic in it is an error of Open; later it
+	// makes the database read-only, and the time stands still. The default, nil, is time.Now.
 	Clock func() time.Time
 	// FS is the file system. It is called with locks held, so it must not call the database. The
 	// default, nil, is that of the operating system, OSFS.

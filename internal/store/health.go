@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/events"
@@ -131,6 +132,28 @@ func (h *Health) panicked(r any) error { return h.Fail(base.NewPanic(r)) }
 
 // panickedAt is panicked for a panic that another goroutine recovered.
 func (h *Health) panickedAt(v any, stack []byte) { h.Fail(&base.Panic{Value: v, Stack: stack}) }
+
+// guardedClock is a clock of the program that does not panic once the database is open: locks are
+// held when it is asked, also by timers. A panic makes the database read-only, and is a time before
+// all others, so that tree.Clock stands still. Open returns a panic.
+func (db *DB) guardedClock(wall func() time.Time) func() time.Time {
+	return func() (now time.Time) {
+		closing := db.health.Closing.Load()
+		if db.home == nil || db.home.Tree.Closed() && !closing {
+			return wall()
+		}
+		defer func() {
+			r := recover()
+			if r == nil || closing {
+				return
+			}
+			if _, first := db.health.setFailure(base.NewPanic(r)); first {
+				go db.jobs.Wake() // the caller may hold the scheduler's lock
+			}
+		}()
+		return wall()
+	}
+}
 
 // CatchPanic is deferred where a panic is to become err and the end of writing.
 func (h *Health) CatchPanic(err *error) {

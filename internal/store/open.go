@@ -116,6 +116,9 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.Feeds == nil {
 		db.feeds = noFeeds{}
 	}
+	if o.Wall != nil {
+		db.opts.Wall = db.guardedClock(o.Wall)
+	}
 	db.health.init(db.dir, &o)
 	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic),
