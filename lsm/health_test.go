@@ -96,3 +96,32 @@ func TestCloseAfterFailure(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedEditOfOperator: a MANIFEST that cannot take the name of a merge operator makes the
+// database read-only at once, as it does for any other edit; a shortage heals.
+func TestFailedEditOfOperator(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+		var armed atomic.Bool
+		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			if armed.Load() && op.Kind == vfs.OpAppend &&
+				fstest.TypeOf(op.Name) == base.FileManifest {
+				return vfs.Outcome{Err: cause}
+			}
+			return vfs.Outcome{}
+		})
+		db := mustOpen(t, "db", &Options{FS: fsys, Format: FormatNative})
+		_, err := db.Keyspace("counts", nil)
+		must(t, err)
+		o := &KeyspaceOptions{MergeOperator: MergeOperatorNamed("append:")}
+		armed.Store(true)
+		if _, err := db.Keyspace("counts", o); !errors.Is(err, cause) {
+			t.Errorf("%v: %v", cause, err)
+		}
+		armed.Store(false)
+		err = db.Put(key(1), value(1), NoSync)
+		if heals := cause == syscall.ENOSPC; (err == nil) != heals {
+			t.Errorf("after %v: %v", cause, err)
+		}
+		_ = db.Close()
+	}
+}

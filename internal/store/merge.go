@@ -129,6 +129,9 @@ func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 			return err
 		}
 		if err := db.manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
+			if db.manifest.Err() != nil && !db.health.Closing.Load() {
+				err = db.health.Fail(err) // as after any other edit
+			}
 			return err
 		}
 	}
