@@ -285,8 +285,9 @@ type Followed struct {
 	Make func(manifest.Keyspace) (t *tree.Tree, add func())
 	// Drop takes away a keyspace that the writer has dropped.
 	Drop func(base.KeyspaceID)
-	// Merge names the merge operator of a keyspace.
-	Merge func(t *tree.Tree, name string)
+	// Merge names the merge operator of a keyspace's next state. If it is another one than before,
+	// there has to be such a state.
+	Merge func(t *tree.Tree, name string) (changed bool)
 	// Moved is called after each catch-up, and when a part of one has become visible.
 	Moved func()
 }

@@ -281,7 +281,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Op
 	}
 	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c})
 	if op != nil {
-		k.Tree.SetMerge(op)
+		k.Tree.SetMerge(op, nil)
 	}
 	err = db.pipeline.Exclusive(func() error {
 		if db.home.Tree.Closed() {

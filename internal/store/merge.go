@@ -50,7 +50,7 @@ func (db *DB) checkMergeOperators(r *replayer) error {
 		if want == nil {
 			continue // its operator is not known, and not needed
 		}
-		db.home.Tree.SetMerge(want)
+		db.home.Tree.SetMerge(want, nil)
 		if !db.opts.ReadOnly {
 			if err := db.manifest.SetMergeOperator(k.ID, want.Name); err != nil {
 				return err
@@ -107,7 +107,10 @@ func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 	stored := list[at]
 	switch {
 	case stored.MergeOperator == op.Name:
-		k.Tree.SetMerge(op)
+		k.Tree.SetMerge(op, func(was *mergeop.Operator) bool {
+			// A follower's state may be older than the stored name.
+			return db.follower == nil || was == nil || was.Name == op.Name
+		})
 		return nil
 	case db.follower != nil && stored.MergeOperator == "":
 		return nil // see operatorFollowed
@@ -135,22 +138,24 @@ func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 			return err
 		}
 	}
-	k.Tree.SetMerge(op)
+	k.Tree.SetMerge(op, func(*mergeop.Operator) bool { return true })
 	return nil
 }
 
 // operatorFollowed makes the merge operator that a writer has stored for a keyspace that of the
-// follower. Without one of that name, reads of operands fail.
-func (db *DB) operatorFollowed(t *tree.Tree, name string) {
+// follower's next state, and reports whether it is another one: the operands of states before are
+// those of the operator before. Without one of that name, reads of operands fail.
+func (db *DB) operatorFollowed(t *tree.Tree, name string) (changed bool) {
 	op := db.mergeOperator(t.ID(), name)
 	db.spaces.mu.Lock()
 	if k := db.keyspaceByID(t.ID()); k != nil && k.named != nil && k.named.Name == name {
 		op = k.named
 	}
 	db.spaces.mu.Unlock()
-	if op != t.Merge() {
-		t.SetMerge(op)
+	if changed = op != t.Merge(); changed {
+		t.SetMerge(op, nil)
 	}
+	return changed
 }
 
 // longChains has a memtable flushed whose long chains of operands reads fold again and again:

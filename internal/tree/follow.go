@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"slices"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/epoch"
@@ -24,12 +26,8 @@ type Next struct {
 
 // has reports whether a memtable is among those of s.
 func (s *ReadState) has(mem *memtable.MemTable) bool {
-	for i := -1; i < len(s.Sealed); i++ {
-		if s.memTable(i) == mem {
-			return true
-		}
-	}
-	return false
+	return s.Mem == mem ||
+		slices.ContainsFunc(s.Sealed, func(m *Sealed) bool { return m.Mem == mem })
 }
 
 // keeps reports whether s has all that old has: its tables are the same, and old's memtables are

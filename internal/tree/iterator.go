@@ -145,7 +145,7 @@ func (it *Iterator) reset() {
 	it.scan.sources = it.tree.tableSources(sources, it.state, it.noFill)
 	it.scan.runs = len(it.scan.sources) - memtables
 	o := iters.Options{Seq: it.view.Seq, Now: it.view.Now, Lower: it.lower, Upper: it.upper,
-		Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil,
+		Merge: it.state.merge, Folds: it.tree, Own: it.own != nil, Single: it.watch != nil,
 		Values: it.tree.shared.Files, KeysOnly: it.keysOnly}
 	for _, l := range it.ownDels {
 		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})

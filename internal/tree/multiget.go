@@ -144,7 +144,7 @@ func (h *hold) multiGetResolved(keys [][]byte, seq base.SeqNum, r *MultiResult) 
 			return err
 		}
 		r.spans[i].end = -1
-		buf, err := one.value(h.tree, key, r.buf)
+		buf, err := one.value(h, key, r.buf)
 		switch {
 		case err == nil:
 			r.spans[i] = span{start: len(r.buf), end: len(buf)}

@@ -108,15 +108,15 @@ func (t *Tree) CountFold(n int, err error) {
 const overlongFactor = 64
 
 // value appends what the collected versions of key amount to to dst.
-func (r *resolver) value(t *Tree, key, dst []byte) ([]byte, error) {
+func (r *resolver) value(h *hold, key, dst []byte) ([]byte, error) {
 	switch {
 	case !r.found:
 		return dst, base.ErrNotFound
 	case r.fold.Len() == 0:
 		return append(dst, r.fold.Only()...), nil
 	}
-	value, err := r.fold.Value(t.Merge(), key, true)
-	t.CountFold(r.fold.Len(), err)
+	value, err := r.fold.Value(h.state.merge, key, true)
+	h.tree.CountFold(r.fold.Len(), err)
 	if err != nil {
 		return dst, err
 	}
@@ -133,5 +133,5 @@ func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum,
 		return dst, err
 	}
 	h.end()
-	return r.value(t, key, dst)
+	return r.value(h, key, dst)
 }

@@ -341,7 +341,7 @@ func TestScoutsOfCatchUps(t *testing.T) {
 	h.Seqs.Publish(h.last)
 	tree.SetMerge(&mergeop.Operator{Full: func(_, _, _ []byte, _ [][]byte) ([]byte, error) {
 		return nil, tree.present(nil, 0)
-	}})
+	}}, func(*mergeop.Operator) bool { return true })
 	scouting.coarse = n
 	demand.Expire()
 	looked := make(chan struct{})

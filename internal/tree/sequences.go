@@ -138,10 +138,7 @@ func (s *Sequences) Oldest() (seq base.SeqNum, ok bool) {
 
 // Close takes the snapshot off the list. Further calls do nothing.
 func (n *Snapshot) Close() {
-	if n.closed.Swap(true) {
-		return
-	}
-	if s := n.of; s.remove(n) && s.Released != nil {
+	if s := n.of; !n.closed.Swap(true) && s.remove(n) && s.Released != nil {
 		s.Released()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/memory/epoch"
 	"github.com/loamdb/loam/internal/tree/memtable"
@@ -22,8 +23,9 @@ type ReadState struct {
 	before *ReadState
 
 	tree    *Tree
-	flushed base.SeqNum // no memtable that was flushed had a newer entry
-	ordinal uint64      // later states of the tree have larger ones
+	merge   *mergeop.Operator // of the operands, see Tree.SetMerge
+	flushed base.SeqNum       // no memtable that was flushed had a newer entry
+	ordinal uint64            // later states of the tree have larger ones
 	refs    epoch.Refs
 	dels    bool // Sealed or Version have range tombstones
 }
@@ -43,7 +45,7 @@ func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Seale
 	version *manifest.Version) *ReadState {
 	t.ordinal++
 	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t,
-		flushed: t.flushed, ordinal: t.ordinal}
+		flushed: t.flushed, ordinal: t.ordinal, merge: t.merge.Load()}
 	s.refs.Init()
 	s.noteRangeDels()
 	t.states.Add(1)
@@ -112,9 +114,8 @@ func (s *ReadState) MemTables() (n int, bytes int64, entries int) {
 	return 1 + len(s.Sealed), bytes, entries
 }
 
-// Holders counts the users of the table files and the block cache of a database: the
-// open database itself, and each ReadState. Read states outlive their database when
-// iterators do.
+// Holders counts the users of the table files and the block cache of a database: the open database
+// itself, and each ReadState. Read states outlive their database when iterators do.
 type Holders struct {
 	n       atomic.Int64
 	release func()

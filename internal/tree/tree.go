@@ -121,11 +121,20 @@ func (t *Tree) Name() string { return t.opts.Name }
 // Comparer orders the keys.
 func (t *Tree) Comparer() *base.Comparer { return t.cmp }
 
-// Merge is the keyspace's merge operator, or nil.
+// Merge is the keyspace's merge operator, or nil. Reads go by that of their state.
 func (t *Tree) Merge() *mergeop.Operator { return t.merge.Load() }
 
-// SetMerge replaces the merge operator, for reads and iterators that begin later.
-func (t *Tree) SetMerge(op *mergeop.Operator) { t.merge.Store(op) }
+// SetMerge replaces the merge operator, for the states to come, and for reads of the current one
+// that begin later if now, given its operator, says so; nil: it does not.
+func (t *Tree) SetMerge(op *mergeop.Operator, now func(was *mergeop.Operator) bool) {
+	o := t.state.Lock()
+	defer o.Unlock()
+	t.merge.Store(op)
+	if s := o.Load(); s != nil && now != nil && now(s.merge) {
+		s.Version.Ref()
+		t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, s.Version))
+	}
+}
 
 // Tables says how new tables are written.
 func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
@@ -148,9 +157,8 @@ func (t *Tree) Filter() (f *base.CompactionFilter, maxUnpacked int64) {
 // SetFilter changes the filter of compactions that begin from now on.
 func (t *Tree) SetFilter(f *base.CompactionFilter) { t.filter.Store(f) }
 
-// Start makes the first state: an empty memtable whose entries will go to log
-// firstLog or later ones, the memtables sealed, newest first, and version, whose
-// reference it takes over.
+// Start makes the first state: an empty memtable whose entries will go to log firstLog or later
+// ones, the memtables sealed, newest first, and version, whose reference it takes over.
 func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Version) {
 	mem := memtable.New(t.memOptions())
 	defer mem.Unref() // the state has its own reference
@@ -181,10 +189,8 @@ func noteNewest(version *manifest.Version, seq base.SeqNum) {
 }
 
 func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Version) bool {
-	for _, s := range sealed {
-		if s.Mem.HasExpiring() {
-			return true
-		}
+	if slices.ContainsFunc(sealed, func(s *Sealed) bool { return s.Mem.HasExpiring() }) {
+		return true
 	}
 	for _, m := range version.Tables() {
 		if m.Kinds&base.ExpiringKinds != 0 {
@@ -314,12 +320,11 @@ func (t *Tree) Acquire() *ReadState {
 func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
-	s := t.state.Load(g)
-	if s == nil {
-		return 0, false, false
+	if s := t.state.Load(g); s != nil {
+		num, any = s.OldestLog(flushed)
+		ok = true
 	}
-	num, any = s.OldestLog(flushed)
-	return num, any, true
+	return num, any, ok
 }
 
 // Sealed lists the memtables that wait for their flush, newest first; they may go meanwhile.
@@ -483,9 +488,8 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed, ingested base
 	sealed := s.Sealed
 	if flushed != nil {
 		t.flushed = max(t.flushed, flushed.Last)
-		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool {
-			return m == flushed
-		})
+		sealed = slices.DeleteFunc(slices.Clone(sealed),
+			func(m *Sealed) bool { return m == flushed })
 	}
 	if seqs := t.shared.Seqs; ingested > 0 {
 		seqs.mu.Lock()

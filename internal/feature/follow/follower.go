@@ -517,14 +517,14 @@ func (f *Follower) install(l *logs) {
 	for _, k := range c.State.Keyspaces() {
 		s := l.spaces[k.ID]
 		s.drop(l.firstLog(c.State, k))
-		o.Merge(s.tree, k.MergeOperator)
+		changed := o.Merge(s.tree, k.MergeOperator) || s.changed()
 		v := versions[k.ID]
 		if f.created[k.ID] != nil {
 			// Without tables, which may have entries without sequence numbers: to the snapshots
 			// that are open now, which Switch pins to this state, the keyspace is empty.
 			s.start(manifest.NoTables())
 		}
-		if v != nil || s.changed() || l != f.logs {
+		if v != nil || changed || l != f.logs {
 			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.NewestFirst(), Version: v})
 		}
 		s.shown = s.Newest()
