@@ -430,4 +430,9 @@ var deletes = []mutant{
 	{"scout-calls-back", "a scout calls a comparer of the callers' threads",
 		target{"internal/tree", "TestNoScoutsOnCallersThreads"}, []edit{{scouting,
 			"key == nil || t.cmp.Serial()", "key == nil"}}},
+
+	{"drop-fails-group", "a write into another keyspace fails with those into a dropped one",
+		target{"lsm", "TestDropBesideGroup"}, []edit{
+			{"internal/store/work/stall.go", "if errors.Is(err, base.ErrNoKeyspace) {",
+				"if errors.Is(err, errStopped) {"}}},
 }

@@ -185,8 +185,8 @@ var followers = []mutant{
 
 	{"follower-keeps-its-operator", "operands of a writer are merged by the caller's operator",
 		target{"lsm", "TestFollowerOperators"}, []edit{
-			{"internal/store/merge.go", "if op != t.Merge() {",
-				"if op != nil && op != t.Merge() {"}}},
+			{"internal/store/merge.go", "changed = op != t.Merge(); changed {",
+				"changed = op != nil && op != t.Merge(); changed {"}}},
 
 	{"operator-after-its-keyspace", "a new keyspace has no merge operator at first",
 		target{"lsm", "TestFollowerOperators"}, []edit{
@@ -202,4 +202,14 @@ var followers = []mutant{
 		target{"lsm", "TestCatchUpWhileUpgraded"}, []edit{
 			{"internal/format/current/current.go", "if c.Format == base.LevelDB &&\n",
 				"if c.Format == base.Native &&\n"}}},
+
+	{"follower-operator-of-now", "operands are folded with the operator of a later state",
+		target{"lsm", "TestFollowerSnapshotsKeepOperator"}, []edit{{
+			"internal/tree/resolve.go", "r.fold.Value(h.state.merge, key, true)",
+			"r.fold.Value(h.tree.Merge(), key, true)"}}},
+
+	{"follower-forgets-next-log", "the log of a table that is being opened goes with an older one",
+		target{"lsm", "TestFollowerKeepsLogOfNextTable"}, []edit{{
+			"internal/store/files/values.go", "if _, ok := v.wanted[l]; ok {",
+			"if _, ok := v.wanted[l]; ok && v.logs == nil {"}}},
 }

@@ -216,4 +216,9 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestMeets"}, []edit{
 			{"internal/tree/compact/fold.go",
 				"if err != nil || t.Kind() != base.KindValueHandle {", "if true {"}}},
+
+	{"deleted-log-stays-open", "a log that is deleted keeps the descriptor by which it was read",
+		target{"internal/testkit/values", "TestDeletedLogsAreClosed"}, []edit{
+			{"internal/store/files/obsolete.go", "\ts.forgetNamed(name)\n\ts.queue.expect()\n",
+				"\ts.queue.expect()\n"}}},
 }
