@@ -18,8 +18,6 @@ var ErrDamaged = errors.New("damaged on the way")
 const (
 	partHeader = 4 + 4
 	maxPart    = 64 << 10
-	// maxWrite is how many bytes of parts Write gives to the connection at once.
-	maxWrite = 256 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -33,7 +31,7 @@ type Sum struct {
 	left int // bytes of the part that Read is in
 
 	mu  sync.Mutex // held by Write
-	out []byte
+	out []byte     // has room for the largest part that was sent
 }
 
 // NewSum returns a Sum over a connection.
@@ -91,15 +89,15 @@ func (s *Sum) Write(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n < len(p) {
-		some := p[n:min(len(p), n+maxWrite)]
-		s.out = AppendSum(s.out[:0], some)
+		part := p[n:min(len(p), n+maxPart)]
+		if s.out = s.out[:0]; cap(s.out) < partHeader+len(part) {
+			s.out = make([]byte, 0, partHeader+len(part))
+		}
+		s.out = AppendSum(s.out, part)
 		if _, err := s.Conn.Write(s.out); err != nil {
 			return n, err
 		}
-		n += len(some)
-	}
-	if cap(s.out) > kept {
-		s.out = nil
+		n += len(part)
 	}
 	return n, nil
 }
