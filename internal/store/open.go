@@ -260,8 +260,8 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	}
 	err = files.MakeRoom(func() error {
 		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing,
-			NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow != nil,
-			Check: owner.Check})
+			NoParents: o.NoCreateDirs, Used: base.CurrentName, ReadOnly: o.ReadOnly,
+			NoLock: o.Follow != nil, Check: owner.Check})
 		return err
 	})
 	return d, err

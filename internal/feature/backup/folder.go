@@ -100,7 +100,7 @@ func Open(dir string, o Options) (f *Folder, err error) {
 	}
 	err = files.MakeRoom(func() error {
 		f.held, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: true, NoParents: true,
-			ReadOnly: o.ReadOnly})
+			Used: FolderName, ReadOnly: o.ReadOnly})
 		return err
 	})
 	if errors.Is(err, base.ErrLocked) {

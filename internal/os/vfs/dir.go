@@ -62,6 +62,8 @@ type Dir struct {
 type DirOptions struct {
 	Create    bool // make it when it is missing
 	NoParents bool // but not its parents
+	// a name that stands in each directory that was opened before; "": there is none
+	Used string
 	// descriptors to keep for UseReserve, where the directory is held by one
 	Reserve int
 	// of the directory, before the lock is taken; nil: none
@@ -164,7 +166,30 @@ func prepareDir(fsys FS, dir string, o DirOptions) error {
 		}
 		return makeDir(fsys, dir, o.NoParents)
 	}
+	if err == nil && o.Create && !o.ReadOnly {
+		err = syncMade(fsys, dir, o.Used)
+	}
 	return err
+}
+
+// syncMade makes the name of a directory durable that nothing was written to yet: what made it may
+// have failed, or died, before it did that. A directory above that has no other name in it may have
+// been made with it.
+func syncMade(fsys FS, dir, used string) error {
+	if used != "" {
+		if _, err := fsys.Stat(filepath.Join(dir, used)); err == nil {
+			return nil // a large directory is not listed
+		}
+	}
+	for d, most := filepath.Clean(dir), 0; ; d, most = filepath.Dir(d), 1 {
+		names, err := fsys.List(d)
+		if err != nil || len(names) > most || filepath.Dir(d) == d {
+			return nil // it is not new, or cannot be listed
+		}
+		if err := fsys.SyncDir(filepath.Dir(d)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
 }
 
 // makeDir makes dir and its parents, and makes their names durable: without

@@ -39,3 +39,45 @@ func TestOpenDirAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenDirThatWasMade: the name of an empty directory, and the names above it, are durable once
+// it is open, although another program made them, or an OpenDir that failed.
+func TestOpenDirThatWasMade(t *testing.T) {
+	made := func(fsys FS) { must(t, fsys.MkdirAll("a/b/db")) }
+	failed := func(fsys FS) {
+		faulty := NewFault(fsys, func(op Op) (out Outcome) {
+			if op.Kind == OpMkdir {
+				out.Err, out.Done = errors.New("boom"), true
+			}
+			return out
+		})
+		if _, err := OpenDir(faulty, "a/b/db", DirOptions{Create: true}); err == nil {
+			t.Fatal("a failure is not told")
+		}
+	}
+	for _, before := range []func(FS){made, failed} {
+		for _, used := range []string{"", base.CurrentName} {
+			mem := NewMem()
+			before(mem)
+			d, err := OpenDir(mem, "a/b/db", DirOptions{Create: true, Used: used})
+			must(t, err)
+			must(t, d.Close())
+			if _, err := mem.CrashClone(DropAll()).Stat("a/b/db"); err != nil {
+				t.Errorf("a power cut takes the directory: %v", err)
+			}
+		}
+	}
+	// A directory that was opened before is not looked at.
+	mem := NewMem()
+	made(mem)
+	must(t, mem.MkdirAll("a/b/db/"+base.CurrentName))
+	fsys := NewFault(mem, func(op Op) (out Outcome) {
+		if op.Kind == OpSyncDir || op.Kind == OpList {
+			t.Error(op)
+		}
+		return out
+	})
+	d, err := OpenDir(fsys, "a/b/db", DirOptions{Create: true, Used: base.CurrentName})
+	must(t, err)
+	must(t, d.Close())
+}

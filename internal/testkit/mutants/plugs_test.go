@@ -203,6 +203,11 @@ var plugs = []mutant{
 			{"internal/base/filename.go", "len(s) < width || len(s) > width && s[0] == '0'",
 				"len(s) == 0"}}},
 
+	{"made-directory-not-synced", "the name of a directory that others made is not durable",
+		target{"internal/os/vfs", "TestOpenDirThatWasMade"}, []edit{
+			{"internal/os/vfs/dir.go", "\t\terr = syncMade(fsys, dir, o.Used)\n",
+				"\t\t_ = syncMade\n"}}},
+
 	{"parents-not-durable", "the names of new directories are not synced",
 		target{"internal/os/vfs", "TestNewDirectoryIsDurable"}, []edit{
 			{"internal/os/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {",
