@@ -37,7 +37,7 @@ func (c *conn) dispatch(x *call) {
 		c.changes = append(c.changes, x)
 	default:
 		c.workers.Go(func() {
-			ctx, cancel := c.bounded(x.Timeout)
+			ctx, cancel := c.bounded(x)
 			defer cancel()
 			result, err := c.change(ctx, x)
 			c.answer(x, result, forClient(err))
@@ -45,18 +45,27 @@ func (c *conn) dispatch(x *call) {
 	}
 }
 
-func (c *conn) bounded(limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		limit = c.of.cfg.Timeout
+// bounded returns a context for calls that are answered together. It ends with the last of their
+// time-outs, which begin when the calls come: one that has waited for too long is not begun.
+func (c *conn) bounded(calls ...*call) (context.Context, context.CancelFunc) {
+	var end time.Time
+	for _, x := range calls {
+		limit := x.Timeout
+		if limit == 0 {
+			limit = c.of.cfg.Timeout
+		}
+		if at := x.began.Add(limit); at.After(end) {
+			end = at
+		}
 	}
-	return context.WithTimeout(c.calls, limit)
+	return context.WithDeadline(c.calls, end)
 }
 
 var errArguments = fmt.Errorf("malformed arguments: %w", lsm.ErrInvalidArgument)
 
 // write answers calls of OpWrite.
 func (c *conn) write(calls []*call) {
-	ctx, cancel := c.bounded(longest(calls))
+	ctx, cancel := c.bounded(calls...)
 	defer cancel()
 	changes := make([][]byte, len(calls))
 	for i, x := range calls {
@@ -133,7 +142,7 @@ func (c *conn) readOther() {
 }
 
 func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
-	ctx, cancel := c.bounded(x.Timeout)
+	ctx, cancel := c.bounded(x)
 	defer cancel()
 	f := wire.Fields{Rest: x.Args}
 	v := f.View()
@@ -141,7 +150,8 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 	case f.Bad:
 		return dst, errArguments
 	case v.Kind == wire.AtSnapshot:
-		return c.readSnapshot(ctx, dst, x.Op, v.ID, &f)
+		dst, err := c.readSnapshot(ctx, dst, x.Op, v.ID, &f)
+		return dst, forClient(err)
 	}
 	err := c.of.node.View(ctx, func(view *replica.View) (err error) {
 		r := &reading{c: c, view: view}
@@ -160,7 +170,7 @@ func (c *conn) readPresent() {
 		if calls == nil {
 			return
 		}
-		ctx, cancel := c.bounded(longest(calls))
+		ctx, cancel := c.bounded(calls...)
 		began := false
 		err := c.of.node.View(ctx, func(v *replica.View) error {
 			began = true
@@ -185,22 +195,12 @@ func (c *conn) readPresent() {
 	}
 }
 
-// longest is the longest time-out of some calls, 0 if one of them has none.
-func longest(calls []*call) (t time.Duration) {
-	for _, x := range calls {
-		if x.Timeout == 0 {
-			return 0
-		}
-		t = max(t, x.Timeout)
-	}
-	return t
-}
-
 // forClient is an error as a client has to see it: a node that is being closed, or whose time is
 // over, leaves the client other nodes to ask.
 func forClient(err error) error {
 	switch {
-	case errors.Is(err, wire.ErrUnknown), errors.Is(err, wire.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnknown), errors.Is(err, wire.ErrUnavailable),
+		errors.Is(err, wire.ErrLease):
 	case errors.Is(err, replica.ErrClosed), errors.Is(err, context.Canceled),
 		errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)

@@ -1,6 +1,11 @@
 package server
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/loamdb/loam/replica/internal/wire"
+)
 
 // What tests look at.
 const (
@@ -20,4 +25,12 @@ func (s *Server) Waiting() (calls, answers int) {
 		answers += c.out.Waiting()
 	}
 	return calls, answers
+}
+
+// Over reports whether the time of a call is over that came at a moment.
+func Over(came time.Time, limit time.Duration) bool {
+	c := &conn{of: &Server{cfg: Config{Timeout: time.Hour}}, calls: context.Background()}
+	ctx, cancel := c.bounded(&call{Call: wire.Call{Timeout: limit}, began: came})
+	defer cancel()
+	return ctx.Err() != nil
 }

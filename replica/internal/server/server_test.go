@@ -216,6 +216,15 @@ func TestStatusAtOnce(t *testing.T) {
 	must(t, x.Close())
 }
 
+// TestTimeBeginsWithACall: a call that has waited for others until its time was over is not begun.
+func TestTimeBeginsWithACall(t *testing.T) {
+	for _, limit := range []time.Duration{0, time.Millisecond, 24 * time.Hour} {
+		if !server.Over(time.Unix(1, 0), limit) || server.Over(time.Unix(1<<34, 0), limit) {
+			t.Error(limit)
+		}
+	}
+}
+
 // TestStopWithoutALeader: calls that wait for a leader when the node is stopped get answers: a
 // change was not applied, and other nodes may do better.
 func TestStopWithoutALeader(t *testing.T) {
