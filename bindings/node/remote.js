@@ -442,7 +442,7 @@ class Remote extends Reader {
         const { error, sent } = err
         if (kind !== READS && sent && !error.notApplied) doubt = true
         const over = this.#closed || !error.again || doubt && kind === WRITES
-        addr = this.#avoid(addr)
+        if (error.again) addr = this.#avoid(addr)
         const pause = Math.min(2 ** Math.min(n, 10), 200)
         if (over || Date.now() + pause >= end) throw conclude(kind, error, doubt)
         await sleep(pause)

@@ -288,7 +288,9 @@ public final class Remote implements AutoCloseable {
       } catch (Link.Failure e) {
         doubt |= kind != Kind.READ && e.sent && !e.error.isNotApplied();
         long pause = Math.min(1L << Math.min(n, 10), 200);
-        addr = avoid(addr);
+        if (e.error.again()) {
+          addr = avoid(addr);
+        }
         if (Thread.currentThread().isInterrupted() || isClosed() || !e.error.again()
             || doubt && kind == Kind.WRITE
             || System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) >= end) {
