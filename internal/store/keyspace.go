@@ -345,8 +345,9 @@ func (db *DB) detach(k *Keyspace) error {
 }
 
 // All lists the keyspaces, the default one first, the others in the order in which they were
-// created. It calls then while none is created or dropped.
-func (ks Keyspaces) All(then func()) (all []*Keyspace, err error) {
+// created. It calls then with them while none is created, is dropped or gets another merge
+// operator.
+func (ks Keyspaces) All(then func(all []*Keyspace)) (all []*Keyspace, err error) {
 	db := ks.db
 	db.shared.Seqs.WaitFresh()
 	if db.follower == nil {
@@ -372,7 +373,7 @@ func (ks Keyspaces) Names() (names []string) {
 	return names
 }
 
-func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
+func (db *DB) allKeyspaces(then func(all []*Keyspace)) (all []*Keyspace, err error) {
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
 	if db.health.Closing.Load() {
@@ -385,7 +386,7 @@ func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
 			return nil, dropFailed(k.Tree.Name())
 		}
 	}
-	then()
+	then(all)
 	return all, nil
 }
 

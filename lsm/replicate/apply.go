@@ -46,10 +46,11 @@ func (a *applier) list(spaces []space) error {
 		a.gone[id] = true
 	}
 	for _, s := range spaces {
-		if a.made[s.ID].space == s {
+		was := a.made[s.ID].space
+		if was == s {
 			continue
 		}
-		k, err := a.open(s)
+		k, err := a.open(s, was.Merge)
 		if err != nil {
 			return fmt.Errorf("keyspace %q: %w", s.Name, err)
 		}
@@ -58,7 +59,9 @@ func (a *applier) list(spaces []space) error {
 	return nil
 }
 
-func (a *applier) open(s space) (*lsm.Keyspace, error) {
+// open opens or creates a keyspace. Operands of the operator before are folded first, as they were
+// when the keyspace got the other one.
+func (a *applier) open(s space, before string) (*lsm.Keyspace, error) {
 	place := a.db.Inside().Place()
 	o := &lsm.KeyspaceOptions{Comparer: (*lsm.Comparer)(place.Comparers(s.Comparer))}
 	if o.Comparer == nil {
@@ -67,6 +70,15 @@ func (a *applier) open(s space) (*lsm.Keyspace, error) {
 	}
 	if op := place.Merges(s.Merge); op != nil && s.Merge != "" && place.Native() {
 		o.MergeOperator = (*lsm.MergeOperator)(op)
+		if before != "" && before != s.Merge {
+			k, err := a.db.Keyspace(s.Name, nil)
+			if err == nil {
+				err = k.CompactRange(nil, nil)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 	}
 	return a.db.Keyspace(s.Name, o)
 }

@@ -63,7 +63,7 @@ func (r *runner) sameDirectory(ctx context.Context, g *generation) error {
 // the generation has: of the operations that the logs still have, all, and those of at least one
 // segment, the last one among them, are compared by their digests.
 func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
-	from, before, err := r.base(ctx, g)
+	from, before, with, err := r.base(ctx, g)
 	if errors.Is(err, lsm.ErrCorruption) {
 		return false, nil
 	}
@@ -73,6 +73,15 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 	in, end, hole := chain(g.segments, from)
 	if hole != 0 {
 		return false, nil
+	}
+	if len(in) > 0 {
+		with, err = r.mergesAfter(ctx, in[len(in)-1])
+		if errors.Is(err, lsm.ErrCorruption) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	if before != nil {
 		in = append([]segment{{first: before.First, last: from, digest: before.Digest}}, in...)
@@ -84,23 +93,37 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 	if err != nil || !same {
 		return false, err
 	}
-	r.gen, r.pos = g.id, end
+	r.gen, r.pos, r.merges = g.id, end, with
 	if s := g.newest(); s != nil {
 		r.snapshot, r.seqThen = moment(s.time), s.seq
 	}
 	return true, nil
 }
 
-// base is the sequence number from which segments of a generation are read, and the tail before.
-func (r *runner) base(ctx context.Context, g *generation) (uint64, *tail, error) {
+// base is the sequence number from which segments of a generation are read, the tail before, and
+// the merge operators then, nil if they are not known.
+func (r *runner) base(ctx context.Context, g *generation) (uint64, *tail, merges, error) {
 	if s := g.newest(); s != nil {
 		var w whole
 		err := getJSON(ctx, r.target, s.dir+wholeName, &w)
-		return s.seq, w.Tail, err
+		return s.seq, w.Tail, mergesOf(w.Spaces), err
 	}
 	var b begun
 	err := getJSON(ctx, r.target, g.id+beginName, &b)
-	return b.Sequence, b.Tail, err
+	return b.Sequence, b.Tail, nil, err
+}
+
+// mergesAfter is the merge operators when a segment was sent, nil if they are not known.
+func (r *runner) mergesAfter(ctx context.Context, s segment) (merges, error) {
+	payload, err := get(ctx, r.target, s.name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parse(s, payload)
+	if err != nil {
+		return nil, err
+	}
+	return p.head.Merges, nil
 }
 
 // tail is the digest of operations from one on up to the begin of a generation or a snapshot. By it

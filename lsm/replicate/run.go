@@ -108,9 +108,10 @@ func (o *Options) filled() (Options, error) {
 // which Run catches up. A nil o means the defaults.
 //
 // Run continues where the target ends if the logs of the database still have the last changes that
-// the target has and all changes since. Otherwise, and after an ingest, which is in no log, it
-// begins a new generation with a snapshot. Options.WALRetentionBytes of the writer keeps logs for a
-// replicator that was not running.
+// the target has and all changes since. Otherwise, after an ingest, which is in no log, and where a
+// keyspace has got another merge operator since the last changes that were sent, it begins a new
+// generation with a snapshot. Options.WALRetentionBytes of the writer keeps logs for a replicator
+// that was not running.
 //
 // Failures of the target and of the file system are retried, after a minute at most, and reported
 // by Status. Run ends with ErrTakenOver when another Run began to write to the target, with

@@ -35,6 +35,21 @@ type head struct {
 	Spaces []space `json:"keyspaces,omitempty"`
 	// Dropped are keyspaces that have operations in the segment and were dropped by then.
 	Dropped []uint32 `json:"dropped,omitempty"`
+	// Merges are for a replicator that continues; segments of earlier versions have none.
+	Merges merges `json:"merge_operators,omitempty"`
+}
+
+// merges are the merge operators of keyspaces that have one.
+type merges map[uint32]string
+
+func mergesOf(spaces []space) merges {
+	m := merges{}
+	for _, s := range spaces {
+		if s.Merge != "" {
+			m[s.ID] = s.Merge
+		}
+	}
+	return m
 }
 
 // digest is a sum over operations, however they are grouped in batches.

@@ -15,6 +15,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/fileid"
 	encryption "github.com/loamdb/loam/internal/os/seal"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/lsm"
 )
@@ -50,6 +51,7 @@ type runner struct {
 	last    int64  // the time of the newest object
 	feed    *lsm.Changes
 	spaces  []space // the last list that was sent, nil if none was in this generation
+	merges  merges  // of the last segment or snapshot; nil: not known
 	// settled is the end of the changes that were sent beside spaces: states within have no list
 	// of keyspaces of their own.
 	settled uint64
@@ -147,6 +149,9 @@ func (r *runner) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.otherOperator(&now) {
+		r.gen = ""
+	}
 	if r.gen != "" {
 		err = r.ship(ctx, now)
 		if errors.Is(err, lsm.ErrGap) {
@@ -173,24 +178,24 @@ func (r *runner) step(ctx context.Context) error {
 // now reads the list of keyspaces and the sequence number of one moment.
 func (r *runner) now(open bool) (s state, err error) {
 	in := r.db.Inside()
-	all, err := in.Keyspaces().All(func() {
+	_, err = in.Keyspaces().All(func(all []*store.Keyspace) {
 		if open {
 			s.snap = new(tree.Snapshot)
 			in.Sequences().Open(s.snap)
 			s.seq = uint64(s.snap.Seq())
-			return
+		} else {
+			s.seq = uint64(in.Sequences().Visible())
 		}
-		s.seq = uint64(in.Sequences().Visible())
+		for _, k := range all {
+			sp := space{Name: k.Tree.Name(), ID: uint32(k.ID()), Comparer: k.Comparer().Name}
+			if op := k.Tree.Merge(); op != nil {
+				sp.Merge = op.Name
+			}
+			s.spaces = append(s.spaces, sp)
+		}
 	})
 	if err != nil {
 		return s, ofSource(err)
-	}
-	for _, k := range all {
-		sp := space{Name: k.Tree.Name(), ID: uint32(k.ID()), Comparer: k.Comparer().Name}
-		if op := k.Tree.Merge(); op != nil {
-			sp.Merge = op.Name
-		}
-		s.spaces = append(s.spaces, sp)
 	}
 	// Later than the state, and than all other objects.
 	s.time = max(r.o.Clock().UnixMilli(), r.last+1)
@@ -223,9 +228,19 @@ func (r *runner) begin(ctx context.Context, s state) error {
 		return err
 	}
 	r.closeFeed()
-	r.gen, r.pos, r.spaces, r.pending = gen, s.seq, nil, nil
+	r.gen, r.pos, r.spaces, r.merges, r.pending = gen, s.seq, nil, mergesOf(s.spaces), nil
 	r.snapshot, r.seqThen = time.Time{}, 0
 	return nil
+}
+
+// otherOperator reports whether a keyspace has another merge operator since the last changes that
+// were sent, while there are later ones: some operands among them may be the operator's before, and
+// nothing tells which. Then another generation begins.
+func (r *runner) otherOperator(s *state) bool {
+	return r.pos < s.seq && slices.ContainsFunc(s.spaces, func(k space) bool {
+		was := r.merges[k.ID]
+		return was != "" && k.Merge != "" && was != k.Merge
+	})
 }
 
 // owns fails with ErrTakenOver if another replicator has begun since.
@@ -316,10 +331,12 @@ func (r *runner) fill(b *builder, s state) (more bool, err error) {
 
 // send stores a segment. After a failure it is pending, and what follows waits in the logs.
 func (r *runner) send(ctx context.Context, b *builder, s state) error {
+	b.head.Merges = mergesOf(s.spaces)
 	payload, err := b.payload()
 	if err != nil {
 		return err
 	}
+	r.merges = b.head.Merges
 	if b.head.Spaces != nil {
 		r.spaces, r.settled = b.head.Spaces, s.seq
 	}

@@ -54,7 +54,7 @@ func (r *runner) verify(ctx context.Context, gen string, s state) (err error) {
 // compareSpaces fails with ErrDiffers where a restored database has another entry than a state.
 func compareSpaces(ctx context.Context, db, made store.Host, s state,
 	now func() time.Time) error {
-	all, err := made.Keyspaces().All(func() {})
+	all, err := made.Keyspaces().All(func([]*store.Keyspace) {})
 	if err != nil {
 		return err
 	}

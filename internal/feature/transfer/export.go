@@ -114,7 +114,7 @@ func Check(dir string, o store.Options) error {
 
 // eachTable calls f with each table of each keyspace, until f fails.
 func eachTable(db store.Host, f func(m *manifest.FileMeta) error) error {
-	all, err := db.Keyspaces().All(func() {})
+	all, err := db.Keyspaces().All(func([]*store.Keyspace) {})
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (x *export) copyTo(db store.Host, of uint64) error {
 // checkExport says what of a database cannot be written in a format, and how many bytes its
 // tables have.
 func checkExport(db store.Host, format base.Format) (bytes uint64, err error) {
-	all, err := db.Keyspaces().All(func() {})
+	all, err := db.Keyspaces().All(func([]*store.Keyspace) {})
 	if err != nil {
 		return 0, err
 	}

@@ -45,7 +45,7 @@ type State struct {
 func NewState(db store.Host, snap *tree.Snapshot) (*State, error) {
 	s := &State{db: db, snap: snap}
 	var err error
-	s.spaces, err = db.Keyspaces().All(func() {
+	s.spaces, err = db.Keyspaces().All(func([]*store.Keyspace) {
 		if snap == nil {
 			s.snap = &s.own
 			db.Sequences().Open(s.snap)

@@ -74,4 +74,13 @@ var replicates = []mutant{
 		replicating("TestSnapshotOfReplaced"), []edit{
 			{"lsm/replicate/job.go", "return uint32(id) == s.ID",
 				"return id > 0 || s.Name != \"\""}}},
+
+	{"replica-operands-unfolded", "a restore names an operator over the operands of another one",
+		replicating("TestOtherOperator"), []edit{
+			{"lsm/replicate/apply.go", "if before != \"\" && before != s.Merge {",
+				"if before != \"\" && before == s.Merge {"}}},
+
+	{"replica-operands-of-two", "operands of two operators are sent together",
+		replicating("TestOtherOperator"), []edit{
+			{"lsm/replicate/step.go", "\tif r.otherOperator(&now) {", "\tif false {"}}},
 }

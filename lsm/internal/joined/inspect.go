@@ -77,7 +77,7 @@ func absolute(r *inspect.Request) error {
 }
 
 func (d *inspected) info() (any, error) {
-	all, err := d.Keyspaces().All(func() {})
+	all, err := d.Keyspaces().All(func([]*store.Keyspace) {})
 	if err != nil {
 		return nil, err
 	}
