@@ -563,3 +563,27 @@ func TestPartOfSnapshot(t *testing.T) {
 		t.Errorf("%d requests", n.calls)
 	}
 }
+
+// TestCutAnswers: an object whose bytes do not all arrive is read again, as often as requests are.
+func TestCutAnswers(t *testing.T) {
+	cut := faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == "cut answer" })]
+	for lasts := range 5 {
+		n := newNetwork(t)
+		target := n.target(t, 4)
+		must(t, target.Put(ctx, "a", []byte("an object")))
+		n.fail(cut, 0, lasts)
+		got, err := target.Get(ctx, "a")
+		if lasts < 4 && (err != nil || string(got) != "an object") ||
+			lasts == 4 && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d cuts: %q, %v", lasts, got, err)
+		}
+		n.fail(faults[0], 0, 100)
+		if _, err := target.Get(ctx, "a"); err == nil || n.calls != 4 {
+			t.Errorf("refused %d times: %v", n.calls, err)
+		}
+		n.fail(fault{}, -1, 0)
+		if _, err := target.Get(ctx, "b"); !errors.Is(err, fs.ErrNotExist) || n.calls != 1 {
+			t.Errorf("asked %d times for nothing: %v", n.calls, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -25,7 +26,11 @@ type target struct {
 	prefix string // "" or with a slash at its end
 
 	partSize uint64 // of uploads in several parts
+	tries    int    // how often an object is read
 }
+
+// usualTries is how often an object is read.
+const usualTries = 5
 
 // usualPart is larger than a part of a snapshot. An object of up to that size is stored by one
 // request. Several requests cost more, and a failure between them leaves parts that no list shows.
@@ -77,7 +82,7 @@ func open(address string, transport http.RoundTripper, tries int) (replicate.Tar
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &target{client, u.Host, prefix, usualPart}, nil
+	return &target{client, u.Host, prefix, usualPart, cmp.Or(tries, usualTries)}, nil
 }
 
 // lists is a transport that refuses an answer to a list which is none, of a gateway for instance:
@@ -123,7 +128,21 @@ func (t *target) Put(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
+// Get reads an object again whose bytes did not all arrive: the library tries requests again, and
+// leaves the reading of an answer to its caller.
 func (t *target) Get(ctx context.Context, name string) (b []byte, err error) {
+	for try := 1; ; try++ {
+		b, err = t.get(ctx, name)
+		var failed *url.Error // of a request that was tried again
+		var response minio.ErrorResponse
+		if err == nil || errors.As(err, &failed) || errors.As(err, &response) ||
+			errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil || try == t.tries {
+			return b, err
+		}
+	}
+}
+
+func (t *target) get(ctx context.Context, name string) (b []byte, err error) {
 	o, err := t.client.GetObject(ctx, t.bucket, t.prefix+name, minio.GetObjectOptions{})
 	if err == nil {
 		b, err = io.ReadAll(o)
