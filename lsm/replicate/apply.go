@@ -25,6 +25,8 @@ type applier struct {
 type restored struct {
 	space
 	id base.KeyspaceID
+	// foreign: its merge operator is not known, so that the restored one may have another.
+	foreign bool
 }
 
 func newApplier(db *lsm.DB, w whole) (*applier, error) {
@@ -54,7 +56,8 @@ func (a *applier) list(spaces []space) error {
 		if err != nil {
 			return fmt.Errorf("keyspace %q: %w", s.Name, err)
 		}
-		a.made[s.ID] = restored{s, base.KeyspaceID(k.ID())}
+		foreign := s.Merge != "" && a.db.Inside().Place().Merges(s.Merge) == nil
+		a.made[s.ID] = restored{s, base.KeyspaceID(k.ID()), foreign}
 	}
 	return nil
 }
@@ -122,6 +125,9 @@ func (a *applier) add(p *parsed, change []byte) error {
 		}
 		k, there := a.made[uint32(id)]
 		switch {
+		case there && k.foreign && kind == base.KindMerge:
+			return fmt.Errorf("%w: keyspace %.200q has operands of %.200q, which Open does not name",
+				lsm.ErrNoMergeOperator, k.Name, k.Merge)
 		case there:
 			a.repr = batchrepr.AppendEntry(a.repr, k.id, kind, key, value)
 		case a.gone[uint32(id)], slices.Contains(p.head.Dropped, uint32(id)):

@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -71,5 +72,38 @@ func TestOtherOperator(t *testing.T) {
 		}
 		r.close()
 		must(t, db.Close())
+	}
+}
+
+// TestUnknownOperator: operands of an operator that the options of a restore do not have are not
+// folded with the one that they have.
+func TestUnknownOperator(t *testing.T) {
+	joining := func(name string) *lsm.MergeOperator {
+		return &lsm.MergeOperator{Name: name,
+			Full: func(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
+				dst = append(dst, existing...)
+				for _, o := range operands {
+					dst = append(append(dst, name...), o...)
+				}
+				return dst, nil
+			}}
+	}
+	clock, target := newClock(), newMem()
+	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), MergeOperator: joining("a")})
+	must(t, err)
+	r := runnerOf(t, db, target, Options{Clock: clock.time})
+	must(t, db.Put([]byte("key"), []byte("0"), lsm.NoSync))
+	must(t, settle(r))
+	must(t, db.Merge([]byte("key"), []byte("1"), lsm.NoSync))
+	clock.add(time.Second)
+	must(t, settle(r))
+	r.close()
+	must(t, db.Close())
+	for name, known := range map[string]bool{"a": true, "b": false} {
+		o := &lsm.Options{FS: vfs.NewMem(), MergeOperator: joining(name)}
+		_, err := Restore(ctx, target, "new", &RestoreOptions{Open: o})
+		if !known && !errors.Is(err, lsm.ErrNoMergeOperator) || known && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

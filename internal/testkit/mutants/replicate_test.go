@@ -83,4 +83,9 @@ var replicates = []mutant{
 	{"replica-operands-of-two", "operands of two operators are sent together",
 		replicating("TestOtherOperator"), []edit{
 			{"lsm/replicate/step.go", "\tif r.otherOperator(&now) {", "\tif false {"}}},
+
+	{"replica-operator-of-another", "operands of an unknown operator are folded with another one",
+		replicating("TestUnknownOperator"), []edit{
+			{"lsm/replicate/apply.go", "case there && k.foreign && kind == base.KindMerge:",
+				"case there && k.foreign && kind == base.KindDelete:"}}},
 }
