@@ -126,7 +126,7 @@ func (a *applier) add(p *parsed, change []byte) error {
 		k, there := a.made[uint32(id)]
 		switch {
 		case there && k.foreign && kind == base.KindMerge:
-			return fmt.Errorf("%w: keyspace %.200q has operands of %.200q, which Open does not name",
+			return fmt.Errorf("%w: keyspace %.200q has operands of %.200q, which Open lacks",
 				lsm.ErrNoMergeOperator, k.Name, k.Merge)
 		case there:
 			a.repr = batchrepr.AppendEntry(a.repr, k.id, kind, key, value)
