@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -66,9 +68,12 @@ func open(address string, transport http.RoundTripper, tries int) (replicate.Tar
 	}
 	secure := q.Get("insecure") != "true"
 	if transport == nil {
-		if transport, err = minio.DefaultTransport(secure); err != nil {
+		usual, err := minio.DefaultTransport(secure)
+		if err != nil {
 			return nil, err
 		}
+		usual.DialContext = impatient(usual.DialContext)
+		transport = usual
 	}
 	client, err := minio.New(endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{},
@@ -83,6 +88,47 @@ func open(address string, transport http.RoundTripper, tries int) (replicate.Tar
 		prefix += "/"
 	}
 	return &target{client, u.Host, prefix, usualPart, cmp.Or(tries, usualTries)}, nil
+}
+
+// maxSilence is how long no byte may move on a connection while somebody waits for one. The system
+// gives up packets without an answer after a quarter of an hour, and waits for a store that answers
+// them, and does nothing else, without end.
+const maxSilence = 2 * time.Minute
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// impatient makes connections that fail after maxSilence.
+func impatient(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return connection{c}, nil
+	}
+}
+
+// connection puts its deadlines off whenever bytes move: an answer is waited for while a long
+// request is sent.
+type connection struct{ net.Conn }
+
+func (c connection) Read(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(maxSilence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+func (c connection) Write(b []byte) (n int, err error) {
+	const piece = 64 << 10
+	for err == nil && n < len(b) {
+		if err = c.SetDeadline(time.Now().Add(maxSilence)); err == nil {
+			var moved int
+			moved, err = c.Conn.Write(b[n:min(n+piece, len(b))])
+			n += moved
+		}
+	}
+	return n, err
 }
 
 // lists is a transport that refuses an answer to a list which is none, of a gateway for instance:
