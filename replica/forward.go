@@ -104,7 +104,7 @@ type peer struct {
 	pending map[uint64]chan []byte // by number of the call
 	number  uint64
 	lost    error           // why it takes no calls any more
-	silence *stream.Silence // its methods but Reader are guarded
+	silence *stream.Silence // Sent, Ask and Lost are guarded
 }
 
 // call makes a call. Where sent is false the other node did not see it.
@@ -172,6 +172,7 @@ func (q *peer) read(conn net.Conn) error {
 		if len(b) < answerHeader {
 			return wire.ErrMalformed
 		}
+		q.silence.Heard()
 		q.mu.Lock()
 		answer := q.pending[binary.LittleEndian.Uint64(b)]
 		delete(q.pending, binary.LittleEndian.Uint64(b))

@@ -7,6 +7,10 @@ const wire = require('./remote_wire')
 // What a connection may have written and the network not taken: further calls wait.
 const HIGH_WATER = 16 << 20
 
+// How many bytes of an answer that is not whole end a silence. Fewer may be answers that a frame
+// with a damaged length swallows.
+const LONG_PART = 16 << 10
+
 const UNTOLD = 0xffffffff // the number of calls whose answers are of no interest
 
 // Why a call failed. Where sent is false the node saw nothing of it.
@@ -20,11 +24,12 @@ class Failure {
 // Tells a connection whose other end is gone without a word, which no error says, from one whose
 // other end takes its time. A call that had no answer for half of its time calls ask(), and one
 // whose time is over calls isLost(). A call with a short time-out alone is no sign: calls that are
-// over count up to the first bytes that come.
+// over count together, up to the next answer.
 class Silence {
   #patience // how long a connection may be silent, in ms
-  #heard = 0 // parts that came
-  #since // when the first call was sent that no bytes followed; undefined: there is none
+  #heard = 0 // answers, and parts of long ones
+  #part = 0 // bytes that ended no silence
+  #since // when the first call was sent that nothing followed; undefined: there is none
   #asked // when ask() returned true since; undefined: it did not
 
   constructor (patience) {
@@ -32,7 +37,13 @@ class Silence {
   }
 
   // Bytes came.
+  hear (n) {
+    if ((this.#part += n) >= LONG_PART) this.end()
+  }
+
+  // An answer came.
   end () {
+    this.#part = 0
     this.#heard++
     this.#since = this.#asked = undefined
   }
@@ -104,9 +115,12 @@ class Link {
     socket.on(secure ? 'secureConnect' : 'connect', () => socket.write(
       wire.greeting(this.#options)))
     socket.on('data', (chunk) => {
-      this.#silence.end()
+      this.#silence.hear(chunk.length)
       try {
-        this.#cutter.add(chunk, (body) => this.#take(body))
+        this.#cutter.add(chunk, (body) => {
+          this.#silence.end()
+          this.#take(body)
+        })
       } catch (err) {
         this.lose(err)
       }

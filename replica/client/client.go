@@ -17,7 +17,7 @@
 // be reached, and changes with an idempotency key (Once). ErrUnknown is passed on.
 //
 // A connection is taken for lost, without an error of its own, when the time of a call is over and
-// no byte came since the call was sent, nor for half of TryTimeout. The Client asks the node for
+// no answer came since the call was sent, nor for half of TryTimeout. The Client asks the node for
 // its status before, after half of the time of the call: an answer to that keeps the connection.
 //
 // Reads are linearizable but those of Local. A snapshot, and an iterator, is one state of one node:

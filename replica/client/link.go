@@ -28,10 +28,10 @@ type link struct {
 	pending map[uint32]*waiter // by number of the call; nil when the link is lost
 	number  uint32
 	lost    error           // why it takes no calls any more
-	silence *stream.Silence // its methods but Reader are guarded
+	silence *stream.Silence // Sent, Ask and Lost are guarded
 }
 
-// errSilent says that a connection is taken for lost: it has no error, and no byte comes.
+// errSilent says that a connection is taken for lost: it has no error, and no answers.
 var errSilent = errors.New("connection lost: the node says nothing")
 
 // waiter waits for the answer of a call. A waiter of the map is taken out of it by the one that
@@ -160,6 +160,7 @@ func (l *link) read(in *bufio.Reader) error {
 		if len(body) < 4 {
 			return wire.ErrMalformed
 		}
+		l.silence.Heard()
 		number, result, err := wire.DecodeAnswer(body)
 		l.mu.Lock()
 		w := l.pending[number]

@@ -21,6 +21,7 @@ type mute struct {
 	quiet   atomic.Int64 // how many of the first connections are silent
 	took    atomic.Int64 // connections
 	answers sync.Map     // by operation; other calls get none
+	damage  atomic.Bool  // the length of the next answer
 }
 
 // newMute returns a node, and a client of it.
@@ -61,8 +62,12 @@ func (m *mute) serve(c net.Conn, n int64) {
 			return
 		}
 		if result, known := m.answers.Load(call.Op); known && n > m.quiet.Load() {
-			say(wire.AppendAnswer(nil, call.Number,
-				func(dst []byte) []byte { return append(dst, result.([]byte)...) }))
+			frame := wire.AppendAnswer(nil, call.Number,
+				func(dst []byte) []byte { return append(dst, result.([]byte)...) })
+			if m.damage.Swap(false) {
+				frame[2] ^= 1 // of the length: 64 KiB
+			}
+			say(frame)
 		}
 	}
 }
@@ -137,6 +142,24 @@ func TestSilentConnection(t *testing.T) {
 		}
 		if err := db.Put(t.Context(), []byte("a"), []byte("A")); err != nil {
 			t.Errorf("on the next connection: %v", err)
+		}
+		m.connections(t, 2)
+	})
+}
+
+// TestDamagedLength: a frame whose length is damaged swallows the answers that come. No call has
+// one any more, and the connection is lost as a silent one.
+func TestDamagedLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, db := newMute(t)
+		s := snapshot(t, db)
+		synctest.Wait() // for the answer to the client's look for the leader
+		m.damage.Store(true)
+		if v, err := db.Get(t.Context(), []byte("a")); string(v) != "A" {
+			t.Errorf("%q, %v", v, err)
+		}
+		if _, err := s.Get(t.Context(), []byte("a")); !errors.Is(err, client.ErrSnapshotGone) {
+			t.Errorf("the snapshot: %v", err)
 		}
 		m.connections(t, 2)
 	})

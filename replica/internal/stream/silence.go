@@ -14,32 +14,41 @@ import (
 //     answers at once.
 //   - Lost: even then nothing came, for the patience at least, so the connection is lost.
 //
-// A call with a short time-out alone is no sign of that: calls that are over count up to the first
-// bytes that come.
+// A call with a short time-out alone is no sign of that: calls that are over count together, up to
+// the next answer.
 type Silence struct {
 	patience time.Duration
-	heard    atomic.Uint64 // reads that returned bytes
+	heard    atomic.Uint64 // answers, and parts of long ones
 
-	at    uint64    // heard when the first call was sent that no bytes followed
+	at    uint64    // heard when the first call was sent that nothing followed
 	since time.Time // when that was
 	asked time.Time // when Ask returned true since; zero: it did not
 }
 
+// longPart is how many bytes of an answer that is not whole end a silence. Fewer may be answers
+// that a frame with a damaged length swallows.
+const longPart = 16 << 10
+
 // NewSilence returns one that takes a connection for lost that is silent for a duration.
 func NewSilence(patience time.Duration) *Silence { return &Silence{patience: patience} }
 
-// Reader returns r, whose bytes end the silence.
-func (s *Silence) Reader(r io.Reader) io.Reader { return &hearing{r, s} }
+// Heard ends the silence: an answer came.
+func (s *Silence) Heard() { s.heard.Add(1) }
+
+// Reader returns r, from which answers are read.
+func (s *Silence) Reader(r io.Reader) io.Reader { return &hearing{Reader: r, of: s} }
 
 type hearing struct {
 	io.Reader
-	of *Silence
+	of   *Silence
+	part int // bytes that ended no silence
 }
 
 func (h *hearing) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
-	if n > 0 {
-		h.of.heard.Add(1)
+	if h.part += n; h.part >= longPart {
+		h.part = 0
+		h.of.Heard()
 	}
 	return n, err
 }

@@ -29,7 +29,7 @@ func (r *replay) Read(p []byte) (int, error) {
 func TestSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var all, sent []byte
-	for _, size := range []int{1, 0, 7, 8, 9, 65535, 65536, 65537, 262144, 262145, 1 << 20, 3} {
+	for _, size := range []int{1, 0, 7, 8, 9, 65535, 65536, 65537, 262145, 3} {
 		p := make([]byte, size)
 		for i := range p {
 			p[i] = byte(rnd.Uint32())
@@ -42,7 +42,7 @@ func TestSum(t *testing.T) {
 	if got, err := read(sent); err != nil || !bytes.Equal(got, all) {
 		t.Fatalf("%d of %d bytes, %v", len(got), len(all), err)
 	}
-	for range 200 {
+	for range 100 {
 		at := rnd.IntN(len(sent))
 		got, err := read(sent[:at])
 		if !bytes.HasPrefix(all, got) || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {

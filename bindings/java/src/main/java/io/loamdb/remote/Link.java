@@ -114,7 +114,9 @@ final class Link {
   private void read(DataInputStream in) {
     try {
       while (true) {
-        answer(Wire.read(in), false);
+        byte[] body = Wire.read(in);
+        silence.end();
+        answer(body, false);
       }
     } catch (IOException e) {
       lose(broken(e));

@@ -9,14 +9,20 @@ import java.util.concurrent.atomic.AtomicLong;
  * Tells a connection whose other end is gone without a word, which no error says, from one whose
  * other end takes its time. A call that had no answer for half of its time calls {@link #ask}, and
  * one whose time is over calls {@link #isLost}. A call with a short time-out alone is no sign:
- * calls that are over count up to the first bytes that come. Times are those of System.nanoTime.
+ * calls that are over count together, up to the next answer. Times are those of System.nanoTime.
  */
 final class Silence {
+  /**
+   * How many bytes of an answer that is not whole end a silence. Fewer may be answers that a frame
+   * with a damaged length swallows.
+   */
+  static final int LONG_PART = 16 << 10;
+
   private final long patience;
-  private final AtomicLong heard = new AtomicLong(); // reads that returned bytes
+  private final AtomicLong heard = new AtomicLong(); // answers, and parts of long ones
 
   // Guarded by this.
-  private long at = -1; // heard when the first call was sent that no bytes followed
+  private long at = -1; // heard when the first call was sent that nothing followed
   private long since; // when that was
   private boolean wasAsked; // ask returned true since
   private long asked; // when that was
@@ -26,24 +32,36 @@ final class Silence {
     this.patience = patience;
   }
 
-  /** A stream with the bytes of another one, which end the silence. */
+  /** An answer came. */
+  void end() {
+    heard.incrementAndGet();
+  }
+
+  /** A stream with the bytes of another one, from which answers are read. */
   InputStream of(InputStream in) {
     return new FilterInputStream(in) {
+      private int part; // bytes that ended no silence
+
       @Override
       public int read() throws IOException {
-        return noted(super.read());
+        int b = super.read();
+        noted(b < 0 ? 0 : 1);
+        return b;
       }
 
       @Override
       public int read(byte[] b, int off, int len) throws IOException {
-        return noted(super.read(b, off, len));
+        int n = super.read(b, off, len);
+        noted(n);
+        return n;
       }
 
-      private int noted(int n) {
-        if (n >= 0) {
-          heard.incrementAndGet();
+      private void noted(int n) {
+        part += Math.max(n, 0);
+        if (part >= LONG_PART) {
+          part = 0;
+          end();
         }
-        return n;
       }
     };
   }
