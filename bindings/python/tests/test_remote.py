@@ -384,6 +384,28 @@ def test_a_connection_is_silent():
         assert not node._answers
 
 
+def test_idle_connections_are_lost_together():
+    """What one connection shows, no later call has to learn from another one."""
+    node = Failing(b"\1A", b"\1\1", Failing.SILENT, b"\1A", b"\1A", b"")
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db:
+        db._looked = float("inf")  # nobody looks for the leader
+        busy = [db._connection(db._home, 300) for _ in range(3)]
+        busy[0].lock.release()
+        busy[1].lock.release()
+        assert db.get(b"a") == b"A" and db._connection(db._home, 300) is busy[0]
+        busy[2].lock.release()  # and 0 is locked
+        busy[1].lock.acquire()
+        with db.snapshot() as s:  # on 2
+            busy[0].lock.release()
+            busy[1].lock.release()
+            db._timeout = 0.05
+            with pytest.raises(loamdb.errors.UnavailableError):
+                db.get(b"a")
+            db._timeout = 300
+            assert [c.usable() for c in busy] == [False, False, True]
+            assert s.get(b"a") == b"A" == db.get(b"a")
+
+
 def test_a_node_without_a_leader():
     """A write that one node could not make in time is not made again, and the next one goes to
     another node."""

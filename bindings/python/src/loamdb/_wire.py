@@ -206,6 +206,7 @@ class Connection:
         self.lock = threading.Lock()
         self.address = address
         self.lost: str | None = None
+        self.snapshots = 0  # that are on it
         self._number = 0
         self._pid = os.getpid()
         deadline = time.monotonic() + timeout

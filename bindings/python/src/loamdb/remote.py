@@ -388,6 +388,15 @@ class Remote(_Reader):
                 self._pools.setdefault(address, []).append(c)
         return c
 
+    def _close_idle(self, address: tuple[str, int]) -> None:
+        """Closes the connections to a node that are not in use, as another one was lost: a call
+        would learn of each one that it is lost, too, when its time is over."""
+        with self._mutex:
+            for c in self._pools.get(address, ()):
+                if c.snapshots == 0 and c.lock.acquire(blocking=False):
+                    c.close("another connection was lost")
+                    c.lock.release()
+
     def _avoid(self, address: tuple[str, int]) -> tuple[str, int]:
         """Says that a node did not answer, and returns the next one."""
         with self._mutex:
@@ -448,6 +457,8 @@ class Remote(_Reader):
             except LostError as error:
                 why = error
                 doubt = doubt or write and sent and error.sent
+                if sent:
+                    self._close_idle(address)
             finally:
                 if c is not None:
                     c.lock.release()
@@ -658,6 +669,7 @@ class RemoteSnapshot(_Reader):
     def __init__(self, db: Remote, connection: Connection, id: int) -> None:
         self._db, self._connection, self._id = db, connection, id
         self.closed = False
+        connection.snapshots += 1
 
     def _view(self) -> bytes:
         return b"\x02" + _wire.number(self._id)
@@ -686,6 +698,7 @@ class RemoteSnapshot(_Reader):
         if self.closed:
             return
         self.closed = True
+        self._connection.snapshots -= 1
         try:
             with self._connection.lock:
                 end = time.monotonic() + self._db._timeout
