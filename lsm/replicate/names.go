@@ -20,6 +20,7 @@ import (
 //	GENERATION/log/FIRST-LAST-TIME-DIGEST-p                  a segment, p: after it is a point
 //	GENERATION/snapshot/SEQUENCE-TIME/000000, 000001 ...     parts of a dump
 //	GENERATION/snapshot/SEQUENCE-TIME/whole                  the last object of a snapshot
+//	GENERATION/snapshot/SEQUENCE-TIME/dropped                its parts go: it is not whole
 //
 // Sequence numbers have 20 digits and times, in milliseconds since 1970, 13. A generation is its
 // time and 8 random hexadecimal digits.
@@ -28,11 +29,12 @@ const (
 	verifiedName = "verified"
 	beginName    = "/begin"
 	wholeName    = "/whole"
+	droppedName  = "/dropped"
 )
 
 var objectName = regexp.MustCompile(`^(\d{13}-[0-9a-f]{8})/(?:(begin)|` +
 	`log/(\d{20})-(\d{20})-(\d{13})-([0-9a-f]{16})-([pq])|` +
-	`snapshot/(\d{20})-(\d{13})/(\d{6,}|whole))$`)
+	`snapshot/(\d{20})-(\d{13})/(\d{6,}|dropped|whole))$`)
 
 // segment is the name of a segment of the log.
 type segment struct {
@@ -60,7 +62,9 @@ type snapshot struct {
 	seq   uint64
 	time  int64
 	parts int
-	whole bool
+	// dropped says that a runner began to delete the parts: a whole that another one stored
+	// meanwhile does not count.
+	dropped, whole bool
 }
 
 func snapshotDir(gen string, seq uint64, at int64) string {
@@ -150,10 +154,13 @@ func (g *generation) add(name string, m []string) {
 				time: int64(num(9))})
 			n++
 		}
-		if m[10] == wholeName[1:] {
-			g.snapshots[n-1].whole = true
-		} else {
-			g.snapshots[n-1].parts++
+		switch s := g.snapshots[n-1]; m[10] {
+		case droppedName[1:]:
+			s.dropped = true
+		case wholeName[1:]:
+			s.whole = !s.dropped // whose name comes before
+		default:
+			s.parts++
 		}
 	}
 }
@@ -183,6 +190,18 @@ func chain(segments []segment, pos uint64) (in []segment, end, hole uint64) {
 		pos = segments[best].last
 	}
 	return in, pos, 0
+}
+
+// overlap reports whether two replicators wrote side by side: two segments have an operation.
+func overlap(segments []segment) bool {
+	end := uint64(0)
+	for _, s := range segments {
+		if s.first <= s.last && s.first <= end {
+			return true
+		}
+		end = max(end, s.last)
+	}
+	return false
 }
 
 // moment is the time that names have.

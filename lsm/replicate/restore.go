@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -190,8 +191,16 @@ func (p *plan) link() error {
 			}
 		}
 	}
+	rest, aside := p.segments, overlap(p.segments)
 	for len(in) > 0 && !in[len(in)-1].point {
+		last := in[len(in)-1].name
 		in = in[:len(in)-1]
+		if aside { // one may have sent a state whole, and the other one a part of a later state
+			rest = slices.DeleteFunc(slices.Clone(rest), func(s segment) bool {
+				return s.name == last
+			})
+			in, _, _ = chain(rest, p.snapshot.seq)
+		}
 	}
 	p.segments, p.seq, p.time = in, p.snapshot.seq, p.snapshot.time
 	if n := len(in); n > 0 {

@@ -241,8 +241,9 @@ func (o *operations) next() ([]byte, error) {
 	}
 }
 
-// dropHalves deletes the parts of snapshots of the generation that never became whole. It lists
-// them when the target is this runner's: another runner makes no snapshot whole from then on.
+// dropHalves deletes the parts of snapshots of the generation that never became whole. Another
+// runner may be about to make one whole, and not know yet that the target is this one's: so an
+// object says first that the snapshot does not count.
 func (r *runner) dropHalves(ctx context.Context) error {
 	all, err := list(ctx, r.target, r.gen+"/snapshot/")
 	if err != nil {
@@ -253,7 +254,16 @@ func (r *runner) dropHalves(ctx context.Context) error {
 			if s.whole {
 				continue
 			}
-			if err := r.remove(ctx, g.objectsOf(s)); err != nil {
+			dropped := s.dir + droppedName
+			if !s.dropped {
+				if err := put(ctx, r.target, dropped, nil); err != nil {
+					return err
+				}
+			}
+			names := slices.DeleteFunc(g.objectsOf(s), func(name string) bool {
+				return name == dropped
+			})
+			if err := r.remove(ctx, names); err != nil {
 				return err
 			}
 		}

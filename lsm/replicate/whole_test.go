@@ -1,9 +1,11 @@
 package replicate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -184,5 +186,28 @@ func TestCanceledRequests(t *testing.T) {
 	}
 	if sent.Len() > 0 {
 		t.Errorf("sent %q", sent.String())
+	}
+}
+
+// TestPartOfLaterState: a part of a state, which a replicator sent that was taken over, does not
+// stand in the way of an earlier state that the other one sent.
+func TestPartOfLaterState(t *testing.T) {
+	of := func(first, last uint64, point bool) segment {
+		s := segment{first: first, last: last, time: int64(last), point: point}
+		s.name = segmentName("g", s)
+		return s
+	}
+	part, whole, more := of(6, 12, false), of(6, 9, true), of(10, 11, true)
+	for want, segments := range map[uint64][]segment{
+		5: {part}, 9: {whole, part}, 11: {whole, part, more}, 8: {of(6, 8, true), of(9, 12, false)},
+		14: {whole, part, of(10, 14, true)},
+	} {
+		p := &plan{snapshot: &snapshot{seq: 5}, segments: segments}
+		slices.SortFunc(p.segments, func(a, b segment) int {
+			return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last))
+		})
+		if must(t, p.link()); p.seq != want {
+			t.Errorf("state %d of %+v, want %d", p.seq, segments, want)
+		}
 	}
 }
