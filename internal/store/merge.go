@@ -152,10 +152,11 @@ func (db *DB) operatorFollowed(t *tree.Tree, name string) (changed bool) {
 		op = k.named
 	}
 	db.spaces.mu.Unlock()
-	if changed = op != t.Merge(); changed {
-		t.SetMerge(op, nil)
+	if was := t.Merge(); op == was || op != nil && was != nil && op.Name == was.Name {
+		return false
 	}
-	return changed
+	t.SetMerge(op, nil)
+	return true
 }
 
 // longChains has a memtable flushed whose long chains of operands reads fold again and again:

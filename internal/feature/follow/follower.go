@@ -225,8 +225,10 @@ func (f *Follower) firstState() error {
 		return err
 	}
 	f.logs = l
+	o.Seqs.Clock.Raise(st.Clock)
 	o.Seqs.Publish(l.whole())
 	for _, k := range o.Manifest.Keyspaces() {
+		o.Merge(l.spaces[k.ID].tree, k.MergeOperator) // it may be another one since LoadFollowed
 		l.spaces[k.ID].start(o.Manifest.Current(k.ID))
 		f.known(k.ID)
 	}

@@ -185,8 +185,8 @@ var followers = []mutant{
 
 	{"follower-keeps-its-operator", "operands of a writer are merged by the caller's operator",
 		target{"lsm", "TestFollowerOperators"}, []edit{
-			{"internal/store/merge.go", "changed = op != t.Merge(); changed {",
-				"changed = op != nil && op != t.Merge(); changed {"}}},
+			{"internal/store/merge.go", "op == was || op != nil && was != nil",
+				"op == was || op == nil || was != nil"}}},
 
 	{"operator-after-its-keyspace", "a new keyspace has no merge operator at first",
 		target{"lsm", "TestFollowerOperators"}, []edit{
@@ -212,4 +212,13 @@ var followers = []mutant{
 		target{"lsm", "TestFollowerKeepsLogOfNextTable"}, []edit{{
 			"internal/store/files/values.go", "if _, ok := v.wanted[l]; ok {",
 			"if _, ok := v.wanted[l]; ok && v.logs == nil {"}}},
+
+	{"follower-first-operator", "the first state has the operator of an older MANIFEST",
+		target{"lsm", "TestFollowerOpensBesideOperator"}, []edit{{
+			"internal/feature/follow/follower.go", "\t\to.Merge(l.spaces[k.ID].tree, ",
+			"\t\t_ = fmt.Sprint(l.spaces[k.ID].tree, "}}},
+
+	{"follower-first-clock", "the first state has the time of the MANIFEST that was read first",
+		target{"lsm", "TestFollowerOpensBesideExpiry"}, []edit{{
+			"internal/feature/follow/follower.go", "\to.Seqs.Clock.Raise(st.Clock)\n", ""}}},
 }
