@@ -192,6 +192,41 @@ func chain(segments []segment, pos uint64) (in []segment, end, hole uint64) {
 	return in, pos, 0
 }
 
+// follow is chain of the segments of replicators that took over from each other: current ones,
+// unless the clocks of two hosts hide which these are.
+func follow(segments []segment, pos uint64) (in []segment, end, hole uint64) {
+	in, end, hole = chain(current(segments), pos)
+	if hole != 0 {
+		return chain(segments, pos)
+	}
+	return in, end, hole
+}
+
+// current leaves out the segments that a replicator stored after another one had taken over: that
+// one sent what they have again, and goes by its own lists of keyspaces.
+func current(segments []segment) []segment {
+	if !overlap(segments) {
+		return segments
+	}
+	byTime := slices.Clone(segments)
+	slices.SortStableFunc(byTime, func(a, b segment) int { return cmp.Compare(b.time, a.time) })
+	late := map[string]bool{}
+	first := uint64(1<<64 - 1) // of the segments that are newer
+	for i := 0; i < len(byTime); {
+		time, next := byTime[i].time, first
+		for ; i < len(byTime) && byTime[i].time == time; i++ {
+			switch s := byTime[i]; {
+			case s.last >= first:
+				late[s.name] = true
+			case s.first <= s.last:
+				next = min(next, s.first)
+			}
+		}
+		first = next
+	}
+	return slices.DeleteFunc(slices.Clone(segments), func(s segment) bool { return late[s.name] })
+}
+
 // overlap reports whether two replicators wrote side by side: two segments have an operation.
 func overlap(segments []segment) bool {
 	end := uint64(0)

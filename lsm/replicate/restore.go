@@ -182,7 +182,7 @@ func text(at int64) string { return moment(at).UTC().Format("2006-01-02T15:04:05
 
 // link leaves the segments that continue the snapshot up to the last state.
 func (p *plan) link() error {
-	in, _, hole := chain(p.segments, p.snapshot.seq)
+	in, _, hole := follow(p.segments, p.snapshot.seq)
 	if hole != 0 {
 		for _, s := range p.segments {
 			if s.first > hole {
@@ -199,7 +199,7 @@ func (p *plan) link() error {
 			rest = slices.DeleteFunc(slices.Clone(rest), func(s segment) bool {
 				return s.name == last
 			})
-			in, _, _ = chain(rest, p.snapshot.seq)
+			in, _, _ = follow(rest, p.snapshot.seq)
 		}
 	}
 	p.segments, p.seq, p.time = in, p.snapshot.seq, p.snapshot.time

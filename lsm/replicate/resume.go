@@ -70,7 +70,7 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	in, end, hole := chain(g.segments, from)
+	in, end, hole := follow(g.segments, from)
 	if hole != 0 {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit/seed"
+	"github.com/loamdb/loam/lsm"
 )
 
 // TestTakeOverHistories has replicators that take a target over from each other at any call of
@@ -110,6 +111,16 @@ func (h *takeOver) step() {
 	for range h.r.IntN(3) {
 		s.put(fmt.Sprint("k", h.r.IntN(10)))
 	}
+	switch all := s.db.Keyspaces(); h.r.IntN(12) {
+	case 0, 1:
+		k, err := s.db.Keyspace(fmt.Sprint("s", h.r.IntN(3)), nil)
+		must(h.t, err)
+		must(h.t, k.Put([]byte("in"), fmt.Append(nil, s.n), lsm.NoSync))
+	case 2:
+		if len(all) > 1 {
+			must(h.t, s.db.DropKeyspace(all[len(all)-1]))
+		}
+	}
 	if h.r.IntN(30) == 0 {
 		must(h.t, s.db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
 			yield([]byte("loaded"), fmt.Append(nil, s.n))
@@ -122,7 +133,7 @@ func (h *takeOver) step() {
 	i := h.r.IntN(len(h.runs))
 	r := h.runs[i]
 	h.runs = append(h.runs[:i:i], h.runs[i+1:]...) // nobody else takes a step of it
-	written := h.script.db.Metrics().LastSequence
+	steps := s.n
 	want, now := contentsOf(h.t, s.db), s.clock.time()
 	err := settle(r)
 	switch {
@@ -135,7 +146,7 @@ func (h *takeOver) step() {
 		h.t.Error(err)
 	case err != nil:
 		h.count["failed"]++
-	case h.script.db.Metrics().LastSequence == written:
+	case s.n == steps: // no other one wrote meanwhile
 		s.states = append(s.states, moments{moment(r.last), now, want})
 		h.count["sent"]++
 	default:

@@ -211,3 +211,28 @@ func TestPartOfLaterState(t *testing.T) {
 		}
 	}
 }
+
+// TestLateSegments: a segment that a replicator stored after another one had taken over does not
+// count where that one sent its operations again, unless something would be missing without it.
+func TestLateSegments(t *testing.T) {
+	of := func(first, last uint64, time int64) segment {
+		s := segment{first: first, last: last, time: time, point: true}
+		s.name = segmentName("g", s)
+		return s
+	}
+	for i, c := range []struct{ in, want []segment }{
+		{[]segment{of(1, 2, 1), of(3, 9, 2), of(3, 5, 3), of(6, 9, 4)},
+			[]segment{of(1, 2, 1), of(3, 5, 3), of(6, 9, 4)}},
+		{[]segment{of(1, 2, 1), of(3, 9, 2)}, []segment{of(1, 2, 1), of(3, 9, 2)}},
+		{[]segment{of(1, 5, 1), of(1, 3, 2), of(6, 9, 3)}, []segment{of(1, 5, 1), of(6, 9, 3)}},
+		{[]segment{of(1, 2, 1), of(3, 3, 2), of(3, 2, 3)}, []segment{of(1, 2, 1), of(3, 2, 3),
+			of(3, 3, 2)}},
+	} {
+		slices.SortFunc(c.in, func(a, b segment) int {
+			return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last))
+		})
+		if got, _, hole := follow(c.in, 0); !slices.Equal(got, c.want) || hole != 0 {
+			t.Errorf("%d: %+v, hole %d, want %+v", i, got, hole, c.want)
+		}
+	}
+}

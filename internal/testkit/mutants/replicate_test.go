@@ -51,6 +51,10 @@ var replicates = []mutant{
 			{"lsm/replicate/job.go", "\t\t\tif err := r.owns(ctx); err != nil {\n" +
 				"\t\t\t\treturn err\n\t\t\t}\n", ""}}},
 
+	{"replica-late-segments", "what a replicator sends after it was taken over is restored",
+		replicating("TestLateSegments"), []edit{
+			{"lsm/replicate/names.go", "\tif !overlap(segments) {", "\tif len(segments) > 0 {"}}},
+
 	{"replica-folder-not-synced", "the folder of an object is not durable",
 		replicating("TestDirFaults"), []edit{
 			{"lsm/replicate/dir.go", "\t\terr = d.fs.SyncDir(above)", "\t\t_ = above"}}},
