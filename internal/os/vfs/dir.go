@@ -177,19 +177,33 @@ func prepareDir(fsys FS, dir string, o DirOptions) error {
 // been made with it.
 func syncMade(fsys FS, dir, used string) error {
 	if used != "" {
-		if _, err := fsys.Stat(filepath.Join(dir, used)); err == nil {
-			return nil // a large directory is not listed
+		_, err := fsys.Stat(filepath.Join(dir, used))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return unlessForbidden(err) // nil: a large directory is not listed
 		}
 	}
-	for d, most := filepath.Clean(dir), 0; ; d, most = filepath.Dir(d), 1 {
-		names, err := fsys.List(d)
-		if err != nil || len(names) > most || filepath.Dir(d) == d {
-			return nil // it is not new, or cannot be listed
-		}
-		if err := fsys.SyncDir(filepath.Dir(d)); err != nil && !errors.Is(err, fs.ErrPermission) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return unlessForbidden(err)
+	}
+	for d, most := filepath.Clean(dir), 0; len(names) <= most && filepath.Dir(d) != d; most = 1 {
+		d = filepath.Dir(d)
+		if err := unlessForbidden(fsys.SyncDir(d)); err != nil {
 			return err
 		}
+		if names, err = fsys.List(d); err != nil {
+			return nil // it cannot be told to be new
+		}
 	}
+	return nil
+}
+
+// unlessForbidden passes over errors of directories that may be entered, but not read or synced.
+func unlessForbidden(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // makeDir makes dir and its parents, and makes their names durable: without
