@@ -76,7 +76,8 @@ func TestLoamOnHostileDirectories(t *testing.T) {
 				if after := described(t, outside); after != before {
 					t.Errorf("before:\n%s\nafter:\n%s", before, after)
 				}
-				if m.name != "log: hole, then garbage" { // copies have the holes within logs
+				// A copy of a log has zeros in the place of holes: together they would fill the disk.
+				if !strings.HasPrefix(m.name, "log: ") || !strings.Contains(m.name, "hole") {
 					writeByLoam(t, loam, p.dir)
 				}
 				if b, err := os.ReadFile(p.victim); string(b) != "precious" {
