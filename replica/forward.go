@@ -95,16 +95,16 @@ func newPeers(y *layer) *peers { return &peers{net: y, conns: map[string]*peer{}
 
 // peer is one connection. The first call dials it, and the first after it is lost another one.
 type peer struct {
-	addr  string
-	ready chan struct{} // closed when it is dialed, or lost
-	out   *stream.Output
+	addr    string
+	ready   chan struct{} // closed when it is dialed, or lost
+	out     *stream.Output
+	silence *stream.Silence
 
 	mu      sync.Mutex
 	conn    net.Conn
 	pending map[uint64]chan []byte // by number of the call
 	number  uint64
-	lost    error           // why it takes no calls any more
-	silence *stream.Silence // Sent, Ask and Lost are guarded
+	lost    error // why it takes no calls any more
 }
 
 // call makes a call. Where sent is false the other node did not see it.
@@ -244,7 +244,8 @@ func (q *peer) call(ctx context.Context, op operation, args []byte) (result []by
 		case <-half.C:
 			q.ask(mark)
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) && q.isSilent(mark) {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+				q.silence.Lost(mark, time.Now()) {
 				q.lose(fmt.Errorf("%s: connection lost: the node says nothing", q.addr))
 			}
 			return nil, true, ctx.Err()
@@ -268,20 +269,11 @@ func (q *peer) forget(number uint64) {
 
 // ask makes the other node say something, if it is silent since a call was sent.
 func (q *peer) ask(mark uint64) {
-	q.mu.Lock()
-	ask := q.silence.Ask(mark, time.Now())
-	q.mu.Unlock()
-	if ask {
+	if q.silence.Ask(mark, time.Now()) {
 		go q.out.Add(func(dst []byte) []byte { // it waits for room
 			return appendCall(dst, 0, time.Second, opPing, nil)
 		})
 	}
-}
-
-func (q *peer) isSilent(mark uint64) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.silence.Lost(mark, time.Now())
 }
 
 // serve answers the calls of one connection.

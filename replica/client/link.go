@@ -21,14 +21,14 @@ type link struct {
 	addr    string
 	ready   chan struct{} // closed when it is connected, or failed
 	out     *stream.Output
+	silence *stream.Silence
 	waiters *sync.Pool // those of the client
 
 	mu      sync.Mutex
 	conn    net.Conn
 	pending map[uint32]*waiter // by number of the call; nil when the link is lost
 	number  uint32
-	lost    error           // why it takes no calls any more
-	silence *stream.Silence // Sent, Ask and Lost are guarded
+	lost    error // why it takes no calls any more
 }
 
 // errSilent says that a connection is taken for lost: it has no error, and no answers.
@@ -222,7 +222,7 @@ func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 		}
 	}
 	l.forget(call.Number, w)
-	if errors.Is(err, context.DeadlineExceeded) && l.isSilent(mark) {
+	if errors.Is(err, context.DeadlineExceeded) && l.silence.Lost(mark, time.Now()) {
 		lost := fmt.Errorf("%s: %w", l.addr, errSilent)
 		l.lose(lost)
 		err = fmt.Errorf("%w: %w", lost, err)
@@ -250,18 +250,9 @@ func (l *link) send(ctx context.Context, until time.Time, call *wire.Call,
 // ask makes the node say something, if it is silent since a call was sent: every node answers a
 // call for its status at once.
 func (l *link) ask(mark uint64) {
-	l.mu.Lock()
-	ask := l.silence.Ask(mark, time.Now())
-	l.mu.Unlock()
-	if ask {
+	if l.silence.Ask(mark, time.Now()) {
 		go l.tell(wire.OpStatus, nil) // it waits for room
 	}
-}
-
-func (l *link) isSilent(mark uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.silence.Lost(mark, time.Now())
 }
 
 // untold is the number of calls whose answers are of no interest.

@@ -187,11 +187,12 @@ var replicas = []mutant{
 
 	{"replica-peer-silent", "a node keeps a connection to another one on which nothing comes",
 		target{"replica", "TestSilentPeer"}, []edit{{"replica/forward.go",
-			"q.isSilent(mark) {", "q.isSilent(mark) && q.conn == nil {"}}},
+			"q.silence.Lost(mark, time.Now()) {",
+			"q.silence.Lost(mark, time.Now()) && q.conn == nil {"}}},
 
 	{"loamd-client-impatient", "a client takes a slow node for a silent one",
 		target{"replica/client", "TestSlowAnswers"}, []edit{{
-			"replica/client/link.go", "if ask {", "if !ask {"}}},
+			"replica/client/link.go", "if l.silence.Ask(", "if !l.silence.Ask("}}},
 
 	{"loamd-batch-closed", "calls that come together do not hold the state that they read",
 		target{"replica/internal/server", "TestSnapshotsInABatch"}, []edit{{

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,14 +16,15 @@ import (
 //   - Lost: even then nothing came, for the patience at least, so the connection is lost.
 //
 // A call with a short time-out alone is no sign of that: calls that are over count together, up to
-// the next answer.
+// the next answer. A Silence is safe for concurrent use.
 type Silence struct {
 	patience time.Duration
 	heard    atomic.Uint64 // answers, and parts of long ones
 
-	at    uint64    // heard when the first call was sent that nothing followed
-	since time.Time // when that was
-	asked time.Time // when Ask returned true since; zero: it did not
+	mu    sync.Mutex // leaf
+	at    uint64     // heard when the first call was sent that nothing followed
+	since time.Time  // when that was
+	asked time.Time  // when Ask returned true since; zero: it did not
 }
 
 // longPart is how many bytes of an answer that is not whole end a silence. Fewer may be answers
@@ -54,8 +56,9 @@ func (h *hearing) Read(p []byte) (int, error) {
 }
 
 // Sent notes that a call is sent now, and returns the mark of it.
-// REQUIRES: Sent, Ask and Lost have one caller at a time.
 func (s *Silence) Sent(now time.Time) (mark uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	mark = s.heard.Load()
 	if mark != s.at || s.since.IsZero() {
 		s.at, s.since, s.asked = mark, now, time.Time{}
@@ -65,6 +68,8 @@ func (s *Silence) Sent(now time.Time) (mark uint64) {
 
 // Ask reports whether the other end is to be asked for a word.
 func (s *Silence) Ask(mark uint64, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if mark != s.heard.Load() || !s.asked.IsZero() || now.Sub(s.since) < s.patience/2 {
 		return false
 	}
@@ -75,6 +80,8 @@ func (s *Silence) Ask(mark uint64, now time.Time) bool {
 // Lost reports whether the connection is lost, now that the time of a call is over. A process that
 // stood still since it asked has not heard what may be there to read.
 func (s *Silence) Lost(mark uint64, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return mark == s.heard.Load() && !s.asked.IsZero() && now.Sub(s.since) >= s.patience &&
 		now.Sub(s.asked) >= s.patience/4
 }
