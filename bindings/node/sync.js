@@ -239,29 +239,23 @@ function encodeRange (db, options) {
   const encoded = { ...options, keyEncoding: format, valueEncoding: encodings.value.format }
   for (const name of ['gt', 'gte', 'lt', 'lte']) {
     if (encoded[name] === undefined || encoded[name] === null) delete encoded[name]
-    else encoded[name] = db.prefixKey(encodings.key.encode(encoded[name]), format, false)
+    else encoded[name] = encodings.key.encode(encoded[name])
   }
-  return { encoded: withinPrefix(db, encoded), encodings }
+  return { encoded: rootedOptions(db, encoded), encodings }
 }
 
-// The options of abstract-level for an iterator of a sublevel, as the root database has the range.
+// Encoded options of an iterator, with the range as the root database has it.
 function rootedOptions (db, options) {
+  if (!db.prefix) return options
+  const format = options.keyEncoding
   const rooted = { ...options }
   for (const name of ['gt', 'gte', 'lt', 'lte']) {
-    if (rooted[name] !== undefined) {
-      rooted[name] = db.prefixKey(rooted[name], options.keyEncoding, false)
-    }
+    if (rooted[name] !== undefined) rooted[name] = db.prefixKey(rooted[name], format, false)
   }
-  return withinPrefix(db, rooted)
-}
-
-// Adds the ends of a sublevel to encoded options that have none.
-function withinPrefix (db, encoded) {
-  if (!db.prefix) return encoded
-  const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, encoded.keyEncoding))
-  if (encoded.gt === undefined && encoded.gte === undefined) encoded.gte = lower
-  if (encoded.lt === undefined && encoded.lte === undefined) encoded.lt = upper
-  return encoded
+  const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
+  if (rooted.gt === undefined && rooted.gte === undefined) rooted.gte = lower
+  if (rooted.lt === undefined && rooted.lte === undefined) rooted.lt = upper
+  return rooted
 }
 
 // The first key of a sublevel, and the first behind it: its prefix ends with the
