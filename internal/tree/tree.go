@@ -124,8 +124,8 @@ func (t *Tree) Comparer() *base.Comparer { return t.cmp }
 // Merge is the keyspace's merge operator, or nil. Reads go by that of their state.
 func (t *Tree) Merge() *mergeop.Operator { return t.merge.Load() }
 
-// SetMerge replaces the merge operator, for the states to come, and for reads of the current one
-// that begin later if now, given its operator, says so; nil: it does not.
+// SetMerge replaces the merge operator for the states to come. If now returns true for the operator
+// of the current state, later reads of that state have the new operator, too; a nil now is false.
 func (t *Tree) SetMerge(op *mergeop.Operator, now func(was *mergeop.Operator) bool) {
 	o := t.state.Lock()
 	defer o.Unlock()

@@ -75,8 +75,8 @@ func TestOtherOperator(t *testing.T) {
 	}
 }
 
-// TestUnknownOperator: operands of an operator that the options of a restore do not have are not
-// folded with the one that they have.
+// TestUnknownOperator: a restore does not fold operands of an operator that its options lack with
+// the operator that they name.
 func TestUnknownOperator(t *testing.T) {
 	joining := func(name string) *lsm.MergeOperator {
 		return &lsm.MergeOperator{Name: name,

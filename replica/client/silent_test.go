@@ -285,7 +285,7 @@ func TestNodeThatReadsNothing(t *testing.T) {
 		}
 		defer func() { _ = db.Close() }() // nothing is lost by it
 		var calls sync.WaitGroup
-		for range 4 { // more than are kept of what is to be sent
+		for range 4 { // more bytes than an Output keeps
 			calls.Go(func() {
 				_ = db.Put(t.Context(), []byte("a"), make([]byte, 1<<20))
 			})
