@@ -7,8 +7,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// TestPauseBesideAnother: the end of a Pause lets manual compactions go on. A compaction that begins
-// before another Pause returns is stopped for that Pause.
+// TestPauseBesideAnother: the end of a Pause lets manual compactions go on. A compaction that
+// begins before another Pause returns is stopped for that Pause.
 func TestPauseBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openDatabase(t, vfs.NewMem()).jobs
