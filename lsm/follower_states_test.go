@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -459,4 +460,44 @@ func TestFollowerOperators(t *testing.T) {
 	if v, err := seen.Get([]byte("k"), nil); !errors.Is(err, ErrNoMergeOperator) {
 		t.Errorf("operands of an operator that came instead: %q, %v", v, err)
 	}
+}
+
+// TestFollowerFindsTheKeyspacesOfItsState: a program that reads a value, written after a keyspace
+// was created, opens that keyspace and finds it in the list, also while a catch-up makes them
+// visible.
+func TestFollowerFindsTheKeyspacesOfItsState(t *testing.T) {
+	x := newFollowed(t, Options{WriteBufferSize: 1 << 20})
+	const n = 400
+	must(t, x.db.Put([]byte("n"), number(0), NoSync))
+	must(t, x.f.CatchUp(context.Background()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i, seen := 0, 0; i < n; {
+			v, err := x.f.Get([]byte("n"), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i = int(binary.LittleEndian.Uint64(v)); i == seen {
+				continue
+			}
+			seen = i
+			name := fmt.Sprint("k", i)
+			if !slices.Contains(x.f.Keyspaces(), name) {
+				t.Errorf("%s is not among the keyspaces", name)
+			}
+			_, err = x.f.Keyspace(name, &KeyspaceOptions{ErrorIfMissing: true})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for i := 1; i <= n; i++ {
+		_, err := x.db.Keyspace(fmt.Sprint("k", i), nil)
+		must(t, err)
+		must(t, x.db.Put([]byte("n"), number(i), NoSync))
+		must(t, x.f.CatchUp(context.Background()))
+	}
+	<-done
 }

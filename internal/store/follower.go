@@ -41,20 +41,16 @@ func (db *DB) openFollower() error {
 	return err
 }
 
-// makeFollowed makes a keyspace that the writer has created.
+// makeFollowed makes a keyspace that the writer has created. add requires db.spaces.mu.
 func (db *DB) makeFollowed(m manifest.Keyspace) (t *tree.Tree, add func()) {
 	k := db.newKeyspace(m)
-	return k.Tree, func() {
-		db.spaces.mu.Lock()
-		defer db.spaces.mu.Unlock()
-		db.add(k)
-	}
+	return k.Tree, func() { db.add(k) }
 }
 
 // dropFollowed takes a keyspace away that the writer has dropped.
+//
+// REQUIRES: db.spaces.mu held.
 func (db *DB) dropFollowed(id base.KeyspaceID) {
-	db.spaces.mu.Lock()
-	defer db.spaces.mu.Unlock()
 	if k := db.keyspaceByID(id); k != nil {
 		db.shared.Seqs.Refuse(k.Tree)
 		db.jobs.Forget(&k.work)

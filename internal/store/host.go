@@ -280,13 +280,13 @@ type Followed struct {
 	Manifest *manifest.Set
 	// Tree is the tree, not started, of a keyspace that Manifest has.
 	Tree func(base.KeyspaceID) *tree.Tree
-	// Make makes the tree of a keyspace that the writer has created; add makes it known when it has
-	// been started.
+	// Make makes the tree of a keyspace that the writer has created; add, within Keyspaces.Keep,
+	// makes it known when it has been started.
 	Make func(manifest.Keyspace) (t *tree.Tree, add func())
-	// Drop takes away a keyspace that the writer has dropped.
+	// Drop, within Keyspaces.Keep, takes away a keyspace that the writer has dropped.
 	Drop func(base.KeyspaceID)
-	// Merge names the merge operator of a keyspace's next state. If it is another one than before,
-	// there has to be such a state.
+	// Merge, within Keyspaces.Keep, names the merge operator of a keyspace's next state. If it is
+	// another one than before, there has to be such a state.
 	Merge func(t *tree.Tree, name string) (changed bool)
 	// Moved is called after each catch-up, and when a part of one has become visible.
 	Moved func()

@@ -357,18 +357,29 @@ func (ks Keyspaces) All(then func(all []*Keyspace)) (all []*Keyspace, err error)
 	return all, err
 }
 
-// Keep runs f while no keyspace is created or dropped, and no checkpoint takes its state.
+// Keep runs f while no other goroutine creates, drops or looks up a keyspace by its name, and no
+// checkpoint takes its state.
 func (ks Keyspaces) Keep(f func() error) error {
 	ks.db.spaces.mu.Lock()
 	defer ks.db.spaces.mu.Unlock()
 	return f()
 }
 
-// Names lists all keyspaces, the default one first.
+// Names lists all keyspaces, the default one first. Those of a follower's MANIFEST may be ahead of
+// what it shows.
 func (ks Keyspaces) Names() (names []string) {
-	ks.db.shared.Seqs.WaitFresh()
-	for _, k := range ks.db.manifest.Keyspaces() {
-		names = append(names, k.Name)
+	db := ks.db
+	db.shared.Seqs.WaitFresh()
+	if db.follower == nil {
+		for _, k := range db.manifest.Keyspaces() {
+			names = append(names, k.Name)
+		}
+		return names
+	}
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
+	for _, k := range db.spaces.live() {
+		names = append(names, k.Tree.Name())
 	}
 	return names
 }

@@ -145,13 +145,13 @@ func (k *Keyspace) setMergeLocked(op *mergeop.Operator) error {
 // operatorFollowed makes the merge operator that a writer has stored for a keyspace that of the
 // follower's next state, and reports whether it is another one: the operands of states before are
 // those of the operator before. Without one of that name, reads of operands fail.
+//
+// REQUIRES: db.spaces.mu held.
 func (db *DB) operatorFollowed(t *tree.Tree, name string) (changed bool) {
 	op := db.mergeOperator(t.ID(), name)
-	db.spaces.mu.Lock()
 	if k := db.keyspaceByID(t.ID()); k != nil && k.named != nil && k.named.Name == name {
 		op = k.named
 	}
-	db.spaces.mu.Unlock()
 	if was := t.Merge(); op == was || op != nil && was != nil && op.Name == was.Name {
 		return false
 	}

@@ -192,7 +192,7 @@ func (f *Follower) firstState() error {
 			v.Unref() // the Set has a reference
 		}
 		release()
-		f.drop(c.Dropped)
+		f.together(func() { f.drop(c.Dropped) })
 		f.behind = false
 	}
 	var tables []*manifest.FileMeta
@@ -226,12 +226,14 @@ func (f *Follower) firstState() error {
 	}
 	f.logs = l
 	o.Seqs.Clock.Raise(st.Clock)
-	o.Seqs.Publish(l.whole())
-	for _, k := range o.Manifest.Keyspaces() {
-		o.Merge(l.spaces[k.ID].tree, k.MergeOperator) // it may be another one since LoadFollowed
-		l.spaces[k.ID].start(o.Manifest.Current(k.ID))
-		f.known(k.ID)
-	}
+	f.together(func() {
+		o.Seqs.Publish(l.whole())
+		for _, k := range o.Manifest.Keyspaces() {
+			o.Merge(l.spaces[k.ID].tree, k.MergeOperator) // another one, since LoadFollowed
+			l.spaces[k.ID].start(o.Manifest.Current(k.ID))
+			f.known(k.ID)
+		}
+	})
 	l.resume()
 	f.note()
 	return nil
@@ -515,33 +517,42 @@ func (f *Follower) install(l *logs) {
 	o.Files.Placed(c.Added)
 	f.change = nil
 	o.Seqs.Clock.Raise(c.State.Clock)
-	var nexts []tree.Next
-	for _, k := range c.State.Keyspaces() {
-		s := l.spaces[k.ID]
-		s.drop(l.firstLog(c.State, k))
-		changed := o.Merge(s.tree, k.MergeOperator) || s.changed()
-		v := versions[k.ID]
-		if f.created[k.ID] != nil {
-			// Without tables, which may have entries without sequence numbers: to the snapshots
-			// that are open now, which Switch pins to this state, the keyspace is empty.
-			s.start(manifest.NoTables())
+	f.together(func() {
+		var nexts []tree.Next
+		for _, k := range c.State.Keyspaces() {
+			s := l.spaces[k.ID]
+			s.drop(l.firstLog(c.State, k))
+			changed := o.Merge(s.tree, k.MergeOperator) || s.changed()
+			v := versions[k.ID]
+			if f.created[k.ID] != nil {
+				// Without tables, which may have entries without sequence numbers: to the snapshots
+				// that are open now, which Switch pins to this state, the keyspace is empty.
+				s.start(manifest.NoTables())
+			}
+			if v != nil || changed || l != f.logs {
+				nexts = append(nexts,
+					tree.Next{Tree: s.tree, Tables: s.NewestFirst(), Version: v})
+			}
+			s.shown = s.Newest()
 		}
-		if v != nil || changed || l != f.logs {
-			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.NewestFirst(), Version: v})
+		l.covered = max(l.covered, c.State.LastSeq)
+		noteExpiring(l)
+		tree.Switch(o.Seqs, nexts, l.whole())
+		f.logs = l
+		f.drop(c.Dropped) // first: a new one may have the name
+		for _, k := range c.Created {
+			f.known(k.ID)
 		}
-		s.shown = s.Newest()
-	}
-	l.covered = max(l.covered, c.State.LastSeq)
-	noteExpiring(l)
-	tree.Switch(o.Seqs, nexts, l.whole())
+	})
 	l.resume()
 	release()
-	f.logs = l
-	f.drop(c.Dropped) // first: a new one may have the name
-	for _, k := range c.Created {
-		f.known(k.ID)
-	}
 	f.note()
+}
+
+// together calls g, which changes the visible sequence number and the keyspaces. A read that sees
+// the one finds the other: it looks keyspaces up after g.
+func (f *Follower) together(g func()) {
+	_ = f.o.Host.Keyspaces().Keep(func() error { g(); return nil })
 }
 
 // Still calls g between two states: the visible sequence number and the keyspaces belong together

@@ -26,6 +26,11 @@ var followers = []mutant{
 			"internal/feature/follow/logs.go", "f.o.Edits.spaces() != then && f.tries > 0",
 			"f.o.Edits.spaces() != then && f.tries < 0"}}},
 
+	{"follower-list-late", "the list of keyspaces follows the state that has them",
+		target{"lsm", "TestFollowerFindsTheKeyspacesOfItsState"}, []edit{{
+			"internal/feature/follow/follower.go",
+			"_ = f.o.Host.Keyspaces().Keep(func() error { g(); return nil })", "g()"}}},
+
 	{"follower-snapshots-of-later", "a new keyspace has its tables from the beginning, for older " +
 		"snapshots, too", target{"lsm", "TestFollowerSnapshotsBeforeAKeyspace"}, []edit{{
 		"internal/feature/follow/follower.go", "s.start(manifest.NoTables())", "v.Ref()\n\t\t\t" +
