@@ -32,11 +32,12 @@ type CheckpointMetrics struct {
 // that one of the two writes is in a file of the other.
 //
 // dir must not exist, or be empty (ErrExists), in a directory that exists, and not lie in the
-// database (ErrInvalidArgument). The copy is made in the directory dir + ".incomplete", which is
-// renamed at the end: nothing is left of a checkpoint that failed, and what a crash leaves is
-// removed by the next one of the same name. Checkpoint ends with ctx's error when ctx is done, with
-// ErrClosed by Close, with the cause if the database became read-only, and with ErrNoSpace or
-// another error of the file system. One that was opened with ReadOnly has checkpoints, too.
+// database, nor be where a file system is mounted (ErrInvalidArgument). The copy is made in the
+// directory dir + ".incomplete", which is renamed at the end: nothing is left of a checkpoint that
+// failed, and what a crash leaves is removed by the next one of the same name. Checkpoint ends with
+// ctx's error when ctx is done, with ErrClosed by Close, with the cause if the database became
+// read-only, and with ErrNoSpace or another error of the file system. One that was opened with
+// ReadOnly has checkpoints, too.
 func (db *DB) Checkpoint(ctx context.Context, dir string) error {
 	if ctx == nil {
 		return base.Invalidf("Checkpoint needs a context")

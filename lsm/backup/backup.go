@@ -154,11 +154,11 @@ func (f *Folder) Verify(ctx context.Context, id uint64, o *RunOptions) error {
 }
 
 // Restore makes dir a database as it was at the backup. dir must not exist, or be empty
-// (lsm.ErrExists), in a directory that exists, and not lie in the folder (lsm.ErrInvalidArgument).
-// All files are compared with their checksums: what is damaged is lsm.ErrCorruption, as of Verify.
-// The database is durable when Restore returns. It is made in the directory dir + ".incomplete",
-// which is renamed at the end: nothing is left of a Restore that failed, and what a crash leaves is
-// removed by the next one of the same name.
+// (lsm.ErrExists), in a directory that exists, and not lie in the folder, nor be where a file
+// system is mounted (lsm.ErrInvalidArgument). All files are compared with their checksums: what is
+// damaged is lsm.ErrCorruption, as of Verify. The database is durable when Restore returns. It is
+// made in the directory dir + ".incomplete", which is renamed at the end: nothing is left of a
+// Restore that failed, and what a crash leaves is removed by the next one of the same name.
 func (f *Folder) Restore(ctx context.Context, id uint64, dir string, o *RunOptions) error {
 	return f.run(ctx, fmt.Sprintf("restoring backup %d in %s", id, dir), o,
 		func(r *backup.Run) error { return f.f.Restore(id, dir, r) })

@@ -43,10 +43,11 @@ type Restored struct {
 	Time time.Time
 }
 
-// Restore writes the database as it was at a moment into dir, which must not exist or be empty.
-// Each object is compared with its checksum, and no sequence number may be missing. When Restore
-// returns nil, the database is complete and durable; after an error it is not there. It is made in
-// a directory next to dir, named with ".incomplete" appended, and renamed, as checkpoints are.
+// Restore writes the database as it was at a moment into dir, which must not exist or be empty, and
+// not be where a file system is mounted (lsm.ErrInvalidArgument). Each object is compared with its
+// checksum, and no sequence number may be missing. When Restore returns nil, the database is
+// complete and durable; after an error it is not there. It is made in a directory next to dir,
+// named with ".incomplete" appended, and renamed, as checkpoints are.
 //
 // It fails with lsm.ErrCorruption, which names the object that is damaged or missing, with
 // ErrNoReplica if the target has no snapshot of that moment or before, with lsm.ErrExists, with

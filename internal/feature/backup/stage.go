@@ -84,7 +84,7 @@ func newStage(outer vfs.FS, to string, parents bool,
 		return nil, err
 	}
 	left := false
-	err = s.free() // another copy may have got the name before this one had the lock
+	err = s.placed() // another copy may have got the name before this one had the lock
 	if err == nil {
 		left, err = s.leftovers()
 	}
@@ -152,6 +152,25 @@ func (s *Stage) occupied() (empty bool, err error) {
 		err = fmt.Errorf("%w: %s is not empty: choose a name that is free", base.ErrExists, s.to)
 	}
 	return true, err
+}
+
+// placed fails if temp cannot get the name: if that is taken, or is an empty directory of another
+// file system, where no rename leads to.
+func (s *Stage) placed() error {
+	empty, err := s.occupied()
+	if err != nil || !empty {
+		return err
+	}
+	to, ok, err := fileid.OfDir(s.outer, s.to)
+	if err != nil || !ok {
+		return err
+	}
+	from, ok, err := fileid.OfDir(s.fs, s.temp)
+	if err == nil && ok && from.Dev != to.Dev {
+		err = fmt.Errorf("%w: a file system is mounted at %s: choose a name in it, as %s",
+			base.ErrInvalidArgument, s.to, filepath.Join(s.to, stagedDir))
+	}
+	return err
 }
 
 // leftovers reports whether an earlier stage left something in temp, and fails if
