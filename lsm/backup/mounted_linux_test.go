@@ -18,7 +18,7 @@ import (
 // container's volume. A restore and a checkpoint say so before they copy anything; into a new
 // directory within it they work.
 func TestMountedTarget(t *testing.T) {
-	dir := t.TempDir()
+	ctx, dir := context.Background(), t.TempDir()
 	volume := filepath.Join(dir, "volume")
 	if err := os.Mkdir(volume, 0o700); err != nil {
 		t.Fatal(err)
@@ -32,14 +32,14 @@ func TestMountedTarget(t *testing.T) {
 	must(t, db.Put([]byte("key"), []byte("value"), lsm.Sync))
 	f, err := backup.Open(filepath.Join(dir, "backups"), nil)
 	must(t, err)
-	_, err = f.Create(context.Background(), db, nil)
+	_, err = f.Create(ctx, db, nil)
 	must(t, err)
 	copied := false
 	progress := &backup.RunOptions{Progress: func(done, _ uint64) {
 		copied = copied || done > 0
 	}}
 	for _, err := range []error{
-		f.Restore(context.Background(), 1, volume, progress), db.Checkpoint(context.Background(), volume),
+		f.Restore(ctx, 1, volume, progress), db.Checkpoint(ctx, volume),
 	} {
 		refused := errors.Is(err, lsm.ErrInvalidArgument)
 		if !refused || !strings.Contains(err.Error(), "mounted") || copied {
@@ -50,7 +50,7 @@ func TestMountedTarget(t *testing.T) {
 	if err != nil || len(names) != 3 {
 		t.Errorf("%v, %v", names, err)
 	}
-	must(t, f.Restore(context.Background(), 1, filepath.Join(volume, "a"), nil))
-	must(t, db.Checkpoint(context.Background(), filepath.Join(volume, "b")))
+	must(t, f.Restore(ctx, 1, filepath.Join(volume, "a"), nil))
+	must(t, db.Checkpoint(ctx, filepath.Join(volume, "b")))
 	must(t, errors.Join(f.Close(), db.Close()))
 }
