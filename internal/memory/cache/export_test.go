@@ -24,6 +24,9 @@ func (s *ring) check() error {
 	if s.lo > s.pos || s.pos > s.end || s.end > s.hi || s.hi > s.lo+s.max {
 		return fmt.Errorf("lo %d pos %d end %d hi %d max %d", s.lo, s.pos, s.end, s.hi, s.max)
 	}
+	if limit := s.limit.Load(); (limit-s.lo)%unit != 0 || (s.hi-s.lo)%unit != 0 {
+		return fmt.Errorf("lo %d hi %d limit %d: not whole units", s.lo, s.hi, limit)
+	}
 	var used int64
 	for _, part := range [][2]int64{{s.lo, s.pos}, {s.end, s.hi}} {
 		off := part[0]

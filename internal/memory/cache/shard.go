@@ -1,6 +1,10 @@
 package cache
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/loamdb/loam/internal/base/invariants"
+)
 
 // A shard with room for it puts new frames into a small ring; those that are
 // read again before they reach its end, or soon after, move on to the main
@@ -48,12 +52,12 @@ func (s *shard) fit(size int64, shared bool) {
 	full := s.size()
 	size = min(size, full)
 	if size < full {
-		// Coarse steps, rounded down, because each step down walks a ring.
-		size -= size % max(full/64, unit)
+		// Coarse steps of whole units, rounded down, because each step down walks a ring.
+		size -= size % max(full/64&^(unit-1), unit)
 	}
 	// The small ring is a tenth of the whole shard, unless less than that is left.
 	r := &s.main
-	limit := r.lo + max(size-s.small.max, 0)&^(unit-1)
+	limit := r.lo + max(size-s.small.max, 0)
 	if shared && size < full && full >= 8*hugePage {
 		// No huge page is used in part: the system would make it whole again.
 		limit = max(limit&^(hugePage-1), r.lo)
@@ -62,8 +66,11 @@ func (s *shard) fit(size int64, shared bool) {
 	s.resize(&s.small, s.small.lo+min(s.small.max, size))
 }
 
-// resize changes where a ring ends.
+// resize changes where a ring ends: behind a whole number of units, as its headers tile it.
 func (s *shard) resize(r *ring, limit int64) {
+	if invariants.Enabled {
+		invariants.Check((limit-r.lo)%unit == 0, "cache: a ring of %d bytes", limit-r.lo)
+	}
 	if old := r.limit.Swap(limit); limit < old {
 		s.mu.Lock()
 		r.shrink()

@@ -21,6 +21,11 @@ var lifetimes = []mutant{
 			{"internal/tree/get.go", "\tw.begin(t, key, seq, flags)\n",
 				"\th.end()\n\tw.begin(t, key, seq, flags)\n"}}},
 
+	{"ring-of-part-units", "a changed capacity cuts a ring of the cache within a unit",
+		target{"internal/memory/cache", "TestResize"}, []edit{{
+			"internal/memory/cache/shard.go", "size -= size % max(full/64&^(unit-1), unit)",
+			"size -= size % max(full/64, unit)"}}},
+
 	{"pinned-without-reference", "a pinned value has no reference on its read state",
 		target{"lsm", "TestPinnedValueKeepsMemory"}, []edit{
 			{"internal/tree/pinned.go", "\tstate.ref()\n\tp.value", "\tp.value"},
