@@ -67,3 +67,60 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestIndexesOfLongKeys writes tables whose separators take more memory than MaxDecodedBlock,
+// although an index stores once what they share: an index that is whole, and one in parts, of which
+// the index takes as much.
+func TestIndexesOfLongKeys(t *testing.T) {
+	for _, n := range []int{60, 200} {
+		testIndexOfLongKeys(t, FormatNative, n)
+	}
+}
+
+func testIndexOfLongKeys(t *testing.T, f Format, n int) {
+	dir := t.TempDir()
+	o := &Options{Format: f, MaxDecodedBlock: 1 << 20, WriteBufferSize: 64 << 20}
+	db := mustOpen(t, dir, o)
+	key := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte("k"), 64<<10), "%06d", i) }
+	for i := range n {
+		if err := db.Put(key(i), fmt.Append(nil, i), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(when string) {
+		t.Helper()
+		for i := range n {
+			if got, err := db.Get(key(i), nil); err != nil || string(got) != fmt.Sprint(i) {
+				t.Fatalf("%v, %d keys, %s: key %d: %q, %v", f, n, when, i, got, err)
+			}
+		}
+		if got := scanned(t, db); got != n {
+			t.Fatalf("%v, %s: a scan has %d of %d entries", f, when, got, n)
+		}
+	}
+	mustFlush(t, db)
+	look("flushed")
+	mustCompact(t, db)
+	look("compacted")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = mustOpen(t, dir, o)
+	look("opened again")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scanned counts the entries of a database.
+func scanned(t *testing.T, db *DB) (n int) {
+	t.Helper()
+	var err error
+	for range db.All(nil, nil, &err) {
+		n++
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

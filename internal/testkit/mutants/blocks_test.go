@@ -28,6 +28,11 @@ var blocks = []mutant{
 			{"internal/format/colblk/short.go", "if n > len(dst)-d || n > len(src)-s {",
 				"if n > len(src)-s {"}}},
 
+	{"index-bounded-as-a-block", "an index of long keys with one prefix is a bomb",
+		target{"lsm", "TestIndexesOfLongKeys"}, []edit{
+			{"internal/format/sstable/native/reader.go", "viewLimit(r.MaxIndex(), len(b))",
+				"viewLimit(r.Env.MaxDecoded, len(b))"}}},
+
 	{"exact-is-a-prefix", "a key is found whose first bytes are another key", entries, []edit{
 		{"internal/format/colblk/search.go", "if len(key) == v.prefixLen()+v.abbrevLen() && v",
 			"if v"}}},

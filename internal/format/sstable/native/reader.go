@@ -192,7 +192,7 @@ func (r *Reader) viewOf(b []byte, s *blocktable.Scratch,
 	if err != nil {
 		return v, blocktable.Final(err)
 	}
-	shape, err := c.Measure(viewLimit(r.Env.MaxDecoded, len(b)))
+	shape, err := c.Measure(viewLimit(r.MaxIndex(), len(b)))
 	if err != nil {
 		return v, blocktable.Final(err)
 	}
