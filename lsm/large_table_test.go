@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand"
+	"strings"
 	"testing"
 )
 
@@ -68,12 +69,69 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 	}
 }
 
+// TestCompressibleBeyondMaxDecodedBlock writes what is small when it is compressed, and larger than
+// MaxDecodedBlock otherwise: single values, blocks of many, and keys that share nearly all.
+func TestCompressibleBeyondMaxDecodedBlock(t *testing.T) {
+	for _, f := range []Format{FormatNative, FormatLevelDB} {
+		for _, c := range []Compression{SnappyCompression, ZstdCompression} {
+			dir := t.TempDir()
+			o := &Options{MaxDecodedBlock: 1 << 20, BlockSize: 4 << 20, WriteBufferSize: 32 << 20,
+				Format: f, Compression: c}
+			db := mustOpen(t, dir, o)
+			want := map[string]string{"a": strings.Repeat("abcd", 1<<19), "b": "", "c": "c"}
+			lengths := []int{500, 900, 511 << 10, 512 << 10, 513 << 10, 1020 << 10, 1 << 20}
+			for i, n := range lengths {
+				want[fmt.Sprintf("d%d", i)] = strings.Repeat("d", n)
+			}
+			for i := range 400 {
+				want[fmt.Sprintf("e%04d", i)] = strings.Repeat(fmt.Sprint(i%10), 10<<10)
+				want[fmt.Sprintf("f%04d", i)] = strings.Repeat("abc", 100*(1+i%3))
+				want[strings.Repeat("k", 20<<10)+fmt.Sprintf("%04d", i)] = "v"
+			}
+			for k, v := range want {
+				if err := db.Put([]byte(k), []byte(v), NoSync); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look := func(when string) {
+				t.Helper()
+				for k, v := range want {
+					if got, err := db.Get([]byte(k), nil); err != nil || string(got) != v {
+						t.Fatalf("%v, %v, %s: %.20q: %d bytes, %v; want %d", f, c, when, k,
+							len(got), err, len(v))
+					}
+				}
+				if n := scanned(t, db); n != len(want) {
+					t.Fatalf("%v, %v, %s: a scan has %d of %d entries", f, c, when, n, len(want))
+				}
+			}
+			mustFlush(t, db)
+			look("flushed")
+			if err := db.Put([]byte("c"), []byte("c"), NoSync); err != nil {
+				t.Fatal(err)
+			}
+			mustCompact(t, db)
+			look("compacted")
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = mustOpen(t, dir, o)
+			look("opened again")
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestIndexesOfLongKeys writes tables whose separators take more memory than MaxDecodedBlock,
 // although an index stores once what they share: an index that is whole, and one in parts, of which
 // the index takes as much.
 func TestIndexesOfLongKeys(t *testing.T) {
-	for _, n := range []int{60, 200} {
-		testIndexOfLongKeys(t, FormatNative, n)
+	for _, f := range []Format{FormatNative, FormatLevelDB} {
+		for _, n := range []int{60, 200} {
+			testIndexOfLongKeys(t, f, n)
+		}
 	}
 }
 

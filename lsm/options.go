@@ -166,7 +166,9 @@ type Options struct {
 	// Loam's own. The default, false, saves these bytes; LevelDB opens tables without them.
 	LevelDBFilter bool
 	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
-	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
+	// as damage, so that a hostile file cannot take all memory. Blocks are written accordingly, so
+	// values of more than half of it, or of 32 MiB, are not compressed. A table that was written
+	// with a larger one may be refused. The default is 64 MiB.
 	MaxDecodedBlock int64
 	// Mmap says whether blocks that are not cached are read in place, in the mapped files of
 	// tables, which saves a system call and a copy each. The default is MmapAuto. MmapOff is for
@@ -553,7 +555,8 @@ func (o *Options) tables(c *base.Comparer) sstable.WriterOptions {
 		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(),
 		ZstdLevel: o.ZstdLevel, BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength,
 		LevelDBFilter: o.LevelDBFilter, FineSample: o.LargeValue > 0,
-		DirectIO: o.CompactionDirectIO && o.Encryption == nil,
+		MaxDecoded: uint32(o.MaxDecodedBlock), // the option ends at 1<<32 - 1
+		DirectIO:   o.CompactionDirectIO && o.Encryption == nil,
 	}
 }
 

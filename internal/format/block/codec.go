@@ -27,7 +27,7 @@ const (
 	Deflate Codec = 4 // Minecraft's: deflate without zlib's frame
 )
 
-// MaxCompressed is the largest block that is compressed.
+// MaxCompressed is the largest block that is compressed, unless Compressor.Max is less.
 const MaxCompressed = 32 << 20
 
 // DefaultMaxDecoded is the largest block that readers decompress unless told
@@ -36,6 +36,7 @@ const DefaultMaxDecoded = 64 << 20
 
 // Compressor packs blocks with one codec.
 type Compressor struct {
+	Max   int // the largest block that is compressed; MaxCompressed if the user does not lower it
 	codec Codec
 	zstd  *zstd.Encoder
 }
@@ -45,7 +46,7 @@ type Compressor struct {
 func NewCompressor(c Codec, level int) (*Compressor, error) {
 	switch c {
 	case None, Snappy:
-		return &Compressor{codec: c}, nil
+		return &Compressor{Max: MaxCompressed, codec: c}, nil
 	case Zstd:
 		if level <= 0 {
 			level = 3
@@ -54,14 +55,14 @@ func NewCompressor(c Codec, level int) (*Compressor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Compressor{codec: c, zstd: enc}, nil
+		return &Compressor{Max: MaxCompressed, codec: c, zstd: enc}, nil
 	}
 	return nil, fmt.Errorf("%w: blocks cannot be written with codec %d", base.ErrInvalidArgument, c)
 }
 
 // Bound is the room that Compress needs for n bytes of input.
 func (c *Compressor) Bound(n int) int {
-	if c.codec == None || n > MaxCompressed {
+	if c.codec == None || n > c.Max {
 		return 0
 	}
 	// Snappy's worst case covers zstd's, which adds 3 bytes per 128 KiB.
@@ -72,7 +73,7 @@ func (c *Compressor) Bound(n int) int {
 // Bound(len(raw)) bytes of capacity. It returns raw itself and None when that
 // would not save more than an eighth.
 func (c *Compressor) Compress(dst, raw []byte) ([]byte, Codec) {
-	if c.codec == None || len(raw) > MaxCompressed {
+	if c.codec == None || len(raw) > c.Max {
 		return raw, None
 	}
 	if c.codec == Snappy {

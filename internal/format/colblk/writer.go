@@ -22,6 +22,9 @@ type Options struct {
 	Dict bool
 	// MaxUnpacked bounds a value that comes packed and must be unpacked.
 	MaxUnpacked int64
+	// MaxPacked is the length of the longest value, or heap, that is packed; 0 for
+	// block.MaxCompressed.
+	MaxPacked int
 }
 
 // Writer makes blocks. The zero value is to be Reset.
@@ -67,6 +70,10 @@ func (w *Writer) Reset(o Options) error {
 		if w.pack, err = block.NewCompressor(codec, o.Level); err != nil {
 			return err
 		}
+	}
+	w.pack.Max = block.MaxCompressed
+	if o.MaxPacked > 0 {
+		w.pack.Max = min(w.pack.Max, o.MaxPacked)
 	}
 	if w.short == nil {
 		w.short = new(shortTable)
@@ -184,7 +191,7 @@ var errTooLarge = fmt.Errorf("%w: block of more than %d bytes", base.ErrTooLarge
 func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) error {
 	// A packed value is shorter than the value, see colRaw.
 	// One that the dictionary packed comes from this Writer, see repack.
-	if w.mode == PackValues && w.keeps(codec) && uint64(len(value)) < n && n <= MaxSize {
+	if w.mode == PackValues && w.keeps(codec) && uint64(len(value)) < n && n <= uint64(w.pack.Max) {
 		w.hasDict = w.hasDict || codec == base.CodecShortDict
 		e.raw, e.codec = uint32(n), codec
 		return w.values.Append(value)

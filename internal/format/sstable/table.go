@@ -258,8 +258,11 @@ type WriterOptions struct {
 	RestartInterval int // entries between restart points
 	Compression     Compression
 	Levels          PerLevel // what ForLevel goes by; 0: Compression
-	ZstdLevel       int
-	BloomBits       int // per key in the whole-table filter, 0 for none
+	// MaxDecoded is that of the readers, see blocktable.Env: blocks are made so that they accept
+	// them. 0: that of readers with the default, which is also the most that writers go by.
+	MaxDecoded uint32
+	ZstdLevel  int
+	BloomBits  int // per key in the whole-table filter, 0 for none
 	// PrefixLength is how many bytes at the beginnings of keys the filter holds besides the
 	// keys; 0: none. Only the bytewise comparer has such filters.
 	PrefixLength int

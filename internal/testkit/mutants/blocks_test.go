@@ -33,6 +33,20 @@ var blocks = []mutant{
 			{"internal/format/sstable/native/reader.go", "viewLimit(r.MaxIndex(), len(b))",
 				"viewLimit(r.Env.MaxDecoded, len(b))"}}},
 
+	{"packed-beyond-readers", "a value is packed that readers do not unpack",
+		target{"lsm", "TestCompressibleBeyondMaxDecodedBlock"}, []edit{
+			{"internal/format/colblk/writer.go", "if o.MaxPacked > 0 {", "if o.MaxPacked < 0 {"}}},
+
+	{"blocks-beyond-readers", "a block is written whose View readers refuse",
+		target{"lsm", "TestCompressibleBeyondMaxDecodedBlock"}, []edit{
+			{"internal/format/sstable/native/writer.go", "w.open.view+w.open.values > w.packing.",
+				"-w.open.view-w.open.values > w.packing."}}},
+
+	{"rows-beyond-readers", "a block of rows is compressed that readers do not decompress",
+		target{"lsm", "TestCompressibleBeyondMaxDecodedBlock"}, []edit{
+			{"internal/format/sstable/ldb/writer.go", "w.pack.Max = blocktable.MaxView(&o)",
+				"w.pack.Max += 0 * blocktable.MaxView(&o)"}}},
+
 	{"exact-is-a-prefix", "a key is found whose first bytes are another key", entries, []edit{
 		{"internal/format/colblk/search.go", "if len(key) == v.prefixLen()+v.abbrevLen() && v",
 			"if v"}}},

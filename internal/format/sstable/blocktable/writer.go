@@ -19,6 +19,16 @@ const (
 	ViewColumns = 25 // bytes of an entry's columns in a view
 )
 
+// MaxView is the most that a view of several entries takes, and the longest value, or block, that
+// is compressed: half of what readers accept, so that a compaction has room for a block with its
+// values packed and unpacked. A value that is not compressed may be longer, in a block of its own.
+func MaxView(o *sstable.WriterOptions) int {
+	if o.MaxDecoded == 0 {
+		return block.DefaultMaxDecoded / 2
+	}
+	return int(min(o.MaxDecoded, block.DefaultMaxDecoded) / 2)
+}
+
 // Writer is what the writers of all formats have in common.
 type Writer struct {
 	Output

@@ -19,6 +19,7 @@ type Writer struct {
 
 	*buffers
 	expanded int          // bytes of keys and columns that data's view will have
+	values   int          // of data
 	pending  bool         // the handle waits for the key that follows, to find a short separator
 	handle   block.Handle // of the last data block
 
@@ -46,7 +47,9 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	w.data.Reset()
 	w.index.Reset()
 	w.data.Interval, w.index.Interval = o.RestartInterval, 1
-	w.pack, w.Err = block.NewCompressor(block.Codec(o.Compression), o.ZstdLevel)
+	if w.pack, w.Err = block.NewCompressor(block.Codec(o.Compression), o.ZstdLevel); w.Err == nil {
+		w.pack.Max = blocktable.MaxView(&o)
+	}
 	if w.Filtered && o.LevelDBFilter {
 		w.ldbFilter = filter.NewLevelDBBuilder(w.Options.BloomBits)
 		w.ldbFilter.StartBlock(0)
@@ -70,6 +73,10 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		sameKey = c == 0
 		if c > 0 || sameKey && last.Trailer <= t {
 			return fmt.Errorf("%w: entries of a table must ascend", base.ErrInvalidArgument)
+		}
+		if w.data.Count() > 0 && w.expanded+len(key)+blocktable.ViewColumns+w.values+len(value) >
+			w.pack.Max {
+			w.flush()
 		}
 		if w.pending {
 			w.addIndex(w.separator(last, key))
@@ -96,6 +103,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	w.Meta.RawKeys += uint64(len(key) + base.TrailerLen)
 	w.Meta.RawValues += uint64(len(value))
 	w.expanded += len(key) + blocktable.ViewColumns
+	w.values += len(value)
 	if w.data.Size() >= w.Options.BlockSize || w.expanded >= blocktable.MaxExpanded {
 		w.flush()
 	}
@@ -149,7 +157,7 @@ func (w *Writer) flush() {
 	}
 	w.handle = w.writeBlock(raw)
 	w.data.Reset()
-	w.expanded = 0
+	w.expanded, w.values = 0, 0
 	w.pending = true
 	w.Meta.Blocks++
 	if w.ldbFilter != nil {

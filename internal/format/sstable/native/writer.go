@@ -79,7 +79,7 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 func Packing(o *sstable.WriterOptions) colblk.Options {
 	p := colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto,
 		Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true,
-		MaxUnpacked: math.MaxInt64}
+		MaxUnpacked: math.MaxInt64, MaxPacked: blocktable.MaxView(o)}
 	if o.Compression == sstable.NoCompression {
 		p.Packing = colblk.PackNone
 	}
@@ -199,7 +199,8 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 	}
 	raw, before := w.data.LastRaw(), w.open
 	w.open.count(&w.data, len(key), raw)
-	if n := w.data.Len(); n > 1 && (w.open.splits(&before) || w.overflows()) {
+	if n := w.data.Len(); n > 1 && (w.open.splits(&before) || w.overflows() ||
+		w.open.view+w.open.values > w.packing.MaxPacked) {
 		w.open = before
 		if err := w.cut(n-1, key); err != nil {
 			return err

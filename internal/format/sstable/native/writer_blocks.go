@@ -38,6 +38,7 @@ type dataBlock struct {
 	raw    int // bytes without what countedPrefix leaves out
 	prefix int // what countedPrefix leaves out of each key but one
 	view   int // bytes of keys and columns that its view will have
+	values int // of its values there
 	target int // raw bytes with which it ends
 	limit  int // length that its frame must not exceed; 0 for none
 }
@@ -46,6 +47,7 @@ type dataBlock struct {
 func (d *dataBlock) count(w *colblk.Writer, key, value int) {
 	d.bytes += key + value + base.TrailerLen
 	d.view += key + blocktable.ViewColumns
+	d.values += value
 	d.prefix = 0
 	if key > countedPrefix {
 		d.prefix = max(w.SharedLen()-countedPrefix, 0)
