@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -193,7 +194,7 @@ func (c *Config) raft() *raft.Config {
 	r.ShutdownOnRemove = false
 	r.NoSnapshotRestoreOnStart = true
 	r.NoLegacyTelemetry = true
-	r.Logger = c.hclog()
+	r.Logger = records.Logger(c.Logger, c.ID)
 	return r
 }
 

@@ -76,6 +76,15 @@ func (g *guard) GetLog(index uint64, l *raft.Log) error {
 	return err
 }
 
+// has reports whether the node has an entry, in the log or in its snapshot.
+func (g *guard) has(index, term uint64) bool {
+	if all, _ := g.node.disk.List(); len(all) > 0 && all[0].Index >= index { // it cannot fail
+		return true
+	}
+	var l raft.Log
+	return g.Store.GetLog(index, &l) == nil && l.Term == term
+}
+
 // end does not return. Deferred calls of Raft run.
 func (g *guard) end(err error) {
 	g.node.halt(err, true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/messages"
 )
 
 // Node is a member of a cluster, with a copy of the database. Open makes one. All methods are safe
@@ -175,6 +177,8 @@ func (n *Node) start() (_ *session, err error) {
 	undo = append(undo, func() { _ = s.net.Close() }) // the first error counts
 	s.peers = newPeers(s.net)
 	s.transport = newTransport(&n.cfg, s.net)
+	s.transport.rpcs = messages.Late(s.transport.NetworkTransport.Consumer(), s.ctx.Done(),
+		messages.Node{Term: s.settledTerm, Has: s.log.has})
 	undo = append(undo, func() { _ = s.transport.Close() }) // never fails
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -247,6 +251,20 @@ func (s *session) watch() {
 			return
 		}
 	}
+}
+
+// settledTerm returns the term when Raft has dealt with the messages that it has taken.
+func (s *session) settledTerm() uint64 {
+	select {
+	case <-s.begun:
+	case <-s.ctx.Done():
+		return math.MaxUint64
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.ElectionTimeout)
+	defer cancel()
+	// Raft says between two messages whether it leads; the answer is of no interest
+	_ = s.await(ctx, func() error { return s.raft.VerifyLeader().Error() })
+	return s.raft.CurrentTerm()
 }
 
 func (s *session) id() raft.ServerID { return raft.ServerID(s.cfg.ID) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/stream"
 )
 
@@ -270,7 +271,11 @@ type transport struct {
 	cfg    *Config
 	acks   acks
 	probes probes
+	rpcs   <-chan raft.RPC // what Raft takes
 }
+
+// Consumer is raft's.
+func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
 
 var (
 	_ raft.Transport   = (*transport)(nil)
@@ -286,7 +291,7 @@ func newTransport(cfg *Config, y *layer) *transport {
 	// Raft never ends.
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: y, MaxPool: 5, MaxRPCsInFlight: 1, Timeout: cfg.peerTimeout(),
-		Logger: cfg.hclog(), MsgpackUseNewTimeFormat: true})
+		Logger: records.Logger(cfg.Logger, cfg.ID), MsgpackUseNewTimeFormat: true})
 	return t
 }
 

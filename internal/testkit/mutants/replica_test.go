@@ -21,6 +21,10 @@ var replicas = []mutant{
 			"if m := g.node.disk.snapshotAt(index); m != nil {",
 			"if m := g.node.disk.snapshotAt(index); m != nil && index == 0 {"}}},
 
+	{"replica-late-snapshot", "a snapshot that comes late takes later entries from the log",
+		target{"replica", "TestLateSnapshot"}, []edit{{"replica/internal/messages/late.go",
+			"&& node.answers(m, r) {", "&& r.LastLogIndex == 0 && node.answers(m, r) {"}}},
+
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
 		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{
 			"replica/index.go",

@@ -1,4 +1,5 @@
-package replica
+// Package records makes records of log/slog of the messages of hashicorp/raft.
+package records
 
 import (
 	"context"
@@ -13,14 +14,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// hclog returns the logger of raft, whose messages go to Config.Logger.
-func (c *Config) hclog() hclog.Logger {
-	if c.Logger == nil {
+// Logger returns a logger of raft whose messages go to another one, with the ID of the node; nil
+// discards them.
+func Logger(to *slog.Logger, id string) hclog.Logger {
+	if to == nil {
 		return hclog.NewNullLogger()
 	}
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard})
-	l.RegisterSink(&records{to: c.Logger.With("node", c.ID), now: time.Now,
-		told: map[string]time.Time{}})
+	l.RegisterSink(&records{to: to.With("node", id), now: time.Now, told: map[string]time.Time{}})
 	return l
 }
 
