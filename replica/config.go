@@ -173,8 +173,9 @@ func orElse[T comparable](v *T, d T) {
 	}
 }
 
-// maxAppendEntries is how many entries one message to a follower, and one call of the FSM, has.
-const maxAppendEntries = 256
+// maxAppendEntries is how many entries of a follower that is behind are read at once, and one call
+// of the FSM has. The largest are of MaxChange.
+const maxAppendEntries = 64
 
 // peerTimeout bounds a message between nodes and its answer: a follower that died without a word
 // gets no entries for so long after it is back, since one message at a time is under way.

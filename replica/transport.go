@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/replica/internal/messages"
 	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/stream"
 )
@@ -297,6 +298,14 @@ func newTransport(cfg *Config, y *layer) *transport {
 
 // AppendEntries calls a follower; heartbeats come this way, too.
 func (t *transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress,
+	r *raft.AppendEntriesRequest, w *raft.AppendEntriesResponse) error {
+	return messages.InParts(r, w, func(r *raft.AppendEntriesRequest,
+		w *raft.AppendEntriesResponse) error {
+		return t.appendPart(id, addr, r, w)
+	})
+}
+
+func (t *transport) appendPart(id raft.ServerID, addr raft.ServerAddress,
 	r *raft.AppendEntriesRequest, w *raft.AppendEntriesResponse) error {
 	if t.cfg.sent != nil {
 		if err := t.cfg.sent(addr, r); err != nil {

@@ -25,6 +25,10 @@ var replicas = []mutant{
 		target{"replica", "TestLateSnapshot"}, []edit{{"replica/internal/messages/late.go",
 			"&& node.answers(m, r) {", "&& r.LastLogIndex == 0 && node.answers(m, r) {"}}},
 
+	{"replica-parts-follow-nothing", "a part of a message follows the entry that the first one does",
+		target{"replica/internal/messages", "TestInParts"}, []edit{{"replica/internal/messages/parts.go",
+			"part.Entries = all[sent:]; sent > 0 {", "part.Entries = all[sent:]; sent > 99 {"}}},
+
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
 		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{
 			"replica/index.go",

@@ -1,5 +1,5 @@
 // Package messages stands between the network and hashicorp/raft: it deals with messages that come
-// late.
+// late, and sends large ones in parts.
 package messages
 
 import (
