@@ -257,8 +257,8 @@ func TestJoinRefused(t *testing.T) {
 		}
 	}
 	c.start("x")
-	if err := <-refused; !errors.Is(err, lsm.ErrInvalidArgument) ||
-		!strings.Contains(err.Error(), `a node "b" already, at b:1`) {
+	if err := <-refused; !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), `a node of this name already, with another directory`) {
 		t.Error(err)
 	}
 	if err := c.nodes["a"].AddReader(t.Context(), "y", addr("b")); !errors.Is(err, ErrNotApplied) ||

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/meeting"
 )
 
 // disk is the directory of a node:
@@ -45,6 +46,8 @@ type directoryState struct {
 	Running   string               // the name of the running database's directory
 	Next      uint64               // the number of the next directory
 	Snapshots []*raft.SnapshotMeta // newest first; ID is the name of the directory
+	Mark      string               // no other directory has it
+	Met       meeting.Book         // the other members
 }
 
 const directoryFormat = 1
@@ -91,7 +94,11 @@ func openDisk(cfg *Config, dir string, logs *raftlog.Store) (*disk, error) {
 	v, err := logs.Get(directoryKey)
 	switch {
 	case errors.Is(err, raftlog.ErrNotFound):
-		k.state = directoryState{Format: directoryFormat, Cluster: cfg.Cluster, ID: cfg.ID, Next: 1}
+		if err := k.unmarked(); err != nil {
+			return nil, err
+		}
+		k.state = directoryState{Format: directoryFormat, Cluster: cfg.Cluster, ID: cfg.ID, Next: 1,
+			Mark: meeting.NewMark()}
 		if err := k.save(k.state); err != nil {
 			return nil, err
 		}
@@ -104,6 +111,13 @@ func openDisk(cfg *Config, dir string, logs *raftlog.Store) (*disk, error) {
 	}
 	if err := k.check(); err != nil {
 		return nil, err
+	}
+	if k.state.Mark == "" { // it is new, or of an older version
+		s := k.state
+		s.Mark = meeting.NewMark()
+		if err := k.save(s); err != nil {
+			return nil, err
+		}
 	}
 	return k, k.clean()
 }

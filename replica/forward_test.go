@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/loamdb/loam/replica/internal/meeting"
 	"github.com/loamdb/loam/replica/internal/stream"
 )
 
@@ -36,6 +37,8 @@ func caller(t *testing.T, other func(n int64, c net.Conn)) *peers {
 func greeted(c net.Conn) net.Conn {
 	_, _ = io.ReadFull(c, make([]byte, len(greeting)+3+len("loam"))) // the caller may be gone
 	_, _ = c.Write([]byte{0})
+	_, _ = meeting.Listen(c)
+	_, _ = c.Write([]byte("\x00\x01b\x01m")) // the node b, whose directory has the mark m
 	return stream.NewSum(c)
 }
 

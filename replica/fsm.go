@@ -196,6 +196,7 @@ func (f *fsm) batchOf(d *database, l *raft.Log) (b *lsm.Batch, r result, err err
 	b = lsm.NewBatch()
 	switch l.Type {
 	case raft.LogConfiguration:
+		f.left(raft.DecodeConfiguration(l.Data))
 		v := binary.BigEndian.AppendUint64(nil, l.Index)
 		b.In(d.system).Put([]byte(membersKey), append(v, l.Data...))
 		return b, result{outcome: done}, nil

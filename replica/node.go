@@ -49,7 +49,8 @@ const (
 	Halted
 	// Rejoined: the node takes part again.
 	Rejoined
-	// Refused: a node of Config.Join does not add this one. It is asked again.
+	// Refused: a node of Config.Join does not add this one, or a member knows another directory of
+	// it. It is asked again.
 	Refused
 )
 
@@ -174,6 +175,7 @@ func (n *Node) start() (_ *session, err error) {
 	if s.net, err = listen(&n.cfg, s.serve); err != nil {
 		return nil, err
 	}
+	s.net.self, s.net.meet = s.self(), s.meet
 	undo = append(undo, func() { _ = s.net.Close() }) // the first error counts
 	s.peers = newPeers(s.net)
 	s.transport = newTransport(&n.cfg, s.net)
@@ -186,6 +188,7 @@ func (n *Node) start() (_ *session, err error) {
 	close(s.begun)
 	go s.net.run()
 	go s.watch()
+	go s.acquaint()
 	return s, nil
 }
 

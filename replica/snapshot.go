@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/snapstream"
 )
 
 // A disk is the SnapshotStore of its node. It keeps one snapshot.
@@ -54,7 +52,7 @@ func (k *disk) snapshotAt(index uint64) *raft.SnapshotMeta {
 	return k.state.Snapshots[i]
 }
 
-// Open streams a snapshot, as pack describes. It stays until the stream is closed.
+// Open streams a snapshot, as package snapstream describes. It stays until the stream is closed.
 func (k *disk) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.state.Snapshots, func(m *raft.SnapshotMeta) bool { return m.ID == id })
@@ -119,7 +117,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		r, s.stream = io.Pipe()
 		s.unpacked = make(chan error, 1)
 		go func() {
-			err := unpack(s.of.fs, r, s.dir)
+			err := snapstream.Unpack(s.of.fs, r, s.dir)
 			_ = r.CloseWithError(err) // a Write that waits fails with it
 			s.unpacked <- err
 		}()
@@ -157,27 +155,12 @@ func (s *sink) Cancel() error {
 	return nil
 }
 
-// The stream of a snapshot, integers little-endian:
-//
-//	"LOAMSNAP", version and number of files, 4 bytes each
-//	of each file: length of the name, 2 bytes, the name, and the file's size, 8 bytes; a name has
-//	    slashes where the file is in a directory of the database
-//	the contents of the files in that order
-//	CRC-32C of all that is before, 4 bytes
-const (
-	streamMagic   = "LOAMSNAP"
-	streamVersion = 1
-	maxFiles      = 1 << 20
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // source is the stream of a snapshot.
 type source struct {
 	of    *disk
 	dir   string
 	meta  *raft.SnapshotMeta
-	files []streamed
+	files []snapstream.File
 	sum   hash.Hash32
 	part  io.Reader    // what is being read
 	file  lsm.ReadFile // below part; nil: none
@@ -185,26 +168,18 @@ type source struct {
 	done  bool
 }
 
-type streamed struct {
-	name string
-	size int64
-}
-
 // pack begins the stream and returns its size in bytes.
 func (s *source) pack() (size int64, err error) {
 	if err := s.find(""); err != nil {
 		return 0, err
 	}
-	head := binary.LittleEndian.AppendUint32([]byte(streamMagic), streamVersion)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(s.files)))
+	head := snapstream.AppendHead(nil, s.files)
 	for _, f := range s.files {
-		head = binary.LittleEndian.AppendUint16(head, uint16(len(f.name)))
-		head = binary.LittleEndian.AppendUint64(append(head, f.name...), uint64(f.size))
-		size += f.size
+		size += f.Size
 	}
-	s.sum = crc32.New(castagnoli)
+	s.sum = snapstream.NewSum()
 	s.part = bytes.NewReader(head)
-	return size + int64(len(head)) + crc32.Size, nil
+	return size + int64(len(head)) + int64(s.sum.Size()), nil
 }
 
 // find lists the files in a directory of the snapshot, without LOCK, which an opening makes.
@@ -219,7 +194,7 @@ func (s *source) find(dir string) error {
 		if err == nil && info.IsDir() {
 			err = s.find(name)
 		} else if err == nil && name != "LOCK" {
-			s.files = append(s.files, streamed{name, info.Size()})
+			s.files = append(s.files, snapstream.File{Name: name, Size: info.Size()})
 		}
 		if err != nil {
 			return err
@@ -259,13 +234,13 @@ func (s *source) advance() error {
 		s.ended = true
 		return nil
 	}
-	f, err := s.of.fs.Open(filepath.Join(s.dir, filepath.FromSlash(s.files[0].name)))
+	f, err := s.of.fs.Open(filepath.Join(s.dir, filepath.FromSlash(s.files[0].Name)))
 	if err != nil {
 		return err
 	}
-	if f.Size() != s.files[0].size {
-		return errors.Join(fmt.Errorf("%s has %d bytes, and had %d", s.files[0].name, f.Size(),
-			s.files[0].size), f.Close())
+	if f.Size() != s.files[0].Size {
+		return errors.Join(fmt.Errorf("%s has %d bytes, and had %d", s.files[0].Name, f.Size(),
+			s.files[0].Size), f.Close())
 	}
 	s.file, s.part = f, io.NewSectionReader(f, 0, f.Size())
 	s.files = s.files[1:]
@@ -300,96 +275,4 @@ func (s *source) Close() error {
 		k.remove(id)
 	}
 	return err
-}
-
-var errStream = errors.New("malformed stream of a snapshot")
-
-// unpack makes a directory of a stream. All of it is on stable storage when it returns nil.
-func unpack(fs lsm.FS, from io.Reader, dir string) error {
-	sum := crc32.New(castagnoli)
-	in := bufio.NewReaderSize(from, 1<<16)
-	r := io.TeeReader(in, sum)
-	files, err := readHead(r)
-	if err != nil {
-		return err
-	}
-	dirs := map[string]bool{dir: true}
-	for _, f := range files {
-		name := filepath.Join(dir, filepath.FromSlash(f.name))
-		dirs[filepath.Dir(name)] = true
-		if err := fs.MkdirAll(filepath.Dir(name)); err != nil {
-			return err
-		}
-		if err := unpackFile(fs, io.LimitReader(r, f.size), name, f.size); err != nil {
-			return err
-		}
-	}
-	want := sum.Sum32()
-	var got [crc32.Size]byte
-	if _, err := io.ReadFull(in, got[:]); err != nil {
-		return fmt.Errorf("%w: %w", errStream, err)
-	}
-	if binary.LittleEndian.Uint32(got[:]) != want {
-		return fmt.Errorf("%w: wrong checksum", errStream)
-	}
-	for d := range dirs {
-		if err := fs.SyncDir(d); err != nil {
-			return err
-		}
-	}
-	return fs.SyncDir(filepath.Dir(dir))
-}
-
-func readHead(r io.Reader) (files []streamed, err error) {
-	var head [len(streamMagic) + 8]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, fmt.Errorf("%w: %w", errStream, err)
-	}
-	version := binary.LittleEndian.Uint32(head[len(streamMagic):])
-	n := binary.LittleEndian.Uint32(head[len(streamMagic)+4:])
-	switch {
-	case string(head[:len(streamMagic)]) != streamMagic || n > maxFiles:
-		return nil, errStream
-	case version != streamVersion:
-		return nil, fmt.Errorf("stream of version %d: upgrade this node: %w", version,
-			lsm.ErrNewerFormat)
-	}
-	seen := map[string]bool{}
-	for range n {
-		var size [8]byte
-		if _, err := io.ReadFull(r, size[:2]); err != nil {
-			return nil, fmt.Errorf("%w: %w", errStream, err)
-		}
-		name := make([]byte, binary.LittleEndian.Uint16(size[:2]))
-		_, err := io.ReadFull(r, name)
-		if err == nil {
-			_, err = io.ReadFull(r, size[:])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errStream, err)
-		}
-		f := streamed{string(name), int64(binary.LittleEndian.Uint64(size[:]))}
-		if f.size < 0 || seen[f.name] || !filepath.IsLocal(filepath.FromSlash(f.name)) ||
-			path.Clean(f.name) != f.name || f.name == "." || strings.ContainsAny(f.name, `\:`) {
-			return nil, fmt.Errorf("%w: file %q of %d bytes", errStream, f.name, f.size)
-		}
-		seen[f.name] = true
-		files = append(files, f)
-	}
-	return files, nil
-}
-
-func unpackFile(fs lsm.FS, r io.Reader, name string, size int64) error {
-	f, err := fs.Create(name)
-	if err != nil {
-		return err
-	}
-	n, err := io.Copy(struct{ io.Writer }{f}, r)
-	if err == nil && n != size {
-		err = fmt.Errorf("%w: %s has %d bytes of %d", errStream, filepath.Base(name), n, size)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
+	"github.com/loamdb/loam/replica/internal/snapstream"
 	"github.com/loamdb/loam/replica/internal/stream"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
@@ -38,7 +39,7 @@ func TestStreams(t *testing.T) {
 		t.Fatalf("%d bytes, and the size is %d", len(whole), meta.Size)
 	}
 	fs := crashfs.New()
-	must(t, unpack(fs, bytes.NewReader(whole), "/a/snap-9"))
+	must(t, snapstream.Unpack(fs, bytes.NewReader(whole), "/a/snap-9"))
 	o := small
 	o.FS, o.ReadOnly = fs, true
 	db, err := lsm.Open("/a/snap-9", &o)
@@ -49,13 +50,14 @@ func TestStreams(t *testing.T) {
 	must(t, db.Close())
 	for i := range whole {
 		cut := crashfs.New()
-		if err := unpack(cut, bytes.NewReader(whole[:i]), "/a/snap-9"); !errors.Is(err, errStream) {
+		err := snapstream.Unpack(cut, bytes.NewReader(whole[:i]), "/a/snap-9")
+		if !errors.Is(err, snapstream.ErrStream) {
 			t.Errorf("cut behind %d bytes: %v", i, err)
 		}
 		changed := bytes.Clone(whole)
 		changed[i] ^= 0x55
 		on := crashfs.New()
-		if err := unpack(on, bytes.NewReader(changed), "/a/snap-9"); err == nil {
+		if err := snapstream.Unpack(on, bytes.NewReader(changed), "/a/snap-9"); err == nil {
 			t.Errorf("byte %d changed: no error", i)
 		}
 		for _, disk := range []*crashfs.FS{cut, on} {
@@ -72,12 +74,12 @@ func TestStreams(t *testing.T) {
 func TestStreamNames(t *testing.T) {
 	for _, name := range []string{"../x", "/x", "a/../../x", "", ".",
 		"..", `a\b`, "c:x", "a//b", "a/"} {
-		b := binary.LittleEndian.AppendUint32([]byte(streamMagic), streamVersion)
+		b := binary.LittleEndian.AppendUint32([]byte(snapstream.Magic), snapstream.Version)
 		b = binary.LittleEndian.AppendUint32(b, 1)
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
 		b = binary.LittleEndian.AppendUint64(append(b, name...), 1)
-		err := unpack(crashfs.New(), bytes.NewReader(b), "/a/snap-9")
-		if !errors.Is(err, errStream) ||
+		err := snapstream.Unpack(crashfs.New(), bytes.NewReader(b), "/a/snap-9")
+		if !errors.Is(err, snapstream.ErrStream) ||
 			!strings.Contains(err.Error(), "file") {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -103,14 +105,14 @@ func TestSinks(t *testing.T) {
 	newest := k.state.Snapshots[0]
 	must(t, older.Close())
 	half := create(9)
-	_, err = half.Write([]byte(streamMagic))
+	_, err = half.Write([]byte(snapstream.Magic))
 	must(t, err)
-	if err := half.Close(); !errors.Is(err, errStream) {
+	if err := half.Close(); !errors.Is(err, snapstream.ErrStream) {
 		t.Errorf("half a stream: %v", err)
 	}
 	for range 2 {
 		gone := create(9)
-		_, err = gone.Write([]byte(streamMagic))
+		_, err = gone.Write([]byte(snapstream.Magic))
 		must(t, err, gone.Cancel())
 	}
 	list, err := k.List()
@@ -131,7 +133,8 @@ func TestBadCallers(t *testing.T) {
 	c := newCluster(t, nil, "a", "b", "c")
 	led := c.leader()
 	hello := append([]byte(greeting), protocolVersion, byte(callConn), 4)
-	hello = append(hello, "loam"...)
+	const intro = "\x01x\x01m" // the node x, whose directory has the mark m
+	hello = append(hello, "loam"+intro...)
 	frame := func(size uint32, b ...byte) []byte {
 		b = append(binary.LittleEndian.AppendUint32(nil, size), b...)
 		return stream.AppendSum(bytes.Clone(hello), b)
@@ -142,14 +145,15 @@ func TestBadCallers(t *testing.T) {
 	header[8], header[9] = 0xff, 0xff
 	header[12] = byte(opChange)
 	for _, b := range [][]byte{
-		{}, []byte("GET / HTTP/1.1\r\n\r\n"), hello[:5], frame(1 << 31), frame(3, 1, 2, 3),
+		{}, []byte("GET / HTTP/1.1\r\n\r\n"), hello[:5], hello[:len(hello)-1], frame(1 << 31), frame(3, 1, 2, 3),
 		damaged, append(bytes.Clone(hello), "\xff\xff\xff\xffxxxx"...), append(hello, 0, 0, 0, 0),
 		frame(callHeader, header...), frame(callHeader+2, append(header, 1, 200)...),
 		append(append([]byte(greeting), 9, 1, 4), "loam"...),
 		append(append([]byte(greeting), protocolVersion, 9, 4), "loam"...),
-		append(append([]byte(greeting), protocolVersion, byte(raftConn), 4), "loam\xff\xff\xff"...),
+		append(append([]byte(greeting), protocolVersion, byte(raftConn), 4),
+			"loam"+intro+"\xff\xff\xff"...),
 		stream.AppendSum(append(append([]byte(greeting), protocolVersion, byte(raftConn), 4),
-			"loam"...), []byte("\xff\xff\xff")),
+			"loam"+intro...), []byte("\xff\xff\xff")),
 	} {
 		conn, err := net.Dial("tcp", c.net.at[addr(led)])
 		must(t, err)

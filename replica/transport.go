@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/replica/internal/meeting"
 	"github.com/loamdb/loam/replica/internal/messages"
 	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/stream"
@@ -24,11 +26,12 @@ import (
 //	length of the cluster's name, 1 byte, and the name
 //
 // The answer is a 0, or the length of a sentence, 1 byte, and the sentence, which says why the
-// connection is refused. Behind a 0 both sides send parts with checksums, see stream.Sum: neither
-// Raft's messages nor forwarded calls have any.
+// connection is refused. Behind a 0 the caller introduces itself, see meeting.Introduce, which has
+// such an answer, too, and behind a 0 the other node does. Then both sides send parts with
+// checksums, see stream.Sum: neither Raft's messages nor forwarded calls have any.
 const (
 	greeting        = "LOAM"
-	protocolVersion = 2
+	protocolVersion = 3
 )
 
 type connKind byte
@@ -46,6 +49,8 @@ type layer struct {
 	serve    func(net.Conn)  // takes connections of calls
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
+	self     meeting.Node             // this node
+	meet     func(meeting.Node) error // refuses another one
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -60,6 +65,7 @@ func listen(cfg *Config, serve func(net.Conn)) (*layer, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	y := &layer{cfg: cfg, listener: l, forRaft: make(chan net.Conn), serve: serve,
+		self: meeting.Node{ID: cfg.ID}, meet: func(meeting.Node) error { return nil },
 		conns: map[net.Conn]bool{}}
 	y.ctx, y.cancel = context.WithCancel(context.Background())
 	return y, nil
@@ -121,6 +127,9 @@ func (y *layer) greet(c net.Conn) {
 		_, err = c.Write([]byte{0})
 	}
 	if err == nil {
+		err = y.hear(c)
+	}
+	if err == nil {
 		err = c.SetDeadline(time.Time{})
 	}
 	if err != nil {
@@ -164,9 +173,30 @@ func (y *layer) readGreeting(c net.Conn) (connKind, error) {
 	default:
 		return kind, nil
 	}
+	return 0, refuse(c, why)
+}
+
+// refuse says why a connection is refused, and returns that.
+func refuse(c net.Conn, why string) error {
 	why = why[:min(len(why), 255)]
 	_, err := c.Write(append([]byte{byte(len(why))}, why...))
-	return 0, errors.Join(errors.New(why), err)
+	return errors.Join(errors.New(why), err)
+}
+
+// hear meets the caller.
+func (y *layer) hear(c net.Conn) error {
+	other, err := meeting.Listen(c)
+	if err != nil {
+		return err
+	}
+	if err := y.meet(other); err != nil {
+		return refuse(c, err.Error())
+	}
+	var answer bytes.Buffer
+	answer.WriteByte(0)
+	_ = meeting.Introduce(&answer, y.self) // a buffer takes all
+	_, err = c.Write(answer.Bytes())
+	return err
 }
 
 // dial opens a connection of a kind. A refusal is ErrRefused with the other node's sentence.
@@ -201,16 +231,38 @@ func (y *layer) introduce(ctx context.Context, c net.Conn, kind connKind) error 
 	if _, err := c.Write(append(head, y.cfg.Cluster...)); err != nil {
 		return err
 	}
-	var n [1]byte
-	if _, err := io.ReadFull(c, n[:]); err != nil {
+	err := verdict(c)
+	if err == nil {
+		err = meeting.Introduce(c, y.self)
+	}
+	if err == nil {
+		err = verdict(c)
+	}
+	if err != nil {
 		return err
 	}
-	if n[0] != 0 {
-		why := make([]byte, n[0])
-		_, err := io.ReadFull(c, why)
-		return errors.Join(fmt.Errorf("%w: %s", ErrRefused, why), err)
+	other, err := meeting.Listen(c)
+	if err == nil {
+		err = y.meet(other)
+	}
+	if err != nil {
+		return err
 	}
 	return c.SetDeadline(time.Time{})
+}
+
+// verdict reads whether the other node takes the connection.
+func verdict(c net.Conn) error {
+	var n [1]byte
+	if _, err := io.ReadFull(c, n[:]); err != nil || n[0] == 0 {
+		return err
+	}
+	why := make([]byte, n[0])
+	_, err := io.ReadFull(c, why)
+	if rest, ok := strings.CutPrefix(string(why), meeting.ErrOther.Error()); ok {
+		return fmt.Errorf("%w: %w%s", ErrRefused, meeting.ErrOther, rest)
+	}
+	return errors.Join(fmt.Errorf("%w: %s", ErrRefused, why), err)
 }
 
 func ignoreClosed(err error) error {

@@ -29,6 +29,14 @@ var replicas = []mutant{
 		target{"replica/internal/messages", "TestInParts"}, []edit{{"replica/internal/messages/parts.go",
 			"part.Entries = all[sent:]; sent > 0 {", "part.Entries = all[sent:]; sent > 99 {"}}},
 
+	{"replica-any-directory", "a member may come with another directory",
+		target{"replica/internal/meeting", "TestBook"}, []edit{{"replica/internal/meeting/meeting.go",
+			"return b, fmt.Errorf(", "return b, nil; return b, fmt.Errorf("}}},
+
+	{"replica-lost-log", "a node without its Raft log removes its databases",
+		target{"replica", "TestLostLog"}, []edit{{"replica/disk.go",
+			"if err := k.unmarked(); err != nil {", "if err := k.unmarked(); err == ErrHalted {"}}},
+
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
 		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{
 			"replica/index.go",
@@ -115,13 +123,15 @@ var replicas = []mutant{
 			"return cmp.Compare(b.Index, a.Index)", "return cmp.Compare(a.Index, b.Index)"}}},
 
 	{"replica-no-checksum", "the stream of a snapshot is not checked",
-		target{"replica", "TestStreams"}, []edit{{"replica/snapshot.go",
+		target{"replica", "TestStreams"}, []edit{{
+			"replica/internal/snapstream/snapstream.go",
 			"if binary.LittleEndian.Uint32(got[:]) != want {",
 			"if binary.LittleEndian.Uint32(got[:]) == want-1 {"}}},
 
 	{"replica-names-lead-out", "the stream of a snapshot writes outside of its directory",
-		target{"replica", "TestStreamNames"}, []edit{{"replica/snapshot.go",
-			"!filepath.IsLocal(filepath.FromSlash(f.name))", "f.name == \"\""}}},
+		target{"replica", "TestStreamNames"}, []edit{{
+			"replica/internal/snapstream/snapstream.go",
+			"!filepath.IsLocal(filepath.FromSlash(f.Name))", "f.Name == \"\""}}},
 
 	{"replica-forgets-keys", "an idempotency key is in memory only",
 		target{"replica", "TestOnce"}, []edit{{"replica/applying.go",
