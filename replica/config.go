@@ -38,9 +38,9 @@ type Config struct {
 	// no effect where the directory has a node that is a member.
 	Join []string
 
-	// TLS makes all connections between nodes TLS ones, in both directions; set Certificates,
-	// RootCAs, and, to check the callers as well, ClientCAs and ClientAuth. The default, nil, is
-	// none: then the network has to be trusted.
+	// TLS makes all connections between nodes TLS ones, in both directions; set Certificates and
+	// RootCAs. A caller needs a certificate of ClientCAs, or of RootCAs where these are nil, unless
+	// ClientAuth says otherwise. The default, nil, is none: then the network has to be trusted.
 	TLS *tls.Config
 	// ElectionTimeout is how long a follower waits for its leader before it asks for votes. The
 	// default is a second. Three nodes go on after about three of it without their leader.
@@ -155,6 +155,13 @@ func (c Config) withDefaults() Config {
 	orElse(&c.SnapshotEntries, 1<<16)
 	orElse(&c.SnapshotInterval, 30*time.Second)
 	orElse(&c.TrailingEntries, 1<<16)
+	if c.TLS != nil && c.TLS.ClientAuth == tls.NoClientCert {
+		c.TLS = c.TLS.Clone()
+		c.TLS.ClientAuth = tls.RequireAndVerifyClientCert
+		if c.TLS.ClientCAs == nil {
+			c.TLS.ClientCAs = c.TLS.RootCAs
+		}
+	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)

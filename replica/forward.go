@@ -39,8 +39,10 @@ const (
 	callHeader   = 8 + 4 + 1
 	answerHeader = 8 + 2
 	maxFrame     = MaxChange + 1<<10
-	// maxCalls bounds the calls of one connection that run at once.
+	// maxCalls bounds the calls of one connection that run at once, where each part of callPart
+	// bytes counts as a call.
 	maxCalls = 1 << 10
+	callPart = 64 << 10
 )
 
 // sentinels are the errors that are known on both sides, by bit.
@@ -165,7 +167,7 @@ func (q *peer) run(y *layer) {
 func (q *peer) read(conn net.Conn) error {
 	r := bufio.NewReader(q.silence.Reader(conn))
 	for {
-		b, err := readFrame(r, maxFrame)
+		b, err := stream.ReadFrame(r, maxFrame)
 		if err != nil {
 			return err
 		}
@@ -283,13 +285,20 @@ func (s *session) serve(conn net.Conn) {
 	running := make(chan struct{}, maxCalls)
 	var writing sync.Mutex
 	for {
-		b, err := readFrame(r, maxFrame)
+		b, err := stream.ReadFrame(r, maxFrame)
 		if err != nil || len(b) < callHeader {
 			return
 		}
-		running <- struct{}{}
+		parts := 1 + len(b)/callPart
+		for range parts {
+			running <- struct{}{}
+		}
 		go func() {
-			defer func() { <-running }()
+			defer func() {
+				for range parts {
+					<-running
+				}
+			}()
 			ctx, cancel := context.WithTimeout(s.ctx,
 				time.Duration(binary.LittleEndian.Uint32(b[8:]))*time.Millisecond)
 			defer cancel()

@@ -45,7 +45,7 @@ func greeted(c net.Conn) net.Conn {
 // echo answers all calls, by their operations.
 func echo(c net.Conn) {
 	for {
-		b, err := readFrame(c, maxFrame)
+		b, err := stream.ReadFrame(c, maxFrame)
 		if err != nil {
 			return
 		}
@@ -99,7 +99,7 @@ func TestSlowPeer(t *testing.T) {
 			dialed.Store(n)
 			c = greeted(c)
 			for {
-				b, err := readFrame(c, maxFrame)
+				b, err := stream.ReadFrame(c, maxFrame)
 				if err != nil {
 					return
 				}

@@ -145,7 +145,8 @@ func TestBadCallers(t *testing.T) {
 	header[8], header[9] = 0xff, 0xff
 	header[12] = byte(opChange)
 	for _, b := range [][]byte{
-		{}, []byte("GET / HTTP/1.1\r\n\r\n"), hello[:5], hello[:len(hello)-1], frame(1 << 31), frame(3, 1, 2, 3),
+		{}, []byte("GET / HTTP/1.1\r\n\r\n"), hello[:5], hello[:len(hello)-1], frame(1 << 31),
+		frame(3, 1, 2, 3),
 		damaged, append(bytes.Clone(hello), "\xff\xff\xff\xffxxxx"...), append(hello, 0, 0, 0, 0),
 		frame(callHeader, header...), frame(callHeader+2, append(header, 1, 200)...),
 		append(append([]byte(greeting), 9, 1, 4), "loam"...),
@@ -210,8 +211,7 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 func TestTLS(t *testing.T) {
 	mine, pool := certificate(t)
 	c := newCluster(t, func(cfg *Config) {
-		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{mine}, RootCAs: pool, ClientCAs: pool,
-			ClientAuth: tls.RequireAndVerifyClientCert}
+		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{mine}, RootCAs: pool}
 	}, "a", "b", "c")
 	n := c.nodes[c.follower(c.leader())]
 	put(t, n, "k", "1")
@@ -222,7 +222,9 @@ func TestTLS(t *testing.T) {
 	plain := c.config("d")
 	stranger := c.config("e")
 	stranger.TLS = &tls.Config{Certificates: []tls.Certificate{other}, RootCAs: pool}
-	for _, cfg := range []*Config{plain, stranger} {
+	nameless := c.config("f")
+	nameless.TLS = &tls.Config{RootCAs: pool}
+	for _, cfg := range []*Config{plain, stranger, nameless} {
 		id := cfg.ID
 		c.start(id)
 		_, _, err := c.nodes[id].run.Load().peers.call(shortly(t), addr("a"), opIndex, nil)

@@ -25,17 +25,43 @@ var replicas = []mutant{
 		target{"replica", "TestLateSnapshot"}, []edit{{"replica/internal/messages/late.go",
 			"&& node.answers(m, r) {", "&& r.LastLogIndex == 0 && node.answers(m, r) {"}}},
 
-	{"replica-parts-follow-nothing", "a part of a message follows the entry that the first one does",
-		target{"replica/internal/messages", "TestInParts"}, []edit{{"replica/internal/messages/parts.go",
+	{"replica-parts-follow-nothing", "a part of a message follows the entry before the first one",
+		target{"replica/internal/messages", "TestInParts"}, []edit{{
+			"replica/internal/messages/parts.go",
 			"part.Entries = all[sent:]; sent > 0 {", "part.Entries = all[sent:]; sent > 99 {"}}},
 
 	{"replica-any-directory", "a member may come with another directory",
-		target{"replica/internal/meeting", "TestBook"}, []edit{{"replica/internal/meeting/meeting.go",
+		target{"replica/internal/meeting", "TestBook"}, []edit{{
+			"replica/internal/meeting/meeting.go",
 			"return b, fmt.Errorf(", "return b, nil; return b, fmt.Errorf("}}},
 
 	{"replica-lost-log", "a node without its Raft log removes its databases",
 		target{"replica", "TestLostLog"}, []edit{{"replica/disk.go",
 			"if err := k.unmarked(); err != nil {", "if err := k.unmarked(); err == ErrHalted {"}}},
+
+	{"replica-nameless-node", "a caller without a certificate is a node",
+		target{"replica", "TestTLS"}, []edit{{"replica/config.go",
+			"c.TLS.ClientAuth = tls.RequireAndVerifyClientCert",
+			"c.TLS.ClientAuth = tls.RequestClientCert"}}},
+
+	{"server-memory-of-each", "calls of all clients together have any amount of memory",
+		target{"replica/internal/server", "TestMemory"}, []edit{{"replica/internal/server/conn.go",
+			"c.held - freeCalls - c.charged; n > 0", "c.held - freeCalls - c.charged; n > 1<<40"}}},
+
+	{"server-memory-is-kept", "the memory of calls that are answered stays taken",
+		target{"replica/internal/server", "TestFull"}, []edit{{
+			"replica/internal/server/conn.go",
+			"c.held -= cost c.discharge() c.answered.Broadcast()",
+			"c.held -= cost; c.answered.Broadcast()"}}},
+
+	{"server-displaces-speakers", "a caller goes for a newer one while it says its greeting",
+		target{"replica/internal/server", "TestStrangers"}, []edit{{
+			"replica/internal/server/strangers.go",
+			"wait > 0 { return wait", "wait > 1<<62 { return wait"}}},
+
+	{"server-any-nodes", "callers that say that they are nodes are not bounded",
+		target{"replica/internal/server", "TestNodes"}, []edit{{"replica/internal/server/peers.go",
+			"if s.nodes >= s.cfg.MaxNodes {", "if s.nodes < 0 {"}}},
 
 	{"replica-no-barrier", "a new leader reads before an entry of its own term is applied",
 		target{"replica", "TestNewLeaderReadsWhatTheOldOneAcknowledged"}, []edit{{

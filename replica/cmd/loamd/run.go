@@ -29,7 +29,7 @@ type settings struct {
 	election, lease, stop                        time.Duration
 	maxClients                                   int
 	snapshotEntries                              uint64
-	cache                                        int64
+	cache, memory                                int64
 }
 
 func (s *settings) define(f *flag.FlagSet) {
@@ -65,6 +65,8 @@ func (s *settings) define(f *flag.FlagSet) {
 		"how long a snapshot of a client stays that is not used")
 	f.DurationVar(&s.stop, "stop-timeout", 20*time.Second,
 		"how long calls may take that run when the node is stopped")
+	f.Int64Var(&s.memory, "memory", 0, "`bytes` that calls and answers of all clients may have "+
+		"while they wait; 0: a quarter of the memory, at most 1 GiB")
 	f.IntVar(&s.maxClients, "max-clients", 4096, "how many clients may be connected")
 	f.Uint64Var(&s.snapshotEntries, "snapshot-entries", 1<<16,
 		"entries of the log before a snapshot is made")
@@ -114,7 +116,8 @@ func (s *settings) parse(f *flag.FlagSet, args []string) error {
 
 // server makes the configuration of the server.
 func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
-	c = server.Config{Dir: s.data, MaxClients: s.maxClients, Lease: s.lease, Version: version(),
+	c = server.Config{Dir: s.data, MaxClients: s.maxClients, Memory: s.memory, Lease: s.lease,
+		Version: version(),
 		Node: replica.Config{ID: s.id, Addr: s.addr, Bind: s.listen, Cluster: s.cluster,
 			ElectionTimeout: s.election, SnapshotEntries: s.snapshotEntries, Logger: log,
 			Database: &lsm.Options{CacheSize: s.cache}}}
@@ -145,6 +148,29 @@ func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
 		c.Node.Peers = map[string]string{s.id: s.addr}
 	}
 	return c, nil
+}
+
+// exposed says who may call the port, beside those that know the token and have a certificate; ""
+// means nobody else, or that only processes of this machine reach it.
+func exposed(c *server.Config) string {
+	at := c.Node.Bind
+	if at == "" {
+		at = c.Node.Addr
+	}
+	host, _, _ := net.SplitHostPort(at) // replica.Open refuses others
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return ""
+	}
+	switch {
+	case c.Token == "" && c.TLS == nil:
+		return "without a token and TLS everybody who reaches the port may read and change all " +
+			"data, and take part as a node"
+	case c.Token == "":
+		return "without a token everybody who reaches the port may read and change all data"
+	case c.TLS == nil:
+		return "without TLS everybody on the way reads and changes what is sent, the token included"
+	}
+	return ""
 }
 
 // token reads the token of a file, or of the environment.
@@ -188,6 +214,9 @@ func runNode(f *flag.FlagSet, args []string, out io.Writer) error {
 	node, err := server.Open(c)
 	if err != nil {
 		return err
+	}
+	if why := exposed(&c); why != "" {
+		log.Warn(why)
 	}
 	ended, err := serveHTTP(&s, &c, node)
 	if err == nil && s.pidFile != "" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,7 @@ type conn struct {
 	mu       sync.Mutex
 	answered *sync.Cond // when held falls, or the connection ends
 	held     int        // bytes of calls without an answer
+	charged  int        // bytes of Server.calls that they have
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
@@ -53,6 +55,7 @@ func newConn(s *Server, raw net.Conn) *conn {
 	c.calls, c.giveUp = context.WithCancel(c.ctx)
 	c.answered = sync.NewCond(&c.mu)
 	c.out = stream.New()
+	c.out.Sent = s.answers.give
 	c.snaps.init(s.cfg.MaxSnapshots)
 	return c
 }
@@ -89,6 +92,7 @@ func (c *conn) run() {
 	c.end()
 	c.workers.Wait()
 	c.snaps.close()
+	c.of.calls.give(c.charged) // of calls that have no answer any more
 	c.of.forget(c)
 	c.of.counts.clients.Add(-1)
 }
@@ -108,7 +112,21 @@ func (c *conn) take(from *paced) error {
 		if !wire.HasFrame(c.in) {
 			c.handOut()
 		}
-		body, err := from.frame(c.in)
+		size, err := from.size(c.in)
+		if err != nil {
+			return err
+		}
+		cost := size + callCost
+		switch ended, room := c.hold(cost); {
+		case ended:
+			return context.Canceled
+		case !room:
+			if err := c.shed(from); err != nil {
+				return err
+			}
+			continue
+		}
+		body, err := from.frame(c.in, wire.ReadFrame)
 		if err != nil {
 			return err
 		}
@@ -116,12 +134,24 @@ func (c *conn) take(from *paced) error {
 		if err != nil {
 			return err
 		}
-		x := &call{Call: w, cost: len(body) + callCost, began: time.Now()}
-		if !c.hold(x.cost) {
-			return context.Canceled
-		}
-		c.dispatch(x)
+		c.dispatch(&call{Call: w, cost: cost, began: time.Now()})
 	}
+}
+
+// shed reads a call for which there is no room, and answers it by an error.
+func (c *conn) shed(from *paced) error {
+	begin, err := from.frame(c.in, wire.SkipFrame)
+	if err != nil {
+		return err
+	}
+	w, err := wire.DecodeCall(begin)
+	if err != nil {
+		return err
+	}
+	x := &call{Call: w, began: time.Now()}
+	c.of.counts.shed.Add(1)
+	c.answer(x, nil, errRoom)
+	return nil
 }
 
 // paced reads from a client, which may make a call whenever it likes, but sends it at a stretch: a
@@ -142,16 +172,24 @@ func (p *paced) Read(b []byte) (int, error) {
 	return p.from.Read(b)
 }
 
-// frame reads the body of a call from in, which reads from p.
-func (p *paced) frame(in *bufio.Reader) ([]byte, error) {
+// size waits for a call, and returns the length of its body.
+func (p *paced) size(in *bufio.Reader) (int, error) {
 	if _, err := in.Peek(1); err != nil {
-		return nil, err
-	}
-	if wire.HasFrame(in) {
-		return wire.ReadFrame(in, wire.MaxBody)
+		return 0, err
 	}
 	p.within = true
-	body, err := wire.ReadFrame(in, wire.MaxBody)
+	defer func() { p.within = false }()
+	return wire.FrameSize(in, wire.MaxBody)
+}
+
+// frame has a function read the frame of a call from in, which reads from p.
+func (p *paced) frame(in *bufio.Reader,
+	read func(*bufio.Reader, int) ([]byte, error)) ([]byte, error) {
+	if wire.HasFrame(in) {
+		return read(in, wire.MaxBody)
+	}
+	p.within = true
+	body, err := read(in, wire.MaxBody)
 	p.within = false
 	if err == nil {
 		err = p.conn.SetReadDeadline(time.Time{})
@@ -169,8 +207,9 @@ func (c *conn) handOut() {
 	}
 }
 
-// hold waits until a call has room. It returns false when the connection has ended.
-func (c *conn) hold(cost int) bool {
+// hold waits until a call has room: that of the connection, and beyond freeCalls that of all. It
+// returns whether the connection has ended, and whether there is room.
+func (c *conn) hold(cost int) (ended, room bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	full := func() bool { return c.held > 0 && c.held+cost > maxHeld && c.ctx.Err() == nil }
@@ -183,13 +222,39 @@ func (c *conn) hold(cost int) bool {
 		c.answered.Wait()
 	}
 	c.held += cost
-	return c.ctx.Err() == nil
+	room = true
+	if n := c.held - freeCalls - c.charged; n > 0 {
+		if room = c.of.calls.try(n); !room {
+			c.mu.Unlock()
+			c.handOut() // others may wait for what these calls have
+			room = c.takeRoom(&c.of.calls, n)
+			c.mu.Lock()
+		}
+		if room {
+			c.charged += n
+		} else {
+			c.held -= cost
+			c.answered.Broadcast()
+		}
+		c.discharge()
+	}
+	return c.ctx.Err() != nil, room
+}
+
+// discharge gives back the room that the calls without an answer do not need any more.
+// REQUIRES: c.mu is held.
+func (c *conn) discharge() {
+	if n := c.charged - max(c.held-freeCalls, 0); n > 0 {
+		c.charged -= n
+		c.of.calls.give(n)
+	}
 }
 
 // answers gathers answers, which one write sends.
 type answers struct {
 	c      *conn
 	frames []byte
+	room   int // bytes of Server.answers that they have
 	cost   int // of the calls that they answer
 }
 
@@ -199,11 +264,18 @@ func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
 	if at == 0 {
 		a.c.out.Await() // a client that reads nothing costs no further answer
 	}
-	var err error
-	a.frames = wire.AppendAnswer(a.frames, x.Number, func(dst []byte) []byte {
-		dst, err = result(dst)
-		return dst
-	})
+	err := a.make(x, result)
+	if n := len(a.frames) - at; err == nil && n > freeAnswers {
+		if !a.c.of.answers.try(n) { // it is made again when there is room
+			a.frames = slices.Clone(a.frames[:at])
+			if a.c.takeRoom(&a.c.of.answers, n) {
+				err = a.make(x, result)
+			} else {
+				n, err = 0, errRoom
+			}
+		}
+		a.room += n
+	}
 	if err != nil {
 		a.frames = wire.AppendError(a.frames[:at], x.Number, err)
 	}
@@ -211,6 +283,15 @@ func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
 	if a.cost += x.cost; len(a.frames) > sendBytes {
 		a.send()
 	}
+}
+
+// make appends an answer, unless it fails.
+func (a *answers) make(x *call, result func(dst []byte) ([]byte, error)) (err error) {
+	a.frames = wire.AppendAnswer(a.frames, x.Number, func(dst []byte) []byte {
+		dst, err = result(dst)
+		return dst
+	})
+	return err
 }
 
 // sendBytes is how much answers gather.
@@ -221,9 +302,16 @@ func (a *answers) send() {
 	if a.cost == 0 {
 		return
 	}
-	a.c.out.Add(func(dst []byte) []byte { return append(dst, a.frames...) })
+	if n := len(a.frames) - a.room; n > 0 && a.c.out.Waiting() > freeAnswers {
+		if a.c.takeRoom(&a.c.of.answers, n) {
+			a.room += n
+		} else { // the client does not read what takes the room
+			_ = a.c.raw.Close()
+		}
+	}
+	a.c.out.AddWith(a.room, func(dst []byte) []byte { return append(dst, a.frames...) })
 	a.c.settle(a.cost)
-	a.frames, a.cost = trimmed(a.frames[:0]), 0
+	a.frames, a.room, a.cost = trimmed(a.frames[:0]), 0, 0
 }
 
 // trimmed drops a buffer that one large answer has made.
@@ -253,6 +341,7 @@ func (c *conn) settle(cost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held -= cost
+	c.discharge()
 	c.answered.Broadcast()
 }
 

@@ -12,6 +12,7 @@ type counts struct {
 	clients   atomic.Int64 // connected now
 	refused   atomic.Int64
 	malformed atomic.Int64
+	shed      atomic.Int64
 	calls     [wire.Operations]callCounts // at 0: unknown operations
 }
 

@@ -11,6 +11,8 @@ import (
 const (
 	MaxHeld  = maxHeld
 	CallCost = callCost
+
+	FreeCalls = freeCalls
 )
 
 // Expire releases the snapshots that were not used since a lease before a moment.
@@ -25,6 +27,26 @@ func (s *Server) Waiting() (calls, answers int) {
 		answers += c.out.Waiting()
 	}
 	return calls, answers
+}
+
+// Room is the memory that is left for calls and for answers, and what there is for each of them.
+func (s *Server) Room() (calls, answers, all int) {
+	s.calls.mu.Lock()
+	defer s.calls.mu.Unlock()
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	return s.calls.left, s.answers.left, int(s.cfg.Memory / 2)
+}
+
+// Fill takes all of that, until the returned function is called.
+func (s *Server) Fill() (free func()) {
+	calls, answers, _ := s.Room()
+	s.calls.try(calls)
+	s.answers.try(answers)
+	return func() {
+		s.calls.give(calls)
+		s.answers.give(answers)
+	}
 }
 
 // Over reports whether the time of a call is over that came at a moment.

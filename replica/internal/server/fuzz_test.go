@@ -1,9 +1,7 @@
 package server_test
 
 import (
-	"bufio"
 	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -15,17 +13,12 @@ import (
 // FuzzPort sends bytes to a server, as they are and behind a greeting. Whatever they are, they end
 // no other connection, and theirs ends when the caller has closed it.
 func FuzzPort(f *testing.F) {
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p := newPipes()
 	loamdtest.Start(f, func(c *server.Config) {
-		c.Listen = func(string) (net.Listener, error) { return p, nil }
-		c.Timeout = 5 * time.Second
+		c.Listen, c.Timeout = p.listen, 5*time.Second
 	}, "a")
-	other := p.dial()
-	lives := &caller{f, other, bufio.NewReader(other)}
-	if err := lives.greet(wire.Greeting{}); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = other.Close() })
+	lives := p.greeted(f)
+	f.Cleanup(func() { _ = lives.Close() })
 	call := func(op wire.Operation, args string) []byte {
 		return wire.AppendCall(nil, &wire.Call{Number: 1, Op: op, Args: []byte(args)}, nil)
 	}
@@ -38,8 +31,7 @@ func FuzzPort(f *testing.F) {
 	f.Add(wire.AppendGreeting(nil, &wire.Greeting{Version: 1, Role: wire.Peer, Cluster: "loam"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, greeted := range []bool{false, true} {
-			conn := p.dial()
-			x := &caller{t, conn, bufio.NewReader(conn)}
+			x := p.call(t)
 			if greeted {
 				if err := x.greet(wire.Greeting{}); err != nil {
 					t.Fatal(err)
@@ -51,7 +43,7 @@ func FuzzPort(f *testing.F) {
 				_, _ = io.Copy(io.Discard, x.in) // up to the end
 			}()
 			x.send(b)
-			_ = conn.Close()
+			_ = x.Close()
 			<-read
 		}
 		lives.t = t

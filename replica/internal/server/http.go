@@ -90,6 +90,7 @@ func (s *Server) metrics() string {
 	one("loamd_refused_total", "counter", "Connections refused.", s.counts.refused.Load())
 	one("loamd_malformed_total", "counter", "Connections closed for a malformed frame.",
 		s.counts.malformed.Load())
+	one("loamd_shed_total", "counter", "Calls refused for lack of memory.", s.counts.shed.Load())
 	for _, f := range []struct {
 		name, help string
 		value      func(*callCounts) any

@@ -46,6 +46,37 @@ func (l *peerListener) Close() error {
 
 func (l *peerListener) Addr() net.Addr { return l.of.listener.Addr() }
 
+// rememberNode counts a connection of another node.
+func (s *Server) rememberNode(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes >= s.cfg.MaxNodes {
+		return fmt.Errorf("%w: %w: other nodes have %d connections, and no more go",
+			wire.ErrRefused, wire.ErrUnavailable, s.nodes)
+	}
+	s.nodes++
+	c.net = &nodeConn{Conn: c.net, of: s}
+	return nil
+}
+
+func (s *Server) forgetNode() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes--
+}
+
+// nodeConn is a connection of another node, which is counted until it is closed.
+type nodeConn struct {
+	net.Conn
+	of   *Server
+	once sync.Once
+}
+
+func (c *nodeConn) Close() error {
+	c.once.Do(c.of.forgetNode)
+	return c.Conn.Close()
+}
+
 // handOver gives a connection to the node, if there is one that listens.
 func (s *Server) handOver(c net.Conn) {
 	s.mu.Lock()

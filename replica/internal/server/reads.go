@@ -43,6 +43,8 @@ func (r *reading) answer(ctx context.Context, dst []byte, op wire.Operation,
 		}
 		return binary.AppendUvarint(binary.AppendUvarint(dst, id), r.view.Index), nil
 	}
+	r.c.of.reading <- struct{}{}
+	defer func() { <-r.c.of.reading }()
 	return read(ctx, dst, r.view, op, f, r.keep)
 }
 
@@ -309,6 +311,8 @@ func (s *snapshots) close() {
 func (c *conn) readSnapshot(ctx context.Context, dst []byte, op wire.Operation, id uint64,
 	f *wire.Fields) ([]byte, error) {
 	err := c.snaps.use(id, func(s kv.Snapshot) (err error) {
+		c.of.reading <- struct{}{}
+		defer func() { <-c.of.reading }()
 		dst, err = read(ctx, dst, s, op, f, nil)
 		return err
 	})

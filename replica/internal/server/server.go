@@ -6,7 +6,9 @@
 // leader; other reads to another one; changes to a goroutine that is begun for them. Answers go
 // into one buffer, which a writer empties. A reader stops while the calls without an answer are
 // above maxHeld, and the goroutines that answer wait while the buffer is full: so a client that
-// does not read its answers costs a bounded amount of memory, and delays no other client.
+// does not read its answers costs a bounded amount of memory, and delays no other client. Memory
+// beyond a little for each connection is that of Server.calls and Server.answers, for which
+// connections wait, see room.
 package server
 
 import (
@@ -18,7 +20,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,11 +42,20 @@ type Config struct {
 
 	// MaxClients is how many clients may be connected. The default is 4,096.
 	MaxClients int
-	// MaxStrangers is how many callers may be connected that did not say their greeting yet. The
-	// oldest one goes for a newer one. The default is 512.
+	// MaxStrangers is how many callers may be connected that did not say their greeting yet. One
+	// that has said nothing goes for a newer one; others have a quarter of Timeout. The default is
+	// 512.
 	MaxStrangers int
+	// MaxNodes is how many connections other nodes may have, each of which has a few. The default
+	// is 1,024.
+	MaxNodes int
 	// MaxSnapshots is how many snapshots a client may have open. The default is 64.
 	MaxSnapshots int
+	// Memory is what calls without an answer and answers that are not read have together at most,
+	// of all clients, half of it each, beyond 64 KiB of both for each client. Calls beyond that
+	// wait for a quarter of Timeout, and are refused then. The default is a quarter of the memory
+	// that the process may use, at most 1 GiB; the least is 48 MiB.
+	Memory int64
 	// Lease is how long a snapshot stays that is not used. The default is a minute.
 	Lease time.Duration
 	// Timeout bounds calls that name no time-out, what a caller takes for its greeting, and what it
@@ -65,7 +75,12 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	orElse(&c.MaxClients, 4096)
 	orElse(&c.MaxStrangers, 512)
+	orElse(&c.MaxNodes, 1024)
 	orElse(&c.MaxSnapshots, 64)
+	if c.Memory == 0 {
+		c.Memory = defaultMemory()
+	}
+	c.Memory = max(c.Memory, leastMemory)
 	orElse(&c.Lease, time.Minute)
 	orElse(&c.Timeout, 10*time.Second)
 	orElse(&c.LastAnswers, time.Second)
@@ -101,13 +116,18 @@ type Server struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	counts   counts
+	calls    room          // of calls without an answer
+	answers  room          // of answers that are not read
+	reading  chan struct{} // an element for each answer that is being made
+	fewer    chan struct{} // has an element when a stranger is none any more
 	opened   chan struct{} // closed when node is set
 	draining atomic.Bool   // no further calls are taken
 	working  sync.WaitGroup
 
 	mu        sync.Mutex
 	conns     map[*conn]bool
-	strangers []net.Conn    // callers before their greeting, the oldest first
+	strangers []*stranger   // the oldest first
+	nodes     int           // connections of other nodes
 	peers     *peerListener // of the node, nil while there is none
 }
 
@@ -119,7 +139,9 @@ func Open(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, listener: listener, conns: map[*conn]bool{},
-		opened: make(chan struct{})}
+		opened: make(chan struct{}), reading: make(chan struct{}, maxReading),
+		fewer: make(chan struct{}, 1)}
+	s.calls.left, s.answers.left = int(c.Memory/2), int(c.Memory/2)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.cfg.Node.TLS, s.cfg.Node.Dial, s.cfg.Node.Listen = nil, s.dialPeer, s.listenPeers
 	go s.accept()
@@ -147,8 +169,9 @@ func (s *Server) accept() {
 		c, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			s.come(c)
-			go s.greet(c)
+			x := &stranger{Conn: c}
+			s.come(x)
+			go s.greet(x)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -163,7 +186,7 @@ func (s *Server) accept() {
 }
 
 // greet reads the greeting of a caller, and serves it.
-func (s *Server) greet(raw net.Conn) {
+func (s *Server) greet(raw *stranger) {
 	end := context.AfterFunc(s.ctx, func() { _ = raw.Close() }) // it ends the reads below
 	defer end()
 	_ = raw.SetDeadline(time.Now().Add(s.cfg.Timeout)) // else the reads below fail
@@ -196,24 +219,6 @@ func (s *Server) greet(raw net.Conn) {
 	}
 }
 
-// come counts a stranger, for whom the oldest one may have to go: descriptors and memory are
-// bounded, and a caller that says its greeting at once gets through.
-func (s *Server) come(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.strangers = append(s.strangers, c); len(s.strangers) > s.cfg.MaxStrangers {
-		_ = s.strangers[0].Close() // which ends its greet
-		s.strangers = slices.Delete(s.strangers, 0, 1)
-	}
-}
-
-// known says that a caller is no stranger any more.
-func (s *Server) known(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strangers = slices.DeleteFunc(s.strangers, func(x net.Conn) bool { return x == c })
-}
-
 func (s *Server) readGreeting(c *conn) (*wire.Greeting, error) {
 	if s.cfg.TLS != nil {
 		c.net = tls.Server(c.net, s.cfg.TLS)
@@ -240,7 +245,9 @@ func (s *Server) admit(c *conn, g *wire.Greeting) error {
 			g.Cluster, s.cfg.Node.Cluster)
 	case g.Role == wire.Peer && s.cfg.TLS != nil && !c.verified():
 		return fmt.Errorf("%w: a node needs a certificate", wire.ErrRefused)
-	case g.Role == wire.Client:
+	case g.Role == wire.Peer:
+		return s.rememberNode(c)
+	default:
 		select {
 		case <-s.opened:
 			return s.remember(c)
@@ -250,7 +257,6 @@ func (s *Server) admit(c *conn, g *wire.Greeting) error {
 			return fmt.Errorf("%w: the node could not start", wire.ErrUnavailable)
 		}
 	}
-	return nil
 }
 
 // same compares tokens in a time that says nothing about them.

@@ -259,28 +259,6 @@ func leaderless(c *server.Config) {
 	c.Node.Peers = map[string]string{"a": c.Node.Addr, "b": "127.0.0.1:1", "c": "127.0.0.1:2"}
 }
 
-// TestStrangers: callers without a greeting keep nobody out, however many they are.
-func TestStrangers(t *testing.T) {
-	c := loamdtest.Start(t, func(c *server.Config) {
-		c.MaxStrangers, c.Timeout = 2, time.Hour
-	}, "a")
-	first := call(t, c.Addr("a"))
-	half := wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version})
-	first.send(half[:len(half)-1])
-	others := []*caller{call(t, c.Addr("a")), call(t, c.Addr("a"))}
-	if said := first.closed(); said != "" {
-		t.Errorf("the oldest one gets %q", said)
-	}
-	x := greeted(t, c.Addr("a")) // for which another one goes
-	x.lives()
-	greeted(t, c.Addr("a")).lives()
-	x.lives()
-	for _, o := range others[1:] { // of the two the newer one stays
-		must(t, o.greet(wire.Greeting{}))
-		o.lives()
-	}
-}
-
 // TestArguments: calls with malformed arguments fail, and their connection goes on.
 func TestArguments(t *testing.T) {
 	c := loamdtest.Start(t, nil, "a")
@@ -428,49 +406,13 @@ func TestLease(t *testing.T) {
 	must(t, s.Close())
 }
 
-// pipes is a listener of connections without buffers.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial() net.Conn {
-	near, far := net.Pipe()
-	p.conns <- far
-	return near
-}
-
 // TestSlowClient: a client that reads no answers costs bounded memory, and holds nobody up.
 func TestSlowClient(t *testing.T) {
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p := newPipes()
 	c := loamdtest.Start(t, func(c *server.Config) {
-		c.Listen = func(string) (net.Listener, error) { return p, nil }
-		c.Timeout = time.Hour
+		c.Listen, c.Timeout = p.listen, time.Hour
 	}, "a")
-	pipe := func() *caller {
-		conn := p.dial()
-		x := &caller{t, conn, bufio.NewReader(conn)}
-		must(t, x.greet(wire.Greeting{}))
-		return x
-	}
-	quick, slow := pipe(), pipe()
+	quick, slow := p.greeted(t), p.greeted(t)
 	defer func() { _ = slow.Close() }() // of a failed test
 	must(t, c.Servers["a"].Node().Put(t.Context(), []byte("a"), make([]byte, 1<<20)))
 	sent := make(chan int)

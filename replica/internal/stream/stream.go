@@ -24,9 +24,14 @@ type Output struct {
 	added   sync.Cond // Run waits for frames
 	taken   sync.Cond // Add waits for room
 	waiting []byte
-	sending int  // bytes that Run is sending
-	ended   bool // nothing is added any more
-	lost    bool // nothing is sent any more
+	sending int    // bytes that Run is sending
+	costs   [2]int // what AddWith said of the bytes that wait, and of those that Run is sending
+	ended   bool   // nothing is added any more
+	lost    bool   // nothing is sent any more
+
+	// Sent is called with the costs of frames that AddWith added, when they are sent or lost. It
+	// must not call the Output.
+	Sent func(cost int)
 }
 
 // New returns an empty Output.
@@ -37,15 +42,29 @@ func New() *Output {
 }
 
 // Add appends frames, when there is room. It returns false where they will not be sent for sure.
-func (o *Output) Add(f func(dst []byte) []byte) bool {
+func (o *Output) Add(f func(dst []byte) []byte) bool { return o.AddWith(0, f) }
+
+// AddWith is Add of frames with a cost, which Sent gets once.
+func (o *Output) AddWith(cost int, f func(dst []byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.room() {
+	room := o.room()
+	if o.costs[0] += cost; !room {
+		o.settle(0)
 		return false
 	}
 	o.waiting = f(o.waiting)
 	o.added.Signal()
 	return true
+}
+
+// settle says that frames are sent or lost: those that wait, 0, or those that were being sent, 1.
+// REQUIRES: o.mu is held.
+func (o *Output) settle(i int) {
+	if n := o.costs[i]; n > 0 {
+		o.costs[i] = 0
+		o.Sent(n)
+	}
 }
 
 // ErrEnded says that the Output has ended, or that its connection is lost.
@@ -128,6 +147,7 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 	for {
 		o.mu.Lock()
 		o.sending = 0
+		o.settle(1)
 		o.taken.Broadcast()
 		if len(o.waiting) == 0 && !o.ended {
 			if cap(sending) > kept {
@@ -153,10 +173,13 @@ func (o *Output) Run(to net.Conn, limit time.Duration) {
 		}
 		sending, o.waiting = o.waiting, sending[:0]
 		o.sending = len(sending)
+		o.costs[1], o.costs[0] = o.costs[0], 0
 		o.mu.Unlock()
 		if send(to, sending, limit) != nil {
 			o.mu.Lock()
 			o.lost, o.waiting = true, nil
+			o.settle(0)
+			o.settle(1)
 			o.taken.Broadcast()
 			o.mu.Unlock()
 			return

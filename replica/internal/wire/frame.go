@@ -36,24 +36,62 @@ func EndFrame(frame []byte, at int) {
 // firstPart is what ReadFrame allocates at once, whatever the length says.
 const firstPart = 64 << 10
 
-// ReadFrame reads a frame and returns its body, in memory of its own, which grows with what
-// arrives. A body above limit and a wrong checksum are ErrMalformed; the end before a frame is
-// io.EOF.
-func ReadFrame(r *bufio.Reader, limit int) ([]byte, error) {
+// FrameSize waits for the next frame, and returns the length of its body. One above limit is
+// ErrMalformed; the end before a frame is io.EOF.
+func FrameSize(r *bufio.Reader, limit int) (int, error) {
 	head, err := r.Peek(frameHeader)
 	if err != nil {
 		if len(head) > 0 {
 			err = noEOF(err)
 		}
-		return nil, err
+		return 0, err
 	}
-	size, sum := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+	size := binary.LittleEndian.Uint32(head)
 	if uint64(size) > uint64(limit) {
-		return nil, fmt.Errorf("%w: a frame of %d bytes, and at most %d go", ErrMalformed, size,
+		return 0, fmt.Errorf("%w: a frame of %d bytes, and at most %d go", ErrMalformed, size,
 			limit)
 	}
-	_, _ = r.Discard(frameHeader) // which Peek has
-	left := int(size)
+	return int(size), nil
+}
+
+// SkipFrame reads a frame and returns the beginning of its body, which DecodeCall takes. It fails
+// as ReadFrame does.
+func SkipFrame(r *bufio.Reader, limit int) ([]byte, error) {
+	left, err := FrameSize(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	head, _ := r.Peek(frameHeader) // FrameSize has it
+	sum, got := binary.LittleEndian.Uint32(head[4:]), uint32(0)
+	_, _ = r.Discard(frameHeader)
+	begin := make([]byte, 0, callHeader)
+	for left > 0 {
+		part, err := r.Peek(min(left, max(r.Buffered(), 1)))
+		if err != nil {
+			return nil, fmt.Errorf("a frame is cut: %w", noEOF(err))
+		}
+		begin = append(begin, part[:min(len(part), callHeader-len(begin))]...)
+		got = crc32.Update(got, crc32.IEEETable, part)
+		left -= len(part)
+		_, _ = r.Discard(len(part))
+	}
+	if got != sum {
+		return nil, fmt.Errorf("%w: wrong checksum of a frame", ErrMalformed)
+	}
+	return begin, nil
+}
+
+// ReadFrame reads a frame and returns its body, in memory of its own, which grows with what
+// arrives. A body above limit and a wrong checksum are ErrMalformed; the end before a frame is
+// io.EOF.
+func ReadFrame(r *bufio.Reader, limit int) ([]byte, error) {
+	left, err := FrameSize(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	head, _ := r.Peek(frameHeader) // FrameSize has it
+	sum := binary.LittleEndian.Uint32(head[4:])
+	_, _ = r.Discard(frameHeader)
 	body := make([]byte, 0, min(left, firstPart))
 	for left > 0 {
 		part := min(left, max(firstPart, len(body)))

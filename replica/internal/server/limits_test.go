@@ -1,0 +1,226 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/replica/internal/loamdtest"
+	"github.com/loamdb/loam/replica/internal/server"
+	"github.com/loamdb/loam/replica/internal/wire"
+)
+
+// pipes is a listener of connections without buffers.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) listen(string) (net.Listener, error) { return p, nil }
+
+func (p *pipes) call(t testing.TB) *caller {
+	near, far := net.Pipe()
+	p.conns <- far
+	t.Cleanup(func() { _ = near.Close() }) // before the server stops
+	return &caller{t, near, bufio.NewReader(near)}
+}
+
+func (p *pipes) greeted(t testing.TB) *caller {
+	t.Helper()
+	x := p.call(t)
+	must(t, x.greet(wire.Greeting{}))
+	return x
+}
+
+// TestStrangers: callers that say nothing keep nobody out, however many they are, and those that
+// have begun to speak displace each other only after a while: else clients that come all at once
+// over TLS would.
+func TestStrangers(t *testing.T) {
+	p := newPipes()
+	loamdtest.Start(t, func(c *server.Config) {
+		c.Listen, c.MaxStrangers, c.Timeout = p.listen, 2, time.Hour
+	}, "a")
+	greeting := wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version})
+	half := func() *caller {
+		x := p.call(t)
+		x.send(greeting[:3])
+		x.send(greeting[3:5]) // which the server reads behind the others
+		return x
+	}
+	end := func(x *caller) {
+		t.Helper()
+		x.send(greeting[5:])
+		if _, _, err := x.answer(); err != nil {
+			t.Fatal(err)
+		}
+		x.lives()
+	}
+	silent, first := p.call(t), half()
+	second := half()
+	if said := silent.closed(); said != "" {
+		t.Errorf("the silent one gets %q", said)
+	}
+	third, greeted := p.call(t), make(chan error, 1)
+	go func() { greeted <- third.greet(wire.Greeting{}) }()
+	end(first) // which makes room for the third one
+	if err := <-greeted; err != nil {
+		t.Fatal(err)
+	}
+	third.lives()
+	end(second)
+	for _, x := range []*caller{first, second, third} {
+		must(t, x.Close())
+	}
+}
+
+// TestNodes: callers that say that they are nodes are bounded, too.
+func TestNodes(t *testing.T) {
+	p := newPipes()
+	c := loamdtest.Start(t, func(c *server.Config) { c.Listen, c.MaxNodes = p.listen, 2 }, "a")
+	node := wire.Greeting{Role: wire.Peer, Cluster: "loam"}
+	first, second := p.call(t), p.call(t)
+	must(t, first.greet(node), second.greet(node))
+	if err := p.call(t).greet(node); !errors.Is(err, wire.ErrRefused) {
+		t.Errorf("a third one: %v", err)
+	}
+	must(t, first.Close())
+	for { // until the server has seen that
+		x := p.call(t)
+		err := x.greet(node)
+		must(t, x.Close())
+		if err == nil {
+			break
+		}
+	}
+	must(t, second.Close())
+	c.Stop("a")
+}
+
+// write is a frame of a change whose value has a size.
+func write(t testing.TB, number uint32, size int) []byte {
+	b := lsm.NewBatch()
+	b.Put([]byte("large"), make([]byte, size))
+	change := wire.Change{Batch: b.Bytes()}
+	args, err := change.Encode()
+	must(t, err)
+	return wire.AppendCall(nil, &wire.Call{Number: number, Op: wire.OpWrite, Args: args}, nil)
+}
+
+// TestMemory: large calls of many clients wait for each other before they are read, small ones of
+// others do not wait for them, and what they had is free again when they are gone.
+func TestMemory(t *testing.T) {
+	p := newPipes()
+	c := loamdtest.Start(t, func(c *server.Config) {
+		leaderless(c)
+		c.Listen, c.Timeout, c.Memory = p.listen, time.Hour, 1
+	}, "a")
+	quick := p.greeted(t)
+	const clients, calls, size = 6, 3, 4 << 20
+	var senders sync.WaitGroup
+	var all []*caller
+	for range clients {
+		x := p.greeted(t)
+		all = append(all, x)
+		senders.Go(func() {
+			for i := range uint32(calls) {
+				if _, err := x.Write(write(t, i+1, size)); err != nil {
+					return
+				}
+			}
+		})
+	}
+	read := make(chan struct{})
+	go func() {
+		senders.Wait()
+		close(read)
+	}()
+	for full := false; !full; {
+		quick.lives()
+		calls, _, _ := c.Servers["a"].Room()
+		full = calls < size
+		select {
+		case <-read:
+			t.Fatal("the server has read all calls")
+		default:
+		}
+	}
+	most := clients*(size+server.FreeCalls) + 2*server.MaxHeld
+	if held, _ := c.Servers["a"].Waiting(); held > most {
+		t.Errorf("calls have %d bytes", held)
+	}
+	quick.lives()
+	for _, x := range all {
+		must(t, x.Close())
+	}
+	<-read
+	for {
+		quick.lives()
+		if calls, answers, each := c.Servers["a"].Room(); calls == each && answers == each {
+			break
+		}
+	}
+	must(t, quick.Close())
+}
+
+// TestFull: where there is no memory for large calls and answers they are refused after a while,
+// such that clients ask another node, and small ones are answered.
+func TestFull(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) { c.Timeout = 8 * time.Second }, "a")
+	x := greeted(t, c.Addr("a"))
+	get := []byte{byte(wire.Linearizable), 5, 'l', 'a', 'r', 'g', 'e'}
+	ask := func() (change, read error) {
+		t.Helper()
+		x.send(write(t, 1, 1<<20))
+		number, _, change := x.answer()
+		x.lives()
+		x.call(2, wire.OpGet, get...)
+		second, result, read := x.answer()
+		if number != 1 || second != 2 || read == nil && len(result) != 1<<20+1 {
+			t.Errorf("answers %d and %d, %d bytes", number, second, len(result))
+		}
+		x.lives()
+		return change, read
+	}
+	change, read := ask()
+	must(t, change, read)
+	free := c.Servers["a"].Fill()
+	change, read = ask()
+	if !errors.Is(change, wire.ErrNotApplied) || !errors.Is(change, wire.ErrUnavailable) ||
+		!errors.Is(read, wire.ErrUnavailable) {
+		t.Errorf("without memory: %v, %v", change, read)
+	}
+	free()
+	change, read = ask()
+	must(t, change, read)
+	calls, answers, each := c.Servers["a"].Room()
+	for n := 0; n < 1e5 && (calls < each || answers < each); n++ {
+		x.lives() // until the server knows that all is sent
+		calls, answers, _ = c.Servers["a"].Room()
+	}
+	if calls != each || answers != each {
+		t.Errorf("of %d bytes %d are left for calls, and %d for answers", each, calls, answers)
+	}
+}
