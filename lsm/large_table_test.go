@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand"
 	"strings"
@@ -181,4 +183,35 @@ func scanned(t *testing.T, db *DB) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestManyRangeDeletesOfShortKeys writes range tombstones whose columns in a View take several
+// times their bytes, and more than MaxDecodedBlock.
+func TestManyRangeDeletesOfShortKeys(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{MaxDecodedBlock: 1 << 20, DisableCompaction: true}
+	db := mustOpen(t, dir, o)
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	const n = 60_000
+	var puts, deletes Batch
+	for i := range n {
+		puts.Put(key(2*i), nil)
+		puts.Put(key(2*i+1), nil)
+		deletes.DeleteRange(key(2*i), key(2*i+1))
+	}
+	for _, b := range []*Batch{&puts, &deletes} {
+		if err := db.Write(b, NoSync); err != nil {
+			t.Fatal(err)
+		}
+		mustFlush(t, db)
+	}
+	if got := scanned(t, db); got != n {
+		t.Fatalf("a scan has %d of %d entries", got, n)
+	}
+	if _, err := db.Get(key(2*n-2), nil); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -33,6 +33,11 @@ var blocks = []mutant{
 			{"internal/format/sstable/native/reader.go", "viewLimit(r.MaxIndex(), len(b))",
 				"viewLimit(r.Env.MaxDecoded, len(b))"}}},
 
+	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
+		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
+			{"internal/format/sstable/native/reader.go",
+				" + blocktable.ViewColumns*int64(c.Len())", ""}}},
+
 	{"packed-beyond-readers", "a value is packed that readers do not unpack",
 		target{"lsm", "TestCompressibleBeyondMaxDecodedBlock"}, []edit{
 			{"internal/format/colblk/writer.go", "if o.MaxPacked > 0 {", "if o.MaxPacked < 0 {"}}},

@@ -192,7 +192,10 @@ func (r *Reader) viewOf(b []byte, s *blocktable.Scratch,
 	if err != nil {
 		return v, blocktable.Final(err)
 	}
-	shape, err := c.Measure(viewLimit(r.MaxIndex(), len(b)))
+	// The entries of short keys take more for their columns than for all else; no block has more
+	// entries than bytes.
+	limit := viewLimit(r.MaxIndex(), len(b)) + blocktable.ViewColumns*int64(c.Len())
+	shape, err := c.Measure(limit)
 	if err != nil {
 		return v, blocktable.Final(err)
 	}
