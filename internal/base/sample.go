@@ -21,6 +21,7 @@ type KeySample struct {
 
 const (
 	sampleShift = 11 // one key in 2,048
+	maxShift    = sampleShift + 31
 	maxSample   = 1 << 10
 	maxFine     = 1 << 8 // the same while the shift is below sampleShift
 )
@@ -38,14 +39,24 @@ func (s *KeySample) Add(hash uint64, tombstone bool) {
 		k |= 1
 	}
 	s.keys = append(s.keys, k)
-	most := maxSample
 	if s.Shift() < sampleShift {
 		s.upper = append(s.upper, uint16(hash>>(64-sampleShift)))
-		most = maxFine
 	}
-	if len(s.keys) > most {
+	for len(s.keys) > s.most() {
+		if s.Shift() == maxShift { // somebody chose the keys by their hashes
+			s.keys = s.keys[:maxSample]
+			return
+		}
 		s.coarsen(s.Shift() + 1)
 	}
+}
+
+// most is how many keys the sample has at most.
+func (s *KeySample) most() int {
+	if s.Shift() < sampleShift {
+		return maxFine
+	}
+	return maxSample
 }
 
 // coarsen leaves one key of 2^shift.
@@ -131,7 +142,7 @@ func (s *KeySample) AppendFine(dst []byte) (fine []byte, ok bool) {
 // ParseKeySample undoes AppendTo. It reports false where b is no sample.
 func ParseKeySample(b []byte) (*KeySample, bool) {
 	if len(b) == 0 || len(b)%4 != 1 || len(b)/4 > maxSample || b[0] < sampleShift ||
-		b[0] > sampleShift+31 {
+		b[0] > maxShift {
 		return nil, false
 	}
 	s := &KeySample{shift: b[0], keys: make([]uint32, 0, len(b)/4)}

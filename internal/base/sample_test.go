@@ -92,3 +92,24 @@ func TestFineSample(t *testing.T) {
 		}
 	}
 }
+
+// TestSampleOfChosenHashes: a sample of keys whose hashes somebody chose, so that no coarser sample
+// has fewer of them, stays short and is stored.
+func TestSampleOfChosenHashes(t *testing.T) {
+	for _, fine := range []bool{false, true} {
+		for _, n := range []int{maxFine + 1, maxSample, maxSample + 1, maxSample + 100, 5000} {
+			s := NewKeySample(fine)
+			for i := range n {
+				s.Add(uint64(i), i%3 == 0)
+			}
+			got, ok := ParseKeySample(s.AppendTo(nil))
+			if !ok || got.Len() != min(n, maxSample) {
+				t.Errorf("%d hashes, fine %v: %d keys, shift %d, are read as %v", n, fine, s.Len(),
+					s.Shift(), got)
+			}
+			if _, ok := s.AppendFine(nil); ok {
+				t.Errorf("%d hashes: as many bits make a fine sample", n)
+			}
+		}
+	}
+}

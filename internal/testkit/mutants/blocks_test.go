@@ -33,6 +33,11 @@ var blocks = []mutant{
 			{"internal/format/sstable/native/reader.go", "viewLimit(r.MaxIndex(), len(b))",
 				"viewLimit(r.Env.MaxDecoded, len(b))"}}},
 
+	{"sample-of-chosen-keys", "a sample of keys that were chosen by their hashes has no bound",
+		target{"internal/base", "TestSampleOfChosenHashes"}, []edit{
+			{"internal/base/sample.go", "for len(s.keys) > s.most() {",
+				"if len(s.keys) > s.most() {"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

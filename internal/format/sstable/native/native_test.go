@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/colblk"
 	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/format/sstable/blocktable"
@@ -635,6 +636,16 @@ func TestSalvageOfTableInTable(t *testing.T) {
 	})
 	if err != nil || got != 2 {
 		t.Errorf("%d entries of 2 blocks: %v", got, err)
+	}
+}
+
+// TestMalformedSampleIsNone: earlier versions wrote one for keys that were chosen by their hashes.
+func TestMalformedSampleIsNone(t *testing.T) {
+	p := properties{index: block.Handle{Size: headerLen}}
+	b := binary.AppendUvarint(p.append(nil), tagSample)
+	if got, err := parseProps(base.AppendBytes(b, []byte{88, 0, 0, 0, 0})); err != nil ||
+		got.Sample != nil || got.index != p.index {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -214,10 +214,9 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 			known, p.Comparer = true, string(v)
 		case tagKeyspaceName:
 			known, p.KeyspaceName = true, string(v)
-		case tagSample:
-			if p.Sample, known = base.ParseKeySample(v); !known {
-				return true, nil, badProps("a sample of %d bytes", len(v))
-			}
+		case tagSample: // a malformed one is none: versions wrote such for chosen keys
+			known = true
+			p.Sample, _ = base.ParseKeySample(v)
 		case tagIngested:
 			if p.Ingested, known = parseIngested(v); !known {
 				return true, nil, badProps("ingested tables in %d bytes", len(v))
