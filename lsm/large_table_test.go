@@ -172,6 +172,33 @@ func testIndexOfLongKeys(t *testing.T, f Format, n int) {
 	}
 }
 
+// TestEvictedIndexesOfLongKeys reads indexes that are one part each, since memory is short.
+func TestEvictedIndexesOfLongKeys(t *testing.T) {
+	r := NewResources(ResourcesOptions{Memory: 24 << 20})
+	defer r.Close()
+	db := mustOpen(t, t.TempDir(), &Options{Resources: r, MaxDecodedBlock: 1 << 20,
+		DisableCompaction: true})
+	defer db.Close()
+	key := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte("k"), 64<<10), "%06d", i) }
+	const n, tables = 240, 4
+	for k := range tables { // which overlap: so all but one are in level 0, where indexes are whole
+		for i := k; i < n; i += tables {
+			if err := db.Put(key(i), fmt.Append(nil, i), NoSync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustFlush(t, db)
+	}
+	for i := range n {
+		if got, err := db.Get(key(i), nil); err != nil || string(got) != fmt.Sprint(i) {
+			t.Fatalf("key %d: %q, %v", i, got, err)
+		}
+	}
+	if got := scanned(t, db); got != n {
+		t.Fatalf("a scan has %d of %d entries", got, n)
+	}
+}
+
 // scanned counts the entries of a database.
 func scanned(t *testing.T, db *DB) (n int) {
 	t.Helper()

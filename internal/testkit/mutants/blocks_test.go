@@ -38,6 +38,11 @@ var blocks = []mutant{
 			{"internal/base/sample.go", "for len(s.keys) > s.most() {",
 				"if len(s.keys) > s.most() {"}}},
 
+	{"part-bounded-as-a-block", "an index of long keys that is one part is a bomb",
+		target{"lsm", "TestEvictedIndexesOfLongKeys"}, []edit{
+			{"internal/format/sstable/native/block.go", "most = t.MaxIndex()",
+				"most += 0 * t.MaxIndex()"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

@@ -125,9 +125,9 @@ func (t *Table) Start(other int) {
 	}
 }
 
-// MaxIndex bounds the View of an index, or of an index of parts, in bytes. None of its keys is
-// longer than the last one of a data block, which stores that key: so a View that takes no more
-// than the file has on disk is no bomb, however much the keys share.
+// MaxIndex bounds the View of an index, of a part, or of an index of parts, in bytes. None of its
+// keys is longer than the last one of a data block, which stores that key: so a View that takes no
+// more than the file has on disk is no bomb, however much the keys share.
 func (t *Table) MaxIndex() int64 { return int64(t.maxRead) }
 
 // Read fills buf with n bytes of the file. They have been checked to lie

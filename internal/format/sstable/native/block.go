@@ -56,7 +56,11 @@ func (c *columns) Open(t *blocktable.Table, off uint64, stored []byte,
 
 // opened notes what the table says of the block of these bytes.
 func (c *columns) opened(t *blocktable.Table, b []byte) {
-	c.limit = viewLimit(t.Env.MaxDecoded, len(b))
+	most := t.Env.MaxDecoded
+	if c.part {
+		most = t.MaxIndex()
+	}
+	c.limit = viewLimit(most, len(b))
 	if seq := t.Env.GlobalSeq; seq > 0 && !c.part {
 		c.SetSeq(seq)
 	}
