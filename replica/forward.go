@@ -98,6 +98,7 @@ func newPeers(y *layer) *peers { return &peers{net: y, conns: map[string]*peer{}
 // peer is one connection. The first call dials it, and the first after it is lost another one.
 type peer struct {
 	addr    string
+	id      string        // of the node, when ready is closed
 	ready   chan struct{} // closed when it is dialed, or lost
 	out     *stream.Output
 	silence *stream.Silence
@@ -146,7 +147,7 @@ func (p *peers) peer(ctx context.Context, addr string) (*peer, error) {
 // run dials, and hands out answers until the connection breaks.
 func (q *peer) run(y *layer) {
 	ctx, cancel := context.WithTimeout(y.ctx, y.cfg.Timeout)
-	conn, err := y.dial(ctx, q.addr, callConn)
+	conn, other, err := y.dial(ctx, q.addr, callConn)
 	cancel()
 	if err != nil {
 		q.lose(err)
@@ -154,7 +155,7 @@ func (q *peer) run(y *layer) {
 		return
 	}
 	q.mu.Lock()
-	q.conn = conn
+	q.conn, q.id = conn, other.ID
 	q.mu.Unlock()
 	close(q.ready)
 	go func() {

@@ -1,14 +1,13 @@
 package replica
 
 import (
-	"context"
 	"errors"
 	"runtime"
-	"sync"
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/waits"
 )
 
 // guard is the Raft log as Raft sees it. Raft panics where it cannot store its term or read an
@@ -17,7 +16,7 @@ import (
 type guard struct {
 	*raftlog.Store
 	node   *session
-	stored progress // index of the last entry that was stored
+	stored waits.Index // index of the last entry that was stored
 }
 
 var (
@@ -31,7 +30,7 @@ func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l})
 func (g *guard) StoreLogs(logs []*raft.Log) error {
 	err := g.noted(g.Store.StoreLogs(logs))
 	if err == nil && len(logs) > 0 {
-		g.stored.set(logs[len(logs)-1].Index)
+		g.stored.Set(logs[len(logs)-1].Index)
 	}
 	return err
 }
@@ -89,47 +88,4 @@ func (g *guard) has(index, term uint64) bool {
 func (g *guard) end(err error) {
 	g.node.halt(err, true)
 	runtime.Goexit()
-}
-
-// progress is an index that goroutines wait for.
-type progress struct {
-	mu      sync.Mutex
-	at      uint64
-	changed chan struct{} // closed when at changes; nil while nobody waits
-}
-
-func (p *progress) set(index uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at = index; p.changed != nil {
-		close(p.changed)
-		p.changed = nil
-	}
-}
-
-func (p *progress) index() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at
-}
-
-// wait returns when the index was reached.
-func (p *progress) wait(ctx context.Context, index uint64) error {
-	for {
-		p.mu.Lock()
-		if p.at >= index {
-			p.mu.Unlock()
-			return nil
-		}
-		if p.changed == nil {
-			p.changed = make(chan struct{})
-		}
-		changed := p.changed
-		p.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
@@ -19,7 +18,7 @@ func (s *session) readIndex(ctx context.Context) (uint64, error) {
 	if _, here := s.leader(); here {
 		return s.leaderIndex(ctx)
 	}
-	return s.asked.share(ctx, s.askLeader)
+	return s.asked.Share(ctx, s.askLeader)
 }
 
 // question is what a follower says when it asks the leader for its index:
@@ -54,7 +53,7 @@ func (s *session) askLeader() (uint64, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 2*s.cfg.ElectionTimeout)
 	defer cancel()
-	q := question{s.raft.CurrentTerm(), s.fsm.index(), s.log.stored.index(), s.id()}
+	q := question{s.raft.CurrentTerm(), s.fsm.index(), s.log.stored.Get(), s.id()}
 	b, _, err := s.peers.call(ctx, addr, opIndex, q.encode())
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotLeader, err) // a read is tried again in any case
@@ -78,12 +77,12 @@ func (s *session) askAgain(index uint64) {
 	go func() {
 		for {
 			index := s.missing.Load()
-			if s.log.stored.wait(s.ctx, index) != nil {
+			if s.log.stored.Wait(s.ctx, index) != nil {
 				return // the session has ended
 			}
 			if s.fsm.index() < index {
 				// without it the entry is applied a little later
-				_, _ = s.asked.share(s.ctx, s.askLeader)
+				_, _ = s.asked.Share(s.ctx, s.askLeader)
 			}
 			if s.missing.CompareAndSwap(index, 0) {
 				return
@@ -129,58 +128,9 @@ func (s *session) sayCommitted(q *question, members []raft.Server, index uint64)
 	return true
 }
 
-// rounds shares answers about the index: readers that come while one is under way share the next.
-type rounds struct {
-	mu      sync.Mutex
-	next    *round
-	running bool
-}
-
-type round struct {
-	done  chan struct{}
-	index uint64
-	err   error
-}
-
 // leaderIndex is readIndex on the leader.
 func (s *session) leaderIndex(ctx context.Context) (uint64, error) {
-	return s.confirmed.share(ctx, s.confirm)
-}
-
-// share returns the result of a call of f that begins after the call of share, or that of another
-// caller's f.
-func (q *rounds) share(ctx context.Context, f func() (uint64, error)) (uint64, error) {
-	q.mu.Lock()
-	if q.next == nil {
-		q.next = &round{done: make(chan struct{})}
-	}
-	r := q.next // it begins after now
-	if !q.running {
-		q.running = true
-		go q.run(f)
-	}
-	q.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.index, r.err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-func (q *rounds) run(f func() (uint64, error)) {
-	for {
-		q.mu.Lock()
-		r := q.next
-		if q.next = nil; r == nil {
-			q.running = false
-			q.mu.Unlock()
-			return
-		}
-		q.mu.Unlock()
-		r.index, r.err = f()
-		close(r.done)
-	}
+	return s.confirmed.Share(ctx, s.confirm)
 }
 
 // confirm returns the commit index of a leader:

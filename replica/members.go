@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
@@ -14,7 +16,8 @@ import (
 // AddVoter adds a node to the cluster, or makes a reader a voter, or changes its address, unless
 // another member has it. The node is opened first, with neither Peers nor Join. It returns when the
 // change of the membership is committed; the node gets the data meanwhile and afterwards. It fails
-// as a change does, and is safe to try again.
+// as a change does, and is safe to try again; as not applied, and ErrUnavailable, where the node
+// does not answer at the address, or most voters do not.
 func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	return n.changeMember(ctx, opAddVoter, id, addr)
 }
@@ -25,7 +28,7 @@ func (n *Node) AddReader(ctx context.Context, id, addr string) error {
 }
 
 // Remove takes a node out of the cluster, which then may be closed. Its ID must not be used again
-// but with its directory.
+// but with its directory. It fails as AddVoter where most of the other voters do not answer.
 func (n *Node) Remove(ctx context.Context, id string) error {
 	return n.changeMember(ctx, opRemove, id, "")
 }
@@ -57,6 +60,9 @@ func (n *Node) changeMember(ctx context.Context, op operation, id, addr string) 
 func (s *session) member(ctx context.Context, op operation, id, addr string) error {
 	sid, sa := raft.ServerID(id), raft.ServerAddress(addr)
 	at, err := s.vacant(op, id, addr)
+	if err == nil {
+		err = s.outlasts(ctx, op, raft.Server{ID: sid, Address: sa})
+	}
 	if err != nil {
 		return conclude(err)
 	}
@@ -98,6 +104,57 @@ func (s *session) vacant(op operation, id, addr string) (index uint64, err error
 		}
 	}
 	return f.Index(), nil
+}
+
+// outlasts refuses a change after which the voters that answer are no majority: nothing could be
+// changed then, the membership included. A voter that is added has to answer itself.
+func (s *session) outlasts(ctx context.Context, op operation, m raft.Server) error {
+	members, err := s.configuration()
+	i := slices.IndexFunc(members, func(o raft.Server) bool { return o.ID == m.ID })
+	votes := i >= 0 && members[i].Suffrage == raft.Voter
+	adds := op == opAddVoter || op == opJoin
+	if err != nil || adds && votes && members[i].Address == m.Address ||
+		!adds && (op != opRemove || !votes) {
+		return err
+	}
+	if members = slices.Clone(members); i >= 0 {
+		members = slices.Delete(members, i, i+1)
+	}
+	if adds {
+		members = append(members, m)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
+	defer cancel()
+	answers := make([]bool, len(members))
+	var asked sync.WaitGroup
+	for i, o := range members {
+		asked.Go(func() { answers[i] = s.answers(ctx, o) })
+	}
+	asked.Wait()
+	answer := func(id raft.ServerID) bool {
+		return answers[slices.IndexFunc(members, func(o raft.Server) bool { return o.ID == id })]
+	}
+	switch {
+	case adds && !answer(m.ID):
+		return fmt.Errorf("%w: the node %q does not answer at %s: start it first", ErrUnavailable,
+			m.ID, m.Address)
+	case len(members) > 0 && !majority(members, answer):
+		return fmt.Errorf("%w: of the voters that would be left too few answer", ErrUnavailable)
+	}
+	return nil
+}
+
+// answers reports whether a node answers at its address.
+func (s *session) answers(ctx context.Context, m raft.Server) bool {
+	if m.ID == s.id() {
+		return true
+	}
+	q, err := s.peers.peer(ctx, string(m.Address))
+	if err == nil && q.id == string(m.ID) {
+		_, _, err = q.call(ctx, opPing, nil)
+		return err == nil
+	}
+	return false
 }
 
 func (s *session) transfer(ctx context.Context, id string) error {

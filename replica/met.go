@@ -19,15 +19,22 @@ func (s *session) self() meeting.Node {
 	return meeting.Node{ID: s.cfg.ID, Mark: s.disk.state.Mark}
 }
 
-// meet refuses a member that comes with another directory than before. It knows nothing of nodes
-// that are no members.
-func (s *session) meet(other meeting.Node) error {
+// meet refuses a member that comes with another directory than before, and a node at the address of
+// a member, as what is said to that one would count for it. Of others it knows nothing.
+func (s *session) meet(other meeting.Node, at string) error {
 	select {
 	case <-s.begun:
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	}
-	if !slices.ContainsFunc(s.members(), func(m Member) bool { return m.ID == other.ID }) {
+	member := false
+	for _, m := range s.members() {
+		if member = member || m.ID == other.ID; m.Addr == at && m.ID != other.ID {
+			return fmt.Errorf("this is the address of the node %q, and the node %q is there", m.ID,
+				other.ID)
+		}
+	}
+	if !member {
 		return nil
 	}
 	err := s.disk.changeBook(func(b meeting.Book) (meeting.Book, error) { return b.Note(other) })

@@ -71,6 +71,52 @@ func TestLostDirectory(t *testing.T) {
 	}
 }
 
+// TestStanding: a change of the membership is refused after which nothing could be changed: a voter
+// that does not answer, or another node at its address, and the removal of one without which too
+// few are left.
+func TestStanding(t *testing.T) {
+	c := newCluster(t, nil, "a", "b", "c")
+	led := c.leader()
+	n, gone := c.nodes[led], c.follower(led)
+	other := "abc"[3-strings.Index("abc", led)-strings.Index("abc", gone):][:1]
+	c.net.mu.Lock()
+	c.net.at[addr("y")] = c.net.at[addr(other)]
+	c.net.mu.Unlock()
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, ErrNotApplied) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("a voter that is not there", n.AddVoter(t.Context(), "x", addr("x")))
+	refused("another node's address", n.AddVoter(t.Context(), "y", addr("y")))
+	c.stop(gone)
+	refused("the last one but one", n.Remove(t.Context(), other))
+	if all := n.Status().Members; len(all) != 3 {
+		t.Errorf("members %v", all)
+	}
+	must(t, n.Remove(t.Context(), gone))
+	put(t, n, "k", "1")
+}
+
+// TestAddressOfAnother: what is said to a member reaches no other node that has got its address:
+// the answers would count for the member.
+func TestAddressOfAnother(t *testing.T) {
+	c := newCluster(t, nil, "a", "b", "c")
+	led := c.leader()
+	gone := c.follower(led)
+	c.stop(gone)
+	other := c.follower(led)
+	c.net.mu.Lock()
+	c.net.at[addr(gone)] = c.net.at[addr(other)]
+	c.net.mu.Unlock()
+	_, _, err := c.nodes[led].run.Load().peers.call(shortly(t), addr(gone), opPing, nil)
+	if err == nil || !strings.Contains(err.Error(), `the node "`+other+`" is there`) {
+		t.Error(err)
+	}
+	put(t, c.nodes[led], "k", "1")
+}
+
 // TestLostLog: a directory with databases and without its Raft log is refused, and keeps them.
 func TestLostLog(t *testing.T) {
 	c := newCluster(t, nil, "a")

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/raftlog"
 	"github.com/loamdb/loam/replica/internal/messages"
+	"github.com/loamdb/loam/replica/internal/waits"
 )
 
 // Node is a member of a cluster, with a copy of the database. Open makes one. All methods are safe
@@ -88,8 +89,8 @@ type session struct {
 	peers     *peers
 	transport *transport
 	raft      *raft.Raft
-	confirmed rounds        // of confirm, on the leader
-	asked     rounds        // of calls to the leader
+	confirmed waits.Rounds  // of confirm, on the leader
+	asked     waits.Rounds  // of calls to the leader
 	missing   atomic.Uint64 // an index that the log does not have yet, see askAgain; 0: none
 	group     group         // of changes, on the leader
 	halting   sync.Once
@@ -158,9 +159,11 @@ func (n *Node) start() (_ *session, err error) {
 	}
 	undo = append(undo, func() { _ = logs.Close() }) // the first error counts
 	s.log = &guard{Store: logs, node: s}
-	if s.log.stored.at, err = logs.LastIndex(); err != nil {
+	last, err := logs.LastIndex()
+	if err != nil {
 		return nil, err
 	}
+	s.log.stored.Set(last)
 	if s.disk, err = openDisk(&n.cfg, n.dir, logs); err != nil {
 		return nil, err
 	}

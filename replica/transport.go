@@ -48,8 +48,8 @@ type layer struct {
 	serve    func(net.Conn)  // takes connections of calls
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
-	self     meeting.Node             // this node
-	meet     func(meeting.Node) error // refuses another one
+	self     meeting.Node                              // this node
+	meet     func(other meeting.Node, at string) error // refuses one; at "": it called
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -64,7 +64,7 @@ func listen(cfg *Config, serve func(net.Conn)) (*layer, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	y := &layer{cfg: cfg, listener: l, forRaft: make(chan net.Conn), serve: serve,
-		self: meeting.Node{ID: cfg.ID}, meet: func(meeting.Node) error { return nil },
+		self: meeting.Node{ID: cfg.ID}, meet: func(meeting.Node, string) error { return nil },
 		conns: map[net.Conn]bool{}}
 	y.ctx, y.cancel = context.WithCancel(context.Background())
 	return y, nil
@@ -188,7 +188,7 @@ func (y *layer) hear(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := y.meet(other); err != nil {
+	if err := y.meet(other, ""); err != nil {
 		return refuse(c, err.Error())
 	}
 	var answer bytes.Buffer
@@ -199,10 +199,11 @@ func (y *layer) hear(c net.Conn) error {
 }
 
 // dial opens a connection of a kind. A refusal is ErrRefused with the other node's sentence.
-func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn, error) {
+func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn, meeting.Node,
+	error) {
 	raw, err := y.cfg.Dial(ctx, addr)
 	if err != nil {
-		return nil, err
+		return nil, meeting.Node{}, err
 	}
 	c := y.track(raw)
 	if y.cfg.TLS != nil {
@@ -212,42 +213,44 @@ func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn,
 		}
 		c = tls.Client(c, o)
 	}
-	if err := y.introduce(ctx, c, kind); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", addr, err), ignoreClosed(c.Close()))
+	other, err := y.introduce(ctx, c, kind)
+	if err == nil {
+		err = y.meet(other, addr)
 	}
-	return stream.NewSum(c), nil
+	if err != nil {
+		err = errors.Join(fmt.Errorf("%s: %w", addr, err), ignoreClosed(c.Close()))
+		return nil, meeting.Node{}, err
+	}
+	return stream.NewSum(c), other, nil
 }
 
-func (y *layer) introduce(ctx context.Context, c net.Conn, kind connKind) error {
+// introduce says the greeting, and returns the node that answers.
+func (y *layer) introduce(ctx context.Context, c net.Conn, kind connKind) (other meeting.Node,
+	err error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(y.cfg.Timeout)
 	}
 	if err := c.SetDeadline(deadline); err != nil {
-		return err
+		return other, err
 	}
 	head := append([]byte(greeting), protocolVersion, byte(kind), byte(len(y.cfg.Cluster)))
 	if _, err := c.Write(append(head, y.cfg.Cluster...)); err != nil {
-		return err
+		return other, err
 	}
-	err := verdict(c)
-	if err == nil {
+	if err = verdict(c); err == nil {
 		err = meeting.Introduce(c, y.self)
 	}
 	if err == nil {
 		err = verdict(c)
 	}
-	if err != nil {
-		return err
-	}
-	other, err := meeting.Listen(c)
 	if err == nil {
-		err = y.meet(other)
+		other, err = meeting.Listen(c)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.SetDeadline(time.Time{})
 	}
-	return c.SetDeadline(time.Time{})
+	return other, err
 }
 
 // verdict reads whether the other node takes the connection.
@@ -275,7 +278,8 @@ func ignoreClosed(err error) error {
 func (y *layer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return y.dial(ctx, string(addr), raftConn)
+	c, _, err := y.dial(ctx, string(addr), raftConn)
+	return c, err
 }
 
 // Accept is raft's.

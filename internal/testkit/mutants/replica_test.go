@@ -39,6 +39,19 @@ var replicas = []mutant{
 		target{"replica", "TestLostLog"}, []edit{{"replica/disk.go",
 			"if err := k.unmarked(); err != nil {", "if err := k.unmarked(); err == ErrHalted {"}}},
 
+	{"replica-adds-the-absent", "a voter is added that does not answer",
+		target{"replica", "TestStanding"}, []edit{{"replica/members.go",
+			"case adds && !answer(m.ID):", "case adds && m.ID == \"\":"}}},
+
+	{"replica-removes-the-majority", "a voter is removed without which too few are left",
+		target{"replica", "TestStanding"}, []edit{{"replica/members.go",
+			"len(members) > 0 && !majority(members, answer)",
+			"len(members) > 9 && !majority(members, answer)"}}},
+
+	{"replica-another-at-the-address", "the answers of another node count for a member",
+		target{"replica", "TestAddressOfAnother"}, []edit{{"replica/met.go",
+			"m.Addr == at && m.ID != other.ID", "m.Addr == at && m.ID == \"\""}}},
+
 	{"replica-nameless-node", "a caller without a certificate is a node",
 		target{"replica", "TestTLS"}, []edit{{"replica/config.go",
 			"c.TLS.ClientAuth = tls.RequireAndVerifyClientCert",
