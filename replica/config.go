@@ -59,6 +59,9 @@ type Config struct {
 	// TrailingEntries is how many entries stay in the log behind a snapshot, so that a follower
 	// that was away shortly needs no snapshot. The default is 65,536.
 	TrailingEntries uint64
+	// LogBytes is the size of the log from which on a snapshot is made and entries are removed,
+	// however few they are, unless the database is larger. The default is 1 GiB.
+	LogBytes uint64
 
 	// Database is the options of the database; see refused for what replicas cannot have. The
 	// default is that of lsm.Open.
@@ -155,6 +158,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.SnapshotEntries, 1<<16)
 	orElse(&c.SnapshotInterval, 30*time.Second)
 	orElse(&c.TrailingEntries, 1<<16)
+	orElse(&c.LogBytes, 1<<30)
 	if c.TLS != nil && c.TLS.ClientAuth == tls.NoClientCert {
 		c.TLS = c.TLS.Clone()
 		c.TLS.ClientAuth = tls.RequireAndVerifyClientCert

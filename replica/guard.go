@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/logsize"
 	"github.com/loamdb/loam/replica/internal/waits"
 )
 
@@ -17,6 +18,7 @@ type guard struct {
 	*raftlog.Store
 	node   *session
 	stored waits.Index // index of the last entry that was stored
+	size   *logsize.Log
 }
 
 var (
@@ -31,6 +33,7 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 	err := g.noted(g.Store.StoreLogs(logs))
 	if err == nil && len(logs) > 0 {
 		g.stored.Set(logs[len(logs)-1].Index)
+		g.size.Stored(logs)
 	}
 	return err
 }

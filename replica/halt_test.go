@@ -135,6 +135,27 @@ func TestStateMachineHoldsNoLogUp(t *testing.T) {
 	has(t, c.nodes[slow], "k", "2")
 }
 
+// TestLogOfLargeEntries: a log whose entries are few and large is shortened, so that a small
+// database does not fill the disk with it.
+func TestLogOfLargeEntries(t *testing.T) {
+	c := newCluster(t, func(cfg *Config) { cfg.LogBytes = 1 << 20 }, "a", "b", "c")
+	n := c.nodes[c.leader()]
+	value := strings.Repeat("x", 256<<10)
+	for id, n := range c.nodes {
+		c.until("the log of "+id+" is shortened", func() bool {
+			put(t, n, "k", value)
+			first, err := n.run.Load().log.FirstIndex()
+			must(t, err)
+			return first > 1
+		})
+	}
+	put(t, n, "l", "1")
+	for id, n := range c.nodes {
+		c.caughtUp(id, c.leader())
+		has(t, n, "l", "1")
+	}
+}
+
 // TestLargeChanges writes what is just small enough, and what is not.
 func TestLargeChanges(t *testing.T) {
 	c := newCluster(t, nil, "a")

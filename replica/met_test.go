@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/lsm/crashfs"
 	"github.com/loamdb/loam/replica/internal/meeting"
@@ -75,7 +76,7 @@ func TestLostDirectory(t *testing.T) {
 // that does not answer, or another node at its address, and the removal of one without which too
 // few are left.
 func TestStanding(t *testing.T) {
-	c := newCluster(t, nil, "a", "b", "c")
+	c := newCluster(t, func(cfg *Config) { cfg.Timeout = 10 * time.Second }, "a", "b", "c")
 	led := c.leader()
 	n, gone := c.nodes[led], c.follower(led)
 	other := "abc"[3-strings.Index("abc", led)-strings.Index("abc", gone):][:1]
@@ -85,7 +86,7 @@ func TestStanding(t *testing.T) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, ErrNotApplied) || !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s: %v", what, err)
+			t.Fatalf("%s: %v", what, err)
 		}
 	}
 	refused("a voter that is not there", n.AddVoter(t.Context(), "x", addr("x")))
@@ -110,10 +111,14 @@ func TestAddressOfAnother(t *testing.T) {
 	c.net.mu.Lock()
 	c.net.at[addr(gone)] = c.net.at[addr(other)]
 	c.net.mu.Unlock()
-	_, _, err := c.nodes[led].run.Load().peers.call(shortly(t), addr(gone), opPing, nil)
-	if err == nil || !strings.Contains(err.Error(), `the node "`+other+`" is there`) {
-		t.Error(err)
-	}
+	c.until("the other node is found there", func() bool {
+		_, _, err := c.nodes[led].run.Load().peers.call(shortly(t), addr(gone), opPing, nil)
+		if err == nil {
+			t.Fatal("the other node answers")
+		}
+		// the connection of before may have to end first
+		return strings.Contains(err.Error(), `the node "`+other+`" is there`)
+	})
 	put(t, c.nodes[led], "k", "1")
 }
 

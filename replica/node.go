@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/logsize"
 	"github.com/loamdb/loam/replica/internal/messages"
 	"github.com/loamdb/loam/replica/internal/waits"
 )
@@ -158,7 +160,7 @@ func (n *Node) start() (_ *session, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = logs.Close() }) // the first error counts
-	s.log = &guard{Store: logs, node: s}
+	s.log = &guard{Store: logs, node: s, size: logsize.New(n.cfg.LogBytes)}
 	last, err := logs.LastIndex()
 	if err != nil {
 		return nil, err
@@ -192,6 +194,9 @@ func (n *Node) start() (_ *session, err error) {
 	go s.net.run()
 	go s.watch()
 	go s.acquaint()
+	go s.log.size.Keep(s.ctx, s.raft, s.cfg.TrailingEntries, s.size, func(err error) {
+		s.cfg.log("shortening the log failed", "error", err)
+	})
 	return s, nil
 }
 
@@ -257,6 +262,19 @@ func (s *session) watch() {
 			return
 		}
 	}
+}
+
+// size is that of the database on disk, 0 if it cannot be told.
+func (s *session) size() (n uint64) {
+	d, err := s.fsm.acquire()
+	if err != nil {
+		return 0
+	}
+	defer d.release()
+	if sizes, err := d.db.ApproximateSizes([]lsm.Range{{}}); err == nil {
+		n = sizes[0]
+	}
+	return n
 }
 
 // settledTerm returns the term when Raft has dealt with the messages that it has taken.

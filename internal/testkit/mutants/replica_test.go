@@ -52,6 +52,11 @@ var replicas = []mutant{
 		target{"replica", "TestAddressOfAnother"}, []edit{{"replica/met.go",
 			"m.Addr == at && m.ID != other.ID", "m.Addr == at && m.ID == \"\""}}},
 
+	{"replica-log-of-any-size", "all entries that the log had in number stay, however large",
+		target{"replica/internal/logsize", "TestKeep"}, []edit{{
+			"replica/internal/logsize/logsize.go",
+			"c.TrailingLogs = min(most, max(", "c.TrailingLogs = max(most, max("}}},
+
 	{"replica-nameless-node", "a caller without a certificate is a node",
 		target{"replica", "TestTLS"}, []edit{{"replica/config.go",
 			"c.TLS.ClientAuth = tls.RequireAndVerifyClientCert",

@@ -28,7 +28,7 @@ type settings struct {
 	wait                                         bool
 	election, lease, stop                        time.Duration
 	maxClients                                   int
-	snapshotEntries                              uint64
+	snapshotEntries, logBytes                    uint64
 	cache, memory                                int64
 }
 
@@ -70,6 +70,8 @@ func (s *settings) define(f *flag.FlagSet) {
 	f.IntVar(&s.maxClients, "max-clients", 4096, "how many clients may be connected")
 	f.Uint64Var(&s.snapshotEntries, "snapshot-entries", 1<<16,
 		"entries of the log before a snapshot is made")
+	f.Uint64Var(&s.logBytes, "log-bytes", 1<<30, "`bytes` of the log from which on a snapshot is "+
+		"made and entries are removed, unless the database is larger")
 	f.Int64Var(&s.cache, "cache", 0,
 		"`bytes` of the block cache; 0: the default of the engine")
 }
@@ -119,7 +121,8 @@ func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
 	c = server.Config{Dir: s.data, MaxClients: s.maxClients, Memory: s.memory, Lease: s.lease,
 		Version: version(),
 		Node: replica.Config{ID: s.id, Addr: s.addr, Bind: s.listen, Cluster: s.cluster,
-			ElectionTimeout: s.election, SnapshotEntries: s.snapshotEntries, Logger: log,
+			ElectionTimeout: s.election, SnapshotEntries: s.snapshotEntries,
+			LogBytes: s.logBytes, Logger: log,
 			Database: &lsm.Options{CacheSize: s.cache}}}
 	if c.Token, err = token(s.tokenFile); err != nil {
 		return c, err
