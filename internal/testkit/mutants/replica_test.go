@@ -73,9 +73,14 @@ var replicas = []mutant{
 			"c.held -= cost; c.answered.Broadcast()"}}},
 
 	{"server-displaces-speakers", "a caller goes for a newer one while it says its greeting",
-		target{"replica/internal/server", "TestStrangers"}, []edit{{
+		target{"replica/internal/server", "TestCrowd"}, []edit{{
 			"replica/internal/server/strangers.go",
-			"wait > 0 { return wait", "wait > 1<<62 { return wait"}}},
+			"if wait > 0 { return wait", "if wait > 1<<62 { return wait"}}},
+
+	{"server-silence-is-speech", "a caller that says nothing stays as long as one that speaks",
+		target{"replica/internal/server", "TestDisplaced"}, []edit{{
+			"replica/internal/server/strangers.go",
+			"return s.cfg.Timeout / 20", "return s.cfg.Timeout / 4"}}},
 
 	{"server-any-nodes", "callers that say that they are nodes are not bounded",
 		target{"replica/internal/server", "TestNodes"}, []edit{{"replica/internal/server/peers.go",

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/loamdb/loam/replica/internal/wire"
@@ -47,6 +49,24 @@ func (s *Server) Fill() (free func()) {
 		s.calls.give(calls)
 		s.answers.give(answers)
 	}
+}
+
+// Displaced returns which of several strangers goes for a newer one, and how long that takes: they
+// came so long ago, and have spoken where that is negative.
+func Displaced(timeout time.Duration, ages ...time.Duration) (gone int, wait time.Duration) {
+	now := time.Unix(1, 0)
+	s := &Server{cfg: Config{Timeout: timeout}}
+	for _, age := range ages {
+		near, _ := net.Pipe()
+		x := &stranger{Conn: near, came: now.Add(-max(age, -age))}
+		x.spoke.Store(age < 0)
+		s.strangers = append(s.strangers, x)
+	}
+	all := slices.Clone(s.strangers)
+	wait = s.displace(now)
+	return slices.IndexFunc(all, func(x *stranger) bool {
+		return !slices.Contains(s.strangers, x)
+	}), wait
 }
 
 // Over reports whether the time of a call is over that came at a moment.

@@ -55,9 +55,27 @@ func (p *pipes) greeted(t testing.TB) *caller {
 	return x
 }
 
-// TestStrangers: callers that say nothing keep nobody out, however many they are, and those that
-// have begun to speak displace each other only after a while: else clients that come all at once
-// over TLS would.
+// TestDisplaced: a caller that says nothing goes for a newer one after a twentieth of the time-out,
+// and one that speaks after a quarter.
+func TestDisplaced(t *testing.T) {
+	for _, x := range []struct {
+		ages []time.Duration // negative: it speaks
+		gone int             // -1: none
+		wait time.Duration
+	}{
+		{[]time.Duration{4}, -1, 1}, {[]time.Duration{5}, 0, 0}, {[]time.Duration{-24}, -1, 1},
+		{[]time.Duration{-25}, 0, 0}, {[]time.Duration{-24, -3, 5, 2}, 2, 0},
+		{[]time.Duration{-24, -3, 3, 2}, -1, 1}, {[]time.Duration{-20, 3}, -1, 2},
+		{[]time.Duration{-26, 5}, 0, 0},
+	} {
+		if gone, wait := server.Displaced(100, x.ages...); gone != x.gone || wait != x.wait {
+			t.Errorf("%v: %d goes after %d", x.ages, gone, wait)
+		}
+	}
+}
+
+// TestStrangers: callers that have begun to speak wait for each other: else clients that come all
+// at once over TLS would displace each other.
 func TestStrangers(t *testing.T) {
 	p := newPipes()
 	loamdtest.Start(t, func(c *server.Config) {
@@ -78,11 +96,7 @@ func TestStrangers(t *testing.T) {
 		}
 		x.lives()
 	}
-	silent, first := p.call(t), half()
-	second := half()
-	if said := silent.closed(); said != "" {
-		t.Errorf("the silent one gets %q", said)
-	}
+	first, second := half(), half()
 	third, greeted := p.call(t), make(chan error, 1)
 	go func() { greeted <- third.greet(wire.Greeting{}) }()
 	end(first) // which makes room for the third one
@@ -94,6 +108,29 @@ func TestStrangers(t *testing.T) {
 	for _, x := range []*caller{first, second, third} {
 		must(t, x.Close())
 	}
+}
+
+// TestCrowd: many clients that come at once all get through, in turn.
+func TestCrowd(t *testing.T) {
+	c := loamdtest.Start(t, func(c *server.Config) {
+		c.MaxStrangers, c.Timeout = 4, time.Hour
+	}, "a")
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", c.Addr("a"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			x := &caller{t, conn, bufio.NewReader(conn)}
+			if err := x.greet(wire.Greeting{}); err != nil {
+				t.Error(err)
+			}
+			_ = x.Close() // the server closes its side, too
+		})
+	}
+	all.Wait()
 }
 
 // TestNodes: callers that say that they are nodes are bounded, too.

@@ -42,9 +42,9 @@ type Config struct {
 
 	// MaxClients is how many clients may be connected. The default is 4,096.
 	MaxClients int
-	// MaxStrangers is how many callers may be connected that did not say their greeting yet. One
-	// that has said nothing goes for a newer one; others have a quarter of Timeout. The default is
-	// 512.
+	// MaxStrangers is how many callers may be connected that did not say their greeting yet. Beyond
+	// that a caller goes for a newer one after a quarter of Timeout, or, where it has said nothing,
+	// after a twentieth. The default is 512.
 	MaxStrangers int
 	// MaxNodes is how many connections other nodes may have, each of which has a few. The default
 	// is 1,024.

@@ -23,9 +23,9 @@ func (x *stranger) Read(b []byte) (int, error) {
 }
 
 // come counts a stranger, for whom another one may have to go: descriptors and memory are bounded.
-// One that has said nothing goes at once, the oldest first. Those that speak TLS, or have said a
-// part of their greeting, have a quarter of Config.Timeout before one goes, so that clients that
-// come all at once do not displace each other: they wait, unaccepted.
+// A stranger that has said nothing goes soon; a stranger that speaks TLS, or has said a part of its
+// greeting, goes later. Until then the new one waits, unaccepted: clients that come all at once
+// would displace each other.
 func (s *Server) come(x *stranger) {
 	for {
 		x.came = time.Now()
@@ -52,18 +52,30 @@ func (s *Server) come(x *stranger) {
 	}
 }
 
-// displace closes a stranger, or returns how long the oldest one has left.
+// patience is how long a stranger stays at least. What it has sent may not be read yet: a busy
+// machine needs a while.
+func (s *Server) patience(x *stranger) time.Duration {
+	if x.spoke.Load() {
+		return s.cfg.Timeout / 4
+	}
+	return s.cfg.Timeout / 20
+}
+
+// displace closes a stranger, or returns how long it takes until one may go.
 // REQUIRES: s.mu is held.
 func (s *Server) displace(now time.Time) (wait time.Duration) {
-	i := slices.IndexFunc(s.strangers, func(x *stranger) bool { return !x.spoke.Load() })
-	if i < 0 {
-		i = 0
-		if wait := s.cfg.Timeout/4 - now.Sub(s.strangers[0].came); wait > 0 {
-			return wait
+	first := 0
+	for i, x := range s.strangers {
+		left := s.patience(x) - now.Sub(x.came)
+		if i == 0 || left < wait {
+			first, wait = i, left
 		}
 	}
-	_ = s.strangers[i].Close() // which ends its greet
-	s.strangers = slices.Delete(s.strangers, i, i+1)
+	if wait > 0 {
+		return wait
+	}
+	_ = s.strangers[first].Close() // which ends its greet
+	s.strangers = slices.Delete(s.strangers, first, first+1)
 	return 0
 }
 
