@@ -91,7 +91,7 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
-	_ = store.Protect(func() error {
+	_ = base.Protect(func() error {
 		info, err := opts.FS.Stat(path)
 		if err != nil || !info.IsDir() { // a link to the directory, which stays then
 			return err

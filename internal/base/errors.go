@@ -198,6 +198,19 @@ type Panic struct {
 // NewPanic makes a Panic of what recover returned, with the present stack.
 func NewPanic(v any) *Panic { return &Panic{Value: v, Stack: debug.Stack()} }
 
+// CatchPanic is deferred where a panic is to become the error err.
+func CatchPanic(err *error) {
+	if r := recover(); r != nil {
+		*err = NewPanic(r)
+	}
+}
+
+// Protect makes a panic of step an error, so that the steps after it are taken.
+func Protect(step func() error) (err error) {
+	defer CatchPanic(&err)
+	return step()
+}
+
 func (p *Panic) Error() string {
 	if c, ok := CallbackFailure(p.Value); ok {
 		return c.Error()

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
@@ -11,13 +12,13 @@ import (
 // user's FS or Comparer for instance, is an error.
 func InDir(fs vfs.FS, dir string, do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
-	err := Protect(func() (err error) {
+	err := base.Protect(func() (err error) {
 		d, err = vfs.OpenDir(fs, dir, vfs.DirOptions{Check: owner.Check})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = Protect(func() error { return do(d) })
-	return errors.Join(err, Protect(d.Close))
+	err = base.Protect(func() error { return do(d) })
+	return errors.Join(err, base.Protect(d.Close))
 }

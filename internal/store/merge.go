@@ -171,7 +171,7 @@ func (k *Keyspace) longChains() {
 	if flush && db.folding.CompareAndSwap(false, true) {
 		go func() {
 			defer db.folding.Store(false)
-			if err := Protect(k.Flush); err != nil &&
+			if err := base.Protect(k.Flush); err != nil &&
 				db.health.Writable() == nil {
 				db.health.Warn("flushing long chains of operands", err)
 			}

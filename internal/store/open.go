@@ -140,11 +140,7 @@ func Open(dir string, o Options) (*DB, error) {
 // open reads the manifest and replays the logs. It notes in found where the
 // directory stood before anything is written.
 func (db *DB) open(found *manifest.Found) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = base.NewPanic(r)
-		}
-	}()
+	defer base.CatchPanic(&err)
 	if err := db.loadManifest(); err != nil {
 		return err
 	}
@@ -250,11 +246,7 @@ func (db *DB) connect(last base.SeqNum) {
 
 // openDir opens and locks the directory, and creates it if the options say so.
 func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = base.NewPanic(r)
-		}
-	}()
+	defer base.CatchPanic(&err)
 	if o.ErrorIfMissing && isEmpty(o.FS, dir) {
 		return nil, base.ErrDoesNotExist // no LOCK is left in it
 	}
@@ -417,17 +409,17 @@ func (db *DB) newTree(k *Keyspace, m manifest.Keyspace) *tree.Tree {
 func (db *DB) abandon(found *manifest.Found) {
 	db.health.Closing.Store(true)
 	if db.opts.Inspector != nil {
-		_ = Protect(func() error { db.opts.Inspector.Close(); return nil })
+		_ = base.Protect(func() error { db.opts.Inspector.Close(); return nil })
 	}
 	if db.home != nil {
 		db.jobs.Close()
-		_ = Protect(func() error { return db.wal.Close(false) })
+		_ = base.Protect(func() error { return db.wal.Close(false) })
 		db.spaces.close()
 	}
 	if db.follower != nil {
-		_ = Protect(func() error { db.follower.Close(); return nil })
+		_ = base.Protect(func() error { db.follower.Close(); return nil })
 	}
-	_ = Protect(func() error { return found.Restore(db.recovery.SetAside) })
+	_ = base.Protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
 	db.health.queue.Close(eventPatience)
 }
@@ -447,12 +439,12 @@ func (db *DB) release() error {
 		db.shared.Files.Leave()
 	}
 	if db.manifest != nil {
-		errs = append(errs, Protect(db.manifest.Close))
+		errs = append(errs, base.Protect(db.manifest.Close))
 	}
 	db.shared.Holders.Release()
 	db.shared.Reads.DrainFor(releaseFor)
 	if db.dirLock != nil {
-		errs = append(errs, Protect(db.dirLock.Close))
+		errs = append(errs, base.Protect(db.dirLock.Close))
 	}
 	return errors.Join(errs...)
 }
@@ -473,7 +465,7 @@ func (db *DB) Close() error {
 	}
 	var err error
 	if db.follower != nil {
-		err = Protect(func() error { db.follower.Close(); return nil })
+		err = base.Protect(func() error { db.follower.Close(); return nil })
 	}
 	db.jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
@@ -492,9 +484,9 @@ func (db *DB) Close() error {
 		db.opts.Inspector.Wait(releaseFor) // its answers read
 	}
 	// The logs are synced although something else failed: batches may be nowhere else.
-	err = errors.Join(err, Protect(func() error { return db.wal.Close(true) }))
+	err = errors.Join(err, base.Protect(func() error { return db.wal.Close(true) }))
 	// a panic alone
-	err = errors.Join(err, Protect(func() error { db.manifest.NoteDurable(); return nil }))
+	err = errors.Join(err, base.Protect(func() error { db.manifest.NoteDurable(); return nil }))
 	err = errors.Join(err, db.release())
 	db.health.queue.Close(eventPatience)
 	return err
@@ -503,13 +495,3 @@ func (db *DB) Close() error {
 // eventPatience is how long Close waits for the listener and the logger to take the last
 // events.
 const eventPatience = time.Second
-
-// Protect makes a panic of step an error, so that the steps after it are taken.
-func Protect(step func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = base.NewPanic(r)
-		}
-	}()
-	return step()
-}

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // Share deals out the numbers below n to as many goroutines as workers says, until work fails on
@@ -21,7 +23,7 @@ func Share(n, workers int, work func(numbers iter.Seq[int]) error) error {
 	}
 	for range min(n, workers) {
 		wg.Go(func() {
-			if err := Protect(func() error { return work(numbers) }); err != nil {
+			if err := base.Protect(func() error { return work(numbers) }); err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
 		})

@@ -228,5 +228,5 @@ func (h *Health) relieve() {
 		return
 	}
 	// A failure shows again at the next write.
-	_ = Protect(func() error { return w.pipeline.Exclusive(w.jobs.SealLargest) })
+	_ = base.Protect(func() error { return w.pipeline.Exclusive(w.jobs.SealLargest) })
 }

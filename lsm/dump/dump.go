@@ -20,7 +20,6 @@ import (
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/seal"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -103,7 +102,7 @@ func CheckPath(db *lsm.DB, path string) error {
 		return base.Invalidf("the check of a path needs a database and a path")
 	}
 	place := db.Inside().Place()
-	err := store.Protect(func() error {
+	err := base.Protect(func() error {
 		return db.Inside().WhileOpen(func(func() error) error {
 			_, err := fileid.Outside(place.FS, path, place.Dir, "the database")
 			return err
@@ -208,7 +207,7 @@ func Decrypt(r io.Reader, keys lsm.KeyProvider) (io.Reader, error) {
 		return nil, base.Invalidf("Decrypt needs a reader and keys")
 	}
 	var out io.Reader
-	err := store.Protect(func() (err error) {
+	err := base.Protect(func() (err error) {
 		out, err = seal.NewKeys(keys, true).OpenStream(r)
 		return err
 	})
@@ -282,7 +281,7 @@ func told(f func(Progress)) func(transfer.Progress) {
 // result runs do, whose panic, of a reader or a callback for instance, is an error.
 func result(what string, do func() (transfer.Summary, error)) (*Info, error) {
 	var s transfer.Summary
-	err := store.Protect(func() (err error) {
+	err := base.Protect(func() (err error) {
 		s, err = do()
 		return err
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/format/block"
-	"github.com/loamdb/loam/internal/store"
 )
 
 const (
@@ -99,7 +98,7 @@ func (r *runner) start(s *state, do func(context.Context, *job) error, done func
 	r.job = j
 	go func() {
 		defer close(j.ended)
-		err := store.Protect(func() error { return do(r.jobs, j) })
+		err := base.Protect(func() error { return do(r.jobs, j) })
 		r.db.Inside().CloseSnapshot(snap)
 		j.ended <- err
 	}()

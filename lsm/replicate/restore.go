@@ -13,7 +13,6 @@ import (
 	"github.com/loamdb/loam/internal/feature/backup"
 	"github.com/loamdb/loam/internal/feature/transfer"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -96,7 +95,7 @@ func restore(ctx context.Context, t Target, dir string, o *RestoreOptions,
 	warn := func(what string, err error) {
 		left = append(left, fmt.Errorf("%s: %w", what, err))
 	}
-	err = store.Protect(func() error {
+	err = base.Protect(func() error {
 		return backup.Make(fsys, dir, false, warn, func(s *backup.Stage) (backup.Content, error) {
 			return r.fill(fsys, s)
 		})
@@ -242,7 +241,7 @@ func (r *restorer) fill(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = store.Protect(func() error { return r.load(db) })
+	err = base.Protect(func() error { return r.load(db) })
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
@@ -364,7 +363,7 @@ func fetch(ctx context.Context, t Target, names []string, ahead int) (next func(
 		begun++
 		go func() {
 			var r result
-			r.err = store.Protect(func() (err error) {
+			r.err = base.Protect(func() (err error) {
 				r.b, err = get(ctx, t, name)
 				return err
 			})

@@ -89,15 +89,15 @@ func (b *batch) abandon() {
 
 // settle makes a file durable unless another one failed.
 func (f *written) settle(failed error) error {
-	err := store.Protect(func() error {
+	err := base.Protect(func() error {
 		if failed != nil {
 			return failed
 		}
 		return f.out.Sync()
 	})
-	cerr := store.Protect(f.out.Close)
+	cerr := base.Protect(f.out.Close)
 	if err == nil {
 		err = cerr
 	}
-	return store.Protect(func() error { return f.then(err) })
+	return base.Protect(func() error { return f.then(err) })
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/loamdb/loam/internal/format/current"
 	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 )
 
 // creation is a backup in the making.
@@ -62,7 +61,7 @@ func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st 
 			_ = f.release(&c.catalog) // what stays, the next opening removes
 		}
 	}()
-	err = store.Protect(func() error { return c.make(ended) })
+	err = base.Protect(func() error { return c.make(ended) })
 	if err == nil {
 		err = f.commit(&c.catalog, c.made)
 	}
@@ -413,7 +412,7 @@ func (f *Folder) commit(c *catalog, made *fileid.Made) error {
 		return err
 	}
 	f.last = c.id
-	err := store.Protect(func() error { // after a panic, too, the catalog may be there
+	err := base.Protect(func() error { // after a panic, too, the catalog may be there
 		err := made.Rename(temp, path)
 		if err == nil {
 			err = f.fs.SyncDir(f.path)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
-	"github.com/loamdb/loam/internal/store"
 )
 
 // Verify reads all files of a backup, and compares them with its catalog. The error joins what is
@@ -81,7 +80,7 @@ func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
 		}
 		return nil
 	})
-	err = store.Protect(func() error { return do(c) })
+	err = base.Protect(func() error { return do(c) })
 	return errors.Join(err, f.release(c))
 }
 

@@ -30,11 +30,7 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if ctx == nil {
 		return Lag{}, nil, errNoContext
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = base.NewPanic(r)
-		}
-	}()
+	defer base.CatchPanic(&err)
 	f.o.Seqs.Demand.Wait(ctx.Done())
 	p := &f.peek
 	p.mu.Lock()

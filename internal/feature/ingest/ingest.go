@@ -115,7 +115,7 @@ func (j *job) take(paths []string) error {
 	_ = store.Share(len(paths), runtime.GOMAXPROCS(0), func(numbers iter.Seq[int]) error {
 		for i := range numbers {
 			// The comparer or the file system may panic.
-			errs[i] = store.Protect(func() error { return j.takeOne(j.tables[i]) })
+			errs[i] = base.Protect(func() error { return j.takeOne(j.tables[i]) })
 			if errs[i] != nil {
 				return errs[i]
 			}

@@ -248,7 +248,7 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
 	}
 	w.r.prefix = slices.Clone(p)
 	// the file is closed, and deleted, after a panic, too
-	err = store.Protect(func() error { return fill(w) })
+	err = base.Protect(func() error { return fill(w) })
 	r, ferr := w.finish()
 	return r, errors.Join(err, ferr)
 }
@@ -501,7 +501,7 @@ func (s *syncing) add(w sstable.Writer) {
 	s.wg.Go(func() {
 		s.turn.Lock()
 		defer s.turn.Unlock()
-		err := store.Protect(func() error {
+		err := base.Protect(func() error {
 			err := w.Sync()
 			return errors.Join(err, w.Close())
 		})

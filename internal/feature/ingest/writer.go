@@ -45,7 +45,7 @@ func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions,
 	t := &TableWriter{fs: fileid.Track(fsys), path: path, cmp: o.Comparer,
 		native: o.Format == base.Native}
 	t.clock.Init(wall, 0)
-	err = store.Protect(func() error {
+	err = base.Protect(func() error {
 		f, err := t.fs.Create(path)
 		if err == nil {
 			t.w = files.NewTableWriter(f, o)
@@ -80,7 +80,7 @@ func (t *TableWriter) PutTTL(key, value []byte, ttl time.Duration) (err error) {
 		return err
 	}
 	var deadline uint64
-	err = store.Protect(func() (err error) {
+	err = base.Protect(func() (err error) {
 		deadline, err = t.clock.Deadline(seconds)
 		return err
 	})
@@ -121,7 +121,7 @@ func (t *TableWriter) usable() error {
 
 // protect makes a panic, of a comparer or a file system, the failure that ends the table.
 func (t *TableWriter) protect(f func() error) error {
-	err := store.Protect(f)
+	err := base.Protect(f)
 	var p *base.Panic
 	if errors.As(err, &p) {
 		t.err = err
@@ -168,7 +168,7 @@ func (t *TableWriter) Finish() error {
 		err = base.Invalidf("a table needs an entry")
 	}
 	if err == nil {
-		err = store.Protect(t.finish)
+		err = base.Protect(t.finish)
 	}
 	if err != nil {
 		return errors.Join(err, t.Close())
@@ -204,6 +204,6 @@ func (t *TableWriter) Close() error {
 	}
 	w := t.w
 	t.w = nil
-	_ = store.Protect(w.Close) // the file goes
-	return store.Protect(func() error { return t.fs.Remove(t.path) })
+	_ = base.Protect(w.Close) // the file goes
+	return base.Protect(func() error { return t.fs.Remove(t.path) })
 }

@@ -29,7 +29,7 @@ func Export(ctx context.Context, dir, to string, src, dst store.Options,
 		return err
 	}
 	x := export{ctx: ctx, from: from, to: to, opts: dst, progress: progress}
-	return errors.Join(store.Protect(x.run), from.Close())
+	return errors.Join(base.Protect(x.run), from.Close())
 }
 
 type export struct {
@@ -55,7 +55,7 @@ func (x *export) run() (err error) {
 			if err != nil {
 				return nil, err
 			}
-			err = store.Protect(func() error { return x.copyTo(db, of) })
+			err = base.Protect(func() error { return x.copyTo(db, of) })
 			made, terr := tables(db)
 			if err = errors.Join(err, terr, db.Close()); err == nil {
 				err = x.look(s)
@@ -103,7 +103,7 @@ func Check(dir string, o store.Options) error {
 	if err != nil {
 		return err
 	}
-	opened := store.Protect(func() error {
+	opened := base.Protect(func() error {
 		return eachTable(db, func(m *manifest.FileMeta) error {
 			_, err := db.Files().Reader(m)
 			return err

@@ -441,11 +441,7 @@ func (s *Set) syncAll(name string, w *record.Writer, pointer, beside []func() er
 	var wg sync.WaitGroup
 	if s.opts.SideBySide {
 		wg.Go(func() {
-			defer func() {
-				if r := recover(); r != nil {
-					errs[len(calls)] = base.NewPanic(r)
-				}
-			}()
+			defer base.CatchPanic(&errs[len(calls)])
 			work()
 		})
 	}

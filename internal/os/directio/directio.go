@@ -98,12 +98,8 @@ func (t *transfer) start(move func() (int, error)) {
 	t.done = done
 	go func() {
 		var o outcome
-		defer func() {
-			if r := recover(); r != nil {
-				o.err = base.NewPanic(r)
-			}
-			done <- o
-		}()
+		defer func() { done <- o }()
+		defer base.CatchPanic(&o.err)
 		o.n, o.err = move()
 	}()
 }

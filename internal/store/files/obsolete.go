@@ -300,11 +300,7 @@ func (q *deleteQueue) run() {
 // remove deletes the file under whichever name it has. That it does not exist
 // is no failure.
 func (q *deleteQueue) remove(d doomed) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = base.NewPanic(v)
-		}
-	}()
+	defer base.CatchPanic(&err)
 	if !isDatabaseFile(d.name) {
 		return fmt.Errorf("%w: not a database file", base.ErrInvalidArgument)
 	}

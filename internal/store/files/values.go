@@ -134,7 +134,7 @@ func (s *Set) ObsoleteLog(l base.ValueFile) {
 	name := l.FileName(s.o.Format)
 	var size uint64
 	// After a failure it is 0: the deletion will fail too.
-	_ = protect(func() (err error) { size, err = s.FileSize(name); return err })
+	_ = base.Protect(func() (err error) { size, err = s.FileSize(name); return err })
 	s.queue.expect()
 	s.queue.add(doomed{name: name, size: size, values: true})
 }
@@ -154,7 +154,7 @@ func (s *Set) ForgetLog(l base.ValueFile) {
 	if f == nil {
 		return
 	}
-	if err := protect(f.Close); err != nil {
+	if err := base.Protect(f.Close); err != nil {
 		s.fail(fmt.Errorf("close %s: %w", l.FileName(s.o.Format), err))
 	}
 }
@@ -166,16 +166,6 @@ func (s *Set) forgetNamed(name string) {
 	if t, num := s.o.Format.ParseFileName(name); t == base.FileLog {
 		s.ForgetLog(base.ValueFile{Num: num})
 	}
-}
-
-// protect makes a panic of f its error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = base.NewPanic(v)
-		}
-	}()
-	return f()
 }
 
 // holdLogs opens the logs and value files that tables refer to, and keeps their descriptors until

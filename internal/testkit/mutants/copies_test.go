@@ -37,7 +37,7 @@ var copies = []mutant{
 
 	{"backup-half-released", "a panic behind the name of a catalog deletes what the catalog lists",
 		target{"lsm/backup", "TestPanicInTheLastStep"}, []edit{
-			{"internal/feature/backup/create.go", "err := store.Protect(func() error { // after a",
+			{"internal/feature/backup/create.go", "err := base.Protect(func() error { // after a",
 				"err := func(f func() error) error { return f() }(func() error { // after a"}}},
 
 	{"copy-name-not-synced", "the name of a checkpoint is not durable",
@@ -127,7 +127,7 @@ var copies = []mutant{
 	{"backup-batch-forgotten", "a sync that failed does not fail the backup",
 		target{"internal/feature/backup", "TestBatch"}, []edit{
 			{"internal/feature/backup/batch.go",
-				"return store.Protect(func() error { return f.then(err) })",
+				"return base.Protect(func() error { return f.then(err) })",
 				"_ = f.then(err)\n\treturn nil"}}},
 
 	{"backup-names-not-synced", "the names of objects are not durable before the catalog",

@@ -219,7 +219,7 @@ var plugs = []mutant{
 
 	{"panic-of-last-holder", "a panic about an obsolete log ends the goroutine of its last holder",
 		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
-			{"internal/store/files/values.go", "_ = protect(func() (err error) {",
+			{"internal/store/files/values.go", "_ = base.Protect(func() (err error) {",
 				"_ = func(f func() error) error { return f() }(func() (err error) {"}}},
 
 	{"panic-before-edits", "an edit follows one whose append ended with a panic",

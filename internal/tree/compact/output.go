@@ -110,12 +110,8 @@ func (o *output) beginRound() error {
 	o.unsynced, o.round = nil, round
 	go func() {
 		var err error
-		defer func() {
-			if r := recover(); r != nil {
-				err = base.NewPanic(r)
-			}
-			round <- err
-		}()
+		defer func() { round <- err }()
+		defer base.CatchPanic(&err)
 		err = syncAll(tables)
 	}()
 	return nil
