@@ -97,10 +97,33 @@ func (c *Cutter) Uvarint() uint64 {
 	return v
 }
 
+// Uvarint32 cuts off a varint of at most 32 bits.
+func (c *Cutter) Uvarint32() uint32 {
+	v, n := Uvarint32(c.B)
+	if c.Need(n > 0); c.Bad {
+		return 0
+	}
+	c.B = c.B[n:]
+	return v
+}
+
+// Need makes c Bad unless ok.
+func (c *Cutter) Need(ok bool) { c.Bad = c.Bad || !ok }
+
 // Varint cuts a signed varint off.
 func (c *Cutter) Varint() int64 {
 	v := c.Uvarint()
 	return int64(v>>1) ^ -int64(v&1)
+}
+
+// Sized cuts off a varint of at most 32 bits, and as many bytes.
+func (c *Cutter) Sized() []byte {
+	p, rest, ok := CutBytes(c.B)
+	if c.Need(ok); c.Bad {
+		return nil
+	}
+	c.B = rest
+	return p
 }
 
 // String cuts off a varint of at most limit, and as many bytes.

@@ -322,10 +322,10 @@ func appendKey(dst []byte, k base.InternalKey) []byte {
 // one that is base.ErrNewerFormat.
 func (e *Edit) Decode(b []byte, format base.Format) error {
 	*e = Edit{}
-	c := cursor{b: b}
-	for len(c.b) > 0 {
-		tag, ok := c.u32()
-		if !ok {
+	c := cursor{Cutter: base.Cutter{B: b}}
+	for len(c.B) > 0 {
+		tag := c.Uvarint32()
+		if c.Bad {
 			return base.Corruptf(kindEdit, "malformed tag")
 		}
 		if tag >= tagVersion && tag <= tagClock {
@@ -333,8 +333,8 @@ func (e *Edit) Decode(b []byte, format base.Format) error {
 				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB "+
 					"directory", base.ErrNotADatabase, tag)
 			}
-			ok, newer := e.decodeNative(tag, &c)
-			if !ok {
+			newer := e.decodeNative(tag, &c)
+			if c.Bad {
 				return base.Corruptf(kindEdit, "version, keyspace, name, file number or facts "+
 					"(tag %d): malformed, out of range, there twice or out of place", tag)
 			}
@@ -346,68 +346,58 @@ func (e *Edit) Decode(b []byte, format base.Format) error {
 				return fmt.Errorf("%w: the directory has version %d of the native format, this "+
 					"Loam reads up to %d", base.ErrNewerFormat, e.FormatVersion, formatVersion)
 			}
-		} else if !e.decodeField(tag, &c) {
+		} else if e.decodeField(tag, &c); c.Bad {
 			return fieldError(tag)
 		}
 	}
 	return e.checkKeyspace()
 }
 
-// decodeNative is decodeField for the tags of the native format.
-func (e *Edit) decodeNative(tag uint32, c *cursor) (ok, newer bool) {
+// decodeNative is decodeField for the tags of the native format. newer says that a table needs a
+// field that is not known.
+func (e *Edit) decodeNative(tag uint32, c *cursor) (newer bool) {
 	switch tag {
 	case tagVersion:
-		was := e.FormatVersion
-		e.FormatVersion, ok = c.u32()
-		ok = ok && was == 0 && e.FormatVersion != 0
+		c.Need(e.FormatVersion == 0)
+		e.FormatVersion = c.Uvarint32()
+		c.Need(e.FormatVersion != 0)
 	case tagMaxKeyspace:
-		var id uint32
-		id, ok = c.u32()
-		ok = ok && !e.HasMaxKeyspace
-		e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(id), true
+		c.Need(!e.HasMaxKeyspace)
+		e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(c.Uvarint32()), true
 	case tagKeyspace:
-		var id uint32
-		id, ok = c.u32()
-		ok = ok && id != uint32(base.DefaultKeyspace) && e.Keyspace == base.DefaultKeyspace
-		e.Keyspace = base.KeyspaceID(id)
+		c.Need(e.Keyspace == base.DefaultKeyspace)
+		e.Keyspace = base.KeyspaceID(c.Uvarint32())
+		c.Need(e.Keyspace != base.DefaultKeyspace)
 	case tagNewKeyspace:
-		name, ok1 := c.bytes()
-		comparer, ok2 := c.bytes()
-		ok = ok1 && ok2 && e.NewKeyspace == nil
-		e.NewKeyspace = &KeyspaceNames{Name: string(name), Comparer: string(comparer)}
+		c.Need(e.NewKeyspace == nil)
+		e.NewKeyspace = &KeyspaceNames{Name: string(c.Sized()), Comparer: string(c.Sized())}
 	case tagDropKeyspace:
-		e.DropKeyspace, ok = true, true
+		e.DropKeyspace = true
 	case tagFirstLog:
-		e.FirstLog, ok = c.fileNum()
-		e.HasFirstLog = true
+		e.SetFirstLog(c.fileNum())
 	case tagLevelDBBelow:
-		was := e.LevelDBBelow
-		e.LevelDBBelow, ok = c.fileNum()
-		ok = ok && was == 0 && e.LevelDBBelow != 0
+		c.Need(e.LevelDBBelow == 0)
+		e.LevelDBBelow = c.fileNum()
+		c.Need(e.LevelDBBelow != 0)
 	case tagDurable:
-		var ok1, ok2 bool
-		var end uint64
-		was := e.Durable
-		e.Durable.Num, ok1 = c.fileNum()
-		end, ok2 = c.fileNum()
-		e.Durable.End = int64(end)
-		ok = ok1 && ok2 && was.Num == 0 && e.Durable.Num != 0
+		c.Need(e.Durable.Num == 0)
+		e.Durable = record.LogEnd{Num: c.fileNum(), End: int64(c.fileNum())}
+		c.Need(e.Durable.Num != 0)
 	case tagClock:
-		was := e.Clock
-		e.Clock, ok = c.u64()
-		ok = ok && was == 0 && e.Clock != 0 && e.Clock <= base.MaxDeadline
+		c.Need(e.Clock == 0)
+		e.Clock = c.Uvarint()
+		c.Need(e.Clock != 0 && e.Clock <= base.MaxDeadline)
 	case tagMerge:
-		var name []byte
-		name, ok = c.bytes()
-		ok = ok && len(name) > 0 && e.MergeOperator == ""
-		e.MergeOperator = string(name)
+		c.Need(e.MergeOperator == "")
+		e.MergeOperator = string(c.Sized())
+		c.Need(e.MergeOperator != "")
 	case tagFacts: // of the table before
-		if c.table != nil {
-			ok, newer = c.table.decodeFacts(c)
+		if c.Need(c.table != nil); !c.Bad {
+			newer = c.table.decodeFacts(c)
 			c.table = nil
 		}
 	}
-	return ok, newer
+	return newer
 }
 
 // checkKeyspace refuses what an edit of a keyspace cannot say.
@@ -427,47 +417,36 @@ func (e *Edit) checkKeyspace() error {
 	return base.Corruptf(kindEdit, "%s", why)
 }
 
-// decodeField reads the field of a tag; false when it is malformed or unknown.
-func (e *Edit) decodeField(tag uint32, c *cursor) (ok bool) {
+// decodeField reads the field of a tag. A field that is malformed or unknown makes c Bad.
+func (e *Edit) decodeField(tag uint32, c *cursor) {
 	switch tag {
 	case tagComparer:
-		var name []byte
-		name, ok = c.bytes()
-		e.SetComparer(string(name))
+		e.SetComparer(string(c.Sized()))
 	case tagLogNum:
-		e.LogNum, ok = c.fileNum()
-		e.HasLogNum = true
+		e.SetLogNum(c.fileNum())
 	case tagPrevLogNum:
-		e.PrevLogNum, ok = c.fileNum()
-		e.HasPrevLogNum = true
+		e.SetPrevLogNum(c.fileNum())
 	case tagNextFile:
-		e.NextFile, ok = c.fileNum()
-		e.HasNextFile = true
+		e.SetNextFile(c.fileNum())
 	case tagLastSeq:
-		var s uint64
-		s, ok = c.u64()
-		ok = ok && s <= uint64(base.MaxSeqNum)
-		e.SetLastSeq(base.SeqNum(s))
+		e.SetLastSeq(base.SeqNum(c.Uvarint()))
+		c.Need(e.LastSeq <= base.MaxSeqNum)
 	case tagCompactPointer:
-		level, ok1 := c.level()
-		key, ok2 := c.key()
-		if ok = ok1 && ok2; ok {
+		if level, key := c.level(), c.key(); !c.Bad {
 			e.CompactPointers = append(e.CompactPointers, CompactPointer{level, key.Clone()})
 		}
 	case tagDeletedFile:
-		level, ok1 := c.level()
-		num, ok2 := c.fileNum()
-		if ok = ok1 && ok2; ok {
+		if level, num := c.level(), c.fileNum(); !c.Bad {
 			e.Delete(level, num)
 		}
 	case tagNewFile:
-		var a AddedFile
-		if a, ok = c.newFile(); ok {
+		if a := c.newFile(); !c.Bad {
 			e.Added = append(e.Added, a)
 			c.table = a.Meta
 		}
+	default:
+		c.Bad = true
 	}
-	return ok
 }
 
 func fieldError(tag uint32) error {
@@ -488,63 +467,35 @@ func fieldError(tag uint32) error {
 	return base.Corruptf(kindEdit, "unknown tag %d", tag)
 }
 
-// cursor cuts fields off the front of a record.
+// cursor cuts fields off the front of a record. One that is out of range makes it Bad, too.
 type cursor struct {
-	b     []byte
+	base.Cutter
 	table *FileMeta // the last one added, unless its facts were read
 }
 
-func (c *cursor) u32() (uint32, bool) {
-	v, n := base.Uvarint32(c.b)
-	c.b = c.b[n:]
-	return v, n > 0
+func (c *cursor) fileNum() uint64 {
+	v := c.Uvarint()
+	c.Need(v <= base.MaxFileNum)
+	return v
 }
 
-func (c *cursor) u64() (uint64, bool) {
-	v, n := binary.Uvarint(c.b)
-	if n <= 0 {
-		return 0, false
-	}
-	c.b = c.b[n:]
-	return v, true
-}
-
-func (c *cursor) fileNum() (uint64, bool) {
-	v, ok := c.u64()
-	return v, ok && v <= base.MaxFileNum
-}
-
-func (c *cursor) level() (int, bool) {
-	v, ok := c.u32()
-	return int(v), ok && v < NumLevels
-}
-
-func (c *cursor) bytes() ([]byte, bool) {
-	p, rest, ok := base.CutBytes(c.b)
-	if ok {
-		c.b = rest
-	}
-	return p, ok
+func (c *cursor) level() int {
+	v := c.Uvarint32()
+	c.Need(v < NumLevels)
+	return int(v)
 }
 
 // key returns an internal key that aliases the record.
-func (c *cursor) key() (base.InternalKey, bool) {
-	p, ok := c.bytes()
-	if !ok {
-		return base.InternalKey{}, false
-	}
-	return base.DecodeInternalKey(p)
+func (c *cursor) key() base.InternalKey {
+	k, ok := base.DecodeInternalKey(c.Sized())
+	c.Need(ok)
+	return k
 }
 
-func (c *cursor) newFile() (a AddedFile, ok bool) {
-	level, ok1 := c.level()
-	num, ok2 := c.fileNum()
-	size, ok3 := c.u64()
-	smallest, ok4 := c.key()
-	largest, ok5 := c.key()
-	if !(ok1 && ok2 && ok3 && ok4 && ok5) || size > maxTableSize {
-		return a, false
-	}
+func (c *cursor) newFile() AddedFile {
+	level, num, size := c.level(), c.fileNum(), c.Uvarint()
+	smallest, largest := c.key(), c.key()
+	c.Need(size <= maxTableSize)
 	// Both keys share one allocation.
 	keys := make([]byte, 0, len(smallest.User)+len(largest.User))
 	keys = append(append(keys, smallest.User...), largest.User...)
@@ -553,5 +504,5 @@ func (c *cursor) newFile() (a AddedFile, ok bool) {
 		Num: num, Size: size,
 		Smallest: base.InternalKey{User: keys[:n:n], Trailer: smallest.Trailer},
 		Largest:  base.InternalKey{User: keys[n:], Trailer: largest.Trailer},
-	}}, true
+	}}
 }

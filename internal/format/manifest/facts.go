@@ -94,24 +94,22 @@ func (f *Facts) encode(dst []byte, logs []base.ValueLog) []byte {
 
 // decodeFacts reads mask and fields, and the logs and value files that the table refers to. newer
 // says that a field is needed which this version does not know.
-func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
-	mask, ok := c.u64()
+func (m *FileMeta) decodeFacts(c *cursor) (newer bool) {
+	mask := c.Uvarint()
 	if mask>>(firstNeeded+numNeeded) != 0 {
-		return ok, ok
+		return true
 	}
 	var fields [firstNeeded + numNeeded]uint64
-	for left := mask; ok && left != 0; left &= left - 1 {
-		fields[bits.TrailingZeros64(left)], ok = c.u64()
+	for left := mask; left != 0; left &= left - 1 {
+		fields[bits.TrailingZeros64(left)] = c.Uvarint()
 	}
-	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 ||
-		fields[factGlobalSeq] > uint64(base.MaxSeqNum) {
-		return false, false
-	}
+	c.Need(fields[factChecksum] <= math.MaxUint32 && fields[factLeftovers] <= 1 &&
+		fields[factGlobalSeq] <= uint64(base.MaxSeqNum))
 	if fields[factFormat] > uint64(base.Native) {
-		return ok, ok
+		return true
 	}
-	if logs, inFiles := fields[factValueLogs], fields[factValueFiles]; ok && logs|inFiles > 0 {
-		ok = m.readValueLogs(c, logs, inFiles)
+	if logs, inFiles := fields[factValueLogs], fields[factValueFiles]; logs|inFiles > 0 {
+		m.readValueLogs(c, logs, inFiles)
 	}
 	m.Facts = Facts{
 		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]),
@@ -121,5 +119,6 @@ func (m *FileMeta) decodeFacts(c *cursor) (ok, newer bool) {
 		MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
 		GlobalSeq: base.SeqNum(fields[factGlobalSeq]), OldValues: fields[factOldValues],
 	}
-	return ok && m.OldValues <= m.ValueBytes, false
+	c.Need(m.OldValues <= m.ValueBytes)
+	return false
 }

@@ -180,49 +180,32 @@ func appendValueLogs(dst []byte, logs []base.ValueLog, inFiles bool) []byte {
 }
 
 // readValueLogs reads so many logs, and then so many value files. No number occurs twice.
-func (m *FileMeta) readValueLogs(c *cursor, nLogs, nFiles uint64) bool {
-	logs, ok := c.valueLogs(nLogs, false)
-	if !ok {
-		return false
-	}
-	files, ok := c.valueLogs(nFiles, true)
-	if !ok {
-		return false
-	}
-	if len(files) > 0 {
+func (m *FileMeta) readValueLogs(c *cursor, nLogs, nFiles uint64) {
+	logs := c.valueLogs(nLogs, false)
+	if files := c.valueLogs(nFiles, true); len(files) > 0 {
 		logs = append(logs, files...)
 		sort.Slice(logs, func(i, j int) bool { return logs[i].Log < logs[j].Log })
 		for i := range logs[1:] {
-			if logs[i].Log == logs[i+1].Log {
-				return false
-			}
+			c.Need(logs[i].Log != logs[i+1].Log)
 		}
 	}
 	m.SetValueLogs(logs)
-	return true
 }
 
 // valueLogs reads n logs or value files, which are in the order of their numbers.
-func (c *cursor) valueLogs(n uint64, inFile bool) (logs []base.ValueLog, ok bool) {
-	if n > uint64(len(c.b)/4) {
-		return nil, false
+func (c *cursor) valueLogs(n uint64, inFile bool) []base.ValueLog {
+	if c.Need(n <= uint64(len(c.B)/4)); c.Bad {
+		return nil
 	}
-	logs = make([]base.ValueLog, n)
+	logs := make([]base.ValueLog, n)
 	last := uint64(0)
 	for i := range logs {
 		l := &logs[i]
-		l.InFile = inFile
-		ok := true
-		for _, v := range []*uint64{&l.Log, &l.Values, &l.Bytes, &l.End} {
-			if ok {
-				*v, ok = c.u64()
-			}
-		}
-		if !ok || l.Log <= last || l.Log > base.MaxFileNum || l.Values == 0 ||
-			l.Bytes < l.Values || l.End > maxTableSize {
-			return nil, false
-		}
+		*l = base.ValueLog{InFile: inFile, Log: c.Uvarint(), Values: c.Uvarint(),
+			Bytes: c.Uvarint(), End: c.Uvarint()}
+		c.Need(l.Log > last && l.Log <= base.MaxFileNum && l.Values != 0 &&
+			l.Bytes >= l.Values && l.End <= maxTableSize)
 		last = l.Log
 	}
-	return logs, true
+	return logs
 }
