@@ -170,6 +170,12 @@ func Corruptf(kind, format string, args ...any) *Corruption {
 	return &Corruption{Offset: -1, Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }
 
+// At sets the place of c, and returns c.
+func (c *Corruption) At(file string, offset, length int64) *Corruption {
+	c.File, c.Offset, c.Length = file, offset, length
+	return c
+}
+
 // LocateCorruption fills the file, and shifts the offset by base, of the
 // Corruption inside err when its file is still unknown. Other errors pass
 // through unchanged.

@@ -143,9 +143,8 @@ func (s *Source) locate(img *image) error {
 				return ok
 			})
 			if i < 0 {
-				c := base.Corruptf("manifest", "the table is missing")
-				c.File = namings[0].Name(num)
-				return c
+				return base.Corruptf("manifest", "the table is missing").At(
+					namings[0].Name(num), -1, 0)
 			}
 			t := table{meta: f.Meta, from: namings[i].Name(num), to: namings[i].Name(num),
 				size: int64(f.Meta.Size)}
@@ -209,8 +208,8 @@ func (s *Source) checkSealed(t *table, buf []byte, stop func() error) error {
 
 // sizeWrong is the damage of a table's file of another size.
 func (t *table) sizeWrong(size int64) error {
-	return base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest "+
-		"says %d", size, t.meta.Size), t.from, 0, size)
+	return base.Corruptf("table file", "the file has %d bytes, the manifest says %d", size,
+		t.meta.Size).At(t.from, 0, size)
 }
 
 // whole is a file that does not change.
@@ -265,9 +264,8 @@ func (t *table) checkSum(sum uint32) error {
 	if !t.meta.HasChecksum || sum == t.meta.Checksum {
 		return nil
 	}
-	return base.LocateCorruption(base.Corruptf("table file",
-		"the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
-		t.from, 0, int64(t.meta.Size))
+	return base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x",
+		sum, t.meta.Checksum).At(t.from, 0, int64(t.meta.Size))
 }
 
 func (s *Source) path(name string) string { return filepath.Join(s.Dir, name) }

@@ -287,9 +287,7 @@ func readCatalog(fsys vfs.FS, dir string, id uint64) (*catalog, error) {
 	defer f.Close()
 	size := f.Size()
 	if size > maxCatalog || vfs.Stored(f, size) < size {
-		return nil,
-			base.LocateCorruption(base.Corruptf(kindCatalog, "it has %d bytes, or holes", size),
-				name, 0, size)
+		return nil, base.Corruptf(kindCatalog, "it has %d bytes, or holes", size).At(name, 0, size)
 	}
 	b := make([]byte, size)
 	if err := base.ReadFull(f, b, 0); err != nil {

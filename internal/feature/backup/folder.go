@@ -172,8 +172,7 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 			"the backups in %s were written by a newer version of Loam", dir)
 	}
 	if string(b) != folderText {
-		return base.LocateCorruption(base.Corruptf("folder of backups", "it holds %q", b),
-			FolderName, 0, r.Size())
+		return base.Corruptf("folder of backups", "it holds %q", b).At(FolderName, 0, r.Size())
 	}
 	return nil
 }

@@ -130,8 +130,8 @@ func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf 
 	name := objectsDir + "/" + file.object.name()
 	damaged := func(size int64, format string, args ...any) error {
 		what := fmt.Sprintf("%s of backup %d: ", file.name, c.id)
-		return base.LocateCorruption(base.Corruptf("file of a backup", "%s",
-			what+fmt.Sprintf(format, args...)), name, 0, size)
+		return base.Corruptf("file of a backup", "%s", what+fmt.Sprintf(format, args...)).At(
+			name, 0, size)
 	}
 	in, err := f.fs.Open(f.objectPath(file.object))
 	if errors.Is(err, fs.ErrNotExist) {

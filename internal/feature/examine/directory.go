@@ -187,8 +187,8 @@ func (d *Directory) CheckTable(num uint64) error {
 	if there || !listed {
 		return nil
 	}
-	return base.LocateCorruption(base.Corruptf("manifest",
-		"table %d is missing, but %s lists it in level %d", num, d.Manifest, f.Level), name, -1, 0)
+	return base.Corruptf("manifest", "table %d is missing, but %s lists it in level %d", num,
+		d.Manifest, f.Level).At(name, -1, 0)
 }
 
 func (d *Directory) nameOf(num uint64) (name string, there bool) {

@@ -143,9 +143,8 @@ func batchOf(rec Record, name string) Batch {
 	switch {
 	case rec.Damage != nil:
 	case len(rec.Data) < batchrepr.HeaderLen:
-		c := base.Corruptf("write batch", "%d bytes are too short for a header", len(rec.Data))
-		c.File, c.Offset, c.Length = name, rec.Offset, rec.Length
-		b.Damage = c
+		b.Damage = base.Corruptf("write batch", "%d bytes are too short for a header",
+			len(rec.Data)).At(name, rec.Offset, rec.Length)
 	default:
 		b.Seq, b.Count = batchrepr.Seq(rec.Data), batchrepr.Count(rec.Data)
 	}

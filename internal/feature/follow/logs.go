@@ -66,6 +66,12 @@ type gap struct {
 
 func (g gap) Unwrap() error { return g.error }
 
+// gapHere is a gap at l.place without a record behind it.
+func (l *logs) gapHere(format string, args ...any) gap {
+	return gap{error: base.Corruptf("log record", format, args...).At(
+		l.format.FileName(base.FileLog, l.place.Log), l.place.Offset, 0)}
+}
+
 // whole is the sequence number at which the entries are a whole state.
 func (l *logs) whole() base.SeqNum { return max(l.seq, l.covered) }
 
@@ -163,10 +169,8 @@ func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
 	end, err = l.read(ctx, sliceBytes)
 	if d := (wal.Place{Log: durable.Num, Offset: durable.End}); end && err == nil &&
 		l.place.Before(d) {
-		c := base.Corruptf("log record", "the log ends here, but the logs are durable up to log "+
-			"%06d at %d", d.Log, d.Offset)
-		c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
-		return false, gap{error: c}
+		return false, l.gapHere("the log ends here, but the logs are durable up to log %06d at %d",
+			d.Log, d.Offset)
 	}
 	return end, err
 }
@@ -195,9 +199,8 @@ func (f *Follower) overtaken(l *logs) error {
 	}
 	f.behind = f.behind || changed
 	if f.behind && l.place.Log < f.o.Edits.oldestLog() {
-		c := base.Corruptf("log record", "the MANIFEST needs it no more")
-		c.File = l.format.FileName(base.FileLog, l.place.Log)
-		return stale{c}
+		return stale{base.Corruptf("log record", "the MANIFEST needs it no more").At(
+			l.format.FileName(base.FileLog, l.place.Log), -1, 0)}
 	}
 	return nil
 }
@@ -243,9 +246,8 @@ func (l *logs) find(id base.KeyspaceID) (*replay.Space, error) {
 		return &s.Space, nil
 	}
 	if r := &l.group; id > l.known {
-		return nil, gap{error: base.LocateCorruption(base.Corruptf("log record",
-			"unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin,
-			r.End-r.Begin)}
+		return nil, gap{error: base.Corruptf("log record", "unknown keyspace %d", id).At(
+			l.format.FileName(base.FileLog, r.Log), r.Begin, r.End-r.Begin)}
 	}
 	return nil, nil // it was dropped
 }
@@ -304,9 +306,7 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 			return true, nil
 		case errors.Is(why, wal.ErrLogGone):
 			l.place = l.tail.Place()
-			c := base.Corruptf("log record", "the log is missing, which the MANIFEST needs")
-			c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
-			return false, gap{error: c}
+			return false, l.gapHere("the log is missing, which the MANIFEST needs")
 		case errors.Is(why, base.ErrCorruption):
 			l.place = l.tail.Place()
 			return false, gap{error: why}
@@ -351,8 +351,7 @@ func (l *logs) fill() error {
 func (l *logs) take(r *wal.Tailed) error {
 	if first := max(r.First, r.Marked); first > l.whole()+1 {
 		c := base.Corruptf("log record", "sequence number %d follows %d", first, l.whole())
-		c.Offset = r.Begin
-		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0),
+		return gap{c.At(l.format.FileName(base.FileLog, r.Log), r.Begin, 0),
 			wal.Place{Log: r.Log, Offset: r.End}}
 	}
 	l.cutEmpties(r.Batch)

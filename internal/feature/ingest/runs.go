@@ -197,8 +197,8 @@ func (s *stream) next() (bool, error) {
 func (s *stream) frame() error {
 	damaged := func(err error) error {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = base.LocateCorruption(base.Corruptf("sorted run",
-				"what was written is not what is read"), s.run.name, s.off, 0)
+			err = base.Corruptf("sorted run", "what was written is not what is read").At(
+				s.run.name, s.off, 0)
 		}
 		return fmt.Errorf("reading %s: %w", s.run.name, err)
 	}

@@ -112,10 +112,8 @@ func (l *loader) findMarker() (found bool, err error) {
 				"begin with an empty database", base.ErrExists, m.id)
 	}
 	if m.blocks && len(m.last.counts.Entries) != len(l.d.Header.Spaces) {
-		return false,
-			base.LocateCorruption(base.Corruptf("load marker",
-				"it counts %d keyspaces, the dump has %d", len(m.last.counts.Entries),
-				len(l.d.Header.Spaces)), markerName, 0, 0)
+		return false, base.Corruptf("load marker", "it counts %d keyspaces, the dump has %d",
+			len(m.last.counts.Entries), len(l.d.Header.Spaces)).At(markerName, 0, 0)
 	}
 	l.marker = m
 	return true, nil

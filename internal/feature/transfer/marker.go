@@ -86,10 +86,8 @@ func readMarker(db store.Host) (m marker, found bool, err error) {
 		}
 		defer f.Close()
 		found = true
-		damaged :=
-			base.LocateCorruption(base.Corruptf("load marker",
-				"it is damaged: how far the load came is not known. Begin anew, with an empty "+
-					"database"), markerName, 0, f.Size())
+		damaged := base.Corruptf("load marker", "it is damaged: how far the load came is not "+
+			"known. Begin anew, with an empty database").At(markerName, 0, f.Size())
 		if f.Size() > maxMarker {
 			return damaged
 		}

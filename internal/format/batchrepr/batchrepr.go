@@ -210,9 +210,7 @@ func validate(b []byte, known func(base.KeyspaceID) bool, draft bool) (c Content
 }
 
 func corrupt(offset int64, format string, args ...any) error {
-	c := base.Corruptf(kindName, format, args...)
-	c.Offset = offset
-	return c
+	return base.Corruptf(kindName, format, args...).At("", offset, 0)
 }
 
 // Iter reads the entries of a batch without trusting it. It allocates nothing

@@ -117,7 +117,7 @@ func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
 	}
 	defer f.Close()
 	corrupt := func(format string, args ...any) error {
-		return base.LocateCorruption(base.Corruptf(kind, format, args...), c.File, 0, f.Size())
+		return base.Corruptf(kind, format, args...).At(c.File, 0, f.Size())
 	}
 	if f.Size() == 0 {
 		return "", corrupt("is empty")

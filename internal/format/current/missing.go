@@ -54,7 +54,7 @@ func CheckMissing(fsys vfs.FS, dir string, names []string) error {
 			}
 		}
 		if lost {
-			return base.LocateCorruption(base.Corruptf(kind, "is missing, but there is %s", name),
+			return base.Corruptf(kind, "is missing, but there is %s", name).At(
 				base.CurrentName, 0, 0)
 		}
 	}
@@ -78,6 +78,5 @@ func hasContents(fsys vfs.FS, dir, name string) (bool, error) {
 
 // Missing is the error for a MANIFEST in force that is not there.
 func (c *Pointer) Missing() error {
-	return base.LocateCorruption(base.Corruptf(kind, "names %s, which is missing", c.Manifest),
-		c.File, 0, 0)
+	return base.Corruptf(kind, "names %s, which is missing", c.Manifest).At(c.File, 0, 0)
 }

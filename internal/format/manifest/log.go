@@ -26,9 +26,7 @@ func CheckLog(f vfs.ReadFile, name string, format base.Format, err error) error 
 	case rerr != nil:
 		return errors.Join(err, fmt.Errorf("reading %s: %w", name, rerr))
 	case reason != "":
-		c := base.Corruptf(kindManifest, "%s", reason)
-		c.File, c.Offset, c.Length = name, 0, f.Size()
-		return c
+		return base.Corruptf(kindManifest, "%s", reason).At(name, 0, f.Size())
 	}
 	return err
 }

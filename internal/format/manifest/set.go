@@ -260,9 +260,8 @@ func checkTables(st *State, format base.Format, manifest string, names []string)
 			missing = f
 		}
 	}
-	return base.LocateCorruption(base.Corruptf(kindManifest,
-		"the table is missing (%d of %d are), but %s lists it in level %d",
-		len(live)-n, len(live), manifest, missing.Level),
+	return base.Corruptf(kindManifest, "the table is missing (%d of %d are), but %s lists it in "+
+		"level %d", len(live)-n, len(live), manifest, missing.Level).At(
 		format.FileName(base.FileTable, missing.Meta.Num), -1, 0)
 }
 
@@ -277,10 +276,8 @@ func CheckTorn(res *ReadResult, format base.Format, manifest string, names []str
 	if _, ok := slices.BinarySearch(names, log); ok {
 		return nil
 	}
-	return base.LocateCorruption(base.Corruptf(kindManifest,
-		"the last edit is damaged (%s), and %s, needed without it, is missing", res.Torn.Reason,
-		log),
-		manifest, res.Torn.Offset, res.Torn.Length)
+	return base.Corruptf(kindManifest, "the last edit is damaged (%s), and %s, needed without "+
+		"it, is missing", res.Torn.Reason, log).At(manifest, res.Torn.Offset, res.Torn.Length)
 }
 
 func newSet(o Options) *Set {

@@ -159,8 +159,8 @@ func checkValueLogs(st *State, format base.Format, manifest string, names []stri
 			if l.InFile {
 				what = "value file"
 			}
-			return base.LocateCorruption(base.Corruptf(kindManifest, "the %s is missing, but "+
-				"tables of %s refer to %d values in it", what, manifest, l.Values), name, -1, 0)
+			return base.Corruptf(kindManifest, "the %s is missing, but tables of %s refer to %d "+
+				"values in it", what, manifest, l.Values).At(name, -1, 0)
 		}
 	}
 	return nil

@@ -128,9 +128,7 @@ func (r *ChainReader) readBegin() error {
 		return nil
 	case former && b.Num > r.num:
 		// A file has been older logs only.
-		c := base.Corruptf("log record", "the file is log %06d", b.Num)
-		c.File, c.Length = r.name, r.size
-		return c
+		return base.Corruptf("log record", "the file is log %06d", b.Num).At(r.name, -1, r.size)
 	case former:
 		// The first chunk of an older log: this one was not begun, unless its first
 		// chunk was lost. Then some of those that follow are here.
@@ -262,8 +260,7 @@ func (r *ChainReader) endError(reach int64, why string, torn bool) error {
 	} else {
 		c = base.Corruptf("log record", "%s, but the log had been synced up to %d", why, durable)
 	}
-	c.File, c.Offset, c.Length = r.name, r.ended, max(r.size-r.ended, 0)
-	return c
+	return c.At(r.name, r.ended, max(r.size-r.ended, 0))
 }
 
 // ofThisLife reports whether h is a chunk of this life, be it damaged.

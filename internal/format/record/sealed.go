@@ -156,9 +156,7 @@ func (o *opening) full(chunk []byte, name string, pos int64) ([]byte, error) {
 }
 
 func (o *opening) damaged(name string, pos int64, why string) error {
-	c := base.Corruptf("log record", "%s", why)
-	c.File, c.Offset = name, pos
-	return c
+	return base.Corruptf("log record", "%s", why).At(name, pos, 0)
 }
 
 // beginSealed makes the Cipher of a writer's file and writes its first chunk; begin is what the

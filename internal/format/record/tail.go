@@ -364,10 +364,8 @@ func (t *Tail) Skip(pos int64) { t.pos, t.stuck = pos, stuck{} }
 // Missing is the damage that the records of this log end before end, where the next log says
 // that they ended.
 func (t *Tail) Missing(end int64, next uint64) error {
-	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more of "+
-		"it, up to %d", next, end)
-	c.File, c.Offset, c.Length = t.name, t.pos, max(end-t.pos, 0)
-	return c
+	return base.Corruptf("log record", "the log ends here, but log %06d was begun behind more of "+
+		"it, up to %d", next, end).At(t.name, t.pos, max(end-t.pos, 0))
 }
 
 // Invalid locates what is wrong with the contents of the record that begins at Start.

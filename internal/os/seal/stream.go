@@ -102,9 +102,8 @@ func (r *streamReader) next() error {
 	}
 	plain, ok := r.c.Open(r.plain[:0], r.sealed[:n], r.n, turn, nil)
 	if !ok {
-		c := base.Corruptf(kindChunk, "it is not what was written there, or the stream was cut")
-		c.Offset = int64(r.n) * chunkLen
-		return c
+		return base.Corruptf(kindChunk, "it is not what was written there, or the stream was "+
+			"cut").At("", int64(r.n)*chunkLen, 0)
 	}
 	r.plain, r.rest = plain, plain
 	r.n++

@@ -28,8 +28,8 @@ const footerTail = 8
 func OpenTable(src vfs.ReadFile, o TableOptions) (sstable.Reader, error) {
 	size := src.Size()
 	if size < footerTail {
-		return nil, &base.Corruption{File: o.Name, Length: size, Kind: "table footer",
-			Reason: fmt.Sprintf("file of %d bytes is too short", size)}
+		return nil, base.Corruptf("table footer", "file of %d bytes is too short", size).At(
+			o.Name, 0, size)
 	}
 	var tail [footerTail]byte
 	if err := base.ReadFull(src, tail[:], size-footerTail); err != nil {
@@ -50,10 +50,8 @@ func OpenTable(src vfs.ReadFile, o TableOptions) (sstable.Reader, error) {
 		}
 		return r, nil
 	}
-	return nil, &base.Corruption{File: o.Name, Offset: size - footerTail, Length: footerTail,
-		Kind: "table footer",
-		Reason: fmt.Sprintf("no table of Loam or LevelDB: magic %#x is %s", magic,
-			foreign.Table(magic))}
+	return nil, base.Corruptf("table footer", "no table of Loam or LevelDB: magic %#x is %s",
+		magic, foreign.Table(magic)).At(o.Name, size-footerTail, footerTail)
 }
 
 // TableProps reads what a table records of itself, whatever its comparer is: nothing in

@@ -396,8 +396,8 @@ func (f *file) openPath() (d vfs.ReadFile, err error) {
 		return err
 	})
 	if err == nil && d.Size() < f.size {
-		err = &base.Corruption{File: filepath.Base(f.path), Offset: d.Size(), Kind: "table file",
-			Reason: fmt.Sprintf("the file has %d bytes, the manifest says %d", d.Size(), f.size)}
+		err = base.Corruptf("table file", "the file has %d bytes, the manifest says %d", d.Size(),
+			f.size).At(filepath.Base(f.path), d.Size(), 0)
 		_ = d.Close()
 	}
 	return d, err

@@ -3,7 +3,6 @@ package files
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"path/filepath"
 	"sync"
@@ -243,8 +242,8 @@ func evictFrom(c *cache.Cache, m *manifest.FileMeta) uint64 {
 // checkSize refuses a table of a size that none has.
 func checkSize(m *manifest.FileMeta) error {
 	if m.Size < footerTail || m.Size > math.MaxInt64 {
-		return &base.Corruption{File: m.Name(), Offset: 0, Kind: "table file",
-			Reason: fmt.Sprintf("the manifest says it has %d bytes, which no table has", m.Size)}
+		return base.Corruptf("table file", "the manifest says it has %d bytes, which no table has",
+			m.Size).At(m.Name(), 0, 0)
 	}
 	return nil
 }

@@ -55,8 +55,7 @@ func (f *file) verify(m *manifest.FileMeta, step func(bytes int) error) (damage,
 		}
 	}
 	corrupt := func(format string, args ...any) error {
-		return base.LocateCorruption(base.Corruptf("table file", format, args...), m.Name(), 0,
-			f.size)
+		return base.Corruptf("table file", format, args...).At(m.Name(), 0, f.size)
 	}
 	size, err := f.onDisk()
 	switch {
@@ -178,6 +177,5 @@ func (v *verifier) handle(handle []byte) (err error) {
 }
 
 func (v *verifier) corrupt(format string, args ...any) error {
-	return base.LocateCorruption(base.Corruptf("table", format, args...), v.m.Name(), 0,
-		int64(v.m.Size))
+	return base.Corruptf("table", format, args...).At(v.m.Name(), 0, int64(v.m.Size))
 }

@@ -55,8 +55,8 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 		}
 		if former := reader.Former(); former >= max(r.chain.first, 1) {
 			// Only a log that is not needed becomes another one.
-			return &base.Corruption{File: name, Length: f.Size(), Kind: "log record",
-				Reason: fmt.Sprintf("the file is log %06d, which is needed", former)}
+			return base.Corruptf("log record", "the file is log %06d, which is needed", former).At(
+				name, 0, f.Size())
 		}
 		r.chain.ends[num] = reader.End()
 		r.readTo(num, reader.End())
@@ -105,9 +105,8 @@ func (r *Replay) checkObsolete() error {
 		case begun && own.Num == b.Num:
 			continue
 		}
-		c := base.Corruptf("log record", "the file is log %06d, which is needed", b.Num)
-		c.File, c.Offset = r.Format.FileName(base.FileLog, num), 0
-		return c
+		return base.Corruptf("log record", "the file is log %06d, which is needed", b.Num).At(
+			r.Format.FileName(base.FileLog, num), 0, 0)
 	}
 	return nil
 }
@@ -210,10 +209,8 @@ func (r *Replay) lostDurable(num uint64) error {
 	if _, read := r.chain.ends[gap.Num]; !read {
 		what = "is missing"
 	}
-	c := base.Corruptf("log record", "the log %s, but log %06d was begun behind more, which had "+
-		"been synced", what, num)
-	c.File, c.Offset = r.Format.FileName(base.FileLog, gap.Num), gap.End
-	return c
+	return base.Corruptf("log record", "the log %s, but log %06d was begun behind more, which had "+
+		"been synced", what, num).At(r.Format.FileName(base.FileLog, gap.Num), gap.End, 0)
 }
 
 // dropChained drops a log behind a gap, after checkBefore.
@@ -237,7 +234,6 @@ func (r *Replay) dropChained(num uint64, name, why string) error {
 // missing is the error for a log that is not there, although the manifest knows that it
 // was synced.
 func (r *Replay) missing(num uint64) error {
-	c := base.Corruptf("log record", "the log is missing")
-	c.File, c.Offset = r.Format.FileName(base.FileLog, num), 0
-	return c
+	return base.Corruptf("log record", "the log is missing").At(
+		r.Format.FileName(base.FileLog, num), 0, 0)
 }

@@ -55,8 +55,8 @@ func JudgeLog(o TailOptions, num uint64, synced int64) error {
 		err := r.Run([]uint64{num}, num)
 		if d := r.Report.Dropped; err == nil && o.Format != base.Native && len(d) > 0 &&
 			r.Report.TornBytes == 0 {
-			err = base.LocateCorruption(base.Corruptf("log record", "%s", d[0].Reason), d[0].File,
-				d[0].Offset, d[0].Bytes)
+			err = base.Corruptf("log record", "%s", d[0].Reason).At(d[0].File, d[0].Offset,
+				d[0].Bytes)
 		}
 		var c *base.Corruption
 		switch {

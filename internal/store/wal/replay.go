@@ -115,9 +115,7 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 
 // notRegular is the error for a log whose name is now that of a link or a directory.
 func notRegular(name string) error {
-	c := base.Corruptf("log record", "the log is not a regular file")
-	c.File, c.Offset = name, 0
-	return c
+	return base.Corruptf("log record", "the log is not a regular file").At(name, 0, 0)
 }
 
 // Run replays the logs nums, the first of which should be first unless that is

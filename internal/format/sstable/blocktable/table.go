@@ -98,14 +98,13 @@ func (t *Table) Init(src vfs.ReadFile, env Env, pool *Pool, footer int64) error 
 	pool.tables.Add(1)
 	size := src.Size()
 	if size < footer {
-		return base.LocateCorruption(base.Corruptf("table footer", "file of %d bytes is too short",
-			size), env.Name, 0, size)
+		return base.Corruptf("table footer", "file of %d bytes is too short", size).At(env.Name, 0,
+			size)
 	}
 	stored := vfs.Stored(src, size)
 	if (size-env.MaxDecoded)/sparseFactor > stored {
-		return base.LocateCorruption(base.Corruptf("table file",
-			"its %d bytes are a hole but for %d at most; if that is right, raise max_decoded_block",
-			size, stored), env.Name, 0, size)
+		return base.Corruptf("table file", "its %d bytes are a hole but for %d at most; if that "+
+			"is right, raise max_decoded_block", size, stored).At(env.Name, 0, size)
 	}
 	t.maxRead = uint64(max(env.MaxDecoded, stored))
 	return nil

@@ -45,9 +45,7 @@ type indexEntry struct {
 }
 
 func at(off, n uint64, format string, args ...any) *base.Corruption {
-	c := base.Corruptf("table", format, args...)
-	c.Offset, c.Length = int64(off), int64(n)
-	return c
+	return base.Corruptf("table", format, args...).At("", int64(off), int64(n))
 }
 
 // readIndex reads footer and index; every returned handle is within the file and after the previous
