@@ -170,12 +170,19 @@ func (f *Follower) first() error {
 		if err := p.wait(context.Background(), again.error); err != nil {
 			return err
 		}
-		changed, err := f.o.Edits.Poll()
-		if err != nil {
+		if err := f.poll(); err != nil {
 			return err
 		}
+	}
+}
+
+// poll reads on in the MANIFEST.
+func (f *Follower) poll() error {
+	changed, err := f.o.Edits.Poll()
+	if err == nil {
 		f.behind = f.behind || changed
 	}
+	return err
 }
 
 func (f *Follower) firstState() error {
@@ -360,11 +367,10 @@ func (f *Follower) catchUp(ctx context.Context) error {
 
 // step reads some of the new records, and makes them visible. end says that there is no more.
 func (f *Follower) step(ctx context.Context) (end bool, err error) {
-	changed, err := f.o.Edits.Poll()
-	if err != nil {
+	if err := f.poll(); err != nil {
 		return false, err
 	}
-	if f.behind = f.behind || changed; f.behind {
+	if f.behind {
 		if err := f.prepare(); err != nil {
 			return false, err
 		}
@@ -434,22 +440,17 @@ func (f *Follower) prepare() error {
 
 // forget closes the tables of a Change that another one has not.
 func (f *Follower) forget(old, next *manifest.Change) {
-	keep := map[uint64]bool{}
+	keep, logs := map[uint64]bool{}, map[base.ValueFile]bool{}
 	for _, m := range next.Added {
 		keep[m.Num] = true
-	}
-	for _, m := range old.Added {
-		if !keep[m.Num] {
-			f.o.Files.Forget(m.Num)
-		}
-	}
-	logs := map[base.ValueFile]bool{}
-	for _, m := range next.Added {
 		for _, l := range m.ValueLogs {
 			logs[l.File()] = true
 		}
 	}
 	for _, m := range old.Added {
+		if !keep[m.Num] {
+			f.o.Files.Forget(m.Num)
+		}
 		for _, l := range m.ValueLogs {
 			if !logs[l.File()] {
 				f.o.Files.GiveUp(l.File())

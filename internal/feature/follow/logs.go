@@ -193,11 +193,9 @@ func (h *horizon) reached(l *logs) bool {
 
 // overtaken fails when the MANIFEST has all that was read of the logs in tables.
 func (f *Follower) overtaken(l *logs) error {
-	changed, err := f.o.Edits.Poll()
-	if err != nil {
+	if err := f.poll(); err != nil {
 		return err
 	}
-	f.behind = f.behind || changed
 	if f.behind && l.place.Log < f.o.Edits.oldestLog() {
 		return stale{base.Corruptf("log record", "the MANIFEST needs it no more").At(
 			l.format.FileName(base.FileLog, l.place.Log), -1, 0)}
@@ -215,11 +213,9 @@ var errMoved = errors.New("keyspaces are created and dropped all the time")
 // these keyspaces then. If it has others now, the records may be later than the change, and the
 // state none that the writer had.
 func (f *Follower) unmoved(then spaces) error {
-	changed, err := f.o.Edits.Poll()
-	if err != nil {
+	if err := f.poll(); err != nil {
 		return err
 	}
-	f.behind = f.behind || changed
 	if f.o.Edits.spaces() != then && f.tries > 0 {
 		f.tries--
 		return stale{errMoved}
