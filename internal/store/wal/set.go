@@ -262,10 +262,7 @@ func (s *Set) createFile() (*newLog, error) {
 // reuse makes an obsolete log the log num. It returns nil if there is none, or if that
 // fails: then the file is deleted.
 func (s *Set) reuse(num uint64) *newLog {
-	s.fullMu.Lock()
-	old := s.reusable
-	s.reusable = 0
-	s.fullMu.Unlock()
+	old := s.takeReusable()
 	if old == 0 {
 		return nil
 	}
@@ -317,13 +314,17 @@ func (s *Set) Trim() {
 	}
 }
 
+// takeReusable returns the obsolete log to reuse, and forgets it; 0: none.
+func (s *Set) takeReusable() (num uint64) {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	num, s.reusable = s.reusable, 0
+	return num
+}
+
 // deleteReusable deletes the obsolete log that was to be reused.
 func (s *Set) deleteReusable() {
-	s.fullMu.Lock()
-	old := s.reusable
-	s.reusable = 0
-	s.fullMu.Unlock()
-	if old != 0 {
+	if old := s.takeReusable(); old != 0 {
 		s.opts.Delete(s.opts.Format.FileName(base.FileLog, old))
 	}
 }
