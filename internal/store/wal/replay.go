@@ -394,22 +394,10 @@ func (r *Replay) SetAside() error {
 // copyFile copies a file of the directory and syncs the copy, but not its name. It
 // replaces the copy of an interrupted recovery.
 func (r *Replay) copyFile(from, to string) error {
-	in, err := r.FS.Open(filepath.Join(r.Dir, from))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	path := filepath.Join(r.Dir, to)
 	if err := r.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	out, err := r.FS.Create(path)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, io.NewSectionReader(in, 0, in.Size())); err != nil {
-		return err
-	}
-	return out.Sync()
+	return vfs.Copy(r.FS, filepath.Join(r.Dir, from), r.FS, path, vfs.WholeFile,
+		func([]byte) error { return nil })
 }
