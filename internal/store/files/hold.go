@@ -44,9 +44,6 @@ func (s *Set) Hold(tables []*manifest.FileMeta,
 			}
 			opened = append(opened, m)
 			s.mu.Lock()
-			if s.held == nil {
-				s.held = make(map[uint64]*file)
-			}
 			s.held[m.Num] = f
 			s.mu.Unlock()
 		}

@@ -3,7 +3,9 @@ package files
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,10 +105,7 @@ func (s *Set) Leave() {
 func (s *Set) Close() error {
 	s.Leave()
 	s.mu.Lock()
-	open := make([]*manifest.FileMeta, 0, len(s.open))
-	for _, m := range s.open {
-		open = append(open, m)
-	}
+	open := slices.Collect(maps.Values(s.open))
 	s.mu.Unlock()
 	var errs []error
 	for _, m := range open {
@@ -117,7 +116,7 @@ func (s *Set) Close() error {
 	for _, f := range s.held {
 		errs = append(errs, f.Close()) // harmless where its reader was closed
 	}
-	s.held = nil
+	clear(s.held)
 	errs = append(errs, s.values.close())
 	return errors.Join(errs...)
 }
@@ -155,7 +154,7 @@ type deleteQueue struct {
 }
 
 func (q *deleteQueue) init(fs vfs.FS, dir string, fail func(error)) {
-	q.fs, q.dir, q.fail = fs, dir, fail
+	q.fs, q.dir, q.fail, q.pins = fs, dir, fail, make(map[*Pin]struct{})
 	q.idle.L = &q.mu
 }
 

@@ -29,9 +29,6 @@ func (s *Set) Pin(names ...string) (*Pin, error) {
 	if q.closed {
 		return nil, fmt.Errorf("pinning files: %w", base.ErrDatabaseClosed)
 	}
-	if q.pins == nil {
-		q.pins = make(map[*Pin]struct{})
-	}
 	q.pins[p] = struct{}{}
 	for slices.ContainsFunc(q.removing, p.keeps) || q.renaming != "" && p.keeps(q.renaming) {
 		q.idle.Wait()

@@ -70,7 +70,12 @@ func New(o Options) *Set {
 	if o.Reads == nil {
 		o.Reads = epoch.New(nil)
 	}
-	s := &Set{o: o, open: make(map[uint64]*manifest.FileMeta)}
+	s := &Set{
+		o: o, open: make(map[uint64]*manifest.FileMeta), failed: make(map[uint64]error),
+		held: make(map[uint64]*file),
+	}
+	s.values.logs = make(map[base.ValueFile]*file)
+	s.values.wanted = make(map[base.ValueFile]bool)
 	s.owner.max, s.owner.group, s.owner.fail = max(o.MaxOpenFiles, 0), o.Group, s.fail
 	s.queue.init(o.FS, o.Dir, s.fail)
 	for i := range s.opening {
@@ -168,9 +173,6 @@ func (s *Set) remember(m *manifest.FileMeta, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed == nil {
-		s.failed = make(map[uint64]error)
-	}
 	s.failed[m.Num] = err
 }
 
@@ -282,11 +284,7 @@ func (t *table) close() error {
 // owns the file; an abandoned one is deleted with DeleteFile.
 func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, string, error) {
 	name := s.TableName(num)
-	var f vfs.WriteFile
-	err := MakeRoom(func() (err error) {
-		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, name))
-		return err
-	})
+	f, err := RoomyFS{s.o.FS}.Create(filepath.Join(s.o.Dir, name))
 	if err != nil {
 		return nil, "", err
 	}

@@ -22,12 +22,8 @@ const valueBuffer = 256 << 10
 // CreateValues makes value file num. pace is called after each write; nil: it is not. An abandoned
 // file is deleted with ObsoleteLog.
 func (s *Set) CreateValues(num uint64, pace func(bytes int64)) (*ValueWriter, error) {
-	var f vfs.WriteFile
 	name := base.ValueFile{Num: num, InFile: true}.FileName(s.o.Format)
-	err := MakeRoom(func() (err error) {
-		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, name))
-		return err
-	})
+	f, err := RoomyFS{s.o.FS}.Create(filepath.Join(s.o.Dir, name))
 	if err != nil {
 		return nil, err
 	}

@@ -89,17 +89,9 @@ func (v *values) file(s *Set, l base.ValueFile) *file {
 	f := v.logs[l]
 	if f == nil {
 		f = s.newFile(l.FileName(s.o.Format), 0)
-		v.put(l, f)
+		v.logs[l] = f
 	}
 	return f
-}
-
-// put makes f the file of l. v.mu is held.
-func (v *values) put(l base.ValueFile, f *file) {
-	if v.logs == nil {
-		v.logs = make(map[base.ValueFile]*file)
-	}
-	v.logs[l] = f
 }
 
 // take forgets the file of l, or returns nil, also if it is wanted.
@@ -122,7 +114,7 @@ func (v *values) close() (err error) {
 	for _, f := range v.logs {
 		err = errors.Join(err, f.Close())
 	}
-	v.logs = nil
+	clear(v.logs)
 	return err
 }
 
@@ -205,8 +197,7 @@ func (s *Set) holdLog(l base.ValueFile) (fresh bool, err error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.put(l, f)
-	v.wanted[l] = true
+	v.logs[l], v.wanted[l] = f, true
 	return true, nil
 }
 
@@ -214,9 +205,6 @@ func (s *Set) holdLog(l base.ValueFile) (fresh bool, err error) {
 func (v *values) want(l base.ValueFile) (open, fresh bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.wanted == nil {
-		v.wanted = make(map[base.ValueFile]bool)
-	}
 	_, before := v.wanted[l]
 	if open = v.logs[l] != nil; open && !before {
 		v.wanted[l] = false
