@@ -120,15 +120,10 @@ func (f *Fault) do(kind OpKind, name string, call func() error) error {
 
 // Create makes a new file.
 func (f *Fault) Create(name string) (WriteFile, error) {
-	var w WriteFile
-	err := f.do(OpCreate, name, func() (err error) {
-		w, err = f.inner.Create(name)
-		return err
+	w, err := create(f, OpCreate, name, 0, func() (WriteFile, error) {
+		return f.inner.Create(name)
 	})
 	if err != nil {
-		if w != nil {
-			_ = w.Close()
-		}
 		return nil, err
 	}
 	return &faultWriteFile{f: f, name: name, inner: w}, nil
@@ -136,21 +131,28 @@ func (f *Fault) Create(name string) (WriteFile, error) {
 
 // CreateLog makes a new log.
 func (f *Fault) CreateLog(name string, ahead int64) (Log, error) {
-	out, pass := f.ask(OpCreateLog, name, ahead)
-	if !pass && !out.Done {
-		return nil, out.Err
-	}
-	l, err := f.inner.CreateLog(name, ahead)
-	if !pass {
-		if err == nil {
-			_ = l.Close()
-		}
-		return nil, out.Err
-	}
+	l, err := create(f, OpCreateLog, name, ahead, func() (Log, error) {
+		return f.inner.CreateLog(name, ahead)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &faultLog{f: f, name: name, inner: l}, nil
+}
+
+// create makes a call that makes a file. A file that a failing call made is closed.
+func create[F io.Closer](f *Fault, kind OpKind, name string, n int64,
+	call func() (F, error)) (file F, err error) {
+	out, pass := f.ask(kind, name, n)
+	if pass {
+		return call()
+	}
+	if out.Done {
+		if made, err := call(); err == nil {
+			_ = made.Close()
+		}
+	}
+	return file, out.Err
 }
 
 // Open opens a file.

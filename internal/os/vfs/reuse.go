@@ -79,17 +79,11 @@ func (n *memNode) reuse() {
 
 // ReuseLog makes an old log the next one, if the FS below can.
 func (f *Fault) ReuseLog(oldName, newName string, ahead int64) (Log, int64, error) {
-	out, pass := f.ask(OpReuseLog, newName, ahead)
-	if !pass && !out.Done {
-		return nil, 0, out.Err
-	}
-	l, former, err := ReuseLog(f.inner, oldName, newName, ahead)
-	if !pass {
-		if err == nil {
-			_ = l.Close()
-		}
-		return nil, 0, out.Err
-	}
+	var former int64
+	l, err := create(f, OpReuseLog, newName, ahead, func() (l Log, err error) {
+		l, former, err = ReuseLog(f.inner, oldName, newName, ahead)
+		return l, err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
