@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -261,12 +261,7 @@ func (m *Mem) List(dir string) ([]string, error) {
 }
 
 func sortedNames(entries map[string]*memNode) []string {
-	names := make([]string, 0, len(entries))
-	for name := range entries {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(entries))
 }
 
 // Stat describes a file or directory.

@@ -101,23 +101,20 @@ func startPoller(dir string) error {
 		return nil
 	}
 	const needed = 3 // epoll and its event, and one of ours
+	var err error
 	var fds []int
-	defer func() {
-		for _, fd := range fds {
-			unix.Close(fd)
+	for len(fds) < needed && err == nil {
+		var fd int
+		if fd, err = openDirFD("/"); err == nil {
+			fds = append(fds, fd)
 		}
-	}()
-	for range needed {
-		fd, err := openDirFD("/")
-		if err != nil {
-			return base.Classify(pathError("open", dir, errors.Unwrap(err)))
-		}
-		fds = append(fds, fd)
 	}
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
-	fds = nil
+	if err != nil {
+		return base.Classify(pathError("open", dir, errors.Unwrap(err)))
+	}
 	time.AfterFunc(time.Hour, func() {}).Stop()
 	pollerReady.Store(true)
 	return nil
