@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -95,9 +96,6 @@ func (f *written) settle(failed error) error {
 		}
 		return f.out.Sync()
 	})
-	cerr := base.Protect(f.out.Close)
-	if err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, base.Protect(f.out.Close))
 	return base.Protect(func() error { return f.then(err) })
 }

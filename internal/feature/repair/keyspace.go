@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -123,10 +124,7 @@ func (r *repair) props(t *table, fileNum uint64) (props sstable.Props, err error
 	o := r.tableOptions(t)
 	o.FileNum, t.meta.Size = fileNum, uint64(f.Size())
 	props, err = files.TableProps(f, o)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil && !errors.Is(err, base.ErrCorruption) {
+	if err = cmp.Or(err, f.Close()); err != nil && !errors.Is(err, base.ErrCorruption) {
 		err = fmt.Errorf("reading %s: %w", t.name, err)
 	}
 	return props, err

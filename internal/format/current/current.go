@@ -7,6 +7,7 @@ package current
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -332,10 +333,7 @@ func WriteFile(fsys vfs.FS, name string, contents []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	if err != nil {
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return errors.Join(err, fsys.Remove(name))
 	}
 	return nil

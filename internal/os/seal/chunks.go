@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -125,11 +126,7 @@ func (w *writer) Abandon() error {
 
 // Close closes the file. What was not synced is written all the same.
 func (w *writer) Close() error {
-	err := w.end()
-	if cerr := w.f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(w.end(), w.f.Close())
 }
 
 // reader opens the chunks of a file.

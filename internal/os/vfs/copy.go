@@ -1,6 +1,10 @@
 package vfs
 
-import "github.com/loamdb/loam/internal/base"
+import (
+	"cmp"
+
+	"github.com/loamdb/loam/internal/base"
+)
 
 // CopyChunk is how many bytes Copy reads and writes at a time.
 const CopyChunk = 1 << 20
@@ -39,8 +43,5 @@ func Copy(from FS, oldName string, to FS, newName string, size int64,
 	if err == nil {
 		err = out.Sync()
 	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, out.Close())
 }

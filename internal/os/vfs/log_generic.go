@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/loamdb/loam/internal/base"
@@ -49,8 +50,5 @@ func (l *osLog) Close() error {
 	if l.torn {
 		err = l.f.Truncate(l.off)
 	}
-	if cerr := l.f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, l.f.Close())
 }

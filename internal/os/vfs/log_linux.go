@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"os"
@@ -196,8 +197,5 @@ func (l *osLog) Close() error {
 	if l.torn || l.reused || l.ahead > 0 {
 		err = l.f.Truncate(l.off)
 	}
-	if cerr := l.f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, l.f.Close())
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,10 +92,7 @@ func (OS) List(dir string) ([]string, error) {
 		return nil, base.Classify(err)
 	}
 	names, err := d.Readdirnames(-1)
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := cmp.Or(err, d.Close()); err != nil {
 		return nil, err
 	}
 	sort.Strings(names)

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
@@ -130,11 +131,7 @@ func (o *output) endRound() error {
 // syncAll syncs and closes tables. After a failure it closes the others.
 func syncAll(tables []sstable.Writer) (err error) {
 	for i, w := range tables {
-		err = w.Sync()
-		if cerr := w.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
+		if err = cmp.Or(w.Sync(), w.Close()); err != nil {
 			closeAll(tables[i+1:])
 			return err
 		}
