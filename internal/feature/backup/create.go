@@ -34,13 +34,12 @@ type creation struct {
 // item is a file to be saved.
 type item struct {
 	saved
-	path  string // in the source; "": contents are all
+	fs    vfs.FS // that has the file: the source's below the encryption, or one in memory
+	path  string // in fs
 	size  int64
 	table *table // nil: it is none
 	log   uint64 // number of a log that others follow; 0: it is none
 	full  bool   // a log that does not change any more
-
-	contents []byte
 }
 
 // Create makes a backup of src's state of the moment. ended tells the end of the database, which is
@@ -113,21 +112,23 @@ func (c *creation) make(ended func() error) error {
 
 // items lists the files of an image.
 func (c *creation) items(img *image) (items []item, err error) {
+	fsys := c.src.raw()
 	for i := range img.tables {
 		t := &img.tables[i]
-		it := item{saved: saved{name: t.to}, path: c.src.path(t.from), size: t.size, table: t}
+		it := item{saved: saved{name: t.to}, fs: fsys, path: c.src.path(t.from), size: t.size,
+			table: t}
 		if c.src.Keys == nil { // otherwise it is no checksum of the file
 			it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
 		}
 		items = append(items, it)
 	}
 	for _, v := range img.values {
-		items = append(items, item{saved: saved{name: v.name}, path: c.src.path(v.name),
+		items = append(items, item{saved: saved{name: v.name}, fs: fsys, path: c.src.path(v.name),
 			size: v.size, full: true})
 	}
 	for i, l := range img.logs {
 		name := c.src.Format.FileName(base.FileLog, l.Num)
-		it := item{saved: saved{name: name}, path: c.src.path(name), size: l.Size}
+		it := item{saved: saved{name: name}, fs: fsys, path: c.src.path(name), size: l.Size}
 		if i < len(img.logs)-1 {
 			it.log = l.Num
 		}
@@ -146,15 +147,13 @@ func (c *creation) items(img *image) (items []item, err error) {
 		return nil, err
 	}
 	for _, name := range []string{cur.Manifest, current.FileOf(c.src.Format)} {
-		r, err := mem.Open(filepath.Join("db", name))
+		path := filepath.Join("db", name)
+		info, err := mem.Stat(path)
 		if err != nil {
 			return nil, err
 		}
-		b := make([]byte, r.Size())
-		if err := base.ReadFull(r, b, 0); err != nil {
-			return nil, err
-		}
-		items = append(items, item{saved: saved{name: name}, size: int64(len(b)), contents: b})
+		items = append(items, item{saved: saved{name: name}, fs: mem, path: path,
+			size: info.Size()})
 	}
 	return items, nil
 }
@@ -239,11 +238,8 @@ func (c *creation) note(it *item, fresh bool) {
 // of the same file as at an earlier backup is not read (known); one with the same size and checksum
 // is read, but not written.
 func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error) {
-	if it.path == "" {
-		return c.copy(it, memory(it.contents), true, buf)
-	}
 	if it.table != nil || it.full || it.log != 0 && c.src.SyncFull(it.log) {
-		info, err := c.src.raw().Stat(it.path)
+		info, err := it.fs.Stat(it.path)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +253,7 @@ func (c *creation) shareOrCopy(it *item, buf []byte) (copied *written, err error
 			return nil, nil
 		}
 	}
-	in, err := c.src.raw().Open(it.path)
+	in, err := it.fs.Open(it.path)
 	if err != nil {
 		return nil, err
 	}
@@ -454,11 +450,3 @@ func (f *Folder) lastLook(c *catalog, made *fileid.Made) error {
 	return says(errors.Join(base.ErrDirectoryChanged, err), "another program removed or replaced "+
 		"files of the backup in %s while it was made", f.path)
 }
-
-// memory is a file whose contents are b.
-type memory []byte
-
-func (m memory) ReadAt(p []byte, off int64) (int, error) { return copy(p, m[off:]), nil }
-func (m memory) Size() int64                             { return int64(len(m)) }
-func (m memory) Prefetch(int64, int64)                   {}
-func (m memory) Close() error                            { return nil }
