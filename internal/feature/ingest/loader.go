@@ -361,12 +361,7 @@ func (l *BulkLoader) Finish(ctx context.Context) error {
 				return err
 			}
 		}
-		for range len(l.free) { // memory for the writers
-			if c := <-l.free; c != nil {
-				c.free()
-			}
-			l.free <- nil
-		}
+		l.freeChunks() // memory for the writers
 		if err := l.build(j); err != nil {
 			return err
 		}
@@ -390,18 +385,20 @@ func (l *BulkLoader) Close() error {
 		l.cur.free()
 		l.cur = nil
 	}
-	for range cap(l.free) {
-		select {
-		case c := <-l.free:
-			if c != nil {
-				c.free()
-			}
-		default:
-		}
-	}
+	l.freeChunks()
 	l.remove(l.runs)
 	l.runs = nil
 	return nil
+}
+
+// freeChunks gives back the memory of the chunks that nobody uses.
+func (l *BulkLoader) freeChunks() {
+	for range len(l.free) {
+		if c := <-l.free; c != nil {
+			c.free()
+		}
+		l.free <- nil
+	}
 }
 
 // BulkLoad loads all entries of a sequence; see lsm.DB.BulkLoad.
@@ -428,21 +425,15 @@ func BulkLoad(ctx context.Context, k *store.Keyspace, seq iter.Seq2[[]byte, []by
 
 // build writes the tables of a load.
 func (l *BulkLoader) build(j *job) error {
-	bounds := l.cut()
-	parts := make([]*builder, len(bounds)+1)
+	bounds := slices.Concat([][]byte{nil}, l.cut(), [][]byte{nil})
+	parts := make([]*builder, len(bounds)-1)
 	var syncs syncing
 	workers := runtime.GOMAXPROCS(0)
 	if l.k.Comparer().Serial() {
 		workers = 1
 	}
 	for i := range parts {
-		parts[i] = &builder{l: l, j: j, syncs: &syncs}
-		if i > 0 {
-			parts[i].lower = bounds[i-1]
-		}
-		if i < len(bounds) {
-			parts[i].upper = bounds[i]
-		}
+		parts[i] = &builder{l: l, j: j, syncs: &syncs, lower: bounds[i], upper: bounds[i+1]}
 	}
 	err := store.Share(len(parts), workers, func(numbers iter.Seq[int]) error {
 		var spare sstable.Spare
