@@ -41,8 +41,7 @@ func (r *repair) adoptKeyspaces() error {
 		if s.id == base.DefaultKeyspace {
 			s.names.Name = base.DefaultKeyspaceName
 		} else if s.cmp = r.comparer(st.Comparer); s.cmp == nil {
-			return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
-				base.ErrComparerMismatch, st.Name, st.Comparer)
+			return manifest.UnknownComparer(st.Name, st.Comparer)
 		}
 		r.spaces[s.id] = s
 		for num, f := range st.Files {
@@ -104,8 +103,7 @@ func (r *repair) spaceOfTable(t *table) (known bool, err error) {
 	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName,
 		Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
 	if s.cmp == nil {
-		return false, fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
-			base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
+		return false, manifest.UnknownComparer(props.KeyspaceName, props.Comparer)
 	}
 	r.spaces[s.id], t.space = s, s
 	return true, nil

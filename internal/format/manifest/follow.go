@@ -105,8 +105,7 @@ func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
 	k := &keyspace{id: state.ID, name: state.Name, cmp: s.comparer(state.Comparer),
 		placed: maps.Clone(state.Files), firstLog: state.FirstLog, merge: state.MergeOperator}
 	if k.cmp == nil {
-		return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
-			base.ErrComparerMismatch, state.Name, state.Comparer)
+		return UnknownComparer(state.Name, state.Comparer)
 	}
 	v, err := NewVersion(k.cmp, state.Levels())
 	if err != nil {

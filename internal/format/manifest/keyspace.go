@@ -41,8 +41,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 	if k.id == base.DefaultKeyspace {
 		k.name = base.DefaultKeyspaceName
 	} else if k.cmp = s.comparer(st.Comparer); k.cmp == nil {
-		return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
-			base.ErrComparerMismatch, st.Name, st.Comparer)
+		return UnknownComparer(st.Name, st.Comparer)
 	}
 	for level, key := range st.Pointers {
 		if len(key.User) > 0 || key.Trailer != 0 {
@@ -114,6 +113,12 @@ func (s *Set) comparer(name string) *base.Comparer {
 		return s.opts.Comparer
 	}
 	return nil
+}
+
+// UnknownComparer is the error for a keyspace whose comparer is not known.
+func UnknownComparer(keyspace, comparer string) error {
+	return fmt.Errorf("%w: keyspace %.200q has %.200q, which the options do not name",
+		base.ErrComparerMismatch, keyspace, comparer)
 }
 
 // find returns the keyspace id, or nil.
