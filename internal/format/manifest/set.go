@@ -200,17 +200,16 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
 	}
-	s := newSet(o)
+	s := &Set{opts: o, format: o.Format, found: o.Format, maxID: st.MaxKeyspace,
+		levelDBBelow: st.LevelDBBelow, durable: st.Durable, clock: st.Clock}
+	s.versions.keyspaces = make(map[base.KeyspaceID]*keyspace)
 	s.nextFile.Store(max(st.NextFile, 1))
 	s.MarkFileNumUsed(st.LogNum)
 	s.MarkFileNumUsed(st.PrevLogNum)
 	s.logNum.Store(st.LogNum)
 	s.prevLogNum.Store(st.PrevLogNum)
 	s.lastSeq.Store(uint64(st.LastSeq))
-	s.maxID = st.MaxKeyspace
 	s.versions.live = make(map[uint64]*FileMeta, len(st.Files))
-	s.levelDBBelow = st.LevelDBBelow
-	s.durable, s.clock = st.Durable, st.Clock
 	s.unfinished = s.format == base.LevelDB && slices.Contains(names, current.UpgradeName)
 	for _, k := range st.Keyspaces() {
 		if err := s.begin(k); err != nil {
@@ -278,13 +277,6 @@ func CheckTorn(res *ReadResult, format base.Format, manifest string, names []str
 	}
 	return base.Corruptf(kindManifest, "the last edit is damaged (%s), and %s, needed without "+
 		"it, is missing", res.Torn.Reason, log).At(manifest, res.Torn.Offset, res.Torn.Length)
-}
-
-func newSet(o Options) *Set {
-	s := &Set{opts: o, format: o.Format, found: o.Format}
-	s.nextFile.Store(1)
-	s.versions.keyspaces = make(map[base.KeyspaceID]*keyspace)
-	return s
 }
 
 // markNames reserves the numbers of files that exist, so that no new file
