@@ -21,10 +21,9 @@ import (
 func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer,
 	startLens *C.size_t, stops *unsafe.Pointer, stopLens *C.size_t, sizes *C.uint64_t,
 	message **C.char) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil || n == 0 {
-			return err
+	return withLive(message, db, func(d *database) error {
+		if n == 0 {
+			return nil
 		}
 		count := int(n)
 		sl, ll := unsafe.Slice(startLens, count), unsafe.Slice(stopLens, count)

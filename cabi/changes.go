@@ -60,9 +60,8 @@ func loamgo_changes_next(h C.uint64_t, most C.size_t, timeout C.int, data *unsaf
 		}
 		given, err := c.Next(int(min(most, 1<<30)), time.Duration(timeout)*time.Millisecond,
 			func(block []byte) error {
-				if *data = unsafe.Pointer(
-					text(unsafe.String(unsafe.SliceData(block), len(block)))); *data == nil {
-					return lsm.ErrNoMemory
+				if err := giveBytes(block, data); err != nil {
+					return err
 				}
 				*length = C.size_t(len(block))
 				return nil

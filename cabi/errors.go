@@ -205,6 +205,15 @@ func text(s string) *C.char {
 	return (*C.char)(p)
 }
 
+// giveBytes stores a malloc'ed copy of bytes, with a zero byte behind them.
+func giveBytes(b []byte, out *unsafe.Pointer) error {
+	*out = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(b), len(b))))
+	if *out == nil {
+		return lsm.ErrNoMemory
+	}
+	return nil
+}
+
 // give stores a malloc'ed copy of a string.
 func give(s string, out **C.char) error {
 	if *out = text(s); *out == nil {

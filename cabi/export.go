@@ -167,8 +167,8 @@ func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C
 	if big == nil {
 		return C.LOAM_BUFFER_TOO_SMALL
 	}
-	if *big = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(v), len(v)))); *big == nil {
-		return fail(lsm.ErrNoMemory, message)
+	if err := giveBytes(v, big); err != nil {
+		return fail(err, message)
 	}
 	return C.LOAM_OK
 }

@@ -170,10 +170,9 @@ func loamgo_job_wait(h C.uint64_t, timeout C.int, message **C.char) (s status) {
 
 //export loamgo_job_progress
 func loamgo_job_progress(h C.uint64_t, done, total *C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		j, err := get[*job](h, kindJob)
-		if err != nil || j.Progress == nil {
-			return err
+	return with(message, h, kindJob, func(j *job) error {
+		if j.Progress == nil {
+			return nil
 		}
 		d, t := j.Progress()
 		if end, err := j.Finished(); end && err == nil {
@@ -186,12 +185,9 @@ func loamgo_job_progress(h C.uint64_t, done, total *C.uint64_t, message **C.char
 
 //export loamgo_job_cancel
 func loamgo_job_cancel(h C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		j, err := get[*job](h, kindJob)
-		if err == nil {
-			j.Stop()
-		}
-		return err
+	return with(message, h, kindJob, func(j *job) error {
+		j.Stop()
+		return nil
 	})
 }
 

@@ -20,9 +20,8 @@ import (
 // lifetime is so many seconds.
 func lifetime(seconds C.uint64_t) (time.Duration, error) {
 	if uint64(seconds) > math.MaxInt64/uint64(time.Second) {
-		return 0,
-			fmt.Errorf("%w: a time to live of %d s is beyond the clock: the most is 292 years",
-				lsm.ErrInvalidArgument, uint64(seconds))
+		return 0, fmt.Errorf("%w: a time to live of %d s is beyond the clock: the most is 292 "+
+			"years", lsm.ErrInvalidArgument, uint64(seconds))
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -84,11 +84,7 @@ func loamgo_txn_get(h, keyspace C.uint64_t, update C.int, key unsafe.Pointer, ke
 			return err
 		}
 		*length = C.size_t(len(v))
-		if *value = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(v), len(v)))); *value ==
-			nil {
-			return lsm.ErrNoMemory
-		}
-		return nil
+		return giveBytes(v, value)
 	})
 }
 
