@@ -62,15 +62,14 @@ func (d *Decoder) begin() error {
 		return err
 	}
 	if string(start[:len(magic)]) != magic {
-		return d.corrupt(0, base.Corruptf("dump", "this is not a dump: it does not begin with %q",
-			magic))
+		return d.damaged("dump", "this is not a dump: it does not begin with %q", magic)
 	}
 	switch v := binary.LittleEndian.Uint32(start[len(magic):]); {
 	case v > version:
 		return fmt.Errorf("%w: the dump has version %d of the format, known is %d",
 			base.ErrNewerFormat, v, version)
 	case v < version:
-		return d.corrupt(0, base.Corruptf("dump", "version %d of the format", v))
+		return d.damaged("dump", "version %d of the format", v)
 	}
 	d.at.offset = int64(preambleLen)
 	f, payload, err := d.frame()
@@ -86,6 +85,11 @@ func (d *Decoder) begin() error {
 	return d.corrupt(int64(preambleLen), err)
 }
 
+// damaged is damage behind the last frame.
+func (d *Decoder) damaged(kind, format string, args ...any) error {
+	return base.Corruptf(kind, format, args...).At(streamName, d.at.offset, 0)
+}
+
 // corrupt adds the offset to a Corruption.
 func (d *Decoder) corrupt(offset int64, err error) error {
 	return base.LocateCorruption(err, streamName, offset, 0)
@@ -95,7 +99,7 @@ func (d *Decoder) corrupt(offset int64, err error) error {
 func (d *Decoder) read(p []byte) error {
 	_, err := io.ReadFull(d.r, p)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return d.corrupt(d.at.offset, base.Corruptf("dump", "it was cut: there is no end record"))
+		return d.damaged("dump", "it was cut: there is no end record")
 	}
 	if err != nil {
 		return fmt.Errorf("reading behind offset %d of the dump: %w", d.at.offset, err)
@@ -134,9 +138,7 @@ func (d *Decoder) frame() (f frame, payload []byte, err error) {
 	}
 	s := sum(d.at.sum, head, d.raw)
 	if s != binary.LittleEndian.Uint64(tail) {
-		return f, nil,
-			d.corrupt(d.at.offset,
-				base.Corruptf("dump frame", "the checksum of it and what is before is wrong"))
+		return f, nil, d.damaged("dump frame", "the checksum of it and what is before is wrong")
 	}
 	payload = d.raw
 	if f.codec != block.None {
@@ -155,17 +157,15 @@ const zstdMagic = "\x28\xb5\x2f\xfd"
 func (d *Decoder) unpack(f frame) ([]byte, error) {
 	if f.codec == block.Zstd &&
 		(len(d.raw) < len(zstdMagic) || string(d.raw[:len(zstdMagic)]) != zstdMagic) {
-		return nil, d.corrupt(d.at.offset, base.Corruptf("dump block", "is not zstd's"))
+		return nil, d.damaged("dump block", "is not zstd's")
 	}
 	payload, err := block.Decompress(&d.buf, d.raw, f.codec, int64(f.decoded))
 	if err != nil {
 		return nil, d.corrupt(d.at.offset, err)
 	}
 	if len(payload) != int(f.decoded) {
-		return nil,
-			d.corrupt(d.at.offset,
-				base.Corruptf("dump block", "decompresses to %d bytes instead of %d", len(payload),
-					f.decoded))
+		return nil, d.damaged("dump block", "decompresses to %d bytes instead of %d", len(payload),
+			f.decoded)
 	}
 	return payload, nil
 }
@@ -241,21 +241,19 @@ func (d *Decoder) skip(to point) error {
 	for d.at.offset < to.offset {
 		more, err := d.Next(nothing)
 		if err == nil && !more {
-			err = d.corrupt(d.at.offset,
-				base.Corruptf("dump", "it ends before the place where its load was interrupted"))
+			err = d.damaged("dump", "it ends before the place where its load was interrupted")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if d.at.offset != to.offset || d.at.sum != to.sum {
-		return d.corrupt(d.at.offset,
-			base.Corruptf("dump", "it is not the one whose load was interrupted: a block has "+
-				"another length or checksum"))
+		return d.damaged("dump", "it is not the one whose load was interrupted: a block has "+
+			"another length or checksum")
 	}
 	more, err := d.Next(nothing)
 	if err == nil && !more {
-		err = d.corrupt(d.at.offset, base.Corruptf("dump", "it ends where a block was loaded"))
+		err = d.damaged("dump", "it ends where a block was loaded")
 	}
 	return err
 }
