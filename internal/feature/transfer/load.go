@@ -107,9 +107,8 @@ func (l *loader) findMarker() (found bool, err error) {
 		return false, err
 	}
 	if m.id != l.marker.id {
-		return false,
-			fmt.Errorf("%w: the load of another dump, %x, was interrupted: go on with that, or "+
-				"begin with an empty database", base.ErrExists, m.id)
+		return false, fmt.Errorf("%w: the load of another dump, %x, was interrupted: go on with "+
+			"that, or begin with an empty database", base.ErrExists, m.id)
 	}
 	if m.blocks && len(m.last.counts.Entries) != len(l.d.Header.Spaces) {
 		return false, base.Corruptf("load marker", "it counts %d keyspaces, the dump has %d",
@@ -126,9 +125,8 @@ func (l *loader) spaces(empty bool) ([]Space, error) {
 	for i, h := range l.d.Header.Spaces {
 		s := Space{Name: h.Name, Comparer: l.db.Place().Comparers(h.Comparer), Expires: h.Expires}
 		if s.Comparer == nil {
-			return nil,
-				fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
-					base.ErrComparerMismatch, h.Comparer, h.Name)
+			return nil, fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
+				base.ErrComparerMismatch, h.Comparer, h.Name)
 		}
 		if h.Expires && !l.db.Place().Native() {
 			return nil, fmt.Errorf("keyspace %q: %w", h.Name, base.NeedsNative("a time to live"))

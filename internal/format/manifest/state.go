@@ -115,9 +115,8 @@ func (s *State) Apply(e *Edit) error {
 func (s *State) keyspaceOf(e *Edit) (*KeyspaceState, error) {
 	switch {
 	case (e.FormatVersion != 0 || e.LevelDBBelow != 0) && s.Edits > 0:
-		return nil,
-			base.Corruptf(kindManifest, "says the version of its format, or what an upgrade "+
-				"left, on the way")
+		return nil, base.Corruptf(kindManifest, "says the version of its format, or what an "+
+			"upgrade left, on the way")
 	case e.Keyspace == base.DefaultKeyspace:
 		return &s.KeyspaceState, nil
 	}
@@ -131,10 +130,8 @@ func (s *State) keyspaceOf(e *Edit) (*KeyspaceState, error) {
 	}
 	if _, taken := s.byName[e.NewKeyspace.Name]; k != nil || taken ||
 		e.NewKeyspace.Name == base.DefaultKeyspaceName {
-		return nil,
-			base.Corruptf(kindManifest,
-				"creates keyspace %d, %q, and there is one with that ID or name", e.Keyspace,
-				e.NewKeyspace.Name)
+		return nil, base.Corruptf(kindManifest, "creates keyspace %d, %q, and there is one with "+
+			"that ID or name", e.Keyspace, e.NewKeyspace.Name)
 	}
 	return &KeyspaceState{ID: e.Keyspace, Name: e.NewKeyspace.Name,
 		Comparer: e.NewKeyspace.Comparer, HasComparer: true}, nil

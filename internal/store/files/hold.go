@@ -58,9 +58,8 @@ func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file,
 		return nil, err
 	}
 	if !descriptors.hold(&s.owner, 1) {
-		return nil,
-			fmt.Errorf("%w: a follower keeps each table of the database open; raise the limit on "+
-				"open files", base.ErrTooManyFiles)
+		return nil, fmt.Errorf("%w: a follower keeps each table of the database open; raise the "+
+			"limit on open files", base.ErrTooManyFiles)
 	}
 	var err error
 	for _, naming := range namings {

@@ -63,9 +63,8 @@ func checkHandles(v *block.View, end, limit, trailer uint64, packed bool) (uint6
 			return 0, base.Corruptf("table index", "block %d at %d does not follow the one before",
 				i, b.Offset)
 		case b.Offset+b.Size+trailer > limit:
-			return 0,
-				base.Corruptf("table index", "block %d at %d, length %d, lies outside the data", i,
-					b.Offset, b.Size)
+			return 0, base.Corruptf("table index", "block %d at %d, length %d, lies outside the "+
+				"data", i, b.Offset, b.Size)
 		}
 		end = b.Offset + b.Size + trailer
 	}
