@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/tree"
@@ -27,7 +26,7 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 	db := k.db
 	defer db.health.CatchPanic(&err)
 	if start != nil && limit != nil && k.Comparer().Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
+		return base.Invalidf("range ends before it starts")
 	}
 	if err := base.NotWithin(); err != nil {
 		return err

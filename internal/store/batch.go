@@ -179,7 +179,7 @@ func (k *Keyspace) BatchOf(repr []byte) (Batch, error) {
 func PlainBatch(repr []byte) (Batch, error) {
 	has, err := batchrepr.ValidateDraft(repr, nil)
 	if err != nil {
-		return Batch{}, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
+		return Batch{}, base.Invalidf("batch bytes: %w", err)
 	}
 	if len(repr) > batchrepr.MaxLen {
 		return Batch{}, TooLarge("batch", len(repr))
@@ -200,7 +200,7 @@ func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
 			}
 			return has, base.NeedsNative("a keyspace")
 		}
-		return has, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
+		return has, base.Invalidf("batch bytes: %w", err)
 	}
 	last, missing := base.DefaultKeyspace, false
 	has, err = batchrepr.ValidateDraft(repr, func(id base.KeyspaceID) bool {
@@ -216,7 +216,7 @@ func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
 	case missing:
 		return has, fmt.Errorf("%w: number %d, which the batch names", base.ErrNoKeyspace, last)
 	}
-	return has, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
+	return has, base.Invalidf("batch bytes: %w", err)
 }
 
 // Commit writes a batch. Operations that name no keyspace are on k, unless the batch is plain.

@@ -27,8 +27,7 @@ func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 func (k *Keyspace) checkRange(start, limit []byte) (err error) {
 	defer k.db.health.CatchPanic(&err)
 	if k.Tree.Comparer().Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q",
-			base.ErrInvalidArgument, start, limit)
+		return base.Invalidf("a range delete starts behind its limit: %.40q, %.40q", start, limit)
 	}
 	return nil
 }

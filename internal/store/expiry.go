@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 // that is not positive.
 func Seconds(ttl time.Duration) (uint64, error) {
 	if ttl <= 0 {
-		return 0, fmt.Errorf("%w: a time to live of %v is over already: it must be positive",
-			base.ErrInvalidArgument, ttl)
+		return 0, base.Invalidf("a time to live of %v is over already: it must be positive", ttl)
 	}
 	return uint64((ttl-1)/time.Second) + 1, nil
 }

@@ -181,13 +181,12 @@ const maxKeyspaceName = 255
 func checkKeyspaceName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: a keyspace needs a name", base.ErrInvalidArgument)
+		return base.Invalidf("a keyspace needs a name")
 	case len(name) > maxKeyspaceName:
-		return fmt.Errorf("%w: the name of a keyspace has %d bytes, at most %d are allowed",
-			base.ErrInvalidArgument, len(name), maxKeyspaceName)
+		return base.Invalidf("the name of a keyspace has %d bytes, at most %d are allowed",
+			len(name), maxKeyspaceName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("%w: the name of a keyspace, %q, is not printable UTF-8",
-			base.ErrInvalidArgument, name)
+		return base.Invalidf("the name of a keyspace, %q, is not printable UTF-8", name)
 	}
 	return nil
 }
@@ -267,9 +266,8 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Op
 		c = db.opts.Comparer
 	}
 	if known := db.opts.Comparers(c.Name); known == nil {
-		return nil,
-			fmt.Errorf("%w: comparer %.200q of keyspace %q is none that Open was given",
-				base.ErrInvalidArgument, c.Name, name)
+		return nil, base.Invalidf("comparer %.200q of keyspace %q is none that Open was given",
+			c.Name, name)
 	}
 	merge := ""
 	if op != nil {
@@ -312,7 +310,7 @@ func (ks Keyspaces) Drop(name string) (err error) {
 		return err
 	}
 	if name == base.DefaultKeyspaceName {
-		return fmt.Errorf("%w: the default keyspace cannot be dropped", base.ErrInvalidArgument)
+		return base.Invalidf("the default keyspace cannot be dropped")
 	}
 	k := db.spaces.named(name)
 	if k == nil {
@@ -420,8 +418,7 @@ func (db *DB) keyspaceByID(id base.KeyspaceID) *Keyspace {
 func (db *DB) checkKeyspaces(named []*Keyspace) error {
 	for _, k := range named {
 		if k.db != db {
-			return fmt.Errorf("%w: the batch names a keyspace of another database",
-				base.ErrInvalidArgument)
+			return base.Invalidf("the batch names a keyspace of another database")
 		}
 		if err := k.Gone(); err != nil {
 			return err

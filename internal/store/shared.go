@@ -164,16 +164,15 @@ func (r *Resources) Set(name, value string) error {
 	}
 	n, ok := base.ParseSize(value)
 	if !ok || n < 0 || n > 1<<46 {
-		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it "+
-			"if you like", base.ErrInvalidArgument, name, value)
+		return base.Invalidf("resource %s = %q: want a number, with KiB, MiB or GiB behind it if "+
+			"you like", name, value)
 	}
 	switch name {
 	case "memory":
 		return r.setMemory(func() bool { return r.memory.SetLimit(n) }, value)
 	case "background_jobs":
 		if n < 1 || n > 1<<16 {
-			return fmt.Errorf("%w: resource background_jobs = %s: want 1 to 65536",
-				base.ErrInvalidArgument, value)
+			return base.Invalidf("resource background_jobs = %s: want 1 to 65536", value)
 		}
 		r.pool.SetLimit(int(n))
 	case "io_bytes_per_second":
@@ -182,8 +181,7 @@ func (r *Resources) Set(name, value string) error {
 		r.files.SetMax(int(n))
 	default:
 		names := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files"}
-		return fmt.Errorf("%w: no resource %q; did you mean %q?", base.ErrInvalidArgument, name,
-			base.Nearest(name, names))
+		return base.Invalidf("no resource %q; did you mean %q?", name, base.Nearest(name, names))
 	}
 	return nil
 }
@@ -199,8 +197,8 @@ func (r *Resources) setMemory(set func() bool, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: resource memory = %s: want auto, or 8 MiB up to what it was at first; "+
-		"more needs new Resources", base.ErrInvalidArgument, value)
+	return base.Invalidf("resource memory = %s: want auto, or 8 MiB up to what it was at first; "+
+		"more needs new Resources", value)
 }
 
 // joinResources makes the database one of those that share o.Resources. limits gets what the

@@ -39,8 +39,8 @@ func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 		}
 	}
 	if t.CacheSize >= 0 && !db.cache.SetCapacity(t.CacheSize) {
-		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs "+
-			"a reopen", base.ErrInvalidArgument, t.CacheSize)
+		return base.Invalidf("option cache_size = %d: the cache was made for less, more needs a "+
+			"reopen", t.CacheSize)
 	}
 	db.jobs.SetLimits(t.Limits)
 	db.shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)

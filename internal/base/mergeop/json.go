@@ -3,7 +3,6 @@ package mergeop
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -17,7 +16,7 @@ var null = json.RawMessage("null")
 // parseObject returns the object in text, or nil if text is another JSON value.
 func parseObject(text []byte) (object, error) {
 	if !json.Valid(text) {
-		return nil, fmt.Errorf("%w: not JSON", base.ErrInvalidArgument)
+		return nil, base.Invalidf("not JSON")
 	}
 	return asObject(text), nil
 }
@@ -47,7 +46,7 @@ func patchFull(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
 	target := null
 	if existing != nil {
 		if !json.Valid(existing) {
-			return nil, fmt.Errorf("%w: the existing value is not JSON", base.ErrInvalidArgument)
+			return nil, base.Invalidf("the existing value is not JSON")
 		}
 		target = existing
 	}

@@ -58,7 +58,7 @@ func Named(name string) (o *Operator, names []string) {
 // addend is the integer of eight bytes, little-endian, as RocksDB's uint64add has it.
 func addend(b []byte) (uint64, error) {
 	if len(b) != 8 {
-		return 0, fmt.Errorf("%w: an integer has 8 bytes, not %d", base.ErrInvalidArgument, len(b))
+		return 0, base.Invalidf("an integer has 8 bytes, not %d", len(b))
 	}
 	return binary.LittleEndian.Uint64(b), nil
 }

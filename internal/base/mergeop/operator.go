@@ -34,7 +34,7 @@ type Operator struct {
 // Usable reports why o cannot be an operator.
 func (o *Operator) Usable() error {
 	if o.Name == "" || o.Full == nil {
-		return fmt.Errorf("%w: a MergeOperator needs Name and Full", base.ErrInvalidArgument)
+		return base.Invalidf("a MergeOperator needs Name and Full")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package options
 
 import (
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -59,11 +58,10 @@ func (l *Live[O]) Set(part uint32, name, value string) error {
 	}
 	switch {
 	case row.Dynamic == Fixed:
-		return fmt.Errorf("%w: option %s is fixed while the database is open: it needs a reopen",
-			base.ErrInvalidArgument, name)
+		return base.Invalidf("option %s is fixed while the database is open: it needs a reopen",
+			name)
 	case part != Root && row.Dynamic == Whole:
-		return fmt.Errorf("%w: option %s is one for all keyspaces: set it for the database",
-			base.ErrInvalidArgument, name)
+		return base.Invalidf("option %s is one for all keyspaces: set it for the database", name)
 	}
 	try := new(O)
 	if err := row.set(try, value); err != nil {

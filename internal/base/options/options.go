@@ -159,13 +159,12 @@ func (t Table[O]) find(name string) (*Row[O], error) {
 			return &t[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: no option %q; did you mean %q?", base.ErrInvalidArgument, name,
-		base.Nearest(name, names))
+	return nil, base.Invalidf("no option %q; did you mean %q?", name, base.Nearest(name, names))
 }
 
 func (row *Row[O]) set(o *O, value string) error {
 	bad := func(why string) error {
-		return fmt.Errorf("%w: option %s = %q: %s", base.ErrInvalidArgument, row.Name, value, why)
+		return base.Invalidf("option %s = %q: %s", row.Name, value, why)
 	}
 	switch p := row.Field(o).(type) {
 	case *bool:
@@ -267,8 +266,8 @@ func (row *Row[O]) resolve(o *O) error {
 		return row.check(int64(*p.Value))
 	case Choices:
 		if *p.Value = cmp.Or(*p.Value, uint16(row.Default)); !p.valid() {
-			return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices",
-				base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
+			return base.Invalidf("option %s = %#x: want a list of up to %d choices", row.Name,
+				*p.Value, maxChoices)
 		}
 	case *float64:
 		if *p = cmp.Or(*p, row.Fraction); !row.holds(*p) {
@@ -294,6 +293,5 @@ func (row *Row[O]) check(v int64) error {
 }
 
 func (row *Row[O]) outOfRange(value any, unit string) error {
-	return fmt.Errorf("%w: option %s = %v: want %d to %d%s", base.ErrInvalidArgument, row.Name,
-		value, row.Min, row.Max, unit)
+	return base.Invalidf("option %s = %v: want %d to %d%s", row.Name, value, row.Min, row.Max, unit)
 }

@@ -50,7 +50,7 @@ func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 		return err
 	}
 	if len(line) >= MaxRequest {
-		return fmt.Errorf("%w: a request has %d bytes at most", base.ErrInvalidArgument, MaxRequest)
+		return base.Invalidf("a request has %d bytes at most", MaxRequest)
 	}
 	deadline := time.Time{}
 	switch r.Do {

@@ -51,18 +51,16 @@ func ParseRequest(line []byte) (*Request, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(r); err != nil {
-		return nil, fmt.Errorf("%w: a request is an object of JSON on one line: %w",
-			base.ErrInvalidArgument, err)
+		return nil, base.Invalidf("a request is an object of JSON on one line: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: there is something behind the request",
-			base.ErrInvalidArgument)
+		return nil, base.Invalidf("there is something behind the request")
 	}
 	switch {
 	case r.Do == "":
 		return nil, fmt.Errorf(`%w: a request needs "do"`, base.ErrInvalidArgument)
 	case r.Limit < 0 || r.MaxValue < 0:
-		return nil, fmt.Errorf("%w: a limit is negative", base.ErrInvalidArgument)
+		return nil, base.Invalidf("a limit is negative")
 	}
 	if r.Limit == 0 {
 		r.Limit = 1000

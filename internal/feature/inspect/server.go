@@ -272,8 +272,7 @@ func answer(ctx context.Context, a Answerer, line []byte, h *Held) (result any, 
 		}
 	}()
 	if line == nil {
-		return nil, fmt.Errorf("%w: a request has %d bytes at most", base.ErrInvalidArgument,
-			MaxRequest)
+		return nil, base.Invalidf("a request has %d bytes at most", MaxRequest)
 	}
 	r, err := ParseRequest(line)
 	if err != nil {

@@ -48,9 +48,8 @@ type listener struct {
 // listen makes the socket path, which only its owner may connect to.
 func listen(path string) (*listener, error) {
 	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > max {
-		return nil, fmt.Errorf("%w: the path %s has %d bytes, and that of a socket may have %d: "+
-			"move the database, or open it by a shorter link", base.ErrInvalidArgument, path,
-			len(path), max)
+		return nil, base.Invalidf("the path %s has %d bytes, and that of a socket may have %d: "+
+			"move the database, or open it by a shorter link", path, len(path), max)
 	}
 	fd, err := newSocket()
 	if err != nil {

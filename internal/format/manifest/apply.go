@@ -138,7 +138,7 @@ func (s *Set) Stage(e *Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log != nil && s.writable() == nil {
-		return fmt.Errorf("%w: the MANIFEST has been started", base.ErrInvalidArgument)
+		return base.Invalidf("the MANIFEST has been started")
 	}
 	k, full, next, err := s.prepare(e)
 	if err == nil {
@@ -178,25 +178,24 @@ func (s *Set) complete(e *Edit) (*keyspace, *Edit, error) {
 func (s *Set) check(e *Edit) (*keyspace, error) {
 	for _, d := range e.Deleted {
 		if uint(d.Level) >= NumLevels {
-			return nil, fmt.Errorf("%w: level %d", base.ErrInvalidArgument, d.Level)
+			return nil, base.Invalidf("level %d", d.Level)
 		}
 	}
 	for _, a := range e.Added {
 		if uint(a.Level) >= NumLevels || a.Meta == nil {
-			return nil, fmt.Errorf("%w: table in level %d", base.ErrInvalidArgument, a.Level)
+			return nil, base.Invalidf("table in level %d", a.Level)
 		}
 	}
 	for _, c := range e.CompactPointers {
 		if uint(c.Level) >= NumLevels {
-			return nil, fmt.Errorf("%w: level %d", base.ErrInvalidArgument, c.Level)
+			return nil, base.Invalidf("level %d", c.Level)
 		}
 	}
 	if e.HasComparer && e.Comparer != s.opts.Comparer.Name {
-		return nil, fmt.Errorf("%w: comparer %q", base.ErrInvalidArgument, e.Comparer)
+		return nil, base.Invalidf("comparer %q", e.Comparer)
 	}
 	if e.HasLogNum && e.LogNum < s.logNum.Load() {
-		return nil, fmt.Errorf("%w: log number goes back from %d to %d", base.ErrInvalidArgument,
-			s.logNum.Load(), e.LogNum)
+		return nil, base.Invalidf("log number goes back from %d to %d", s.logNum.Load(), e.LogNum)
 	}
 	return s.checkKeyspace(e)
 }

@@ -133,17 +133,16 @@ func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
 	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 ||
 		e.LevelDBBelow != 0 || e.MergeOperator != "" || e.HasFirstLog && s.format != base.Native ||
 		e.HasComparer && e.Keyspace != base.DefaultKeyspace {
-		return nil,
-			fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say",
-				base.ErrInvalidArgument)
+		return nil, base.Invalidf("an edit creates or drops a keyspace, or says what one cannot " +
+			"say")
 	}
 	k := s.find(e.Keyspace)
 	if k == nil {
 		return nil, fmt.Errorf("%w: keyspace %d", base.ErrNoKeyspace, e.Keyspace)
 	}
 	if e.HasFirstLog && e.FirstLog < k.firstLog {
-		return nil, fmt.Errorf("%w: first log of keyspace %d goes back from %d to %d",
-			base.ErrInvalidArgument, k.id, k.firstLog, e.FirstLog)
+		return nil, base.Invalidf("first log of keyspace %d goes back from %d to %d", k.id,
+			k.firstLog, e.FirstLog)
 	}
 	if e.HasFirstLog {
 		s.MarkFileNumUsed(e.FirstLog)
@@ -220,8 +219,7 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer,
 		return 0, nil, err
 	}
 	if s.format != base.Native || s.maxID == 1<<32-1 {
-		return 0, nil, fmt.Errorf("%w: the database can have no more keyspaces",
-			base.ErrInvalidArgument)
+		return 0, nil, base.Invalidf("the database can have no more keyspaces")
 	}
 	for _, k := range s.versions.keyspaces {
 		if k.name == name {

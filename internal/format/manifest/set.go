@@ -98,8 +98,7 @@ type Set struct {
 
 func (o *Options) ensureDefaults() error {
 	if o.FS == nil || o.Comparer == nil {
-		return fmt.Errorf("%w: manifest needs a file system and a comparer",
-			base.ErrInvalidArgument)
+		return base.Invalidf("manifest needs a file system and a comparer")
 	}
 	if o.MaxManifestSize <= 0 {
 		o.MaxManifestSize = defaultMaxManifestSize

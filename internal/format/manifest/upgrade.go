@@ -29,9 +29,8 @@ func (s *Set) upgrade(names []string) error {
 			continue
 		}
 		if t, _ := s.ParseOwnName(name); t == base.FileUnknown {
-			return fmt.Errorf(
-				"%w: %s has a name of the native format; move it away before the upgrade",
-				base.ErrInvalidArgument, name)
+			return base.Invalidf("%s has a name of the native format; move it away before the "+
+				"upgrade", name)
 		}
 	}
 	s.format = base.Native

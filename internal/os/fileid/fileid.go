@@ -46,7 +46,7 @@ func Outside(fsys vfs.FS, path, dir, what string) (string, error) {
 		}
 	}
 	if inside {
-		return "", fmt.Errorf("%w: %s lies in %s", base.ErrInvalidArgument, path, what)
+		return "", base.Invalidf("%s lies in %s", path, what)
 	}
 	return to, nil
 }

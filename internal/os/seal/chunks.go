@@ -3,7 +3,6 @@ package seal
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -56,7 +55,7 @@ type writer struct {
 // Write takes p.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.ended && w.err == nil {
-		w.err = fmt.Errorf("%w: a write behind the end of a sealed file", base.ErrInvalidArgument)
+		w.err = base.Invalidf("a write behind the end of a sealed file")
 	}
 	taken := 0
 	for w.err == nil && len(p) > 0 {

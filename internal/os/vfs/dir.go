@@ -134,7 +134,7 @@ func (d *Dir) UseReserve() {
 // mean the working directory.
 func Absolute(fsys FS, dir string) (string, error) {
 	if dir == "" {
-		return "", fmt.Errorf("%w: the name is empty", base.ErrInvalidArgument)
+		return "", base.Invalidf("the name is empty")
 	}
 	for {
 		f, ok := fsys.(interface{ Below() FS })

@@ -301,7 +301,7 @@ func (q *deleteQueue) run() {
 func (q *deleteQueue) remove(d doomed) (err error) {
 	defer base.CatchPanic(&err)
 	if !isDatabaseFile(d.name) {
-		return fmt.Errorf("%w: not a database file", base.ErrInvalidArgument)
+		return base.Invalidf("not a database file")
 	}
 	err = q.removeRegular(d.name)
 	if missing(err) && d.other != "" {

@@ -2,7 +2,6 @@ package joined
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -65,13 +64,13 @@ func (d *inspected) Answer(ctx context.Context, r *inspect.Request, h *inspect.H
 	case "backup":
 		return d.backup(ctx, r)
 	}
-	return nil, fmt.Errorf("%w: there is no request %q", base.ErrInvalidArgument, r.Do)
+	return nil, base.Invalidf("there is no request %q", r.Do)
 }
 
 // absolute refuses a name that means another directory in another process.
 func absolute(r *inspect.Request) error {
 	if !filepath.IsAbs(r.Dir) {
-		return fmt.Errorf("%w: %q is no absolute path", base.ErrInvalidArgument, r.Dir)
+		return base.Invalidf("%q is no absolute path", r.Dir)
 	}
 	return nil
 }

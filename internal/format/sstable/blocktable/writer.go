@@ -2,7 +2,6 @@ package blocktable
 
 import (
 	"bytes"
-	"fmt"
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
@@ -152,7 +151,7 @@ func (w *Writer) Entries() uint64 { return w.Meta.Entries }
 // FinishBy is Finish where rest writes what is left.
 func (w *Writer) FinishBy(rest func() error) (sstable.Meta, error) {
 	if w.Finished {
-		w.Fail(fmt.Errorf("%w: table finished twice", base.ErrInvalidArgument))
+		w.Fail(base.Invalidf("table finished twice"))
 	}
 	if w.Err != nil || w.Fail(rest()) || w.Fail(w.Flush()) {
 		return sstable.Meta{}, w.Err
@@ -168,7 +167,7 @@ func (w *Writer) FinishBy(rest func() error) (sstable.Meta, error) {
 // Sync makes the finished table durable.
 func (w *Writer) Sync() error {
 	if !w.Finished {
-		w.Fail(fmt.Errorf("%w: sync of a table that is not finished", base.ErrInvalidArgument))
+		w.Fail(base.Invalidf("sync of a table that is not finished"))
 	}
 	if w.Err == nil {
 		w.Err = w.Output.Sync()

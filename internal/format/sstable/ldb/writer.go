@@ -63,8 +63,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		return w.Err
 	}
 	if codec != base.CodecRaw || !t.Kind().InLevelDB() || w.Finished {
-		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument,
-			t.Kind(), codec)
+		return base.Invalidf("entry of kind %d and codec %d for a table", t.Kind(), codec)
 	}
 	sameKey := false
 	if w.Meta.Entries > 0 {
@@ -72,7 +71,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		c := w.Options.Comparer.Cmp(last.User, key)
 		sameKey = c == 0
 		if c > 0 || sameKey && last.Trailer <= t {
-			return fmt.Errorf("%w: entries of a table must ascend", base.ErrInvalidArgument)
+			return base.Invalidf("entries of a table must ascend")
 		}
 		if w.data.Count() > 0 && w.expanded+len(key)+blocktable.ViewColumns+w.values+len(value) >
 			w.pack.Max {
@@ -142,7 +141,7 @@ func (w *Writer) addIndex(sep base.InternalKey) {
 		// nothing of blocks.
 		last, _ := base.DecodeInternalKey(w.index.Last())
 		if w.Options.Comparer.CompareInternal(last.User, last.Trailer, sep.User, sep.Trailer) >= 0 {
-			w.Fail(fmt.Errorf("%w: blocks of a table must ascend", base.ErrInvalidArgument))
+			w.Fail(base.Invalidf("blocks of a table must ascend"))
 			return
 		}
 	}

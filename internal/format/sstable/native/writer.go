@@ -2,7 +2,6 @@ package native
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 
 	"github.com/loamdb/loam/internal/base"
@@ -96,8 +95,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	}
 	if w.Finished || !t.Kind().InNative() || codec == base.CodecZstdDict ||
 		codec > base.CodecShort {
-		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument,
-			t.Kind(), codec)
+		return base.Invalidf("entry of kind %d and codec %d for a table", t.Kind(), codec)
 	}
 	if w.Meta.Kinds == 0 {
 		w.Meta.MinSeq = t.Seq()
@@ -111,7 +109,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		c := w.Options.Comparer.Cmp(w.last.User, key)
 		sameKey = c == 0
 		if c > 0 || sameKey && w.last.Trailer <= t {
-			return fmt.Errorf("%w: entries of a table must ascend", base.ErrInvalidArgument)
+			return base.Invalidf("entries of a table must ascend")
 		}
 	} else {
 		w.Meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
@@ -161,7 +159,7 @@ func (w *Writer) countPlaced(kind base.Kind, codec base.Codec, value []byte) (er
 func (w *Writer) countHandle(value []byte) error {
 	h, err := base.DecodeValueHandle(value)
 	if err != nil {
-		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, err)
+		return base.Invalidf("%w", err)
 	}
 	w.Meta.ValueLogs = base.AddValueLog(w.Meta.ValueLogs, base.ValueLog{Log: h.Log, Values: 1,
 		InFile: h.InFile, Bytes: uint64(h.Len), End: uint64(record.ValueEnd(h))})
@@ -172,7 +170,7 @@ func (w *Writer) countHandle(value []byte) error {
 func (w *Writer) countExpiry(value []byte) error {
 	_, deadline, ok := base.CutDeadline(value)
 	if !ok {
-		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, base.NoDeadline())
+		return base.Invalidf("%w", base.NoDeadline())
 	}
 	if w.Meta.MinExpiry == 0 || deadline < w.Meta.MinExpiry {
 		w.Meta.MinExpiry = max(deadline, 1)
@@ -225,15 +223,13 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
 	cmp := w.Options.Comparer
 	if codec != base.CodecRaw || cmp.Cmp(key, value) >= 0 {
-		return fmt.Errorf("%w: a range tombstone from %q to %q", base.ErrInvalidArgument, key,
-			value)
+		return base.Invalidf("a range tombstone from %q to %q", key, value)
 	}
 	if last := &w.lastDel; last.limit != nil {
 		same := cmp.Cmp(last.start.User, key) == 0 && cmp.Cmp(last.limit, value) == 0 &&
 			last.start.Trailer > t
 		if !same && cmp.Cmp(last.limit, key) > 0 {
-			return fmt.Errorf("%w: range tombstones of a table are fragments, and ascend",
-				base.ErrInvalidArgument)
+			return base.Invalidf("range tombstones of a table are fragments, and ascend")
 		}
 	}
 	if err := w.dels.Add(key, t, codec, value); err != nil {

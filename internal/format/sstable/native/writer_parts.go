@@ -1,8 +1,6 @@
 package native
 
 import (
-	"fmt"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/filter"
@@ -121,8 +119,7 @@ func (w *Writer) writeIndex(p *partition) (block.Handle, error) {
 			// nothing of blocks.
 			before, c := w.blocks.separator(i-1), w.Options.Comparer
 			if c.CompareInternal(before.User, before.Trailer, k.User, k.Trailer) >= 0 {
-				return block.Handle{}, fmt.Errorf("%w: blocks of a table must ascend",
-					base.ErrInvalidArgument)
+				return block.Handle{}, base.Invalidf("blocks of a table must ascend")
 			}
 		}
 		if err := w.index.Add(k.User, k.Trailer, base.CodecRaw,
