@@ -145,22 +145,14 @@ func appendIngested(dst []byte, list []sstable.Ingested) []byte {
 
 func parseIngested(b []byte) (list []sstable.Ingested, ok bool) {
 	last := uint64(0)
-	for len(b) > 0 {
-		var v [3]uint64
-		for i := range v {
-			n := 0
-			if v[i], n = binary.Uvarint(b); n <= 0 {
-				return nil, false
-			}
-			b = b[n:]
-		}
-		t := sstable.Ingested{Num: last + v[0], Seq: base.SeqNum(v[1]),
-			Keyspace: base.KeyspaceID(v[2])}
-		if t.Num <= last || t.Seq == 0 || t.Seq > base.MaxSeqNum ||
-			uint64(t.Keyspace) != v[2] || len(list) == sstable.MaxIngested {
+	for c := (base.Cutter{B: b}); len(c.B) > 0; {
+		num, seq, space := last+c.Uvarint(), c.Uvarint(), c.Uvarint()
+		t := sstable.Ingested{Num: num, Seq: base.SeqNum(seq), Keyspace: base.KeyspaceID(space)}
+		if c.Bad || num <= last || t.Seq == 0 || t.Seq > base.MaxSeqNum ||
+			uint64(t.Keyspace) != space || len(list) == sstable.MaxIngested {
 			return nil, false
 		}
-		list, last = append(list, t), t.Num
+		list, last = append(list, t), num
 	}
 	return list, true
 }
@@ -172,13 +164,14 @@ func badProps(format string, args ...any) error {
 // parseProps reads the properties.
 func parseProps(b []byte) (p properties, err error) {
 	p.Format = format
-	for last := uint64(0); len(b) > 0; {
-		tag, n := binary.Uvarint(b)
-		if n <= 0 || tag>>3 <= last>>3 {
+	c := base.Cutter{B: b}
+	for last := uint64(0); len(c.B) > 0; {
+		tag := c.Uvarint()
+		if c.Bad || tag>>3 <= last>>3 {
 			return p, badProps("malformed tag after %d", last)
 		}
-		last, b = tag, b[n:]
-		known, rest, err := p.parseField(tag, b)
+		last = tag
+		known, err := p.parseField(tag, &c)
 		if err != nil {
 			return p, err
 		}
@@ -186,7 +179,6 @@ func parseProps(b []byte) (p properties, err error) {
 			return p, fmt.Errorf("%w: field %d of a table's properties is not known",
 				base.ErrNewerFormat, tag>>3)
 		}
-		b = rest
 	}
 	if p.index.Size == 0 {
 		return p, badProps("no index")
@@ -195,19 +187,18 @@ func parseProps(b []byte) (p properties, err error) {
 }
 
 // parseField reads the value of one field and reports whether the tag is known.
-func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, err error) {
+func (p *properties) parseField(tag uint64, c *base.Cutter) (known bool, err error) {
 	switch tag >> 1 & 3 {
 	case typeInt:
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			return false, nil, badProps("malformed integer of tag %d", tag)
+		v := c.Uvarint()
+		if c.Bad {
+			return false, badProps("malformed integer of tag %d", tag)
 		}
-		known, err = p.setInt(tag, v)
-		return known, b[n:], err
+		return p.setInt(tag, v)
 	case typeBytes:
-		v, rest, ok := base.CutBytes(b)
-		if !ok {
-			return false, nil, badProps("malformed string of tag %d", tag)
+		v := c.Sized()
+		if c.Bad {
+			return false, badProps("malformed string of tag %d", tag)
 		}
 		switch tag {
 		case tagComparer:
@@ -219,19 +210,20 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 			p.Sample, _ = base.ParseKeySample(v)
 		case tagIngested:
 			if p.Ingested, known = parseIngested(v); !known {
-				return true, nil, badProps("ingested tables in %d bytes", len(v))
+				return true, badProps("ingested tables in %d bytes", len(v))
 			}
 		case tagFineSample:
 			if p.Sample, known = base.ParseFineSample(v); !known {
-				return true, nil, badProps("a fine sample of %d bytes", len(v))
+				return true, badProps("a fine sample of %d bytes", len(v))
 			}
 		}
-		return known, rest, nil
+		return known, nil
 	case typeHandle:
-		h, n := block.DecodeHandle(b)
+		h, n := block.DecodeHandle(c.B)
 		if n == 0 || h.Size < headerLen {
-			return false, nil, badProps("malformed handle of tag %d", tag)
+			return false, badProps("malformed handle of tag %d", tag)
 		}
+		c.B = c.B[n:]
 		if tag == tagDict {
 			known, p.dict = true, h
 		}
@@ -240,43 +232,38 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 				known, *v = true, h
 			}
 		})
-		return known, b[n:], nil
+		return known, nil
 	}
-	return false, nil, badProps("tag %d is of no type", tag)
+	return false, badProps("tag %d is of no type", tag)
 }
 
 func (p *properties) setInt(tag, v uint64) (known bool, err error) {
-	switch tag {
+	switch known = true; tag {
 	case tagKeyspace:
 		if p.Keyspace = base.KeyspaceID(v); uint64(p.Keyspace) != v {
-			return true, badProps("keyspace %d", v)
+			err = badProps("keyspace %d", v)
 		}
-		return true, nil
 	case tagFirstLog:
 		p.FirstLog = v
-		return true, nil
 	case tagBodySum:
 		if p.bodySum = uint32(v); uint64(p.bodySum) != v {
-			return true, badProps("checksum %d", v)
+			err = badProps("checksum %d", v)
 		}
-		return true, nil
 	case tagFilterBits:
-		if v > filter.MaxBitsPerKey {
-			return true, badProps("%d filter bits per key", v)
+		if p.FilterBits = int(v); v > filter.MaxBitsPerKey {
+			err = badProps("%d filter bits per key", v)
 		}
-		p.FilterBits = int(v)
-		return true, nil
 	case tagPrefixLength:
-		if v > sstable.MaxPrefixLength {
-			return true, badProps("prefixes of %d bytes", v)
+		if p.PrefixLength = int(v); v > sstable.MaxPrefixLength {
+			err = badProps("prefixes of %d bytes", v)
 		}
-		p.PrefixLength = int(v)
-		return true, nil
+	default:
+		known = false
+		p.ints(func(t uint64, field *uint64) {
+			if t == tag {
+				known, *field = true, v
+			}
+		})
 	}
-	p.ints(func(t uint64, field *uint64) {
-		if t == tag {
-			known, *field = true, v
-		}
-	})
-	return known, nil
+	return known, err
 }
