@@ -143,10 +143,7 @@ func (db *DB) resealFile(name string, stop func() error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // it was obsolete
 	case err != nil:
-		if rerr := db.opts.FS.Remove(to); !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-		return err
+		return errors.Join(err, vfs.RemoveIfThere(db.opts.FS, to))
 	}
 	return db.opts.FS.SyncDir(db.dir)
 }

@@ -208,7 +208,7 @@ func (d *dirTarget) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.fs.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := vfs.RemoveIfThere(d.fs, file); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -180,7 +180,7 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 // create makes the directory, which may have what a crash left of an earlier try, a folder.
 func (f *Folder) create() error {
 	temp := filepath.Join(f.path, numbered(1, tempExt))
-	if err := f.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := vfs.RemoveIfThere(f.fs, temp); err != nil {
 		return err
 	}
 	err := current.WriteFile(f.fs, temp, []byte(folderText))
@@ -352,7 +352,7 @@ func (f *Folder) collect() error {
 			continue
 		}
 		if o.there {
-			if err := f.fs.Remove(f.objectPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := vfs.RemoveIfThere(f.fs, f.objectPath(id)); err != nil {
 				errs = append(errs, err)
 				continue // the next one tries again
 			}
@@ -504,10 +504,8 @@ func (f *Folder) deleteAll(ids []uint64) error {
 		if id == f.named {
 			continue // the next opening learns from it which numbers were given out
 		}
-		rerr := f.fs.Remove(filepath.Join(f.path, numbered(id, deletedExt)))
-		if !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
+		path := filepath.Join(f.path, numbered(id, deletedExt))
+		err = errors.Join(err, vfs.RemoveIfThere(f.fs, path))
 	}
 	return err
 }

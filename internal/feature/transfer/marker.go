@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 )
 
@@ -106,35 +107,28 @@ func readMarker(db store.Host) (m marker, found bool, err error) {
 // writeMarker replaces the marker of a database. It is durable then.
 func writeMarker(db store.Host, m *marker) error {
 	return db.WhileOpen(func(func() error) error {
-		place := db.Place()
-		temp := filepath.Join(place.Dir, markerTemp)
-		if err := remove(db, temp); err != nil {
+		fsys, dir := db.Place().FS, db.Place().Dir
+		temp := filepath.Join(dir, markerTemp)
+		if err := vfs.RemoveIfThere(fsys, temp); err != nil {
 			return err
 		}
-		if err := current.WriteFile(db.Place().FS, temp, m.encode()); err != nil {
+		if err := current.WriteFile(fsys, temp, m.encode()); err != nil {
 			return err
 		}
-		if err := place.FS.Rename(temp, filepath.Join(place.Dir, markerName)); err != nil {
-			return errors.Join(err, remove(db, temp))
+		if err := fsys.Rename(temp, filepath.Join(dir, markerName)); err != nil {
+			return errors.Join(err, vfs.RemoveIfThere(fsys, temp))
 		}
-		return db.Place().FS.SyncDir(db.Place().Dir)
+		return fsys.SyncDir(dir)
 	})
 }
 
 // removeMarker removes the marker of a database, durably.
 func removeMarker(db store.Host) error {
 	return db.WhileOpen(func(func() error) error {
-		if err := remove(db, filepath.Join(db.Place().Dir, markerName)); err != nil {
+		fsys, dir := db.Place().FS, db.Place().Dir
+		if err := vfs.RemoveIfThere(fsys, filepath.Join(dir, markerName)); err != nil {
 			return err
 		}
-		return db.Place().FS.SyncDir(db.Place().Dir)
+		return fsys.SyncDir(dir)
 	})
-}
-
-// remove removes a file that need not be there.
-func remove(db store.Host, path string) error {
-	if err := db.Place().FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -195,7 +195,7 @@ func (c *Change) begin(f base.Format, num uint64) error {
 		if filepath.Base(holder) == firstName {
 			c.temp = c.target // not in force: a rename would be one wait for the disk more
 		}
-		if err := c.fs.Remove(c.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := vfs.RemoveIfThere(c.fs, c.temp); err != nil {
 			return err
 		}
 	}
@@ -311,8 +311,7 @@ func Remove(fsys vfs.FS, dir string) error {
 // are in it.
 func RemoveDir(fsys vfs.FS, path string) error {
 	for _, name := range []string{pointerName, pointerTemp} {
-		if err := fsys.Remove(filepath.Join(path, name)); err != nil &&
-			!errors.Is(err, fs.ErrNotExist) {
+		if err := vfs.RemoveIfThere(fsys, filepath.Join(path, name)); err != nil {
 			return err
 		}
 	}

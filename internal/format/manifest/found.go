@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // Found is where a directory stood before an opening wrote anything.
@@ -84,10 +85,8 @@ func (f *Found) remove(types ...base.FileType) (err error) {
 	for num := f.nextFile; num < s.NextFileNum(); num++ {
 		for _, t := range types {
 			// Most are not there.
-			if e := s.opts.FS.Remove(s.path(s.format.FileName(t, num))); !errors.Is(e,
-				fs.ErrNotExist) {
-				err = errors.Join(err, e)
-			}
+			name := s.path(s.format.FileName(t, num))
+			err = errors.Join(err, vfs.RemoveIfThere(s.opts.FS, name))
 		}
 	}
 	return err

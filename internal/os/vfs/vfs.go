@@ -11,6 +11,7 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -78,6 +79,15 @@ func StartSync(f WriteFile) error {
 		return s.StartSync()
 	}
 	return nil
+}
+
+// RemoveIfThere is Remove of a file that need not be there.
+func RemoveIfThere(fsys FS, name string) error {
+	err := fsys.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Abandon closes a file that is thrown away: what f has gathered is not written.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -395,7 +394,7 @@ func (r *Replay) SetAside() error {
 // replaces the copy of an interrupted recovery.
 func (r *Replay) copyFile(from, to string) error {
 	path := filepath.Join(r.Dir, to)
-	if err := r.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := vfs.RemoveIfThere(r.FS, path); err != nil {
 		return err
 	}
 	return vfs.Copy(r.FS, filepath.Join(r.Dir, from), r.FS, path, vfs.WholeFile,
