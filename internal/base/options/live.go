@@ -2,6 +2,7 @@ package options
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,9 +106,7 @@ func (l *Live[O]) Change(part uint32, changes map[string]func(*O)) error {
 func (l *Live[O]) applyLocked(part uint32) error {
 	parts := []uint32{part}
 	if part == Root {
-		for p := range l.own {
-			parts = append(parts, p)
-		}
+		parts = slices.AppendSeq(parts, maps.Keys(l.own))
 	}
 	for _, p := range parts { // all are known to be good before one is changed
 		if _, err := l.ofLocked(p); err != nil {

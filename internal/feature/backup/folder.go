@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -427,10 +428,7 @@ func (f *Folder) List() ([]Info, error) {
 	defer f.ended.Done()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := make([]Info, 0, len(f.backups))
-	for _, info := range f.backups {
-		list = append(list, info)
-	}
+	list := slices.Collect(maps.Values(f.backups))
 	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
 	return list, nil
 }
@@ -459,14 +457,10 @@ func (f *Folder) Keep(n int) error {
 	defer f.ended.Done()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all, old []uint64
-	for id := range f.backups {
-		all = append(all, id)
-	}
-	slices.Sort(all)
-	slices.Reverse(all) // newest first
+	var old []uint64
 	kept := map[string]int{}
-	for _, id := range all {
+	ids := slices.Sorted(maps.Keys(f.backups))
+	for _, id := range slices.Backward(ids) { // newest first
 		info := f.backups[id]
 		if kept[info.Database]++; info.Err == nil && kept[info.Database] > n {
 			old = append(old, id)

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,13 +104,10 @@ func (h *Hub) Open() int {
 	return len(h.feeds)
 }
 
-func (h *Hub) all() (feeds []*Changes) {
+func (h *Hub) all() []*Changes {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for c := range h.feeds {
-		feeds = append(feeds, c)
-	}
-	return feeds
+	return slices.Collect(maps.Keys(h.feeds))
 }
 
 // Close ends all feeds, which then fail with base.ErrClosed. It waits for reads of files under way.

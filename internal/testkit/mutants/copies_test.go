@@ -233,7 +233,8 @@ var copies = []mutant{
 
 	{"backup-keeps-the-oldest", "Keep deletes the newest backups",
 		target{"lsm/backup", "TestBackups"}, []edit{
-			{"internal/feature/backup/folder.go", "\tslices.Reverse(all) // newest first\n", ""}}},
+			{"internal/feature/backup/folder.go", "range slices.Backward(ids)",
+				"range slices.All(ids)"}}},
 
 	{"backup-keeps-one-less", "Keep deletes one backup too many",
 		target{"lsm/backup", "TestSeveralDatabases"}, []edit{
