@@ -363,9 +363,7 @@ func (l memLog) Append(p []byte) error {
 	return err
 }
 
-// Write appends p. A log keeps at least half of ahead allocated.
-// Truncate cuts the file. Until the next Sync a crash may leave it as it was
-// before.
+// Truncate cuts the file. Until the next Sync a crash may leave it as it was before.
 func (l memLog) Truncate(size int64) error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
@@ -384,6 +382,7 @@ func (l memLog) Truncate(size int64) error {
 	return nil
 }
 
+// Write appends p. A log keeps at least half of ahead allocated.
 func (f *memFile) Write(p []byte) (int, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
