@@ -44,7 +44,7 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		return nil
 	}
 	if o.w != nil && newKey && o.w.EstimatedSize() >= o.r.o.FileSize {
-		if err := o.finishTable(key); err != nil {
+		if err := o.finishTable(append([]byte{}, key...)); err != nil { // not nil for the empty key
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (d *rangeDels) next(c *base.Comparer, border []byte) *rangedel.List {
 // writeRangeDels writes those up to border to the table begun.
 func (o *output) writeRangeDels(border []byte) error {
 	list := o.dels.next(o.space.cmp, border)
-	o.dels.cut = append([]byte{}, border...)
+	o.dels.cut = border
 	o.t.noteRangeDels(o.space.cmp, list)
 	return list.AddTo(o.w.Add)
 }

@@ -43,6 +43,11 @@ var blocks = []mutant{
 			{"internal/format/sstable/native/block.go", "most = t.MaxIndex()",
 				"most += 0 * t.MaxIndex()"}}},
 
+	{"empty-key-is-no-border", "tombstones are not cut at an empty key between others",
+		target{"lsm", "TestTableFromTheEmptyKeyOn"}, []edit{
+			{"internal/tree/compact/output.go", "o.finish(append([]byte{}, key...))",
+				"o.finish(append([]byte(nil), key...))"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

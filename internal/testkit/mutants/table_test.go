@@ -46,7 +46,7 @@ var table = []mutant{
 	{"range-tombstone-cut-short", "a range tombstone that is cut where tables meet goes on " +
 		"behind the first key of the second",
 		target{"internal/tree/compact", "TestRangeDelsAreCut"}, []edit{
-			{"internal/tree/compact/range_dels.go", "o.cut = append([]byte{}, border...)",
+			{"internal/tree/compact/range_dels.go", "o.cut = border",
 				"o.cut = append(append([]byte{}, border...), 0)"}}},
 
 	{"range-tombstone-dropped-early", "a range tombstone is dropped above tables that it covers",

@@ -43,7 +43,7 @@ type output struct {
 // add appends an entry; first says that its user key is a new one.
 func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte, first bool) error {
 	if o.full && first {
-		if err := o.finish(key); err != nil {
+		if err := o.finish(append([]byte{}, key...)); err != nil { // not nil for the empty key
 			return err
 		}
 	}

@@ -95,14 +95,14 @@ func (w *work) takeRangeDels(lists []*rangedel.List, v *manifest.Version, first 
 }
 
 // addRangeDels writes to the table begun the tombstones from where the table before ended up
-// to border, the first key of the next table; nil is no border. So a tombstone that spans
-// several tables is cut where they meet.
+// to border, the first key of the next table, which it keeps; nil is no border. So a tombstone
+// that spans several tables is cut where they meet.
 func (o *output) addRangeDels(border []byte) error {
 	if o.dels == nil {
 		return nil
 	}
 	err := o.dels.Clip(o.cut, border).AddTo(o.w.Add)
-	o.cut = append([]byte{}, border...)
+	o.cut = border
 	return err
 }
 
