@@ -309,7 +309,12 @@ func (a *answers) send() {
 			_ = a.c.raw.Close()
 		}
 	}
-	a.c.out.AddWith(a.room, func(dst []byte) []byte { return append(dst, a.frames...) })
+	a.c.out.AddWith(a.room, func(dst []byte) []byte {
+		if len(dst) == 0 && trimmed(a.frames) == nil {
+			return a.frames // which is not used again
+		}
+		return append(dst, a.frames...)
+	})
 	a.c.settle(a.cost)
 	a.frames, a.room, a.cost = trimmed(a.frames[:0]), 0, 0
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -21,10 +22,11 @@ const (
 	freeCalls = 64 << 10
 	// freeAnswers is that for answers.
 	freeAnswers = 64 << 10
-	// maxReading is how many answers are made at once: they need no room before their sizes are
-	// known.
-	maxReading = 32
 )
+
+// maxReading is how many answers are made at once, more than processors can make: they need no room
+// before their sizes are known.
+func maxReading() int { return 4 + 2*runtime.GOMAXPROCS(0) }
 
 // defaultMemory is a quarter of what the process may use, at most mostMemory.
 func defaultMemory() int64 {

@@ -139,7 +139,7 @@ func Open(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, listener: listener, conns: map[*conn]bool{},
-		opened: make(chan struct{}), reading: make(chan struct{}, maxReading),
+		opened: make(chan struct{}), reading: make(chan struct{}, maxReading()),
 		fewer: make(chan struct{}, 1)}
 	s.calls.left, s.answers.left = int(c.Memory/2), int(c.Memory/2)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
