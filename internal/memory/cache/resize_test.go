@@ -29,12 +29,22 @@ func resize(t *testing.T, capacity int64, shared bool) {
 	}
 	c := make(capacity)
 	s := c.NewSlots(blocks)
+	held := map[int]cache.Frame{} // by block
 	for round := range 24 {
 		for range blocks {
 			block := min(rng.IntN(blocks), rng.IntN(blocks))
 			f, _ := load(t, c, s, 7, block, blockLen+block%200)
 			check(t, f, 7, block, 0, 1024)
-			f.Release()
+			if old, ok := held[block]; ok {
+				check(t, old, 7, block)
+				old.Release()
+				delete(held, block)
+			}
+			if len(held) < 20 && rng.IntN(20) == 0 {
+				held[block] = f
+			} else {
+				f.Release()
+			}
 		}
 		if err := c.CheckRings(); err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -51,6 +61,10 @@ func resize(t *testing.T, capacity int64, shared bool) {
 			t.Fatalf("round %d, capacity %d: %v", round, n, err)
 		}
 		c.Charge(-charged)
+	}
+	for block, f := range held {
+		check(t, f, 7, block)
+		f.Release()
 	}
 	finish(t, c, s)
 }

@@ -187,8 +187,9 @@ func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, next uint64, job 
 	}
 	env.Progress = s.reportFlush
 	env.ValueFiles = s.valueFiles(s.paceFlush, false)
-	result, err := compact.Flush(s.separated(m.Mem.NewSource()), uint64(m.Mem.Points()),
-		m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
+	dels, readers := m.Mem.RangeDels(), s.listReaders(env) // first: the comparer may panic
+	result, err := compact.Flush(s.separated(m.Mem.NewSource()), uint64(m.Mem.Points()), dels,
+		version, level, 0, env, readers)
 	s.countFolds(result)
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()

@@ -26,6 +26,23 @@ var lifetimes = []mutant{
 			"internal/memory/cache/shard.go", "size -= size % max(full/64&^(unit-1), unit)",
 			"size -= size % max(full/64, unit)"}}},
 
+	{"panic-keeps-block", "a comparer that panics in a read leaves its block pinned",
+		target{"lsm", "TestPanicsInReadsGiveMemoryBack"}, []edit{{
+			"internal/format/sstable/blocktable/get.go",
+			"\tdefer f.Release()\n\tvalue, hit, found = t.Entry(f, p, l)\n",
+			"\tvalue, hit, found = t.Entry(f, p, l)\n\tf.Release()\n"}}},
+
+	{"panic-keeps-index", "a comparer that panics while a table is opened leaves its index",
+		target{"lsm", "TestPanicsInReadsGiveMemoryBack"}, []edit{{
+			"internal/format/sstable/native/reader.go", "\t\tif !opened {\n",
+			"\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tif !opened {\n"}}},
+
+	{"panic-keeps-memtable", "a comparer that panics before a flush merges keeps the memtable",
+		target{"internal/tree/compact", "TestPanicsCloseInputs"}, []edit{{
+			"internal/tree/compact/run.go", "[]base.Source{src}, nil, nil)\n" +
+				"\tdefer merge.Close() // also when the comparer panics\n",
+			"[]base.Source{src}, nil, nil)\n"}}},
+
 	{"pinned-without-reference", "a pinned value has no reference on its read state",
 		target{"lsm", "TestPinnedValueKeepsMemory"}, []edit{
 			{"internal/tree/pinned.go", "\tstate.ref()\n\tp.value", "\tp.value"},

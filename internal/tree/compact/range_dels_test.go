@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
@@ -114,5 +116,74 @@ func TestFoldStopsAtCoveredKeys(t *testing.T) {
 	}
 	if want := "a#3=operand b#2=old "; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// closedSource counts the sources that are open.
+type closedSource struct {
+	base.Source
+	open *int
+}
+
+func (s closedSource) Close() { *s.open--; s.Source.Close() }
+
+// TestPanicsCloseInputs has the comparer panic at each of its calls in a flush and in a compaction,
+// of which the first ones are about range tombstones: all inputs are closed once.
+func TestPanicsCloseInputs(t *testing.T) {
+	left := 0 // calls until the panic; 0: none
+	cmp := &base.Comparer{Name: "test.Panics", Compare: func(a, b []byte) int {
+		if left--; left == 0 {
+			panic("comparer gave up")
+		}
+		return bytes.Compare(a, b)
+	}}
+	list := func(start, limit string, seq base.SeqNum) *rangedel.List {
+		return rangedel.NewestOf(base.Bytewise, []rangedel.Tombstone{{Start: []byte(start),
+			Limit: []byte(limit), Seq: seq}})
+	}
+	entries := []model.Entry{{Key: []byte("k"), Trailer: base.MakeTrailer(3, base.KindSet)}}
+	ts, open := newTables(t, cmp), 0
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	levels[0] = []*manifest.FileMeta{ts.putWith(entries, list("a", "e", 7)),
+		ts.putWith(entries, list("c", "g", 5))}
+	levels[2] = []*manifest.FileMeta{ts.putWith(entries, list("b", "f", 1))}
+	v := versionOf(t, levels)
+	env := ts.env()
+	opens := env.Open
+	env.Open = func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
+		if cmp.Cmp(m.Smallest.User, m.Largest.User) > 0 { // opening a table compares
+			t.Error("a table that ends before it begins")
+		}
+		src, err := opens(m, flags)
+		open++
+		return closedSource{src, &open}, err
+	}
+	for name, job := range map[string]func() error{
+		"flush": func() error {
+			open++
+			src := closedSource{newTableSource(t, cmp, entries, 4), &open}
+			_, err := Flush(src, 1, []*rangedel.List{list("a", "d", 9), list("b", "f", 8)}, v, 0, 0,
+				env, nil)
+			return err
+		},
+		"compact": func() error { _, err := Run(planOf(v, 1), 0, env, nil); return err },
+	} {
+		panicked, at := true, 0
+		for ; panicked; at++ {
+			left = at + 1
+			func() {
+				defer func() { panicked = recover() != nil }()
+				if err := job(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}()
+			left = 0
+			if open != 0 {
+				t.Fatalf("%s, panic at call %d: %d inputs are open", name, at+1, open)
+			}
+		}
+		if at < 10 {
+			t.Errorf("%s: %d panics", name, at)
+		}
 	}
 }

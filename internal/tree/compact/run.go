@@ -105,8 +105,10 @@ func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
+	merge := iters.NewMerge(env.Comparer, sources, lower, upper)
+	defer merge.Close() // also when the comparer panics
 	w := work{
-		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
+		env: env, merge: merge,
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
 			deeper: newDeeper(env, p.Version, p.OutputLevel+1)},
 		out:     output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
@@ -147,8 +149,10 @@ func Edit(p *picker.Plan, results ...Result) (*manifest.Edit, error) {
 // empty when nothing survives.
 func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int,
 	fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+	merge := iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil)
+	defer merge.Close() // also when the comparer panics
 	w := work{
-		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
+		env: env, merge: merge,
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots,
 			deeper: newDeeper(env, v, 0)},
 		out:     output{env: env, level: level, fileSize: fileSize},
@@ -161,7 +165,13 @@ func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.V
 }
 
 // openInputs opens the inputs of a plan, newest first.
-func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, error) {
+func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) (sources []base.Source, err error) {
+	opened := false
+	defer func() { // also when the comparer panics
+		for i := 0; i < len(sources) && !opened; i++ {
+			sources[i].Close()
+		}
+	}()
 	open := func(f *manifest.FileMeta) (base.Source, error) {
 		src, err := env.Open(f, sstable.Private|sstable.Scan)
 		if err != nil {
@@ -169,7 +179,6 @@ func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, er
 		}
 		return &countedSource{src, f.Num, reads}, nil
 	}
-	var sources []base.Source
 	for level, files := range p.Inputs {
 		switch {
 		case len(files) == 0:
@@ -177,10 +186,7 @@ func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, er
 			for _, f := range files {
 				src, err := open(f)
 				if err != nil {
-					for _, s := range sources {
-						s.Close()
-					}
-					return nil, err
+					return sources, err
 				}
 				sources = append(sources, src)
 			}
@@ -188,6 +194,7 @@ func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, er
 			sources = append(sources, iters.NewLevel(env.Comparer, files, open))
 		}
 	}
+	opened = true
 	return sources, nil
 }
 

@@ -283,6 +283,14 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 		share = n/int64(len(cuts)-1) + 2*markEvery
 	}
 	arrays := make([]*sortedArray, len(cuts)-1)
+	defer func() { // also when the comparer panics
+		for _, r := range arrays {
+			if r != nil {
+				r.free()
+			}
+		}
+		o.m.held.Account.Settle()
+	}()
 	errs := make([]error, len(arrays))
 	var wg sync.WaitGroup
 	sortPart := func(i int) {
@@ -304,12 +312,6 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	if err == nil {
 		o.covered.Store(end)
 	}
-	for _, r := range arrays {
-		if r != nil {
-			r.free()
-		}
-	}
-	o.m.held.Account.Settle()
 	return err
 }
 

@@ -248,6 +248,35 @@ func TestComparerPanics(t *testing.T) {
 	}
 }
 
+// TestComparerPanicsBetweenArrays has a comparer panic while parts of an arena are merged, which
+// were sorted side by side: their memory is freed.
+func TestComparerPanicsBetweenArrays(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	const n = 2 * parallelFrom
+	panics := func(at int64) bool {
+		var calls atomic.Int64
+		c := &base.Comparer{Name: "test.Panics", Compare: func(a, b []byte) int {
+			if calls.Add(1) == at {
+				panic("comparer gave up")
+			}
+			return bytes.Compare(a, b)
+		}}
+		m := New(Options{Comparer: c, Size: 4 << 20})
+		defer m.Unref()
+		for i := range n {
+			m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, i*7919%n), nil)
+		}
+		m.NewSource().Close()
+		return m.order.err != nil
+	}
+	before := offheap.InUse()
+	for at := int64(10 * n); panics(at); at += at / 16 { // sorting takes as many calls, or more
+		if got := offheap.InUse(); got != before {
+			t.Fatalf("call %d: %d bytes in use before, %d after", at, before, got)
+		}
+	}
+}
+
 // TestConcurrent has readers of all kinds beside the writer.
 func TestConcurrent(t *testing.T) {
 	for _, c := range []*base.Comparer{base.Bytewise, model.Fold} {

@@ -115,10 +115,16 @@ func (t *Table) frame(i int, s *Scratch) (cache.Frame, error) {
 	if !f.Valid() {
 		return f, nil
 	}
+	built := false
+	defer func() { // also when the comparer panics
+		if !built {
+			f.Release()
+		}
+	}()
 	if _, err := t.build(i, f.Bytes(), s, block.PointLookup); err != nil {
-		f.Release()
 		return cache.Frame{}, err
 	}
+	built = true
 	return t.Slots.Publish(i, f), nil
 }
 

@@ -94,6 +94,9 @@ func (t *Table) Pin(p sstable.Position, l base.Lookup) (sstable.Pinned, bool) {
 // GetPinned is GetAt in the data block p that Pin returned.
 func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup,
 	dst []byte) (value []byte, hit sstable.Hit, found bool) {
+	if !t.cmp.BuiltIn() {
+		return t.getPinnedBy(f, p, l, dst)
+	}
 	v := block.OpenView(f.Bytes())
 	at := v.Get(t.cmp, l)
 	if found = at >= 0; found {
@@ -103,6 +106,22 @@ func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup,
 	}
 	f.Release()
 	return dst, hit, found
+}
+
+// getPinnedBy is GetPinned with a comparer of the program, which may panic.
+func (t *Table) getPinnedBy(f sstable.Pinned, p sstable.Position, l base.Lookup,
+	dst []byte) (value []byte, hit sstable.Hit, found bool) {
+	defer f.Release()
+	value, hit, found = t.Entry(f, p, l)
+	return append(dst, value...), hit, found
+}
+
+// release releases a frame if it is Valid. It is deferred where a comparer is called, which may
+// panic.
+func release(f cache.Frame) {
+	if f.Valid() {
+		f.Release()
+	}
 }
 
 // Entry is GetPinned that releases nothing: the value lies in f.
@@ -158,14 +177,12 @@ func (t *Table) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFla
 // the frame of v, if f is Valid.
 func (t *Table) getInView(p sstable.Position, f cache.Frame, v *block.View, l base.Lookup,
 	dst []byte) (value []byte, hit sstable.Hit, found bool) {
+	defer release(f)
 	at := v.Get(t.cmp, l)
 	if found = at >= 0; found {
 		dst, hit = take(p, v, at, dst)
 	} else {
 		hit.Searched = sstable.SearchedRead
-	}
-	if f.Valid() {
-		f.Release()
 	}
 	return dst, hit, found
 }
@@ -198,29 +215,35 @@ func (t *Table) GetNext(prev sstable.Hit, l base.Lookup, flags sstable.ReadFlags
 	defer t.pool.Put(s)
 	key, trailer := l.Key(), prev.Trailer-1
 	for i, more := int(prev.Position), true; more && i < t.Index.Len(); i++ {
-		f, v, err := t.anyBlock(i, flags, s)
-		if err != nil {
-			return dst, sstable.Hit{}, false, err
-		}
-		at := v.SeekGE(t.cmp, key, trailer)
-		switch more = at == v.Len(); {
-		case more:
-			// The key goes on in the next block only if it is what keeps them apart.
-			if err = t.locate(i, flags, s); err == nil {
-				more = t.cmp.Cmp(s.place.upper.User, key) == 0
-			}
-		case t.cmp.Cmp(v.Key(at), key) == 0:
-			dst, hit = take(sstable.Position(i), &v, at, dst)
-			found = true
-		}
-		if f.Valid() {
-			f.Release()
-		}
+		dst, hit, found, more, err = t.getNextIn(i, key, trailer, flags, s, dst)
 		if err != nil {
 			return dst, sstable.Hit{}, false, err
 		}
 	}
 	return dst, hit, found, nil
+}
+
+// getNextIn is GetNext in data block i: of the first entry at or after (key, trailer). more says
+// that the next block may have it.
+func (t *Table) getNextIn(i int, key []byte, trailer base.Trailer, flags sstable.ReadFlags,
+	s *Scratch, dst []byte) (value []byte, hit sstable.Hit, found, more bool, err error) {
+	f, v, err := t.anyBlock(i, flags, s)
+	if err != nil {
+		return dst, hit, false, false, err
+	}
+	defer release(f)
+	at := v.SeekGE(t.cmp, key, trailer)
+	switch {
+	case at == v.Len():
+		// The key goes on in the next block only if it is what keeps them apart.
+		if err = t.locate(i, flags, s); err == nil {
+			more = t.cmp.Cmp(s.place.upper.User, key) == 0
+		}
+	case t.cmp.Cmp(v.Key(at), key) == 0:
+		dst, hit = take(sstable.Position(i), &v, at, dst)
+		found = true
+	}
+	return dst, hit, found, more, err
 }
 
 // handle returns where data block i lies if that is in memory.

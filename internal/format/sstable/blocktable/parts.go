@@ -73,9 +73,6 @@ func (t *Table) part(p int, flags sstable.ReadFlags, s *Scratch) (cache.Frame, b
 	h := x.parts[p].Handle
 	f, v, err := t.readPart(p, x.slots != nil && flags&(sstable.NoFill|sstable.Private) == 0, s)
 	if err != nil {
-		if f.Valid() {
-			f.Release()
-		}
 		return cache.Frame{}, block.View{}, t.Locate(err, h.Offset, h.Length)
 	}
 	if f.Valid() {
@@ -107,6 +104,12 @@ func (t *Table) readPart(p int, fill bool, s *Scratch) (f cache.Frame, v block.V
 	if fill {
 		f = t.Env.Cache.Alloc(n)
 	}
+	built := false
+	defer func() { // also when the comparer panics
+		if !built && f.Valid() {
+			f.Release()
+		}
+	}()
 	mem := []byte(nil)
 	if f.Valid() {
 		mem = f.Bytes()
@@ -116,6 +119,7 @@ func (t *Table) readPart(p int, fill bool, s *Scratch) (f cache.Frame, v block.V
 	if v, err = b.BuildView(t, s, mem, block.Abbreviations); err == nil {
 		err = t.Index.checkPart(t.cmp, p, &v)
 	}
+	built = err == nil
 	return f, v, Final(err)
 }
 
@@ -155,11 +159,21 @@ func (t *Table) seek(key []byte, trailer base.Trailer, flags sstable.ReadFlags,
 	if err != nil {
 		return 0, err
 	}
-	i := x.parts[p].first + v.SeekGE(t.cmp, key, trailer)
-	if f.Valid() {
-		f.Release()
-	}
-	return i, nil
+	return t.seekIn(p, f, &v, key, trailer), nil
+}
+
+// seekIn is seek in part p, which is v and lies in f, if f is Valid. It releases f.
+func (t *Table) seekIn(p int, f cache.Frame, v *block.View, key []byte,
+	trailer base.Trailer) int {
+	defer release(f)
+	return t.Index.parts[p].first + v.SeekGE(t.cmp, key, trailer)
+}
+
+// seekAlone is seek with a scratch of its own.
+func (t *Table) seekAlone(l base.Lookup, flags sstable.ReadFlags) (int, error) {
+	s := t.pool.Get()
+	defer t.pool.Put(s)
+	return t.seek(l.Key(), l.Trailer(), flags, s)
 }
 
 // Layout lists the data blocks.
@@ -251,9 +265,7 @@ func (t *Table) findPart(l base.Lookup) (sstable.Position, bool) {
 	if x.slots != nil {
 		if f, ok := x.slots.Pin(p); ok {
 			v := block.OpenView(f.Bytes())
-			i := x.parts[p].first + v.SeekGE(t.cmp, l.Key(), l.Trailer())
-			f.Release()
-			return sstable.Position(i), true
+			return sstable.Position(t.seekIn(p, f, &v, l.Key(), l.Trailer())), true
 		}
 	}
 	return partFlag | sstable.Position(p), true
@@ -273,9 +285,7 @@ func (t *Table) getAtPart(p sstable.Position, l base.Lookup, flags sstable.ReadF
 		}
 		p = partFlag | part
 	}
-	s := t.pool.Get()
-	i, err := t.seek(l.Key(), l.Trailer(), flags, s)
-	t.pool.Put(s)
+	i, err := t.seekAlone(l, flags)
 	if err != nil {
 		return dst, sstable.Hit{Position: p}, false, err
 	}

@@ -27,25 +27,31 @@ var _ sstable.Reader = (*Reader)(nil)
 // must stay open until Close.
 func Open(src vfs.ReadFile, env Env) (*Reader, error) {
 	r := &Reader{}
-	s := pool.Get()
+	opened := false
+	defer func() { // also when the comparer panics
+		if !opened {
+			r.Close()
+		}
+	}()
 	var footer [FooterLen]byte
 	err := r.Init(src, env, &pool, FooterLen)
 	if err == nil {
-		err = r.open(src.Size(), &footer, s)
+		err = r.open(src.Size(), &footer)
 	}
-	pool.Put(s)
 	if err != nil {
-		r.Close()
 		return nil, err
 	}
 	// Rows are searched by what neighbours share.
 	r.InPlace = env.Comparer.HasAbbrev()
 	r.Start(0)
 	r.Map(footer[:])
+	opened = true
 	return r, nil
 }
 
-func (r *Reader) open(size int64, footer *[FooterLen]byte, s *blocktable.Scratch) error {
+func (r *Reader) open(size int64, footer *[FooterLen]byte) error {
+	s := pool.Get()
+	defer pool.Put(s)
 	r.MaxRaw = r.Env.MaxDecoded
 	end := uint64(size) - FooterLen
 	b, err := r.Read(&s.File, end, FooterLen)

@@ -30,15 +30,18 @@ const tailLen = 1 << 10
 // which must stay open until Close.
 func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
 	r := &Reader{}
-	s := pool.Get()
+	opened := false
+	defer func() { // also when the comparer panics
+		if !opened {
+			r.Close()
+		}
+	}()
 	var end [FooterLen]byte
 	err := r.Init(src, env, &pool, FooterLen)
 	if err == nil {
-		err = r.open(uint64(src.Size()), &end, s)
+		err = r.open(uint64(src.Size()), &end)
 	}
-	pool.Put(s)
 	if err != nil {
-		r.Close()
 		return nil, err
 	}
 	r.InPlace = true
@@ -50,10 +53,13 @@ func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
 			r.parted.slots = r.Env.Cache.NewSlots(len(r.parted.handles))
 		}
 	}
+	opened = true
 	return r, nil
 }
 
-func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) error {
+func (r *Reader) open(size uint64, last *[FooterLen]byte) error {
+	s := pool.Get()
+	defer pool.Put(s)
 	p, at, err := r.readProps(size, last, s)
 	if err != nil {
 		return err
@@ -77,12 +83,12 @@ func ReadProps(src vfs.ReadFile, env blocktable.Env) (sstable.Props, error) {
 	s := pool.Get()
 	defer pool.Put(s)
 	var end [FooterLen]byte
+	defer r.Close() // also when the file system panics
 	err := r.Init(src, env, &pool, FooterLen)
 	var p properties
 	if err == nil {
 		p, _, err = r.readProps(uint64(src.Size()), &end, s)
 	}
-	r.Close()
 	return p.Props, err
 }
 
