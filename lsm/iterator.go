@@ -63,10 +63,10 @@ func (it *Iterator) First() bool { return it.tree.First() }
 // Last moves to the last key.
 func (it *Iterator) Last() bool { return it.tree.Last() }
 
-// SeekGE moves to the first key at or after key.
+// SeekGE moves to the first key at or after key, which may be what Key or Value returned.
 func (it *Iterator) SeekGE(key []byte) bool { return it.tree.SeekGE(key) }
 
-// SeekLT moves to the last key before key.
+// SeekLT moves to the last key before key, which may be what Key or Value returned.
 func (it *Iterator) SeekLT(key []byte) bool { return it.tree.SeekLT(key) }
 
 // Next moves to the following key. On an iterator that is at no entry it reports false.

@@ -30,9 +30,10 @@ func (v *PinnedValue) Copied() bool { return v.p.Copied() }
 func (v *PinnedValue) Release() { v.p.Release() }
 
 // GetPinned is Get without a copy: v gets the value where it lies in memory, until v.Release. What
-// v had before is released first, and after an error v has no value. It pays from values of some
-// KiB on; a value whose block is not in the cache is copied, and the block is put there. v outlives
-// a write of the key, the snapshot, DropKeyspace and Close. It fails as Get does.
+// v had before, in which key may lie, is released first, and after an error v has no value. It pays
+// from values of some KiB on; a value whose block is not in the cache is copied, and the block is
+// put there. v outlives a write of the key, the snapshot, DropKeyspace and Close. It fails as Get
+// does.
 func (r *reader) GetPinned(key []byte, v *PinnedValue) error {
 	if v == nil {
 		return base.Invalidf("GetPinned needs a PinnedValue")

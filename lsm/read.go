@@ -46,7 +46,7 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value
 // MultiGet looks up many keys in one state of the database: result.Value(i) is the value of
 // keys[i]. It is faster than as many calls of Get, because the lookups overlap. It fails as Get
 // does, except that a missing key is no error; after an error the results are undefined. Keys are
-// not retained.
+// not retained, and may lie in values that result has from before.
 func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
 	if result == nil {
 		return base.Invalidf("MultiGet needs a MultiResult")

@@ -368,9 +368,10 @@ func (it *Iterator) Last() (ok bool) {
 	return it.ready() && it.toBackward(nil, it.cursor.Last())
 }
 
-// SeekGE moves to the first key at or after key.
+// SeekGE moves to the first key at or after key, which may lie in what the iterator shows.
 func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
+	key = it.cursor.Apart(key)
 	if it.countSeek() {
 		defer it.tree.shared.Ops.SeekTimes.Since(hist.Now())
 	}
@@ -383,9 +384,10 @@ func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	return it.ready() && it.toForward(key, it.cursor.SeekGE(key))
 }
 
-// SeekLT moves to the last key before key.
+// SeekLT moves to the last key before key, which may lie in what the iterator shows.
 func (it *Iterator) SeekLT(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
+	key = it.cursor.Apart(key)
 	if it.countSeek() {
 		defer it.tree.shared.Ops.SeekTimes.Since(hist.Now())
 	}
@@ -522,9 +524,8 @@ func (it *Iterator) Close() error {
 		it.scan.key = nil
 	}
 	scans.Put(it.scan)
-	it.cursor, it.scan = nil, nil
 	it.state.Unref()
-	it.state = nil
+	it.cursor, it.scan, it.state = nil, nil, nil
 	return it.err
 }
 

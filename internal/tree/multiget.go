@@ -80,8 +80,9 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 }
 
 // MultiGet looks up many keys in snap, or in one state of the present if that is
-// nil. On an error the results are not to be used.
+// nil. Keys may lie in what r has. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
+	r.buf = base.Reusable(r.buf, keys)
 	r.Reset(0)
 	ops := t.shared.Ops
 	ops.MultiGetKeys.Add(int64(len(keys)))

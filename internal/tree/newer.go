@@ -108,14 +108,11 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 			return key, err
 		}
 	}
-	if key, err := r.newest(s.Mem.NewSource(), since); key != nil || err != nil {
-		return key, err
-	}
-	for _, m := range s.Sealed {
-		if m.Last <= since && !t.mayHaveIngested(since) {
+	for i := -1; i < len(s.Sealed); i++ {
+		if i >= 0 && s.Sealed[i].Last <= since && !t.mayHaveIngested(since) {
 			return nil, nil
 		}
-		if key, err := r.newest(m.Mem.NewSource(), since); key != nil || err != nil {
+		if key, err := r.newest(s.memTable(i).NewSource(), since); key != nil || err != nil {
 			return key, err
 		}
 	}

@@ -63,8 +63,9 @@ func (p *Pinned) Copy(value []byte) {
 }
 
 // GetPinned is Get of a value that stays where it is, until p.Release. What p had before is
-// released.
+// released; key may lie in it.
 func (t *Tree) GetPinned(key []byte, snap *Snapshot, p *Pinned) (err error) {
+	key = base.Apart(key, p.value)
 	p.Release()
 	if err := t.present(snap, 0); err != nil {
 		return err

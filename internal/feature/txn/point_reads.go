@@ -151,6 +151,7 @@ func (tx *Txn) Get(k Keyspace, key, dst []byte, flags sstable.ReadFlags) ([]byte
 // GetPinned is Get of a value that stays where it is; see tree.Tree.GetPinned. What the transaction
 // wrote is copied.
 func (tx *Txn) GetPinned(k Keyspace, key []byte, p *tree.Pinned) error {
+	key = base.Apart(key, p.Value())
 	p.Release()
 	r := tx.beginRead(k, key, nil)
 	if r.err == nil && !r.known && r.fold == nil {

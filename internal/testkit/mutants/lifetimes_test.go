@@ -43,6 +43,15 @@ var lifetimes = []mutant{
 				"\tdefer merge.Close() // also when the comparer panics\n",
 			"[]base.Source{src}, nil, nil)\n"}}},
 
+	{"seek-in-given-up-block", "a seek compares with a key in a block that it has given up",
+		target{"lsm", "TestKeysInWhatIsShown"}, []edit{{
+			"internal/tree/iters/cursor.go", "base.Apart(base.Apart(key, c.e.Data), c.apart)",
+			"key"}}},
+
+	{"pinned-given-up-first", "a key in a pinned value is looked up after the value was given up",
+		target{"lsm", "TestKeysInWhatIsShown"}, []edit{{
+			"internal/tree/pinned.go", "\tkey = base.Apart(key, p.value)\n", ""}}},
+
 	{"pinned-without-reference", "a pinned value has no reference on its read state",
 		target{"lsm", "TestPinnedValueKeepsMemory"}, []edit{
 			{"internal/tree/pinned.go", "\tstate.ref()\n\tp.value", "\tp.value"},

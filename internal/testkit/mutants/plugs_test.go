@@ -144,8 +144,8 @@ var plugs = []mutant{
 
 	{"iterator-keeps-state", "a closed iterator keeps its read state",
 		target{"internal/testkit/leak", "TestOpenings"}, []edit{
-			{"internal/tree/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.state.Unref()\n",
-				"\tit.cursor, it.scan = nil, nil\n"}}},
+			{"internal/tree/iterator.go", "\tscans.Put(it.scan)\n\tit.state.Unref()\n",
+				"\tscans.Put(it.scan)\n"}}},
 
 	// Callbacks.
 

@@ -180,6 +180,15 @@ func (c *Cursor) Value() []byte {
 	return c.part(column(c.valOff, c.at), column(c.valEnd, c.at))
 }
 
+// Apart copies key if it lies in the chunk of the present entry, or in its value: a move may give
+// that memory up before it has found key. A nil cursor has none.
+func (c *Cursor) Apart(key []byte) []byte {
+	if c == nil || c.at >= c.hi {
+		return key
+	}
+	return base.Apart(base.Apart(key, c.e.Data), c.apart)
+}
+
 // Err is what made the last move fail, nil at a plain end. The cursor is not
 // valid after a failure; First, Last and Seek try again.
 func (c *Cursor) Err() error { return c.m.err }
