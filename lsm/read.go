@@ -7,7 +7,8 @@ import (
 )
 
 // Get appends the value of key to dst and returns the result; with room in dst it allocates
-// nothing. A missing key is ErrNotFound, and dst as it was. Neither key nor dst is retained.
+// nothing. A missing key is ErrNotFound, and dst as it was. Neither key nor dst is retained; key
+// must not lie in the room behind dst.
 //
 // Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk are damaged,
 // with ErrTooManyFiles or ErrNoMemory if the process has no descriptor or memory left, with

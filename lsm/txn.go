@@ -185,7 +185,7 @@ func (tx *Txn) In(k *Keyspace) *Txn {
 
 // Get appends the value of key to dst and returns the result: the value that the transaction has
 // written, or that of its snapshot. A missing key is ErrNotFound, and dst is returned as it was.
-// Neither key nor dst is retained.
+// Neither key nor dst is retained; key must not lie in the room behind dst.
 func (tx *Txn) Get(key, dst []byte) ([]byte, error) { return tx.txn.Get(tx.space, key, dst, 0) }
 
 // TryGet is Get without I/O: when own writes, memtables and cached blocks do not hold the
