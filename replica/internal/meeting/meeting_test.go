@@ -27,7 +27,7 @@ func TestBook(t *testing.T) {
 	if err != nil || len(b) != 2 || b["a"] != "1" || b["b"] != "3" {
 		t.Errorf("%v, %v", b, err)
 	}
-	if meeting.NewMark() == meeting.NewMark() {
+	if one, other := meeting.NewMark(), meeting.NewMark(); one == other {
 		t.Error("two directories have one mark")
 	}
 }
