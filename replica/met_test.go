@@ -17,9 +17,9 @@ func (c *cluster) lose(id string) {
 	c.configs[id].Database.FS, c.configs[id].Log.Database.FS = c.disks[id], c.disks[id]
 }
 
-// TestLostDirectory: a member that comes back without its directory is refused by those that it
-// has met, and they ask nothing of it: its vote could undo what it has acknowledged. When it has
-// been removed a node with its name is a new one.
+// TestLostDirectory: a member that comes back without its directory is refused by the members that
+// it met, and they ask nothing of it: its vote could undo entries that it acknowledged. After its
+// removal a node with its name is a new one.
 func TestLostDirectory(t *testing.T) {
 	c := newCluster(t, nil, "a", "b", "c")
 	led := c.leader()

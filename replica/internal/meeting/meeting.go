@@ -45,7 +45,7 @@ func text(r io.Reader) (string, error) {
 // Book is the members whose directories a node has met: marks by ID.
 type Book map[string]string
 
-// ErrOther says that a member came with another directory. What is said of it begins with its text.
+// ErrOther says that a member came with another directory. Errors that name it begin with its text.
 var ErrOther = errors.New("the cluster has a node of this name already, with another directory")
 
 // Note returns the book with a member: the same one if it has the member. It fails with ErrOther
@@ -63,7 +63,7 @@ func (b Book) Note(n Node) (Book, error) {
 		ErrOther, n.ID)
 }
 
-// Keep returns the book without those who are no members: the same one if all are.
+// Keep returns the book without nodes that are no members: the same one if all are.
 func (b Book) Keep(member func(id string) bool) Book {
 	kept := Book{}
 	for id, mark := range b {

@@ -55,8 +55,8 @@ func (p *pipes) greeted(t testing.TB) *caller {
 	return x
 }
 
-// TestDisplaced: a caller that says nothing goes for a newer one after a twentieth of the time-out,
-// and one that speaks after a quarter.
+// TestDisplaced: a silent caller is displaced by a newer caller after a twentieth of the time-out,
+// a caller in its greeting after a quarter.
 func TestDisplaced(t *testing.T) {
 	for _, x := range []struct {
 		ages []time.Duration // negative: it speaks

@@ -125,7 +125,7 @@ func (s *Server) introduce(ctx context.Context, c net.Conn) error {
 		Role: wire.Peer, Cluster: s.cfg.Node.Cluster, Token: s.cfg.Token})); err != nil {
 		return err
 	}
-	// the other node says nothing behind its answer before this one does
+	// behind its answer the other node sends nothing before this node does
 	body, err := wire.ReadFrame(bufio.NewReader(c), wire.MaxGreeting)
 	if err == nil {
 		_, _, err = wire.DecodeAnswer(body)

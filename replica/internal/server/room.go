@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// leastMemory is the least of Config.Memory: half of it has room for what one connection may
-	// hold, and for the largest answer.
+	// leastMemory is the least of Config.Memory: half of it has room for the calls that one
+	// connection may hold, and for the largest answer.
 	leastMemory = 2 * (maxHeld + wire.MaxBody)
 	// mostMemory bounds its default.
 	mostMemory = 1 << 30
@@ -39,8 +39,8 @@ func defaultMemory() int64 {
 var errRoom = fmt.Errorf("%w: %w: the calls of others take all memory of the node",
 	wire.ErrNotApplied, wire.ErrUnavailable)
 
-// room is memory in bytes that all connections share. Who needs some waits for it, and gets it in
-// the order of coming.
+// room is memory in bytes that all connections share. Connections wait for it, and get it in the
+// order of their calls of take.
 type room struct {
 	mu    sync.Mutex // leaf
 	left  int
@@ -94,7 +94,8 @@ func (r *room) give(n int) {
 	r.serve()
 }
 
-// serve gives those that wait what there is.
+// serve gives the waiting connections the room that is left.
+//
 // REQUIRES: r.mu is held.
 func (r *room) serve() {
 	for len(r.queue) > 0 && r.queue[0].n <= r.left {

@@ -119,7 +119,7 @@ type Server struct {
 	calls    room          // of calls without an answer
 	answers  room          // of answers that are not read
 	reading  chan struct{} // an element for each answer that is being made
-	fewer    chan struct{} // has an element when a stranger is none any more
+	fewer    chan struct{} // has an element when a stranger has gone or was let in
 	opened   chan struct{} // closed when node is set
 	draining atomic.Bool   // no further calls are taken
 	working  sync.WaitGroup
