@@ -29,7 +29,7 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	look := func(when string) {
+	look := func(db *DB, when string) {
 		t.Helper()
 		var longest uint64
 		state := db.engine.Default().Tree.Acquire()
@@ -48,27 +48,13 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 				t.Fatalf("%s: %q: %d bytes, %v; want %d", when, k, len(got), err, len(v))
 			}
 		}
-		var err error
-		n := 0
-		for range db.All(nil, nil, &err) {
-			n++
-		}
-		if n != len(want) || err != nil {
-			t.Fatalf("%s: a scan has %d of %d entries, %v", when, n, len(want), err)
+		if n := scanned(t, db); n != len(want) {
+			t.Fatalf("%s: a scan has %d of %d entries", when, n, len(want))
 		}
 	}
 	mustFlush(t, db)
-	look("flushed")
-	mustCompact(t, db)
-	look("compacted")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = mustOpen(t, dir, o)
-	look("opened again")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	look(db, "flushed")
+	lookCompacted(t, db, dir, o, look)
 }
 
 // TestCompressibleBeyondMaxDecodedBlock writes what is small when it is compressed, and larger than
@@ -95,7 +81,7 @@ func TestCompressibleBeyondMaxDecodedBlock(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			look := func(when string) {
+			look := func(db *DB, when string) {
 				t.Helper()
 				for k, v := range want {
 					if got, err := db.Get([]byte(k), nil); err != nil || string(got) != v {
@@ -108,20 +94,11 @@ func TestCompressibleBeyondMaxDecodedBlock(t *testing.T) {
 				}
 			}
 			mustFlush(t, db)
-			look("flushed")
+			look(db, "flushed")
 			if err := db.Put([]byte("c"), []byte("c"), NoSync); err != nil {
 				t.Fatal(err)
 			}
-			mustCompact(t, db)
-			look("compacted")
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			db = mustOpen(t, dir, o)
-			look("opened again")
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			lookCompacted(t, db, dir, o, look)
 		}
 	}
 }
@@ -141,16 +118,15 @@ func testIndexOfLongKeys(t *testing.T, f Format, n int) {
 	dir := t.TempDir()
 	o := &Options{Format: f, MaxDecodedBlock: 1 << 20, WriteBufferSize: 64 << 20}
 	db := mustOpen(t, dir, o)
-	key := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte("k"), 64<<10), "%06d", i) }
 	for i := range n {
-		if err := db.Put(key(i), fmt.Append(nil, i), NoSync); err != nil {
+		if err := db.Put(longKey(i), fmt.Append(nil, i), NoSync); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look := func(when string) {
+	look := func(db *DB, when string) {
 		t.Helper()
 		for i := range n {
-			if got, err := db.Get(key(i), nil); err != nil || string(got) != fmt.Sprint(i) {
+			if got, err := db.Get(longKey(i), nil); err != nil || string(got) != fmt.Sprint(i) {
 				t.Fatalf("%v, %d keys, %s: key %d: %q, %v", f, n, when, i, got, err)
 			}
 		}
@@ -159,17 +135,8 @@ func testIndexOfLongKeys(t *testing.T, f Format, n int) {
 		}
 	}
 	mustFlush(t, db)
-	look("flushed")
-	mustCompact(t, db)
-	look("compacted")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = mustOpen(t, dir, o)
-	look("opened again")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	look(db, "flushed")
+	lookCompacted(t, db, dir, o, look)
 }
 
 // TestEvictedIndexesOfLongKeys reads indexes that are one part each, since memory is short.
@@ -179,18 +146,17 @@ func TestEvictedIndexesOfLongKeys(t *testing.T) {
 	db := mustOpen(t, t.TempDir(), &Options{Resources: r, MaxDecodedBlock: 1 << 20,
 		DisableCompaction: true})
 	defer db.Close()
-	key := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte("k"), 64<<10), "%06d", i) }
 	const n, tables = 240, 4
 	for k := range tables { // which overlap: so all but one are in level 0, where indexes are whole
 		for i := k; i < n; i += tables {
-			if err := db.Put(key(i), fmt.Append(nil, i), NoSync); err != nil {
+			if err := db.Put(longKey(i), fmt.Append(nil, i), NoSync); err != nil {
 				t.Fatal(err)
 			}
 		}
 		mustFlush(t, db)
 	}
 	for i := range n {
-		if got, err := db.Get(key(i), nil); err != nil || string(got) != fmt.Sprint(i) {
+		if got, err := db.Get(longKey(i), nil); err != nil || string(got) != fmt.Sprint(i) {
 			t.Fatalf("key %d: %q, %v", i, got, err)
 		}
 	}
@@ -198,6 +164,25 @@ func TestEvictedIndexesOfLongKeys(t *testing.T) {
 		t.Fatalf("a scan has %d of %d entries", got, n)
 	}
 }
+
+// lookCompacted compacts a database and opens it again; look is called behind each. The database
+// is closed at the end.
+func lookCompacted(t *testing.T, db *DB, dir string, o *Options, look func(*DB, string)) {
+	t.Helper()
+	mustCompact(t, db)
+	look(db, "compacted")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = mustOpen(t, dir, o)
+	look(db, "opened again")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// longKey is a key that shares 64 KiB with all others.
+func longKey(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte("k"), 64<<10), "%06d", i) }
 
 // scanned counts the entries of a database.
 func scanned(t *testing.T, db *DB) (n int) {

@@ -363,8 +363,8 @@ func (ks Keyspaces) Keep(f func() error) error {
 	return f()
 }
 
-// Names lists all keyspaces, the default one first. Those of a follower's MANIFEST may be ahead of
-// what it shows.
+// Names lists all keyspaces, the default one first. A follower's MANIFEST may have keyspaces of a
+// later state than the visible one.
 func (ks Keyspaces) Names() (names []string) {
 	db := ks.db
 	db.shared.Seqs.WaitFresh()

@@ -153,8 +153,8 @@ func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
 	return c, nil
 }
 
-// exposed says who may call the port, beside those that know the token and have a certificate; ""
-// means nobody else, or that only processes of this machine reach it.
+// exposed warns of callers that neither a token nor a certificate keeps from the port; "" means
+// that there are none, or that only processes of this machine reach the port.
 func exposed(c *server.Config) string {
 	at := c.Node.Bind
 	if at == "" {
