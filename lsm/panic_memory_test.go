@@ -146,9 +146,8 @@ func TestPanicsInJobsGiveMemoryBack(t *testing.T) {
 	m := newMoody()
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, Format: FormatNative, Comparer: &m.Comparer, WriteBufferSize: 4 << 20}
-	db := mustOpen(t, "db", o)
 	large := make([]byte, 2000)
-	for round := range 3 {
+	fill := func(db *DB, round int) {
 		for i := range 500 {
 			must(t, db.Put(key(i), large, NoSync))
 		}
@@ -156,9 +155,11 @@ func TestPanicsInJobsGiveMemoryBack(t *testing.T) {
 			from := (i*7919 + round) % 490
 			must(t, db.DeleteRange(key(from), key(from+9), NoSync))
 		}
-		if round < 2 {
-			mustFlush(t, db)
-		}
+	}
+	db := mustOpen(t, "db", o)
+	for round := range 2 {
+		fill(db, round)
+		mustFlush(t, db)
 	}
 	mustClose(t, db)
 	for name, job := range map[string]func(db *DB) error{
@@ -169,6 +170,7 @@ func TestPanicsInJobsGiveMemoryBack(t *testing.T) {
 		panics := m.sweep(50, func() {
 			o.FS = mem.Clone()
 			db = mustOpen(t, "db", o)
+			fill(db, 2) // after Open, which would begin to flush it in the background
 		}, func() {
 			_ = job(db)
 			_ = db.Close()
