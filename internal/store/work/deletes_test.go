@@ -200,8 +200,9 @@ func (e *emptied) isQuiet() {
 	}
 	e.jobs.mu.Lock()
 	defer e.jobs.mu.Unlock()
-	if e.jobs.deletes.timer != nil || len(e.jobs.deletes.waiting) > 0 || e.jobs.calm != nil {
-		e.t.Errorf("a timer runs: %+v, %v", e.jobs.deletes, e.jobs.calm)
+	if e.jobs.deletes.timer != nil || len(e.jobs.deletes.waiting) > 0 ||
+		!e.jobs.calmAt.IsZero() {
+		e.t.Errorf("a timer runs: %+v, %v", e.jobs.deletes, e.jobs.calmAt)
 	}
 	if err := e.failed(); err != nil {
 		e.t.Error(err)

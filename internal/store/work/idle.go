@@ -135,22 +135,28 @@ func (s *Scheduler) watchExpiryLocked(k *Keyspace, v *manifest.Version, expired 
 // watchLocked sets the timer for the next look, if some tree has work for a quiet time
 // and nothing runs. A database whose trees are one run each has no timer.
 func (s *Scheduler) watchLocked() {
-	if s.calm != nil || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil || s.flushing ||
-		s.trees.running > 0 {
+	if len(s.trees.watched) == 0 || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil ||
+		s.flushing || s.trees.running > 0 {
 		return
 	}
-	next, ok := s.trees.nextLook()
-	if !ok {
+	if !s.calmAt.IsZero() && !s.trees.soonest.Before(s.calmAt) {
 		return
 	}
-	s.calm = time.AfterFunc(max(time.Until(next), time.Millisecond), func() {
-		s.mu.Lock()
-		s.calm = nil
-		s.trees.lookAgain(time.Now())
-		s.chooseRoundLocked()
-		s.mu.Unlock()
-		s.Wake()
-	})
+	if s.calm != nil {
+		s.calm.Stop()
+	}
+	s.calmAt = s.trees.soonest
+	s.calm = time.AfterFunc(max(time.Until(s.calmAt), time.Millisecond), s.lookAtWatched)
+}
+
+// lookAtWatched looks at the trees whose time has come.
+func (s *Scheduler) lookAtWatched() {
+	s.mu.Lock()
+	s.calmAt = time.Time{}
+	s.trees.lookAgain(time.Now())
+	s.chooseRoundLocked()
+	s.mu.Unlock()
+	s.Wake()
 }
 
 // An idle merge gives way to a writer: it looks for one every 200 us or so, then pauses

@@ -152,6 +152,7 @@ type Scheduler struct {
 	nextWeigh int64 // the same of boundMemory; commit leader only
 	stats     stats
 	calm      *time.Timer // wakes the Scheduler for the work of quiet times, see watchLocked
+	calmAt    time.Time   // when calm fires; zero: it does not
 	trims     trims
 	deletes   quietDeletes
 	held      atomic.Bool // a decision left something alone for a snapshot, see heldLocked

@@ -17,8 +17,9 @@ type trees struct {
 	sealed []*Keyspace
 	// due are the trees that changed since the last search for work found none.
 	due []*Keyspace
-	// watched have work for a quiet time; some may have none left.
+	// watched have work for a quiet time; some may have none left. None is due before soonest.
 	watched []*Keyspace
+	soonest time.Time
 	running int // plans in progress
 	// pressed are those whose pressure delays writers.
 	pressed map[*Keyspace]float64
@@ -61,32 +62,28 @@ func (ts *trees) seal(k *Keyspace) {
 // watch notes that k is to be looked at again, whatever happens until then.
 func (ts *trees) watch(k *Keyspace, at time.Time) {
 	k.look = at
+	if len(ts.watched) == 0 || at.Before(ts.soonest) {
+		ts.soonest = at
+	}
 	if !k.isWatched {
 		k.isWatched = true
 		ts.watched = append(ts.watched, k)
 	}
 }
 
-// nextLook is when the first of the watched keyspaces is due; ok is false without any.
-func (ts *trees) nextLook() (next time.Time, ok bool) {
-	for _, k := range ts.watched {
-		if !ok || k.look.Before(next) {
-			next, ok = k.look, true
-		}
-	}
-	return next, ok
-}
-
 // lookAgain makes the watched keyspaces due whose time has come.
 func (ts *trees) lookAgain(now time.Time) {
-	ts.watched = slices.DeleteFunc(ts.watched, func(k *Keyspace) bool {
-		if k.look.After(now) {
-			return false
-		}
+	watched := ts.watched
+	ts.watched = watched[:0]
+	for _, k := range watched {
 		k.isWatched = false
-		ts.markDue(k)
-		return true
-	})
+		if k.look.After(now) {
+			ts.watch(k, k.look)
+		} else {
+			ts.markDue(k)
+		}
+	}
+	clear(watched[len(ts.watched):])
 }
 
 // start notes that a plan of k is in progress.

@@ -72,3 +72,26 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 		}
 	})
 }
+
+// TestSoonerLook: a tree that is to be looked at soon does not wait for the look at another one.
+func TestSoonerLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDatabase(t, vfs.NewMem())
+		other := &Keyspace{Tree: d.tree.Tree}
+		d.jobs.mu.Lock()
+		d.jobs.trees.watch(other, time.Now().Add(maxExpiryWatch))
+		d.jobs.watchLocked()
+		d.jobs.trees.watch(d.tree, time.Now().Add(time.Second))
+		d.jobs.watchLocked()
+		d.jobs.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		d.jobs.mu.Lock()
+		defer d.jobs.mu.Unlock()
+		if d.tree.isWatched || !other.isWatched || len(d.jobs.trees.watched) != 1 {
+			t.Errorf("after two seconds: %v, %v, %d", d.tree.isWatched, other.isWatched,
+				len(d.jobs.trees.watched))
+		}
+		other.dropped = true
+	})
+}

@@ -106,6 +106,11 @@ var deletes = []mutant{
 			"\tif !k.deletes.saw(state) {\n\t\treturn false\n",
 			"\tif false {\n\t\treturn false\n"}}},
 
+	{"later-look-first", "a tree that is to be looked at soon waits for the look at another one",
+		target{"internal/store/work", "TestSoonerLook"}, []edit{{"internal/store/work/idle.go",
+			"if !s.calmAt.IsZero() && !s.trees.soonest.Before(s.calmAt) {",
+			"if !s.calmAt.IsZero() {"}}},
+
 	{"quiet-flush-without-room", "more memtables wait than may be",
 		target{"internal/store/work", "TestQuietFlushWaitsForRoom"}, []edit{
 			{"internal/store/work/deletes.go", "return cause == \"\" && err == nil",
