@@ -178,7 +178,8 @@ class Transaction {
       }
       const prefix = raw ? 0 : place.prefix?.length ?? 0
       decoding = { ...encodings, prefix, place }
-      const reader = new BlockReader(encoded)
+      // A key that is no text would come as another one.
+      const reader = new BlockReader(raw ? { ...encoded, keyEncoding: 'buffer' } : encoded)
       return this.#call(db, (context) => {
         const iterator = openIterator(context, reader, encoded, undefined, this.#native)
         this.#iterators.add(iterator)

@@ -209,6 +209,21 @@ test('clear in a transaction', async (t) => {
   }
 })
 
+test('clear in a transaction, of keys that are no text', async (t) => {
+  const bytes = (...list) => list.map((hex) => Buffer.from(hex, 'hex'))
+  const raw = { keyEncoding: 'buffer' }
+  for (const format of ['native', 'leveldb']) {
+    const db = fresh({ format, mergeOperator: undefined })
+    // As a text, the keys of one byte are "\ufffd", which is not in the range.
+    for (const key of bytes('61', '7f', '80', '81', 'efbfbd', 'ff')) await db.put(key, '', raw)
+    await db.transaction((tx) => tx.clear({ gte: 'b', lt: '\u0800' }))
+    t.same(await db.keys(raw).all(), bytes('61', 'efbfbd', 'ff'), format)
+    await db.transaction((tx) => tx.clear({ gt: 'a', limit: 2 }))
+    t.same(await db.keys(raw).all(), bytes('61'), `${format}, one by one`)
+    await db.close()
+  }
+})
+
 // Bad input: one sentence each, and nothing is lost.
 test('what is refused', async (t) => {
   const db = fresh()
