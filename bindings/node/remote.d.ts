@@ -124,7 +124,7 @@ export class Remote<K = string, V = string> implements RemoteReader<K, V>, Async
   snapshot (options?: { timeout?: number }): Promise<RemoteSnapshot<K, V>>
   /**
    * Reads of what a node has: everything that had returned `maxLag` milliseconds before is in it;
-   * 0, the default: any state.
+   * 0, the default, and `Infinity`: any state.
    */
   local (maxLag?: number): RemoteReader<K, V>
   status (options?: { timeout?: number }): Promise<Status>

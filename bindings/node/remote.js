@@ -18,15 +18,16 @@ const READS = 0
 const WRITES = 1
 const ONCE = 2
 
+// The bytes of a text, or of a typed array or a DataView. They are copied: the caller may change
+// them while a call waits for a connection, a transaction for its end, or an iterator for its next
+// chunk.
+const bytesOf = (v) => Buffer.from(ArrayBuffer.isView(v)
+  ? new Uint8Array(v.buffer, v.byteOffset, v.byteLength) : String(v))
+
 const ENCODINGS = {
-  utf8: { encode: (v) => Buffer.from(String(v)), decode: (b) => b.toString() },
-  buffer: {
-    encode: (v) => Buffer.isBuffer(v) ? v : v instanceof Uint8Array
-      ? Buffer.from(v.buffer, v.byteOffset, v.byteLength)
-      : Buffer.from(String(v)),
-    decode: (b) => Buffer.from(b)
-  },
-  view: { encode: (v) => ENCODINGS.buffer.encode(v), decode: (b) => new Uint8Array(b) },
+  utf8: { encode: bytesOf, decode: (b) => b.toString() },
+  buffer: { encode: bytesOf, decode: (b) => Buffer.from(b) },
+  view: { encode: bytesOf, decode: (b) => new Uint8Array(b) },
   json: { encode: (v) => Buffer.from(JSON.stringify(v)), decode: (b) => JSON.parse(b.toString()) }
 }
 
@@ -204,7 +205,7 @@ class RemoteTransaction {
   }
 
   #set (key, value) {
-    this.#written.set(key.toString('latin1'), [Buffer.from(key), value && Buffer.from(value)])
+    this.#written.set(key.toString('latin1'), [key, value])
   }
 
   change (once) {
@@ -253,9 +254,11 @@ class Remote extends Reader {
   // ---- Reads ----
 
   // Reads of what a node has, which may be old: everything that had returned maxLag milliseconds
-  // before is in it; 0: any state.
+  // before is in it; 0 and Infinity: any state.
   local (maxLag = 0) {
-    const reader = new Reader(this, () => wire.local(maxLag))
+    if (typeof maxLag !== 'number' || !(maxLag >= 0)) throw invalidArgument(`A lag is ${maxLag}`)
+    const view = wire.local(maxLag === Infinity ? 0 : Math.min(maxLag, LONGEST))
+    const reader = new Reader(this, () => view)
     reader.iterator = (options) => this.#iterator(reader.view, options)
     return reader
   }

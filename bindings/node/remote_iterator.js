@@ -31,17 +31,17 @@ class RemoteIterator {
 
   constructor (db, options, open) {
     checkNames(options, NAMES)
-    const { gt, gte, lt, lte, reverse = false, limit = Infinity, only } = options ?? {}
+    const { gt, gte, lt, lte, reverse = false, limit, only } = options ?? {}
     this.#encodings = db.encodings(options)
     const bound = (inclusive, exclusive, after) => {
-      if (inclusive !== undefined) return [this.#encodings.keys.encode(inclusive), after]
-      return exclusive !== undefined ? [this.#encodings.keys.encode(exclusive), !after] : undefined
+      if (inclusive != null) return [this.#encodings.keys.encode(inclusive), after]
+      return exclusive != null ? [this.#encodings.keys.encode(exclusive), !after] : undefined
     }
     // Both bounds are inclusive below and exclusive above: one behind a key is the key and a zero.
     const place = (b) => b && (b[1] ? behind(b[0]) : b[0])
     this.#lower = place(bound(gte, gt, false))
     this.#upper = place(bound(lte, lt, true))
-    this.#left = limit < 0 ? Infinity : limit
+    this.#left = Number.isInteger(limit) && limit >= 0 ? limit : Infinity
     this.#backward = reverse
     this.#only = only
     this.#open = open

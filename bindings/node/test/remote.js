@@ -261,6 +261,54 @@ test('a move of an iterator that fails is made again', async (t) => {
   server.close()
 })
 
+test('what is given is bytes, and may be changed afterwards', async (t) => {
+  const calls = []
+  const { addr, server } = await node(t, (op, args, say) => {
+    calls.push(args)
+    const answers = { [wire.OPERATIONS.get]: [0], [wire.OPERATIONS.scan]: [0, 0],
+      [wire.OPERATIONS.snapshot]: [1] }
+    say(Buffer.from(answers[op] ?? [1]))
+  })
+  const db = connect(`loam://${addr}`, { ...patient, keyEncoding: 'buffer', valueEncoding: 'view' })
+  const key = b('a')
+  const value = new DataView(Uint8Array.of(48, 49, 50, 51).buffer, 1, 2) // "12"
+  const change = (change) => Buffer.concat(wire.change(change))
+  const put = db.put(key, value)
+  key[0]++
+  value.setUint16(0, 0)
+  await put
+  t.same(calls.pop(), change({ operations: [[b('a'), b('12')]] }), 'a put that waits')
+
+  await db.transaction(async (tx) => {
+    t.is(await tx.get(key), undefined) // b
+    key[0]++
+    t.is(await tx.get(key), undefined) // c
+    key[0]++
+    tx.put(key, new Uint16Array([0x3131])) // d
+    key[0]++
+  })
+  t.same(calls.pop(), change({ conditions: [wire.condition(b('b')), wire.condition(b('c'))],
+    operations: [[b('d'), b('11')]] }), 'a transaction')
+
+  const it = db.iterator({ gte: key, lt: null, limit: null }) // e
+  key[0]++
+  t.is(await it.next(), undefined)
+  t.same(calls.pop(), Buffer.concat([...wire.atSnapshot(1), ...wire.scan({ lower: b('e'),
+    entries: 0, bytes: 4 << 10 })]), 'an iterator')
+  await it.close()
+  await db.put('f', Uint8Array.of(103), { keyEncoding: 'utf8', valueEncoding: 'utf8' })
+  t.same(calls.pop(), change({ operations: [[b('f'), b('g')]] }), 'bytes as a text')
+  for (const [lag, ms] of [[Infinity, 0], [0, 0], [1.5, 2], [2 ** 40, 2 ** 31 - 1]]) {
+    t.is(await db.local(lag).get(b('a')), undefined)
+    t.same(calls.pop(), Buffer.concat([...wire.local(ms), ...wire.bytes(b('a'))]), String(lag))
+  }
+  for (const lag of [-1, NaN, '1', null]) {
+    t.throws(() => db.local(lag), { code: 'LEVEL_INVALID_ARGUMENT' }, String(lag))
+  }
+  await db.close()
+  server.close()
+})
+
 // A node that reads a damaged frame ends the connection by an error of no call.
 test('a frame that arrives damaged is a lost connection to all calls in flight', async (t) => {
   let waiting = 0
