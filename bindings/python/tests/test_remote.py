@@ -3,6 +3,7 @@ LOAM_LOAMD is the program, which the makefile builds where Go is there."""
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import random
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from typing import Any
 
@@ -240,6 +241,46 @@ def test_limits(db):
 def test_urls(url):
     with pytest.raises(loamdb.errors.InvalidArgumentError):
         loamdb.connect(url)
+
+
+def no_bytes(db: Any, x: Any) -> list[Callable[[], Any]]:
+    """Calls with something that is no bytes."""
+    tx = remote.RemoteTransaction.__new__(remote.RemoteTransaction)
+    tx._done, tx._read, tx._written = False, {}, {}
+    return [
+        *(lambda f=f: f(x) for f in (db.get, db.has, db.delete, tx.get, tx.delete)),
+        *(lambda f=f: f(x, b"") for f in (db.put, tx.put, db.delete_range, db.put_if_absent)),
+        *(lambda f=f: f(b"", x) for f in (db.put, tx.put, db.delete_range, db.put_if_absent)),
+        lambda: db.compare_and_swap(b"", x, b""),
+        lambda: db.multi_get([x]),
+        lambda: db.put(b"", b"", once=x if x != "1" else [x]),
+        lambda: db.batch().put(b"", x),
+        *(lambda name=name: db.items(**{name: x}) for name in ("prefix", "start", "stop")),
+    ]
+
+
+@pytest.mark.parametrize("x", [3, 0, "1", [1]])
+def test_what_is_no_bytes(x):
+    with loamdb.connect("loam://127.0.0.1:1", timeout=0) as db:
+        for call in no_bytes(db, x):
+            with pytest.raises(TypeError, match="a bytes-like object is required"):
+                call()
+
+
+def test_times():
+    for time in (-1.0, math.nan):
+        for name in ("timeout", "try_timeout"):
+            with pytest.raises(loamdb.errors.InvalidArgumentError, match=f"^{name} is "):
+                loamdb.connect("loam://a:1", **{name: time})
+        with (
+            loamdb.connect("loam://a:1") as db,
+            pytest.raises(loamdb.errors.InvalidArgumentError, match="^max_lag is "),
+        ):
+            db.local(time)
+    with loamdb.connect("loam://a:1") as db:
+        assert [db.local(t)._view() for t in (None, math.inf, 0, 0.5)] == [
+            b"\1" + remote._wire.number(n) for n in (0, 0, 1, 500)
+        ]
 
 
 BAD = (

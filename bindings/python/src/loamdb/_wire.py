@@ -81,9 +81,15 @@ def number(n: int) -> bytes:
     return bytes(out)
 
 
+def plain(b: Buffer) -> bytes:
+    """The bytes of an object with the buffer interface, which a number has not: bytes(3) are three
+    zeros."""
+    return bytes(memoryview(b))
+
+
 def sized(b: Buffer) -> bytes:
     """The length of bytes, and the bytes."""
-    b = bytes(b)
+    b = plain(b)
     return number(len(b)) + b
 
 
@@ -152,7 +158,7 @@ def condition(key: Buffer, value: Buffer | None) -> bytes:
     """Says that a key has a value, or none."""
     if value is None:
         return sized(key) + b"\x00"
-    value = bytes(value)
+    value = plain(value)
     if len(value) < 64:
         return sized(key) + b"\x01" + sized(value)
     return sized(key) + b"\x02" + sized(hashlib.sha256(value).digest())
@@ -165,7 +171,7 @@ def change(
     ranges: list[bytes] | None = None,
 ) -> bytes:
     """A change as bytes. Raises where it is too large."""
-    key = once.encode() if isinstance(once, str) else bytes(once or b"")
+    key = once.encode() if isinstance(once, str) else plain(b"" if once is None else once)
     if len(key) > 255:
         raise errors.InvalidArgumentError("once has at most 255 bytes")
     parts = [b"\x02" if ranges else b"\x01", sized(key), number(len(conditions or ()))]

@@ -6,6 +6,7 @@ Pure Python over sockets; libloam is not loaded. docs/loamd.md describes the ser
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator as Iterating, Mapping
 
 from . import _wire, errors
 from ._types import Any, Buffer, Self
-from ._wire import AnswerError, Connection, Fields, LostError, sized
+from ._wire import AnswerError, Connection, Fields, LostError, plain, sized
 
 __all__ = ["Local", "Remote", "RemoteBatch", "RemoteSnapshot", "RemoteTransaction", "connect"]
 
@@ -79,6 +80,13 @@ def _context(tls: Any) -> Any:
     return ssl.create_default_context(cafile=None if tls is True else os.fspath(tls))
 
 
+def _seconds(name: str, value: float) -> float:
+    """A time; longer ones than sockets take are the longest."""
+    if not value >= 0:
+        raise errors.InvalidArgumentError(f"{name} is {value}, want 0 or more seconds")
+    return min(value, _LONGEST)
+
+
 def _behind(prefix: bytes) -> bytes | None:
     """The first key behind those with a prefix; None: there is none."""
     prefix = prefix.rstrip(b"\xff")
@@ -88,10 +96,10 @@ def _behind(prefix: bytes) -> bytes | None:
 def _bounds(
     prefix: Buffer | None, start: Buffer | None, stop: Buffer | None
 ) -> tuple[bytes | None, bytes | None]:
-    lower = None if start is None else bytes(start)
-    upper = None if stop is None else bytes(stop)
+    lower = None if start is None else plain(start)
+    upper = None if stop is None else plain(stop)
     if prefix is not None:
-        first, behind = bytes(prefix), _behind(bytes(prefix))
+        first, behind = plain(prefix), _behind(plain(prefix))
         lower = first if lower is None else max(lower, first)
         if behind is not None:
             upper = behind if upper is None else min(upper, behind)
@@ -333,7 +341,8 @@ class Remote(_Reader):
             token = os.environ.get("LOAM_TOKEN", "")
         self._url = url
         self._greeting = _wire.greeting(cluster, token)
-        self._timeout, self._try = min(timeout, _LONGEST), min(try_timeout, _LONGEST)
+        self._timeout = _seconds("timeout", timeout)
+        self._try = _seconds("try_timeout", try_timeout)
         self._mutex = threading.Lock()  # of what follows
         self._nodes = list(self._given)
         self._home = random.choice(self._nodes)
@@ -512,7 +521,7 @@ class Remote(_Reader):
         self, start: Buffer, stop: Buffer, *, once: Buffer | str | None = None
     ) -> None:
         """Removes all keys from start up to, not including, stop. It costs as much as one put."""
-        if bytes(start) > bytes(stop):
+        if plain(start) > plain(stop):
             raise errors.InvalidArgumentError("start is behind stop")
         self._change(once, [], None, [sized(start) + sized(stop)])
 
@@ -606,8 +615,8 @@ class Remote(_Reader):
 
     def local(self, max_lag: float | None = None) -> Local:
         """What a node has, which may be old: it has everything that had returned max_lag seconds
-        before a read began. None: any age, for which no leader is needed. Reads raise TooOldError,
-        too."""
+        before a read began. None or inf: any age, for which no leader is needed. Reads raise
+        TooOldError, too."""
         return Local(self, max_lag)
 
     # ---- The cluster ----
@@ -645,7 +654,9 @@ class Local(_Reader):
     __slots__ = ("_db", "_kind")
 
     def __init__(self, db: Remote, max_lag: float | None) -> None:
-        lag = 0 if max_lag is None else max(int(max_lag * 1000), 1)
+        lag = 0
+        if max_lag is not None and max_lag != math.inf:
+            lag = max(int(_seconds("max_lag", max_lag) * 1000), 1)
         self._db, self._kind = db, b"\x01" + _wire.number(lag)
 
     def _remote(self) -> Remote:
@@ -785,7 +796,7 @@ class RemoteTransaction:
     def get(self, key: Buffer, default: Any = None) -> Any:
         """The value of a key, or default when it has none."""
         self._open()
-        key = bytes(key)
+        key = plain(key)
         if key in self._written:
             value = self._written[key]
         else:
@@ -800,12 +811,12 @@ class RemoteTransaction:
     def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
         self._open()
-        self._written[bytes(key)] = bytes(value)
+        self._written[plain(key)] = plain(value)
 
     def delete(self, key: Buffer) -> None:
         """Removes a key."""
         self._open()
-        self._written[bytes(key)] = None
+        self._written[plain(key)] = None
 
     def __getitem__(self, key: Buffer) -> bytes:
         value: bytes | None = self.get(key)
