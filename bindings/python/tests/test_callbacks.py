@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
+import weakref
 
 import loamdb
 import pytest
@@ -275,3 +277,34 @@ def test_a_logger_that_raises_is_not_asked_again(path):
         assert logger.calls == 1 and isinstance(unraisable[0].exc_value, ValueError)
     finally:
         sys.unraisablehook = hook
+
+
+@pytest.mark.parametrize("name", ["a\0b", "half \ud800"])
+def test_names_that_c_cannot_take(path, name):
+    """They are refused, and what they are the names of is let go."""
+
+    class Callback:
+        __qualname__ = name
+
+        def __call__(self, *args: bytes) -> int:
+            return 0
+
+    callback = Callback()
+    gone = weakref.ref(callback)
+    for options in (
+        {"comparator": callback, "comparator_name": name},
+        {"compaction_filter": callback},
+        {"merge_operator": loamdb.MergeOperator(name, callback)},
+    ):
+        with pytest.raises(ValueError, match="null character in the name of|surrogates"):
+            loamdb.open(path, **options)
+    del callback, options
+    gc.collect()
+    assert gone() is None
+    with loamdb.open(path) as db, pytest.raises(ValueError, match="null character|surrogates"):
+        db.transaction(name=name)
+
+
+def test_prefixes_are_bytes():
+    with pytest.raises(TypeError, match="a bytes-like object is required"):
+        loamdb.prefix_filter(3)

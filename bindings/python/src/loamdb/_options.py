@@ -154,7 +154,16 @@ class MergeOperator:
 def prefix_filter(*prefixes: bytes) -> str:
     """The compaction filter, by name, that removes the keys beginning with one of the
     prefixes: ``open(path, compaction_filter=prefix_filter(b"tmp/", b"cache/"))``."""
-    return "prefix:" + ",".join("".join(f"%{byte:02x}" for byte in bytes(p)) for p in prefixes)
+    parts = (bytes(memoryview(p)) for p in prefixes)  # bytes(3) would be three zeros
+    return "prefix:" + ",".join("".join(f"%{byte:02x}" for byte in p) for p in parts)
+
+
+def c_name(of: str, name: str | bytes) -> bytes:
+    """A name as C takes it, which would end at a null character."""
+    encoded = name.encode() if isinstance(name, str) else name
+    if b"\0" in encoded:
+        raise ValueError(f"embedded null character in the name of a {of}")
+    return encoded
 
 
 def encode_path(path: StrPath) -> bytes:
@@ -268,8 +277,8 @@ class Options:
             raise TypeError("comparator must be a name or a function")
         if not isinstance(name, (str, bytes)):
             raise TypeError("comparator_name must be a string")
+        encoded = c_name("comparator", name)
         function, _, _, _, _, destroy, arg = self._register()
-        encoded = name.encode() if isinstance(name, str) else name
         self._set(
             self._lib.loam_options_set_comparator,
             encoded,
@@ -282,22 +291,20 @@ class Options:
     def _set_compaction_filter(self, decide: Any) -> None:
         if not callable(decide):
             raise TypeError("compaction_filter must be a name or a function")
-        name = getattr(decide, "__qualname__", type(decide).__qualname__)
+        qualified = getattr(decide, "__qualname__", type(decide).__qualname__)
+        name = c_name("compaction filter", qualified)
         _, _, function, _, _, destroy, arg = self._register()
         self._set(
             self._lib.loam_options_set_compaction_filter,
-            name.encode(),
+            name,
             ffi.cast("loam_filter_fn", function),
             arg,
             destroy,
         )
 
     def _set_merge_operator(self, operator: MergeOperator) -> None:
+        name = c_name("merge operator", operator.name)
         _, _, _, full, partial, destroy, arg = self._register()
-        name = operator.name.encode()
-        if b"\0" in name:
-            self.callbacks._unregister()
-            raise ValueError("embedded null character in the name of a merge operator")
         self._set(
             self._lib.loam_options_set_merge_operator,
             name,

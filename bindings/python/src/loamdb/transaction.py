@@ -10,6 +10,7 @@ from datetime import timedelta
 from . import _fast, _ttl, db as _db
 from ._handles import data, pointer
 from ._library import check, error_slot, ffi, forks, load, owned, same_process
+from ._options import c_name
 from ._types import Any, Buffer, Self, cast
 from .errors import (
     ClosedError,
@@ -66,7 +67,9 @@ class Transaction(_db._Mapping):
         self._root = self
         self._ended = False
         lib, slot = load(), ffi.new("loam_txn **")
-        text = ffi.NULL if name is None else ffi.new("char[]", name.encode())
+        text = ffi.NULL
+        if name is not None:
+            text = ffi.new("char[]", c_name("transaction", name))
         options = ffi.new("loam_txn_options *")
         options.struct_size = ffi.sizeof("loam_txn_options")
         options.flags = (lib.LOAM_TXN_SERIALIZABLE if serializable else 0) | (
