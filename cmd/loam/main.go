@@ -161,8 +161,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := a.protected(func() error { return root.ExecuteContext(ctx) })
-	if flushed := a.out.Flush(); err == nil {
-		err = flushed
+	var found *problem
+	// What was found is not told if it could not be written, unless nobody wants to read it.
+	if failed := a.out.Flush(); err == nil || errors.As(err, &found) && failed != nil &&
+		!a.out.closed() {
+		err = failed
 	}
 	return a.finish(err)
 }
@@ -186,7 +189,7 @@ func (a *app) finish(err error) int {
 		return exitFine
 	case errors.As(err, &child):
 		return child.code
-	case a.out.closed():
+	case a.out.closed() && errors.Is(err, a.out.fail):
 		return exitFine // the reader has what it wanted
 	case errors.As(err, &found):
 		if found.text != "" {

@@ -94,6 +94,40 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
+// TestFailureBesideClosedPipe: a failure that is not one of writing the output is told, although
+// the reader of the output has gone. A problem that nobody was told of is such a failure, too,
+// where the output had no room.
+func TestFailureBesideClosedPipe(t *testing.T) {
+	dir := filled(t, nil)
+	for _, lines := range []string{"get \\x01\nput --keyspace none a b\n", "scan\ncount --as x\n"} {
+		var errs bytes.Buffer
+		a := newApp(strings.NewReader(lines), brokenPipe{}, &errs)
+		if code := a.run(t.Context(), []string{"shell", dir}); code == exitFine ||
+			!strings.HasPrefix(errs.String(), "loam: ") {
+			t.Errorf("%q: exit %d, %q", lines, code, errs.String())
+		}
+	}
+	for _, args := range [][]string{{"get", "--json", dir, `\x00\x00\x00`, "none"},
+		{"diff", "--brief", dir, filled(t, nil)}, {"diff", dir, dir + "@"}} {
+		if strings.HasSuffix(args[2], "@") {
+			db, err := lsm.Open(args[2], nil)
+			must(t, err)
+			must(t, db.Close())
+		}
+		var errs bytes.Buffer
+		a := newApp(strings.NewReader(""), fullDisk{}, &errs)
+		if code := a.run(t.Context(), args); code != exitFailed ||
+			!strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+	}
+}
+
+// fullDisk fails as a file does that finds no room.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
 // TestInterrupted ends long verbs by Ctrl-C before they are done: nothing is left of them, and the
 // database is sound.
 func TestInterrupted(t *testing.T) {
