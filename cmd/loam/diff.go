@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,9 +127,21 @@ func (d *differ) keyspace(name string, x, y *lsm.DB, o lsm.IterOptions) error {
 
 func valid(it *lsm.Iterator) bool { return it != nil && it.Valid() }
 
+// failed is the error of an iterator that ended early: it would have more entries, so that those of
+// the other one are no differences.
+func failed(it *lsm.Iterator) error {
+	if it == nil || it.Valid() {
+		return nil
+	}
+	return it.Err()
+}
+
 // merge walks over both sides in step.
 func (d *differ) merge(name string, a, b *lsm.Iterator, order *lsm.Comparer) error {
 	for n := 0; valid(a) || valid(b); n++ {
+		if err := cmp.Or(failed(a), failed(b)); err != nil {
+			return err
+		}
 		const often = 1 << 12
 		if n%often == 0 && d.ctx.Err() != nil {
 			return d.ctx.Err()
@@ -166,12 +179,7 @@ func (d *differ) merge(name string, a, b *lsm.Iterator, order *lsm.Comparer) err
 			return err
 		}
 	}
-	for _, it := range []*lsm.Iterator{a, b} {
-		if it != nil && it.Err() != nil {
-			return it.Err()
-		}
-	}
-	return nil
+	return cmp.Or(failed(a), failed(b))
 }
 
 func (d *differ) print(name, change string, key, a, b []byte) error {

@@ -313,6 +313,23 @@ func TestDiffIsTheModels(t *testing.T) {
 	}
 }
 
+// TestDiffOfDamage: what lies behind a damaged block of one database is no difference.
+func TestDiffOfDamage(t *testing.T) {
+	sound, damaged := filled(t, nil), filled(t, nil)
+	tables, err := filepath.Glob(filepath.Join(damaged, "*.loam"))
+	must(t, err)
+	b, err := os.ReadFile(tables[0])
+	must(t, err)
+	b[len(b)/4] ^= 1
+	must(t, os.WriteFile(tables[0], b, 0o600))
+	for _, args := range [][]string{{sound, damaged}, {damaged, sound}} {
+		out, errs, code := loam(t.Context(), "diff", args[0], args[1])
+		if out != "" || code != exitFailed || !strings.Contains(errs, "corruption") {
+			t.Errorf("%v: exit %d, %d lines: %s", args, code, strings.Count(out, "\n"), errs)
+		}
+	}
+}
+
 // history makes a database by random writes, flushes and compactions, and returns a model of it.
 func history(t *testing.T, rnd *rand.Rand, format lsm.Format,
 	spaces []string) (dir string, model state) {
