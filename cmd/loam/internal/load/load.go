@@ -79,10 +79,14 @@ func (l *loader) csv(from io.Reader) error {
 	keyAt, valueAt := -1, -1
 	var keyAs, valueAs encode.Encoding
 	for i, name := range head {
+		twice := false
 		if as, ok := encode.OfColumn(name, "key"); ok {
-			keyAt, keyAs = i, as
+			twice, keyAt, keyAs = keyAt >= 0, i, as
 		} else if as, ok := encode.OfColumn(name, "value"); ok {
-			valueAt, valueAs = i, as
+			twice, valueAt, valueAs = valueAt >= 0, i, as
+		}
+		if twice {
+			return invalid("the CSV has the columns %q: two keys, or two values", head)
 		}
 	}
 	if keyAt < 0 || valueAt < 0 {
@@ -140,11 +144,14 @@ func (l *loader) line(line []byte) error {
 		if err != nil {
 			return err
 		}
+		into := &value
 		if strings.HasPrefix(name, "key") {
-			key = b
-		} else {
-			value = b
+			into = &key
 		}
+		if *into != nil {
+			return invalid("it has two keys, or two values")
+		}
+		*into = b
 	}
 	if key == nil || value == nil {
 		return invalid("it has no key or no value")
@@ -165,12 +172,12 @@ func member(name string, raw json.RawMessage) (b []byte, err error) {
 	if as == encode.JSON {
 		return raw, nil
 	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, invalid("%s is no string: %v", name, err)
+	var s *string // nil: null, which is no string
+	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
+		return nil, invalid("%s is no string: %.60q", name, raw)
 	}
 	if as == encode.Text { // JSON has escapes of its own
-		return []byte(s), nil
+		return []byte(*s), nil
 	}
-	return as.Decode(s)
+	return as.Decode(*s)
 }
