@@ -3,12 +3,14 @@
 package encode
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -101,22 +103,50 @@ func (e Encoding) Format(b []byte) string {
 	case Base64:
 		return base64.StdEncoding.EncodeToString(b)
 	case JSON:
+		// Decode takes the quotes of a string away, which b may have of its own.
+		if isJSON(b) && bytes.TrimSpace(b)[0] != '"' {
+			return compact(b)
+		}
 		if utf8.Valid(b) {
-			if json.Valid(b) {
-				return compact(b)
-			}
 			return Quote(string(b))
 		}
 	}
 	return Escape(b)
 }
 
+func isJSON(b []byte) bool { return json.Valid(b) && utf8.Valid(b) }
+
+// compact is JSON on one line: without white space, and with what cannot be printed as escapes.
 func compact(b []byte) string {
-	out, err := json.Marshal(json.RawMessage(b))
-	if err != nil {
+	var out bytes.Buffer
+	if json.Compact(&out, b) != nil {
 		return string(b)
 	}
-	return string(out)
+	return printable(out.String())
+}
+
+// printable writes what a terminal may take for a command as an escape of JSON. It can only be in
+// strings.
+func printable(s string) string {
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !hidden(r) {
+			b.WriteRune(r)
+			continue
+		}
+		units := []uint16{uint16(r)}
+		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+			units = []uint16{uint16(high), uint16(low)}
+		}
+		for _, u := range units {
+			fmt.Fprintf(&b, `\u%04x`, u)
+		}
+	}
+	return b.String()
 }
 
 // Escape writes bytes as text: what can be printed as it is, a backslash twice, the others as
@@ -195,7 +225,7 @@ func (e Encoding) AppendField(dst []byte, name string, b []byte) []byte {
 	switch {
 	case e == Hex:
 		return append(dst, fmt.Sprintf(`"%s_hex":"%x"`, name, b)...)
-	case e == JSON && json.Valid(b):
+	case e == JSON && isJSON(b):
 		return append(dst, fmt.Sprintf(`"%s_json":%s`, name, compact(b))...)
 	case e == Base64 || !utf8.Valid(b):
 		return append(dst, fmt.Sprintf(`"%s_base64":"%s"`, name,
@@ -212,7 +242,7 @@ func Quote(s string) string {
 	if enc.Encode(s) != nil {
 		return strconv.Quote(s)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return printable(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // Column is the name of a column or member with values of the encoding.

@@ -3,14 +3,18 @@ package encode
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // FuzzRoundTrip reads what was written back, in every encoding and as a member of JSON.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range []string{"", "ash", "\\x00", "\x00\xff\n\t\r\\", "äöü\u2028\u00a0", `{"a":1}`,
-		"\"quoted\"", "\ufffd", "\xed\xa0\x80"} {
+		"\"quoted\"", "\ufffd", "\xed\xa0\x80", " {\"a\" : \"<\u009b\U000e0001>\"}\n", " \"q\" ",
+		"\"\xff\""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -39,5 +43,32 @@ func FuzzRoundTrip(f *testing.F) {
 				}
 			}
 		}
+		jsonRoundTrip(t, b)
 	})
+}
+
+// jsonRoundTrip is the fuzz target of JSON, which has no encoding of bytes that are no text, and no
+// white space but in strings.
+func jsonRoundTrip(t *testing.T, b []byte) {
+	if !utf8.Valid(b) {
+		return
+	}
+	same := func(x []byte) bool {
+		var v, w any
+		return bytes.Equal(x, b) || json.Unmarshal(x, &v) == nil && json.Unmarshal(b, &w) == nil &&
+			reflect.DeepEqual(v, w) && bytes.TrimSpace(b)[0] != '"'
+	}
+	s := JSON.Format(b)
+	if got, err := JSON.Decode(s); err != nil || !same(got) {
+		t.Errorf("%q -> %q -> %q, %v", b, s, got, err)
+	}
+	line := string(JSON.AppendField([]byte{'{'}, "key", b)) + "}"
+	if !json.Valid([]byte(line)) {
+		t.Errorf("%q -> %s", b, line)
+	}
+	for _, r := range s + line {
+		if !strconv.IsPrint(r) {
+			t.Errorf("%q -> %q %q, which has %U", b, s, line, r)
+		}
+	}
 }
