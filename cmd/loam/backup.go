@@ -66,6 +66,9 @@ func (a *app) backupVerb() *cobra.Command {
 			"  loam backups /backups",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if keep < 0 {
+				return usagef("--keep is how many backups stay, and not negative")
+			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			info, err := a.backup(ctx, args[0], args[1])
@@ -219,7 +222,12 @@ func (a *app) restoreVerb() *cobra.Command {
 					return &usageError{err.Error()}
 				}
 			}
-			if strings.Contains(args[0], "://") {
+			address := strings.Contains(args[0], "://")
+			if id != 0 && (at != "" || address) {
+				return usagef("--id is the number of a backup: it goes neither with --at nor with " +
+					"a replica")
+			}
+			if address {
 				return a.restoreReplica(ctx, args[0], moment, args[1])
 			}
 			folder, err := openFolder(args[0])

@@ -118,7 +118,7 @@ func (a *app) putVerb() *cobra.Command {
 			k, err := a.spaceOf(db, create)
 			switch {
 			case err != nil:
-			case ttl > 0:
+			case ttl != 0:
 				err = k.PutTTL(key, value, ttl, lsm.Sync)
 			default:
 				err = k.Put(key, value, lsm.Sync)
