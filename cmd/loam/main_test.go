@@ -160,6 +160,21 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestInterruptedLines: Ctrl-C ends the shell that reads its lines from a pipe with the verb.
+func TestInterruptedLines(t *testing.T) {
+	dir := filled(t, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, errs bytes.Buffer
+	a := newApp(strings.NewReader("count\nput key value\n"), &out, &errs)
+	if code := a.run(ctx, []string{"shell", dir}); code != exitSignal {
+		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
+	}
+	if out, _, code := loam(context.Background(), "get", dir, "key"); code != exitProblems {
+		t.Errorf("exit %d: the line behind was run: %q", code, out)
+	}
+}
+
 // TestBesideWriter reads a database that is open for writing, up to the newest write, and refuses
 // to write to it.
 func TestBesideWriter(t *testing.T) {

@@ -48,19 +48,24 @@ type prompt struct {
 var onFiles = []string{"sst", "wal", "manifest"}
 
 // noDirectory are the verbs that take no directory of a database.
-var noDirectory = []string{"help", "bench", "completion", "man", "restore", "backups"}
+var noDirectory = []string{"help", "bench", "completion", "man", "restore", "backups",
+	"replicas"}
 
-// lines runs all lines of r. The exit code is that of the last failure.
+// lines runs the lines of r, until one is interrupted by Ctrl-C. The exit code is 1 if one failed.
 func (s *prompt) lines(r io.Reader) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 64<<20)
 	failed := error(nil)
 	for in.Scan() {
-		ended, code := s.run(in.Text(), nil)
-		if ended {
+		last, code := s.run(in.Text(), nil)
+		if last {
 			break
 		}
-		if code != exitFine {
+		switch code {
+		case exitFine:
+		case exitSignal: // the user does not want the lines behind it either
+			return &ended{code}
+		default:
 			failed = &problem{}
 		}
 	}
@@ -97,12 +102,28 @@ func (s *prompt) withDirectory(words []string) []string {
 	if !slices.Contains(onFiles, verb) {
 		return slices.Insert(words, 1, s.dir)
 	}
+	of := false // the word is the value of the flag before it
 	for i, w := range words[1:] {
-		if !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, `/\`) {
+		switch {
+		case of:
+			of = false
+		case strings.HasPrefix(w, "-"):
+			of = s.takesNext(verb, w)
+		case !strings.ContainsAny(w, `/\`):
 			words[i+1] = filepath.Join(s.dir, w)
 		}
 	}
 	return words
+}
+
+// takesNext reports whether the word behind a flag of a verb is its value.
+func (s *prompt) takesNext(verb, flag string) bool {
+	c, _, err := s.cmd.Root().Find([]string{verb})
+	if err != nil {
+		return false
+	}
+	f := c.Flag(strings.TrimLeft(flag, "-")) // nil: it has its value, as in --as=hex
+	return f != nil && f.NoOptDefVal == ""
 }
 
 // terminal is the two ends of a terminal.
