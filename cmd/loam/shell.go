@@ -86,11 +86,19 @@ func (s *prompt) run(line string, in io.Reader) (ended bool, code int) {
 		return true, exitFine
 	}
 	if in == nil {
-		in = strings.NewReader("")
+		in = noInput{}
 	}
 	one := &app{in: in, out: s.a.out, err: s.a.err, screen: s.a.screen, inShell: true,
 		outer: cmp.Or(s.a.encryption, s.a.outer)}
 	return false, one.run(s.cmd.Context(), s.withDirectory(words))
+}
+
+// noInput is standard input of a line from a pipe, which the lines come from. Without it put would
+// write an empty value.
+type noInput struct{}
+
+func (noInput) Read([]byte) (int, error) {
+	return 0, usagef("standard input has the lines of the shell: name a value or a file")
 }
 
 // withDirectory puts the directory behind the verb.
