@@ -224,8 +224,8 @@ func (a *app) restoreVerb() *cobra.Command {
 			}
 			address := strings.Contains(args[0], "://")
 			if id != 0 && (at != "" || address) {
-				return usagef("--id is the number of a backup: it goes neither with --at nor with " +
-					"a replica")
+				return usagef("--id is the number of a backup: it goes neither with --at nor " +
+					"with a replica")
 			}
 			if address {
 				return a.restoreReplica(ctx, args[0], moment, args[1])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +45,12 @@ func (a *app) checkVerb() *cobra.Command {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			x := &checked{Directory: args[0], Damage: []damage{}, known: map[string]bool{}}
-			if err := a.check(ctx, x); err != nil {
-				return err
+			err := a.check(ctx, x)
+			if err == nil || len(x.Damage) > 0 {
+				// After a failure there may be more damage.
+				err = cmp.Or(err, a.printChecked(x))
 			}
-			return a.printChecked(x)
+			return err
 		},
 	}
 }
@@ -80,7 +83,16 @@ func (a *app) check(ctx context.Context, x *checked) error {
 			Reason: l.Reason})
 	}
 	err = db.Verify(ctx, p.both)
-	return errors.Join(x.add(err), db.Close())
+	each := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) { // some may not be damage
+		each = joined.Unwrap()
+	}
+	var failed []error
+	for _, err := range each {
+		failed = append(failed, x.add(err))
+	}
+	return errors.Join(append(failed, db.Close())...)
 }
 
 // checkEach checks the tables one by one where the database does not open.

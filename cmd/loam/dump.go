@@ -144,9 +144,9 @@ func (a *app) exportVerb() *cobra.Command {
 		Use:   "export DIR",
 		Short: "Write a keyspace as JSON lines or CSV",
 		Long: "Write the keys and values of a keyspace as JSON lines or, with --csv, as CSV with " +
-			"a header. \"loam\nload\" reads them back: what is no text is base64, and in CSV text " +
-			"with escapes. Times to live are\nleft out, which \"loam dump\" keeps, and with --as " +
-			"json the white space of JSON.",
+			"a header. \"loam\nload\" reads them back: what is no text is base64, and in CSV " +
+			"text with escapes. Times to live are\nleft out, which \"loam dump\" keeps, and " +
+			"with --as json the white space of JSON.",
 		Example: "  loam export trees -o trees.jsonl\n  loam export --csv --prefix user: app\n" +
 			"  loam export --value-as json app | jq .value_json.name",
 		Args: cobra.ExactArgs(1),

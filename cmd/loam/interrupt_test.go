@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -68,6 +69,49 @@ func TestCheckProgress(t *testing.T) {
 	whole := strings.TrimSuffix(errs.String(), "\r")
 	if end := whole[strings.LastIndex(whole, "\r")+1:]; strings.TrimSpace(end) != "" {
 		t.Errorf("%q stays", end)
+	}
+}
+
+// TestInterruptedCheck: a check that ends early says so, also if it has found damage.
+func TestInterruptedCheck(t *testing.T) {
+	dir := filled(t, nil)
+	db, err := lsm.Open(dir, nil)
+	must(t, err)
+	for i := range 300 {
+		must(t, db.Put([]byte{9, byte(i >> 8), byte(i)}, make([]byte, 1000), lsm.NoSync))
+	}
+	must(t, errors.Join(db.Flush(), db.Close()))
+	tables, err := filepath.Glob(filepath.Join(dir, "*.loam"))
+	must(t, err)
+	for _, name := range tables {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		b[len(b)/5] ^= 1
+		must(t, os.WriteFile(name, b, 0o600))
+	}
+	seen := map[int]bool{}
+	for last := 1; !seen[exitProblems]; last++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out, errs bytes.Buffer
+		a := newApp(strings.NewReader(""), &out, &errs)
+		a.screen.err = true
+		looks := 0
+		a.clock = func() time.Time {
+			if looks++; looks == last {
+				cancel()
+			}
+			return time.Unix(int64(looks), 0)
+		}
+		code := a.run(ctx, []string{"check", dir})
+		cancel()
+		found := strings.Count(out.String(), "\n") // places
+		if len(tables) != 2 || code != exitSignal && (code != exitProblems || found != 2) {
+			t.Fatalf("look %d: exit %d: %s%q", last, code, out.String(), errs.String())
+		}
+		seen[code], seen[-found] = true, true
+	}
+	if !seen[exitSignal] || !seen[-1] {
+		t.Error(seen)
 	}
 }
 

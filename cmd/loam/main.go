@@ -162,7 +162,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	err := a.protected(func() error { return root.ExecuteContext(ctx) })
 	var found *problem
-	// What was found is not told if it could not be written, unless nobody wants to read it.
+	// A problem counts as told once the output is written, or its reader has closed the pipe.
 	if failed := a.out.Flush(); err == nil || errors.As(err, &found) && failed != nil &&
 		!a.out.closed() {
 		err = failed

@@ -95,8 +95,7 @@ func TestClosedPipe(t *testing.T) {
 }
 
 // TestFailureBesideClosedPipe: a failure that is not one of writing the output is told, although
-// the reader of the output has gone. A problem that nobody was told of is such a failure, too,
-// where the output had no room.
+// the reader of the output has gone. A full disk under the output counts more than a problem.
 func TestFailureBesideClosedPipe(t *testing.T) {
 	dir := filled(t, nil)
 	for _, lines := range []string{"get \\x01\nput --keyspace none a b\n", "scan\ncount --as x\n"} {
