@@ -227,7 +227,7 @@ func (r *restorer) fill(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
 	if err := getJSON(r.ctx, r.target, name, &r.whole); err != nil {
 		return nil, err
 	}
-	if r.whole.Sequence != r.plan.snapshot.seq || len(r.whole.Spaces) == 0 {
+	if r.whole.Sequence != r.plan.snapshot.seq || len(r.whole.Spaces) == 0 || r.whole.Parts < 0 {
 		return nil, damaged(name, "it describes another snapshot")
 	}
 	if r.open.Format == lsm.DefaultFormat && r.whole.Format == base.LevelDB.String() {
@@ -258,7 +258,8 @@ func (r *restorer) fill(fsys vfs.FS, s *backup.Stage) (backup.Content, error) {
 
 // load loads the snapshot and applies the segments.
 func (r *restorer) load(db *lsm.DB) error {
-	names := make([]string, r.whole.Parts)
+	// If there are fewer parts than that, one of the first names is missing, which the read tells.
+	names := make([]string, min(r.whole.Parts, r.plan.snapshot.parts+1))
 	for i := range names {
 		names[i] = partName(r.plan.snapshot.dir, i)
 	}

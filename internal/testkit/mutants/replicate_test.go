@@ -64,6 +64,11 @@ var replicates = []mutant{
 			{"lsm/replicate/apply.go", "\t\tif err := a.db.DropKeyspace(k.Name); err != nil {\n" +
 				"\t\t\treturn err\n\t\t}\n", "\t\t_ = k\n"}}},
 
+	{"replica-parts", "a restore takes memory for as many parts as a snapshot says",
+		replicating("TestNumberOfParts"), []edit{
+			{"lsm/replicate/restore.go", "min(r.whole.Parts, r.plan.snapshot.parts+1)",
+				"r.whole.Parts"}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
