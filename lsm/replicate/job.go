@@ -198,12 +198,12 @@ func (w *parts) flush() error {
 	return err
 }
 
-// put tries until an object is stored, or the target is another runner's.
+// put tries until an object is stored, or no further try can succeed.
 func (w *parts) put(name string, do func(name string) error) error {
 	pause := w.r.o.Interval
 	for try := 1; ; try++ {
 		err := do(name)
-		if err == nil || try == maxTries || errors.Is(err, ErrTakenOver) {
+		if err == nil || try == maxTries || final(err) {
 			return err
 		}
 		select {

@@ -156,7 +156,7 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 		case <-stop:
 		case err := <-ended:
 			r.jobEnded(err)
-			if errors.Is(err, ErrTakenOver) {
+			if errors.Is(err, ErrTakenOver) || errors.Is(err, errEnded) {
 				return err
 			}
 		case <-r.o.after(pause):

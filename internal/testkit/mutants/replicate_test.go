@@ -69,6 +69,10 @@ var replicates = []mutant{
 			{"lsm/replicate/restore.go", "min(r.whole.Parts, r.plan.snapshot.parts+1)",
 				"r.whole.Parts"}}},
 
+	{"replica-program-ended", "a snapshot is sent to a program that has ended, again and again",
+		replicating("TestProgramEndsInASnapshot"), []edit{
+			{"lsm/replicate/run.go", " || errors.Is(err, errEnded) {", " {"}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
