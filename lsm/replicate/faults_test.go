@@ -440,6 +440,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, s.send())
+	s.clock.add(time.Minute)
 	must(t, s.send())
 	if s.run.gen == gen || s.run.verified.Generation != s.run.gen {
 		t.Errorf("%s, %s, %+v", gen, s.run.gen, s.run.verified)

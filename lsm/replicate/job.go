@@ -40,6 +40,7 @@ type verified struct {
 
 // job is a snapshot or a verification that runs beside the changes.
 type job struct {
+	gen   string
 	ended chan error // receives once; closed then
 	done  func(r *runner)
 	sent  atomic.Int64 // bytes of a snapshot
@@ -47,7 +48,7 @@ type job struct {
 
 // jobIsDue reports whether a state is needed for a job.
 func (r *runner) jobIsDue() bool {
-	return r.job == nil && r.gen != "" && (r.snapshotIsDue() || r.verifyIsDue())
+	return r.job == nil && r.gen != "" && r.rest == 0 && (r.snapshotIsDue() || r.verifyIsDue())
 }
 
 func (r *runner) snapshotIsDue() bool {
@@ -57,7 +58,7 @@ func (r *runner) snapshotIsDue() bool {
 
 func (r *runner) verifyIsDue() bool {
 	return r.o.VerifyEvery > 0 && !r.snapshot.IsZero() &&
-		r.o.Clock().Sub(r.verified.Time) >= r.o.VerifyEvery
+		r.o.Clock().Sub(r.tested) >= r.o.VerifyEvery
 }
 
 // startJob begins a job that is due, with the snapshot of a state that the target has, and
@@ -84,7 +85,7 @@ func (r *runner) startJob(s *state) error {
 				err = putJSON(ctx, r.target, verifiedName, made)
 			}
 			return err
-		}, func(r *runner) { r.verified = made })
+		}, func(r *runner) { r.verified, r.tested = made, made.Time })
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func (r *runner) startJob(s *state) error {
 // start runs a job, which takes over the snapshot of a state. done is called by the goroutine of
 // the runner when it has succeeded.
 func (r *runner) start(s *state, do func(context.Context, *job) error, done func(*runner)) {
-	j := &job{ended: make(chan error, 1), done: done}
+	j := &job{gen: r.gen, ended: make(chan error, 1), done: done}
 	snap := s.snap
 	s.snap = nil
 	r.job = j
@@ -104,16 +105,25 @@ func (r *runner) start(s *state, do func(context.Context, *job) error, done func
 	}()
 }
 
-// jobEnded takes the result of the job.
+// jobEnded takes the result of the job. After a failure no job begins for a while, twice as long
+// after each further one, up to maxPause. A verification that found a fault counts as one that was
+// made: the next one comes after VerifyEvery.
 func (r *runner) jobEnded(err error) {
 	j := r.job
 	r.job, r.jobErr = nil, err
-	switch {
-	case err == nil:
+	if err == nil {
+		r.failures, r.rest = 0, 0
 		j.done(r)
-	case errors.Is(err, ErrDiffers), errors.Is(err, errUnrestorable):
-		r.gen = "" // what is there cannot be trusted
+		return
 	}
+	if errors.Is(err, ErrDiffers) || errors.Is(err, errUnrestorable) {
+		r.tested = r.o.Clock()
+		if r.gen == j.gen {
+			r.gen = "" // what is there cannot be trusted
+		}
+	}
+	r.rest = int(max(1, min(1<<r.failures, maxPause/r.o.Interval)))
+	r.failures = min(r.failures+1, 30)
 }
 
 // sendSnapshot stores a dump of a state.

@@ -5,10 +5,90 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 )
+
+// TestFailingJobsArePaced: a job that fails is tried again after longer and longer pauses, in which
+// changes are sent.
+func TestFailingJobsArePaced(t *testing.T) {
+	s := newScript(t)
+	s.o.SnapshotEvery = time.Second
+	s.restart()
+	s.put("a")
+	must(t, s.send())
+	parts := 0
+	s.target.fail = func(op, name string, done bool) error {
+		if op == "put" && snapshotPart(name) && !done {
+			parts++
+			return errTarget
+		}
+		return nil
+	}
+	for i := range 200 {
+		s.put(fmt.Sprint(i))
+		s.clock.add(time.Second)
+		_ = s.send()
+		if s.run.pos != s.db.Metrics().LastSequence {
+			t.Fatalf("step %d: changes are not sent: %v", i, s.run.jobErr)
+		}
+	}
+	if parts < 8*maxTries || parts > 10*maxTries {
+		t.Errorf("a part was put %d times", parts)
+	}
+	s.target.fail = nil
+	for range maxPause / s.run.o.Interval {
+		s.clock.add(time.Second)
+		must(t, s.run.step(ctx))
+		if s.run.job != nil {
+			s.run.jobEnded(<-s.run.job.ended)
+		}
+	}
+	if s.run.jobErr != nil || s.clock.time().Sub(s.run.snapshot) > maxPause {
+		t.Errorf("%v; the last snapshot is of %s", s.run.jobErr, s.run.snapshot)
+	}
+}
+
+// TestFaultsOfGenerations: a verification that finds a difference each time begins one generation
+// each time that it is due.
+func TestFaultsOfGenerations(t *testing.T) {
+	s := newScript(t)
+	s.o.VerifyEvery, s.o.VerifyDir = time.Hour, "verify"
+	later := s.clock.time().Add(100 * time.Hour)
+	s.o.Restore = &lsm.Options{FS: vfs.NewMem(), Clock: func() time.Time { return later }}
+	must(t, s.o.Restore.FS.MkdirAll("verify"))
+	must(t, s.db.PutTTL([]byte("key"), nil, 50*time.Hour, lsm.NoSync))
+	s.restart()
+	for i := range 3 {
+		differs := 0
+		for range 20 {
+			if err := s.send(); errors.Is(err, ErrDiffers) {
+				differs++
+			}
+		}
+		all, err := List(ctx, s.target)
+		must(t, err)
+		if differs != 1 || len(all) != i+2 {
+			t.Errorf("%d differences, %d generations", differs, len(all))
+		}
+		s.clock.add(time.Hour)
+	}
+}
+
+// TestFaultOfAnEarlierGeneration: a verification that finds a fault ends no generation that began
+// meanwhile.
+func TestFaultOfAnEarlierGeneration(t *testing.T) {
+	s := newScript(t)
+	s.put("a")
+	must(t, s.send())
+	s.run.job = &job{gen: "another"}
+	gen := s.run.gen
+	if s.run.jobEnded(fmt.Errorf("verification: %w", ErrDiffers)); s.run.gen != gen {
+		t.Errorf("generation %q, was %q", s.run.gen, gen)
+	}
+}
 
 func snapshotPart(name string) bool {
 	m := objectName.FindStringSubmatch(name)

@@ -19,7 +19,7 @@ func (r *runner) resume(ctx context.Context) error {
 	}
 	var found verified
 	if err := getJSON(ctx, r.target, verifiedName, &found); err == nil {
-		r.verified = found
+		r.verified, r.tested = found, found.Time
 	}
 	var same bool
 	if len(all) > 0 {

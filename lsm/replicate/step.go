@@ -60,9 +60,12 @@ type runner struct {
 	snapshot time.Time // of the newest whole snapshot of the generation; zero: none
 	seqThen  uint64    // its sequence number
 	verified verified
-	pruned   bool // objects were deleted since the last snapshot
+	tested   time.Time // when the last verification was made
+	pruned   bool      // objects were deleted since the last snapshot
 	job      *job
 	jobErr   error     // of the last job
+	failures int       // of jobs since the last one that succeeded
+	rest     int       // steps in which no job begins
 	complete time.Time // when the target had everything
 
 	cancel context.CancelFunc // of jobs
@@ -146,6 +149,7 @@ func (r *runner) step(ctx context.Context) error {
 		r.resumed = true
 	}
 	now, err := r.now(r.jobIsDue())
+	r.rest = max(0, r.rest-1)
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,14 @@ var replicates = []mutant{
 		replicating("TestProgramEndsInASnapshot"), []edit{
 			{"lsm/replicate/run.go", " || errors.Is(err, errEnded) {", " {"}}},
 
+	{"replica-jobs-at-once", "a snapshot that failed is tried again without a pause",
+		replicating("TestFailingJobsArePaced"), []edit{
+			{"lsm/replicate/job.go", "r.gen != \"\" && r.rest == 0 &&", "r.gen != \"\" &&"}}},
+
+	{"replica-verified-at-once", "a verification that found a difference is made again at once",
+		replicating("TestFaultsOfGenerations"), []edit{
+			{"lsm/replicate/job.go", "\t\tr.tested = r.o.Clock()\n", ""}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
