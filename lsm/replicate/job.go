@@ -53,7 +53,7 @@ func (r *runner) jobIsDue() bool {
 
 func (r *runner) snapshotIsDue() bool {
 	return r.snapshot.IsZero() || r.seqThen < r.pos &&
-		r.o.Clock().Sub(r.snapshot) >= r.o.SnapshotEvery
+		r.o.Clock().Sub(r.snapped) >= r.o.SnapshotEvery
 }
 
 func (r *runner) verifyIsDue() bool {
@@ -74,7 +74,8 @@ func (r *runner) startJob(s *state) error {
 			return r.sendSnapshot(ctx, gen, at, j)
 		}, func(r *runner) {
 			if r.gen == gen {
-				r.snapshot, r.seqThen, r.pruned = moment(at.time), at.seq, false
+				r.snapshot, r.snapped = moment(at.time), at.clock
+				r.seqThen, r.pruned = at.seq, false
 			}
 		})
 	case r.verifyIsDue():
@@ -85,7 +86,7 @@ func (r *runner) startJob(s *state) error {
 				err = putJSON(ctx, r.target, verifiedName, made)
 			}
 			return err
-		}, func(r *runner) { r.verified, r.tested = made, made.Time })
+		}, func(r *runner) { r.verified, r.tested = made, at.clock })
 	}
 	return nil
 }

@@ -95,6 +95,37 @@ func snapshotPart(name string) bool {
 	return m != nil && m[10] != "" && m[10] != wholeName[1:]
 }
 
+// TestClockSetBack: snapshots go on, and the lag is told, after a clock was ahead.
+func TestClockSetBack(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		s := newScript(t)
+		s.put("a")
+		must(t, s.send())
+		s.clock.add(-1000 * time.Hour)
+		if restart {
+			s.restart()
+		}
+		s.put("b")
+		must(t, s.send())
+		s.clock.add(time.Minute)
+		must(t, s.send())
+		all, err := List(ctx, s.target)
+		must(t, err)
+		if len(all) != 1 || len(all[0].Snapshots) != 2 {
+			t.Errorf("restart %t: %+v", restart, all)
+		}
+		s.target.fail = func(string, string, bool) error { return errTarget }
+		s.put("c")
+		s.clock.add(time.Hour)
+		var told Status
+		s.run.o.Status = func(s Status) { told = s }
+		s.run.report(s.run.step(ctx))
+		if told.Err == nil || told.Lag != time.Hour {
+			t.Errorf("restart %t: %+v", restart, told)
+		}
+	}
+}
+
 // dead is a target whose program ends before a part of a snapshot is stored.
 type dead struct {
 	*memTarget

@@ -96,6 +96,7 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 	r.gen, r.pos, r.merges = g.id, end, with
 	if s := g.newest(); s != nil {
 		r.snapshot, r.seqThen = moment(s.time), s.seq
+		r.snapped = r.snapshot
 	}
 	return true, nil
 }

@@ -60,13 +60,15 @@ type runner struct {
 	snapshot time.Time // of the newest whole snapshot of the generation; zero: none
 	seqThen  uint64    // its sequence number
 	verified verified
-	tested   time.Time // when the last verification was made
-	pruned   bool      // objects were deleted since the last snapshot
-	job      *job
-	jobErr   error     // of the last job
-	failures int       // of jobs since the last one that succeeded
-	rest     int       // steps in which no job begins
-	complete time.Time // when the target had everything
+	// snapped and tested are when the last snapshot and the last verification were made, not later
+	// than the clock, which may have been set back since.
+	snapped, tested time.Time
+	pruned          bool // objects were deleted since the last snapshot
+	job             *job
+	jobErr          error     // of the last job
+	failures        int       // of jobs since the last one that succeeded
+	rest            int       // steps in which no job begins
+	complete        time.Time // when the target had everything
 
 	cancel context.CancelFunc // of jobs
 	jobs   context.Context
@@ -82,7 +84,8 @@ type sealed struct {
 type state struct {
 	spaces []space
 	seq    uint64
-	time   int64
+	time   int64          // in names: later than that of all other objects
+	clock  time.Time      // before the state was read
 	snap   *tree.Snapshot // nil unless it was asked for
 }
 
@@ -148,6 +151,8 @@ func (r *runner) step(ctx context.Context) error {
 		}
 		r.resumed = true
 	}
+	clock := r.o.Clock()
+	r.snapped, r.tested = earlier(r.snapped, clock), earlier(r.tested, clock)
 	now, err := r.now(r.jobIsDue())
 	r.rest = max(0, r.rest-1)
 	if err != nil {
@@ -172,16 +177,24 @@ func (r *runner) step(ctx context.Context) error {
 		}
 	}
 	if err == nil && r.pos >= now.seq {
-		r.complete = moment(now.time)
+		r.complete = now.clock
 		err = r.startJob(&now)
 	}
 	r.release(&now)
 	return err
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // now reads the list of keyspaces and the sequence number of one moment.
 func (r *runner) now(open bool) (s state, err error) {
 	in := r.db.Inside()
+	s.clock = r.o.Clock()
 	_, err = in.Keyspaces().All(func(all []*store.Keyspace) {
 		if open {
 			s.snap = new(tree.Snapshot)

@@ -81,6 +81,11 @@ var replicates = []mutant{
 		replicating("TestFaultsOfGenerations"), []edit{
 			{"lsm/replicate/job.go", "\t\tr.tested = r.o.Clock()\n", ""}}},
 
+	{"replica-clock-ahead", "a replicator waits for the time of a snapshot under a clock ahead",
+		replicating("TestClockSetBack"), []edit{
+			{"lsm/replicate/step.go", "\tr.snapped, r.tested = earlier(r.snapped, clock), ",
+				"\tr.tested = "}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
