@@ -364,11 +364,5 @@ func (s *Scheduler) lookAtHeld() {
 	if len(withValues) > 0 {
 		s.reweighValues(withValues)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return
-	}
-	s.scheduleLocked()
-	s.cond.Broadcast()
+	s.Wake()
 }
