@@ -67,11 +67,22 @@ func rename(temp, name string, made os.FileInfo) error {
 	if !isFile(temp, made) {
 		return changed
 	}
-	if err := os.Rename(temp, name); err != nil {
+	// A link fails where another program has made a file of the name meanwhile; a rename, which is
+	// for file systems without links, would replace that.
+	err := os.Link(temp, name)
+	switch {
+	case err == nil:
+		err = os.Remove(temp)
+	case errors.Is(err, fs.ErrExist):
+		err = fmt.Errorf("%w: another program made %s meanwhile", lsm.ErrExists, name)
+	default:
+		err = os.Rename(temp, name)
+	}
+	if err != nil {
 		return err
 	}
 	// A directory that may be entered but not read cannot be synced.
-	err := vfs.Default.SyncDir(filepath.Dir(name))
+	err = vfs.Default.SyncDir(filepath.Dir(name))
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}

@@ -285,6 +285,16 @@ func TestFilesOfTwo(t *testing.T) {
 		t.Errorf("%q", b)
 	}
 	must(t, os.Remove(name))
+	err = a.toFile(name, true, func(io.Writer) error {
+		return os.WriteFile(name, []byte("third"), 0o600)
+	})
+	if b, _ = os.ReadFile(name); !errors.Is(err, lsm.ErrExists) || string(b) != "third" {
+		t.Errorf("a file that came meanwhile: %v, it has %q", err, b)
+	}
+	if _, err := os.Lstat(name + ".incomplete"); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	must(t, os.Remove(name))
 	must(t, os.WriteFile(name+".incomplete", []byte("what a crash left"), 0o600))
 	must(t, a.toFile(name, true, func(io.Writer) error { return nil }))
 	must(t, os.Remove(name))
