@@ -143,10 +143,9 @@ func (a *app) readTable(ctx context.Context, t *examine.Table, x *tableProps,
 			x.MinSequence = min(x.MinSequence, uint64(seq))
 			x.MaxSequence = max(x.MaxSequence, uint64(seq))
 			if f.entries && (f.block < 0 || f.block == block) {
-				packed := e.Codec(i) != base.CodecRaw
 				if err := a.printVersion(f, entryLine{Block: &block, Sequence: uint64(seq),
-					Kind: kind.String(), packed: packed}, e.Key(i),
-					valueShown(kind, packed, e.Value(i))); err != nil {
+					Kind: kind.String(), packed: e.Codec(i) != base.CodecRaw}, e.Key(i),
+					facts.Value(kind, e.Codec(i), e.Value(i))); err != nil {
 					return err
 				}
 			}
@@ -179,16 +178,6 @@ type entryLine struct {
 	Kind     string `json:"kind"`
 
 	packed bool // the value cannot be shown
-}
-
-// valueShown is the value of an entry of a kind without its deadline.
-func valueShown(kind base.Kind, packed bool, value []byte) []byte {
-	if kind.Expires() && !packed {
-		if user, _, ok := base.CutDeadline(value); ok {
-			return user
-		}
-	}
-	return value
 }
 
 // printVersion writes one version of a key.
@@ -290,9 +279,8 @@ func (a *app) salvage(ctx context.Context, t *examine.Table, f *sstFlags) error 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			packed := codec != base.CodecRaw
 			return a.printVersion(f, entryLine{Sequence: uint64(tr.Seq()), Kind: tr.Kind().String(),
-				packed: packed}, key, valueShown(tr.Kind(), packed, value))
+				packed: codec != base.CodecRaw}, key, facts.Value(tr.Kind(), codec, value))
 		},
 		Lost: func(l sstable.Lost) {
 			lost = append(lost, damage{File: t.Name, Offset: l.Offset, Length: l.Length,

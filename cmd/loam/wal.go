@@ -116,7 +116,7 @@ func (w *walPrinter) batch(b examine.Batch) error {
 		w.entries++
 		return w.a.printVersion(w.f, entryLine{Offset: &b.Offset, Keyspace: uint32(e.Keyspace),
 			Sequence: uint64(e.Seq), Kind: e.Kind.String()}, e.Key,
-			valueShown(e.Kind, false, e.Value))
+			facts.Value(e.Kind, base.CodecRaw, e.Value))
 	})
 	if found := damagesOf(err); found != nil {
 		found[0].File, found[0].Offset, found[0].Length = "", b.Offset, b.Length

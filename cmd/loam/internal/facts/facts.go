@@ -47,6 +47,16 @@ func UserKeyBytes(p *sstable.Props) uint64 {
 	return p.RawKeys // damaged
 }
 
+// Value is the value of an entry of a kind, without the deadline behind it if it is not packed.
+func Value(kind base.Kind, codec base.Codec, value []byte) []byte {
+	if kind.Expires() && codec == base.CodecRaw {
+		if user, _, ok := base.CutDeadline(value); ok {
+			return user
+		}
+	}
+	return value
+}
+
 // Table is a table as the MANIFEST has it.
 type Table struct {
 	Keyspace string `json:"keyspace"`

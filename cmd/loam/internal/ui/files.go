@@ -202,12 +202,14 @@ func (v *tableView) block(ctx context.Context, t *examine.Table, wanted int,
 				v.More = true
 				return errEnough
 			}
-			x := version{Sequence: uint64(e.Trailers[i].Seq()), Kind: e.Trailers[i].Kind().String(),
-				Key: short(as, e.Key(i)), Size: len(e.Value(i))}
+			kind := e.Trailers[i].Kind()
+			value := facts.Value(kind, e.Codec(i), e.Value(i))
+			x := version{Sequence: uint64(e.Trailers[i].Seq()), Kind: kind.String(),
+				Key: short(as, e.Key(i)), Size: len(value)}
 			if e.Codec(i) == base.CodecRaw {
-				x.Value = short(valueAs, e.Value(i))
+				x.Value = short(valueAs, value)
 			} else {
-				x.Value = fmt.Sprintf("(%d bytes, packed)", len(e.Value(i)))
+				x.Value = fmt.Sprintf("(%d bytes, packed)", len(value))
 			}
 			v.Versions = append(v.Versions, x)
 		}
@@ -306,10 +308,7 @@ func recordOf(b examine.Batch, as, valueAs encode.Encoding) record {
 		if len(r.Entries) == mostOfBatch {
 			return errEnough
 		}
-		value := e.Value
-		if e.Kind == base.KindSetExpiring {
-			value, _, _ = base.CutDeadline(value)
-		}
+		value := facts.Value(e.Kind, base.CodecRaw, e.Value)
 		r.Entries = append(r.Entries, version{Keyspace: uint32(e.Keyspace), Sequence: uint64(e.Seq),
 			Kind: e.Kind.String(), Key: short(as, e.Key), Value: short(valueAs, value),
 			Size: len(value)})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
@@ -385,6 +387,22 @@ func TestFiles(t *testing.T) {
 		if !strings.Contains(v.Damage, file) {
 			t.Errorf("%v: %q", format, v.Damage)
 		}
+	}
+}
+
+// TestExpiringValues: of values that expire, tables show what the user wrote.
+func TestExpiringValues(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := lsm.Open(dir, nil)
+	must(t, err)
+	must(t, db.PutTTL([]byte("key"), []byte("value"), time.Hour, lsm.NoSync))
+	must(t, errors.Join(db.Flush(), db.Close()))
+	tables, err := filepath.Glob(filepath.Join(dir, "*.loam"))
+	must(t, err)
+	v := get[tableView](t, serve(t, dir, false), "table", "file", filepath.Base(tables[0]), "block",
+		"0")
+	if len(v.Versions) != 1 || v.Versions[0].Value != "value" || v.Versions[0].Size != 5 {
+		t.Errorf("%+v", v.Versions)
 	}
 }
 
