@@ -223,8 +223,9 @@ func (tx *Txn) MultiGet(keys [][]byte, result *MultiResult) error {
 // not see later writes, so that a loop may write while it iterates. A nil o means all keys;
 // o.Snapshot is ignored. Close it when done; it outlives the transaction.
 //
-// After a RollbackTo that takes back writes which the iterator shows, its moves fail with
-// ErrInvalidArgument. With Serializable the keys and gaps that it passes count as read.
+// After a RollbackTo that takes back writes of before it was opened, First, Last and seeks fail
+// with ErrInvalidArgument, and Next and Prev do once they need writes that were not read ahead:
+// open another one. With Serializable the keys and gaps that it passes count as read.
 func (tx *Txn) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}

@@ -16,8 +16,9 @@
 // kinds in internal/base and internal/format, and internal/os/seal, which opens encrypted files.
 //
 // A verb that reads opens the directory with ReadOnly, or as a follower where another process has
-// it open. Nothing is written by it, and nothing is locked that a writer needs. A verb that writes
-// opens the directory as any program does, and fails where another process has it.
+// it open. Nothing is written by it. While it has the directory open with ReadOnly, no process can
+// open that for writing. A verb that writes opens the directory as any program does, and fails
+// where another process has it.
 //
 // The libraries are cobra, for verbs, flags and completions, and golang.org/x/term, for the prompt
 // and the width of the terminal. Package lsm needs neither, so a program that imports it builds
