@@ -140,7 +140,7 @@ func (a *app) replicateVerb() *cobra.Command {
 		"go on in the target of a database that was in another directory")
 	c.Flags().BoolVar(&o.AllowClear, "clear", false,
 		"of an encrypted database: the replica is not encrypted")
-	c.Flags().BoolVar(&once, "once", false, "end when everything is sent")
+	c.Flags().BoolVar(&once, "once", false, "end when everything is sent, and what is due is made")
 	return c
 }
 

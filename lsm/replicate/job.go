@@ -48,17 +48,20 @@ type job struct {
 
 // jobIsDue reports whether a state is needed for a job.
 func (r *runner) jobIsDue() bool {
-	return r.job == nil && r.gen != "" && r.rest == 0 && (r.snapshotIsDue() || r.verifyIsDue())
+	return r.job == nil && r.gen != "" && r.rest == 0 && r.isDue(r.o.Clock())
 }
 
-func (r *runner) snapshotIsDue() bool {
+// isDue reports whether a snapshot or a verification was to be made by a time.
+func (r *runner) isDue(at time.Time) bool { return r.snapshotIsDue(at) || r.verifyIsDue(at) }
+
+func (r *runner) snapshotIsDue(at time.Time) bool {
 	return r.snapshot.IsZero() || r.seqThen < r.pos &&
-		r.o.Clock().Sub(r.snapped) >= r.o.SnapshotEvery
+		at.Sub(r.snapped) >= r.o.SnapshotEvery
 }
 
-func (r *runner) verifyIsDue() bool {
+func (r *runner) verifyIsDue(at time.Time) bool {
 	return r.o.VerifyEvery > 0 && !r.snapshot.IsZero() &&
-		r.o.Clock().Sub(r.tested) >= r.o.VerifyEvery
+		at.Sub(r.tested) >= r.o.VerifyEvery
 }
 
 // startJob begins a job that is due, with the snapshot of a state that the target has, and
@@ -68,8 +71,8 @@ func (r *runner) startJob(s *state) error {
 		return r.prune()
 	}
 	at, gen := *s, r.gen
-	switch {
-	case r.snapshotIsDue():
+	switch clock := r.o.Clock(); {
+	case r.snapshotIsDue(clock):
 		r.start(s, func(ctx context.Context, j *job) error {
 			return r.sendSnapshot(ctx, gen, at, j)
 		}, func(r *runner) {
@@ -78,7 +81,7 @@ func (r *runner) startJob(s *state) error {
 				r.seqThen, r.pruned = at.seq, false
 			}
 		})
-	case r.verifyIsDue():
+	case r.verifyIsDue(clock):
 		made := verified{gen, at.seq, moment(at.time)}
 		r.start(s, func(ctx context.Context, _ *job) error {
 			err := r.verify(ctx, gen, at)

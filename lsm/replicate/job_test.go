@@ -11,6 +11,36 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
+// TestOnceMakesWhatIsDue: a Run that is told to end before it begins makes the snapshot and the
+// verification that are due, and says which one failed.
+func TestOnceMakesWhatIsDue(t *testing.T) {
+	s := newScript(t)
+	s.run.close()
+	now := make(chan struct{})
+	close(now)
+	o := s.o
+	o.after, o.Until, o.SnapshotEvery, o.Keep = instant, now, time.Hour, time.Hour
+	o.VerifyEvery, o.VerifyDir = time.Hour, "verify"
+	o.Restore = &lsm.Options{FS: vfs.NewMem(), Clock: s.clock.time}
+	must(t, o.Restore.FS.MkdirAll("verify"))
+	var last Status
+	o.Status = func(s Status) { last = s }
+	for i := range 4 {
+		s.clock.add(2 * time.Hour)
+		s.put(fmt.Sprint(i))
+		must(t, Run(ctx, s.db, s.target, &o))
+		if at := s.clock.time(); last.Snapshot.Before(at) || last.Verified.Before(at) {
+			t.Errorf("run %d, at %s: %+v", i, at, last)
+		}
+	}
+	must(t, Run(ctx, s.db, s.target, &o)) // in which nothing is due
+	s.clock.add(2 * time.Hour)
+	o.VerifyDir = "missing/verify"
+	if err := Run(ctx, s.db, s.target, &o); err == nil || !errors.Is(last.Err, err) {
+		t.Errorf("a verification that failed: %v, %+v", err, last)
+	}
+}
+
 // TestFailingJobsArePaced: a job that fails is tried again after longer and longer pauses, in which
 // changes are sent.
 func TestFailingJobsArePaced(t *testing.T) {
@@ -51,6 +81,11 @@ func TestFailingJobsArePaced(t *testing.T) {
 	}
 }
 
+func snapshotPart(name string) bool {
+	m := objectName.FindStringSubmatch(name)
+	return m != nil && m[10] != "" && m[10] != wholeName[1:]
+}
+
 // TestFaultsOfGenerations: a verification that finds a difference each time begins one generation
 // each time that it is due.
 func TestFaultsOfGenerations(t *testing.T) {
@@ -88,11 +123,6 @@ func TestFaultOfAnEarlierGeneration(t *testing.T) {
 	if s.run.jobEnded(fmt.Errorf("verification: %w", ErrDiffers)); s.run.gen != gen {
 		t.Errorf("generation %q, was %q", s.run.gen, gen)
 	}
-}
-
-func snapshotPart(name string) bool {
-	m := objectName.FindStringSubmatch(name)
-	return m != nil && m[10] != "" && m[10] != wholeName[1:]
 }
 
 // TestClockSetBack: snapshots go on, and the lag is told, after a clock was ahead.

@@ -42,7 +42,9 @@ type Options struct {
 	// then fails with lsm.ErrInvalidArgument.
 	AllowClear bool
 	// Until ends Run when it is closed: Run sends everything that was committed before, and returns
-	// nil. Close it before the database is closed. The default, nil, never ends Run.
+	// nil. Close it before the database is closed. If it is closed before Run begins, Run makes the
+	// snapshot and the verification that are due, too, and returns the error of one that failed.
+	// The default, nil, never ends Run.
 	Until <-chan struct{}
 	// Status is called after each look for changes, on Run's goroutine. The default is nil.
 	Status func(Status)
@@ -124,6 +126,7 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 	}
 	defer r.close()
 	pause := r.o.Interval
+	once, began := closed(r.o.Until), r.o.Clock() // jobs that are due then are waited for
 	for {
 		until := closed(r.o.Until)
 		err := r.step(ctx)
@@ -137,8 +140,10 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 		switch {
 		case err != nil:
 			pause = min(2*pause, max(maxPause, r.o.Interval))
-		case until && !r.snapshot.IsZero():
+		case until && !r.snapshot.IsZero() && !once:
 			return nil
+		case until && !r.snapshot.IsZero() && (r.jobErr != nil || !r.isDue(began)):
+			return r.jobErr
 		default:
 			pause = r.o.Interval
 		}

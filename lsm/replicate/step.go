@@ -66,7 +66,7 @@ type runner struct {
 	pruned          bool // objects were deleted since the last snapshot
 	job             *job
 	jobErr          error     // of the last job
-	failures        int       // of jobs since the last one that succeeded
+	failures        int       // of jobs, in a row
 	rest            int       // steps in which no job begins
 	complete        time.Time // when the target had everything
 

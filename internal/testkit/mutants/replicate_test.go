@@ -86,6 +86,11 @@ var replicates = []mutant{
 			{"lsm/replicate/step.go", "\tr.snapped, r.tested = earlier(r.snapped, clock), ",
 				"\tr.tested = "}}},
 
+	{"replica-once-ends", "a replicator that runs once gives up the snapshot that it began",
+		replicating("TestOnceMakesWhatIsDue"), []edit{
+			{"lsm/replicate/run.go", "(r.jobErr != nil || !r.isDue(began))",
+				"(began.IsZero() || until)"}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
