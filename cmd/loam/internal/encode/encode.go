@@ -75,14 +75,13 @@ func (e Encoding) Decode(s string) (b []byte, err error) {
 	case Base64:
 		b, err = base64.StdEncoding.DecodeString(s)
 	case JSON:
-		var v string
-		if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &v) == nil {
-			return []byte(v), nil
-		}
 		if !json.Valid([]byte(s)) {
 			err = fmt.Errorf("it is not JSON")
+		} else if strings.HasPrefix(s, `"`) {
+			b, err = Unquote([]byte(s))
+		} else {
+			b = []byte(s)
 		}
-		b = []byte(s)
 	default:
 		b, err = unescape(s)
 	}
@@ -243,6 +242,45 @@ func Quote(s string) string {
 		return strconv.Quote(s)
 	}
 	return printable(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// Unquote undoes Quote. It fails where the string has half a surrogate pair, or bytes that are no
+// UTF-8: these have no text, and package json takes all of them for one and the same character.
+func Unquote(quoted []byte) ([]byte, error) {
+	var s *string // nil: null, which is no string
+	if err := json.Unmarshal(quoted, &s); err != nil || s == nil {
+		return nil, fmt.Errorf("it is no string of JSON")
+	}
+	if !utf8.Valid(quoted) {
+		return nil, fmt.Errorf("it is no UTF-8")
+	}
+	for rest := quoted; ; {
+		i := bytes.IndexByte(rest, '\\')
+		if i < 0 {
+			return []byte(*s), nil
+		}
+		if rest = rest[i+1:]; rest[0] != 'u' {
+			rest = rest[1:]
+			continue
+		}
+		unit, low := unitOf(rest), rune(0)
+		rest = rest[5:]
+		if bytes.HasPrefix(rest, []byte(`\u`)) {
+			low = unitOf(rest[1:])
+		}
+		if utf16.IsSurrogate(unit) {
+			if utf16.DecodeRune(unit, low) == utf8.RuneError {
+				return nil, fmt.Errorf("it has half a surrogate pair")
+			}
+			rest = rest[6:]
+		}
+	}
+}
+
+// unitOf is the number of an escape, which begins with u and four hexadecimal digits.
+func unitOf(escape []byte) rune {
+	n, _ := strconv.ParseUint(string(escape[1:5]), 16, 16) // JSON has no other escapes
+	return rune(n)
 }
 
 // Column is the name of a column or member with values of the encoding.

@@ -72,3 +72,22 @@ func jsonRoundTrip(t *testing.T, b []byte) {
 		}
 	}
 }
+
+// TestUnquote: what has no text is refused, as all of it would become one character.
+func TestUnquote(t *testing.T) {
+	for quoted, want := range map[string]string{
+		`"a"`: "a", `""`: "", `"\ufffd\u00e9"`: "\ufffd\u00e9",
+		`"\ud83d\ude00\n\\u00"`:      "\U0001f600\n\\u00",
+		`"\uD83D\uDE00\uD83D\uDE01"`: "\U0001f600\U0001f601",
+	} {
+		if got, err := Unquote([]byte(quoted)); err != nil || string(got) != want {
+			t.Errorf("%s is %q, %v", quoted, got, err)
+		}
+	}
+	for _, quoted := range []string{`"\ud800"`, `"\ude00"`, `"\ud800\ud800"`, `"\ud800\n"`,
+		`"\ud800x"`, `"\ude00\ud83d"`, "\"\xff\"", "null", "1", `"a`} {
+		if got, err := Unquote([]byte(quoted)); err == nil {
+			t.Errorf("%s is %q", quoted, got)
+		}
+	}
+}

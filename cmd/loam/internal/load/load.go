@@ -172,12 +172,12 @@ func member(name string, raw json.RawMessage) (b []byte, err error) {
 	if as == encode.JSON {
 		return raw, nil
 	}
-	var s *string // nil: null, which is no string
-	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return nil, invalid("%s is no string: %.60q", name, raw)
+	b, err = encode.Unquote(raw)
+	if err != nil {
+		return nil, invalid("%s: %v: %.60q", name, err, raw)
 	}
 	if as == encode.Text { // JSON has escapes of its own
-		return []byte(*s), nil
+		return b, nil
 	}
-	return as.Decode(*s)
+	return as.Decode(string(b))
 }
