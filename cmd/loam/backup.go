@@ -268,8 +268,12 @@ func newestBackup(folder *backup.Folder, by time.Time, name string) (id uint64, 
 	if err != nil {
 		return 0, err
 	}
+	end := by // of the second that by is, as lists of backups show it
+	if by.Nanosecond() == 0 {
+		end = by.Add(time.Second - 1)
+	}
 	for _, i := range list {
-		if by.IsZero() || i.Err == nil && !i.Created.After(by) {
+		if by.IsZero() || i.Err == nil && !i.Created.After(end) {
 			id = i.ID
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -208,6 +209,26 @@ func TestBesideWriter(t *testing.T) {
 			}
 		}
 		must(t, db.Close())
+	}
+}
+
+// TestRestoreAtShownTime: the time that a list shows of a backup means that backup.
+func TestRestoreAtShownTime(t *testing.T) {
+	dir := filled(t, nil)
+	folder := filepath.Join(filepath.Dir(dir), "backups")
+	for range 2 {
+		if out, errs, code := loam(t.Context(), "backup", dir, folder); code != exitFine {
+			t.Fatal(out, errs)
+		}
+	}
+	list, _, _ := loam(t.Context(), "backups", "--json", folder)
+	var last backupLine
+	for line := range strings.Lines(list) {
+		must(t, json.Unmarshal([]byte(line), &last))
+	}
+	out, errs, code := loam(t.Context(), "restore", "--at", last.Created, folder, dir+"2")
+	if code != exitFine || !strings.HasPrefix(out, "backup 2 is in") {
+		t.Errorf("exit %d: %s%s; the list is\n%s", code, out, errs, list)
 	}
 }
 
