@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -379,6 +380,35 @@ func TestResume(t *testing.T) {
 			}
 			sameModel(t, contents(t, db), want)
 			must(t, db.Close())
+		}
+	}
+}
+
+// TestLastStepOfALoadAgain: a load that fails when all is loaded is completed by the same call.
+func TestLastStepOfALoadAgain(t *testing.T) {
+	b, want := sample(t)
+	for _, c := range []struct {
+		kind vfs.OpKind
+		done bool
+	}{{vfs.OpRemove, false}, {vfs.OpRemove, true}, {vfs.OpSyncDir, false}, {vfs.OpSyncDir, true}} {
+		ending, failed := false, false
+		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) (out vfs.Outcome) {
+			ending = ending || op.Kind == vfs.OpRemove && filepath.Base(op.Name) == "LOADING"
+			if ending && !failed && op.Kind == c.kind {
+				failed, out = true, vfs.Outcome{Err: syscall.EIO, Done: c.done}
+			}
+			return out
+		})
+		db := mustOpen(t, "db", options(fsys, lsm.FormatNative, new(clock)))
+		if _, err := dump.Load(ctx, db, bytes.NewReader(b), nil); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("%v: %v", c, err)
+		}
+		if _, err := dump.Load(ctx, db, bytes.NewReader(b), nil); err != nil {
+			t.Errorf("%v, again: %v", c, err)
+		}
+		sameModel(t, contents(t, db), want)
+		if _, err := dump.Load(ctx, db, bytes.NewReader(b), nil); !errors.Is(err, lsm.ErrExists) {
+			t.Errorf("%v, once more: %v", c, err)
 		}
 	}
 }

@@ -219,10 +219,15 @@ func (l *loader) save() error {
 	return nil
 }
 
-// end makes everything durable.
+// end makes everything durable. If the marker may be gone, and that is not durable, the marker is
+// written again: without it the next call would refuse the entries that it finds.
 func (l *loader) end() error {
 	if err := l.sync(); err != nil {
 		return err
 	}
-	return removeMarker(l.db)
+	err := removeMarker(l.db)
+	if err != nil {
+		_ = writeMarker(l.db, &l.marker) // the first failure is told
+	}
+	return err
 }

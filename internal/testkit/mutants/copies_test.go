@@ -11,8 +11,13 @@ var copies = []mutant{
 	{"load-end-not-synced", "a load that has ended is not durable",
 		target{"internal/testkit/crash", "TestLoadStates"}, []edit{
 			{"internal/feature/transfer/load.go",
-				"\tif err := l.sync(); err != nil {\n\t\treturn err\n\t}\n\treturn removeMarker",
-				"\treturn removeMarker"}}},
+				"\tif err := l.sync(); err != nil {\n\t\treturn err\n\t}\n\terr := removeMarker",
+				"\terr := removeMarker"}}},
+
+	{"load-end-unmarked", "a load whose marker did not go durably cannot be completed",
+		target{"lsm/dump", "TestLastStepOfALoadAgain"}, []edit{
+			{"internal/feature/transfer/load.go", "\t\t_ = writeMarker(l.db, &l.marker) // the",
+				"\t\t// the"}}},
 
 	{"load-skips-a-block", "a load goes on behind a block that is not in the database",
 		target{"internal/testkit/crash", "TestLoadFaults"}, []edit{
