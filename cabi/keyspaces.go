@@ -19,7 +19,17 @@ var openings atomic.Uint64
 //export loamgo_keyspace_open
 func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t,
 	message **C.char) status {
-	return withLive(message, db, func(d *database) error {
+	return run(message, func() error {
+		d, err := held(db)
+		if err != nil {
+			return err
+		}
+		opened := false // the user of d.uses is the keyspace's
+		defer func() {
+			if !opened {
+				d.uses.Release()
+			}
+		}()
 		wanted := &lsm.KeyspaceOptions{}
 		if opts != 0 {
 			o, err := copied(opts)
@@ -28,7 +38,7 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 			}
 			// A comparator of callbacks is the database's, which keeps it. A merge operator or
 			// compaction filter may be called until the database is closed.
-			d.uses.Hold(o.Uses)
+			o.LeaveTo(d.uses)
 			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator,
 				Compression: o.Compression, BloomBits: o.BloomBits, PrefixLength: o.PrefixLength,
 				CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL,
@@ -38,17 +48,11 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 		if err != nil {
 			return err
 		}
-		uses := d.uses.Retain()
-		if uses == nil {
-			return lsm.ErrClosed
-		}
 		space := &database{Keyspace: k, db: d.db, number: d.number, closed: d.closed,
-			logger: d.logger, uses: uses}
-		if err := publish(kindDB, space, out); err != nil {
-			uses.Release()
-			return err
-		}
-		return nil
+			logger: d.logger, uses: d.uses}
+		err = publish(kindDB, space, out)
+		opened = err == nil
+		return err
 	})
 }
 

@@ -35,7 +35,17 @@ type Options struct {
 // Settings are options as they are at one time. Uses has a user for the caller.
 type Settings struct {
 	lsm.Options
-	Uses *refs.Shared
+	Uses  *refs.Shared
+	calls bool // Uses is of a comparator, merge operator or compaction filter, too
+}
+
+// LeaveTo gives Uses up: to a database's, until their end, if a keyspace may call what they are of.
+func (s *Settings) LeaveTo(database *refs.Shared) {
+	if s.calls {
+		database.Hold(s.Uses)
+	} else {
+		s.Uses.Release()
+	}
 }
 
 // unset are the options of a program that sets none. Logs are never mapped, and tables only if the
@@ -78,7 +88,8 @@ func (o *Options) Copy() (*Settings, error) {
 	for i, u := range held {
 		held[i] = u.Retain()
 	}
-	s := &Settings{Options: o.options, Uses: refs.New(func() { release(held[:]) })}
+	s := &Settings{Options: o.options, Uses: refs.New(func() { release(held[:]) }),
+		calls: held[Comparator] != nil || held[Merge] != nil || held[Filter] != nil}
 	s.PlainWAL = true
 	if s.Mmap == lsm.MmapAuto {
 		s.Mmap = lsm.MmapOff

@@ -62,6 +62,34 @@ func TestUses(t *testing.T) {
 	}
 }
 
+// TestLeaveTo has a database keep what callbacks of a keyspace need, and nothing else: a keyspace
+// may be opened any number of times.
+func TestLeaveTo(t *testing.T) {
+	for p := range parts {
+		var ended []string
+		end := func(name string) func() { return func() { ended = append(ended, name) } }
+		database := refs.New(end("database"))
+		o := New()
+		if err := o.Bring(p, refs.New(end("part")), func(*lsm.Options) {}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := o.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Close()
+		s.LeaveTo(database)
+		database.Release()
+		want := []string{"database", "part"}
+		if p == Logger || p == Cache {
+			want = []string{"part", "database"}
+		}
+		if !slices.Equal(ended, want) {
+			t.Errorf("part %d: %q ended, not %q", p, ended, want)
+		}
+	}
+}
+
 // TestUnset compares the options of a program that sets nothing with the documented defaults.
 func TestUnset(t *testing.T) {
 	o := New()
