@@ -271,6 +271,7 @@ loam_status loam_batch_in(loam_batch *handle, loam_db *keyspace, char **err) {
     (status = loamgo_keyspace_number(HANDLE(keyspace), &number, &database,
       err)) != LOAM_OK) return status;
   if ((status = acquire(handle, &b)) != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  if (b->len == HEADER) b->database = 0;
   if (keyspace && b->database && b->database != database) {
     status = loam_fail(err, LOAM_ERR_INVALID_ARGUMENT,
       "loam: the batch names a keyspace of another database");
@@ -289,6 +290,7 @@ loam_status loam_batch_clear(loam_batch *handle) {
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return status;
   b->len = HEADER;
+  if (!b->named) b->database = 0;
   count(b, -counted(b));
   uint8_t *smaller = b->cap > KEEP ? realloc(b->data, KEEP) : NULL;
   if (smaller) {

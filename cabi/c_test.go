@@ -90,7 +90,9 @@ func TestFork(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	execute(t, compile(t, false, "testdata/signals.c", "-lloam"))
+	program := compile(t, false, "testdata/signals.c", "-lloam")
+	execute(t, program)
+	execute(t, program, "follow")
 }
 
 // TestFloods floods all kinds of calls with signals whose handlers use from 128

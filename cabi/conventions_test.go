@@ -129,7 +129,7 @@ var conventions = [][]string{
 	{"Calls leave a thread's signal mask as it was.", "signals.masked"},
 	{"Handlers need no SA_ONSTACK, whenever they are installed and wherever they interrupt a " +
 		"call, if 32 KiB of stack are enough for each; only for SIGURG it is needed when the " +
-		"handler is installed later than the first loam_open.", "TestFloods",
+		"handler is installed later than the first loam_open or loam_follower_open.", "TestFloods",
 		"signals.work_under_fire", "signals.urge_early"},
 	{"SIGSTKFLT, which Linux does not send, is the library's unless the program has a handler " +
 		"for it before.", "conventions.signals"},

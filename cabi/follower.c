@@ -11,6 +11,7 @@ loam_status loam_follower_open(const char *path, const loam_options *options, lo
   BEGIN(err);
   WANT(err, path, "path");
   WANT(err, db, "db");
+  loam_signal_stacks();
   uint64_t handle = 0;
   loam_status status = loamgo_open((char *)path, HANDLE(options), 1, &handle, err);
   *db = (loam_db *)(uintptr_t)handle;

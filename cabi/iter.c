@@ -277,6 +277,9 @@ static loam_status create(loam_db *db, bool in_txn, loam_txn *txn,
     BOUND(err, options->lower, options->lower_len, "lower");
     BOUND(err, options->upper, options->upper_len, "upper");
     BOUND(err, options->prefix, options->prefix_len, "prefix");
+    if (in_txn && options->snapshot) {
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: a transaction reads no snapshot");
+    }
     o.snapshot = HANDLE(options->snapshot);
     o.lower = options->lower, o.lower_len = options->lower_len;
     o.upper = options->upper, o.upper_len = options->upper_len;

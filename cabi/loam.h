@@ -71,7 +71,8 @@
  *     destroy function. Calls leave a thread's signal mask as it was. Handlers
  *     need no SA_ONSTACK, whenever they are installed and wherever they
  *     interrupt a call, if 32 KiB of stack are enough for each; only for SIGURG
- *     it is needed when the handler is installed later than the first loam_open.
+ *     it is needed when the handler is installed later than the first loam_open or
+ *     loam_follower_open.
  *     SIGSTKFLT, which Linux does not send, is the library's unless the program
  *     has a handler for it before.
  * 13. Structs. Structs that may grow begin with struct_size, which the caller sets
@@ -400,7 +401,8 @@ LOAM_API loam_status loam_export(const char *path, const char *to, const char *f
 enum {
   LOAM_NO_FILL = 1,    /* leave the block cache as it is */
   LOAM_KEYS_ONLY = 2,  /* iterators: values are empty */
-  LOAM_MEMORY_ONLY = 4 /* LOAM_WOULD_BLOCK where the answer needs I/O; not for iterators */
+  /* LOAM_WOULD_BLOCK where the answer needs I/O; not for iterators and loam_ttl */
+  LOAM_MEMORY_ONLY = 4
 };
 
 typedef struct loam_read_options {
@@ -713,7 +715,8 @@ LOAM_API loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void
 LOAM_API loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, const void *start,
   size_t start_len, const void *limit, size_t limit_len, char **err);
 /* Opens an iterator over what the transaction reads now; later writes are not seen. It
- * outlives the transaction. options: optional; its snapshot must be NULL. */
+ * outlives the transaction. options: optional; its snapshot must be NULL, else
+ * LOAM_ERR_INVALID_ARGUMENT. */
 LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace,
   const loam_iter_options *options, loam_iter **iter, char **err);
 /* Marks the present point of the transaction, to which loam_txn_rollback_to goes back. */

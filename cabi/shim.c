@@ -395,6 +395,7 @@ loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *
   size_t key_len, uint64_t *milliseconds, char **err) {
   BEGIN_READ(err);
   READING(err, options);
+  FLAGS(err, r.flags, LOAM_NO_FILL);
   BYTES(err, key, key_len, "key");
   WANT(err, milliseconds, "milliseconds");
   return loamgo_ttl(HANDLE(db), r.snapshot, (void *)key, key_len, milliseconds, err);

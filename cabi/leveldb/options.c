@@ -83,10 +83,14 @@ static loam_status set_number(loam_options *o, const char *name, size_t v, size_
 
 static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+/* LevelDB takes any capacity. */
+static const size_t most_cached = (size_t)1 << 46;
+
 static loam_status set_cache(loam_options *o, leveldb_cache_t *cache, char **err) {
   loam_status s = LOAM_OK;
+  size_t bytes = cache->capacity < most_cached ? cache->capacity : most_cached;
   pthread_mutex_lock(&cache_mutex);
-  if (!cache->cache) s = loam_cache_create(cache->capacity, &cache->cache, err);
+  if (!cache->cache) s = loam_cache_create(bytes, &cache->cache, err);
   pthread_mutex_unlock(&cache_mutex);
   return s == LOAM_OK ? loam_options_set_cache(o, cache->cache, err) : s;
 }

@@ -558,6 +558,29 @@ static void batches_of_keyspaces(loam_db *db) {
     WANT(in_space ? LOAM_OK : LOAM_NOT_FOUND, loam_has(space, NULL, keys[i], strlen(keys[i]), &err));
     WANT(in_space ? LOAM_NOT_FOUND : LOAM_OK, loam_has(db, NULL, keys[i], strlen(keys[i]), &err));
   }
+  uint64_t ms = 0;
+  WANT(LOAM_OK, loam_ttl(db, READ(NULL, LOAM_NO_FILL), "default", 7, &ms, &err));
+  CHECK(ms > 0 && ms <= 3601000, "%llu ms", (unsigned long long)ms);
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_ttl(db, READ(NULL, LOAM_MEMORY_ONLY), "default", 7, &ms, &err));
+  /* An empty batch is of no database, unless a keyspace is chosen. */
+  loam_db *other;
+  WANT(LOAM_OK, loam_open("other batches", NULL, &other, &err));
+  WANT(LOAM_OK, loam_batch_in(b, space, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_batch_in(b, other, &err));
+  WANT(LOAM_OK, loam_batch_clear(b));
+  WANT(LOAM_OK, loam_batch_put(b, "k", 1, "1", 1, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_write(other, NULL, b, NULL, &err));
+  WANT(LOAM_OK, loam_batch_clear(b));
+  WANT(LOAM_OK, loam_batch_in(b, other, &err));
+  WANT(LOAM_OK, loam_batch_put(b, "k", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_write(other, NULL, b, NULL, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_write(db, NULL, b, NULL, &err));
+  WANT(LOAM_OK, loam_batch_in(b, NULL, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_write(db, NULL, b, NULL, &err));
+  WANT(LOAM_OK, loam_batch_clear(b));
+  WANT(LOAM_OK, loam_batch_put(b, "k", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_write(space, NULL, b, NULL, &err));
+  WANT(LOAM_OK, loam_close(other, &err));
   WANT(LOAM_OK, loam_batch_close(b));
   WANT(LOAM_OK, loam_batch_close(c));
   WANT(LOAM_OK, loam_close(same, &err));

@@ -212,6 +212,21 @@ static void batches(void) {
   leveldb_writebatch_destroy(shared);
 }
 
+/* A cache has any capacity, as with LevelDB. */
+static void capacities(leveldb_options_t *o) {
+  static const size_t all[] = {0, 1, ((size_t)1 << 46) + 1, SIZE_MAX};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char *err = NULL;
+    leveldb_cache_t *cache = leveldb_cache_create_lru(all[i]);
+    leveldb_options_set_cache(o, cache);
+    leveldb_t *db = leveldb_open(o, "cached", &err);
+    CHECK(db && !err, "%zu bytes: %s", all[i], err);
+    leveldb_close(db);
+    leveldb_options_set_cache(o, NULL);
+    leveldb_cache_destroy(cache);
+  }
+}
+
 int main(int argc, char **argv) {
   char *err = NULL;
   leveldb_options_t *o = leveldb_options_create();
@@ -229,6 +244,7 @@ int main(int argc, char **argv) {
   texts(db, o, w);
   memory(db, w);
   batches();
+  capacities(o);
   leveldb_options_destroy(o);
   leveldb_writeoptions_destroy(w);
   puts("PASS");

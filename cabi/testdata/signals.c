@@ -48,7 +48,7 @@ static void urge(void) {
 
 /* A handler of SIGURG without SA_ONSTACK, installed while Go starts and before the
  * first loam_open, runs on Go's threads after that only, and on a stack of its own. */
-static void urge_early(void) {
+static void urge_early(bool follow) {
   char *err = NULL;
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -60,11 +60,14 @@ static void urge_early(void) {
   WANT(LOAM_OK, loam_options_create(&o, &err)); /* waits until Go has started */
   for (int i = 0; i < 200; i++) urge();
   CHECK(!strangers, "%d SIGURGs on the library's threads before loam_open", (int)strangers);
-  WANT(LOAM_OK, loam_open("db", o, &db, &err));
-  WANT(LOAM_OK, loam_options_close(o));
+  /* a follower counts, even of what is not there */
+  if (follow) WANT(LOAM_ERR_DOES_NOT_EXIST, loam_follower_open("db", o, &db, &err));
+  else WANT(LOAM_OK, loam_open("db", o, &db, &err));
   CHECK(!sigaction(SIGURG, NULL, &action) && action.sa_flags & SA_ONSTACK && action.sa_handler == urgent, "SIGURG's handler");
   for (int i = 0; i < 200 || (!strangers && i < 100000); i++) urge();
   CHECK(strangers, "SIGURG does not reach the library's threads after loam_open");
+  if (follow) WANT(LOAM_OK, loam_open("db", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
   alone = 0;
 }
 
@@ -178,13 +181,13 @@ static void *on_stack(void *arg) {
   return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   char *err = NULL, self[32], key[16];
   int threads = 0;
   sigset_t mask;
   CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &mask) && !sigismember(&mask, SIGUSR2) && !sigismember(&mask, SIGINT), "the main thread's mask was changed");
   struct sigaction action;
-  urge_early();
+  urge_early(argc > 1 && !strcmp(argv[1], "follow"));
   for (int i = 0; i < 2000; i++) {
     size_t n = (size_t)sprintf(key, "key%d", i);
     WANT(LOAM_OK, loam_put(db, NULL, key, n, key, n, NULL, &err));

@@ -50,6 +50,11 @@ static void commits(loam_db *db) {
   CHECK(e.key_len == 1 && *(const char *)e.key == 'b', "the first key");
   WANT(LOAM_END, loam_iter_next(it, &e, &err));
   WANT(LOAM_OK, loam_iter_close(it));
+  loam_snapshot *snapshot;
+  WANT(LOAM_OK, loam_snapshot_create(db, &snapshot, &err));
+  loam_iter_options o = {.struct_size = sizeof o, .snapshot = snapshot};
+  SAYS(LOAM_ERR_INVALID_ARGUMENT, "no snapshot", loam_txn_iter_create(txn, NULL, &o, &it, &err));
+  WANT(LOAM_OK, loam_snapshot_close(snapshot));
   WANT(LOAM_OK, loam_txn_rollback_to(txn, first, &err));
   SAYS(LOAM_ERR_INVALID_ARGUMENT, "not a savepoint", loam_txn_rollback_to(txn, second, &err));
   sees(txn, "a", "0");
