@@ -115,4 +115,9 @@ var lifetimes = []mutant{
 	{"rolled-back-keyspace", "a commit depends on a keyspace in which it writes nothing",
 		target{"lsm", "TestTxnRolledBackKeyspace"}, []edit{
 			{"internal/feature/txn/commit.go", "if s.empty() {", "if false {"}}},
+
+	{"crowded-within-a-group", "a batch fails behind one with which the index became crowded",
+		target{"internal/tree/memtable", "TestCrowdedWithinAGroup"}, []edit{
+			{"internal/tree/memtable/memtable.go", "if m.fits(n, entries) {",
+				"if m.fits(n, entries) && !m.crowded {"}}},
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/memory/arena"
 	"github.com/loamdb/loam/internal/memory/offheap"
 )
@@ -115,6 +116,32 @@ func TestCrowdedIndex(t *testing.T) {
 			7<<56, base.MaxSeqNum)); !found {
 			t.Fatalf("entry %d is gone", i)
 		}
+	}
+}
+
+// TestCrowdedWithinAGroup makes the index crowded by the first batch of a group for all of which
+// there is room: the others fit, and the table is full behind them.
+func TestCrowdedWithinAGroup(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
+	defer m.Unref()
+	n := int(m.capacity(m.planned.nslots))
+	if err := m.Room(0, n); err != nil || m.mem.Load().nslots != m.planned.nslots {
+		t.Fatalf("the index has %d of %d slots, %v", m.mem.Load().nslots, m.planned.nslots, err)
+	}
+	for i := 0; !m.crowded; i++ {
+		m.insert(m.mem.Load(), base.MakeTrailer(base.SeqNum(i+1), base.KindSet),
+			binary.LittleEndian.AppendUint32(nil, uint32(i)), nil, 7<<56|uint64(i))
+	}
+	m.publish()
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), 0, base.KindSet, []byte("b"), nil)
+	if err := m.Apply(b, 2_000); err != nil {
+		t.Errorf("a batch of a group for which there was room: %v", err)
+	}
+	if err := m.Add(2_001, base.KindSet, []byte("c"), nil); err != nil {
+		t.Errorf("an entry of a group for which there was room: %v", err)
+	}
+	if err := m.Room(0, 1); !errors.Is(err, ErrFull) {
+		t.Errorf("room behind the group: %v", err)
 	}
 }
 

@@ -139,14 +139,14 @@ var ErrFull = errors.New("the memtable is full")
 // large enough instead, up to the 4 GiB that offsets reach; its errors are ErrTooLarge
 // and ErrNoMemory.
 func (m *MemTable) Room(n int64, entries int) error {
-	if m.fits(n, entries) {
+	if m.fits(n, entries) && !m.crowded {
 		return nil
 	}
 	if n < 0 || entries < 0 || uint64(n) > maxArena || uint64(entries) > maxArena/2 {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
 	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
-	if m.touchAhead(m.mem.Load().nslots, count, m.whole); m.fits(n, entries) {
+	if m.touchAhead(m.mem.Load().nslots, count, m.whole); m.fits(n, entries) && !m.crowded {
 		return nil
 	}
 	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded &&
@@ -194,10 +194,20 @@ func (m *MemTable) replan(n int64, entries int) error {
 	return nil
 }
 
+// fits reports whether there is memory for a batch.
 func (m *MemTable) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
 	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) &&
-		m.n+int64(entries) <= m.checkAt && !m.crowded
+		m.n+int64(entries) <= m.checkAt
+}
+
+// reserve is Room, but it takes what fits into a crowded index: Room was asked for a whole group of
+// batches, of which an earlier one may have an entry that is far from its home.
+func (m *MemTable) reserve(n int64, entries int) error {
+	if m.fits(n, entries) {
+		return nil
+	}
+	return m.Room(n, entries)
 }
 
 // Apply adds the entries of a batch (batchrepr, validated), which are all of the table's keyspace;
@@ -206,7 +216,7 @@ func (m *MemTable) fits(n int64, entries int) bool {
 // whole.
 func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	n := int(batchrepr.Count(batch))
-	if err := m.Room(int64(len(batch)), n); err != nil {
+	if err := m.reserve(int64(len(batch)), n); err != nil {
 		return err
 	}
 	mem := m.mem.Load()
@@ -265,7 +275,7 @@ func (m *MemTable) hashOf(key []byte) uint64 {
 
 // Add adds one entry. Like Apply it fails only where Room does.
 func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
-	if err := m.Room(int64(len(key)+len(value)), 1); err != nil {
+	if err := m.reserve(int64(len(key)+len(value)), 1); err != nil {
 		return err
 	}
 	m.insertOne(m.mem.Load(), base.MakeTrailer(seq, kind), key, value)
