@@ -66,6 +66,30 @@ func TestPaceSpreadsTheWait(t *testing.T) {
 	})
 }
 
+// TestRateIsLiftedForWaiters has a flush that may write a byte a second, and a writer that waits
+// for it although there may be more sealed memtables: it waits for their memory.
+func TestRateIsLiftedForWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openFormat(t, vfs.NewMem(), base.Native, nil)
+		d.jobs.opts.Keyspaces = true
+		l := d.jobs.limits.Load()
+		d.jobs.SetLimits(Limits{MaxJobs: l.MaxJobs, MaxSubcompactions: 1, MaxMemTables: 8,
+			L0Trigger: l.L0Trigger, L0Stop: l.L0Stop, FileSize: l.FileSize,
+			WriteBuffer: l.WriteBuffer, MaxMemTableBytes: 1, BytesPerSecond: 1})
+		d.mustPut("a")
+		if err := d.jobs.Seal(d.tree); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := d.jobs.wait(nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("the writer waited for %v", took)
+		}
+	})
+}
+
 // TestPaceFollowsReports: an estimate from the last flush, then from the bytes written.
 func TestPaceFollowsReports(t *testing.T) {
 	now := time.Unix(1e9, 0)

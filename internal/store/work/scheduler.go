@@ -127,6 +127,7 @@ type Scheduler struct {
 	flushing   bool // the flush goroutine runs
 	workers    int  // running pieces of automatic compactions
 	waitsFor   string
+	waits      atomic.Bool // waitsFor is not empty; read without mu
 	flush      flushes
 	pace       pace
 	compaction compactions

@@ -86,9 +86,10 @@ func (s *Scheduler) pauseJob(job *budget.Job) {
 	}
 }
 
-// pressed reports that writers wait, or are delayed, or soon will be: then compactions have no
-// limit.
-func (s *Scheduler) pressed() bool { return s.delayNanos.Load() > 0 || s.paceNanos.Load() > 0 }
+// pressed reports that writers wait, are delayed, or soon will be: then jobs have no limit.
+func (s *Scheduler) pressed() bool {
+	return s.delayNanos.Load() > 0 || s.paceNanos.Load() > 0 || s.waits.Load()
+}
 
 // paceCompaction is called after a compaction has read or written so many bytes.
 func (s *Scheduler) paceCompaction(bytes int64) {

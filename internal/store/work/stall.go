@@ -177,6 +177,7 @@ func (s *Scheduler) wait(k *Keyspace, mode write.Mode) error {
 	s.mu.Lock()
 	defer func() {
 		s.waitsFor = ""
+		s.waits.Store(false)
 		s.mu.Unlock()
 		if cause != "" {
 			s.opts.EndStall()
@@ -209,6 +210,7 @@ func (s *Scheduler) wait(k *Keyspace, mode write.Mode) error {
 			return s.opts.Writable()
 		}
 		s.waitsFor = now
+		s.waits.Store(true)
 		s.cond.Wait()
 	}
 }

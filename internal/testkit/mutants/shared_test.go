@@ -96,4 +96,8 @@ var shared = []mutant{
 		target{"internal/testkit/resources", "TestSetBeside"}, []edit{
 			{"internal/memory/budget/memory.go", "if n < leastLimit || !m.room.SetCapacity(n) {",
 				"if !m.room.SetCapacity(n) {"}}},
+
+	{"rate-beside-a-waiter", "a flush keeps to the rate although a writer waits for its memory",
+		target{"internal/store/work", "TestRateIsLiftedForWaiters"}, []edit{
+			{"internal/store/work/shared.go", " || s.waits.Load()", ""}}},
 }
