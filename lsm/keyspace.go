@@ -119,7 +119,13 @@ func (db *DB) Keyspaces() []string { return db.engine.Keyspaces().Names() }
 //
 // It fails with ErrNoKeyspace if there is none, with ErrInvalidArgument for "default", and as a
 // write does. After a failure the only use of the keyspace is another DropKeyspace.
-func (db *DB) DropKeyspace(name string) error { return db.engine.Keyspaces().Drop(name) }
+func (db *DB) DropKeyspace(name string) error {
+	gone, err := db.engine.Keyspaces().Drop(name)
+	if gone != base.DefaultKeyspace {
+		db.live.Forget(uint32(gone))
+	}
+	return err
+}
 
 // Name is the name of the keyspace.
 func (k *Keyspace) Name() string { return k.space.Tree.Name() }

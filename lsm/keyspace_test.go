@@ -310,6 +310,28 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 	}
 }
 
+// TestDropForgetsOptions: options of a keyspace go with it, since no other one gets its number.
+func TestDropForgetsOptions(t *testing.T) {
+	db := openSpaces(t, vfs.NewMem(), nil)
+	k, err := db.Keyspace("brief", &KeyspaceOptions{BloomBits: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"5", "10"} {
+		if got, err := db.live.Get(k.ID(), "bloom_bits"); err != nil || got != want {
+			t.Errorf("filters have %s bits, %v; want %s", got, err, want)
+		}
+		if want == "5" {
+			if err := db.DropKeyspace("brief"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDropKeyspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()

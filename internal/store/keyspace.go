@@ -297,34 +297,36 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, op *mergeop.Op
 }
 
 // Drop drops a keyspace. If it fails, it is unknown whether the keyspace still
-// exists on disk, and nothing but another Drop is allowed.
-func (ks Keyspaces) Drop(name string) (err error) {
+// exists on disk, and nothing but another Drop is allowed. gone is its number, 0 if nothing was
+// done.
+func (ks Keyspaces) Drop(name string) (gone base.KeyspaceID, err error) {
 	db := ks.db
 	defer db.health.CatchPanic(&err)
 	if err := base.NotWithin(); err != nil {
-		return err
+		return 0, err
 	}
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
 	if err := db.health.Writable(); err != nil {
-		return err
+		return 0, err
 	}
 	if name == base.DefaultKeyspaceName {
-		return base.Invalidf("the default keyspace cannot be dropped")
+		return 0, base.Invalidf("the default keyspace cannot be dropped")
 	}
 	k := db.spaces.named(name)
 	if k == nil {
-		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
+		return 0, fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
 	// Writes that passed checkKeyspaces before count as written before the drop.
 	db.shared.Seqs.Refuse(k.Tree)
+	gone = k.ID()
 	if err := db.jobs.DropKeyspace(&k.work); err != nil {
-		return err
+		return gone, err
 	}
 	if err := db.detach(k); err != nil {
-		return err
+		return gone, err
 	}
-	return db.jobs.ReleaseLogs()
+	return gone, db.jobs.ReleaseLogs()
 }
 
 // detach makes a keyspace that the MANIFEST does not have any more dropped.

@@ -103,6 +103,13 @@ func (l *Live[O]) Change(part uint32, changes map[string]func(*O)) error {
 	return nil
 }
 
+// Forget takes away what a part has of its own. There will be no other part of that number.
+func (l *Live[O]) Forget(part uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.own, part)
+}
+
 func (l *Live[O]) applyLocked(part uint32) error {
 	parts := []uint32{part}
 	if part == Root {

@@ -284,19 +284,16 @@ func (s *Scheduler) WaitFlushed(k *Keyspace, since uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		if err := s.opts.Failure(); err != nil {
+		switch err := s.opts.Failure(); {
+		case err != nil:
 			return err
-		}
-		switch {
 		case s.closing || s.stopFlush.Load():
 			return base.ErrDatabaseClosed
 		case k.dropped:
 			return base.ErrNoKeyspace
-		}
-		if !slices.Contains(k.Sealed(), newest) {
+		case !slices.Contains(k.Sealed(), newest):
 			return nil
-		}
-		if s.flush.err != nil && s.flush.failed > since {
+		case s.flush.err != nil && s.flush.failed > since:
 			return s.flush.err
 		}
 		s.scheduleLocked()

@@ -41,7 +41,7 @@ func (s *Scheduler) Forget(k *Keyspace) {
 	defer s.mu.Unlock()
 	k.dropped = true
 	s.values.noteLiveLocked(k, treeValues{})
-	delete(s.trees.pressed, k)
+	s.trees.forget(k)
 	s.cond.Broadcast()
 }
 

@@ -88,13 +88,12 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *Keyspace,
 		s.cond.Broadcast()
 	}()
 	for {
-		if err := errors.Join(ctx.Err(), s.opts.Writable()); err != nil {
+		switch err := errors.Join(ctx.Err(), s.opts.Writable()); {
+		case err != nil:
 			return nil, nil, false, err
-		}
-		if s.closing {
+		case s.closing:
 			return nil, nil, false, base.ErrDatabaseClosed
-		}
-		if k.dropped {
+		case k.dropped:
 			return nil, nil, false, base.ErrNoKeyspace
 		}
 		if end, step, done = s.tryStepLocked(ctx, k, m); end != nil || done {

@@ -291,9 +291,6 @@ func (s *Scheduler) mayCompactLocked() bool {
 // the keyspace leaves trees.due: no compaction of it can begin until a change, a timer or the end
 // of a running one makes it due again. While a manual compaction goes first, it stays due.
 func (s *Scheduler) startNextLocked(k *Keyspace) (began, rests bool) {
-	if k.dropped {
-		return false, true
-	}
 	state := k.Acquire()
 	if state == nil {
 		return false, false

@@ -10,8 +10,7 @@ import (
 )
 
 // trees is which keyspaces have work: a decision costs as much as there are keyspaces in which
-// something has changed, however many there are. Dropped ones leave the lists when they are looked
-// at. Its fields are guarded by Scheduler.mu.
+// something has changed, however many there are. Its fields are guarded by Scheduler.mu.
 type trees struct {
 	// sealed are those with a sealed memtable; some may have none left.
 	sealed []*Keyspace
@@ -49,6 +48,14 @@ func (ts *trees) markDue(k *Keyspace) {
 		k.isDue = true
 		ts.due = append(ts.due, k)
 	}
+}
+
+// forget takes k off all lists: it was dropped, and its memory is to go.
+func (ts *trees) forget(k *Keyspace) {
+	for _, list := range []*[]*Keyspace{&ts.sealed, &ts.due, &ts.watched} {
+		*list = slices.DeleteFunc(*list, func(o *Keyspace) bool { return o == k })
+	}
+	delete(ts.pressed, k)
 }
 
 // seal notes that k may have a sealed memtable.

@@ -45,6 +45,10 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 		if sealed, due, _ := lists(); sealed != 1000 || due != 1000 {
 			t.Fatalf("of 1000 new trees %d may have sealed memtables, %d work", sealed, due)
 		}
+		d.jobs.Forget(d.others[0]) // which nothing else may hold
+		if sealed, due, _ := lists(); sealed != 999 || due != 999 {
+			t.Errorf("of 1000 trees, one of them dropped, %d are sealed, %d due", sealed, due)
+		}
 		d.jobs.Wake()
 		if sealed, due, watched := lists(); sealed != 0 || due != 0 || watched != 0 {
 			t.Errorf("at rest: %d sealed, %d due, %d watched", sealed, due, watched)

@@ -116,6 +116,15 @@ var lifetimes = []mutant{
 		target{"lsm", "TestTxnRolledBackKeyspace"}, []edit{
 			{"internal/feature/txn/commit.go", "if s.empty() {", "if false {"}}},
 
+	{"dropped-stays-listed", "a dropped keyspace stays among those that may have work",
+		target{"internal/store/work", "TestTreesAtRestAreNotLookedAt"}, []edit{
+			{"internal/store/work/keyspaces.go", "s.trees.forget(k)",
+				"delete(s.trees.pressed, k)"}}},
+
+	{"dropped-keeps-options", "the options of a dropped keyspace stay",
+		target{"lsm", "TestDropForgetsOptions"}, []edit{
+			{"lsm/keyspace.go", "db.live.Forget(uint32(gone))", "_ = gone"}}},
+
 	{"crowded-within-a-group", "a batch fails behind one with which the index became crowded",
 		target{"internal/tree/memtable", "TestCrowdedWithinAGroup"}, []edit{
 			{"internal/tree/memtable/memtable.go", "if m.fits(n, entries) {",

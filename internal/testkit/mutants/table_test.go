@@ -664,8 +664,8 @@ var table = []mutant{
 
 	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then " +
 		"succeeded", target{"internal/store/work", "TestFlushWaitsForItsMemtable"}, []edit{
-		{"internal/store/work/flush.go", "if s.flush.err != nil && s.flush.failed > since {",
-			"if s.flush.failed > since {"}}},
+		{"internal/store/work/flush.go", "case s.flush.err != nil && s.flush.failed > since:",
+			"case s.flush.failed > since:"}}},
 
 	{"listener-in-place", "the listener is called by whoever has something to tell",
 		target{"internal/base/events", "TestPanicAndGoexit"}, []edit{
