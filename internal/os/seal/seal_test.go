@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -410,6 +411,17 @@ func TestStream(t *testing.T) {
 				if _, err := read(k, out.Bytes()[:end]); !errors.Is(err, base.ErrCorruption) {
 					t.Errorf("%d of %d bytes cut: %v", cut, n, err)
 				}
+			}
+		}
+		broken := errors.New("broken")
+		for end := out.Len(); end >= HeaderLen; end -= sealedLen {
+			r, err := k.OpenStream(io.MultiReader(bytes.NewReader(out.Bytes()[:end]),
+				iotest.ErrReader(broken)))
+			if err == nil {
+				_, err = io.ReadAll(r)
+			}
+			if !errors.Is(err, broken) {
+				t.Errorf("a reader that fails behind %d of %d bytes: %v", end, n, err)
 			}
 		}
 		clear := pattern(n)

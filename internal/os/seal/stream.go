@@ -99,6 +99,8 @@ func (r *streamReader) next() error {
 		turn = last
 	} else if _, err := r.in.Peek(1); err == io.EOF {
 		turn = last
+	} else if err != nil {
+		return err // whether it was the last one is not known
 	}
 	plain, ok := r.c.Open(r.plain[:0], r.sealed[:n], r.n, turn, nil)
 	if !ok {
