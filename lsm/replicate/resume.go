@@ -84,7 +84,7 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 		}
 	}
 	if before != nil {
-		in = append([]segment{{first: before.First, last: from, digest: before.Digest}}, in...)
+		in = append([]segment{before.segment(from)}, in...)
 	}
 	same, err := r.compare(in, end)
 	if errors.Is(err, lsm.ErrGap) {
@@ -93,7 +93,12 @@ func (r *runner) continues(ctx context.Context, g *generation) (bool, error) {
 	if err != nil || !same {
 		return false, err
 	}
-	r.gen, r.pos, r.merges = g.id, end, with
+	r.gen, r.pos, r.merges, r.sent = g.id, end, with, segment{}
+	for _, s := range in {
+		if s.first <= s.last {
+			r.sent = s
+		}
+	}
 	if s := g.newest(); s != nil {
 		r.snapshot, r.seqThen = moment(s.time), s.seq
 		r.snapped = r.snapshot
@@ -132,6 +137,34 @@ func (r *runner) mergesAfter(ctx context.Context, s segment) (merges, error) {
 type tail struct {
 	First  uint64 `json:"first"`
 	Digest string `json:"digest"`
+}
+
+// segment is a tail that ends with an operation; nil has none.
+func (t *tail) segment(last uint64) segment {
+	if t == nil {
+		return segment{}
+	}
+	return segment{first: t.First, last: last, digest: t.Digest}
+}
+
+// settleDoubt ends the generation if the logs have other operations than the last ones that were
+// sent. If they have these no more, the generation goes on.
+func (r *runner) settleDoubt() error {
+	if !r.doubt {
+		return nil
+	}
+	if r.gen != "" && r.sent.digest != "" {
+		sums, err := r.sums([]segment{r.sent}, r.sent.first)
+		if err != nil && !errors.Is(err, lsm.ErrGap) {
+			return err
+		}
+		if len(sums) == 1 && sums[0] != r.sent.digest {
+			r.gen = ""
+		}
+	}
+	r.closeFeed()
+	r.doubt = false
+	return nil
 }
 
 // tailOps is how many operations a tail has at most.

@@ -56,6 +56,10 @@ type runner struct {
 	// of keyspaces of their own.
 	settled uint64
 	pending *sealed // a segment whose Put failed
+	sent    segment // the last one with operations; its digest is empty before the first one
+	// doubt is set when a follower could not read its directory: another database may have got its
+	// place there.
+	doubt bool
 
 	snapshot time.Time // of the newest whole snapshot of the generation; zero: none
 	seqThen  uint64    // its sequence number
@@ -142,6 +146,7 @@ func (r *runner) closeFeed() {
 func (r *runner) step(ctx context.Context) error {
 	if f := r.db.Inside().Follower; f != nil {
 		if err := f.CatchUp(ctx); err != nil {
+			r.doubt = true
 			return ofSource(err)
 		}
 	}
@@ -149,7 +154,10 @@ func (r *runner) step(ctx context.Context) error {
 		if err := r.resume(ctx); err != nil {
 			return err
 		}
-		r.resumed = true
+		r.resumed, r.doubt = true, false
+	}
+	if err := r.settleDoubt(); err != nil {
+		return err
 	}
 	clock := r.o.Clock()
 	r.snapped, r.tested = earlier(r.snapped, clock), earlier(r.tested, clock)
@@ -246,6 +254,7 @@ func (r *runner) begin(ctx context.Context, s state) error {
 	}
 	r.closeFeed()
 	r.gen, r.pos, r.spaces, r.merges, r.pending = gen, s.seq, nil, mergesOf(s.spaces), nil
+	r.sent = before.segment(s.seq)
 	r.snapshot, r.seqThen = time.Time{}, 0
 	return nil
 }
@@ -376,7 +385,9 @@ func (r *runner) putPending(ctx context.Context) error {
 	if err := put(ctx, r.target, p.name, p.payload); err != nil {
 		return err
 	}
-	r.pos, r.pending = p.last, nil
+	if r.pos, r.pending = p.last, nil; p.first <= p.last {
+		r.sent = p.segment
+	}
 	return nil
 }
 

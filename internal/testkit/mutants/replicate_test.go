@@ -91,6 +91,11 @@ var replicates = []mutant{
 			{"lsm/replicate/run.go", "(r.jobErr != nil || !r.isDue(began))",
 				"(began.IsZero() || until)"}}},
 
+	{"replica-source-replaced", "a replicator goes on with a database that replaced its own",
+		replicating("TestSourceReplaced"), []edit{
+			{"lsm/replicate/resume.go", "len(sums) == 1 && sums[0] != r.sent.digest",
+				"len(sums) == 2"}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",

@@ -1,0 +1,66 @@
+package replicate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// TestSourceReplaced: another database that gets the place of a followed one in its directory
+// begins a generation, if its logs show it. The same database goes on after a failure.
+func TestSourceReplaced(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "db")
+		fill := func(name string, n int) {
+			db, err := lsm.Open(dir, &lsm.Options{WALRetentionBytes: 1 << 20})
+			must(t, err)
+			for i := range n {
+				must(t, db.Put(fmt.Appendf(nil, "%s%d", name, i), nil, lsm.NoSync))
+			}
+			must(t, db.Close())
+		}
+		fill("old", 100)
+		f, err := lsm.OpenFollower(dir, nil)
+		must(t, err)
+		clock, target := newClock(), newMem()
+		r := runnerOf(t, f.DB, target, Options{Clock: clock.time})
+		must(t, settle(r))
+		aside := filepath.Join(t.TempDir(), "aside")
+		must(t, os.Mkdir(aside, 0o700))
+		move(t, dir, aside)
+		if err := settle(r); err == nil {
+			t.Error("nothing tells that the database is away")
+		}
+		if same {
+			move(t, aside, dir)
+		}
+		fill("new", 200)
+		clock.add(time.Second)
+		must(t, settle(r))
+		db, err := lsm.Open(dir, &lsm.Options{ReadOnly: true})
+		must(t, err)
+		got, _ := restoredAt(t, target, time.Time{}, clock.time())
+		if diff := got.diff(contentsOf(t, db)); diff != "" {
+			t.Errorf("same database %t: %s", same, diff)
+		}
+		if n := len(target.names(beginName)); (n == 1) != same {
+			t.Errorf("same database %t: %d generations", same, n)
+		}
+		must(t, db.Close())
+		r.close()
+		must(t, f.Close())
+	}
+}
+
+// move moves the files of a directory into another one.
+func move(t *testing.T, from, to string) {
+	names, err := os.ReadDir(from)
+	must(t, err)
+	for _, n := range names {
+		must(t, os.Rename(filepath.Join(from, n.Name()), filepath.Join(to, n.Name())))
+	}
+}
