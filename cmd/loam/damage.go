@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -22,14 +23,14 @@ type damage struct {
 
 // text is the damage on one line.
 func (d *damage) text(as encode.Encoding) string {
-	s := d.File
+	s := text.Printable(d.File)
 	if d.Offset >= 0 { // else it is the file as a whole
 		s += fmt.Sprintf(", offset %d", d.Offset)
 	}
 	if d.Length > 0 {
 		s += fmt.Sprintf(", %d bytes", d.Length)
 	}
-	s += ": " + d.Reason
+	s += ": " + text.Printable(d.Reason)
 	if d.smallest != nil || d.largest != nil {
 		s += fmt.Sprintf(" (keys %s .. %s)", as.Format(d.smallest), as.Format(d.largest))
 	}

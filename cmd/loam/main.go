@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/loamdb/loam/cmd/loam/internal/man"
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -193,7 +194,7 @@ func (a *app) finish(err error) int {
 		return exitFine // the reader has what it wanted
 	case errors.As(err, &found):
 		if found.text != "" {
-			fmt.Fprintln(a.err, "loam:", found.text)
+			fmt.Fprintln(a.err, "loam:", printableLines(found.text))
 		}
 		return exitProblems
 	case errors.Is(err, context.Canceled):
@@ -219,14 +220,28 @@ func (a *app) finish(err error) int {
 // error for each.
 const maxErrorLines = 100
 
-// firstLines cuts text after maxErrorLines.
-func firstLines(text string) string {
-	lines := strings.SplitN(text, "\n", maxErrorLines+1)
+// firstLines cuts text after maxErrorLines, and makes the rest printable.
+func firstLines(s string) string {
+	lines := strings.SplitN(s, "\n", maxErrorLines+1)
 	if len(lines) <= maxErrorLines {
-		return text
+		return printableLines(s)
 	}
 	more := 1 + strings.Count(lines[maxErrorLines], "\n")
-	return fmt.Sprintf("%s\nand %d more lines", strings.Join(lines[:maxErrorLines], "\n"), more)
+	return fmt.Sprintf("%s\nand %d more lines",
+		printableLines(strings.Join(lines[:maxErrorLines], "\n")), more)
+}
+
+// printableLines is text.Printable of each line. Tabs, as stacks have them, stay.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		parts := strings.Split(line, "\t")
+		for j := range parts {
+			parts[j] = text.Printable(parts[j])
+		}
+		lines[i] = strings.Join(parts, "\t")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // problem is a result that is no failure of the program: exit code 1. The text may be empty if the

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -282,6 +284,38 @@ func TestPanicIsTold(t *testing.T) {
 	err := a.protected(func() error { var c *cobra.Command; return c.RunE(nil, nil) })
 	if code := a.finish(err); code == exitFine || !strings.Contains(errs.String(), "report it") {
 		t.Errorf("%d %s", code, errs.String())
+	}
+}
+
+// TestNamesWithCommands: names of files and directories reach a terminal without the commands to it
+// that they may have.
+func TestNamesWithCommands(t *testing.T) {
+	root := t.TempDir()
+	dir, folder := filepath.Join(root, "a\x1b[31m\u009bb\xff"), filepath.Join(root, "backups")
+	if os.Mkdir(dir, 0o700) != nil {
+		t.Skip("the file system has no such names")
+	}
+	all := ""
+	for _, c := range []struct {
+		code int
+		args []string
+	}{{exitFine, []string{"put", "--create", dir, "k", "v"}}, {exitFine, []string{"info", dir}},
+		{exitFine, []string{"backup", dir, folder}}, {exitFine, []string{"backups", folder}},
+		{exitFailed, []string{"backups", root}}, {exitFailed, []string{"info", dir + "2"}}} {
+		out, errs, code := loam(t.Context(), c.args...)
+		if code != c.code {
+			t.Errorf("%q: exit %d: %s%s", c.args, code, out, errs)
+		}
+		all += out + errs
+	}
+	for _, r := range all {
+		if r == utf8.RuneError || r != '\n' && !strconv.IsPrint(r) {
+			t.Errorf("%q has %U", all, r)
+			break
+		}
+	}
+	if n := strings.Count(all, `a\x1b[31m\xc2\x9bb\xff`); n < 4 {
+		t.Errorf("%q has the name %d times", all, n)
 	}
 }
 

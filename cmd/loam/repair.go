@@ -260,13 +260,15 @@ func (a *app) printRepaired(x *repaired) error {
 		}
 	}
 	for _, r := range x.Rewritten {
-		if err := a.printf("rewritten: %s: %s\n", r.File, r.Reason); err != nil {
+		if err := a.printf("rewritten: %s: %s\n", r.File,
+			text.Printable(r.Reason)); err != nil {
 			return err
 		}
 	}
 	for _, k := range x.Kept {
-		line := fmt.Sprintf("kept: keyspace %s, %s, %s, sequence numbers to %d", k.Keyspace,
-			text.Plural(k.Tables, "table"), text.Bytes(k.Bytes), k.LastSequence)
+		line := fmt.Sprintf("kept: keyspace %s, %s, %s, sequence numbers to %d",
+			text.Printable(k.Keyspace), text.Plural(k.Tables, "table"), text.Bytes(k.Bytes),
+			k.LastSequence)
 		if k.Smallest != nil {
 			line += fmt.Sprintf(", keys %s .. %s", *k.Smallest, *k.Largest)
 		}

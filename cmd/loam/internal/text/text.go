@@ -4,6 +4,7 @@ package text
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,7 +26,13 @@ func (g *Grid) Column(name string, number bool) {
 }
 
 // Row adds a row, with a cell for each column.
-func (g *Grid) Row(cells ...string) { g.rows = append(g.rows, cells) }
+func (g *Grid) Row(cells ...string) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = Printable(c)
+	}
+	g.rows = append(g.rows, row)
+}
 
 // Format lays the grid out for a terminal of so many columns; 0: no limit. Where it is too wide,
 // the last column is cut, or each row becomes lines of names and values.
@@ -99,12 +106,29 @@ func Cut(s string, width int) string {
 	return string(r[:width-1]) + "…"
 }
 
+// Printable is s with what a terminal may take for a command, as in names of files, as \xNN.
+func Printable(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
+			for _, c := range []byte(s[:n]) {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			}
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
 // Pairs is lines of a name and a value.
 type Pairs [][2]string
 
 // Add adds a line.
 func (p *Pairs) Add(name, format string, args ...any) {
-	*p = append(*p, [2]string{name, fmt.Sprintf(format, args...)})
+	*p = append(*p, [2]string{name, Printable(fmt.Sprintf(format, args...))})
 }
 
 // Format lays the pairs out for a terminal of so many columns; 0: no limit.

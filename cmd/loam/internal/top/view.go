@@ -209,7 +209,7 @@ func (n *moment) render(width int, newline string) string {
 	}
 	var b strings.Builder
 	for _, l := range lines {
-		b.WriteString(clip(l, width) + newline)
+		b.WriteString(clip(text.Printable(l), width) + newline)
 	}
 	return b.String()
 }
