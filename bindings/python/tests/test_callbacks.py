@@ -279,6 +279,19 @@ def test_a_logger_that_raises_is_not_asked_again(path):
         sys.unraisablehook = hook
 
 
+def test_a_load_after_an_interrupt(path):
+    """Ctrl-C that an earlier call raised does not end a load."""
+    moody = Moody()
+    with opened(path, moody) as db:
+        db.update({b"%05d" % i: b"" for i in range(300)})
+        moody.raises, moody.times = KeyboardInterrupt(), 1
+        with pytest.raises(KeyboardInterrupt):
+            db.get(b"00050")
+        entries = ((b"%05d" % (i * 7 % 3000 + 1000), bytes(1000)) for i in range(3000))
+        db.bulk_load(entries, memory=1)
+        assert len(db) == 3300
+
+
 @pytest.mark.parametrize("name", ["a\0b", "half \ud800"])
 def test_names_that_c_cannot_take(path, name):
     """They are refused, and what they are the names of is let go."""

@@ -194,6 +194,7 @@ func (l *BulkLoader) spill() error {
 
 // until is stop, and the end of a load that was given up or interrupted.
 func (l *BulkLoader) until(stop func() error) func() error {
+	_ = l.k.Comparer().CheckInterrupted() // of an earlier call
 	return func() error {
 		if l.givenUp.Load() {
 			return errGivenUp

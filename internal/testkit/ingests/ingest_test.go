@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/lsm"
@@ -648,6 +649,39 @@ func TestBulkLoaderOutlivesDatabase(t *testing.T) {
 	db = open(t, dir, o)
 	is(t, "reopened", db, want[1:])
 	must(t, db.Close())
+}
+
+// TestBulkLoadAfterAnInterrupt: an early end that a comparison of an earlier call asked for ends no
+// load; one of the load's own does.
+func TestBulkLoadAfterAnInterrupt(t *testing.T) {
+	asked, own := false, false
+	c := &lsm.Comparer{Name: "interrupted", EqualIsBytewise: true}
+	c.Compare = func(a, b []byte) int {
+		asked = asked || own
+		return bytes.Compare(a, b)
+	}
+	c.Interrupted = func() bool { was := asked; asked = false; return was }
+	o := options(lsm.FormatNative)
+	o.Comparer = c
+	db := open(t, filepath.Join(t.TempDir(), "db"), o)
+	defer db.Close()
+	for _, own = range []bool{false, true} {
+		l, err := db.BulkLoader(&lsm.BulkLoadOptions{Memory: 1})
+		must(t, err)
+		asked = true
+		for i := 0; i < 5000 && err == nil; i++ {
+			err = l.Put(fmt.Appendf(nil, "k%08d", i*7919%5000), make([]byte, 1000))
+			asked = asked || i == 2500
+		}
+		err = errors.Join(err, l.Finish(ctx), l.Close())
+		if errors.Is(err, base.ErrInterrupted) != own || err != nil && !own {
+			t.Errorf("interrupted by itself %v: %v", own, err)
+		}
+		own = false
+		if n, err := db.ApproximateSizes([]lsm.Range{{}}); err != nil || n[0] == 0 {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
 }
 
 // TestDamagedIngestIsRepaired: what Repair saves of a damaged table that was ingested stays newer
