@@ -176,7 +176,8 @@ class Loam extends AbstractLevel {
   _get (key, options) {
     const snapshot = snapshotOf(this.#family, options)
     if (isMade(snapshot)) return this.#reads.get(key, readFlags(options), snapshot)
-    return snapshot.then((made) => this.#reads.get(key, readFlags(options), made))
+    const later = kept(key)
+    return snapshot.then((made) => this.#reads.get(later, readFlags(options), made))
   }
 
   _getSync (key, options) {
@@ -187,9 +188,9 @@ class Loam extends AbstractLevel {
 
   async _getMany (keys, options) {
     const flags = readFlags(options)
+    const packed = packKeys(keys)
     const snapshot = snapshotOf(this.#family, options)
     const made = isMade(snapshot) ? snapshot : await snapshot
-    const packed = packKeys(keys)
     const result = await native.getMany(this.#context, made, packed.buffer, packed.length,
       keys.length, flags)
     const errors = hasErrors(result, keys.length, flags)

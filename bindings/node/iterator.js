@@ -1,7 +1,7 @@
 'use strict'
 
 const { AbstractIterator, AbstractKeyIterator, AbstractValueIterator } = require('abstract-level')
-const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES,
+const { native, readText, copyBytes, kept, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES,
   AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
 const { AbortError, decodeError, invalidArgument, iteratorNotOpen, isError } = require('./errors')
 
@@ -215,7 +215,10 @@ const reading = (Base, part) => class extends Base {
       if (this.#own || snapshot instanceof Promise) {
         this.#making = this.#own ? native.snapshotMake(context) : snapshot
         this.#making.catch(() => {}) // reading tells it
-        this.#options = options
+        this.#options = { ...options }
+        for (const name of ['gt', 'gte', 'lt', 'lte']) {
+          if (options[name] != null) this.#options[name] = kept(options[name])
+        }
       } else {
         this.#native = open(context, this.#reader, options, snapshot)
       }
@@ -233,7 +236,7 @@ const reading = (Base, part) => class extends Base {
     this.#reader.reset()
     this.#first = true
     if (this.#making === null) native.iteratorSeek(this.#native, target)
-    else this.#target = target
+    else this.#target = kept(target)
   }
 
   async #make () {

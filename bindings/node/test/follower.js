@@ -52,6 +52,36 @@ test('a follower catches up by itself', async (t) => {
   await db.close()
 })
 
+test('reads that wait for a follower keep their keys', async (t) => {
+  const location = temporary()
+  const db = new Loam(location)
+  await db.batch([...'abc'].map((key) => ({ type: 'put', key, value: key })))
+  const follower = await Loam.follow(location)
+  const raw = { keyEncoding: 'buffer' }
+  const changed = (read) => {
+    const keys = ['a', 'c'].map((key) => Buffer.from(key))
+    const result = read(...keys)
+    for (const key of keys) key[0] = 0x62
+    return result
+  }
+  const snapshot = follower.snapshot()
+  t.is(await changed((key) => follower.get(key, { ...raw, snapshot })), 'a')
+  await snapshot.close()
+  const other = follower.snapshot()
+  t.same(await changed((...keys) => follower.getMany(keys, { ...raw, snapshot: other })),
+    ['a', 'c'])
+  await other.close()
+  t.same(await changed((gte, lt) => follower.values({ ...raw, gte, lt })).all(), ['a', 'b'])
+  const it = changed((_, key) => {
+    const it = follower.values(raw)
+    it.seek(key)
+    return it
+  })
+  t.same(await it.all(), ['c'])
+  await follower.close()
+  await db.close()
+})
+
 // Resolves after three intervals of a follower, which the engine's clock measures.
 const intervals = () => new Promise((resolve) => setTimeout(resolve, 60))
 
