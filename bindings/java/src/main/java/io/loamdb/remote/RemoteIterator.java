@@ -132,14 +132,14 @@ public final class RemoteIterator implements AutoCloseable {
     return !closed && at >= 0 && at < entries.size();
   }
 
-  /** The key. */
+  /** The key, a new array. */
   public byte[] key() {
-    return entries.get(at).key();
+    return entries.get(at).key().clone();
   }
 
-  /** Its value. */
+  /** Its value, a new array. */
   public byte[] value() {
-    return entries.get(at).value();
+    return entries.get(at).value().clone();
   }
 
   @Override
