@@ -57,7 +57,10 @@ func (a *app) checkVerb() *cobra.Command {
 
 // check fills in x. Damage is no error.
 func (a *app) check(ctx context.Context, x *checked) error {
-	d, err := examine.Open(a.files(x.Directory), x.Directory)
+	d, err := a.examined(x.Directory)
+	if d == nil {
+		return err
+	}
 	x.Format = d.Format.String()
 	if err != nil {
 		return x.add(err)

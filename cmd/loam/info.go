@@ -199,7 +199,7 @@ func (a *app) propsVerb() *cobra.Command {
 		Example: "  loam props trees\n  loam props --json trees",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := examine.Open(a.files(args[0]), args[0])
+			d, err := a.examined(args[0])
 			if err != nil {
 				return err
 			}

@@ -194,7 +194,7 @@ func (a *app) finish(err error) int {
 		return exitFine // the reader has what it wanted
 	case errors.As(err, &found):
 		if found.text != "" {
-			fmt.Fprintln(a.err, "loam:", printableLines(found.text))
+			fmt.Fprintln(a.err, "loam:", text.PrintableLines(found.text))
 		}
 		return exitProblems
 	case errors.Is(err, context.Canceled):
@@ -224,24 +224,11 @@ const maxErrorLines = 100
 func firstLines(s string) string {
 	lines := strings.SplitN(s, "\n", maxErrorLines+1)
 	if len(lines) <= maxErrorLines {
-		return printableLines(s)
+		return text.PrintableLines(s)
 	}
 	more := 1 + strings.Count(lines[maxErrorLines], "\n")
 	return fmt.Sprintf("%s\nand %d more lines",
-		printableLines(strings.Join(lines[:maxErrorLines], "\n")), more)
-}
-
-// printableLines is text.Printable of each line. Tabs, as stacks have them, stay.
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		parts := strings.Split(line, "\t")
-		for j := range parts {
-			parts[j] = text.Printable(parts[j])
-		}
-		lines[i] = strings.Join(parts, "\t")
-	}
-	return strings.Join(lines, "\n")
+		text.PrintableLines(strings.Join(lines[:maxErrorLines], "\n")), more)
 }
 
 // problem is a result that is no failure of the program: exit code 1. The text may be empty if the

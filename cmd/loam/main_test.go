@@ -259,7 +259,54 @@ func TestComparers(t *testing.T) {
 		if _, _, code := loam(ctx, "count", "--comparer=app", dir); code != exitUsage {
 			t.Errorf("exit %d", code)
 		}
+		if out, errs, code := loam(ctx, "props", "--comparer=bytewise", dir); code != exitFine {
+			t.Errorf("%s%s", out, errs)
+		}
 	}
+}
+
+// TestComparerOfTables: --comparer says how keys are ordered under the names of tables that are not
+// built in. A repair without MANIFEST keeps these names, and orders that are built in stay.
+func TestComparerOfTables(t *testing.T) {
+	own, other := *lsm.BytewiseComparer, *lsm.BytewiseComparer
+	own.Name, other.Name = "app.Order", "app.OtherOrder"
+	dir := filepath.Join(t.TempDir(), "db")
+	open := func() (*lsm.DB, *lsm.Keyspace, *lsm.Keyspace) {
+		db, err := lsm.Open(dir, &lsm.Options{Comparer: &own, Comparers: []*lsm.Comparer{&other}})
+		must(t, err)
+		second, err := db.Keyspace("second", &lsm.KeyspaceOptions{Comparer: &other})
+		must(t, err)
+		reverse, err := db.Keyspace("reverse",
+			&lsm.KeyspaceOptions{Comparer: lsm.ReverseBytewiseComparer})
+		must(t, err)
+		return db, second, reverse
+	}
+	db, second, reverse := open()
+	key := []byte("key")
+	must(t, errors.Join(db.Put(key, key, lsm.NoSync), second.Put(key, key, lsm.NoSync),
+		reverse.Put(key, key, lsm.NoSync), db.Flush(), second.Flush(), reverse.Flush(), db.Close()))
+	tables, err := filepath.Glob(filepath.Join(dir, "*.loam"))
+	must(t, err)
+	for _, table := range tables {
+		if out, errs, code := loam(t.Context(), "sst", "--comparer=bytewise",
+			table); code != exitFine {
+			t.Errorf("%s: %s%s", table, out, errs)
+		}
+	}
+	manifests, err := filepath.Glob(filepath.Join(dir, "*.manifest"))
+	must(t, errors.Join(err, os.Remove(manifests[0])))
+	if out, errs, code := loam(t.Context(), "repair", "--comparer=bytewise", dir); len(tables) !=
+		3 || code != exitProblems {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	db, second, reverse = open()
+	for _, get := range []func(key, dst []byte) ([]byte, error){db.Get, second.Get, reverse.Get} {
+		v, err := get(key, nil)
+		if must(t, err); string(v) != "key" {
+			t.Errorf("%q", v)
+		}
+	}
+	must(t, db.Close())
 }
 
 // TestLongErrorIsCut tells the first lines of an error, and how many there are besides.

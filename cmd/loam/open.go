@@ -78,6 +78,18 @@ func (a *app) forcedComparer() (*lsm.Comparer, error) {
 	return (*lsm.Comparer)(c), nil
 }
 
+// examined reads CURRENT and the MANIFEST of a directory. Its tables open with the order that the
+// flag --comparer names, where theirs is not built in.
+func (a *app) examined(dir string) (*examine.Directory, error) {
+	forced, err := a.forcedComparer()
+	if err != nil {
+		return nil, err
+	}
+	d, err := examine.Open(a.files(dir), dir)
+	d.Other = (*base.Comparer)(forced)
+	return d, err
+}
+
 // database is a directory, or a backup, that is open for reading.
 type database struct {
 	*lsm.DB

@@ -108,6 +108,9 @@ func (a *app) repair(dir string, fsys lsm.FS, dry bool) error {
 	if o.Comparer == nil {
 		o.Comparer = forced
 	}
+	if forced != nil {
+		a.nameOrders(o, forced, dir)
+	}
 	before, _ := examine.Open(a.files(dir), dir)
 	lostSeqs := sequences(a.files(dir), dir, before.Format)
 	o.FS = fsys
@@ -137,6 +140,32 @@ func (a *app) repair(dir string, fsys lsm.FS, dry bool) error {
 		x.Kept = append(x.Kept, keptOf(s, uint64(after.State.LastSeq)))
 	}
 	return a.printRepaired(x)
+}
+
+// nameOrders gives the order that the flag --comparer names, under the names of comparers that
+// tables record and that are not built in, to a repair. It refuses other names than the database's,
+// which a MANIFEST that is gone does not tell.
+func (a *app) nameOrders(o *lsm.Options, forced *lsm.Comparer, dir string) {
+	fsys := a.files(dir)
+	names, _ := fsys.List(dir) // the repair reports errors
+	for _, name := range names {
+		if t, _, _ := examine.Kind(name); t != base.FileTable {
+			continue
+		}
+		t, err := examine.OpenTable(fsys, filepath.Join(dir, name), (*base.Comparer)(forced))
+		if t == nil {
+			continue
+		}
+		known, _ := base.ComparerNamed(t.Comparer.Name)
+		switch {
+		case err != nil || known != nil:
+		case t.Props.Keyspace != base.DefaultKeyspace || t.Props.Outside:
+			o.Comparers = append(o.Comparers, (*lsm.Comparer)(t.Comparer))
+		case o.Comparer.Name == forced.Name: // no MANIFEST has named it
+			o.Comparer = (*lsm.Comparer)(t.Comparer)
+		}
+		_ = t.Close() // it was read
+	}
 }
 
 func keptOf(s *manifest.KeyspaceState, last uint64) kept {

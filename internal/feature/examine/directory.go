@@ -31,6 +31,9 @@ type Directory struct {
 	Torn *base.Corruption
 	// ManifestSize is how many bytes of the MANIFEST hold edits.
 	ManifestSize int64
+	// Other is the order of keys for OpenTable where the name of one is not built in. Nil: there is
+	// none.
+	Other *base.Comparer
 
 	fs    vfs.FS
 	names map[string]bool // of the files

@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -23,24 +24,26 @@ type Table struct {
 	env    files.TableOptions
 }
 
-// OpenTable opens the table file at path. A nil comparer means the order that the table names, else
-// the order that the MANIFEST beside it names, else that of bytes. With an error that is not one of
-// opening the file the Table is not nil: Salvage may read it, and Close closes it.
-func OpenTable(fsys vfs.FS, path string, cmp *base.Comparer) (*Table, error) {
+// OpenTable opens the table file at path. Its keys are in the order that the table names, else in
+// that which the MANIFEST beside it names. For a name that is not built in, and without any name,
+// the order is other. If that is nil, such a name is an error, and without a name the order is that
+// of bytes. With an error that is not one of opening the file the Table is not nil: Salvage may
+// read it, and Close closes it.
+func OpenTable(fsys vfs.FS, path string, other *base.Comparer) (*Table, error) {
 	dir := filepath.Dir(path)
-	return openTable(fsys, dir, filepath.Base(path), cmp, func() (*Directory, error) {
+	return openTable(fsys, dir, filepath.Base(path), other, func() (*Directory, error) {
 		return Open(fsys, dir)
 	})
 }
 
 // OpenTable is OpenTable of a file of the directory. It reads no MANIFEST again.
 func (d *Directory) OpenTable(name string) (*Table, error) {
-	return openTable(d.fs, d.Path, name, nil, func() (*Directory, error) { return d, nil })
+	return openTable(d.fs, d.Path, name, d.Other, func() (*Directory, error) { return d, nil })
 }
 
-func openTable(fsys vfs.FS, dir, name string, cmp *base.Comparer,
+func openTable(fsys vfs.FS, dir, name string, other *base.Comparer,
 	beside func() (*Directory, error)) (*Table, error) {
-	t := &Table{Name: name, Comparer: cmp}
+	t := &Table{Name: name}
 	f, err := current.OpenRegular(fsys, dir, t.Name)
 	if err != nil {
 		return nil, err
@@ -48,10 +51,8 @@ func openTable(fsys vfs.FS, dir, name string, cmp *base.Comparer,
 	t.file = f
 	t.env = files.TableOptions{Name: t.Name, Comparer: base.Bytewise}
 	_, _, t.env.FileNum = Kind(t.Name)
-	if t.Comparer == nil {
-		if t.Comparer, err = t.findComparer(beside); err != nil {
-			return t, err
-		}
+	if t.Comparer, err = t.findComparer(other, beside); err != nil {
+		return t, err
 	}
 	t.env.Comparer = t.Comparer
 	if t.reader, err = files.OpenTable(f, t.env); err != nil {
@@ -61,14 +62,16 @@ func openTable(fsys vfs.FS, dir, name string, cmp *base.Comparer,
 	return t, nil
 }
 
-// findComparer finds the order of the keys. beside is the directory of the table.
-func (t *Table) findComparer(beside func() (*Directory, error)) (*base.Comparer, error) {
+// findComparer finds the order of the keys, see OpenTable. beside is the directory of the table.
+func (t *Table) findComparer(other *base.Comparer,
+	beside func() (*Directory, error)) (*base.Comparer, error) {
+	unnamed := cmp.Or(other, base.Bytewise)
 	props, err := files.TableProps(t.file, t.env)
 	name := props.Comparer
 	if err != nil || name == "" {
 		d, err := beside()
 		if err != nil {
-			return base.Bytewise, nil
+			return unnamed, nil
 		}
 		space, _, ok := d.Table(t.env.FileNum)
 		if !ok {
@@ -77,14 +80,19 @@ func (t *Table) findComparer(beside func() (*Directory, error)) (*base.Comparer,
 		name = space.Comparer
 	}
 	if name == "" {
-		return base.Bytewise, nil
+		return unnamed, nil
 	}
-	cmp, _ := base.ComparerNamed(name)
-	if cmp == nil {
+	c, _ := base.ComparerNamed(name)
+	switch {
+	case c == nil && other == nil:
 		return base.Bytewise, fmt.Errorf("%w: the keys of %s are in the order %.200q, which is "+
 			"not built in", base.ErrComparerMismatch, t.Name, name)
+	case c == nil:
+		named := *other
+		named.Name = name
+		return &named, nil
 	}
-	return cmp, nil
+	return c, nil
 }
 
 // Layout lists the pieces of the file in their order: data blocks first.

@@ -123,6 +123,19 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// PrintableLines is Printable of each line. Tabs, as stacks have them, stay.
+func PrintableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		parts := strings.Split(line, "\t")
+		for j := range parts {
+			parts[j] = Printable(parts[j])
+		}
+		lines[i] = strings.Join(parts, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Pairs is lines of a name and a value.
 type Pairs [][2]string
 
