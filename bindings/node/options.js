@@ -32,8 +32,10 @@ function checkNumber (key, value, { min, max, unit }, clamps) {
 
 // The compaction filter, by name, that removes the keys beginning with one of the prefixes.
 function prefixFilter (...prefixes) {
-  const list = prefixes.map((prefix) => Buffer.from(prefix).toString('hex').replace(/../g, '%$&'))
-  return 'prefix:' + list.join(',')
+  const list = prefixes.map((prefix) => ArrayBuffer.isView(prefix)
+    ? Buffer.from(prefix.buffer, prefix.byteOffset, prefix.byteLength)
+    : Buffer.from(prefix)) // of other views these are the numbers
+  return 'prefix:' + list.map((p) => p.toString('hex').replace(/../g, '%$&')).join(',')
 }
 
 // Functions could not be called from the engine's threads.

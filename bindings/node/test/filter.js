@@ -36,6 +36,12 @@ for (const format of ['leveldb', 'native']) {
   })
 }
 
+test('prefixes are bytes, in all views', (t) => {
+  t.is(prefixFilter(new Uint16Array([0x6161]), new DataView(new ArrayBuffer(3), 1), 'ab'),
+    'prefix:%61%61,%00%00,%61%62')
+  t.end()
+})
+
 test('names that there are not', async (t) => {
   for (const compactionFilter of ['suffix:a', 'prefix:', 'prefix:%4', () => true, 7, {}]) {
     try {
