@@ -83,4 +83,9 @@ var ingests = []mutant{
 		target{"lsm", "TestRepairKnowsIngested"}, []edit{
 			{"internal/feature/repair/keyspace.go", "s.Comparer == props.Comparer {",
 				"s.Comparer == \"\" {"}}},
+
+	{"interrupt-of-before", "an interrupt of an earlier call ends a load",
+		target{"internal/testkit/ingests", "TestBulkLoadAfterAnInterrupt"}, []edit{
+			{"internal/feature/ingest/loader.go",
+				"\t_ = l.k.Comparer().CheckInterrupted() // of an earlier call\n", ""}}},
 }

@@ -129,4 +129,12 @@ var lifetimes = []mutant{
 		target{"internal/tree/memtable", "TestCrowdedWithinAGroup"}, []edit{
 			{"internal/tree/memtable/memtable.go", "if m.fits(n, entries) {",
 				"if m.fits(n, entries) && !m.crowded {"}}},
+
+	{"keyspace-options-kept", "a database keeps the options of each opening of a keyspace",
+		target{"cabi/internal/settings", "TestLeaveTo"}, []edit{
+			{"cabi/internal/settings/settings.go", "\tif s.calls {\n", "\tif s.Uses != nil {\n"}}},
+
+	{"keyspace-callbacks-dropped", "a database does not keep what callbacks of a keyspace need",
+		target{"cabi/internal/settings", "TestLeaveTo"}, []edit{
+			{"cabi/internal/settings/settings.go", "\tif s.calls {\n", "\tif s.Uses == nil {\n"}}},
 }
