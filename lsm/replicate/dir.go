@@ -68,10 +68,7 @@ func (d *dirTarget) Put(ctx context.Context, name string, data []byte) error {
 	}
 	temp := filepath.Join(d.root, incoming, unfinished+rand.Text())
 	if err = d.write(temp, data); err == nil {
-		err = d.mkdir(filepath.Dir(to))
-	}
-	if err == nil {
-		err = d.fs.Rename(temp, to)
+		err = d.place(temp, to)
 	}
 	if err != nil {
 		_ = d.fs.Remove(temp)
@@ -81,6 +78,16 @@ func (d *dirTarget) Put(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 	return d.fs.SyncDir(filepath.Dir(to))
+}
+
+// place gives a file its name, in a folder that no Delete removes meanwhile.
+func (d *dirTarget) place(temp, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.mkdirLocked(filepath.Dir(to)); err != nil {
+		return err
+	}
+	return d.fs.Rename(temp, to)
 }
 
 func (d *dirTarget) write(name string, data []byte) error {

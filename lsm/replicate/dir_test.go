@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -78,6 +79,31 @@ func TestDirFaults(t *testing.T) {
 		if at.Failed() == 0 {
 			return
 		}
+	}
+}
+
+// TestDirPutBesideDelete: an object is stored in a folder that is about to become empty.
+func TestDirPutBesideDelete(t *testing.T) {
+	var target Target
+	var deleted chan error
+	target, err := Dir("replica", vfs.NewFault(vfs.NewMem(), func(op vfs.Op) (out vfs.Outcome) {
+		if op.Kind == vfs.OpRename && deleted == nil {
+			deleted = make(chan error, 1)
+			go func() { deleted <- target.Delete(ctx, "log/1") }()
+			for range 1000 {
+				runtime.Gosched() // it may come to its end
+			}
+		}
+		return out
+	}))
+	must(t, err)
+	deleted = make(chan error, 1)
+	must(t, target.Put(ctx, "log/1", []byte("x")))
+	deleted = nil
+	must(t, target.Put(ctx, "log/2", []byte("x")))
+	must(t, <-deleted)
+	if names, err := target.List(ctx, ""); err != nil || len(names) != 1 {
+		t.Error(names, err)
 	}
 }
 

@@ -38,7 +38,7 @@ type verified struct {
 	Time       time.Time `json:"time"` // of the state
 }
 
-// job is a snapshot or a verification that runs beside the changes.
+// job is a snapshot, a verification or deletions, and runs beside the changes.
 type job struct {
 	gen   string
 	ended chan error // receives once; closed then
@@ -64,14 +64,16 @@ func (r *runner) verifyIsDue(at time.Time) bool {
 		at.Sub(r.tested) >= r.o.VerifyEvery
 }
 
-// startJob begins a job that is due, with the snapshot of a state that the target has, and
-// otherwise deletes what is old.
-func (r *runner) startJob(s *state) error {
-	if r.job != nil || s.snap == nil {
-		return r.prune()
-	}
+// startJob begins a job that is due, with the snapshot of a state that the target has. Without a
+// snapshot these are deletions, for which an object store takes an hour a day.
+func (r *runner) startJob(s *state) {
 	at, gen := *s, r.gen
 	switch clock := r.o.Clock(); {
+	case r.job != nil:
+	case s.snap == nil:
+		if r.rest == 0 && r.pruneIsDue() {
+			r.start(s, r.prune, func(r *runner) { r.pruned = true })
+		}
 	case r.snapshotIsDue(clock):
 		r.start(s, func(ctx context.Context, j *job) error {
 			return r.sendSnapshot(ctx, gen, at, j)
@@ -91,11 +93,10 @@ func (r *runner) startJob(s *state) error {
 			return err
 		}, func(r *runner) { r.verified, r.tested = made, at.clock })
 	}
-	return nil
 }
 
-// start runs a job, which takes over the snapshot of a state. done is called by the goroutine of
-// the runner when it has succeeded.
+// start runs a job, which takes over the snapshot of a state, if it has one. done is called by the
+// goroutine of the runner when it has succeeded.
 func (r *runner) start(s *state, do func(context.Context, *job) error, done func(*runner)) {
 	j := &job{gen: r.gen, ended: make(chan error, 1), done: done}
 	snap := s.snap
@@ -104,7 +105,9 @@ func (r *runner) start(s *state, do func(context.Context, *job) error, done func
 	go func() {
 		defer close(j.ended)
 		err := base.Protect(func() error { return do(r.jobs, j) })
-		r.db.Inside().CloseSnapshot(snap)
+		if snap != nil {
+			r.db.Inside().CloseSnapshot(snap)
+		}
 		j.ended <- err
 	}()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestOnceMakesWhatIsDue: a Run that is told to end before it begins makes the snapshot and the
-// verification that are due, and says which one failed.
+// verification that are due, deletes old objects, and returns the error of a failure.
 func TestOnceMakesWhatIsDue(t *testing.T) {
 	s := newScript(t)
 	s.run.close()
@@ -34,6 +34,9 @@ func TestOnceMakesWhatIsDue(t *testing.T) {
 		}
 	}
 	must(t, Run(ctx, s.db, s.target, &o)) // in which nothing is due
+	if kept := s.target.names(wholeName); len(kept) > 2 {
+		t.Errorf("snapshots %q are kept", kept)
+	}
 	s.clock.add(2 * time.Hour)
 	o.VerifyDir = "missing/verify"
 	if err := Run(ctx, s.db, s.target, &o); err == nil || !errors.Is(last.Err, err) {
@@ -84,6 +87,65 @@ func TestFailingJobsArePaced(t *testing.T) {
 func snapshotPart(name string) bool {
 	m := objectName.FindStringSubmatch(name)
 	return m != nil && m[10] != "" && m[10] != wholeName[1:]
+}
+
+// TestDeletionsBesideChanges: changes are sent while objects are deleted, and while that fails.
+func TestDeletionsBesideChanges(t *testing.T) {
+	s := newScript(t)
+	s.o.Keep, s.o.SnapshotEvery = time.Second, 5*time.Second
+	s.restart()
+	failed := 0
+	s.target.fail = func(op, _ string, done bool) error {
+		if op == "delete" && !done {
+			failed++
+			return errTarget
+		}
+		return nil
+	}
+	for i := range 100 {
+		s.put(fmt.Sprint(i))
+		s.clock.add(time.Second)
+		must(t, s.run.step(ctx))
+		if s.run.pos != s.db.Metrics().LastSequence {
+			t.Fatalf("step %d: changes are not sent", i)
+		}
+		if s.run.job != nil {
+			s.run.jobEnded(<-s.run.job.ended)
+		}
+	}
+	if failed < 5 || failed > 50 || !errors.Is(s.run.jobErr, errTarget) {
+		t.Errorf("%d deletions failed, %v", failed, s.run.jobErr)
+	}
+
+	s.target.fail = nil
+	more := make(chan struct{})
+	s.run.target = &waiting{s.target, more}
+	for s.run.rest > 0 {
+		must(t, s.run.step(ctx))
+	}
+	before := len(s.target.names(""))
+	must(t, s.run.step(ctx))
+	s.put("beside")
+	must(t, s.run.step(ctx))
+	if s.run.job == nil || s.run.pos != s.db.Metrics().LastSequence {
+		t.Error("nothing is sent while objects are deleted")
+	}
+	close(more)
+	s.run.jobEnded(<-s.run.job.ended)
+	if after := len(s.target.names("")); !s.run.pruned || after >= before {
+		t.Errorf("%d objects, before %d", after, before)
+	}
+}
+
+// waiting is a target whose deletions wait.
+type waiting struct {
+	*memTarget
+	more chan struct{}
+}
+
+func (w *waiting) Delete(ctx context.Context, name string) error {
+	<-w.more
+	return w.memTarget.Delete(ctx, name)
 }
 
 // TestFaultsOfGenerations: a verification that finds a difference each time begins one generation

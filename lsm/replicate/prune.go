@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// prune deletes what no restore of a kept state needs, once after each snapshot.
-func (r *runner) prune() error {
-	if r.o.Keep == 0 || r.pruned || r.job != nil || r.snapshot.IsZero() {
-		return nil
+// pruneIsDue reports whether objects are to be looked for that no restore needs: once after each
+// snapshot.
+func (r *runner) pruneIsDue() bool {
+	return r.o.Keep > 0 && !r.pruned && !r.snapshot.IsZero()
+}
+
+// prune deletes what no restore of a kept state needs.
+func (r *runner) prune(ctx context.Context, _ *job) error {
+	all, err := catalog(ctx, r.target)
+	if err == nil {
+		err = r.owns(ctx)
 	}
-	all, err := catalog(r.jobs, r.target)
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.remove(ctx, obsolete(all, r.o.Clock().Add(-r.o.Keep).UnixMilli()))
 	}
-	if err := r.owns(r.jobs); err != nil {
-		return err
-	}
-	err = r.remove(r.jobs, obsolete(all, r.o.Clock().Add(-r.o.Keep).UnixMilli()))
-	r.pruned = err == nil
 	return err
 }
 

@@ -71,8 +71,8 @@ type Status struct {
 	Sending int64
 	// Verified is the time of the last state that was restored and found equal to the database's.
 	Verified time.Time
-	// Err is the error of the last look, snapshot or verification, which is retried; nil if there
-	// is none.
+	// Err is the error of the last look, snapshot, verification or deletion, which is retried; nil
+	// if there is none.
 	Err error
 }
 
@@ -142,7 +142,8 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 			pause = min(2*pause, max(maxPause, r.o.Interval))
 		case until && !r.snapshot.IsZero() && !once:
 			return nil
-		case until && !r.snapshot.IsZero() && (r.jobErr != nil || !r.isDue(began)):
+		case until && !r.snapshot.IsZero() && (r.jobErr != nil ||
+			!r.isDue(began) && !r.pruneIsDue()):
 			return r.jobErr
 		default:
 			pause = r.o.Interval

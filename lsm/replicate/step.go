@@ -162,7 +162,6 @@ func (r *runner) step(ctx context.Context) error {
 	clock := r.o.Clock()
 	r.snapped, r.tested = earlier(r.snapped, clock), earlier(r.tested, clock)
 	now, err := r.now(r.jobIsDue())
-	r.rest = max(0, r.rest-1)
 	if err != nil {
 		return err
 	}
@@ -186,8 +185,9 @@ func (r *runner) step(ctx context.Context) error {
 	}
 	if err == nil && r.pos >= now.seq {
 		r.complete = now.clock
-		err = r.startJob(&now)
+		r.startJob(&now)
 	}
+	r.rest = max(0, r.rest-1)
 	r.release(&now)
 	return err
 }

@@ -88,13 +88,24 @@ var replicates = []mutant{
 
 	{"replica-once-ends", "a replicator that runs once gives up the snapshot that it began",
 		replicating("TestOnceMakesWhatIsDue"), []edit{
-			{"lsm/replicate/run.go", "(r.jobErr != nil || !r.isDue(began))",
-				"(began.IsZero() || until)"}}},
+			{"lsm/replicate/run.go", "\t\t\t!r.isDue(began) && !r.pruneIsDue()):",
+				"\t\t\tuntil || r.isDue(began)):"}}},
 
 	{"replica-source-replaced", "a replicator goes on with a database that replaced its own",
 		replicating("TestSourceReplaced"), []edit{
 			{"lsm/replicate/resume.go", "len(sums) == 1 && sums[0] != r.sent.digest",
 				"len(sums) == 2"}}},
+
+	{"replica-deletes-at-once", "deletions that failed are tried again without a pause",
+		replicating("TestDeletionsBesideChanges"), []edit{
+			{"lsm/replicate/job.go", "if r.rest == 0 && r.pruneIsDue() {",
+				"if r.pruneIsDue() {"}}},
+
+	{"replica-folder-gone", "a folder that becomes empty takes an object that is being stored",
+		replicating("TestDirPutBesideDelete"), []edit{
+			{"lsm/replicate/dir.go",
+				"\td.mu.Lock()\n\tdefer d.mu.Unlock()\n\tif err := d.mkdirLocked(",
+				"\tif err := d.mkdir("}}},
 
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
