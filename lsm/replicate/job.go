@@ -16,7 +16,8 @@ import (
 const (
 	partBytes  = 16 << 20  // of a part of a snapshot
 	blockBytes = 256 << 10 // of a block of its dump
-	// maxTries is how often a part is sent before a snapshot is given up, and begun anew.
+	// maxTries is how often a part is sent before a snapshot is given up, and begun anew; and how
+	// often a Run that is to end tries what fails.
 	maxTries = 8
 )
 

@@ -28,11 +28,19 @@ func TestOnceMakesWhatIsDue(t *testing.T) {
 	for i := range 4 {
 		s.clock.add(2 * time.Hour)
 		s.put(fmt.Sprint(i))
+		once := true
+		s.target.fail = func(op, name string, done bool) (err error) {
+			if op == "delete" && once {
+				once, err = false, errTarget
+			}
+			return err
+		}
 		must(t, Run(ctx, s.db, s.target, &o))
 		if at := s.clock.time(); last.Snapshot.Before(at) || last.Verified.Before(at) {
 			t.Errorf("run %d, at %s: %+v", i, at, last)
 		}
 	}
+	s.target.fail = nil
 	must(t, Run(ctx, s.db, s.target, &o)) // in which nothing is due
 	if kept := s.target.names(wholeName); len(kept) > 2 {
 		t.Errorf("snapshots %q are kept", kept)

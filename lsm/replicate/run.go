@@ -42,9 +42,9 @@ type Options struct {
 	// then fails with lsm.ErrInvalidArgument.
 	AllowClear bool
 	// Until ends Run when it is closed: Run sends everything that was committed before, and returns
-	// nil. Close it before the database is closed. If it is closed before Run begins, Run makes the
-	// snapshot and the verification that are due, too, and returns the error of one that failed.
-	// The default, nil, never ends Run.
+	// nil. Close it before the database is closed. If it is closed before Run begins, Run also
+	// makes the snapshot and the verification that are due and deletes old objects. A failure of
+	// these is returned after eight tries. The default, nil, never ends Run.
 	Until <-chan struct{}
 	// Status is called after each look for changes, on Run's goroutine. The default is nil.
 	Status func(Status)
@@ -142,7 +142,7 @@ func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
 			pause = min(2*pause, max(maxPause, r.o.Interval))
 		case until && !r.snapshot.IsZero() && !once:
 			return nil
-		case until && !r.snapshot.IsZero() && (r.jobErr != nil ||
+		case until && !r.snapshot.IsZero() && (r.failures >= maxTries ||
 			!r.isDue(began) && !r.pruneIsDue()):
 			return r.jobErr
 		default:
