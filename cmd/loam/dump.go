@@ -243,6 +243,9 @@ func (a *app) loadVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if kind == "dump" && cmd.Flags().Changed("keyspace") {
+				return usagef("a dump has all its keyspaces: --keyspace is for JSON lines and CSV")
+			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			db, err := a.openOrCreate(args[0], true, leveldb)
