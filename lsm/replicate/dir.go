@@ -175,6 +175,11 @@ func (d *dirTarget) List(ctx context.Context, prefix string) (names []string, er
 	return names, err
 }
 
+// notOfNames reports a character that names of objects do not have.
+func notOfNames(c rune) bool {
+	return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+}
+
 func (d *dirTarget) walk(ctx context.Context, dir, prefix string, names *[]string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -195,6 +200,9 @@ func (d *dirTarget) walk(ctx context.Context, dir, prefix string, names *[]strin
 		case err != nil:
 			return err
 		case info.IsDir():
+			if strings.ContainsFunc(base, notOfNames) {
+				continue // another program's, which may not be readable: lost+found, .Trash-1000
+			}
 			err := d.walk(ctx, name, prefix, names)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err

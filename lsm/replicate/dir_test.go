@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -79,6 +80,27 @@ func TestDirFaults(t *testing.T) {
 		if at.Failed() == 0 {
 			return
 		}
+	}
+}
+
+// TestDirFoldersOfOthers: folders that may not be read, as those in the root of a file system, are
+// no objects.
+func TestDirFoldersOfOthers(t *testing.T) {
+	mem := vfs.NewMem()
+	target, err := Dir("replica", vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+		if op.Kind == vfs.OpList && strings.ContainsAny(filepath.Base(op.Name), "+ .$") {
+			out.Err = syscall.EACCES
+		}
+		return out
+	}))
+	must(t, err)
+	must(t, target.Put(ctx, "g/begin", []byte("x")))
+	for _, name := range []string{"lost+found", ".Trash-1000", "$RECYCLE.BIN",
+		"System Volume Information"} {
+		must(t, mem.MkdirAll(filepath.Join("replica", name)))
+	}
+	if names, err := target.List(ctx, ""); err != nil || !slices.Equal(names, []string{"g/begin"}) {
+		t.Errorf("%q, %v", names, err)
 	}
 }
 

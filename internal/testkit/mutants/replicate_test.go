@@ -107,6 +107,11 @@ var replicates = []mutant{
 				"\td.mu.Lock()\n\tdefer d.mu.Unlock()\n\tif err := d.mkdirLocked(",
 				"\tif err := d.mkdir("}}},
 
+	{"replica-foreign-folders", "a folder of others that may not be read fails every list",
+		replicating("TestDirFoldersOfOthers"), []edit{
+			{"lsm/replicate/dir.go", "if strings.ContainsFunc(base, notOfNames) {",
+				"if base == \"\" && notOfNames(0) {"}}},
+
 	{"replica-tidy", "files of others in a target's folder are removed",
 		replicating("TestDirTidy"), []edit{
 			{"lsm/replicate/dir.go", "if strings.HasPrefix(name, unfinished) {",
