@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"sync"
 )
 
 // Sentinels of the whole engine; lsm re-exports them. Test with errors.Is.
@@ -215,6 +216,18 @@ func CatchPanic(err *error) {
 func Protect(step func() error) (err error) {
 	defer CatchPanic(&err)
 	return step()
+}
+
+// ErrGoexit is the error of work whose goroutine a callback has ended, as testing.T.FailNow does.
+var ErrGoexit error = &Panic{Value: "a callback has ended its goroutine (runtime.Goexit)"}
+
+// Alone is Protect on a goroutine of its own. It fails with ErrGoexit where step does not return.
+func Alone(step func() error) error {
+	err := ErrGoexit
+	var wg sync.WaitGroup
+	wg.Go(func() { err = Protect(step) })
+	wg.Wait()
+	return err
 }
 
 func (p *Panic) Error() string {

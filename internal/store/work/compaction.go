@@ -103,7 +103,7 @@ func (s *Scheduler) startLocked(ctx context.Context, k *Keyspace, plan *picker.P
 	done := make(chan error, 1)
 	kick := s.kick
 	go func() {
-		err := s.compact(ctx, k, plan, job)
+		err := base.Alone(func() error { return s.compact(ctx, k, plan, job) })
 		job.End()
 		version.Unref()
 		s.finishedCompaction(k, plan, err, kick)
@@ -179,6 +179,7 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	for i := range results {
 		wg.Go(func() {
 			defer s.catchPanic(&errs[i])
+			errs[i] = base.ErrGoexit // unless Run returns
 			results[i], errs[i] = compact.Run(plan, i, env, snapshots)
 		})
 	}

@@ -64,7 +64,7 @@ func (s *Scheduler) flushLoop() {
 		if err == nil {
 			oldest := state.Sealed[len(state.Sealed)-1]
 			next, _ := state.OldestLog(oldest)
-			err = s.flushMemTable(k, oldest, next, job)
+			err = base.Alone(func() error { return s.flushMemTable(k, oldest, next, job) })
 		}
 		job.End()
 		state.Unref()

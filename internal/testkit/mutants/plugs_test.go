@@ -64,6 +64,11 @@ var plugs = []mutant{
 				"\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn err\n",
 				"\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn nil\n"}}},
 
+	{"goexit-unnoticed", "a piece of a compaction that a callback ends has succeeded",
+		target{"lsm", "TestCallbacksThatEndTheirGoroutine"}, []edit{
+			{"internal/store/work/compaction.go", "errs[i] = base.ErrGoexit // unless",
+				"// unless"}}},
+
 	{"scan-error-dropped", "a scan that ended early does not say so",
 		target{"lsm", "TestScanError"}, []edit{
 			{"lsm/iterator.go", "defer func() { *err = it.Close() }()",
