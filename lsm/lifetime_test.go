@@ -493,6 +493,42 @@ func TestIteratorAfterPanic(t *testing.T) {
 	}
 }
 
+// The comparer is asked for the bounds of a prefix too: if it panics then, the iterator has failed.
+func TestIteratorBoundsPanic(t *testing.T) {
+	m := newMoody()
+	db := mustOpen(t, t.TempDir(), &Options{Comparer: &m.Comparer})
+	defer db.Close()
+	mustPut(t, db, 1)
+	o := &IterOptions{Prefix: key(1)[:3], Lower: key(0), Upper: key(2)}
+	wantFailed := func(it *Iterator, at int64) {
+		t.Helper()
+		m.left.Store(0)
+		for range 2 {
+			if it.First() || it.Valid() || !errors.Is(it.Err(), ErrReadOnly) ||
+				!strings.Contains(it.Err().Error(), "no order today") {
+				t.Errorf("bounds at whose comparison %d the comparer panics: %v", at, it.Err())
+			}
+		}
+		it.SetBounds(nil, nil)
+		if err := it.Close(); !errors.Is(err, ErrReadOnly) {
+			t.Error(err)
+		}
+	}
+	for at := range int64(3) {
+		m.left.Store(at + 1)
+		wantFailed(db.Iter(o), at)
+	}
+	for at := range int64(2) {
+		it := db.Iter(o)
+		if !it.First() {
+			t.Fatal(it.Err())
+		}
+		m.left.Store(at + 1)
+		it.SetBounds(key(1), key(2))
+		wantFailed(it, at)
+	}
+}
+
 // Close does not change what Err says of an iteration; moves after it do.
 func TestIteratorAfterItsClose(t *testing.T) {
 	db := mustOpen(t, t.TempDir(), nil)

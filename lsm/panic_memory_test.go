@@ -69,6 +69,14 @@ var panicReads = map[string]func(db *DB, i int){
 		it.Last()
 		_ = it.Close()
 	},
+	"prefix": func(db *DB, i int) {
+		k := key(i)
+		it := db.Iter(&IterOptions{Prefix: k[:len(k)-2], Lower: k, Upper: key(i + 1)})
+		it.First()
+		it.SetBounds(key(i+1), key(i+9))
+		it.Last()
+		_ = it.Close()
+	},
 }
 
 // TestPanicsInReadsGiveMemoryBack has the comparer panic at its calls in reads of cached blocks and

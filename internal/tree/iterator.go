@@ -89,7 +89,7 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
 	it.own, it.ownDels, it.watch, it.most = o.Own, o.OwnRangeDels, o.Watch, o.most
-	if it.err = t.checkPrefix(o.Prefix); it.err != nil {
+	if it.prefix = cloneBound(o.Prefix); !it.setBounds(o.Lower, o.Upper) {
 		return
 	}
 	acquire := (*Tree).acquireAt
@@ -108,10 +108,6 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 		it.view.Now = clock.Now()
 	}
 	it.learns = len(o.OwnRangeDels) == 0
-	if len(o.Prefix) > 0 {
-		it.prefix = slices.Clone(o.Prefix)
-	}
-	it.setBounds(o.Lower, o.Upper)
 	it.scan = scans.Get().(*scan)
 	it.cursor = &it.scan.cursor
 	if it.lazy = t.lazyWith(o); it.lazy {
@@ -246,9 +242,13 @@ func (t *Tree) OpenSource(m *manifest.FileMeta, flags sstable.ReadFlags) (base.S
 }
 
 // setBounds narrows the bounds to the prefix and keeps copies.
-func (it *Iterator) setBounds(lower, upper []byte) {
-	cmp := it.tree.cmp
-	if it.prefix != nil {
+func (it *Iterator) setBounds(lower, upper []byte) (ok bool) {
+	if cmp := it.tree.cmp; len(it.prefix) > 0 {
+		defer it.catchPanic(&ok)
+		if err := it.tree.checkPrefix(it.prefix); err != nil {
+			it.err = err
+			return false
+		}
 		if lower == nil || cmp.Cmp(lower, it.prefix) < 0 {
 			lower = it.prefix
 		}
@@ -257,8 +257,8 @@ func (it *Iterator) setBounds(lower, upper []byte) {
 			upper = after
 		}
 	}
-	it.lower = cloneBound(lower)
-	it.upper = cloneBound(upper)
+	it.lower, it.upper = cloneBound(lower), cloneBound(upper)
+	return true
 }
 
 // cloneBound copies b and keeps nil, no bound, apart from the empty key.
@@ -491,15 +491,15 @@ func (it *Iterator) Deadline() uint64 {
 
 // SetBounds replaces Lower and Upper; the iterator is then at no entry.
 func (it *Iterator) SetBounds(lower, upper []byte) {
-	if it.cursor == nil {
-		return
-	}
-	it.setBounds(lower, upper)
-	if it.lazy {
+	switch {
+	case it.cursor == nil:
+	case !it.setBounds(lower, upper):
+		_, it.closed = it.Close(), false // as one that Init could not make: Err stays
+	case it.lazy:
 		it.endExact(true)
-		return
+	default:
+		it.cursor.SetBounds(it.lower, it.upper)
 	}
-	it.cursor.SetBounds(it.lower, it.upper)
 }
 
 // Close releases what the iterator holds and returns Err: nil when the last move

@@ -108,6 +108,16 @@ var lifetimes = []mutant{
 		target{"lsm", "TestTxnGetForUpdateGap"}, []edit{
 			{"internal/feature/txn/txn.go", "case tx.updating > 0:", "case tx.updating < 0:"}}},
 
+	{"prefix-panic-uncaught", "a comparer's panic at the bounds of a prefix leaves the engine",
+		target{"lsm", "TestIteratorBoundsPanic"}, []edit{
+			{"internal/tree/iterator.go", "(it.prefix) > 0 {\n\t\tdefer it.catchPanic(&ok)\n",
+				"(it.prefix) > 0 {\n"}}},
+
+	{"failed-bounds-forgotten", "an iterator whose bounds failed goes on between its old ones",
+		target{"lsm", "TestIteratorBoundsPanic"}, []edit{
+			{"internal/tree/iterator.go", "\t\t_, it.closed = it.Close(), false // as one that " +
+				"Init could not make: Err stays\n", ""}}},
+
 	{"rollback-unnoticed", "an iterator goes on over writes that were taken back",
 		target{"lsm", "TestTxnIterGap"}, []edit{
 			{"internal/feature/txn/batch.go", "b.lows[i].size < size", "b.lows[i].size < 0"}}},
