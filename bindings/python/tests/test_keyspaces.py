@@ -100,7 +100,9 @@ def test_refused(db, tmp_path):
     with loamdb.open(tmp_path / "other", format="native") as other:
         foreign = other.keyspace("users")
         with db.batch() as batch:
-            batch.use(users)
+            batch.use(foreign)
+            batch.use(users)  # an empty batch is of no database
+            batch.put(b"k", b"v")
             with pytest.raises(loamdb.errors.InvalidArgumentError, match="another database"):
                 batch.use(foreign)
             with pytest.raises(TypeError):
