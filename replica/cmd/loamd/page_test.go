@@ -14,7 +14,9 @@ import (
 	"testing"
 )
 
-var block = regexp.MustCompile("(?ms)^```console( \\w+)?\n(.*?)^```$")
+var block = regexp.MustCompile("(?ms)^```console(?: (\\w+))?\n(.*?)^```$")
+
+var kill = regexp.MustCompile(`^kill -9 \$\(cat (\w+)\.pid\)$`)
 
 // TestPage runs the commands of docs/loamd.md. A block "```console NAME" is a terminal of that
 // name, whose command goes on when it has printed its lines; the others run to their end, one after
@@ -131,5 +133,8 @@ func (p *reader) command(command, want string) {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, ".*")
 	if !regexp.MustCompile("^(?s:" + pattern + ")$").Match(bytes.TrimSpace(got)) {
 		p.t.Fatalf("%s prints\n%s\nthe page has\n%s(%v)", command, got, want, err)
+	}
+	if killed := kill.FindStringSubmatch(command); killed != nil {
+		<-p.ended[killed[1]] // the kernel ends it behind the command
 	}
 }
