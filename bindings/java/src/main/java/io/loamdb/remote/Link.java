@@ -235,9 +235,9 @@ final class Link {
     try {
       return answer.get(Math.max((end - System.nanoTime()) / 2, 1), TimeUnit.NANOSECONDS);
     } catch (TimeoutException e) {
-      long left = Math.max(end - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(1));
       if (silence.ask(mark, System.nanoTime())) {
-        long millis = TimeUnit.NANOSECONDS.toMillis(left);
+        // Not what is left for this call: a process that stood still would end the calls of others.
+        long millis = options.tryTimeout.toMillis();
         write(Wire.call(UNTOLD, millis, Wire.STATUS, new byte[0]), millis);
       }
       return answer.get(Math.max(end - System.nanoTime(), 1), TimeUnit.NANOSECONDS);
