@@ -795,5 +795,5 @@ var table = []mutant{
 	{"repair-panics", "a panic of the file system ends a repair's process",
 		target{"internal/testkit/callbacks", "TestCallbacks"}, []edit{
 			{"internal/store/directory.go",
-				"Protect(func() error { return do(d) })", "do(d)"}}},
+				"base.Protect(func() error { return do(d) })", "do(d)"}}},
 }
