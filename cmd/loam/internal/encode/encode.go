@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/loamdb/loam/cmd/loam/internal/text"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -148,35 +149,11 @@ func printable(s string) string {
 	return b.String()
 }
 
+var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+
 // Escape writes bytes as text: what can be printed as it is, a backslash twice, the others as
 // \n, \r, \t or \xNN.
-func Escape(b []byte) string {
-	var s strings.Builder
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError && n <= 1:
-			fmt.Fprintf(&s, `\x%02x`, b[0])
-			n = 1
-		case r == '\\':
-			s.WriteString(`\\`)
-		case r == '\n':
-			s.WriteString(`\n`)
-		case r == '\r':
-			s.WriteString(`\r`)
-		case r == '\t':
-			s.WriteString(`\t`)
-		case strconv.IsPrint(r):
-			s.WriteRune(r)
-		default:
-			for _, c := range b[:n] {
-				fmt.Fprintf(&s, `\x%02x`, c)
-			}
-		}
-		b = b[n:]
-	}
-	return s.String()
-}
+func Escape(b []byte) string { return text.Printable(escapes.Replace(string(b))) }
 
 // unescape undoes Escape.
 func unescape(s string) ([]byte, error) {
