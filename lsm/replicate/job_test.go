@@ -83,9 +83,7 @@ func TestFailingJobsArePaced(t *testing.T) {
 	for range maxPause / s.run.o.Interval {
 		s.clock.add(time.Second)
 		must(t, s.run.step(ctx))
-		if s.run.job != nil {
-			s.run.jobEnded(<-s.run.job.ended)
-		}
+		_ = endJob(s.run)
 	}
 	if s.run.jobErr != nil || s.clock.time().Sub(s.run.snapshot) > maxPause {
 		t.Errorf("%v; the last snapshot is of %s", s.run.jobErr, s.run.snapshot)
@@ -117,9 +115,7 @@ func TestDeletionsBesideChanges(t *testing.T) {
 		if s.run.pos != s.db.Metrics().LastSequence {
 			t.Fatalf("step %d: changes are not sent", i)
 		}
-		if s.run.job != nil {
-			s.run.jobEnded(<-s.run.job.ended)
-		}
+		_ = endJob(s.run)
 	}
 	if failed < 5 || failed > 50 || !errors.Is(s.run.jobErr, errTarget) {
 		t.Errorf("%d deletions failed, %v", failed, s.run.jobErr)

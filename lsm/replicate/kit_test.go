@@ -137,12 +137,16 @@ func runnerOf(t testing.TB, db *lsm.DB, target Target, o Options) *runner {
 
 // settle takes a step, and waits for the job that it began.
 func settle(r *runner) error {
-	err := r.step(ctx)
-	if r.job != nil {
-		r.jobEnded(<-r.job.ended)
-		err = errors.Join(err, r.jobErr)
+	return errors.Join(r.step(ctx), endJob(r))
+}
+
+// endJob waits for the job, if there is one, and returns its error.
+func endJob(r *runner) error {
+	if r.job == nil {
+		return nil
 	}
-	return err
+	r.jobEnded(<-r.job.ended)
+	return r.jobErr
 }
 
 // contents is what a database has: by keyspace and key, values and what is left of their lives.
