@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,5 +85,74 @@ func TestChangesHoleBeforeCarried(t *testing.T) {
 	}
 	if got := drain(t, mustChanges(t, db, last+1, nil)); len(got) != 1 {
 		t.Errorf("behind the hole: %q", got)
+	}
+}
+
+// TestChangesKnowIngests: a feed that stands at the end fails behind an ingest and behind a load,
+// also where the database is opened again before anything else is written, twice, after a crash
+// that keeps only what is durable. The entries of the log stay.
+func TestChangesKnowIngests(t *testing.T) {
+	calls := map[string]func(*testing.T, *DB, *Options) error{
+		"ingest": func(t *testing.T, db *DB, o *Options) error {
+			return db.Ingest(context.Background(), nil, writeTable(t, "/table", o, "b", "new"))
+		},
+		"load": func(_ *testing.T, db *DB, _ *Options) error {
+			return db.BulkLoad(context.Background(), func(yield func(k, v []byte) bool) {
+				yield([]byte("b"), []byte("new"))
+			}, nil)
+		},
+	}
+	onBothFormats(t, func(t *testing.T, o Options) {
+		o.WALRetentionBytes = 1 << 40
+		for name, call := range calls {
+			for openings := range 4 {
+				t.Run(fmt.Sprint(name, openings), func(t *testing.T) {
+					changesKnow(t, o, openings, call)
+				})
+			}
+		}
+	})
+}
+
+func changesKnow(t *testing.T, o Options, openings int,
+	ingest func(*testing.T, *DB, *Options) error) {
+	mem := vfs.NewMem()
+	o.FS = mem
+	db := mustOpen(t, "/db", &o)
+	must(t, db.Put([]byte("a"), []byte("old"), NoSync))
+	feed := mustChanges(t, db, 0, nil)
+	drain(t, feed)
+	next := feed.Position()
+	must(t, ingest(t, db, &o))
+	mem = mem.CrashClone(vfs.DropAll())
+	wantGap(t, feed, next)
+	mustClose(t, db)
+	for range openings {
+		o.FS = mem
+		db = mustOpen(t, "/db", &o)
+		wantIs(t, db, "a", "old")
+		wantIs(t, db, "b", "new")
+		if openings == 3 {
+			mem = mem.CrashClone(vfs.DropAll())
+		}
+		mustClose(t, db)
+	}
+	o.FS = mem
+	db = mustOpen(t, "/db", &o)
+	must(t, db.Put([]byte("c"), nil, NoSync))
+	if feed, err := db.Changes(next, nil); err == nil {
+		wantGap(t, feed, next)
+	} else if !errors.Is(err, ErrGap) {
+		t.Error(err)
+	}
+	mustClose(t, db)
+}
+
+// wantGap wants the next change of a feed to be missing.
+func wantGap(t *testing.T, feed *Changes, next uint64) {
+	t.Helper()
+	change, ok, err := feed.TryNext()
+	if gap := (*GapError)(nil); !errors.As(err, &gap) || gap.Asked != next {
+		t.Errorf("change %v, %t, %v; want a gap at %d", change, ok, err, next)
 	}
 }

@@ -26,6 +26,9 @@ func (l Lead) Flush() error {
 	return errors.Join(jobs.Seal(k), jobs.WaitFlushed(k, 0))
 }
 
+// SkipTo says in the log that the sequence numbers before next are in no log; see wal.Set.SkipTo.
+func (l Lead) SkipTo(next base.SeqNum) error { return l.k.db.wal.SkipTo(next) }
+
 // SyncLogs makes the logs durable.
 func (l Lead) SyncLogs() error { return l.k.db.wal.Sync() }
 

@@ -337,7 +337,7 @@ func (r *replayer) expectWrites() error {
 // rotate begins the new log.
 func (r *replayer) rotate() (err error) {
 	if r.Kept != nil {
-		_, err = r.db.wal.RotateWith(r.Kept)
+		_, err = r.db.wal.RotateWith(r.Kept, r.Last)
 	} else {
 		_, err = r.db.wal.Rotate(r.Last)
 	}

@@ -302,13 +302,22 @@ func (j *job) lead(first func(store.Lead) error) error {
 		if over, err := j.overlapsMemTables(); over || err != nil {
 			return 0, errors.Join(err, errAgain)
 		}
+		if j.plain && len(j.tables) > 0 {
+			// The entries have number 0. Feeds find a gap where seq is in no log. The MANIFEST's
+			// last number cannot say so: goleveldb passes over the batches that it covers.
+			if err := l.SkipTo(seq + 1); err != nil {
+				return 0, err
+			}
+			used = 1 // the log has it, even if nothing becomes live
+		}
 		if err := l.SyncLogs(); err != nil {
-			return 0, err
+			return used, err
 		}
 		if err := j.intact(); err != nil {
-			return 0, err
+			return used, err
 		}
-		return j.commit(l, seq)
+		n, err := j.commit(l, seq)
+		return max(used, n), err
 	})
 }
 

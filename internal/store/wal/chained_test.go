@@ -283,7 +283,7 @@ func TestInterruptedRecovery(t *testing.T) {
 		}
 		must(t, s.Close(false))
 		copied := New(o)
-		if _, err := copied.RotateWith(batches); err != nil {
+		if _, err := copied.RotateWith(batches, 0); err != nil {
 			t.Fatal(err)
 		}
 		must(t, copied.Close(false))

@@ -345,7 +345,7 @@ func (s *Set) take() (*newLog, error) {
 // other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	if s.cur != nil && (s.next <= last || s.installed != 0) {
-		if err := s.skipTo(last + 1); err != nil && !base.IsShortage(err) {
+		if err := s.SkipTo(last + 1); err != nil && !base.IsShortage(err) {
 			return 0, err
 		}
 	}
@@ -366,8 +366,9 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 
 // RotateWith starts the first log with batches that have their sequence numbers already. There are
 // some. Those that follow each other without a gap become one record, which is one append. Durable
-// says that they are durable, for the MANIFEST: SyncFirst makes them so before it is in force.
-func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
+// says that they are durable, for the MANIFEST: SyncFirst makes them so before it is in force. last
+// is the sequence number before the next batch.
+func (s *Set) RotateWith(batches [][]byte, last base.SeqNum) (num uint64, err error) {
 	if num, err = s.Rotate(batchrepr.Seq(batches[0]) - 1); err != nil {
 		return 0, err
 	}
@@ -381,6 +382,9 @@ func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
 			return 0, err
 		}
 		batches = batches[n:]
+	}
+	if err := s.SkipTo(last + 1); err != nil {
+		return 0, err
 	}
 	s.setDurable(s.cur.Size())
 	return num, nil
@@ -589,11 +593,11 @@ func (s *Set) closeBefore(num uint64) {
 // too, makes the database read-only.
 //
 // Where the group does not begin with the number behind the record before, a marker comes first,
-// see skipTo.
+// see SkipTo.
 func (s *Set) Append(group [][]byte) error {
 	first := batchrepr.Seq(group[0])
 	if first > s.next || s.installed != 0 {
-		if err := s.skipTo(first); err != nil {
+		if err := s.SkipTo(first); err != nil {
 			return err
 		}
 	}
@@ -642,14 +646,14 @@ func (s *Set) appended(group [][]byte, begin int64, size int) {
 // For the commit leader.
 func (s *Set) Installed(seq base.SeqNum) {
 	s.installed = seq
-	_ = s.skipTo(seq + 1) // the edit stays; other failures than shortages reach the next write
+	_ = s.SkipTo(seq + 1) // the edit stays; other failures than shortages reach the next write
 }
 
-// skipTo writes a marker that says that the next batch has sequence number next: the numbers before
-// it are in no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail go
-// by the chain instead; versions without that rule, which compare the numbers of logs, need the
-// marker. What Installed has got comes first.
-func (s *Set) skipTo(next base.SeqNum) error {
+// SkipTo writes a marker that says that the next batch has sequence number next: the numbers before
+// it are in no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail of
+// the native format go by the chain; versions without that rule, which compare the numbers of logs,
+// need the marker. What Installed has got comes first. For the commit leader.
+func (s *Set) SkipTo(next base.SeqNum) error {
 	if s.installed != 0 {
 		for range 2 {
 			if err := s.cur.Append(s.marker(s.installed + 1)); err != nil {

@@ -141,7 +141,7 @@ func (s *tailedSet) reopen() {
 		s.rotate()
 		return
 	}
-	num, err := s.RotateWith(carried)
+	num, err := s.RotateWith(carried, 0)
 	must(s.t, err)
 	s.before[num] = from - 1
 }

@@ -28,6 +28,16 @@ var feeds = []mutant{
 		target{"lsm", "TestChangesDamaged"}, []edit{
 			{"internal/feature/feed/feed.go", "err = c.hub.env.judge(c.log, logs)", "err = nil"}}},
 
+	{"feed-passes-over-ingest", "an ingest in LevelDB's format takes no sequence number",
+		target{"lsm", "TestChangesKnowIngests"}, []edit{
+			{"internal/feature/ingest/ingest.go", "if j.plain && len(j.tables) > 0 {",
+				"if false {"}}},
+
+	{"feed-forgets-ingest", "an opening that carries entries forgets that a number is in no log",
+		target{"lsm", "TestChangesKnowIngests"}, []edit{
+			{"internal/store/wal/set.go", "if err := s.SkipTo(last + 1); err != nil {\n\t\treturn",
+				"if err := s.SkipTo(0); err != nil {\n\t\treturn"}}},
+
 	{"feed-untrimmed", "a feed that begins within a batch shows all of it",
 		target{"lsm", "TestChangesModel"}, []edit{
 			{"internal/feature/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {",
