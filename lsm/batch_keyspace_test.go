@@ -99,6 +99,7 @@ func fillOld(t *testing.T, k *Keyspace, expire bool) {
 // TestBatchKeyspace writes batches to the default keyspace and to another one. Each operation is
 // in the keyspace that its batch or In chooses, and else in the one that is written to.
 func TestBatchKeyspace(t *testing.T) {
+	needsNative(t)
 	o := small(Options{MergeOperator: MergeOperatorNamed("append")})
 	db := mustOpen(t, t.TempDir(), o)
 	defer mustClose(t, db)

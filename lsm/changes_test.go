@@ -84,6 +84,7 @@ func onBothFormats(t *testing.T, test func(t *testing.T, o Options)) {
 
 // TestChangesKinds: every kind of operation appears as it was written, in every keyspace.
 func TestChangesKinds(t *testing.T) {
+	needsNative(t)
 	o := &Options{FS: vfs.NewMem()}
 	o.Set("merge_operator", "append")
 	db := opened(t, "/db", o)

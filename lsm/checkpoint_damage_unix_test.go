@@ -13,6 +13,7 @@ import (
 // TestCopiesOfCutTable has a table cut off, and then removed, below an opened database: a
 // checkpoint and a follower name the file as damaged, and nobody else.
 func TestCopiesOfCutTable(t *testing.T) {
+	needsNative(t)
 	for name, o := range map[string]*Options{
 		"clear":     {ErrorIfMissing: true},
 		"encrypted": {ErrorIfMissing: true, Encryption: provider(t, 1)},

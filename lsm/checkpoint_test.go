@@ -259,6 +259,7 @@ func TestCheckpointBesideWrites(t *testing.T) {
 // while the MANIFEST is read is whole in the copy, or not in it: the logs are taken after the
 // MANIFEST.
 func TestCheckpointOrder(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	var reading func()
 	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {

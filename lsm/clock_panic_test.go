@@ -14,6 +14,7 @@ import (
 // TestClockPanics has the clock panic in each call, and in the background: no panic reaches the
 // caller or ends the process, and the database is read-only with the panic as the cause.
 func TestClockPanics(t *testing.T) {
+	needsNative(t)
 	calls := map[string]func(db *DB, s *Snapshot){
 		"Snapshot":      func(db *DB, _ *Snapshot) { _ = db.Snapshot().Close() },
 		"TTL":           func(db *DB, _ *Snapshot) { _, _, _ = db.TTL(key(0)) },

@@ -29,6 +29,7 @@ func TestConformance(t *testing.T) { conform(t, "script", "expected", nil) }
 
 // TestNativeConformance is TestConformance with what needs the native format.
 func TestNativeConformance(t *testing.T) {
+	needsNative(t)
 	conform(t, "native", "native.expected", &Options{Format: FormatNative})
 }
 

@@ -12,6 +12,7 @@ import (
 // TestEmptiedLogOfClosedDatabase: Close has the MANIFEST say how long the newest log is, so that
 // one that is emptied or removed later is damage.
 func TestEmptiedLogOfClosedDatabase(t *testing.T) {
+	needsNative(t)
 	for _, remove := range []bool{false, true} {
 		mem := vfs.NewMem()
 		o := &Options{FS: mem}

@@ -232,6 +232,7 @@ func TestEmptiesOfSnapshots(t *testing.T) {
 // TestWritersScout: each kind of write goes in place of a scout that is late, but for one that must
 // not wait.
 func TestWritersScout(t *testing.T) {
+	needsNative(t)
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
 	defer mustClose(t, db)
 	late := db.engine.Parts().Shared.Late

@@ -21,6 +21,7 @@ import (
 
 // TestEmptyRangeMetrics counts what iterators pass over, and what becomes of known-empty ranges.
 func TestEmptyRangeMetrics(t *testing.T) {
+	needsNative(t)
 	n := 200
 	if invariants.Enabled {
 		n = 36 // after a few more a scout comes

@@ -11,6 +11,7 @@ import (
 // TestTableFromTheEmptyKeyOn compacts operands of the empty key, which a comparer has between
 // others, where a table ends before it and a range tombstone spans it.
 func TestTableFromTheEmptyKeyOn(t *testing.T) {
+	needsNative(t)
 	at := func(k []byte) []byte {
 		if len(k) == 0 {
 			return []byte("m")

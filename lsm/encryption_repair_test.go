@@ -15,6 +15,7 @@ import (
 // TestRepairOfDamagedHeaders has files that Open or its reads refuse, for one of the two copies of
 // their encryption headers, and a repair can read: it makes of them what Open takes, and says so.
 func TestRepairOfDamagedHeaders(t *testing.T) {
+	needsNative(t)
 	large := bytes.Repeat([]byte("large"), 100)
 	last := func(names []string) string { return names[len(names)-1] }
 	first := func(names []string) string { return names[0] }

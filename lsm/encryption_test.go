@@ -50,6 +50,7 @@ func noSecrets(t *testing.T, dir string) {
 }
 
 func TestEncryptedDatabase(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	o := &Options{Encryption: provider(t, 1), Compression: NoCompression}
 	db, err := Open(dir, o)
@@ -129,6 +130,7 @@ func TestEncryptedByText(t *testing.T) {
 
 // TestRekey encrypts a clear database with values in logs, and changes its key.
 func TestRekey(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	open := func(o *Options) *DB {
 		t.Helper()
@@ -213,6 +215,7 @@ func (k *keysInTurn) Key(id string) ([]byte, error) {
 // TestRekeyWhileTablesAreWritten: Rekey runs before each write of a table by a load and an ingest.
 // The tables that no version has yet stay as they are, and no entry is lost.
 func TestRekeyWhileTablesAreWritten(t *testing.T) {
+	needsNative(t)
 	keys, mem := &keysInTurn{}, vfs.NewMem()
 	var db *DB
 	var loading, within bool
@@ -271,6 +274,7 @@ func TestRekeyWhileTablesAreWritten(t *testing.T) {
 // TestWrongKeyChangesNothing: without the right key everything that reads a database fails with
 // ErrEncryption, and no file changes.
 func TestWrongKeyChangesNothing(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	db, err := Open(dir, &Options{Encryption: provider(t, 1)})
 	must(t, err)
@@ -336,6 +340,7 @@ func readAll(t *testing.T, dir string) map[string][]byte {
 
 // TestRepairOfClear: a repair with keys leaves a clear database alone, unless that is allowed.
 func TestRepairOfClear(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	db, err := Open(dir, nil)
 	must(t, err)
@@ -363,6 +368,7 @@ func TestRepairOfClear(t *testing.T) {
 // TestRepairWithDamagedManifest: a repair finds the keyspace of an ingested table in a MANIFEST of
 // which the beginning is damaged.
 func TestRepairWithDamagedManifest(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	o := &Options{Encryption: provider(t, 1)}
 	outside := filepath.Join(t.TempDir(), "outside.loam")

@@ -292,3 +292,6 @@ func TestExportCrashes(t *testing.T) {
 		t.Errorf("%d of %d states have the export", there, len(states))
 	}
 }
+
+// NeedsNative is needsNative for the tests outside of the package.
+func NeedsNative(t testing.TB) { needsNative(t) }

@@ -13,6 +13,7 @@ import (
 // damage to the last of them, and a cut within them, is not a torn end: the state before it lacks a
 // keyspace. A repair reports the damage and keeps the entries.
 func TestDamagedFirstEdits(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
 	db := mustOpen(t, "db", o)

@@ -216,6 +216,7 @@ func content(t *testing.T, db *DB) (all []string) {
 // after the last record that it read. Each catch-up fails and names the place, and the
 // state stays one of the writer; when the log is whole again the follower goes on.
 func TestCatchUpRefusesDamage(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	o := &Options{WALPreallocate: -1}
 	db := mustOpen(t, dir, o)
@@ -272,6 +273,7 @@ func missingIngest(f *Follower) (n int, err error) {
 // the database anew. No follower takes that for damage, and none shows a batch without the tables
 // that were ingested before it.
 func TestFollowerBesideEachStep(t *testing.T) {
+	needsNative(t)
 	n := seed.Scale(5, 60, 60)
 	start := uint64(seed.Of(t))
 	for run := range n {

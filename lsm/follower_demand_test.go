@@ -18,6 +18,7 @@ const longInterval = 24 * time.Hour
 // TestFollowerReadsCatchUp lets the state of a follower grow old. A read of the present waits for
 // the next one, whichever call it is; what does not read the present does not.
 func TestFollowerReadsCatchUp(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	db, err := Open(dir, nil)
 	must(t, err)

@@ -55,6 +55,7 @@ func numberOf(t *testing.T, v []byte, err error) int {
 // TestFollowerAheadOfItsLogs: the tables of one keyspace have more than what was read of the logs
 // so far. A read within the catch-up finds nothing of it before all is read that came earlier.
 func TestFollowerAheadOfItsLogs(t *testing.T) {
+	needsNative(t)
 	x := newFollowed(t, Options{WriteBufferSize: 16 << 20}) // one keyspace is flushed, by hand
 	ks, err := x.db.Keyspace("other", nil)
 	must(t, err)
@@ -96,6 +97,7 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 // TestFollowerOfANewKeyspace: a batch names a keyspace that was created after the MANIFEST was
 // read. What the batch has before that is taken once, although the batch is taken again.
 func TestFollowerOfANewKeyspace(t *testing.T) {
+	needsNative(t)
 	x := newFollowed(t, Options{MergeOperator: MergeOperatorNamed("uint64add")})
 	for i := 1; i <= 20; i++ {
 		must(t, x.db.Merge([]byte("sum"), number(1), NoSync))
@@ -139,6 +141,7 @@ func TestFollowerOfANewKeyspace(t *testing.T) {
 // were when the last visible batch was written. The logs lead on from the state before, or, after a
 // flush, are read anew.
 func TestFollowerOfKeyspacesAndBatches(t *testing.T) {
+	needsNative(t)
 	for _, flush := range []bool{false, true} {
 		x := newFollowed(t, Options{WriteBufferSize: 16 << 20})
 		must(t, x.db.Put([]byte("first"), nil, NoSync))
@@ -181,6 +184,7 @@ func TestFollowerOfKeyspacesAndBatches(t *testing.T) {
 // after the follower has read the MANIFEST and before it reads the logs. Whatever OpenFollower and
 // CatchUp show is a state that the writer had, although no batch names the keyspaces.
 func TestFollowerOfKeyspacesWhileItReads(t *testing.T) {
+	needsNative(t)
 	n, left := 0, 0
 	var db *DB
 	step := func() {
@@ -229,6 +233,7 @@ func TestFollowerOfKeyspacesWhileItReads(t *testing.T) {
 // TestFollowerOfDroppedEntries: the last sequence numbers that a follower has seen are those of a
 // keyspace that was dropped. Neither tables nor the MANIFEST have them, and the log is deleted.
 func TestFollowerOfDroppedEntries(t *testing.T) {
+	needsNative(t)
 	x := newFollowed(t, Options{WriteBufferSize: 64 << 10})
 	must(t, x.db.Put([]byte("a"), nil, NoSync))
 	must(t, x.db.Flush())
@@ -327,6 +332,7 @@ func TestFollowerSnapshotsOfWhatIsGone(t *testing.T) {
 // TestFollowerSnapshotsBeforeAKeyspace: a follower's snapshot that is older than a keyspace finds
 // nothing in it, also where a compaction of the writer left entries without sequence numbers.
 func TestFollowerSnapshotsBeforeAKeyspace(t *testing.T) {
+	needsNative(t)
 	x := newFollowed(t, Options{})
 	must(t, x.db.Put([]byte("key"), number(1), NoSync))
 	must(t, x.f.CatchUp(context.Background()))
@@ -410,6 +416,7 @@ func TestFollowerOfDeletedLogs(t *testing.T) {
 // follower's caller names one of its own. Operands are never merged by another operator than the
 // writer's.
 func TestFollowerOperators(t *testing.T) {
+	needsNative(t)
 	last := func(name string) *MergeOperator {
 		return &MergeOperator{Name: name, Full: func(dst, _, _ []byte,
 			operands [][]byte) ([]byte, error) {
@@ -466,6 +473,7 @@ func TestFollowerOperators(t *testing.T) {
 // was created, opens that keyspace and finds it in the list, also while a catch-up makes them
 // visible.
 func TestFollowerFindsTheKeyspacesOfItsState(t *testing.T) {
+	needsNative(t)
 	x := newFollowed(t, Options{WriteBufferSize: 1 << 20})
 	const n = 400
 	must(t, x.db.Put([]byte("n"), number(0), NoSync))

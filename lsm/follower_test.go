@@ -136,6 +136,7 @@ func TestFollowerMemTables(t *testing.T) {
 // TestFollowerFirstExpiring: the first values of a keyspace that expire come to a follower by a
 // catch-up that adds entries to its memtables and changes nothing else.
 func TestFollowerFirstExpiring(t *testing.T) {
+	needsNative(t)
 	dir, now := t.TempDir(), int64(1_000_000)
 	o := &Options{Clock: func() time.Time { return time.Unix(now, 0) }}
 	db, err := Open(dir, o)

@@ -64,6 +64,7 @@ func makeSmall(t *testing.T, db *DB, k *keyspace) {
 // that refers to the same log goes. The follower has the values of the log afterwards, although the
 // writer deletes it.
 func TestFollowerKeepsLogOfNextTable(t *testing.T) {
+	needsNative(t)
 	ctx := context.Background()
 	db, other, f, b, mem := valuesBeside(t)
 	of, err := f.Keyspace("other", nil)
@@ -100,6 +101,7 @@ func TestFollowerKeepsLogOfNextTable(t *testing.T) {
 // TestFollowerClosesLogOfLostTable: the writer deletes a table, and the log that it refers to,
 // before a follower has opened the table. The follower has no descriptor of the log afterwards.
 func TestFollowerClosesLogOfLostTable(t *testing.T) {
+	needsNative(t)
 	ctx := context.Background()
 	db, _, f, b, mem := valuesBeside(t)
 	must(t, db.Put([]byte("large"), make([]byte, 1000), NoSync))

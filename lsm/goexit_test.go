@@ -13,6 +13,7 @@ import (
 // TestCallbacksThatEndTheirGoroutine: a callback that calls runtime.Goexit, as FailNow of a test
 // does, ends writing as a panic does, and neither the flush nor the compaction stays under way.
 func TestCallbacksThatEndTheirGoroutine(t *testing.T) {
+	needsNative(t)
 	synctest.Test(t, func(t *testing.T) {
 		for _, name := range []string{"flush", "compaction"} {
 			fsys, ends := vfs.NewMem(), false

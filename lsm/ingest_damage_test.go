@@ -55,6 +55,7 @@ func TestDamagedEditOfAnIngest(t *testing.T) {
 // TestCutEditOfAnIngest: a MANIFEST that is cut within or before the edit of an ingest lacks its
 // tables, and no file is missing; the log tells that the edit was there.
 func TestCutEditOfAnIngest(t *testing.T) {
+	needsNative(t)
 	for name, ingest := range map[string]func(*testing.T, *DB, *Options) error{
 		"ingest": func(t *testing.T, db *DB, o *Options) error {
 			return db.Ingest(context.Background(), nil, writeTable(t, "new", o, "new", ""))

@@ -332,6 +332,7 @@ func TestFollowIngest(t *testing.T) {
 // TestIngestRangeAtKey ingests tables with an entry at the key at which a range begins: the
 // bounds in the MANIFEST are those of the table, whichever of both is first.
 func TestIngestRangeAtKey(t *testing.T) {
+	needsNative(t)
 	for what, add := range map[string]func(w *TableWriter) error{
 		"put":    func(w *TableWriter) error { return w.Put([]byte("b"), []byte("1")) },
 		"delete": func(w *TableWriter) error { return w.Delete([]byte("b")) },
@@ -479,6 +480,7 @@ func TestIngestSmallTables(t *testing.T) {
 // while the disk holds up the last step of the ingest. Reads, and a snapshot that is opened
 // meanwhile, find the ingested value, not one older than the value before.
 func TestIngestBesideACompaction(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	var ingesting, inEdit atomic.Bool
 	reached, goOn := make(chan struct{}), make(chan struct{})

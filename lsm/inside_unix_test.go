@@ -18,6 +18,7 @@ import (
 // TestNothingInside: no copy or dump is made in the directory of the database, nor restored in the
 // folder of its backups, by way of links either; what only looks as if it were inside is.
 func TestNothingInside(t *testing.T) {
+	lsm.NeedsNative(t)
 	ctx, dir := context.Background(), t.TempDir()
 	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
 	do := func(errs ...error) {

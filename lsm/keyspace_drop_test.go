@@ -52,6 +52,7 @@ func (d *fullSpace) put(mode WriteMode) error {
 // TestDropBesideGroup drops a keyspace while a group waits for room in its memtable: the writes of
 // the group into other keyspaces are done, and the others count as written before the drop.
 func TestDropBesideGroup(t *testing.T) {
+	needsNative(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := newFullSpace(t)
 		errs := make(chan error, 5)

@@ -133,6 +133,7 @@ func TestRepairKeyspaces(t *testing.T) {
 // TestRepairOfSwappedTables: tables of two keyspaces that swapped their names go back into their
 // own.
 func TestRepairOfSwappedTables(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
 	db := mustOpen(t, "db", o)

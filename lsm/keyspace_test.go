@@ -586,6 +586,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 // dropped, their log is deleted, and a power cut takes what the next one begins with. They are not
 // given out again.
 func TestNumbersOfDroppedKeyspaceStay(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	db := mustOpen(t, "db", &Options{FS: mem})
 	dropped := mustSpace(t, db, "dropped")

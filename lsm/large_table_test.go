@@ -200,6 +200,7 @@ func scanned(t *testing.T, db *DB) (n int) {
 // TestManyRangeDeletesOfShortKeys writes range tombstones whose columns in a View take several
 // times their bytes, and more than MaxDecodedBlock.
 func TestManyRangeDeletesOfShortKeys(t *testing.T) {
+	needsNative(t)
 	dir := t.TempDir()
 	o := &Options{MaxDecodedBlock: 1 << 20, DisableCompaction: true}
 	db := mustOpen(t, dir, o)

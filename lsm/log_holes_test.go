@@ -171,6 +171,7 @@ func (h *holes) compare(what string, r interface {
 // it, and however often the database is opened, no reader of the logs takes them for entries that
 // are missing.
 func TestNumbersInNoLog(t *testing.T) {
+	needsNative(t)
 	for i := 0; i < 1<<5; i += seed.Scale(5, 1, 1) {
 		several, excise, table, kill := i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0
 		mode := []WriteMode{NoSync, Sync}[i>>4]

@@ -30,7 +30,7 @@ var longCalls = []struct {
 		return db.CompactRange(nil, nil)
 	}},
 	{"Ingest", func(fs vfs.FS) error {
-		w, err := lsm.NewTableWriter("/table", &lsm.Options{FS: fs})
+		w, err := lsm.NewTableWriter("/table", &lsm.Options{FS: fs, Format: lsm.FormatNative})
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,7 @@ func TestClosedLogCannotBeCut(t *testing.T) {
 // needs, after the other one was flushed and the process was killed. The flush made that log
 // durable, and its edit says so: Open fails and names the log.
 func TestOldestLogIsDurableAfterFlush(t *testing.T) {
+	needsNative(t)
 	fs := vfs.NewMem()
 	db := mustOpen(t, "db", &Options{FS: fs, WALPreallocate: -1})
 	other := mustSpace(t, db, "other")

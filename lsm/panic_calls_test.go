@@ -55,6 +55,7 @@ var panicCalls = map[string]func(db *DB, o *Options) error{
 // TestPanicsInCalls has the file system panic at each of its calls in these: they return an error,
 // Close returns, and the next opening finds everything.
 func TestPanicsInCalls(t *testing.T) {
+	needsNative(t)
 	const n = 30
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, WriteBufferSize: 64 << 10, WALRetentionBytes: 1 << 20}

@@ -246,6 +246,7 @@ func TestDeleteRangeIsJumped(t *testing.T) {
 // TestSeekOverManyRangeDels counts the comparisons of moves over tombstones that touch each other,
 // in a memtable above a table: the logarithm of their number, for snapshots too.
 func TestSeekOverManyRangeDels(t *testing.T) {
+	needsNative(t)
 	const n = 10_000
 	var calls atomic.Int64
 	counting := *BytewiseComparer

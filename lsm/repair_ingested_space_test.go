@@ -14,6 +14,7 @@ import (
 // the default one's, whichever bytes of the MANIFEST are zeroed, as long as one of its edits
 // names the keyspace.
 func TestRepairKeepsIngestedApart(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
 	db := mustOpen(t, "db", o)

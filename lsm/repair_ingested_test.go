@@ -13,6 +13,7 @@ import (
 // TestRepairKeepsIngestedKeyspacesApart: without a MANIFEST, tables that were loaded or ingested
 // into a keyspace do not become the default one's, and other comparers do not stop the repair.
 func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
+	needsNative(t)
 	m := vfs.NewMem()
 	o := &Options{FS: m}
 	db, err := Open("db", o)
@@ -70,6 +71,7 @@ func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
 // TestRepairOrdersIngested: without a MANIFEST an ingested value wins over an older one that the
 // ingest flushed, also where the numbers of files get another digit between the two.
 func TestRepairOrdersIngested(t *testing.T) {
+	needsNative(t)
 	for name, numbers := range map[string]uint64{"flushed": 0, "another digit": 999_996} {
 		t.Run(name, func(t *testing.T) {
 			m := vfs.NewMem()
@@ -165,6 +167,7 @@ func removeManifests(t *testing.T, m *vfs.Mem) {
 // MANIFEST the sequence number and the keyspace of the ingested table, also where a compaction
 // wrote older entries of its keys anew.
 func TestRepairKnowsIngested(t *testing.T) {
+	needsNative(t)
 	m := vfs.NewMem()
 	o := &Options{FS: m, DisableCompaction: true}
 	db, err := Open("db", o)

@@ -128,6 +128,7 @@ func forgetLogs(t *testing.T, mem *vfs.Mem) {
 // TestRepairTakesRangeDeleteOnce has one range tombstone in two logs: the opening carries it into
 // the next log, and the old one is kept for feeds.
 func TestRepairTakesRangeDeleteOnce(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, WALRetentionBytes: 1 << 20}
 	db, err := Open("db", o)
@@ -168,6 +169,7 @@ func TestRepairKeepsRangeDeletes(t *testing.T) {
 // with its put stays for large values of another one: the tables tell a repair without a MANIFEST
 // that this log's entries are obsolete, though no table has the key.
 func TestRepairOfLogsKeptForValues(t *testing.T) {
+	needsNative(t)
 	for name, then := range map[string]func(*Keyspace) error{
 		"recovered": func(*Keyspace) error { return nil },
 		"flushed":   func(k *Keyspace) error { return k.Flush() },
@@ -213,6 +215,7 @@ func TestRepairOfLogsKeptForValues(t *testing.T) {
 // TestRepairOfValuesInADirectory: a directory in the place of a log with large values is what a
 // missing log is.
 func TestRepairOfValuesInADirectory(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, LargeValue: 1000}
 	db := mustOpen(t, "db", o)

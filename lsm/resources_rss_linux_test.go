@@ -30,6 +30,7 @@ const (
 // for Go's garbage, which is collected later where processors are busy, is above the budget by no
 // more than 10 % at 99 of 100 looks, by no more than 15 % at any, and comes to 90 % of it.
 func TestResourcesResident(t *testing.T) {
+	lsm.NeedsNative(t)
 	if os.Getenv(rssChild) != "" {
 		rssProgram(t)
 		return

@@ -231,6 +231,7 @@ func TestSharedMemorySeals(t *testing.T) {
 // memory: indexes and filters of open tables stay within their part of it, and every key is found,
 // and none that is not there.
 func TestFiltersGiveWay(t *testing.T) {
+	lsm.NeedsNative(t)
 	for _, how := range []string{"whole", "parts", "flushed"} {
 		t.Run(how, func(t *testing.T) {
 			const tables, each, memory = 12, 40_000, 8 << 20
@@ -315,6 +316,7 @@ func TestFiltersGiveWay(t *testing.T) {
 // the Resources say that they have is never above the limit by more than 5 %, and the blocks of the
 // cache use what the rest leaves.
 func TestResourcesCounted(t *testing.T) {
+	lsm.NeedsNative(t)
 	const memory, databases, keyspaces = 48 << 20, 4, 16
 	rounds := testkit.Scale(1, 6, 12)
 	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 2})

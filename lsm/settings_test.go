@@ -14,6 +14,7 @@ import (
 // TestOptionsInForce reads every option of a database that was opened with defaults, and sets it to
 // the same value: those that are fixed are refused.
 func TestOptionsInForce(t *testing.T) {
+	lsm.NeedsNative(t)
 	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +97,7 @@ func TestOptionsInForce(t *testing.T) {
 
 // TestSetOptionWorks sets options and checks their effects.
 func TestSetOptionWorks(t *testing.T) {
+	lsm.NeedsNative(t)
 	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Compression: lsm.NoCompression,
 		BloomBits: -1, CompactionFilter: lsm.PrefixFilter([]byte("x"))})
 	if err != nil {
@@ -196,6 +198,7 @@ func TestSetOptionWorks(t *testing.T) {
 
 // TestSetOptionBeside sets options beside writers, readers, flushes and keyspaces that come and go.
 func TestSetOptionBeside(t *testing.T) {
+	lsm.NeedsNative(t)
 	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10})
 	if err != nil {
 		t.Fatal(err)

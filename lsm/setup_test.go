@@ -43,6 +43,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// needsNative skips a test of what only the native format has, where the tests run on LevelDB's.
+func needsNative(t testing.TB) {
+	if os.Getenv(formatEnv) == FormatLevelDB.String() {
+		t.Skip("of the native format")
+	}
+}
+
 // useCodecs writes and reads a table with each effort of zstd. The encoders and decoders are made
 // once in a process and have channels: one that a test in a bubble made could not be used outside.
 func useCodecs() error {

@@ -125,6 +125,7 @@ func TestStrangeTable(t *testing.T) {
 // TestSwappedIngestedOfKeyspaces: tables of a TableWriter do not record a keyspace, and return to
 // their own all the same.
 func TestSwappedIngestedOfKeyspaces(t *testing.T) {
+	needsNative(t)
 	mem := vfs.NewMem()
 	o := &Options{FS: mem}
 	db := mustOpen(t, "db", o)

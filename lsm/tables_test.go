@@ -138,6 +138,7 @@ func TestCompressionOfKeyspaces(t *testing.T) {
 // refused. Where the one is the database's and the other a keyspace's, or was set later, there
 // are no filters.
 func TestPrefixesNeedFilters(t *testing.T) {
+	needsNative(t)
 	o := &Options{FS: vfs.NewMem(), PrefixLength: 3, BloomBits: -1}
 	if _, err := Open("db", o); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("Open: %v", err)

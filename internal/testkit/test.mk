@@ -103,7 +103,7 @@ test-full:
 	$(run-steps)
 
 # Tests that do not go over the formats by themselves run on the default one, native, and in
-# long runs on LevelDB's as well. That is not known to the test cache.
+# long runs on LevelDB's as well. That is not known to the test cache. Examples show the default.
 ON_EACH_FORMAT := ./lsm ./internal/testkit/surroundings ./internal/testkit/leak
 
 # What vet checks is the same in every step; it looks at the files of other builds as well: of
@@ -115,9 +115,9 @@ LONGEST = $(if $(LOAM_T2),$(addprefix ./internal/testkit/,crash kill)) ./lsm
 
 test-go:
 	@$(GO) vet ./... && $(GO) vet -tags 'invariants unmap' $(TAGGED)
-	@$(GO) test -vet=off -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
-	$(if $(LOAM_T2),@LOAM_FORMAT=leveldb \
-		$(GO) test -vet=off -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT))
+	@status=0; $(GO) test -vet=off -timeout $(TEST_TIMEOUT) $(LONGEST) ./... || status=1; \
+	$(if $(LOAM_T2),LOAM_FORMAT=leveldb $(GO) test -vet=off -count=1 -run '^Test' \
+		-timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || status=1;) exit $$status
 
 test-lint: lint
 
