@@ -302,13 +302,10 @@ func (j *job) lead(first func(store.Lead) error) error {
 		if over, err := j.overlapsMemTables(); over || err != nil {
 			return 0, errors.Join(err, errAgain)
 		}
-		if j.plain && len(j.tables) > 0 {
-			// The entries have number 0. Feeds find a gap where seq is in no log. The MANIFEST's
-			// last number cannot say so: goleveldb passes over the batches that it covers.
-			if err := l.SkipTo(seq + 1); err != nil {
-				return 0, err
+		if j.plain {
+			if used, err = j.skip(l, seq); err != nil {
+				return used, err
 			}
-			used = 1 // the log has it, even if nothing becomes live
 		}
 		if err := l.SyncLogs(); err != nil {
 			return used, err
@@ -320,6 +317,23 @@ func (j *job) lead(first func(store.Lead) error) error {
 		return max(used, n), err
 	})
 }
+
+// skip has the log of a database in LevelDB's format say that number seq is in no log, before the
+// tables become live: their entries have number 0, and feeds find a gap there. The MANIFEST's last
+// number cannot say so: goleveldb passes over the batches of a log that it covers.
+func (j *job) skip(l store.Lead, seq base.SeqNum) (used int, err error) {
+	switch {
+	case len(j.tables) == 0:
+		return 0, nil
+	case slices.ContainsFunc(j.tables, func(t *table) bool { return j.overlapsTables(t.meta) }):
+		return 0, errOverlap
+	case j.db.Sequences().NumSnapshots() > 0:
+		return 0, base.NeedsNative("an ingest beside an open snapshot or transaction")
+	}
+	return 1, l.SkipTo(seq + 1)
+}
+
+var errOverlap = base.NeedsNative("an ingest into keys that have entries")
 
 // intact fails with base.ErrDirectoryChanged if a table is not the file that was verified: another
 // program removed or replaced it, or cut the file that was linked.
@@ -415,7 +429,7 @@ func (j *job) flushOverlaps() error {
 	case err != nil || !over:
 		return err
 	case j.plain:
-		return base.NeedsNative("an ingest into keys that have entries")
+		return errOverlap
 	}
 	return j.k.Flush()
 }
