@@ -25,7 +25,8 @@ type history struct {
 	run    *runner
 	o      Options
 	states []moments
-	made   int // keyspaces
+	made   int // keyspaces and loads
+	native bool
 }
 
 // moments is a state that was sent.
@@ -41,13 +42,17 @@ var errTarget = errors.New("a failure of the target")
 // with and without effect, and ingests, which no log has.
 func TestHistories(t *testing.T) {
 	for _, follows := range []bool{false, true} {
-		for i := range 6 {
+		for i := range 8 {
 			t.Run(fmt.Sprintf("follows=%t/%d", follows, i), func(t *testing.T) {
 				t.Parallel()
 				h := &history{t: t, r: rand.New(rand.NewPCG(uint64(seed.Of(t)), 0)),
 					clock: newClock(), fs: vfs.NewMem(), target: newMem()}
-				h.opts = &lsm.Options{FS: h.fs, Clock: h.clock.time, WriteBufferSize: 64 << 10,
-					MergeOperator: lsm.MergeOperatorNamed("append")}
+				h.opts = &lsm.Options{FS: h.fs, Clock: h.clock.time, WriteBufferSize: 64 << 10}
+				if h.native = i < 5; h.native {
+					h.opts.MergeOperator = lsm.MergeOperatorNamed("append")
+				} else {
+					h.opts.Format = lsm.FormatLevelDB
+				}
 				if h.r.IntN(2) == 0 {
 					h.opts.WALRetentionBytes = 1 << 20
 				}
@@ -175,7 +180,9 @@ func (h *history) write() {
 		}
 	case 3:
 		_, err = h.db.Keyspace(k.Name(), &lsm.KeyspaceOptions{MergeOperator: h.opts.MergeOperator})
-		must(h.t, err)
+		if err != nil {
+			break
+		}
 		err = k.Merge(h.key(), value, lsm.NoSync)
 	case 4:
 		err = k.PutTTL(h.key(), value, time.Duration(1+h.r.IntN(20))*time.Second, lsm.NoSync)
@@ -186,7 +193,9 @@ func (h *history) write() {
 		for range 1 + h.r.IntN(20) {
 			b.In(h.space()).Put(h.key(), value)
 			b.In(h.space()).Delete(h.key())
-			b.Merge(h.key(), value)
+			if h.native {
+				b.Merge(h.key(), value)
+			}
 		}
 		err = h.db.Write(b, lsm.Sync)
 	case 7:
@@ -206,13 +215,21 @@ func (h *history) write() {
 	default:
 		err = k.Put(h.key(), value, lsm.NoSync)
 	}
-	must(h.t, err)
+	if h.native || !errors.Is(err, lsm.ErrNeedsNative) {
+		must(h.t, err)
+	}
 }
 
+// ingest loads keys that have entries, or new ones into LevelDB's format.
 func (h *history) ingest(k *lsm.Keyspace) error {
+	format := "k%02d"
+	if !h.native {
+		h.made++
+		format = fmt.Sprint("new", h.made, "-%02d")
+	}
 	return k.BulkLoad(ctx, func(yield func(key, value []byte) bool) {
 		for i := range 20 {
-			if !yield(fmt.Appendf(nil, "k%02d", 20+i), []byte("loaded")) {
+			if !yield(fmt.Appendf(nil, format, 20+i), []byte("loaded")) {
 				return
 			}
 		}
