@@ -172,6 +172,30 @@ func TestContendedTransactions(t *testing.T) {
 }
 
 // TestUnusable: what an engine does not have is skipped.
+// TestNamedKeys: benchmarks of ranges and queues, which go by the order of the numbers, leave out
+// keys whose order is another one, and what is there; the reads of all others are as foretold.
+func TestNamedKeys(t *testing.T) {
+	r, _ := newRunner(t)
+	r.Params.Keys.Style = workload.Named
+	run(t, r, "fillseq")
+	for _, spec := range workload.Specs {
+		byOrder := spec.Kind == workload.Stretch || spec.Kind == workload.DeleteRange ||
+			spec.Kind == workload.Queue || spec.Kind == workload.PrefixScan ||
+			spec.Subject == workload.IntoTables
+		if !byOrder {
+			continue
+		}
+		res, err := r.Run(context.Background(), spec)
+		if err != nil || !strings.Contains(res.Skipped, "numbers of 16 digits") {
+			t.Errorf("%s: %v", res.Line(), err)
+		}
+	}
+	if res := run(t, r, "holditerators", "ycsbe", "overwrite", "release",
+		"readrandom"); res.Found != num {
+		t.Error(res.Line())
+	}
+}
+
 func TestUnusable(t *testing.T) {
 	r, m := newRunner(t)
 	r.Driver = plainDriver{m}

@@ -115,6 +115,9 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		res.Skipped = "--use_existing_db is true"
 		return res, nil
 	}
+	if res.Skipped = r.unfit(&spec); res.Skipped != "" {
+		return res, nil
+	}
 	if spec.HalfRate && r.rate == 0 {
 		res.Skipped = "no benchmark before wrote at full speed"
 		return res, nil

@@ -48,6 +48,22 @@ func puts(subject string) func(*workload.Spec) bool {
 	return func(s *workload.Spec) bool { return s.Kind == workload.Put && s.Subject == subject }
 }
 
+// unfit says why a benchmark cannot have the keys of the run, or nothing.
+func (r *Runner) unfit(spec *workload.Spec) string {
+	named := r.Params.Keys.Style != workload.Padded
+	switch spec.Kind {
+	case workload.PrefixScan:
+		if named || r.Params.Keys.Stride > 1 {
+			return "its keys are all numbers of 16 digits"
+		}
+	case workload.Stretch, workload.DeleteRange, workload.Queue, workload.Put:
+		if named && (spec.Kind != workload.Put || spec.Subject == workload.IntoTables) {
+			return "its keys are numbers of 16 digits, whose order is that of the keys"
+		}
+	}
+	return ""
+}
+
 // unusable says why a store cannot run a benchmark, or nothing.
 func (r *Runner) unusable(spec *workload.Spec) string {
 	for _, o := range optional {
@@ -62,12 +78,6 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 		if r.Follow == nil {
 			return "there is no program that could follow"
 		}
-	}
-	switch k := r.Params.Keys; {
-	case spec.Kind == workload.PrefixScan && (k.Style != workload.Padded || k.Stride > 1):
-		return "its keys are all numbers of 16 digits"
-	case puts(workload.IntoTables)(spec) && k.Style != workload.Padded:
-		return "its keys are numbers of 16 digits, whose order is that of the keys"
 	}
 	if spec.Held && r.held.snapshot == nil {
 		return "no snapshot is held: holdsnapshot takes one"
