@@ -90,3 +90,42 @@ func TestInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// TestReportsIntoPipesAndLinks: a pipe gets the report and stays; the file that a link leads to is
+// replaced, not the link.
+func TestReportsIntoPipesAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir,
+		"link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("old"), 0o600),
+		os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	end, err := os.OpenFile(pipe, os.O_RDWR, 0) // a report of one step fits into the pipe
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	code, out, errs := invoke(t, newEngine(), "--num=10", "--benchmarks=fillseq", "--tsv="+pipe,
+		"--json="+link)
+	if code != exitOK {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Fatalf("the pipe is %v now, %v", info.Mode(), err)
+	}
+	b := make([]byte, 1<<16)
+	n, err := end.Read(b)
+	if err != nil || !bytes.HasPrefix(b[:n], []byte("ops_sec\t")) {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "file" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	if _, err := readReport(file); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 3 {
+		t.Errorf("left behind: %v", left)
+	}
+}

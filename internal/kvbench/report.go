@@ -332,8 +332,12 @@ func (c *command) checkReports() error {
 		if r.file == "" {
 			continue
 		}
-		if info, err := os.Stat(r.file); err == nil && info.IsDir() {
+		info, err := os.Stat(r.file)
+		switch {
+		case err == nil && info.IsDir():
 			return fmt.Errorf("--%s: %s is a directory; want a file", r.flag, r.file)
+		case err == nil && !info.Mode().IsRegular():
+			continue // it is written as it is
 		}
 		tmp, err := os.CreateTemp(filepath.Dir(r.file), "."+filepath.Base(r.file)+"-")
 		if err != nil {
@@ -346,8 +350,22 @@ func (c *command) checkReports() error {
 	return nil
 }
 
-// writeFile puts a file in place whole.
+// writeFile puts a file in place whole, where a link leads to. A device or a pipe is written as it
+// is: a file in its place would end it for all other programs.
 func writeFile(file string, b []byte) error {
+	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			f, err := os.OpenFile(file, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(b)
+			return errors.Join(err, f.Close())
+		}
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return err
+		}
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
 	if err != nil {
 		return err
