@@ -13,20 +13,20 @@ const codecBlock = 4096
 
 // reopen closes and opens the database. A cold open is timed alone.
 func (t *thread) reopen(spec *workload.Spec) {
-	for range t.ops {
-		from := t.clock()
+	cold := func() error {
 		if err := t.r.Close(); err != nil {
-			t.fail(err)
-			return
+			return err
 		}
+		return DropCache(t.r.Dir)
+	}
+	for range t.ops {
 		if spec.State == workload.Cold {
-			if err := DropCache(t.r.Dir); err != nil {
-				t.fail(err)
+			if !t.away(cold) {
 				return
 			}
-			away := t.clock() - from
-			t.start += away
-			t.last += away
+		} else if err := t.r.Close(); err != nil {
+			t.fail(err)
+			return
 		}
 		if err := t.r.open(); err != nil {
 			t.fail(err)
@@ -58,19 +58,6 @@ func (t *thread) compact() {
 		return
 	}
 	t.tick()
-}
-
-// away does something whose time does not count. It reports whether that succeeded.
-func (t *thread) away(do func() error) bool {
-	from := t.clock()
-	if err := do(); err != nil {
-		t.fail(err)
-		return false
-	}
-	took := t.clock() - from
-	t.start += took
-	t.last += took
-	return true
 }
 
 // compactAgain is a background compactor: it goes on until the measured threads end, and

@@ -77,8 +77,8 @@ func (t *thread) mixer(spec *workload.Spec) workload.Mixer {
 	return workload.NewMixer(spec.Mix, uint64(max(t.r.Params.Num, 1))+t.inserted, t.index, t.of)
 }
 
-func (t *thread) mixed(spec *workload.Spec) {
-	mixer := t.mixer(spec)
+func (t *thread) mixed() {
+	mixer := t.mix
 	for range t.ops {
 		ok := false
 		switch action, n, length := mixer.Next(&t.rand); action {

@@ -36,9 +36,11 @@ func (t *thread) queue(spec *workload.Spec) {
 	if spec.Queue.Txn {
 		q.txns = t.db.(store.Transactional)
 	}
-	if err := q.prepare(); err != nil {
-		t.fail(err)
+	if !t.away(q.prepare) {
 		return
+	}
+	if t.samples != nil {
+		t.samples.restart()
 	}
 	t.start = t.clock()
 	t.last = t.start

@@ -209,17 +209,14 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if r.duration(spec) > 0 {
 		live.Total = 0
 	}
-	var before store.Metrics
-	if r.db != nil {
-		before = r.db.Metrics()
-	}
-	begun := readUsage()
-	r.maxRSS = max(r.maxRSS, begun.maxRSS)
+	shared.from = r.baseline()
+	r.maxRSS = max(r.maxRSS, shared.from.usage.maxRSS)
 	memory := machine.WatchMemory()
 	r.live.Store(live)
 	var samples *sampler
 	if r.Params.Timeline && r.db != nil && spec.Writes() {
 		samples = r.sample(live)
+		shared.samples = samples
 	}
 	var space *spaceWatch
 	if r.db != nil && r.Dir != "" && changes(spec) {
@@ -251,11 +248,11 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if atEnd != nil {
 		after.user, after.system = atEnd.user, atEnd.system
 	}
-	res.addUsage(begun, after)
+	res.addUsage(shared.from.usage, after)
 	r.maxRSS = max(r.maxRSS, after.maxRSS)
 	res.addMemory(memory.Finish(), r.maxRSS)
 	if r.db != nil && spec.NeedsStore() && spec.Kind != workload.Open {
-		res.addMetrics(before, r.db.Metrics())
+		res.addMetrics(shared.from.metrics, r.db.Metrics())
 	}
 	res.merge(team)
 	for _, w := range writers {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/loamdb/loam/internal/kvbench/machine"
@@ -24,16 +25,20 @@ const (
 // sampler watches a benchmark from a goroutine of its own.
 type sampler struct {
 	stop, done chan struct{}
-	samples    []Sample
+	mu         sync.Mutex
+	start      time.Time // guarded by mu
+	samples    []Sample  // guarded by mu
 }
 
 // sample starts to watch; finish ends it.
 func (r *Runner) sample(live *Live) *sampler {
-	s := &sampler{stop: make(chan struct{}), done: make(chan struct{})}
-	start, db := time.Now(), r.db
+	s := &sampler{stop: make(chan struct{}), done: make(chan struct{}), start: time.Now()}
+	db := r.db
 	look := func() {
 		machine.Look(func() {
-			s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.samples = append(s.samples, Sample{time.Since(s.start), live.Done(), db.Metrics()})
 		})
 	}
 	go func() {
@@ -47,16 +52,33 @@ func (r *Runner) sample(live *Live) *sampler {
 			case <-time.After(every):
 			}
 			look()
-			if len(s.samples) >= maxSamples {
-				for i := range maxSamples / 2 {
-					s.samples[i] = s.samples[2*i+1]
-				}
-				s.samples = s.samples[:maxSamples/2]
+			if s.thin() {
 				every *= 2
 			}
 		}
 	}()
 	return s
+}
+
+// thin drops every second sample where there are too many.
+func (s *sampler) thin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.samples) < maxSamples {
+		return false
+	}
+	for i := range maxSamples / 2 {
+		s.samples[i] = s.samples[2*i+1]
+	}
+	s.samples = s.samples[:maxSamples/2]
+	return true
+}
+
+// restart forgets what came before the measured operations.
+func (s *sampler) restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start, s.samples = time.Now(), nil
 }
 
 func (s *sampler) finish() []Sample {

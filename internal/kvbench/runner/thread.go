@@ -28,6 +28,9 @@ type shared struct {
 	inserted uint64        // keys that mixed benchmarks inserted before
 	stride   int64         // operations between looks at stop
 	duration time.Duration // of a thread, after which it begins no operation; 0: no end
+	samples  *sampler      // nil: none are taken
+	// from which the figures count. Only a benchmark of one thread moves it.
+	from baseline
 }
 
 // role is what a background thread does for as long as the measured ones run.
@@ -64,7 +67,8 @@ type thread struct {
 	err     error
 	buf     []byte          // the value last read
 	index   int             // among the measured threads
-	inserts uint64          // keys inserted by a mixed benchmark
+	mix     workload.Mixer  // of a mixed benchmark
+	inserts uint64          // keys inserted by it
 	sum     uint64          // of the counters that were read
 	tenths  []time.Duration // of a Queue benchmark
 	note    string          // for the message of its result
@@ -193,6 +197,9 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 			t.hist = new(hist.Histogram)
 			t.next = 1
 		}
+		if spec.Kind == workload.Mixed {
+			t.mix = t.mixer(spec) // its sums over all keys are no operation's time
+		}
 		team = append(team, t)
 	}
 	return team, writers
@@ -261,7 +268,7 @@ func (t *thread) run(spec *workload.Spec) {
 	case workload.Update:
 		t.update(spec)
 	case workload.Mixed:
-		t.mixed(spec)
+		t.mixed()
 	case workload.NewIterator:
 		t.iterators()
 	case workload.Scan:
