@@ -39,7 +39,7 @@ var percentiles = []string{"P50", "P75", "P99", "P99.9", "P99.99"}
 
 // latencies shows the percentiles of step i, lags those of its follower.
 func (g *groupView) latencies(tracks []track, i int) {
-	g.quantiles(tracks, i, "latency", "every operation timed in a pass of its own; lower is better",
+	g.quantiles(tracks, i, "latency", "every operation timed; lower is better",
 		func(s *Step) *Latency { return s.Latency })
 }
 
@@ -57,16 +57,24 @@ func (g *groupView) quantiles(tracks []track, i int, what, note string, of func(
 		}
 		l := plot.Series{Name: t.name, Colour: t.colour}
 		for j, q := range percentiles {
-			l.X = append(l.X, float64(j))
-			l.Y = append(l.Y, v.median(func(s *Step) float64 {
+			all := v.numbers(func(s *Step) (float64, bool) {
 				if of(s) == nil {
-					return 0
+					return 0, false
 				}
-				return float64(of(s).Quantiles[q]) / 1e3
-			}))
+				ns, ok := of(s).Quantiles[q]
+				return float64(ns) / 1e3, ok
+			})
+			if len(all) > 0 {
+				l.X, l.Y = append(l.X, float64(j)), append(l.Y, median(all))
+			}
 		}
-		l.X = append(l.X, float64(len(percentiles)))
-		l.Y = append(l.Y, float64(of(v.steps[0]).Max)/1e3)
+		most := v.numbers(func(s *Step) (float64, bool) {
+			if of(s) == nil {
+				return 0, false
+			}
+			return float64(of(s).Max) / 1e3, true
+		})
+		l.X, l.Y = append(l.X, float64(len(percentiles))), append(l.Y, slices.Max(most))
 		lines = append(lines, l)
 	}
 	title := stepTitle(tracks[0].sample.Steps, i) + ": " + what

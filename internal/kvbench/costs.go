@@ -82,7 +82,7 @@ func (s *session) costs(columns []column) {
 				row[3] = dash(p.ratio(), "%.2f")
 			}
 			for _, f := range costFigures {
-				row = append(row, f.text(v, v.steps[0]))
+				row = append(row, f.text(v))
 			}
 			rows = append(rows, append(row, foundText(v.steps[0])))
 		}

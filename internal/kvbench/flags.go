@@ -124,7 +124,7 @@ var flags = []flag{
 		"native; the default tables show both", textFlag(func(c *command) *string {
 			return &c.format
 		})},
-	{"rounds", "N", "repetitions; the summary gives medians", "1",
+	{"rounds", "N", "repetitions; the summary gives medians, and the longest time of all", "1",
 		countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
 	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, " +
 		"and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) {

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/kvbench/experiment"
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -408,6 +410,56 @@ func TestTable(t *testing.T) {
 	want := "name      n\n-----------\na       1.0\nlong      -\né     200.0\n"
 	if b.String() != want {
 		t.Errorf("\n%s, want\n%s", b.String(), want)
+	}
+}
+
+// TestMediansOfRounds: each figure of a table is the median of all rounds, the longest time that of
+// all, and a round without a figure does not count; a percentile that was not taken has no dot.
+func TestMediansOfRounds(t *testing.T) {
+	number := func(n int64) *int64 { return &n }
+	seconds := func(n float64) *float64 { return &n }
+	var c column
+	for i, n := range []int64{9, 1, 3, 5, 4} {
+		ms := n * 1e6
+		st := Step{Name: "ycsba", MicrosPerOp: float64(n), Ops: 1, Seconds: 1, Bytes: 1,
+			MBPerSecond: float64(n), Flat: float64(n),
+			CPUUser: float64(n), CPUSystem: float64(n), MaxRSS: n << 20,
+			Memory: &machine.Memory{Peak: n << 20, AtPeak: machine.Pages{Anon: n << 20},
+				Quiet: machine.Pages{Anon: n << 20}},
+			Written: number(n << 20), DiskPeak: number(n << 20), DiskQuiet: number(n << 20),
+			DiskSize: number(n << 20), Resident: number(n << 20), Stall: seconds(float64(n) / 100),
+			Quiet: seconds(float64(n)), Lag: &Latency{Count: 1, Quantiles: map[string]int64{
+				"P50": ms, "P99": ms}},
+			Latency: &Latency{Count: 1, Max: ms, Quantiles: map[string]int64{"P50": 1000 * n,
+				"P75": 1000 * n, "P99": 1000 * n, "P99.9": 1000 * n}},
+		}
+		if i == 4 { // the fifth round has nothing but its time
+			st = Step{Name: "ycsba", MicrosPerOp: 4, Seconds: 1}
+		}
+		c.runs = append(c.runs, &Run{Engine: "loam", Steps: []Step{st}})
+	}
+	v := c.series(0)
+	for _, f := range slices.Concat(tailFigures, extraFigures, stackedFigures, pageFigures) {
+		got := f.text(v)
+		switch f.title {
+		case "micros/op", "CPU us/op", "ops/s", "found", "spread", "seconds", "w-amp", "P99.99",
+			"P95", "published", "times", "cgroup own MB", "cgroup cache MB", "stall",
+			"CPU user s", "CPU sys s", "process RSS MB", "last/2nd tenth":
+			continue // 0 counts where they are not known, or there is none
+		case "longest", "max":
+			if got != "9000.0" {
+				t.Errorf("%s is %s", f.title, got)
+			}
+		default:
+			if n, err := strconv.ParseFloat(got, 64); err != nil || n != 4 && n != 0.04 {
+				t.Errorf("%s is %s, want the median 4", f.title, got)
+			}
+		}
+	}
+	g := groupView{}
+	g.latencies([]track{{name: "Loam", sample: c.runs[0], runs: c.runs}}, 0)
+	if svg := string(g.Charts[0].SVG); strings.Count(svg, "<circle") != len(percentiles) {
+		t.Errorf("%d dots: %s", strings.Count(svg, "<circle"), svg)
 	}
 }
 

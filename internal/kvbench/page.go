@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/kvbench/experiment"
-	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/plot"
 	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -311,11 +310,31 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 
 var pageHead = append([]string{
 	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found",
-	"CPU us/op", "CPU user s", "CPU sys s", "w-amp", "stall", "stall s", "written MB", "disk MB",
-	"peak disk MB", "quiet disk MB", "process RSS MB", "quiet s", "P50 us", "P75", "P95", "P99",
-	"P99.9", "P99.99", "max",
-	"lag P50 ms", "lag P99 ms", "resident MB", "last/2nd tenth",
-}, machine.MemoryTitles...)
+	"CPU us/op",
+}, titles(pageFigures)...)
+
+// pageFigures are the other columns of the page's table.
+var pageFigures = append([]figure{
+	{"CPU user s", at(func(s *Step) float64 { return s.CPUUser }, "%.2f")},
+	{"CPU sys s", at(func(s *Step) float64 { return s.CPUSystem }, "%.2f")},
+	{"w-amp", at((*Step).amplification, "%.2f")},
+	{"stall", stallText},
+	{"stall s", units(func(s *Step) *float64 { return s.Stall }, 1, "%.2f")},
+	{"written MB", units(func(s *Step) *int64 { return s.Written }, 1<<20, "%.1f")},
+	{"disk MB", diskSize},
+	{"peak disk MB", extraFigures[0].text}, {"quiet disk MB", extraFigures[1].text},
+	{"process RSS MB", at(func(s *Step) float64 { return float64(s.MaxRSS) / (1 << 20) }, "%.0f")},
+	{"quiet s", quietSeconds},
+	{"P50 us", quantileText("P50")}, {"P75", quantileText("P75")}, {"P95", quantileText("P95")},
+	{"P99", quantileText("P99")}, tailFigures[0], tailFigures[1], {"max", longest},
+}, extraFigures[2:]...)
+
+func titles(figures []figure) (all []string) {
+	for _, f := range figures {
+		all = append(all, f.title)
+	}
+	return all
+}
 
 // ratios has a row for every step: how many times longer than the first engine each peer takes.
 func (g *groupView) ratios(r *Report, tracks []track) {
@@ -358,7 +377,6 @@ func (g *groupView) ratios(r *Report, tracks []track) {
 func (g *groupView) table(tracks []track) {
 	g.Head = slices.Clone(pageHead)
 	table.Retitle(g.Head, "published", publishedTitle(tracks[0].sample))
-	const mb = 1 << 20
 	for i := range tracks[0].sample.Steps {
 		for _, t := range tracks {
 			v := t.measured(i)
@@ -370,26 +388,13 @@ func (g *groupView) table(tracks []track) {
 				stepTitle(t.sample.Steps, i), t.name, number(v.median(micros)),
 				fmt.Sprintf("%.0f", v.median(func(s *Step) float64 {
 					return s.OpsPerSecond
-				})), dash(st.MBPerSecond, "%.1f"),
-				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"),
+				})), dash(v.median(func(s *Step) float64 { return s.MBPerSecond }), "%.1f"),
+				dash(v.spread(), "%.0f%%"), dash(st.Published, "%.3f"),
 				timesFaster(st.Published, v.median(micros)), foundText(st),
 				number(v.median(cpuMicros)),
-				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem),
-				orDash(st.amplification("%.2f")), stallText(st), optional(st.Stall, 1, "%.2f"),
-				optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
-				optional(st.DiskPeak, mb, "%.1f"), optional(st.DiskQuiet, mb, "%.1f"),
-				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
 			}
-			for _, q := range []string{"P50", "P75", "P95", "P99", "P99.9", "P99.99"} {
-				row = append(row, strings.Replace(st.quantile(q), "NA", "-", 1))
-			}
-			longest := "-"
-			if st.Latency != nil {
-				longest = fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
-			}
-			row = append(row, longest)
-			for _, f := range extraFigures[2:] {
-				row = append(row, f.text(v, st))
+			for _, f := range pageFigures {
+				row = append(row, f.text(v))
 			}
 			g.Rows = append(g.Rows, row)
 		}

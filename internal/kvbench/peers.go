@@ -121,11 +121,10 @@ func (s *session) peers(columns []column) {
 						p.ratio()), percent(spreadOf(p.ratios))
 				}
 			}
-			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"),
-				optional(st.DiskSize, 1<<20, "%.1f"))
+			row = append(row, number(v.median(cpuMicros)), quietSeconds(v), diskSize(v))
 			for _, f := range append([]figure{{"P50", quantileText("P50")},
 				{"P99", quantileText("P99")}}, extraFigures...) {
-				row = append(row, f.text(v, &st))
+				row = append(row, f.text(v))
 			}
 			rows = append(rows, append(row, dash(st.Published, "%.3f")))
 		}

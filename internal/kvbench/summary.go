@@ -94,9 +94,12 @@ func (s *session) wide(c *column) {
 	}
 	var extra []figure
 	for _, f := range extraFigures {
-		if slices.ContainsFunc(steps, func(st Step) bool { return f.text(series{}, &st) != "-" }) {
-			extra = append(extra, f)
-			rows[0] = append(rows[0], f.title)
+		for i := range steps {
+			if f.text(c.series(i)) != "-" {
+				extra = append(extra, f)
+				rows[0] = append(rows[0], f.title)
+				break
+			}
 		}
 	}
 	rows[0] = append(rows[0], "found")
@@ -114,15 +117,15 @@ func (s *session) wide(c *column) {
 			fmt.Sprintf("%.0f", v.median(func(s *Step) float64 { return s.OpsPerSecond })),
 			dash(v.median(func(s *Step) float64 { return s.MBPerSecond }), "%.1f"),
 			number(v.median(cpuMicros)),
-			stallText(v.steps[0]),
+			stallText(v),
 		}
 		for _, f := range tailFigures {
 			if timed(steps) {
-				row = append(row, f.text(v, v.steps[0]))
+				row = append(row, f.text(v))
 			}
 		}
 		for _, f := range extra {
-			row = append(row, f.text(v, v.steps[0]))
+			row = append(row, f.text(v))
 		}
 		row = append(row, foundText(v.steps[0]))
 		if s.c.rounds > 1 {
@@ -164,7 +167,7 @@ func (s *session) beside(columns []column) {
 		for _, c := range columns {
 			v := c.series(i)
 			row = append(row, number(v.median(micros)), number(v.median(cpuMicros)),
-				c.runs[0].Steps[i].Memory.Text(0), timesFaster(st.Published, v.median(micros)))
+				memoryFigures()[0].text(v), timesFaster(st.Published, v.median(micros)))
 			if s.c.rounds > 1 {
 				row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
 			}
@@ -176,55 +179,95 @@ func (s *session) beside(columns []column) {
 	table.Print(s.out, rows)
 }
 
-// figure is one column of the stacked table; a column in which no row has
-// anything to say is left out.
+// figure is one column of the stacked table, the median over all rounds; a column in which no row
+// has anything to say is left out.
 type figure struct {
 	title string
-	text  func(v series, st *Step) string
+	text  func(v series) string
 }
 
-func at(f func(*Step) float64, format string) func(series, *Step) string {
-	return func(v series, _ *Step) string { return dash(v.median(f), format) }
+func at(f func(*Step) float64, format string) func(series) string {
+	return func(v series) string { return dash(v.median(f), format) }
+}
+
+// numbers are those of the rounds that have the number.
+func (s series) numbers(f func(*Step) (n float64, known bool)) (all []float64) {
+	for _, st := range s.steps {
+		if n, ok := f(st); ok {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// known is the median over the rounds that have the number, "-" if none has.
+func (s series) known(f func(*Step) (float64, bool), format string) string {
+	all := s.numbers(f)
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, median(all))
+}
+
+// units is known of a number that is nil where it is not.
+func units[T int64 | float64](f func(*Step) *T, unit float64, format string) func(series) string {
+	return func(v series) string {
+		return v.known(func(s *Step) (float64, bool) {
+			p := f(s)
+			return float64(value(p)) / unit, p != nil
+		}, format)
+	}
 }
 
 // tailFigures are the latencies of the slowest operations, in microseconds.
 var tailFigures = []figure{
 	{"P99.9", quantileText("P99.9")},
 	{"P99.99", quantileText("P99.99")},
-	{"longest", func(_ series, st *Step) string {
-		if st.Latency == nil {
-			return "-"
+	{"longest", longest},
+}
+
+// longest is the time of the slowest operation of all rounds.
+func longest(v series) string {
+	most := int64(-1)
+	for _, st := range v.steps {
+		if st.Latency != nil {
+			most = max(most, st.Latency.Max)
 		}
-		return fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
-	}},
+	}
+	if most < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(most)/1e3)
 }
 
 // extraFigures are those that few steps have.
 var extraFigures = append([]figure{
-	{"peak MB", func(_ series, st *Step) string { return optional(st.DiskPeak, 1<<20, "%.1f") }},
-	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
+	{"peak MB", units(func(s *Step) *int64 { return s.DiskPeak }, 1<<20, "%.1f")},
+	{"quiet MB", units(func(s *Step) *int64 { return s.DiskQuiet }, 1<<20, "%.1f")},
 	{"lag P50 ms", lagText("P50")},
 	{"lag P99 ms", lagText("P99")},
-	{"resident MB", func(_ series, st *Step) string {
-		return optional(st.Resident, 1<<20, "%.1f")
-	}},
-	{"last/2nd tenth", func(_ series, st *Step) string { return dash(st.Flat, "%.2f") }},
+	{"resident MB", units(func(s *Step) *int64 { return s.Resident }, 1<<20, "%.1f")},
+	{"last/2nd tenth", at(func(s *Step) float64 { return s.Flat }, "%.2f")},
 }, memoryFigures()...)
 
 func memoryFigures() (all []figure) {
 	for i, title := range machine.MemoryTitles {
-		all = append(all, figure{title, func(_ series, s *Step) string { return s.Memory.Text(i) }})
+		all = append(all, figure{title, func(v series) string {
+			return v.known(func(s *Step) (float64, bool) { return s.Memory.MB(i) }, "%.0f")
+		}})
 	}
 	return all
 }
 
 // lagText is a percentile of how far a follower was behind.
-func lagText(name string) func(series, *Step) string {
-	return func(_ series, st *Step) string {
-		if st.Lag == nil || st.Lag.Count == 0 {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f", float64(st.Lag.Quantiles[name])/1e6)
+func lagText(name string) func(series) string {
+	return func(v series) string {
+		return v.known(func(st *Step) (float64, bool) {
+			if st.Lag == nil || st.Lag.Count == 0 {
+				return 0, false
+			}
+			return float64(st.Lag.Quantiles[name]) / 1e6, true
+		}, "%.1f")
 	}
 }
 
@@ -233,20 +276,18 @@ var stackedFigures = append([]figure{
 	{"ops/s", at(func(s *Step) float64 { return s.OpsPerSecond }, "%.0f")},
 	{"CPU us/op", at(cpuMicros, "%.3f")},
 	{"seconds", at(func(s *Step) float64 { return s.Seconds }, "%.2f")},
-	{"published", func(_ series, st *Step) string { return dash(st.Published, "%.3f") }},
-	{"times", func(v series, st *Step) string {
-		return timesFaster(st.Published, v.median(micros))
-	}},
+	{"published", at(published, "%.3f")},
+	{"times", func(v series) string { return timesFaster(v.median(published), v.median(micros)) }},
 	{"P50", quantileText("P50")},
 	{"P99", quantileText("P99")},
 	tailFigures[0], tailFigures[1], tailFigures[2],
-	{"w-amp", func(_ series, st *Step) string { return orDash(st.amplification("%.1f")) }},
-	{"stall", func(_ series, st *Step) string { return stallText(st) }},
-	{"quiet s", func(_ series, st *Step) string { return optional(st.Quiet, 1, "%.2f") }},
-	{"MB on disk", func(_ series, st *Step) string { return optional(st.DiskSize, 1<<20, "%.1f") }},
+	{"w-amp", at((*Step).amplification, "%.1f")},
+	{"stall", stallText},
+	{"quiet s", quietSeconds},
+	{"MB on disk", diskSize},
 	extraFigures[0], extraFigures[1], extraFigures[2], extraFigures[3], extraFigures[4],
-	{"found", func(_ series, st *Step) string { return foundText(st) }},
-	{"spread", func(v series, _ *Step) string {
+	{"found", func(v series) string { return foundText(v.steps[0]) }},
+	{"spread", func(v series) string {
 		if len(v.steps) < 2 {
 			return "-"
 		}
@@ -254,20 +295,18 @@ var stackedFigures = append([]figure{
 	}},
 }, memoryFigures()...)
 
-func quantileText(name string) func(series, *Step) string {
-	return func(_ series, st *Step) string {
-		if q := st.quantile(name); q != "NA" {
-			return q
-		}
-		return "-"
-	}
-}
+var (
+	quietSeconds = units(func(s *Step) *float64 { return s.Quiet }, 1, "%.2f")
+	diskSize     = units(func(s *Step) *int64 { return s.DiskSize }, 1<<20, "%.1f")
+)
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
+func published(s *Step) float64 { return s.Published }
+
+// quantileText is a percentile in microseconds.
+func quantileText(name string) func(series) string {
+	return func(v series) string {
+		return v.known(func(s *Step) (float64, bool) { return s.quantile(name) }, "%.3f")
 	}
-	return s
 }
 
 // stacked gives every variant and step a row.
@@ -284,7 +323,7 @@ func (s *session) stacked(columns []column) {
 			}
 			row := []string{c.name, st.Name}
 			for _, f := range stackedFigures {
-				row = append(row, f.text(v, v.steps[0]))
+				row = append(row, f.text(v))
 			}
 			rows = append(rows, row)
 		}
@@ -304,11 +343,14 @@ func cpuMicros(s *Step) float64 {
 	return (s.CPUUser + s.CPUSystem) * 1e6 / float64(max(s.Ops, 1))
 }
 
-func stallText(s *Step) string {
-	if s.Stall == nil || s.Seconds == 0 || *s.Stall == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", *s.Stall*100/s.Seconds)
+// stallText is the share of the time for which writes waited.
+func stallText(v series) string {
+	return dash(v.median(func(s *Step) float64 {
+		if s.Seconds == 0 {
+			return 0
+		}
+		return value(s.Stall) * 100 / s.Seconds
+	}), "%.1f%%")
 }
 
 func foundText(s *Step) string {

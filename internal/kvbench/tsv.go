@@ -53,11 +53,15 @@ func (st *Step) tsvRow() []string {
 	row := []string{
 		fmt.Sprintf("%.0f", st.OpsPerSecond), fmt.Sprintf("%.1f", st.MBPerSecond),
 		na(st.DiskSize, gb, "%.3fGB"), "NA", na(st.Compaction, gb, "%.3f"),
-		orNA(st.amplification("%.1f")), rate, "NA", "NA", "NA", "NA",
+		orNA(dash(st.amplification(), "%.1f")), rate, "NA", "NA", "NA", "NA",
 		fmt.Sprintf("%.3f", st.MicrosPerOp),
 	}
 	for _, q := range []string{"P50", "P99", "P99.9", "P99.99"} {
-		row = append(row, st.quantile(q))
+		text := "NA"
+		if us, ok := st.quantile(q); ok {
+			text = fmt.Sprintf("%.3f", us)
+		}
+		row = append(row, text)
 	}
 	longest, share := "NA", "NA"
 	if st.Latency != nil {
@@ -71,34 +75,29 @@ func (st *Step) tsvRow() []string {
 		na(positive(st.MaxRSS), gb, "%.1fGB"))
 }
 
-// amplification is bytes written to log and tables per byte of the caller's; ""
+// amplification is bytes written to log and tables per byte of the caller's; 0
 // when the engine or the step does not tell. The process's own count serves
 // where the engine has none.
-func (st *Step) amplification(format string) string {
+func (st *Step) amplification() float64 {
 	var written float64
 	switch {
 	case st.Bytes == 0:
-		return ""
+		return 0
 	case st.WAL != nil && st.Flush != nil && st.Compaction != nil && *st.WAL > 0:
 		written = float64(*st.WAL + *st.Flush + *st.Compaction)
 	case st.WAL == nil && st.Written != nil:
 		written = float64(*st.Written)
 	}
-	if written == 0 {
-		return ""
-	}
-	return fmt.Sprintf(format, written/float64(st.Bytes))
+	return written / float64(st.Bytes)
 }
 
-func (st *Step) quantile(name string) string {
+// quantile is a percentile in microseconds; ok is false where it is not known.
+func (st *Step) quantile(name string) (us float64, ok bool) {
 	if st.Latency == nil {
-		return "NA"
+		return 0, false
 	}
 	ns, ok := st.Latency.Quantiles[name]
-	if !ok {
-		return "NA"
-	}
-	return fmt.Sprintf("%.3f", float64(ns)/1e3)
+	return float64(ns) / 1e3, ok
 }
 
 func na[T int64 | float64](p *T, unit float64, format string) string {
@@ -116,7 +115,7 @@ func positive(n int64) *int64 {
 }
 
 func orNA(s string) string {
-	if s == "" {
+	if s == "" || s == "-" {
 		return "NA"
 	}
 	return s

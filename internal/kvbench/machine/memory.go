@@ -1,9 +1,6 @@
 package machine
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Pages is what a process has resident, in bytes.
 type Pages struct {
@@ -33,7 +30,7 @@ type Memory struct {
 	Group *Group `json:"cgroup,omitempty"` // at the same time; nil: there is no limit
 }
 
-// MemoryTitles are those of the columns of Text.
+// MemoryTitles are those of the columns of MB.
 var MemoryTitles = []string{"peak RSS MB", "own at peak", "quiet RSS MB", "own quiet",
 	"cgroup own MB", "cgroup cache MB"}
 
@@ -41,16 +38,16 @@ var MemoryTitles = []string{"peak RSS MB", "own at peak", "quiet RSS MB", "own q
 const MemoryLegend = "peak and quiet RSS: resident set of the process, during the benchmark and " +
 	"after it; own: without mapped files and shared memory."
 
-// Text is column i of a table; "-" for an unknown figure.
-func (m *Memory) Text(i int) string {
+// MB is the figure of column i in units of 2^20 bytes; known is false where it is not.
+func (m *Memory) MB(i int) (mb float64, known bool) {
 	if m == nil || i >= 4 && m.Group == nil {
-		return "-"
+		return 0, false
 	}
 	all := []int64{m.Peak, m.AtPeak.Anon, m.Quiet.Total(), m.Quiet.Anon}
 	if m.Group != nil {
 		all = append(all, m.Group.Own, m.Group.Cache)
 	}
-	return fmt.Sprintf("%.0f", float64(all[i])/(1<<20))
+	return float64(all[i]) / (1 << 20), true
 }
 
 // memoryEvery is rare: the kernel adds up counters of all processors for a look.
