@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import pathlib
+import queue
 import random
 import shutil
 import signal
@@ -341,6 +342,7 @@ class Failing:
         self._status = status
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._stalled: list[socket.socket] = []
+        self.answered: queue.SimpleQueue[Any] = queue.SimpleQueue()  # an answer for each call
         self.url = f"loam://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -367,6 +369,8 @@ class Failing:
                     answer = self._status
                 if number and body[8] != 1:
                     answer = self._answers.pop(0)
+                if number:
+                    self.answered.put(answer)
                 if answer is None:
                     return
                 if answer is Failing.SILENT:
@@ -388,6 +392,20 @@ class Failing:
             s.close()
 
 
+def wait_for_reads(monkeypatch, *nodes: Failing) -> None:
+    """Calls of these nodes time out when the node has read them and is silent, never before. A
+    client without time, _timeout 0, gives them up then."""
+    receive = remote._wire.Connection._receive
+
+    def wait(self, want: int, deadline: float) -> bytes:
+        node = next(n for n in nodes if n.url.endswith(self._name()))
+        if want and node.answered.get() is Failing.SILENT:  # 0: the greeting
+            raise TimeoutError("timed out")
+        return receive(self, want, deadline)
+
+    monkeypatch.setattr(remote._wire.Connection, "_receive", wait)
+
+
 def test_a_connection_is_lost():
     node = Failing(b"\1\1", None, b"\1A", None, b"\1", None, b"\1")
     with closing(node), loamdb.connect(node.url) as db:
@@ -402,12 +420,13 @@ def test_a_connection_is_lost():
         assert not node._answers
 
 
-def test_a_connection_is_silent():
+def test_a_connection_is_silent(monkeypatch):
     """A call without an answer in time closes its connection. Others are made over another one."""
     node = Failing(b"\1\1", *[Failing.SILENT] * 3, b"\1A", b"\1")
+    wait_for_reads(monkeypatch, node)
     with closing(node), loamdb.connect(node.url, **PATIENT) as db, db.snapshot() as s:
         db._looked = float("inf")  # nobody looks for the leader
-        db._timeout = 0.05
+        db._timeout = 0
         with pytest.raises(loamdb.errors.SnapshotGoneError):
             s.get(b"a")
         with pytest.raises(loamdb.errors.SnapshotGoneError):
@@ -425,9 +444,10 @@ def test_a_connection_is_silent():
         assert not node._answers
 
 
-def test_idle_connections_are_lost_together():
+def test_idle_connections_are_lost_together(monkeypatch):
     """What one connection shows, no later call has to learn from another one."""
     node = Failing(b"\1A", b"\1\1", Failing.SILENT, b"\1A", b"\1A", b"")
+    wait_for_reads(monkeypatch, node)
     with closing(node), loamdb.connect(node.url, **PATIENT) as db:
         db._looked = float("inf")  # nobody looks for the leader
         busy = [db._connection(db._home, 300) for _ in range(3)]
@@ -439,7 +459,7 @@ def test_idle_connections_are_lost_together():
         with db.snapshot() as s:  # on 2
             busy[0].lock.release()
             busy[1].lock.release()
-            db._timeout = 0.05
+            db._timeout = 0
             with pytest.raises(loamdb.errors.UnavailableError):
                 db.get(b"a")
             db._timeout = 300
@@ -447,17 +467,18 @@ def test_idle_connections_are_lost_together():
             assert s.get(b"a") == b"A" == db.get(b"a")
 
 
-def test_a_node_without_a_leader():
+def test_a_node_without_a_leader(monkeypatch):
     """A write that one node could not make in time is not made again, and the next one goes to
     another node."""
     leaderless = Failing(Failing.SILENT)
     node = Failing(b"\1")
+    wait_for_reads(monkeypatch, leaderless, node)
     url = f"{leaderless.url},{node.url.removeprefix('loam://')}"
     with closing(leaderless), closing(node), loamdb.connect(url, **PATIENT) as db:
         db._home = db._given[0]
         db._looked = float("inf")  # nobody looks for the leader
         db._connection(db._home, 300).lock.release()
-        db._timeout = 0.05
+        db._timeout = 0
         with pytest.raises(loamdb.errors.UnknownOutcomeError):
             db.put(b"a", b"1")
         db._timeout = 300
