@@ -14,15 +14,16 @@ import (
 
 // followed is a database in memory, and its follower, beside whose catch-ups something happens.
 type followed struct {
-	db *DB
-	f  *Follower
+	mem *vfs.Mem
+	db  *DB
+	f   *Follower
 	// reads is called before each read of much of a log by f.
 	reads func()
 }
 
 func newFollowed(t *testing.T, o Options) *followed {
 	mem := vfs.NewMem()
-	x := &followed{reads: func() {}}
+	x := &followed{mem: mem, reads: func() {}}
 	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		log := strings.HasSuffix(op.Name, ".wal") || strings.HasSuffix(op.Name, ".log")
 		if op.Kind == vfs.OpRead && log && op.N > 1<<10 {
@@ -92,6 +93,36 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 	if reads < 100 {
 		t.Errorf("%d reads of 10 MiB", reads)
 	}
+}
+
+// TestFollowersBehindIngests: a follower opens beside, and behind, logs in which several numbers are
+// missing, which ingests took, and one that is open catches up.
+func TestFollowersBehindIngests(t *testing.T) {
+	onBothFormats(t, func(t *testing.T, o Options) {
+		x := newFollowed(t, o)
+		o.FS = x.mem
+		for i := range 5 {
+			key := fmt.Sprint("ingested", i)
+			must(t, x.db.Ingest(context.Background(), nil, writeTable(t, key, &o, key, "in")))
+			must(t, x.db.Put([]byte("n"), number(i), NoSync))
+			f, err := OpenFollower("db", &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 2 {
+				must(t, x.f.CatchUp(context.Background()))
+			}
+			for _, f := range []*Follower{f, x.f} {
+				must(t, f.CatchUp(context.Background()))
+				v, err := f.Get([]byte("n"), nil)
+				if at := numberOf(t, v, err); at != i {
+					t.Errorf("%d instead of %d", at, i)
+				}
+				wantIs(t, f, key, "in")
+			}
+			must(t, f.Close())
+		}
+	})
 }
 
 // TestFollowerOfANewKeyspace: a batch names a keyspace that was created after the MANIFEST was

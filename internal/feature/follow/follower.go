@@ -63,6 +63,7 @@ type Follower struct {
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
 	gapAt   gapPlace                   // see gap
+	judged  wal.Place                  // see gap
 	severed wal.Place                  // see judge
 	closed  bool
 

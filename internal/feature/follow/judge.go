@@ -48,20 +48,28 @@ type gapPlace struct{ at, next wal.Place }
 //
 // Sequence numbers that are in no log are in tables that the MANIFEST has: the edit of an ingest is
 // written before the next record. So at first the MANIFEST is read again. If it has no edit that
-// covers them, the edit failed, or other programs left them out; then they are no gap if Open reads
-// on behind them.
+// covers them, the edit failed, or other programs left them out, or the format is LevelDB's, whose
+// MANIFEST does not have the numbers of ingests; then they are no gap if Open reads on behind them.
+// The logs up to f.judged were read so, with all edits of what was written before.
 func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
+	hole := g.next != wal.Place{}
+	if hole && !f.judged.Before(g.next) {
+		l.coverHole()
+		return false, nil
+	}
 	if at := (gapPlace{l.place, g.next}); at != f.gapAt {
 		f.gapAt = at
 		return false, stale{g.error}
 	}
 	report, at, err := f.judge(l, g.error)
-	hole := g.next != wal.Place{}
+	if err == nil && !f.behind {
+		f.judged = at
+	}
 	switch {
 	case err != nil:
 		return false, err
 	case hole && !at.Before(g.next):
-		l.covered = max(l.covered, l.group.First-1, max(l.group.Marked, 1)-1)
+		l.coverHole()
 		return false, nil
 	case !hole && l.place.Before(at):
 		return false, stale{g.error} // the writer has written more meanwhile

@@ -162,6 +162,11 @@ func (l *logs) cover(fsys vfs.FS, dir string) error {
 	return nil
 }
 
+// coverHole raises l.covered to the last sequence number before the group.
+func (l *logs) coverHole() {
+	l.covered = max(l.covered, l.group.First-1, max(l.group.Marked, 1)-1)
+}
+
 // readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to
 // where the logs are durable.
 func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {

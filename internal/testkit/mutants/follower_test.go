@@ -87,6 +87,10 @@ var followers = []mutant{
 				"case f.change != nil && !f.ready(f.logs, f.change.State.LastSeq):",
 				"case f.change != nil && f.logs.seq == 0 && !end:"}}},
 
+	{"follower-forgets-gaps", "each gap that ingests leave in LevelDB's logs is met anew",
+		target{"lsm", "TestFollowersBehindIngests"}, []edit{
+			{"internal/feature/follow/judge.go", "hole && !f.judged.Before(g.next)", "false"}}},
+
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
 		target{"lsm", "TestFollowerSnapshots"}, []edit{
 			{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())",
