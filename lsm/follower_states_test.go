@@ -95,8 +95,59 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 	}
 }
 
-// TestFollowersBehindIngests: a follower opens beside, and behind, logs in which several numbers are
-// missing, which ingests took, and one that is open catches up.
+// TestFollowerOfIngests: each state of a follower has an ingest exactly if it has the batch before
+// it, and it has no batch behind an ingest without that.
+func TestFollowerOfIngests(t *testing.T) {
+	onBothFormats(t, func(t *testing.T, o Options) {
+		o.WriteBufferSize = 64 << 20 // nothing is flushed
+		x := newFollowed(t, o)
+		o.FS = x.mem
+		const each = 80 // 5 MiB: more than becomes visible at once
+		n := 0
+		value := make([]byte, 64<<10)
+		write := func() {
+			for range each {
+				b := NewBatch()
+				n++
+				b.Put([]byte("n"), number(n))
+				b.Put([]byte("value"), value)
+				must(t, x.db.Write(b, NoSync))
+			}
+			key := fmt.Sprint("ingested", n)
+			must(t, x.db.Ingest(context.Background(), nil, writeTable(t, key, &o, key, "")))
+		}
+		check := func(f *Follower) {
+			v, err := f.Get([]byte("n"), nil)
+			at := numberOf(t, v, err)
+			for i := each; i <= n; i += each {
+				has, err := f.Has(fmt.Append(nil, "ingested", i))
+				if err != nil || has && at < i || !has && at > i {
+					t.Fatalf("batches up to %d, the ingest behind %d: %t, %v", at, i, has, err)
+				}
+			}
+		}
+		reads := 0
+		x.reads = func() {
+			reads++
+			check(x.f)
+		}
+		for range 3 {
+			write()
+		}
+		must(t, x.f.CatchUp(context.Background()))
+		check(x.f)
+		write()
+		must(t, x.db.Put([]byte("last"), nil, NoSync))
+		must(t, x.f.CatchUp(context.Background()))
+		check(x.f)
+		if reads < 100 {
+			t.Errorf("%d reads of 20 MiB", reads)
+		}
+	})
+}
+
+// TestFollowersBehindIngests: where ingests took several numbers, which the logs lack, a follower
+// opens, and an open one catches up.
 func TestFollowersBehindIngests(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		x := newFollowed(t, o)

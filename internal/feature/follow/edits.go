@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -29,6 +30,7 @@ type Edits struct {
 	begun    int
 	id       identity // of the MANIFEST
 	damaged  bool     // the MANIFEST is read from its beginning again
+	loaded   bool     // see takeLoaded
 }
 
 // NewEdits returns the Edits of the database in dir. It reads nothing yet.
@@ -54,6 +56,14 @@ func (t *Edits) spaces() spaces { return spaces{len(t.state.Others), t.state.Max
 
 // oldestLog is that of State.
 func (t *Edits) oldestLog() uint64 { return oldestLog(t.state) }
+
+// takeLoaded reports whether an edit since the call before has a table of an ingest in LevelDB's
+// format, whose entries have no sequence numbers.
+func (t *Edits) takeLoaded() bool {
+	loaded := t.loaded
+	t.loaded = false
+	return loaded
+}
 
 // Close gives the descriptor back.
 func (t *Edits) Close() error {
@@ -185,6 +195,10 @@ func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Poin
 		if err != nil {
 			return locate(err, cur.Manifest, edits)
 		}
+		t.loaded = t.loaded || cur.Format == base.LevelDB &&
+			slices.ContainsFunc(e.Added, func(a manifest.AddedFile) bool {
+				return a.Meta.Smallest.Trailer.Seq() == 0
+			})
 	}
 }
 

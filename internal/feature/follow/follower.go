@@ -59,6 +59,7 @@ type Follower struct {
 	change  *manifest.Change // read and not carried out yet; nil: none
 	since   horizon          // not before the logs' end when the MANIFEST was read; see ready
 	behind  bool             // the last Poll has edits that Manifest lacks
+	loaded  bool             // change has tables of an ingest in LevelDB's format
 	tries   int              // left for states without a change of keyspaces, see unmoved
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // starts a new tree and adds it to the keyspaces
@@ -412,11 +413,11 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 
 // ready reports whether what was read of the logs, up to least, is a state of the writer together
 // with f.change, or the first state if that is nil. An edit that creates or drops a keyspace is no
-// flush: its last sequence number leaves out batches that come before it. All that the logs have
-// when the MANIFEST is read comes before it here.
+// flush, nor is that of an ingest in LevelDB's format: its last sequence number leaves out batches
+// that come before it. All that the logs have when the MANIFEST is read comes before it here.
 func (f *Follower) ready(l *logs, least base.SeqNum) bool {
 	c := f.change
-	same := c != nil && len(c.Created)+len(c.Dropped) == 0
+	same := c != nil && len(c.Created)+len(c.Dropped) == 0 && !f.loaded
 	return l.seq >= least && (same || l.end || f.since.reached(l))
 }
 
@@ -434,6 +435,7 @@ func (f *Follower) prepare() error {
 		f.forget(f.change, c)
 	}
 	f.change, f.since, f.behind = c, horizon{}, false
+	f.loaded = f.o.Edits.takeLoaded() || f.loaded
 	f.make(c.Created)
 	f.logs.known = max(f.logs.known, st.MaxKeyspace)
 	return nil
@@ -517,7 +519,7 @@ func (f *Follower) install(l *logs) {
 	o, c := &f.o, f.change
 	versions, release := o.Manifest.Follow(c)
 	o.Files.Placed(c.Added)
-	f.change = nil
+	f.change, f.loaded = nil, false
 	o.Seqs.Clock.Raise(c.State.Clock)
 	f.together(func() {
 		var nexts []tree.Next

@@ -91,6 +91,12 @@ var followers = []mutant{
 		target{"lsm", "TestFollowersBehindIngests"}, []edit{
 			{"internal/feature/follow/judge.go", "hole && !f.judged.Before(g.next)", "false"}}},
 
+	{"follower-ingests-early",
+		"an ingest in LevelDB's format is visible before the batches that precede it",
+		target{"lsm", "TestFollowerOfIngests"}, []edit{
+			{"internal/feature/follow/follower.go", "len(c.Dropped) == 0 && !f.loaded",
+				"len(c.Dropped) == 0"}}},
+
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
 		target{"lsm", "TestFollowerSnapshots"}, []edit{
 			{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())",
