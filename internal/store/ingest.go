@@ -33,13 +33,13 @@ func (l Lead) SkipTo(next base.SeqNum) error { return l.k.db.wal.SkipTo(next) }
 func (l Lead) SyncLogs() error { return l.k.db.wal.Sync() }
 
 // Install makes tables live; see work.Scheduler.Ingest. The log tells that it has done so, see
-// wal.Set.Installed.
+// wal.Set.Installed. last is the last sequence number of the ingest.
 func (l Lead) Install(
-	tables []*manifest.FileMeta, mode picker.IngestMode,
+	tables []*manifest.FileMeta, mode picker.IngestMode, last base.SeqNum,
 ) (kept bool, err error) {
 	kept, err = l.k.db.jobs.Ingest(&l.k.work, tables, mode)
-	if err == nil && !mode.Plain {
-		l.k.db.wal.Installed(tables[len(tables)-1].GlobalSeq)
+	if err == nil {
+		l.k.db.wal.Installed(last)
 	}
 	return kept, err
 }

@@ -1,12 +1,14 @@
 package replicate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -53,6 +55,73 @@ func TestSourceReplaced(t *testing.T) {
 		must(t, db.Close())
 		r.close()
 		must(t, f.Close())
+	}
+}
+
+// TestSourceIngests: a replica of a database and of a follower has what was ingested, also where
+// nothing is written behind that, and where the database was closed or opened again since.
+func TestSourceIngests(t *testing.T) {
+	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
+		for _, state := range []string{"open", "closed", "reopened", "reopened twice"} {
+			for _, followed := range []bool{true, false} {
+				t.Run(fmt.Sprint(format, " ", state, " ", followed), func(t *testing.T) {
+					sourceIngests(t, format, state, followed)
+				})
+			}
+		}
+	}
+}
+
+func sourceIngests(t *testing.T, format lsm.Format, state string, followed bool) {
+	o := &lsm.Options{FS: vfs.NewMem(), Format: format, WALRetentionBytes: 1 << 20}
+	open := func() *lsm.DB {
+		db, err := lsm.Open("db", o)
+		must(t, err)
+		return db
+	}
+	db := open()
+	must(t, db.Put([]byte("a"), nil, lsm.NoSync))
+	clock, target := newClock(), newMem()
+	source := func() (*lsm.DB, func()) {
+		clock.add(time.Second)
+		if !followed {
+			return db, func() {}
+		}
+		f, err := lsm.OpenFollower("db", o)
+		must(t, err)
+		return f.DB, func() { must(t, f.Close()) }
+	}
+	from, release := source()
+	r := runnerOf(t, from, target, Options{Clock: clock.time})
+	must(t, settle(r))
+	w, err := lsm.NewTableWriter("table", o)
+	must(t, err)
+	must(t, errors.Join(w.Put([]byte("b"), nil), w.Finish()))
+	must(t, db.Ingest(ctx, nil, "table"))
+	if state != "open" {
+		r.close()
+		release()
+		must(t, db.Close())
+		for i := 0; state == "reopened twice" && i < 1; i++ {
+			db = open()
+			must(t, db.Close())
+		}
+		if state != "closed" || !followed {
+			db = open()
+		}
+		from, release = source()
+		r = runnerOf(t, from, target, Options{Clock: clock.time})
+	}
+	must(t, settle(r))
+	clock.add(time.Second)
+	got, _ := restoredAt(t, target, time.Time{}, clock.time())
+	if diff := got.diff(contentsOf(t, from)); diff != "" {
+		t.Error(diff)
+	}
+	r.close()
+	release()
+	if state != "closed" || !followed {
+		must(t, db.Close())
 	}
 }
 

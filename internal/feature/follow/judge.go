@@ -54,7 +54,7 @@ type gapPlace struct{ at, next wal.Place }
 func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	hole := g.next != wal.Place{}
 	if hole && !f.judged.Before(g.next) {
-		l.coverHole()
+		l.covered = max(l.covered, g.first-1)
 		return false, nil
 	}
 	if at := (gapPlace{l.place, g.next}); at != f.gapAt {
@@ -69,7 +69,7 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	case err != nil:
 		return false, err
 	case hole && !at.Before(g.next):
-		l.coverHole()
+		l.covered = max(l.covered, g.first-1)
 		return false, nil
 	case !hole && l.place.Before(at):
 		return false, stale{g.error} // the writer has written more meanwhile

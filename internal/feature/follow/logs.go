@@ -61,7 +61,8 @@ func (s *space) changed() bool { return s.shown != s.Newest() }
 type gap struct {
 	error
 	// the end of the record behind missing sequence numbers; zero: there is no such record
-	next wal.Place
+	next  wal.Place
+	first base.SeqNum // the number of that record, or the one that a marker says is next
 }
 
 func (g gap) Unwrap() error { return g.error }
@@ -70,6 +71,13 @@ func (g gap) Unwrap() error { return g.error }
 func (l *logs) gapHere(format string, args ...any) gap {
 	return gap{error: base.Corruptf("log record", format, args...).At(
 		l.format.FileName(base.FileLog, l.place.Log), l.place.Offset, 0)}
+}
+
+// hole is a gap of sequence numbers before first, which a record from at to next has, or a marker
+// before next.
+func (l *logs) hole(first base.SeqNum, at, next wal.Place) gap {
+	return gap{base.Corruptf("log record", "sequence number %d follows %d", first, l.whole()).At(
+		l.format.FileName(base.FileLog, at.Log), at.Offset, 0), next, first}
 }
 
 // whole is the sequence number at which the entries are a whole state.
@@ -160,11 +168,6 @@ func (l *logs) cover(fsys vfs.FS, dir string) error {
 		return err
 	}
 	return nil
-}
-
-// coverHole raises l.covered to the last sequence number before the group.
-func (l *logs) coverHole() {
-	l.covered = max(l.covered, l.group.First-1, max(l.group.Marked, 1)-1)
 }
 
 // readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to
@@ -303,7 +306,11 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 		}
 		switch {
 		case errors.Is(why, wal.ErrNotYet):
-			l.place, l.end = l.tail.Place(), true
+			l.place = l.tail.Place()
+			if next := l.tail.Settled(); next > l.whole()+1 {
+				return false, l.hole(next, l.place, l.place)
+			}
+			l.end = true
 			return true, nil
 		case errors.Is(why, wal.ErrLogGone):
 			l.place = l.tail.Place()
@@ -351,9 +358,8 @@ func (l *logs) fill() error {
 // take puts records into memtables. It may be called again after an error.
 func (l *logs) take(r *wal.Tailed) error {
 	if first := max(r.First, r.Marked); first > l.whole()+1 {
-		c := base.Corruptf("log record", "sequence number %d follows %d", first, l.whole())
-		return gap{c.At(l.format.FileName(base.FileLog, r.Log), r.Begin, 0),
-			wal.Place{Log: r.Log, Offset: r.End}}
+		return l.hole(first, wal.Place{Log: r.Log, Offset: r.Begin},
+			wal.Place{Log: r.Log, Offset: r.End})
 	}
 	l.cutEmpties(r.Batch)
 	whole := false

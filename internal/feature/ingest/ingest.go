@@ -376,7 +376,7 @@ func (j *job) commit(l store.Lead, seq base.SeqNum) (used int, err error) {
 		j.k.Tree.NoteIngested(last)
 	}
 	j.given = true // also if Install panics: it may have made them live
-	kept, err := l.Install(metas, picker.IngestMode{Plain: j.plain, Excise: erases})
+	kept, err := l.Install(metas, picker.IngestMode{Plain: j.plain, Excise: erases}, last)
 	if kept {
 		j.given = false
 		return 0, err

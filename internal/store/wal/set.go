@@ -383,8 +383,14 @@ func (s *Set) RotateWith(batches [][]byte, last base.SeqNum) (num uint64, err er
 		}
 		batches = batches[n:]
 	}
+	missing := s.next <= last
 	if err := s.SkipTo(last + 1); err != nil {
 		return 0, err
+	}
+	if missing && s.opts.Format != base.Native { // again, see Tail.Settled
+		if err := s.cur.Append(s.marker(last + 1)); err != nil {
+			return 0, s.failAppend(err)
+		}
 	}
 	s.setDurable(s.cur.Size())
 	return num, nil
@@ -643,7 +649,8 @@ func (s *Set) appended(group [][]byte, begin int64, size int) {
 // a MANIFEST that lacks the edit beside such a log is damaged, see Replay.valid. They are written
 // at once, so that a later write cannot be there without them; after a shortage before the next
 // record. A crash before them leaves what an edit that failed leaves: numbers that are in no log.
-// For the commit leader.
+// In LevelDB's format, whose edits have smaller numbers, readers of the logs need the markers, see
+// Tail.Settled. For the commit leader.
 func (s *Set) Installed(seq base.SeqNum) {
 	s.installed = seq
 	_ = s.SkipTo(seq + 1) // the edit stays; other failures than shortages reach the next write

@@ -76,6 +76,7 @@ type Tail struct {
 
 	keyspaces bool        // see Tailed, of the last record
 	marked    base.SeqNum // see Tailed, of the next one
+	settled   base.SeqNum // see Settled
 }
 
 // openLog is a log that is read.
@@ -203,10 +204,24 @@ func (t *Tail) Next() (Tailed, error) {
 				End: t.cur.End(), Keyspaces: t.keyspaces, Marked: marked}, nil
 		}
 		if t.o.Format != base.Native && isMarker(rec) {
-			t.marked = max(t.marked, batchrepr.Seq(rec))
+			t.mark(batchrepr.Seq(rec))
 		}
 	}
 }
+
+// mark takes a marker of LevelDB's format.
+func (t *Tail) mark(next base.SeqNum) {
+	if next == t.marked || t.cur.Start() == 0 {
+		t.settled = max(t.settled, next)
+	}
+	t.marked = max(t.marked, next)
+}
+
+// Settled is a sequence number before which all is written, the edits of ingests in the MANIFEST
+// included, as the markers say that were read; 0: none says so. A log begins with such a marker,
+// and Set.Installed repeats one. Of the native format, whose MANIFEST has the numbers of ingests,
+// it is 0.
+func (t *Tail) Settled() base.SeqNum { return t.settled }
 
 // record returns the next record, which is a batch.
 func (t *Tail) record() ([]byte, error) {

@@ -35,7 +35,8 @@ var feeds = []mutant{
 	{"feed-forgets-ingest", "an opening that carries entries forgets that a number is in no log",
 		target{"lsm", "TestChangesKnowIngests"}, []edit{
 			{"internal/store/wal/set.go", "if err := s.SkipTo(last + 1); err != nil {\n\t\treturn",
-				"if err := s.SkipTo(0); err != nil {\n\t\treturn"}}},
+				"if err := s.SkipTo(0); err != nil {\n\t\treturn"},
+			{"internal/store/wal/set.go", "missing := s.next <= last", "missing := false"}}},
 
 	{"feed-untrimmed", "a feed that begins within a batch shows all of it",
 		target{"lsm", "TestChangesModel"}, []edit{

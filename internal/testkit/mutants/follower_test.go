@@ -97,6 +97,15 @@ var followers = []mutant{
 			{"internal/feature/follow/follower.go", "len(c.Dropped) == 0 && !f.loaded",
 				"len(c.Dropped) == 0"}}},
 
+	{"replica-misses-ingest", "a follower in LevelDB's format does not count an ingest at the end",
+		target{"lsm/replicate", "TestSourceIngests"}, []edit{
+			{"internal/feature/follow/logs.go", "next > l.whole()+1", "false"}}},
+
+	{"replica-misses-carried-ingest",
+		"an opening in LevelDB's format does not say that an ingest is done",
+		target{"lsm/replicate", "TestSourceIngests"}, []edit{
+			{"internal/store/wal/set.go", "missing := s.next <= last", "missing := false"}}},
+
 	{"follower-sees-ahead", "sequence numbers are visible that were not read yet",
 		target{"lsm", "TestFollowerSnapshots"}, []edit{
 			{"internal/feature/follow/follower.go", "tree.Switch(f.o.Seqs, nexts, f.logs.whole())",
