@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
 // TestChangesDamaged: a record that a feed has to show next is damaged while the database is open.
@@ -90,7 +91,8 @@ func TestChangesHoleBeforeCarried(t *testing.T) {
 
 // TestChangesKnowIngests: a feed that stands at the end fails behind an ingest and behind a load,
 // also where the database is opened again before anything else is written, twice, after a crash
-// that keeps only what is durable. The entries of the log stay.
+// that keeps only what is durable, or repaired without CURRENT or any MANIFEST. The entries of the
+// log stay.
 func TestChangesKnowIngests(t *testing.T) {
 	calls := map[string]func(*testing.T, *DB, *Options) error{
 		"ingest": func(t *testing.T, db *DB, o *Options) error {
@@ -106,15 +108,17 @@ func TestChangesKnowIngests(t *testing.T) {
 		o.WALRetentionBytes = 1 << 40
 		for name, call := range calls {
 			for openings := range 4 {
-				t.Run(fmt.Sprint(name, openings), func(t *testing.T) {
-					changesKnow(t, o, openings, call)
-				})
+				for _, lost := range []string{"", "CURRENT", noManifest} {
+					t.Run(fmt.Sprint(name, openings, lost), func(t *testing.T) {
+						changesKnow(t, o, openings, lost, call)
+					})
+				}
 			}
 		}
 	})
 }
 
-func changesKnow(t *testing.T, o Options, openings int,
+func changesKnow(t *testing.T, o Options, openings int, lost string,
 	ingest func(*testing.T, *DB, *Options) error) {
 	mem := vfs.NewMem()
 	o.FS = mem
@@ -138,6 +142,9 @@ func changesKnow(t *testing.T, o Options, openings int,
 		mustClose(t, db)
 	}
 	o.FS = mem
+	if lost != "" {
+		repairLacking(t, mem, &o, lost == noManifest)
+	}
 	db = mustOpen(t, "/db", &o)
 	must(t, db.Put([]byte("c"), nil, NoSync))
 	if feed, err := db.Changes(next, nil); err == nil {
@@ -146,6 +153,23 @@ func changesKnow(t *testing.T, o Options, openings int,
 		t.Error(err)
 	}
 	mustClose(t, db)
+}
+
+// repairLacking repairs a database without CURRENT, and without its MANIFEST if manifests is true.
+func repairLacking(t *testing.T, mem *vfs.Mem, o *Options, manifests bool) {
+	t.Helper()
+	if o.Format == FormatNative {
+		must(t, mem.Remove("/db/CURRENT/manifest"))
+	} else {
+		must(t, mem.Remove("/db/CURRENT"))
+	}
+	paths, err := fstest.Find(mem, "/db", base.FileManifest)
+	must(t, err)
+	for i := 0; manifests && i < len(paths); i++ {
+		must(t, mem.Remove(paths[i]))
+	}
+	_, err = Repair("/db", o)
+	must(t, err)
 }
 
 // wantGap wants the next change of a feed to be missing.

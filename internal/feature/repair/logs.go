@@ -232,6 +232,9 @@ type entryFunc func(space *keyspace, seq base.SeqNum, kind base.Kind, key, value
 // eachEntry is readLog of one batch.
 func (r *repair) eachEntry(l *logFile, batch []byte, use entryFunc) error {
 	seq := batchrepr.Seq(batch)
+	if batchrepr.Count(batch) == 0 { // a marker: in LevelDB's format nothing else has these numbers
+		r.maxSeq = max(r.maxSeq, max(seq, 1)-1)
+	}
 	for it := batchrepr.Read(batch); ; seq++ {
 		id, kind, key, value, ok := it.Next()
 		if !ok {

@@ -38,6 +38,10 @@ var feeds = []mutant{
 				"if err := s.SkipTo(0); err != nil {\n\t\treturn"},
 			{"internal/store/wal/set.go", "missing := s.next <= last", "missing := false"}}},
 
+	{"repair-forgets-ingest", "a repair forgets that a number is in no log",
+		target{"lsm", "TestChangesKnowIngests"}, []edit{
+			{"internal/feature/repair/logs.go", "r.maxSeq = max(r.maxSeq, max(seq, 1)-1)", ""}}},
+
 	{"feed-untrimmed", "a feed that begins within a batch shows all of it",
 		target{"lsm", "TestChangesModel"}, []edit{
 			{"internal/feature/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {",
