@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,48 @@ func TestReportFiles(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// removing is the model, and removes directories as many engines do.
+type removing struct{ engine }
+
+func (removing) Destroy(dir string) error { return os.RemoveAll(dir) }
+
+// TestDirectoryNames: the database is in the directory itself however --db names it, a link to it
+// stays, and what is put beside the database is not in it.
+func TestDirectoryNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links are for few users there")
+	}
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "a b", "db")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(dir, filepath.Join(top,
+		"link"))); err != nil {
+		t.Fatal(err)
+	}
+	for at, names := range map[string][]string{
+		top: {dir + "/", "link", "link/", "a b/../link/."}, dir: {".", "../db", "./"},
+	} {
+		t.Chdir(at)
+		for _, name := range names {
+			e := removing{newEngine()}
+			code, out, errs := invoke(t, e, "--num=10", "--benchmarks=fillseq,ingest", "--db",
+				name)
+			if dirs := e.Dirs(); code != exitOK || len(dirs) != 1 || dirs[0] != dir {
+				t.Errorf("--db=%s: exit %d, the database is in %q: %s%s", name, code, dirs, out,
+					errs)
+			}
+			if to, err := os.Readlink(filepath.Join(top, "link")); err != nil || to != dir {
+				t.Fatalf("--db=%s: the link leads to %q, %v", name, to, err)
+			}
+			if at == dir { // it was removed, and made again
+				t.Chdir(dir)
+			}
 		}
 	}
 }

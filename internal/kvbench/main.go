@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -123,13 +124,29 @@ type place struct {
 
 func newPlace(db string) (*place, error) {
 	if db != "" {
-		return &place{dir: db}, nil
+		dir, err := resolved(db)
+		return &place{dir: dir}, err
 	}
 	temp, err := os.MkdirTemp("", "kvbench-")
 	if err != nil {
 		return nil, err
 	}
 	return &place{dir: temp + string(os.PathSeparator) + "db", temp: temp}, nil
+}
+
+// resolved is a directory by its full name, without a link in the end: an engine that removes the
+// directory would remove the link, and files that benchmarks put beside the directory, by its name
+// and more, would be in it if that ended with a separator.
+func resolved(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return dir, nil
+	}
+	return real, err
 }
 
 // remove may meet an engine that still makes files, after an interrupt.
