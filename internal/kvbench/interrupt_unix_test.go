@@ -44,15 +44,29 @@ func interruptedChild() {
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, e))
 }
 
-// TestInterrupt: an interrupted run leaves no database, writes its results and exits with the code
-// for an interrupt, even when the engine does not return.
+func send(s os.Signal) func(*os.Process, *os.File) error {
+	return func(p *os.Process, _ *os.File) error { return p.Signal(s) }
+}
+
+// TestInterrupt: a run that is interrupted, whose terminal is closed, or whose lines nobody reads any
+// more, leaves no database, writes its results and exits with the code for an interrupt, even when
+// the engine does not return.
 func TestInterrupt(t *testing.T) {
-	for mode, args := range map[string][]string{
-		"busy":  {"--benchmarks=fillseq,overwrite", "--num=1000", "--rounds=1000"},
-		"stuck": {"--benchmarks=fillseq,compact", "--num=1000"},
+	busy := []string{"--benchmarks=fillseq,overwrite", "--num=1000", "--rounds=1000"}
+	for name, tt := range map[string]struct {
+		mode string
+		args []string
+		end  func(p *os.Process, lines *os.File) error
+	}{
+		"busy":     {"busy", busy, send(syscall.SIGINT)},
+		"terminal": {"busy", busy, send(syscall.SIGHUP)},
+		"reader":   {"busy", busy, func(_ *os.Process, lines *os.File) error { return lines.Close() }},
+		"stuck": {"stuck", []string{"--benchmarks=fillseq,compact", "--num=1000"},
+			send(syscall.SIGINT)},
 	} {
-		t.Run(mode, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			mode, args := tt.mode, tt.args
 			temp, file := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
 			ready, w, err := os.Pipe()
 			if err != nil {
@@ -62,16 +76,21 @@ func TestInterrupt(t *testing.T) {
 			cmd := exec.Command(os.Args[0], append(args, "--json="+file)...)
 			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "TMPDIR="+temp)
 			cmd.ExtraFiles = []*os.File{w}
+			lines, to, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lines.Close()
 			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
+			cmd.Stdout, cmd.Stderr = to, &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			_ = w.Close() // the child's end stays
+			_ = errors.Join(w.Close(), to.Close()) // the child's ends stay
 			if _, err := ready.Read(make([]byte, 1)); err != nil {
 				t.Fatalf("the program ended before it was ready: %v\n%s", cmd.Wait(), out.String())
 			}
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			if err := tt.end(cmd.Process, lines); err != nil {
 				t.Fatal(err)
 			}
 			err = cmd.Wait()

@@ -35,7 +35,7 @@ var patience = 5 * time.Second
 // Main runs a command line, without the program's name, and returns the exit
 // code. The first driver is the default engine.
 func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int {
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, release := signal.NotifyContext(context.Background(), endings()...)
 	defer release()
 	if len(args) == 1 && strings.HasPrefix(args[0], taskFlag) {
 		return runTask(ctx, strings.TrimPrefix(args[0], taskFlag), stdout, stderr, drivers)
@@ -95,6 +95,17 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 		}
 	}
 	return exitCode(err, stderr)
+}
+
+// endings are the signals that end a run in order, its directories removed: those of users, that of
+// a terminal which is closed, unless nohup ignores it, and that of a reader of the lines which has
+// ended.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
 }
 
 func exitCode(err error, stderr io.Writer) int {
