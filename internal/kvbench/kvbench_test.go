@@ -321,6 +321,20 @@ func TestTablesShowFormats(t *testing.T) {
 	}
 }
 
+// TestVariantsOfNobody: a variant that none of the engines can run is an error of the command line.
+func TestVariantsOfNobody(t *testing.T) {
+	for _, args := range [][]string{
+		{"leveldb=100", "--format=native", "--variant=%s's defaults, LevelDB's"},
+		{"bloom=100", "--variant=10 bits a key, L", "--format=native"},
+		{"largevalues=100", "--variant=1 KiB, large_value off"},
+	} {
+		code, _, err := invoke(t, twoFormats{newEngine()}, args...)
+		if code != exitUsage || !strings.Contains(err, "do not have") {
+			t.Errorf("%v: exit %d, %s", args, code, err)
+		}
+	}
+}
+
 // TestSweeps runs every experiment, small.
 func TestSweeps(t *testing.T) {
 	for _, e := range experiment.List {

@@ -117,10 +117,11 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitInterrupted
 	}
 	fmt.Fprintf(stderr, "kvbench: %v\n", err)
+	var wrong *usageError
 	switch {
 	case errors.Is(err, runner.ErrWrong):
 		return exitWrong
-	case errors.Is(err, runner.ErrForeign):
+	case errors.Is(err, runner.ErrForeign), errors.As(err, &wrong):
 		return exitUsage
 	}
 	return exitFailed

@@ -157,6 +157,10 @@ func (s *session) runExperiment(ctx context.Context, e chosen) error {
 			columns = addRun(columns, s.title(&p), run)
 		}
 	}
+	if len(columns) == 0 {
+		return usage("%s --variant=%q: it needs what the engines, or --format, do not have", e.Name,
+			s.c.variant)
+	}
 	s.summary(columns, e.Experiment)
 	if e.Grid {
 		s.printGrids(e.Name)
