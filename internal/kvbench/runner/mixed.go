@@ -64,7 +64,7 @@ func (t *thread) read(n uint64, write bool) bool {
 
 func (t *thread) write(n uint64) bool {
 	key, value := t.keys.Present(n), t.value(n)
-	if err := t.db.Put(key, value, t.sync); err != nil {
+	if err := t.db.Put(key, value, t.durable()); err != nil {
 		t.fail(err)
 		return false
 	}

@@ -106,7 +106,7 @@ func (q *queue) prepare() error {
 		}
 	}
 	for n := range q.depth {
-		if err := q.db.Delete(q.keys.Present(n), q.sync); err != nil {
+		if err := q.db.Delete(q.keys.Present(n), q.durable()); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (q *queue) prepare() error {
 func (q *queue) put(n uint64) error {
 	key, value := q.keys.Present(n), q.value(n)
 	q.bytes += int64(len(key) + len(value))
-	return q.db.Put(key, value, q.sync)
+	return q.db.Put(key, value, q.durable())
 }
 
 // message does what there is to do for message i, which comes when depth others are there.
@@ -134,7 +134,7 @@ func (q *queue) message(i uint64) error {
 		return err
 	}
 	if q.take == workload.TakeKnown {
-		if err := q.db.Delete(q.keys.Present(i), q.sync); err != nil {
+		if err := q.db.Delete(q.keys.Present(i), q.durable()); err != nil {
 			return err
 		}
 		if (i+1)%oldestEvery != 0 {
@@ -150,7 +150,7 @@ func (q *queue) message(i uint64) error {
 	if found, err := q.look(taken); err != nil || !found {
 		return err
 	}
-	return q.db.Delete(q.key, q.sync)
+	return q.db.Delete(q.key, q.durable())
 }
 
 // look finds the first key, or the last, by a new iterator, and copies it. It reports whether there
@@ -197,7 +197,7 @@ func (q *queue) transaction(i uint64) error {
 		err = tx.Put(q.keys.Present(i+q.depth), q.value(i+q.depth))
 	}
 	if err == nil {
-		return tx.Commit(q.sync)
+		return tx.Commit(q.durable())
 	}
 	_ = tx.Rollback() // err is the one to report
 	return err

@@ -30,7 +30,7 @@ func (t *thread) deleteRange(spec *workload.Spec) {
 	for range t.ops {
 		first := pick.next(&t.rand) * width
 		start = append(start[:0], t.keys.Present(first)...)
-		if err := db.DeleteRange(start, t.keys.Present(first+width-1), t.sync); err != nil {
+		if err := db.DeleteRange(start, t.keys.Present(first+width-1), t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
@@ -49,7 +49,7 @@ func (t *thread) deleteEach(pick pick, width uint64) {
 			for end := min(first+mostDeleted, last); first < end; first++ {
 				batch.Delete(t.keys.Present(first))
 			}
-			if err := t.db.Write(batch, t.sync); err != nil {
+			if err := t.db.Write(batch, t.durable()); err != nil {
 				t.fail(err)
 				return
 			}
@@ -140,10 +140,10 @@ func (o *oracle) decade(n uint64) (found int64) {
 
 // add adds 1 to counters.
 func (t *thread) add(spec *workload.Spec) {
-	db, pick, sync := t.db.(store.Counters), t.picker(spec.Order), t.sync
+	db, pick := t.db.(store.Counters), t.picker(spec.Order)
 	for range t.ops {
 		key := t.keys.Present(pick.next(&t.rand))
-		if err := db.Add(key, 1, sync); err != nil {
+		if err := db.Add(key, 1, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}

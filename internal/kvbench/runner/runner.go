@@ -28,7 +28,7 @@ type Params struct {
 	Threads          int
 	Seed             uint32 // 0: 1000, LevelDB's
 	Sync             bool   // every write durable
-	SyncEvery        int64  // every n-th single write durable; 0: none
+	SyncEvery        int64  // every n-th write durable, of a value or a batch; 0: none
 	Histogram        bool   // time each operation
 	Keys             workload.KeyFormat
 	CompressionRatio float64

@@ -503,6 +503,39 @@ func TestComparisonsAndSync(t *testing.T) {
 	}
 }
 
+// TestSyncEvery: of all kinds of writes every n-th is durable, a batch being one write.
+func TestSyncEvery(t *testing.T) {
+	for name, want := range map[string]int{
+		"fillseq": num / 7, "fillbatch": 0, "overwrite": num / 7, "deleteseq": num / 7,
+		"updaterandom": num / 7, "ttl": num / 7, "mergerandom": num / 7,
+		"randombatch": 2 * (num / 4 / 7), "randomtransaction": 2 * (num / 4 / 7),
+		"windowed": (num/10 + 2*num) / 7, "bulkload": 0,
+	} {
+		r, m := newRunner(t)
+		r.Params.SyncEvery = 7
+		before := 0
+		if spec, _ := workload.Find(name); !spec.Fresh {
+			run(t, r, "fillseq")
+			before = m.Table(r.Dir).Syncs
+		}
+		run(t, r, name)
+		if got := m.Table(r.Dir).Syncs - before; got != want {
+			t.Errorf("%s: %d writes were synced, want %d", name, got, want)
+		}
+	}
+}
+
+// TestHalfRateOfBatches: batches come half as fast as the ones before, too.
+func TestHalfRateOfBatches(t *testing.T) {
+	r, _ := newRunner(t)
+	r.Params.Batch = 100
+	run(t, r, "fillseq", "overwrite")
+	r.rate = 2 * num / 0.2
+	if res := run(t, r, "overwritehalf"); res.Elapsed < 180*time.Millisecond || res.Ops != num {
+		t.Errorf("%d operations in %v, want 0.2 s", res.Ops, res.Elapsed)
+	}
+}
+
 func TestCalibrate(t *testing.T) {
 	cost := Calibrate()
 	for _, name := range []string{"fillseq", "fillrandom", "readrandom", "readseq", "seekordered"} {

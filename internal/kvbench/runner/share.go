@@ -69,7 +69,7 @@ func (t *thread) share(spec *workload.Spec) {
 		n := pick.next(&t.rand)
 		key, value := t.keys.Present(n), t.value(n)
 		t.bytes += int64(len(key) + len(value))
-		return db.Put(key, value, t.sync)
+		return db.Put(key, value, t.durable())
 	}
 	if spec.Share.Rate > 0 && !t.away(func() error {
 		for range t.r.Params.Num / 10 {

@@ -21,8 +21,8 @@ type shared struct {
 	quit     atomic.Bool // the measured threads are done: background writers end
 	ops      int64       // of each thread
 	batch    int
-	size     int // of values
-	sync     bool
+	size     int           // of values
+	sync     bool          // every write is durable
 	named    bool          // values follow the key's number
 	of       int           // measured threads
 	inserted uint64        // keys that mixed benchmarks inserted before
@@ -76,6 +76,8 @@ type thread struct {
 	conflicts int64
 	role      role        // of a background thread
 	rate      float64     // operations a second at most; 0: no limit
+	rated     int64       // value of done at which keepRate looks
+	writes    int64       // of values and batches
 	own       store.Store // of a Shared benchmark; the others have db
 
 	_         [64]byte
@@ -86,14 +88,22 @@ type thread struct {
 // keepRate waits until the operations done are not more than t.rate allows. The wait is
 // no operation's time.
 func (t *thread) keepRate() {
-	if t.rate == 0 || t.done%rateStep != 0 {
+	if t.rate == 0 || t.done < t.rated {
 		return
 	}
+	t.rated = t.done + rateStep
 	due := t.start + time.Duration(float64(t.done)/t.rate*float64(time.Second))
 	if ahead := due - t.clock(); ahead > time.Millisecond { // sleeps are not exact
 		time.Sleep(ahead)
 		t.last = t.clock()
 	}
+}
+
+// durable reports whether the next write, of a value or of a batch, is to be durable.
+func (t *thread) durable() bool {
+	t.writes++
+	every := t.r.Params.SyncEvery
+	return t.sync || every > 0 && t.writes%every == 0
 }
 
 // rateStep is how many operations pass between two looks whether they come too fast.

@@ -85,7 +85,7 @@ func (x *transaction) once() error {
 	x.last = tx
 	found, bytes, err := x.run(tx)
 	if err == nil {
-		err = tx.Commit(x.sync)
+		err = tx.Commit(x.durable())
 	}
 	if err != nil {
 		if e := tx.Rollback(); e != nil {
@@ -148,7 +148,7 @@ func (x *transaction) plain() error {
 		x.batch.Put(key, x.values[i])
 		bytes += int64(len(key) + len(x.values[i]))
 	}
-	if err := x.thread.db.Write(x.batch, x.sync); err != nil {
+	if err := x.thread.db.Write(x.batch, x.durable()); err != nil {
 		return err
 	}
 	x.count(found, bytes)

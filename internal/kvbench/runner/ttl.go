@@ -9,12 +9,12 @@ import (
 
 // putExpiring is put of values that expire.
 func (t *thread) putExpiring(spec *workload.Spec) {
-	db, pick, sync, ttl := t.db.(store.Expiring), t.picker(spec.Order), t.sync, time.Duration(
-		spec.TTL)*time.Second
+	db, pick := t.db.(store.Expiring), t.picker(spec.Order)
+	ttl := time.Duration(spec.TTL) * time.Second
 	for range t.ops {
 		n := pick.next(&t.rand)
 		key, value := t.keys.Present(n), t.value(n)
-		if err := db.PutTTL(key, value, ttl, sync); err != nil {
+		if err := db.PutTTL(key, value, ttl, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}

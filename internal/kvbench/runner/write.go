@@ -73,15 +73,11 @@ func (t *thread) value(n uint64) []byte {
 }
 
 func (t *thread) put(spec *workload.Spec) {
-	db, pick, sync := t.db, t.picker(spec.Order), t.sync
-	every := t.r.Params.SyncEvery
-	for i := range t.ops {
+	db, pick := t.db, t.picker(spec.Order)
+	for range t.ops {
 		n := pick.next(&t.rand)
 		key, value := t.keys.Present(n), t.value(n)
-		if every > 0 {
-			sync = t.sync || (i+1)%every == 0
-		}
-		if err := db.Put(key, value, sync); err != nil {
+		if err := db.Put(key, value, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
@@ -104,13 +100,14 @@ func (t *thread) putBatches(spec *workload.Spec) {
 			batch.Put(key, value)
 			t.bytes += int64(len(key) + len(value))
 		}
-		if err := t.db.Write(batch, t.sync); err != nil {
+		if err := t.db.Write(batch, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
 		if !t.ticks(count) {
 			return
 		}
+		t.keepRate()
 	}
 }
 
@@ -126,7 +123,7 @@ func (t *thread) putSpread(spec *workload.Spec, db store.Keyspaced) {
 			db.PutIn(batch, int(i+j)%spec.Keyspaces, key, value)
 			t.bytes += int64(len(key) + len(value))
 		}
-		if err := t.db.Write(batch, t.sync); err != nil {
+		if err := t.db.Write(batch, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
@@ -141,9 +138,9 @@ func (t *thread) delete(spec *workload.Spec) {
 		t.deleteBatches(spec)
 		return
 	}
-	db, pick, sync := t.db, t.picker(spec.Order), t.sync
+	db, pick := t.db, t.picker(spec.Order)
 	for range t.ops {
-		if err := db.Delete(t.keys.Present(pick.next(&t.rand)), sync); err != nil {
+		if err := db.Delete(t.keys.Present(pick.next(&t.rand)), t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
@@ -161,7 +158,7 @@ func (t *thread) deleteBatches(spec *workload.Spec) {
 		for range count {
 			batch.Delete(t.keys.Present(pick.next(&t.rand)))
 		}
-		if err := t.db.Write(batch, t.sync); err != nil {
+		if err := t.db.Write(batch, t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
@@ -184,7 +181,7 @@ func (t *thread) overwrite() {
 	for more := true; more; more = !t.quit.Load() && !t.stop.Load() {
 		t.keepRate()
 		n := pick.next(&t.rand)
-		if err := db.Put(t.keys.Present(n), t.value(n), t.sync); err != nil {
+		if err := db.Put(t.keys.Present(n), t.value(n), t.durable()); err != nil {
 			t.fail(err)
 			return
 		}
