@@ -76,8 +76,8 @@ var flags = []flag{
 		func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
 	{"variant", "TEXT", "only the variants of experiments whose names begin with TEXT", "all",
 		textFlag(func(c *command) *string { return &c.variant })},
-	{"seconds", "N", "how long benchmarks of an existing database go on, with their rate over " +
-		"time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) {
+	{"seconds", "N", "how long writes, gets, seeks and mixes of these go on that make no new " +
+		"database, with their rate over time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) {
 		c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second
 	})},
 	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) {

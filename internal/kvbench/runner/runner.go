@@ -37,7 +37,7 @@ type Params struct {
 	Comparisons      bool
 	// after benchmarks that write wait until background work has ended
 	Quiet    bool
-	Timeline bool // take samples while benchmarks write
+	Timeline bool // take samples while benchmarks write, or go on for Duration
 	// benchmarks of single operations in an old database go on so long; 0: for N operations
 	Duration    time.Duration
 	NamedValues bool // values are value%d with the key's number, not ValueSize bytes
@@ -214,7 +214,7 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	memory := machine.WatchMemory()
 	r.live.Store(live)
 	var samples *sampler
-	if r.Params.Timeline && r.db != nil && spec.Writes() {
+	if r.Params.Timeline && r.db != nil && (spec.Writes() || r.duration(spec) > 0) {
 		samples = r.sample(live)
 		shared.samples = samples
 	}

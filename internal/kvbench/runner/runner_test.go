@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -335,13 +336,13 @@ func TestWhileCompacting(t *testing.T) {
 // TestDuration: a benchmark goes on for as long as it is told, a fill does not.
 func TestDuration(t *testing.T) {
 	r, _ := newRunner(t)
-	r.Params.Duration = 100 * time.Millisecond
+	r.Params.Duration, r.Params.Timeline = 100*time.Millisecond, true
 	if res := run(t, r, "fillseq"); res.Ops != num {
 		t.Errorf("fillseq wrote %d", res.Ops)
 	}
 	for _, name := range []string{"overwrite", "readrandom", "overwritehalf"} {
 		if res := run(t, r, name); res.Elapsed < r.Params.Duration*9/10 ||
-			res.Elapsed > 100*r.Params.Duration {
+			res.Elapsed > 100*r.Params.Duration || len(res.Samples) == 0 {
 			t.Errorf("%s: %v", name, res.Elapsed)
 		}
 	}
@@ -359,6 +360,13 @@ func TestIntervals(t *testing.T) {
 		{3 * time.Second, 100, 0.5}, {4 * time.Second, 100, 0.5}}
 	if !slices.Equal(all, want) {
 		t.Errorf("%v, want %v", all, want)
+	}
+	// The last interval ends with the benchmark, whatever the samples before it were taken at.
+	late := []Sample{{At: 1100 * time.Millisecond, Ops: 1100}, {At: 2200 * time.Millisecond,
+		Ops: 2200}, {At: 3050 * time.Millisecond, Ops: 2280}}
+	if all = Intervals(late, 3*time.Second, 20); len(all) != 3 || all[2].End != 3*time.Second ||
+		math.Round(all[2].Rate) != 100 {
+		t.Errorf("%v", all)
 	}
 	if all = Intervals(samples, 6*time.Second, 3); len(all) != 3 || all[2].Rate != 0 {
 		t.Errorf("%v", all)

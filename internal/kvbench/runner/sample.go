@@ -94,14 +94,18 @@ type Interval struct {
 	Stall float64       // share of the time for which writes waited; negative: unknown
 }
 
-// Intervals cuts the samples of a benchmark that took so long into at most n intervals of
-// leastInterval or more. Nil if there are none.
+// Intervals cuts the time that a benchmark took, by its samples, into at most n intervals of about
+// leastInterval or more.
 func Intervals(samples []Sample, elapsed time.Duration, n int) (all []Interval) {
-	length := max(elapsed/time.Duration(n), leastInterval)
+	count := max(min(time.Duration(n), elapsed/leastInterval), 1)
 	var last Sample
 	for i, s := range samples {
-		if s.At-last.At < length || s.At > elapsed+sampleEvery { // the rest is time to quiet
+		due := elapsed * time.Duration(len(all)+1) / count
+		if s.At < due || len(all) == int(count) { // the rest is time to quiet
 			continue
+		}
+		if len(all)+1 == int(count) {
+			s.At = elapsed // nothing was done from then on
 		}
 		d := (s.At - last.At).Seconds()
 		v := Interval{End: s.At, Rate: float64(s.Ops-last.Ops) / d, Stall: -1}
