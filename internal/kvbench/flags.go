@@ -69,16 +69,18 @@ var flags = []flag{
 	{"benchmarks", "LIST", "benchmarks to run, in this order, with commas", "LevelDB's eighteen",
 		func(c *command, v string) error { return c.setBenchmarks(v) }},
 	{"num", "N", "entries; experiments have their own", "1000000",
-		countFlag(1, func(c *command, n int64) { c.params.Num = n })},
+		countFlag(1, mostEntries, func(c *command, n int64) { c.params.Num = n })},
 	{"reads", "N", "reads; negative: as many as entries", "-1",
-		countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
+		countFlag(math.MinInt64, mostEntries, func(c *command, n int64) {
+			c.params.Reads = n
+		})},
 	{"scale", "F", "factor on every experiment's number of entries", "1",
 		func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
 	{"variant", "TEXT", "only the variants of experiments whose names begin with TEXT", "all",
 		textFlag(func(c *command) *string { return &c.variant })},
 	{"seconds", "N", "how long writes, gets, seeks and mixes of these go on that make no new " +
-		"database, with their rate over time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) {
-		c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second
+		"database, with their rate over time; 0: for all operations", "0", countFlag(0, 1<<30, func(c *command, n int64) {
+		c.params.Duration = time.Duration(n) * time.Second
 	})},
 	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) {
 		c.params.ValueSize = int(n)
@@ -93,23 +95,22 @@ var flags = []flag{
 		c.params.Keys.Style, err = workload.ParseKeyStyle(v)
 		return err
 	}},
-	{"key_prefix", "N", "bytes before every key", "0", countFlag(0, func(c *command, n int64) {
-		c.params.Keys.Prefix = int(min(n, workload.MaxPrefix+1))
-	})},
+	{"key_prefix", "N", "bytes before every key", "0", countFlag(0, workload.MaxPrefix,
+		func(c *command, n int64) { c.params.Keys.Prefix = int(n) })},
 	{"key_stride", "N", "2: write even numbers only, and miss odd ones", "1",
-		countFlag(1, func(c *command, n int64) { c.params.Keys.Stride = int(min(n, 1<<20)) })},
+		countFlag(1, 1<<20, func(c *command, n int64) { c.params.Keys.Stride = int(n) })},
 	{"batch_size", "N", "entries in a batch; 0: the benchmark's own", "0",
-		countFlag(0, func(c *command, n int64) { c.params.Batch = int(min(n, 1<<24)) })},
+		countFlag(0, 1<<24, func(c *command, n int64) { c.params.Batch = int(n) })},
 	{"threads", "N", "threads, each doing all operations", "1",
-		countFlag(1, func(c *command, n int64) { c.params.Threads = int(min(n, 1<<16)) })},
-	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, func(c *command, n int64) {
+		countFlag(1, 1<<16, func(c *command, n int64) { c.params.Threads = int(n) })},
+	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, mostSeed, func(c *command, n int64) {
 		c.params.Seed = uint32(n)
 	})},
 	{"sync", "", "make every write durable", "0", boolFlag(func(c *command, on bool) {
 		c.params.Sync = on
 	})},
 	{"sync_every", "N", "make every N-th write durable; 0: none", "0",
-		countFlag(0, func(c *command, n int64) { c.params.SyncEvery = n })},
+		countFlag(0, mostEntries, func(c *command, n int64) { c.params.SyncEvery = n })},
 	{"histogram", "", "run once more with every operation timed, for percentiles", "0",
 		boolFlag(func(c *command, on bool) { c.params.Histogram = on })},
 	{"comparisons", "", "count calls of the key comparison function", "0",
@@ -125,7 +126,7 @@ var flags = []flag{
 			return &c.format
 		})},
 	{"rounds", "N", "repetitions; the summary gives medians, and the longest time of all", "1",
-		countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
+		countFlag(1, 1000, func(c *command, n int64) { c.rounds = int(n) })},
 	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, " +
 		"and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) {
 		c.memory = n
@@ -161,20 +162,27 @@ const (
 // bothFormats is the value of --format that adds to each engine those named after it.
 const bothFormats = "both"
 
+// mostEntries has keys of 16 digits still, and mostSeed is the last seed of random keys from which
+// the threads of a run have seeds of their own.
+const (
+	mostEntries = 1e15
+	mostSeed    = 1<<31 - 1<<24
+)
+
 // leastMemory is what kvbench itself needs to start.
 const leastMemory = 32 << 20
 
 // aliases are LevelDB's names for options that engines call otherwise.
 var aliases = map[string]string{"open_files": "max_open_files"}
 
-func countFlag(low int64, set func(*command, int64)) func(*command, string) error {
+func countFlag(low, high int64, set func(*command, int64)) func(*command, string) error {
 	return func(c *command, v string) error {
 		n, err := arg.Count(v)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if n < low {
-			return fmt.Errorf("want %d or more", low)
+		case n < low || n > high:
+			return fmt.Errorf("want %d to %d", low, high)
 		}
 		set(c, n)
 		return nil
@@ -455,8 +463,6 @@ func (c *command) conflicts() error {
 		return usage("--scale needs an experiment (%s)", strings.Join(experiment.Names(), ", "))
 	case c.given["variant"] && len(c.experiments) == 0:
 		return usage("--variant needs an experiment (%s)", strings.Join(experiment.Names(), ", "))
-	case c.params.Keys.Prefix > workload.MaxPrefix:
-		return usage("--key_prefix: want at most %d", workload.MaxPrefix)
 	}
 	for _, e := range c.experiments {
 		if names := e.VariantNames(); !slices.ContainsFunc(names, func(name string) bool {

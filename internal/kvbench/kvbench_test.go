@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 		"bloom=0":      "bloom=0: want 1 or more",
 		"blom=5":       `no experiment "blom"; did you mean "bloom"?`,
 		"--num=ten":    "--num=ten: want a number such as 1000000 or 10M",
-		"--num=0":      "--num=0: want 1 or more",
+		"--num=0":      "--num=0: want 1 to 1000000000000000",
 		"--num":        "--num needs a value",
 		"--cache_size": "--cache_size needs a value",
 		"--value_size=1x": "--value_size=1x: want a size such as 4096 " +
@@ -131,7 +131,12 @@ func TestUsage(t *testing.T) {
 		"--key_format=%d": "--key_format=%d: key format \"%d\": want " +
 			"%016d or key%d",
 		"--value_format=x":     "--value_format=x: want random or value%d",
-		"--key_prefix=1000000": "--key_prefix: want at most 4096",
+		"--key_prefix=1000000": "--key_prefix=1000000: want 0 to 4096",
+		"--seed=4294967297":    "--seed=4294967297: want 0 to 2130706432",
+		"--rounds=1001":        "--rounds=1001: want 1 to 1000",
+		"--threads=1M":         "--threads=1M: want 1 to 65536",
+		"--batch_size=20M":     "--batch_size=20M: want 0 to 16777216",
+		"--key_stride=2M":      "--key_stride=2M: want 1 to 1048576",
 		"--engine=loan":        `no engine "loan"; did you mean "loam"?`,
 		"--engine=rocksdb":     `this program does not have the engine "rocksdb"; ` + built,
 		"--engine=loam,pebble": `this program does not have the engine "pebble"; ` + built,
