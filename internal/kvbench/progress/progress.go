@@ -22,6 +22,8 @@ type Bar struct {
 	once   sync.Once
 	source atomic.Pointer[func() Place]
 	place  atomic.Int64 // Step << 32 | steps
+	// columns is the function of that name, except in tests.
+	columns func(io.Writer) int
 
 	mu     sync.Mutex
 	drawn  bool
@@ -41,7 +43,7 @@ func New(w io.Writer, when string) *Bar {
 	if when == "never" || when == "auto" && !isTerminal(w) {
 		return nil
 	}
-	b := &Bar{w: w, stop: make(chan struct{}), done: make(chan struct{})}
+	b := &Bar{w: w, stop: make(chan struct{}), done: make(chan struct{}), columns: columns}
 	go b.loop()
 	return b
 }
@@ -104,9 +106,19 @@ func (b *Bar) draw(now time.Time) {
 	}
 	b.last = at
 	place := b.place.Load()
-	fmt.Fprintf(b.w, "\r\x1b[K[%d/%d] %s", place>>32, place&0xffffffff,
+	text := fmt.Sprintf("[%d/%d] %s", place>>32, place&0xffffffff,
 		barText(at.Name, at.Done, at.Total, at.Done-b.before, now.Sub(b.since)))
+	io.WriteString(b.w, "\r\x1b[K"+cut(text, b.columns(b.w)))
 	b.drawn = true
+}
+
+// cut leaves what fits into one line of a terminal, whose last column a cursor may need; the width 0
+// is unknown. A line that wraps would stay, and each drawing would add another one.
+func cut(text string, width int) string {
+	if width > 0 && len(text) >= width {
+		return text[:width-1]
+	}
+	return text
 }
 
 // barText is the line for done of total operations, moved of them in the time
