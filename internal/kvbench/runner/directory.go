@@ -54,7 +54,7 @@ func (r *Runner) prepare(ctx context.Context, spec *workload.Spec) error {
 		if err := r.renew(); err != nil {
 			return err
 		}
-		r.oracle, r.inserted = newOracle(r.Params.Num), 0
+		r.oracle, r.inserted, r.mixedSizes = newOracle(r.Params.Num), 0, false
 	}
 	r.begun = true
 	return r.open()

@@ -45,8 +45,8 @@ type Result struct {
 	// most bytes that the directory took, time to quiet included; nil: not watched
 	DiskPeak  *int64
 	DiskQuiet *int64 // bytes that it took when quiet; nil: not waited for
-	// bytes of the keys and values in the database, if all values have the run's size; nil: it is
-	// not known what there is
+	// bytes of the keys and values in the database; nil: they have other sizes than the run's, or
+	// are not known
 	Live *int64
 	// Tenths are the microseconds of an operation in each tenth of a benchmark whose cost may grow
 	// with the operations before; Flat is the last one as a multiple of the second.

@@ -57,19 +57,21 @@ type Runner struct {
 	// tells how far it was behind at each catch-up. nil: there can be none.
 	Follow func(dir string, c store.Config) (stop func() ([]time.Duration, error), err error)
 
-	db       store.Store
-	needs    store.Needs   // what db was opened for
-	held     held          // what Hold has taken of db
-	shared   []store.Store // the databases of a Shared benchmark
-	begun    bool          // the directory has been made ours
-	oracle   *oracle       // nil: what the database holds is not known
-	threads  uint32
-	rate     float64 // operations a second of the last benchmark that wrote without waiting
-	maxRSS   int64   // the most resident so far
-	inserted uint64  // keys beyond Num that mixed benchmarks inserted
-	values   *workload.ValueData
-	compare  atomic.Int64
-	live     atomic.Pointer[Live]
+	db     store.Store
+	needs  store.Needs   // what db was opened for
+	held   held          // what Hold has taken of db
+	shared []store.Store // the databases of a Shared benchmark
+	begun  bool          // the directory has been made ours
+	oracle *oracle       // nil: what the database holds is not known
+	// the entries in the database have not all the size of the run's
+	mixedSizes bool
+	threads    uint32
+	rate       float64 // operations a second of the last benchmark that wrote without waiting
+	maxRSS     int64   // the most resident so far
+	inserted   uint64  // keys beyond Num that mixed benchmarks inserted
+	values     *workload.ValueData
+	compare    atomic.Int64
+	live       atomic.Pointer[Live]
 }
 
 // ErrWrong is wrapped when a benchmark's reads found other than they had to.
@@ -278,7 +280,8 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		return res, ErrInterrupted
 	}
 	err = r.check(spec, &res, team, writers)
-	if r.oracle != nil {
+	r.mixedSizes = r.mixedSizes || r.otherSizes(spec)
+	if r.oracle != nil && !r.mixedSizes {
 		live := r.oracle.count * int64(r.Params.Keys.Len()+r.Params.ValueSize)
 		res.Live = &live
 	}
@@ -286,6 +289,15 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		r.inserted = max(r.inserted, shared.inserted+t.inserts*uint64(len(team)))
 	}
 	return res, err
+}
+
+// otherSizes reports whether a benchmark writes entries that have not the run's size, or that the
+// oracle does not count.
+func (r *Runner) otherSizes(spec *workload.Spec) bool {
+	p := &r.Params
+	return p.NamedValues || p.Keys.Style != workload.Padded ||
+		spec.ValueSize > 0 && spec.ValueSize != p.ValueSize ||
+		spec.Kind == workload.Add || spec.Keyspaces > 0
 }
 
 // duration is how long a benchmark goes on; 0: for its number of operations.

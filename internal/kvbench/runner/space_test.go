@@ -72,3 +72,26 @@ func TestSpace(t *testing.T) {
 		t.Errorf("not waited for: %v %v", res.DiskPeak, res.DiskQuiet)
 	}
 }
+
+// TestLive: the bytes that are there are known while all entries have the run's size.
+func TestLive(t *testing.T) {
+	r, _ := newRunner(t)
+	for _, step := range []struct {
+		name string
+		live int64 // negative: unknown
+	}{
+		{"fillseq", num * 36}, {"overwrite", num * 36}, {"deletehalf", (num/2 + 1) * 36},
+		{"fill100K", -1}, {"overwrite", -1}, {"fillbatch", num * 36}, {"mergerandom", -1},
+		{"readrandom", -1}, {"fillseq", num * 36}, {"ycsbf", num * 36},
+	} {
+		res := run(t, r, step.name)
+		if got := res.Live; (got == nil) != (step.live < 0) || got != nil && *got != step.live {
+			t.Errorf("%s: %v, want %d", step.name, got, step.live)
+		}
+	}
+	named, _ := newRunner(t)
+	named.Params.NamedValues = true
+	if res := run(t, named, "fillseq"); res.Live != nil {
+		t.Errorf("values of different sizes: %d", *res.Live)
+	}
+}
