@@ -79,9 +79,10 @@ var flags = []flag{
 	{"variant", "TEXT", "only the variants of experiments whose names begin with TEXT", "all",
 		textFlag(func(c *command) *string { return &c.variant })},
 	{"seconds", "N", "how long writes, gets, seeks and mixes of these go on that make no new " +
-		"database, with their rate over time; 0: for all operations", "0", countFlag(0, 1<<30, func(c *command, n int64) {
-		c.params.Duration = time.Duration(n) * time.Second
-	})},
+		"database, with their rate over time; 0: for all operations", "0",
+		countFlag(0, 1<<30, func(c *command, n int64) {
+			c.params.Duration = time.Duration(n) * time.Second
+		})},
 	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) {
 		c.params.ValueSize = int(n)
 	})},
@@ -103,9 +104,8 @@ var flags = []flag{
 		countFlag(0, 1<<24, func(c *command, n int64) { c.params.Batch = int(n) })},
 	{"threads", "N", "threads, each doing all operations", "1",
 		countFlag(1, 1<<16, func(c *command, n int64) { c.params.Threads = int(n) })},
-	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, mostSeed, func(c *command, n int64) {
-		c.params.Seed = uint32(n)
-	})},
+	{"seed", "N", "seed of random keys; 0: LevelDB's", "0",
+		countFlag(0, mostSeed, func(c *command, n int64) { c.params.Seed = uint32(n) })},
 	{"sync", "", "make every write durable", "0", boolFlag(func(c *command, on bool) {
 		c.params.Sync = on
 	})},

@@ -48,9 +48,9 @@ func send(s os.Signal) func(*os.Process, *os.File) error {
 	return func(p *os.Process, _ *os.File) error { return p.Signal(s) }
 }
 
-// TestInterrupt: a run that is interrupted, whose terminal is closed, or whose lines nobody reads any
-// more, leaves no database, writes its results and exits with the code for an interrupt, even when
-// the engine does not return.
+// TestInterrupt: a run that is interrupted, whose terminal is closed, or whose reader has ended,
+// leaves no database, writes its results and exits with the code for an interrupt, even when the
+// engine does not return.
 func TestInterrupt(t *testing.T) {
 	busy := []string{"--benchmarks=fillseq,overwrite", "--num=1000", "--rounds=1000"}
 	for name, tt := range map[string]struct {
@@ -60,7 +60,9 @@ func TestInterrupt(t *testing.T) {
 	}{
 		"busy":     {"busy", busy, send(syscall.SIGINT)},
 		"terminal": {"busy", busy, send(syscall.SIGHUP)},
-		"reader":   {"busy", busy, func(_ *os.Process, lines *os.File) error { return lines.Close() }},
+		"reader": {"busy", busy, func(_ *os.Process, lines *os.File) error {
+			return lines.Close()
+		}},
 		"stuck": {"stuck", []string{"--benchmarks=fillseq,compact", "--num=1000"},
 			send(syscall.SIGINT)},
 	} {

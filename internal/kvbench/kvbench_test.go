@@ -61,8 +61,8 @@ type removing struct{ engine }
 
 func (removing) Destroy(dir string) error { return os.RemoveAll(dir) }
 
-// TestDirectoryNames: the database is in the directory itself however --db names it, a link to it
-// stays, and what is put beside the database is not in it.
+// TestDirectoryNames: however --db names a directory, the database is in the directory itself, a link
+// to it stays, and the files that benchmarks put beside the database are outside.
 func TestDirectoryNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links are for few users there")

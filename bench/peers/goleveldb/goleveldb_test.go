@@ -10,7 +10,7 @@ import (
 
 func TestDriver(t *testing.T) { storetest.Run(t, Driver{}) }
 
-// TestFlushIsNoCompaction: a flush writes the memtable, and leaves the tables of before as they are.
+// TestFlushIsNoCompaction: a flush writes the memtable, and leaves the tables of before alone.
 func TestFlushIsNoCompaction(t *testing.T) {
 	db, err := Driver{}.Open(t.TempDir(), store.Config{})
 	if err != nil {

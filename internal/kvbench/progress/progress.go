@@ -112,8 +112,8 @@ func (b *Bar) draw(now time.Time) {
 	b.drawn = true
 }
 
-// cut leaves what fits into one line of a terminal, whose last column a cursor may need; the width 0
-// is unknown. A line that wraps would stay, and each drawing would add another one.
+// cut leaves the part that fits into one line of a terminal, without the last column, which the
+// cursor needs; the width 0 is unknown. A line that wraps would stay, one more with each drawing.
 func cut(text string, width int) string {
 	if width > 0 && len(text) >= width {
 		return text[:width-1]
