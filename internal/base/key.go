@@ -74,9 +74,10 @@ func DecodeInternalKey(b []byte) (InternalKey, bool) {
 	return InternalKey{User: b[:n:n], Trailer: Trailer(binary.LittleEndian.Uint64(b[n:]))}, true
 }
 
-// Clone returns a copy that shares no memory with k.
+// Clone returns a copy that shares no memory with k. Its user key is not nil: a nil key is no bound
+// in many places, and a comparer may have the empty key between others.
 func (k InternalKey) Clone() InternalKey {
-	return InternalKey{User: append([]byte(nil), k.User...), Trailer: k.Trailer}
+	return InternalKey{User: append([]byte{}, k.User...), Trailer: k.Trailer}
 }
 
 // CompareInternal compares in internal order.

@@ -48,6 +48,11 @@ var blocks = []mutant{
 			{"internal/tree/compact/output.go", "o.finish(append([]byte{}, key...))",
 				"o.finish(append([]byte(nil), key...))"}}},
 
+	{"empty-key-is-no-end", "a table that ends with the empty key, between others, has no end",
+		target{"lsm", "TestTableUpToTheEmptyKey"}, []edit{
+			{"internal/base/key.go", "User: append([]byte{}, k.User...)",
+				"User: append([]byte(nil), k.User...)"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",
