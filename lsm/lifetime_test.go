@@ -493,6 +493,59 @@ func TestIteratorAfterPanic(t *testing.T) {
 	}
 }
 
+// TestNoEntryAfterFailure: after a move that a panic of the comparer or the end of the database has
+// failed, the iterator shows nothing: what it showed before may lie in blocks that it gave up.
+func TestNoEntryAfterFailure(t *testing.T) {
+	m := newMoody()
+	db := mustOpen(t, t.TempDir(), small(Options{Comparer: &m.Comparer}))
+	defer db.Close()
+	const n = 600
+	for j := range 3 {
+		for i := j; i < n; i += 3 {
+			mustPut(t, db, i)
+		}
+		mustFlush(t, db)
+	}
+	wantNothing := func(it *Iterator, name string, want error) {
+		t.Helper()
+		if it.Key() != nil || it.Value() != nil || it.Valid() || !errors.Is(it.Err(), want) {
+			t.Errorf("%s: at %q after it failed: %v", name, it.Key(), it.Err())
+		}
+	}
+	seek := func(it *Iterator) bool { return it.SeekGE(key(n / 2)) }
+	for name, move := range map[string]func(*Iterator) bool{
+		"First": (*Iterator).First, "Last": (*Iterator).Last, "Next": (*Iterator).Next,
+		"Prev": (*Iterator).Prev, "SeekGE": seek,
+		"SeekLT": func(it *Iterator) bool { return it.SeekLT(key(n / 2)) },
+	} {
+		m.sweep(4, func() {}, func() {
+			left := m.left.Swap(0)
+			it := db.Iter(nil)
+			defer it.Close()
+			it.SeekGE(key(n / 3))
+			m.left.Store(left)
+			if !move(it) {
+				wantNothing(it, name, ErrReadOnly)
+			}
+		})
+	}
+	for name, move := range map[string]func(*Iterator) bool{
+		"Next": (*Iterator).Next, "SeekGE": seek, "Valid": (*Iterator).Valid,
+	} {
+		db := mustOpen(t, t.TempDir(), nil)
+		mustPut(t, db, 1)
+		it := db.Iter(nil)
+		if !it.First() {
+			t.Fatal(it.Err())
+		}
+		if err := db.Close(); err != nil || move(it) {
+			t.Errorf("%s beside a closed database: %v", name, err)
+		}
+		wantNothing(it, name, ErrClosed)
+		it.Close()
+	}
+}
+
 // The comparer is asked for the bounds of a prefix too: if it panics then, the iterator has failed.
 func TestIteratorBoundsPanic(t *testing.T) {
 	m := newMoody()

@@ -314,7 +314,7 @@ func (it *Iterator) ready() bool {
 func (it *Iterator) open() bool {
 	switch {
 	case it.cursor != nil && it.tree.Closed():
-		it.err = base.ErrDatabaseClosed
+		it.stop(base.ErrDatabaseClosed)
 	case it.closed:
 		it.err = base.ErrIteratorClosed
 	case it.cursor != nil:
@@ -323,10 +323,16 @@ func (it *Iterator) open() bool {
 	return false
 }
 
+// stop leaves the iterator at no entry: its span may lie in blocks that a move gave up by a panic.
+func (it *Iterator) stop(err error) {
+	it.err = err
+	it.cursor.Hide()
+}
+
 // catchPanic turns a panic of a move into the iterator's error.
 func (it *Iterator) catchPanic(ok *bool) {
 	if r := recover(); r != nil {
-		it.err = it.tree.shared.Fail(base.NewPanic(r))
+		it.stop(it.tree.shared.Fail(base.NewPanic(r)))
 		*ok = false
 	} else if !*ok {
 		it.tree.failOnPanic(it.Err())
@@ -444,14 +450,8 @@ func (it *Iterator) prev() (ok bool) {
 
 // Valid reports whether the iterator is at an entry.
 func (it *Iterator) Valid() bool {
-	if it.cursor == nil || it.err != nil || !it.cursor.Valid() {
-		return false
-	}
-	if it.tree.Closed() {
-		it.err = base.ErrDatabaseClosed
-		return false
-	}
-	return true
+	return it.cursor != nil && it.err == nil && it.cursor.Valid() &&
+		(!it.tree.Closed() || it.open()) // which says why not
 }
 
 // Key returns the key, which is valid and unchanged until the next move or

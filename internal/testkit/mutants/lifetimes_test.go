@@ -113,6 +113,11 @@ var lifetimes = []mutant{
 			{"internal/tree/iterator.go", "(it.prefix) > 0 {\n\t\tdefer it.catchPanic(&ok)\n",
 				"(it.prefix) > 0 {\n"}}},
 
+	{"entry-after-panic", "an iterator shows an entry after a move in which the comparer panicked",
+		target{"lsm", "TestNoEntryAfterFailure"}, []edit{
+			{"internal/tree/iterator.go", "\tit.err = err\n\tit.cursor.Hide()\n",
+				"\tit.err = err\n"}}},
+
 	{"failed-bounds-forgotten", "an iterator whose bounds failed goes on between its old ones",
 		target{"lsm", "TestIteratorBoundsPanic"}, []edit{
 			{"internal/tree/iterator.go", "\t\t_, it.closed = it.Close(), false // as one that " +

@@ -30,10 +30,13 @@ func (c *Cursor) Show(entry []byte, keyLen int, t base.Trailer) {
 	c.setSpan(&c.own, 0, 0, 1)
 }
 
-// Hide ends the position of Show, and what the cursor was before it was closed.
+// Hide ends the position, also one of Show, and what the cursor was before it was closed. A nil
+// cursor has none.
 func (c *Cursor) Hide() {
-	c.invalidate()
-	c.own.Data, c.m.err = nil, nil
+	if c != nil {
+		c.invalidate()
+		c.own.Data, c.m.err = nil, nil
+	}
 }
 
 // makeOwn makes own the entry of ownBuf, of which the first bytes are the key.
