@@ -198,7 +198,7 @@ func parseFooter(b []byte, size uint64) (f footer, err error) {
 			size)
 	case binary.LittleEndian.Uint64(b[24:]) != 0:
 		return f, base.Corruptf("table footer", "reserved bytes are not zero")
-	case f.props > size-FooterLen-headerLen:
+	case size < FooterLen+headerLen || f.props > size-FooterLen-headerLen:
 		return f, base.Corruptf("table footer", "the properties at %d lie outside of the file",
 			f.props)
 	}

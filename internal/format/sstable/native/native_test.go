@@ -221,6 +221,26 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestFileOfAFooter: a file that is too short for properties is damage, wherever its footer, which
+// has the right checksum, says that they lie.
+func TestFileOfAFooter(t *testing.T) {
+	for size := range FooterLen + headerLen {
+		for _, props := range []uint64{0, 1, uint64(size), 100, 1 << 40, 1<<64 - 1} {
+			f := footer{props: props, fileNum: testEnv.FileNum, size: uint64(size)}
+			b := f.append(make([]byte, max(size-FooterLen, 0)))
+			b = b[len(b)-size:]
+			if _, err := Open(fileOf(b), testEnv); !errors.Is(err, base.ErrCorruption) {
+				t.Errorf("%d bytes, properties at %d: %v", size, props, err)
+			}
+			if err := Salvage(fileOf(b), testEnv, sstable.Salvage{
+				Lost: func(sstable.Lost) {},
+			}); err != nil {
+				t.Errorf("salvage of %d bytes, properties at %d: %v", size, props, err)
+			}
+		}
+	}
+}
+
 // Blocks of up to a page lie in one page, as far as padding stays below one byte in fifty.
 func TestPlacement(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
