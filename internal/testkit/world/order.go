@@ -73,6 +73,31 @@ func cutVersion(key []byte) (prefix, version []byte) {
 	return key, nil
 }
 
+// between has the empty key between others, just before m.
+var between = &lsm.Comparer{Name: "world.Between", EqualIsBytewise: true,
+	Compare: func(a, b []byte) int {
+		if c := bytes.Compare(orM(a), orM(b)); c != 0 {
+			return c
+		}
+		return len(a) - len(b) // of the empty key and m
+	}}
+
+// orM is the key, or m for the empty one.
+func orM(key []byte) []byte {
+	if len(key) == 0 {
+		return []byte("m")
+	}
+	return key
+}
+
+// emptyBetween is the order of Settings.EmptyBetween. Many tables end with the empty key.
+var emptyBetween = &order{cmp: between, spell: same, top: "~", draw: func(rng *rand.Rand) string {
+	if rng.IntN(4) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%c%02d", 'k'+rng.IntN(3), rng.IntN(12))
+}}
+
 var orders = []*order{
 	{cmp: lsm.BytewiseComparer, draw: plainKey, spell: same, top: "\xff\xff\xff", bytes: true},
 	{cmp: lsm.ReverseBytewiseComparer, draw: func(rng *rand.Rand) string {

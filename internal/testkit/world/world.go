@@ -82,6 +82,8 @@ type World struct {
 type Settings struct {
 	Format lsm.Format
 	Keys   int // of each keyspace, at most
+	// EmptyBetween has the empty key between others, in all keyspaces.
+	EmptyBetween bool
 }
 
 // newWorld draws options and keyspaces.
@@ -91,6 +93,10 @@ func newWorld(seed uint64, o Settings) *World {
 		now:   1_000_000,
 		lives: defaultLife, m: state{}, durable: state{}, written: map[int][]int{}}
 	w.clock.Store(w.now)
+	orders := orders
+	if o.EmptyBetween {
+		orders = []*order{emptyBetween}
+	}
 	for i, name := range []string{"default", "one", "two", "mortal"} {
 		s := &space{name: name, order: orders[rng.IntN(len(orders))], merge: concat}
 		if s.keys = s.order.keys(rng, 1+rng.IntN(o.Keys)); rng.IntN(2) == 0 {
@@ -107,7 +113,7 @@ func newWorld(seed uint64, o Settings) *World {
 	}
 	w.opts = lsm.Options{
 		Format: o.Format, Comparer: w.spaces[0].order.cmp,
-		Comparers: []*lsm.Comparer{folded, versioned}, Clock: func() time.Time {
+		Comparers: []*lsm.Comparer{folded, versioned, between}, Clock: func() time.Time {
 			return time.Unix(w.clock.Load(), 0)
 		},
 		WriteBufferSize: choose(rng, int64(64<<10), 128<<10, 1<<20),

@@ -23,6 +23,19 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// TestEmptyKeyBetweenOthers runs histories under an order that has the empty key between others.
+func TestEmptyKeyBetweenOthers(t *testing.T) {
+	runs := seed.Scale(seed.Brief(6, 12), 12, 600)
+	first := seed.Of(t)
+	for i := range int64(runs) {
+		format := []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB}[i%2]
+		if err := Run(first+i, Settings{Format: format, Keys: 4 + int(i%4)*12, EmptyBetween: true},
+			250); err != nil {
+			t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
+		}
+	}
+}
+
 // TestLongHistories runs histories with many keys, so that tables and levels come up.
 func TestLongHistories(t *testing.T) {
 	runs := seed.Scale(1, 1, 60)
