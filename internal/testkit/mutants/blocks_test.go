@@ -53,6 +53,11 @@ var blocks = []mutant{
 			{"internal/base/key.go", "User: append([]byte{}, k.User...)",
 				"User: append([]byte(nil), k.User...)"}}},
 
+	{"blocks-unbounded", "a part of an index may lead to any number of blocks",
+		target{"internal/format/sstable/native", "TestPartsOfTooManyBlocks"}, []edit{
+			{"internal/format/sstable/native/parts.go",
+				"uint64(part.Blocks) > (part.DataEnd-end)/headerLen", "part.DataEnd < end"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

@@ -241,6 +241,87 @@ func TestFileOfAFooter(t *testing.T) {
 	}
 }
 
+// TestPartsOfTooManyBlocks: an index of parts that says of each part that it leads to more blocks
+// than its bytes can have is damage: memory is taken for each block of a table.
+func TestPartsOfTooManyBlocks(t *testing.T) {
+	f := new(memory)
+	w := NewPartitioned(f, options(), 0, 60)
+	defer w.Close()
+	for i := range 500 {
+		e := benchEntry(i)
+		if err := w.Add([]byte(e.key), e.t, base.CodecRaw, e.value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	b := f.Bytes()
+	blocks := open(t, b).Index.Len()
+	for _, n := range []int{0, 1000, maxPartBlocks} {
+		err := error(nil)
+		if r, e := Open(fileOf(withPartsOf(t, b, n)), testEnv); e != nil {
+			err = e
+		} else {
+			t.Errorf("%d blocks a part: a table of %d blocks, not %d", n, r.Index.Len(), blocks)
+			r.Close()
+		}
+		if !errors.Is(err, base.ErrCorruption) {
+			t.Errorf("%d blocks a part: %v", n, err)
+		}
+	}
+}
+
+// withPartsOf is the table b, whose index is cut into parts, with n blocks in each of them.
+func withPartsOf(t *testing.T, b []byte, n int) []byte {
+	t.Helper()
+	foot, err := parseFooter(b[len(b)-FooterLen:], uint64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := parseProps(b[foot.props+headerLen : len(b)-FooterLen])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := p.parts.Offset
+	c, err := colblk.Open(b[at+headerLen:at+p.parts.Size], base.Bytewise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e base.Chunk
+	var mem, raw block.Buffer
+	defer mem.Free()
+	defer raw.Free()
+	if err := c.Chunk(&e, nil, 1<<20, &mem, &raw); err != nil {
+		t.Fatal(err)
+	}
+	var w colblk.Writer
+	defer w.Free()
+	if err := w.Reset(colblk.Options{Comparer: base.Bytewise}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range e.Len() {
+		part, filter, _ := decodePart(e.Value(i))
+		h := block.Handle{Offset: part.Offset, Size: part.Length}
+		if err := w.Add(e.Key(i), e.Trailers[i], base.CodecRaw,
+			appendPart(nil, h, n, part.DataEnd, filter)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, err := w.Finish(make([]byte, headerLen, headerLen+w.Bound()+block.Slack), w.Len())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealFrame(parts, kindParts, foot.fileNum, at)
+	out := append(bytes.Clone(b[:at]), parts...)
+	p.parts.Size, foot.props = uint64(len(parts)), uint64(len(out))
+	props := append(make([]byte, headerLen), p.append(nil)...)
+	sealFrame(props, kindProps, foot.fileNum, foot.props)
+	out = append(out, props...)
+	foot.size = uint64(len(out) + FooterLen)
+	return foot.append(out)
+}
+
 // Blocks of up to a page lie in one page, as far as padding stays below one byte in fifty.
 func TestPlacement(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
