@@ -63,8 +63,8 @@ func open(t testing.TB, fsys vfs.FS, name string, b []byte) (blocks *Blocks, tol
 	return blocks, told
 }
 
-// read reads block i in place, as a table does. Pages that the process waited for before, in another
-// test or because the machine is busy, do not matter.
+// read reads block i in place, as a table does. Pages that the process waited for before, in
+// another test or because the machine is busy, do not matter.
 func read(b *Blocks, i int) (got []byte, err error) {
 	watch.asking.Store(0)
 	p, ok := b.Block(i, uint64(i)*blockLen, blockLen)

@@ -85,8 +85,8 @@ func (r *Reader) setParts(p *properties) error {
 			return blocktable.Final(base.Corruptf("table index",
 				"part %d does not follow the one before", i))
 		case uint64(part.Blocks) > (part.DataEnd-end)/headerLen: // memory is taken for each block
-			return blocktable.Final(base.Corruptf("table index", "part %d has %d blocks in %d bytes",
-				i, part.Blocks, part.DataEnd-end))
+			return blocktable.Final(base.Corruptf("table index",
+				"part %d has %d blocks in %d bytes", i, part.Blocks, part.DataEnd-end))
 		}
 		parts[i] = part
 		index, end = part.End(), part.DataEnd
