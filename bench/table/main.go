@@ -26,8 +26,11 @@ type report struct {
 		Time, CPU, Go, Commit string
 		Cores                 int
 	}
-	Runs []struct {
+	Complete bool
+	Runs     []struct {
 		Engine      string
+		Experiment  string
+		Variant     string
 		Num         int64
 		ValueSize   int   `json:"value_size"`
 		MemoryLimit int64 `json:"memory_limit_bytes"`
@@ -58,6 +61,13 @@ func run(from, to string) error {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
+	for _, run := range r.Runs {
+		if first := r.Runs[0]; run.Experiment != first.Experiment || run.Variant != first.Variant ||
+			run.Num != first.Num || run.ValueSize != first.ValueSize {
+			return fmt.Errorf("%s: it has runs of several variants or sizes, and a table has one",
+				from)
+		}
+	}
 	t := r.table()
 	if len(t.rows) == 0 {
 		return fmt.Errorf("%s: there are no figures in it", from)
@@ -86,14 +96,20 @@ func (r *report) table() table {
 		if all[run.Engine] == nil {
 			all[run.Engine] = map[string][]float64{}
 		}
+		seen := map[string]int{}
 		for _, s := range run.Steps {
+			seen[s.Name]++
 			if s.MicrosPerOp == 0 {
 				continue
 			}
-			if !slices.Contains(names, s.Name) {
-				names = append(names, s.Name)
+			name := s.Name
+			if n := seen[s.Name]; n > 1 { // the same benchmark later in the run
+				name = fmt.Sprintf("%s, again (%d)", s.Name, n)
 			}
-			all[run.Engine][s.Name] = append(all[run.Engine][s.Name], s.MicrosPerOp)
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			all[run.Engine][name] = append(all[run.Engine][name], s.MicrosPerOp)
 		}
 	}
 	var engines, versions, left []string
@@ -117,10 +133,10 @@ func (r *report) table() table {
 		return t
 	}
 	first := &r.Runs[0]
+	date, _, _ := strings.Cut(r.Environment.Time, "T")
 	t.caption = fmt.Sprintf("Microseconds per operation, less is better, the best in bold. %s, %d "+
-		"cores (%s), %d million entries of 16 + %d bytes", r.Environment.Time[:10],
-		r.Environment.Cores, strings.TrimSpace(r.Environment.CPU), first.Num/1_000_000,
-		first.ValueSize)
+		"cores (%s), %s entries of 16 + %d bytes", date, r.Environment.Cores,
+		strings.TrimSpace(r.Environment.CPU), count(first.Num), first.ValueSize)
 	if first.MemoryLimit > 0 {
 		t.caption += fmt.Sprintf(", in %d MB of memory with the page cache",
 			first.MemoryLimit>>20)
@@ -129,7 +145,18 @@ func (r *report) table() table {
 	for _, l := range left {
 		t.caption += " Left out: " + l + "."
 	}
+	if !r.Complete {
+		t.caption += " The run was not completed."
+	}
 	return t
+}
+
+// count writes a number of entries.
+func count(n int64) string {
+	if n >= 1_000_000 && n%100_000 == 0 {
+		return fmt.Sprintf("%g million", float64(n)/1e6)
+	}
+	return fmt.Sprint(n)
 }
 
 func median(v []float64) float64 {

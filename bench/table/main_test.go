@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const sample = `{"engines": [{"name": "loam", "title": "Loam", "version": "3"},
+const sample = `{"complete": true, "engines": [{"name": "loam", "title": "Loam", "version": "3"},
 {"name": "slow", "title": "Slow", "version": "1.2"},
 {"name": "big", "title": "Big", "version": "7", "notes": ["big: killed"]}],
 "environment": {"time": "2026-11-23T10:00:00Z", "cpu": "a CPU", "cores": 2},
@@ -82,5 +82,39 @@ func TestNoFigures(t *testing.T) {
 	}
 	if err := run(file, file+".svg"); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestTableOfOneState: a benchmark that a run has twice is two rows, runs of different variants or
+// sizes are refused, and the caption tells how many entries there are and of a run that failed.
+func TestTableOfOneState(t *testing.T) {
+	text := func(more string) string {
+		return `{"engines": [{"name": "loam", "title": "Loam", "version": "3"}],
+"environment": {"time": "2026-11-23T10:00:00Z"}, "runs": [{"engine": "loam", "num": 20000,
+"variant": "native format", "steps": [{"name": "read", "micros_per_op": 8}, {"name": "compact",
+"micros_per_op": 9}, {"name": "read", "micros_per_op": 2}]}` + more + `]}`
+	}
+	var r report
+	if err := json.Unmarshal([]byte(text("")), &r); err != nil {
+		t.Fatal(err)
+	}
+	table := r.table()
+	got := table.markdown()
+	for _, want := range []string{"| read | **8.00** |", "| read, again (2) | **2.00** |",
+		", 20000 entries of ", "The run was not completed."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, other := range []string{`"num": 20000, "variant": "leveldb format"`, `"num": 30000,
+		"variant": "native format"`} {
+		file := filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(file, []byte(text(`, {"engine": "loam", "steps": [{"name": "read",
+			"micros_per_op": 1}], `+other+"}")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(file, file+".svg"); err == nil {
+			t.Errorf("runs with %s have one table with others", other)
+		}
 	}
 }
