@@ -69,9 +69,16 @@ type bench struct {
 	last    uint64
 }
 
+// An entry begins with its index, and is cut from the pool.
+const (
+	leastSize = 8
+	mostSize  = poolSize / 2
+	poolSize  = 16 << 20
+)
+
 // pool are random bytes, which entries are cut from.
 func pool() []byte {
-	p := make([]byte, 16<<20)
+	p := make([]byte, poolSize)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(p)
 	return p
 }

@@ -11,16 +11,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/loamdb/loam/bench/raftlog/logs"
 )
@@ -33,7 +37,10 @@ func main() {
 		}
 		return
 	}
-	if err := run(os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "kvbench-raftlog:", err)
 		os.Exit(1)
 	}
@@ -77,6 +84,9 @@ func parse(args []string) (p plan, err error) {
 		if err != nil {
 			return p, err
 		}
+		if n < leastSize || n > mostSize {
+			return p, fmt.Errorf("--sizes: %s: entries have %d to %d bytes", s, leastSize, mostSize)
+		}
 		p.sizes = append(p.sizes, int(n))
 	}
 	if *bytes != "" {
@@ -114,7 +124,9 @@ func size(s string) (int64, error) {
 	return n << shift, nil
 }
 
-func run(args []string) error {
+// run measures all cells. It writes the results that there are of a run that failed or was
+// interrupted, too, and leaves no log.
+func run(ctx context.Context, args []string) (err error) {
 	p, err := parse(args)
 	if err != nil {
 		return err
@@ -131,6 +143,9 @@ func run(args []string) error {
 	}
 	fmt.Printf("%s, %d processors\n", runtime.Version(), runtime.NumCPU())
 	var all []result
+	if p.out != "" {
+		defer func() { err = errors.Join(err, save(p.out, all)) }()
+	}
 	for _, size := range p.sizes {
 		num := p.num
 		if p.bytes > 0 {
@@ -140,40 +155,45 @@ func run(args []string) error {
 		fmt.Printf("\nentries of %d bytes: %d, %d a batch, %.1f MB\n", size, num, p.batch,
 			float64(num)*float64(size)/1e6)
 		for round := range p.rounds {
-			got, err := p.round(round, size, num)
+			got, err := p.round(ctx, round, size, num)
 			all = append(all, got...)
 			if err != nil {
 				return err
 			}
 		}
 	}
-	if p.out == "" {
-		return nil
-	}
+	return nil
+}
+
+func save(file string, all []result) error {
 	text, err := json.MarshalIndent(all, "", "\t")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(p.out, append(text, '\n'), 0o666)
+	return os.WriteFile(file, append(text, '\n'), 0o666)
 }
 
 // round measures the floor, each engine, and the floor again; rounds go over the engines in turn
 // from different ends.
-func (p plan) round(round, size, num int) (all []result, err error) {
+func (p plan) round(ctx context.Context, round, size, num int) (all []result, err error) {
 	engines := slices.Clone(p.engines)
 	if round%2 == 1 {
 		slices.Reverse(engines)
 	}
 	cells := append(append([]string{floorName}, engines...), floorName)
+	defer func() { write(os.Stdout, all) }()
 	for _, name := range cells {
 		c := cell{Engine: name, Size: size, Num: num, Batch: p.batch, Round: round,
 			Dir: filepath.Join(p.dir, name)}
 		if strings.HasPrefix(name, "jraft-") {
 			c.jraft = p.jraft
 		}
-		got, err := c.measure()
+		got, err := c.measure(ctx)
 		if err == nil && p.syncs && name != floorName {
-			got.Syncs, err = c.syncs()
+			got.Syncs, err = c.syncs(ctx)
+		}
+		if ctx.Err() != nil {
+			return all, ctx.Err()
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", name, err)
@@ -183,18 +203,17 @@ func (p plan) round(round, size, num int) (all []result, err error) {
 			return all, err
 		}
 	}
-	write(os.Stdout, all)
 	return all, nil
 }
 
 // measure runs the phases of a cell in two processes: the first one is killed after the phases, the
 // second one opens its directory.
-func (c cell) measure() (result, error) {
-	r, err := c.child(modePhases)
+func (c cell) measure(ctx context.Context) (result, error) {
+	r, err := c.child(ctx, modePhases)
 	if err != nil || c.Engine == floorName {
 		return r, err
 	}
-	again, err := c.child(modeReopen)
+	again, err := c.child(ctx, modeReopen)
 	if err == nil && again.Entries != r.Entries {
 		err = fmt.Errorf("the last entry is %d behind kill -9, and was %d",
 			again.Entries, r.Entries)
@@ -203,8 +222,8 @@ func (c cell) measure() (result, error) {
 	return r, err
 }
 
-func (c cell) child(mode string) (r result, err error) {
-	text, err := c.process(mode)
+func (c cell) child(ctx context.Context, mode string) (r result, err error) {
+	text, err := c.process(ctx, mode)
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
@@ -213,7 +232,7 @@ func (c cell) child(mode string) (r result, err error) {
 
 // process runs a mode and returns what it printed. A process that killed itself when it had
 // printed is no error.
-func (c cell) process(mode string, before ...string) ([]byte, error) {
+func (c cell) process(ctx context.Context, mode string, before ...string) ([]byte, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -227,7 +246,7 @@ func (c cell) process(mode string, before ...string) ([]byte, error) {
 		args = append(before, "java", "-cp", c.jraft, "io.loamdb.bench.Jraft", mode, c.Engine,
 			fmt.Sprint(c.Size), fmt.Sprint(c.Num), fmt.Sprint(c.Batch), c.Dir)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil && len(out) > 0 && mode == modePhases {
@@ -238,7 +257,7 @@ func (c cell) process(mode string, before ...string) ([]byte, error) {
 
 // syncs counts the system calls that sync in a short run that only appends, by strace. It is 0
 // where there is none.
-func (c cell) syncs() (float64, error) {
+func (c cell) syncs(ctx context.Context) (float64, error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		return 0, nil
@@ -248,7 +267,7 @@ func (c cell) syncs() (float64, error) {
 	trace := c.Dir + ".trace"
 	defer os.RemoveAll(c.Dir)
 	defer os.Remove(trace)
-	if _, err := c.process(modeAppend, strace, "-f", "-o", trace, "-e",
+	if _, err := c.process(ctx, modeAppend, strace, "-f", "-o", trace, "-e",
 		"trace=fsync,fdatasync,msync"); err != nil {
 		return 0, err
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 // behind the kill.
 func TestRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
-	if err := run([]string{"--dir=" + t.TempDir(), "--sizes=2KiB", "--num=2000", "--batch=50",
+	if err := run(t.Context(), []string{"--dir=" + t.TempDir(), "--sizes=2KiB", "--num=2000", "--batch=50",
 		"--syncs=false", "--json=" + file}); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +45,43 @@ func TestRun(t *testing.T) {
 		if r.Engine != floorName && (r.ReadAll <= 0 || r.CatchUp <= 0 || r.Reopen <= 0 ||
 			r.SpaceFull <= 0) {
 			t.Errorf("%s: %+v", r.Engine, r)
+		}
+	}
+}
+
+// TestInterrupted: a run that is interrupted, and one with an engine that fails, leave no log, and
+// write the results that there are.
+func TestInterrupted(t *testing.T) {
+	for name, failing := range map[string]bool{"interrupted": false, "failed": true} {
+		dir := t.TempDir()
+		file := filepath.Join(t.TempDir(), "results.json")
+		ctx, stop := context.WithCancel(t.Context())
+		args := []string{"--dir=" + dir, "--sizes=2KiB", "--num=200", "--syncs=false",
+			"--json=" + file, "--engines=loam"}
+		if failing {
+			args = append(args, "--jraft=none")
+			t.Setenv("PATH", "") // there is no Java
+		} else {
+			stop()
+		}
+		err := run(ctx, args)
+		stop()
+		if err == nil || failing == errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", name, left)
+		}
+		var all []result
+		text, err := os.ReadFile(file)
+		if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil || failing != (len(
+			all) == 2) {
+			t.Errorf("%s: %d results, %v", name, len(all), err)
+		}
+	}
+	for _, size := range []string{"7", "16MiB"} {
+		if _, err := parse([]string{"--sizes=" + size}); err == nil {
+			t.Errorf("entries of %s", size)
 		}
 	}
 }
