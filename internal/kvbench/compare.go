@@ -1,14 +1,17 @@
 package kvbench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/loamdb/loam/internal/kvbench/table"
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // commands are the words that are no experiment.
@@ -45,10 +48,7 @@ type stepKey struct {
 func (r *Report) figures() (order []stepKey, by map[stepKey][]float64) {
 	by = map[stepKey][]float64{}
 	for _, run := range r.Runs {
-		engine := run.Engine
-		if engine == "" {
-			engine = r.Engine.Name
-		}
+		engine := r.engineOf(run)
 		nth := map[string]int{}
 		for _, st := range run.Steps {
 			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, st.Name,
@@ -103,11 +103,61 @@ func compareReports(args []string, w io.Writer) error {
 	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())
 	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all "+
 		"rounds of both.")
+	for _, text := range otherwise(a, b) {
+		fmt.Fprintln(w, "WARNING: "+text)
+	}
 	if x, y := a.Environment, b.Environment; x.CPU != y.CPU || x.Cores != y.Cores || x.OS != y.OS {
 		fmt.Fprintln(w, "WARNING: the reports come from different machines.")
 	}
 	return nil
 }
+
+// otherwise tells of the runs of two reports that have figures in common what they did not do alike,
+// each difference once.
+func otherwise(a, b *Report) (all []string) {
+	for _, x := range a.Runs {
+		for _, y := range b.Runs {
+			if a.engineOf(x) != b.engineOf(y) || x.Experiment != y.Experiment ||
+				x.Variant != y.Variant || x.Num != y.Num || x.Threads != y.Threads {
+				continue
+			}
+			for _, d := range [][3]string{
+				{"reads", fmt.Sprint(x.Reads), fmt.Sprint(y.Reads)},
+				{"value_size", x.valueText(), y.valueText()},
+				{"compression_ratio", fmt.Sprint(x.CompressionRatio), fmt.Sprint(y.CompressionRatio)},
+				{"keys", x.keyText(), y.keyText()},
+				{"seed", fmt.Sprint(x.Seed), fmt.Sprint(y.Seed)},
+				{"sync", fmt.Sprint(x.Sync), fmt.Sprint(y.Sync)},
+				{"memory", fmt.Sprint(x.MemoryLimit), fmt.Sprint(y.MemoryLimit)},
+				{"options", optionsText(x.Settings), optionsText(y.Settings)},
+			} {
+				text := fmt.Sprintf("the reports differ in %s: %s and %s", d[0], d[1], d[2])
+				if d[1] != d[2] && !slices.Contains(all, text) {
+					all = append(all, text)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func optionsText(settings []store.Setting) string {
+	return cmp.Or(strings.Trim(settingsText(settings), " ()"), "none")
+}
+
+func (run *Run) valueText() string {
+	if run.NamedValues {
+		return "value%d"
+	}
+	return fmt.Sprint(run.ValueSize)
+}
+
+func (run *Run) keyText() string {
+	return fmt.Sprintf("%s, stride %d, prefix %d", run.KeyFormat, run.KeyStride, run.KeyPrefix)
+}
+
+// engineOf is the name of the engine of a run; older reports have it once.
+func (r *Report) engineOf(run *Run) string { return cmp.Or(run.Engine, r.Engine.Name) }
 
 func (k *stepKey) text() string {
 	parts := []string{k.name}

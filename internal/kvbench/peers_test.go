@@ -2,6 +2,7 @@ package kvbench
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -131,6 +132,42 @@ func TestCompareByName(t *testing.T) {
 	if n := strings.Count(out.String(), "readrandom"); n != 2 ||
 		!strings.Contains(out.String(), "fillseq") || strings.Contains(out.String(), "readseq") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// TestCompareTellsOfDifferences: what the runs of two reports did not do alike is told once each.
+func TestCompareTellsOfDifferences(t *testing.T) {
+	dir := t.TempDir()
+	compare := func(more ...string) string {
+		var files []string
+		for i, args := range [][]string{nil, more} {
+			files = append(files, filepath.Join(dir, fmt.Sprint(i)))
+			args = append([]string{"--num=10", "--benchmarks=fillseq", "--rounds=2",
+				"--json=" + files[i]}, args...)
+			if code, _, errs := invoke(t, newEngine(), args...); code != exitOK {
+				t.Fatalf("exit %d: %s", code, errs)
+			}
+		}
+		var out, errs bytes.Buffer
+		if code := Main(append([]string{"compare"}, files...), &out, &errs,
+			newEngine()); code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	if out := compare(); strings.Contains(out, "WARNING") {
+		t.Error(out)
+	}
+	out := compare("--value_size=50", "--sync", "--cache_size=1MiB", "--key_prefix=3")
+	for _, want := range []string{"value_size: 100 and 50", "sync: false and true",
+		"options: none and cache_size=1MiB",
+		"keys: %016d, stride 1, prefix 0 and %016d, stride 1, prefix 3"} {
+		if strings.Count(out, "WARNING: the reports differ in "+want+"\n") != 1 {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "WARNING"); n != 4 {
+		t.Errorf("%d warnings in\n%s", n, out)
 	}
 }
 
