@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/machine"
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // writeReport makes a report in which a peer takes ratio times as long.
@@ -86,7 +88,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPageTellsOfMemory warns of a run that wrote and flushed nothing.
+// TestPageTellsOfMemory: the page and the table warn of a run that wrote and flushed nothing.
 func TestPageTellsOfMemory(t *testing.T) {
 	wal, none, some := int64(9), int64(0), int64(1)
 	for _, flush := range []*int64{&none, &some, nil} {
@@ -99,6 +101,12 @@ func TestPageTellsOfMemory(t *testing.T) {
 			!strings.Contains(text, "write N values in key order; longer is better") ||
 			!strings.Contains(text, "9.89 ms") {
 			t.Errorf("flush %v: %v, %s", flush, err, text)
+		}
+		var out bytes.Buffer
+		s := &session{c: &command{rounds: 1}, drivers: []store.Driver{newEngine()}, out: &out}
+		s.summary([]column{{runs: r.Runs}}, &experiment.Experiment{})
+		if strings.Contains(out.String(), "flushed nothing") != (flush == &none) {
+			t.Errorf("flush %v:\n%s", flush, out.String())
 		}
 	}
 }

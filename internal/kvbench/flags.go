@@ -117,7 +117,7 @@ var flags = []flag{
 		boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
 	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped",
 		"0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
-	{"db", "DIR", "directory of the database, kept at the end", "temporary",
+	{"db", "DIR", "directory of the database, or of those of several engines, kept at the end", "temporary",
 		textFlag(func(c *command) *string { return &c.db })},
 	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "",
 		(*command).setEngines},

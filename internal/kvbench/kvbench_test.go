@@ -54,6 +54,10 @@ func TestReportFiles(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	}
+	if code, out, err := invoke(t, newEngine(), "--json="+dir+"/r", "--html="+dir+"/./r",
+		"--num=10"); code != exitUsage || out != "" || !strings.Contains(err, "another report") {
+		t.Errorf("two reports in one file: exit %d, %q, %q", code, out, err)
+	}
 }
 
 // removing is the model, and removes directories as many engines do.

@@ -133,7 +133,7 @@ func (r *Report) pageWarnings() []string {
 			"figures.")
 	}
 	if slices.ContainsFunc(r.Runs, (*Run).inMemory) {
-		w = append(w, "A run flushed nothing: its reads were of memory. Take more entries.")
+		w = append(w, memoryWarning)
 	}
 	classes := map[store.Durability]bool{}
 	for _, e := range r.Engines {
@@ -145,6 +145,8 @@ func (r *Report) pageWarnings() []string {
 	}
 	return w
 }
+
+const memoryWarning = "A run flushed nothing: its reads were of memory. Take more entries."
 
 // inMemory reports whether all that a run wrote stayed in memtables.
 func (run *Run) inMemory() bool {

@@ -327,6 +327,7 @@ func (r *Report) Save(w io.Writer, to Files) error {
 
 // checkReports fails if a file that is written at the end of the run could not be.
 func (c *command) checkReports() error {
+	used := map[string]bool{}
 	for _, r := range []struct{ flag, file string }{{"json", c.json}, {"html", c.html},
 		{"tsv", c.tsv}} {
 		if r.file == "" {
@@ -338,7 +339,10 @@ func (c *command) checkReports() error {
 			return fmt.Errorf("--%s: %s is a directory; want a file", r.flag, r.file)
 		case err == nil && !info.Mode().IsRegular():
 			continue // it is written as it is
+		case used[filepath.Clean(r.file)]:
+			return fmt.Errorf("--%s: %s is the file of another report", r.flag, r.file)
 		}
+		used[filepath.Clean(r.file)] = true
 		tmp, err := os.CreateTemp(filepath.Dir(r.file), "."+filepath.Base(r.file)+"-")
 		if err != nil {
 			return fmt.Errorf("--%s: %w", r.flag, err)

@@ -70,6 +70,11 @@ func (s *session) summary(columns []column, e *experiment.Experiment) {
 	default:
 		s.beside(columns)
 	}
+	if slices.ContainsFunc(columns, func(c column) bool {
+		return slices.ContainsFunc(c.runs, (*Run).inMemory)
+	}) {
+		fmt.Fprintln(s.out, "WARNING: "+memoryWarning)
+	}
 	if e.Source != "" {
 		fmt.Fprintf(s.out, "times: how many times faster than published (%s).\n", e.Source)
 	}
