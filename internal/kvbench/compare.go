@@ -103,7 +103,7 @@ func compareReports(args []string, w io.Writer) error {
 	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())
 	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all "+
 		"rounds of both.")
-	for _, text := range otherwise(a, b) {
+	for _, text := range differences(a, b) {
 		fmt.Fprintln(w, "WARNING: "+text)
 	}
 	if x, y := a.Environment, b.Environment; x.CPU != y.CPU || x.Cores != y.Cores || x.OS != y.OS {
@@ -112,9 +112,9 @@ func compareReports(args []string, w io.Writer) error {
 	return nil
 }
 
-// otherwise tells of the runs of two reports that have figures in common what they did not do alike,
-// each difference once.
-func otherwise(a, b *Report) (all []string) {
+// differences lists the parameters by which runs of two reports differ, of the runs whose figures
+// are compared; each difference once.
+func differences(a, b *Report) (all []string) {
 	for _, x := range a.Runs {
 		for _, y := range b.Runs {
 			if a.engineOf(x) != b.engineOf(y) || x.Experiment != y.Experiment ||
@@ -124,7 +124,8 @@ func otherwise(a, b *Report) (all []string) {
 			for _, d := range [][3]string{
 				{"reads", fmt.Sprint(x.Reads), fmt.Sprint(y.Reads)},
 				{"value_size", x.valueText(), y.valueText()},
-				{"compression_ratio", fmt.Sprint(x.CompressionRatio), fmt.Sprint(y.CompressionRatio)},
+				{"compression_ratio", fmt.Sprint(x.CompressionRatio),
+					fmt.Sprint(y.CompressionRatio)},
 				{"keys", x.keyText(), y.keyText()},
 				{"seed", fmt.Sprint(x.Seed), fmt.Sprint(y.Seed)},
 				{"sync", fmt.Sprint(x.Sync), fmt.Sprint(y.Sync)},

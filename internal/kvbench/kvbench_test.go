@@ -65,8 +65,8 @@ type removing struct{ engine }
 
 func (removing) Destroy(dir string) error { return os.RemoveAll(dir) }
 
-// TestDirectoryNames: however --db names a directory, the database is in the directory itself, a link
-// to it stays, and the files that benchmarks put beside the database are outside.
+// TestDirectoryNames: however --db names a directory, the database is in the directory itself, a
+// link to it stays, and the files that benchmarks put beside the database are outside.
 func TestDirectoryNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links are for few users there")
@@ -511,7 +511,7 @@ func TestMediansOfRounds(t *testing.T) {
 		case "micros/op", "CPU us/op", "ops/s", "found", "spread", "seconds", "w-amp", "P99.99",
 			"P95", "published", "times", "cgroup own MB", "cgroup cache MB", "stall",
 			"CPU user s", "CPU sys s", "process RSS MB", "last/2nd tenth":
-			continue // 0 counts where they are not known, or there is none
+			continue // a round without the figure counts as 0, or no round has it
 		case "longest", "max":
 			if got != "9000.0" {
 				t.Errorf("%s is %s", f.title, got)

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 // behind the kill.
 func TestRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
-	if err := run(t.Context(), []string{"--dir=" + t.TempDir(), "--sizes=2KiB", "--num=2000", "--batch=50",
-		"--syncs=false", "--json=" + file}); err != nil {
+	if err := run(t.Context(), []string{"--dir=" + t.TempDir(), "--sizes=2KiB", "--num=2000",
+		"--batch=50", "--syncs=false", "--json=" + file}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
