@@ -58,6 +58,11 @@ var blocks = []mutant{
 			{"internal/format/sstable/native/parts.go",
 				"uint64(part.Blocks) > (part.DataEnd-end)/headerLen", "part.DataEnd < end"}}},
 
+	{"separators-unbounded", "a salvage keeps any number of long separators",
+		target{"internal/format/sstable/ldb", "TestSalvageKeepsFewSeparators"}, []edit{
+			{"internal/format/sstable/ldb/salvage.go", "room -= len(k.User); room >= 0",
+				"room -= len(k.User); room < 1<<50"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

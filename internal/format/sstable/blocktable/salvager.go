@@ -19,7 +19,12 @@ type Salvager struct {
 	Last    []byte // key of the last entry taken
 	any     bool   // Last and trailer are those of an entry
 	trailer base.Trailer
+	lost    int // bytes of keys in calls of Lost
 }
+
+// MaxLostKeys bounds the bytes of keys that a salvage keeps to say what is lost: blocks store once
+// what their keys share, so a small file may have many long ones.
+const MaxLostKeys = 16 << 20
 
 // NewSalvager returns the Salvager of the table in f. Its Scratch is of pool, to be given back.
 func NewSalvager(f vfs.ReadFile, env Env, out sstable.Salvage, pool *Pool) Salvager {
@@ -56,8 +61,12 @@ func (s *Salvager) Add(key []byte, t base.Trailer, codec base.Codec, value []byt
 	return true, nil
 }
 
-// Lost reports a part of the file, and the keys between which the lost entries lie.
+// Lost reports a part of the file, and the keys between which the lost entries lie: none of them
+// once there were so many.
 func (s *Salvager) Lost(off, n uint64, c *base.Corruption, smallest, largest []byte) {
+	if s.lost += len(smallest) + len(largest); s.lost > MaxLostKeys {
+		smallest, largest = nil, nil
+	}
 	s.Out.Lost(sstable.Lost{Offset: int64(off), Length: int64(n), Reason: c.Kind + ": " + c.Reason,
 		Smallest: smallest, Largest: largest})
 }

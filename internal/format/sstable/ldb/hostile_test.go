@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 	"github.com/loamdb/loam/internal/memory/cache"
 )
 
@@ -387,4 +388,41 @@ func reseal(b []byte) []byte {
 		seal(index)
 	}
 	return b
+}
+
+// TestSalvageKeepsFewSeparators: of an index whose long keys share all but a few bytes, a salvage
+// keeps no more than a bound.
+func TestSalvageKeepsFewSeparators(t *testing.T) {
+	const blocks, keyLen = 2*blocktable.MaxLostKeys>>20 + 1, 1 << 20
+	var a assembler
+	index := block.RowBuilder{Interval: blocks}
+	defer index.Free()
+	for i := range uint64(blocks) {
+		h := a.add(nil, block.None)
+		a.b[len(a.b)-1] ^= 1 // it is damaged
+		if err := index.AddRaw(ikey(strings.Repeat("k", keyLen), blocks-i),
+			handleBytes(h.Offset, h.Size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := index.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := a.add(b, block.None)
+	if len(a.b) > 2*keyLen {
+		t.Fatalf("the table has %d bytes", len(a.b))
+	}
+	keys, lost := 0, 0
+	err = Salvage(fileOf(a.finish(at, at)), Env{Name: "t", Comparer: base.Bytewise},
+		sstable.Salvage{
+			Add: func([]byte, base.Trailer, base.Codec, []byte) error { return nil },
+			Lost: func(l sstable.Lost) {
+				lost++
+				keys += len(l.Largest)
+			},
+		})
+	if err != nil || lost != blocks || keys > blocktable.MaxLostKeys || keys == 0 {
+		t.Errorf("%d of %d blocks lost, with %d bytes of keys, %v", lost, blocks, keys, err)
+	}
 }

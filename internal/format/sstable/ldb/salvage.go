@@ -41,7 +41,7 @@ func Salvage(f vfs.ReadFile, env Env, out sstable.Salvage) error {
 // last.
 type indexEntry struct {
 	block.Handle
-	separator []byte // user key
+	separator []byte // user key; nil: not kept
 }
 
 func at(off, n uint64, format string, args ...any) *base.Corruption {
@@ -72,7 +72,7 @@ func (s *salvage) readIndex() ([]indexEntry, error) {
 		return nil, locate(err, index)
 	}
 	var handles []indexEntry
-	last := uint64(0)
+	last, room := uint64(0), blocktable.MaxLostKeys
 	err = block.EachRow(rows, func(key, value []byte) error {
 		k, ok := base.DecodeInternalKey(key)
 		h, n := block.DecodeHandle(value)
@@ -82,7 +82,11 @@ func (s *salvage) readIndex() ([]indexEntry, error) {
 			return nil
 		}
 		last = h.End()
-		handles = append(handles, indexEntry{h, bytes.Clone(k.User)})
+		e := indexEntry{Handle: h}
+		if room -= len(k.User); room >= 0 {
+			e.separator = bytes.Clone(k.User)
+		}
+		handles = append(handles, e)
 		return nil
 	})
 	if err != nil {

@@ -270,8 +270,13 @@ func (s *salvage) gap(before, f found) error {
 		}
 	}
 	if may {
-		s.zeros = append(s.zeros, sstable.Lost{Offset: int64(end), Length: int64(f.off - end),
-			Smallest: bytes.Clone(s.Last), Largest: largest})
+		l := sstable.Lost{Offset: int64(end), Length: int64(f.off - end), Largest: largest}
+		if n := len(s.zeros); n > 0 {
+			s.zeros[n-1].Largest = nil // lostZeros takes that of the last stretch
+		} else {
+			l.Smallest = bytes.Clone(s.Last)
+		}
+		s.zeros = append(s.zeros, l)
 		return nil
 	}
 	s.Lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.Last),

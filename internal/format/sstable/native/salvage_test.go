@@ -3,10 +3,12 @@ package native
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
 )
 
 // TestSalvageOfZeroedBlock: a block that was overwritten with zeros, at a page's end or not, is
@@ -127,5 +129,33 @@ func TestSalvageOfShortZeroedBlock(t *testing.T) {
 	}
 	if short < 5 {
 		t.Errorf("%d blocks that could pass for padding are too few", short)
+	}
+}
+
+// TestSalvageKeepsFewKeys: what a salvage says of many stretches behind a long key takes no more
+// memory than a bound.
+func TestSalvageKeepsFewKeys(t *testing.T) {
+	b, _ := write(t, options(), 1, func(int) entry {
+		return set(strings.Repeat("k", 1<<20), 1, nil)
+	})
+	h := open(t, b).Index.Handle(0)
+	const stretches = 2*blocktable.MaxLostKeys>>20 + 1
+	file := bytes.Clone(b[:h.End()])
+	for range stretches {
+		file = append(file, 1)
+		f := make([]byte, headerLen)
+		sealFrame(f, kindFilter, testEnv.FileNum, uint64(len(file)))
+		file = append(file, f...)
+	}
+	keys, lost := 0, 0
+	err := Salvage(fileOf(file), testEnv, sstable.Salvage{
+		Add: func([]byte, base.Trailer, base.Codec, []byte) error { return nil },
+		Lost: func(l sstable.Lost) {
+			lost++
+			keys += len(l.Smallest) + len(l.Largest)
+		},
+	})
+	if err != nil || lost < stretches || keys > blocktable.MaxLostKeys || keys == 0 {
+		t.Errorf("%d stretches with %d bytes of keys, %v", lost, keys, err)
 	}
 }
