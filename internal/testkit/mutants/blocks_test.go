@@ -63,6 +63,11 @@ var blocks = []mutant{
 			{"internal/format/sstable/ldb/salvage.go", "room -= len(k.User); room >= 0",
 				"room -= len(k.User); room < 1<<50"}}},
 
+	{"lost-keys-unbounded", "a salvage reports any number of long keys",
+		target{"internal/format/sstable/native", "TestSalvageKeepsFewKeys"}, []edit{
+			{"internal/format/sstable/blocktable/salvager.go", "s.lost > MaxLostKeys",
+				"s.lost < 0"}}},
+
 	{"tombstones-bounded-as-values", "range tombstones of short keys are a bomb",
 		target{"lsm", "TestManyRangeDeletesOfShortKeys"}, []edit{
 			{"internal/format/sstable/native/reader.go",

@@ -414,15 +414,26 @@ func TestSalvageKeepsFewSeparators(t *testing.T) {
 		t.Fatalf("the table has %d bytes", len(a.b))
 	}
 	keys, lost := 0, 0
-	err = Salvage(fileOf(a.finish(at, at)), Env{Name: "t", Comparer: base.Bytewise},
-		sstable.Salvage{
+	s := &salvage{Salvager: blocktable.NewSalvager(fileOf(a.finish(at, at)),
+		Env{Name: "t", Comparer: base.Bytewise}, sstable.Salvage{
 			Add: func([]byte, base.Trailer, base.Codec, []byte) error { return nil },
 			Lost: func(l sstable.Lost) {
 				lost++
 				keys += len(l.Largest)
 			},
-		})
-	if err != nil || lost != blocks || keys > blocktable.MaxLostKeys || keys == 0 {
-		t.Errorf("%d of %d blocks lost, with %d bytes of keys, %v", lost, blocks, keys, err)
+		}, &pool)}
+	defer pool.Put(s.Scratch)
+	s.left = 1 << 30
+	entries, err := s.readIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, e := range entries {
+		kept += len(e.separator)
+	}
+	err = s.byIndex(entries)
+	if err != nil || lost != blocks || max(keys, kept) > blocktable.MaxLostKeys || keys == 0 {
+		t.Errorf("%d of %d blocks lost, with %d of %d bytes of keys, %v", lost, blocks, keys, kept, err)
 	}
 }
