@@ -434,6 +434,7 @@ func TestSalvageKeepsFewSeparators(t *testing.T) {
 	}
 	err = s.byIndex(entries)
 	if err != nil || lost != blocks || max(keys, kept) > blocktable.MaxLostKeys || keys == 0 {
-		t.Errorf("%d of %d blocks lost, with %d of %d bytes of keys, %v", lost, blocks, keys, kept, err)
+		t.Errorf("%d of %d blocks lost, with %d of %d bytes of keys, %v", lost, blocks, keys, kept,
+			err)
 	}
 }
