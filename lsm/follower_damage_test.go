@@ -260,7 +260,7 @@ func missingIngest(f *Follower) (n int, err error) {
 	v, err := snap.Get([]byte("ingested"), nil)
 	n, _ = strconv.Atoi(string(v))
 	for i := 1; i <= n && err == nil; i++ {
-		_, err = snap.Get(fmt.Appendf(nil, "ingested%d", i), nil)
+		_, err = snap.Get(fmt.Appendf(nil, "z%06d", i), nil)
 	}
 	if n == 0 {
 		return 0, nil
@@ -273,17 +273,22 @@ func missingIngest(f *Follower) (n int, err error) {
 // the database anew. No follower takes that for damage, and none shows a batch without the tables
 // that were ingested before it.
 func TestFollowerBesideEachStep(t *testing.T) {
-	needsNative(t)
-	n := seed.Scale(5, 60, 60)
-	start := uint64(seed.Of(t))
+	onBothFormats(t, followBesideEachStep)
+}
+
+func followBesideEachStep(t *testing.T, options Options) {
+	n, start, name := seed.Scale(5, 60, 60), uint64(seed.Of(t)), "other"
+	if options.Format == FormatLevelDB {
+		name = base.DefaultKeyspaceName // there is no other one
+	}
 	for run := range n {
 		rng := rand.New(rand.NewPCG(start, uint64(run)))
 		mem := vfs.NewMem()
 		must(t, mem.MkdirAll("out"))
-		o := &Options{FS: mem, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10,
-			WALPreallocate: 4 << 10}
+		o := &options
+		o.FS, o.WriteBufferSize, o.MaxFileSize, o.WALPreallocate = mem, 64<<10, 64<<10, 4<<10
 		db := mustOpen(t, "db", o)
-		other := mustSpace(t, db, "other")
+		other := mustSpace(t, db, name)
 		var mu sync.Mutex // a follower closes files on goroutines of its own
 		var acked atomic.Int64
 		written, ingested, left := 0, 0, 0
@@ -305,7 +310,7 @@ func TestFollowerBesideEachStep(t *testing.T) {
 				must(t, other.Flush())
 			case op < 18:
 				ingested++
-				key := fmt.Sprintf("ingested%d", ingested)
+				key := fmt.Sprintf("z%06d", ingested) // behind all others, see LevelDB's format
 				must(t, db.Ingest(context.Background(), nil, writeTable(t, "out/"+key, o, key, "")))
 			case op < 19:
 				db.engine.Parts().WAL.Trim()
@@ -313,7 +318,7 @@ func TestFollowerBesideEachStep(t *testing.T) {
 			default:
 				mustClose(t, db)
 				db = mustOpen(t, "db", o)
-				other = mustSpace(t, db, "other")
+				other = mustSpace(t, db, name)
 			}
 		}
 		for range rng.IntN(40) {
