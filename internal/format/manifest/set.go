@@ -444,7 +444,7 @@ func (s *Set) Close() error {
 	}
 	err := s.log.Close()
 	s.log = nil
-	if err != nil {
+	if err != nil && s.broken == nil { // otherwise it is that of the last edit, see fail and vouch
 		return fmt.Errorf("closing %s: %w", s.format.FileName(base.FileManifest, s.num), err)
 	}
 	return nil
