@@ -3,10 +3,13 @@ package lsm
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -223,4 +226,102 @@ func TestChangesOfFollowerUpgrade(t *testing.T) {
 	if got := drain(t, feed); !slices.Equal(got, []string{`2 put default/"b"=""`}) {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestChangesOfFollowerBesideIngest has a copy of a follower, made from its feed and, behind a gap,
+// from its entries, brought up to date between any two calls of a writer that ingests, writes and
+// opens the database anew. The copy is each time what the follower shows; in LevelDB's format
+// without the ingest under way, whose end the log tells.
+func TestChangesOfFollowerBesideIngest(t *testing.T) {
+	onBothFormats(t, func(t *testing.T, o Options) {
+		mem := vfs.NewMem()
+		var f *Follower
+		var mu sync.Mutex
+		entries, next, gaps, ingest := map[string]string{}, uint64(1), 0, ""
+		advance := func() error {
+			feed, err := f.Changes(next, nil)
+			if err != nil {
+				return err
+			}
+			defer feed.Close()
+			for {
+				change, ok, err := feed.TryNext()
+				if !ok || err != nil {
+					return err
+				}
+				for o := range change.Operations() {
+					entries[string(o.Key)] = string(o.Value)
+				}
+				next = change.Next()
+			}
+		}
+		shown := func() map[string]string {
+			var err error
+			all := map[string]string{}
+			for k, v := range f.All(nil, nil, &err) {
+				all[string(k)] = string(v)
+			}
+			must(t, err)
+			return all
+		}
+		follow := func() {
+			must(t, f.CatchUp(context.Background()))
+			err := advance()
+			if errors.Is(err, ErrGap) {
+				gaps++
+				entries, next, err = shown(), f.Metrics().LastSequence+1, nil
+			}
+			must(t, err)
+			want := shown()
+			if _, has := entries[ingest]; o.Format == FormatLevelDB && !has {
+				delete(want, ingest)
+			}
+			if !maps.Equal(entries, want) {
+				t.Errorf("the copy has %v, the follower %v", entries, want)
+			}
+		}
+		fo := o
+		fo.FS = mem
+		o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			if mu.TryLock() {
+				defer mu.Unlock()
+				if f != nil {
+					follow()
+				}
+			}
+			return vfs.Outcome{}
+		})
+		db := mustOpen(t, "db", &o)
+		opened, err := OpenFollower("db", &fo)
+		must(t, err)
+		locked := func(set func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			set()
+		}
+		locked(func() { f = opened })
+		for i := range 12 {
+			must(t, db.Put(fmt.Append(nil, "a", i), []byte("1"), NoSync))
+			key := fmt.Sprintf("z%02d", i)
+			locked(func() { ingest = key })
+			must(t, db.Ingest(context.Background(), nil, writeTable(t, key, &fo, key, "2")))
+			locked(func() { ingest = "" })
+			switch i % 4 {
+			case 1:
+				mustClose(t, db)
+				db = mustOpen(t, "db", &o)
+			case 2:
+				mustFlush(t, db)
+			}
+		}
+		locked(func() {
+			follow()
+			if len(entries) != 24 || gaps == 0 {
+				t.Errorf("%d entries, %d gaps", len(entries), gaps)
+			}
+			must(t, f.Close())
+			f = nil
+		})
+		mustClose(t, db)
+	})
 }

@@ -101,6 +101,11 @@ var followers = []mutant{
 		target{"lsm/replicate", "TestSourceIngests"}, []edit{
 			{"internal/feature/follow/logs.go", "next > l.whole()+1", "false"}}},
 
+	{"follower-counts-ingest-early",
+		"a follower in LevelDB's format counts an ingest before its tables are in the MANIFEST",
+		target{"lsm", "TestChangesOfFollowerBesideIngest"}, []edit{
+			{"internal/store/wal/tail.go", "if next == t.marked ||", "if true ||"}}},
+
 	{"replica-misses-carried-ingest",
 		"an opening in LevelDB's format does not say that an ingest is done",
 		target{"lsm/replicate", "TestSourceIngests"}, []edit{
