@@ -330,7 +330,10 @@ func (j *job) skip(l store.Lead, seq base.SeqNum) (used int, err error) {
 	case j.db.Sequences().NumSnapshots() > 0:
 		return 0, base.NeedsNative("an ingest beside an open snapshot or transaction")
 	}
-	return 1, l.SkipTo(seq + 1)
+	if err := l.SkipTo(seq + 1); err != nil {
+		return 0, err // the log was cut back, or the database is read-only
+	}
+	return 1, nil
 }
 
 var errOverlap = base.NeedsNative("an ingest into keys that have entries")

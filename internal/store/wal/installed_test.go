@@ -63,3 +63,46 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 }
+
+// TestRotationWithoutRoomForTheMarker: where the log has no room to say that numbers are in no log,
+// the next log begins only if a replay does not need that. Nothing of it is dropped.
+func TestRotationWithoutRoomForTheMarker(t *testing.T) {
+	for _, format := range []base.Format{base.Native, base.LevelDB} {
+		mem, refused := vfs.NewMem(), ""
+		must(t, mem.MkdirAll("db"))
+		fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpAppend && op.Name == refused {
+				return vfs.Outcome{Err: base.ErrNoSpace}
+			}
+			return vfs.Outcome{}
+		})
+		next := uint64(0)
+		s := New(Options{FS: fsys, Dir: "db", Format: format,
+			NewFileNum: func() uint64 { next++; return next },
+			Fail:       func(err error) error { t.Error(err); return err },
+			Panicked:   func(r any) error { t.Error(r); return nil },
+		})
+		first, err := s.Rotate(0)
+		must(t, err)
+		must(t, s.Append([][]byte{batch(1, 1)}))
+		refused = s.path(first)
+		_, err = s.Rotate(3)
+		if (err == nil) != (format == base.Native) || err != nil &&
+			!errors.Is(err, base.ErrNoSpace) {
+			t.Errorf("%v: %v", format, err)
+		}
+		refused = ""
+		_, err = s.Rotate(3)
+		must(t, err)
+		must(t, s.Append([][]byte{batch(4, 1)}))
+		must(t, s.Close(true))
+		entries := 0
+		r := &Replay{FS: mem, Dir: "db", Format: format,
+			Apply: func(uint64, []byte) error { entries++; return nil }}
+		nums, err := Logs(TailOptions{FS: mem, Dir: "db", Format: format})
+		must(t, errors.Join(err, r.Run(nums, first)))
+		if entries != 2 || len(r.Report.Dropped) > 0 {
+			t.Errorf("%v: %d entries, dropped: %v", format, entries, r.Report.Dropped)
+		}
+	}
+}

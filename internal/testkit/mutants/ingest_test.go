@@ -25,6 +25,14 @@ var ingests = []mutant{
 			{"internal/feature/ingest/verify.go", "\tif m.Len() == 0 {\n",
 				"\tif m.Len() >= 0 {\n"}}},
 
+	{"ingest-hole",
+		"a log begins although the one before does not say that an ingest took a number",
+		target{"lsm", "TestLogShortageOfIngest"}, []edit{
+			{"internal/feature/ingest/ingest.go", "return 0, err // the log was cut back",
+				"return 1, err // the log was cut back"},
+			{"internal/store/wal/set.go", "needed := s.next <= last &&",
+				"needed := false &&"}}},
+
 	{"ingest-not-synced", "the file of a table is not synced before the MANIFEST has it",
 		target{"internal/testkit/crash", "TestIngestStates"}, []edit{
 			{"internal/feature/ingest/writer.go",
