@@ -33,7 +33,8 @@ type session struct {
 // loadRows is how many rows a transaction of the load has.
 const loadRows = 1000
 
-// engine loads a table, runs all cells on it, and checks and removes it.
+// engine loads a table for each number of workers, runs the cells on it, and checks and removes it:
+// the rows that an engine deletes, which are more the faster it is, are there again.
 func (s *session) engine(ctx context.Context, e engines.Engine, round int) (r *kvbench.Run,
 	err error) {
 	r = &kvbench.Run{Engine: e.Name, Experiment: experiment, Round: round, Num: s.rows, Sync: true,
@@ -50,17 +51,23 @@ func (s *session) engine(ctx context.Context, e engines.Engine, round int) (r *k
 		err = errors.Join(err, os.RemoveAll(dir))
 		runtime.GC()
 	}()
-	t, err := e.Open(filepath.Join(dir, e.Name))
-	if err != nil {
-		return r, err
+	for _, threads := range s.threads {
+		at := filepath.Join(dir, fmt.Sprint(e.Name, threads))
+		t, err := e.Open(at)
+		if err != nil {
+			return r, err
+		}
+		if err = s.load(ctx, t); err == nil {
+			err = s.all(ctx, t, r, threads)
+		}
+		if err == nil {
+			_, err = t.Check(ctx)
+		}
+		if err = errors.Join(err, t.Close(), os.RemoveAll(at)); err != nil {
+			return r, err
+		}
 	}
-	if err = s.load(ctx, t); err == nil {
-		err = s.all(ctx, t, r)
-	}
-	if err == nil {
-		_, err = t.Check(ctx)
-	}
-	return r, errors.Join(err, t.Close())
+	return r, nil
 }
 
 func (s *session) load(ctx context.Context, t rows.Table) error {
@@ -85,23 +92,30 @@ func (s *session) load(ctx context.Context, t rows.Table) error {
 	return nil
 }
 
-func (s *session) all(ctx context.Context, t rows.Table, r *kvbench.Run) error {
-	for _, threads := range s.threads {
-		for _, op := range rows.Ops {
-			s.cell++
-			s.bar.Step(s.cell, s.cells)
-			step, err := s.one(ctx, t, op.Op, op.Name, threads)
-			if err != nil {
-				return fmt.Errorf("%s with %d workers: %w", op.Name, threads, err)
-			}
-			r.Steps = append(r.Steps, step)
-			s.bar.Clear()
-			fmt.Fprintf(s.out, "%-10s %-17s %4d workers %10.0f tx/s  %9.3f ms  P95 %9.3f ms\n",
-				r.Engine, op.Name, threads, step.OpsPerSecond, step.Latency.Mean/1e6,
-				float64(step.Latency.Quantiles["P95"])/1e6)
+// all runs the cells of a number of workers.
+func (s *session) all(ctx context.Context, t rows.Table, r *kvbench.Run, threads int) error {
+	for _, op := range rows.Ops {
+		s.cell++
+		s.bar.Step(s.cell, s.cells)
+		step, err := s.one(ctx, t, op.Op, op.Name, threads)
+		if err != nil {
+			return fmt.Errorf("%s with %d workers: %w", op.Name, threads, err)
 		}
+		r.Steps = append(r.Steps, step)
+		s.bar.Clear()
+		fmt.Fprintf(s.out, "%-10s %-17s %4d workers %10.0f tx/s  %9.3f ms  P95 %9.3f ms%s\n",
+			r.Engine, op.Name, threads, step.OpsPerSecond, step.Latency.Mean/1e6,
+			float64(step.Latency.Quantiles["P95"])/1e6, missed(&step))
 	}
 	return nil
+}
+
+// missed tells of transactions that found no row.
+func missed(step *kvbench.Step) string {
+	if n := *step.Asked - *step.Found; n > 0 {
+		return fmt.Sprintf("  %.0f%% found no row", float64(n)*100/float64(*step.Asked))
+	}
+	return ""
 }
 
 // limit ends a cell: the first one of both.
@@ -119,7 +133,7 @@ func (s *session) one(ctx context.Context, t rows.Table, op rows.Op, name string
 	alarm := time.AfterFunc(s.limit.time, func() { over.Store(true) })
 	defer alarm.Stop()
 	var h hist.Histogram
-	var begun, busy atomic.Int64
+	var begun, busy, found atomic.Int64
 	s.bar.Watch(func() progress.Place {
 		return progress.Place{Name: name, Done: h.Count(), Total: s.limit.transactions}
 	})
@@ -134,10 +148,14 @@ func (s *session) one(ctx context.Context, t rows.Table, op rows.Op, name string
 				if n := begun.Add(1); s.limit.transactions > 0 && n > s.limit.transactions {
 					break
 				}
-				if err := m.Run(ctx, t, worker, op, s.rows, s.next); err != nil {
+				hit, err := m.Run(ctx, t, worker, op, s.rows, s.next)
+				if err != nil {
 					cancel(err)
 					over.Store(true)
 					break
+				}
+				if hit {
+					found.Add(1)
 				}
 				now := time.Now()
 				h.Record(int64(now.Sub(last)))
@@ -151,7 +169,9 @@ func (s *session) one(ctx context.Context, t rows.Table, op rows.Op, name string
 		return step, err
 	}
 	took := time.Since(began)
+	asked, hits := h.Count(), found.Load()
 	step = kvbench.Step{Name: fmt.Sprintf("%s/%d", name, threads), Threads: threads,
+		Found: &hits, Asked: &asked,
 		Start: began.Format(time.RFC3339Nano), Ops: h.Count(), Seconds: took.Seconds(),
 		OpsPerSecond: float64(h.Count()) / took.Seconds(), MicrosPerOp: h.Mean() / 1e3,
 		Conflicts: t.Conflicts() - conflicts,

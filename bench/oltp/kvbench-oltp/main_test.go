@@ -44,6 +44,11 @@ func TestRun(t *testing.T) {
 				s.Latency.Quantiles["P95"] <= 0 {
 				t.Errorf("%s: %+v", run.Engine, s)
 			}
+			// What deletes took before is there again for other numbers of workers.
+			if !strings.HasPrefix(s.Name, "delete/") && (*s.Asked != 30 || *s.Found != 30) {
+				t.Errorf("%s %s: %d of %d transactions found a row", run.Engine, s.Name, *s.Found,
+					*s.Asked)
+			}
 		}
 	}
 	for _, name := range []string{"html", "tsv"} {

@@ -104,43 +104,38 @@ func (m *Maker) Row(id, n int64) Row {
 	return Row{id, m.ID(n), m.digits(lenC), m.digits(lenPad)}
 }
 
-// Run runs a transaction on a table that began with n rows. next gives the ids of new rows.
+// Run runs a transaction on a table that began with n rows. next gives the ids of new rows. found
+// reports whether there was a row to read or to change: a change of a row that is gone writes
+// nothing.
 func (m *Maker) Run(ctx context.Context, t Table, worker int, op Op, n int64,
-	next func() int64) error {
+	next func() int64) (found bool, err error) {
 	id := m.ID(n)
 	switch op {
 	case PointSelect:
 		c, err := t.Point(ctx, worker, id)
-		if err == nil && len(c) != lenC {
+		switch {
+		case errors.Is(err, ErrMissing):
+			return false, nil
+		case err == nil && len(c) != lenC:
 			err = fmt.Errorf("row %d has %d bytes", id, len(c))
 		}
-		return unlessMissing(err)
+		return true, err
 	case RangeSelect:
 		got, err := t.Range(ctx, worker, id, id+rangeLen)
 		if err == nil && got > rangeLen {
 			err = fmt.Errorf("%d rows of %d ids from %d on", got, rangeLen, id)
 		}
-		return err
+		return got > 0, err
 	case UpdateNonIndex:
-		_, err := t.SetC(ctx, worker, id, m.digits(lenC))
-		return err
+		return t.SetC(ctx, worker, id, m.digits(lenC))
 	case UpdateIndex:
-		_, err := t.AddK(ctx, worker, id)
-		return err
+		return t.AddK(ctx, worker, id)
 	case Insert:
-		return t.Insert(ctx, worker, m.Row(next(), n))
+		return true, t.Insert(ctx, worker, m.Row(next(), n))
 	case Delete:
-		_, err := t.Delete(ctx, worker, id)
-		return err
+		return t.Delete(ctx, worker, id)
 	}
-	return fmt.Errorf("no transaction %d", op)
-}
-
-func unlessMissing(err error) error {
-	if errors.Is(err, ErrMissing) {
-		return nil
-	}
-	return err
+	return false, fmt.Errorf("no transaction %d", op)
 }
 
 const (
