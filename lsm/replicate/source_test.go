@@ -58,8 +58,8 @@ func TestSourceReplaced(t *testing.T) {
 	}
 }
 
-// TestSourceIngests: a replica of a database and of a follower has what was ingested, also where
-// nothing is written behind that, and where the database was closed or opened again since.
+// TestSourceIngests: a replica contains an ingest, whether its source is a database or a follower.
+// The ingest may be the last write, and the database may be closed or opened again afterwards.
 func TestSourceIngests(t *testing.T) {
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
 		for _, state := range []string{"open", "closed", "reopened", "reopened twice"} {

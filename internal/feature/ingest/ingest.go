@@ -326,17 +326,15 @@ func (j *job) skip(l store.Lead, seq base.SeqNum) (used int, err error) {
 	case len(j.tables) == 0:
 		return 0, nil
 	case slices.ContainsFunc(j.tables, func(t *table) bool { return j.overlapsTables(t.meta) }):
-		return 0, errOverlap
+		return 0, picker.ErrOverlap
 	case j.db.Sequences().NumSnapshots() > 0:
-		return 0, base.NeedsNative("an ingest beside an open snapshot or transaction")
+		return 0, picker.ErrSnapshot
 	}
 	if err := l.SkipTo(seq + 1); err != nil {
 		return 0, err // the log was cut back, or the database is read-only
 	}
 	return 1, nil
 }
-
-var errOverlap = base.NeedsNative("an ingest into keys that have entries")
 
 // intact fails with base.ErrDirectoryChanged if a table is not the file that was verified: another
 // program removed or replaced it, or cut the file that was linked.
@@ -432,7 +430,7 @@ func (j *job) flushOverlaps() error {
 	case err != nil || !over:
 		return err
 	case j.plain:
-		return errOverlap
+		return picker.ErrOverlap
 	}
 	return j.k.Flush()
 }

@@ -387,14 +387,11 @@ func (s *Set) RotateWith(batches [][]byte, last base.SeqNum) (num uint64, err er
 		}
 		batches = batches[n:]
 	}
-	missing := s.next <= last
+	if s.next <= last && s.opts.Format != base.Native {
+		s.installed = last // see Tail.Settled
+	}
 	if err := s.SkipTo(last + 1); err != nil {
 		return 0, err
-	}
-	if missing && s.opts.Format != base.Native { // again, see Tail.Settled
-		if err := s.cur.Append(s.marker(last + 1)); err != nil {
-			return 0, s.failAppend(err)
-		}
 	}
 	s.setDurable(s.cur.Size())
 	return num, nil

@@ -47,7 +47,7 @@ func (s *Scheduler) Ingest(k *Keyspace, tables []*manifest.FileMeta,
 	if mode.Plain {
 		var alone bool
 		if alone, err = k.InstallAlone(apply); !alone {
-			return true, base.NeedsNative("an ingest beside an open snapshot or transaction")
+			return true, picker.ErrSnapshot
 		}
 	} else if next, aerr := apply(); aerr != nil {
 		err = aerr

@@ -13,6 +13,12 @@ import (
 // MANIFEST has nothing else that orders an ingested table.
 var ErrRenumber = errors.New("an older table that overlaps has a larger number")
 
+// ErrOverlap and ErrSnapshot refuse an ingest of IngestMode.Plain.
+var (
+	ErrOverlap  = base.NeedsNative("an ingest into keys that have entries")
+	ErrSnapshot = base.NeedsNative("an ingest beside an open snapshot or transaction")
+)
+
 // IngestMode says where tables may go.
 type IngestMode struct {
 	// Plain: the entries have sequence number 0. Nothing may overlap them, and no snapshot may be
@@ -45,7 +51,7 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 			l = FlushLevel(v, inProgress, cmp, m.Smallest.User, m.Largest.User)
 		}
 		if l == 0 && mode.Plain && v.Overlapped(cmp, m.Smallest.User, m.Largest.User) {
-			return nil, nil, base.NeedsNative("an ingest into keys that have entries")
+			return nil, nil, ErrOverlap
 		}
 		if l == 0 && !inProgress.meets(cmp, 0, lastLevel, m.Smallest.User, m.Largest.User) {
 			l = above(v, cmp, m, limit, large)

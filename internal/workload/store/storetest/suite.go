@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -217,5 +218,30 @@ func codecs(t *testing.T, d store.Driver) {
 		if out, err := c.Decode(nil, packed); err != nil || !bytes.Equal(out, block) {
 			t.Errorf("%s: decoded %d bytes, %v", name, len(out), err)
 		}
+	}
+}
+
+// FlushKeepsTables checks that a flush writes the memtable and leaves the tables of before alone,
+// and that a compaction does not, with a driver of an LSM tree.
+func FlushKeepsTables(t *testing.T, d store.Driver) {
+	db, err := d.Open(t.TempDir(), store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 3 {
+		if err := errors.Join(db.Put([]byte("a"), []byte{byte(i)}, false), db.Put([]byte("z"),
+			[]byte{byte(i)}, false), db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := db.Metrics().Tables; n != 3 {
+		t.Errorf("%d tables of 3 flushes", n)
+	}
+	if err := db.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Metrics().Tables; n != 1 {
+		t.Errorf("%d tables after a compaction", n)
 	}
 }
