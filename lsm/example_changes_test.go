@@ -84,6 +84,7 @@ func ExampleDB_Changes() {
 			fmt.Printf("%s: %s\n", key, value)
 		}
 	}
+	must(err)
 	// Output:
 	// pear: green
 }

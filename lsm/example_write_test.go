@@ -130,6 +130,7 @@ func ExampleDB_DeleteRange() {
 	for key := range db.All(nil, nil, &err) {
 		fmt.Println(string(key))
 	}
+	must(err)
 	// Output:
 	// log/2024-06-29
 	// log/2024-06-30
