@@ -365,6 +365,31 @@ func TestRepairOfClear(t *testing.T) {
 	must(t, db.Close())
 }
 
+// TestLevelDBFormatIsNotSealed: a repair of a directory in LevelDB's format refuses keys as Open
+// does, and leaves it for a repair without: a sealed MANIFEST could be opened by nobody.
+func TestLevelDBFormatIsNotSealed(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", &Options{FS: mem, Format: FormatLevelDB})
+	mustPut(t, db, 1)
+	mustFlush(t, db)
+	mustPut(t, db, 2)
+	mustClose(t, db)
+	must(t, mem.Remove("db/CURRENT"))
+	sealed := &Options{FS: mem, Format: FormatLevelDB, Encryption: provider(t, 1), AllowClear: true}
+	if _, err := Repair("db", sealed); !errors.Is(err, ErrNeedsNative) {
+		t.Errorf("repair: %v", err)
+	}
+	if _, err := NewTableWriter("table.ldb", sealed); !errors.Is(err, ErrNeedsNative) {
+		t.Errorf("table writer: %v", err)
+	}
+	_, err := Repair("db", &Options{FS: mem})
+	must(t, err)
+	db = mustOpen(t, "db", &Options{FS: mem})
+	wantValue(t, db, 1)
+	wantValue(t, db, 2)
+	mustClose(t, db)
+}
+
 // TestRepairWithDamagedManifest: a repair finds the keyspace of an ingested table in a MANIFEST of
 // which the beginning is damaged.
 func TestRepairWithDamagedManifest(t *testing.T) {

@@ -82,6 +82,9 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	}
 	fsys := vfs.FS(opts.FS)
 	if keys := opts.keys(); keys != nil {
+		if opts.Format == FormatLevelDB {
+			return nil, fmt.Errorf("table writer: %w", base.NeedsNative("encryption"))
+		}
 		fsys = seal.Over(fsys, "", keys)
 	}
 	w, err := ingest.NewTableWriter(fsys, path, opts.tables((*base.Comparer)(opts.Comparer)),

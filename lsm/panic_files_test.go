@@ -52,9 +52,14 @@ func (c *countedFS) Open(name string) (vfs.ReadFile, error) {
 }
 
 // TestPanicsCloseFiles has the comparer panic at its calls in Repair and Upgrade, while tables are
-// written: no file stays open, a failed Repair leaves no file, and the next call succeeds.
+// written and, in the third round, values are read from logs: no file stays open, a failed Repair
+// leaves no file, and the next call succeeds.
 func TestPanicsCloseFiles(t *testing.T) {
-	for _, format := range []Format{FormatLevelDB, FormatNative} {
+	for _, c := range []struct {
+		format Format
+		large  int64
+	}{{FormatLevelDB, 0}, {FormatNative, 0}, {FormatNative, 100}} {
+		format := c.format
 		left := -1 // calls until the panic; negative: none
 		cmp := &Comparer{Name: "moody", Compare: func(a, b []byte) int {
 			if left--; left == 0 {
@@ -64,7 +69,7 @@ func TestPanicsCloseFiles(t *testing.T) {
 		}}
 		options := func(fsys vfs.FS) *Options {
 			return &Options{FS: fsys, Format: format, Comparer: cmp, WriteBufferSize: 64 << 10,
-				MaxFileSize: 64 << 10}
+				MaxFileSize: 64 << 10, LargeValue: c.large}
 		}
 		mem := vfs.NewMem()
 		large := options(mem)

@@ -75,7 +75,8 @@ func repairReport(r *repair.Report) *RepairReport {
 //
 // It fails with ErrLocked if the database is open, with ErrDoesNotExist if dir has no database,
 // with ErrNotADatabase, which names the engine, if dir has another engine's, with ErrEncryption if
-// a key is missing, and with the error of a read or write, which leaves the database unchanged.
+// a key is missing, with ErrNeedsNative if keys are given for a directory in LevelDB's format, and
+// with the error of a read or write, which leaves the database unchanged.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/os/seal"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/files"
 )
@@ -73,7 +74,7 @@ type repair struct {
 // Run repairs a directory. With an error the report has the results up to it. Errors:
 // base.ErrDoesNotExist when there is no database at all;
 // base.ErrNotADatabase when it is another engine's; base.ErrComparerMismatch.
-func Run(o Options) (*Report, error) {
+func Run(o Options) (_ *Report, err error) {
 	if o.FS == nil || o.Comparer == nil || o.Tables.Comparer == nil {
 		return nil, base.Invalidf("repair needs a file system, a comparer and table options")
 	}
@@ -90,11 +91,12 @@ func Run(o Options) (*Report, error) {
 		ingested: make(map[uint64]sstable.Ingested),
 		told:     make(map[base.KeyspaceID]manifest.KeyspaceNames),
 		headers:  make(map[base.ValueFile]error)}
-	err := r.run()
-	if r.values != nil {
-		err = errors.Join(err, r.values.Close())
-	}
-	return &r.report, err
+	defer func() { // also when the comparer panics
+		if r.values != nil {
+			err = errors.Join(err, r.values.Close())
+		}
+	}()
+	return &r.report, r.run()
 }
 
 func (r *repair) run() error {
@@ -167,6 +169,9 @@ func (r *repair) look() error {
 	r.names = names
 	if r.format, err = findFormat(r.o.FS, r.o.Dir, names); err != nil {
 		return err
+	}
+	if r.format == base.LevelDB && seal.KeysOf(r.o.FS) != nil {
+		return base.NeedsNative("encryption") // as Open says; a sealed MANIFEST would end the directory
 	}
 	r.o.Tables.Format = r.format
 	found := false

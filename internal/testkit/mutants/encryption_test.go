@@ -57,6 +57,16 @@ var encryption = []mutant{
 		target{"internal/os/seal", "TestWrongKeys"}, []edit{
 			{"internal/os/seal/keys.go", "KeyID: w.id}", "KeyID: \"\"}"}}},
 
+	{"repair-seals-leveldb", "a repair seals a MANIFEST of LevelDB's format",
+		target{"lsm", "TestLevelDBFormatIsNotSealed"}, []edit{{
+			"internal/feature/repair/repair.go", "r.format == base.LevelDB && seal.KeysOf",
+			"r.format > base.Native && seal.KeysOf"}}},
+
+	{"repair-panic-leaves-values", "a repair that panics leaves files of values open",
+		target{"lsm", "TestPanicsCloseFiles"}, []edit{{
+			"internal/feature/repair/repair.go", "if r.values != nil {",
+			"if r.values != nil && r.report.Manifest != \"\" {"}}},
+
 	{"repair-takes-half-headers", "a repair leaves files whose headers Open refuses",
 		target{"lsm", "TestRepairOfDamagedHeaders"}, []edit{{
 			"internal/os/seal/fs.go", "\tstrict.salvage = false\n", ""}}},
