@@ -171,7 +171,7 @@ func (r *repair) look() error {
 		return err
 	}
 	if r.format == base.LevelDB && seal.KeysOf(r.o.FS) != nil {
-		return base.NeedsNative("encryption") // as Open says; a sealed MANIFEST would end the directory
+		return base.NeedsNative("encryption") // as Open does; nothing reads a sealed MANIFEST
 	}
 	r.o.Tables.Format = r.format
 	found := false
