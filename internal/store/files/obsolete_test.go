@@ -246,10 +246,11 @@ func TestMissing(t *testing.T) {
 }
 
 // TestObsoleteLogBesideAPanic has the file system panic when it is asked for the size of an
-// obsolete log: its last holder, a reader perhaps, goes on, and the log is deleted.
+// obsolete log: its last holder, a reader perhaps, goes on, the panic is told, and the log is
+// deleted.
 func TestObsoleteLogBesideAPanic(t *testing.T) {
 	var asked atomic.Bool
-	s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+	s, mem, told := newSet(t, func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpStat && !asked.Swap(true) {
 			panic("no size today")
 		}
@@ -262,6 +263,9 @@ func TestObsoleteLogBesideAPanic(t *testing.T) {
 	s.WaitDeleted()
 	if !asked.Load() || exists(mem, name) {
 		t.Errorf("asked for the size: %v; the log is there: %v", asked.Load(), exists(mem, name))
+	}
+	if errs := told(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "no size today") {
+		t.Errorf("told: %v", errs)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

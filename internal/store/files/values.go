@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -125,8 +126,10 @@ func (s *Set) ObsoleteLog(l base.ValueFile) {
 	s.ForgetLog(l)
 	name := l.FileName(s.o.Format)
 	var size uint64
-	// After a failure it is 0: the deletion will fail too.
-	_ = base.Protect(func() (err error) { size, err = s.FileSize(name); return err })
+	if err := base.Protect(func() (err error) { size, err = s.FileSize(name); return err }); err !=
+		nil && !errors.Is(err, fs.ErrNotExist) {
+		s.fail(fmt.Errorf("size of obsolete file %s: %w", name, err))
+	}
 	s.queue.expect()
 	s.queue.add(doomed{name: name, size: size, values: true})
 }

@@ -67,6 +67,7 @@ type trial struct {
 	plug  Plug
 	act   Act
 	at    int64
+	large int64 // Options.LargeValue
 	calls [Plugs]atomic.Int64
 
 	mem   *vfs.Mem
@@ -210,7 +211,7 @@ func (t *trial) options() *lsm.Options {
 			ReadOnly:        event,
 		},
 		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, MaxMemtables: 2, L0Compaction: 2,
-		CacheSize: 1 << 20, MaxBackgroundJobs: 2,
+		CacheSize: 1 << 20, MaxBackgroundJobs: 2, LargeValue: t.large,
 	}
 }
 
@@ -352,11 +353,11 @@ func (t *trial) check() error {
 // deletedSince reports whether an unacknowledged deletion may have come after step.
 func (t *trial) deletedSince(k string, step int) bool { return t.tried[k] > step }
 
-// Run plays a script in which the at-th call of a plug acts. calls is how many calls
-// each plug got.
+// Run plays a script in which the at-th call of a plug acts; with an odd seed the values are large
+// ones, in logs. calls is how many calls each plug got.
 func Run(seed int64, plug Plug, act Act, at int64) (calls [Plugs]int64, err error) {
-	t := &trial{plug: plug, act: act, at: at, mem: vfs.NewMem(), ended: make(chan struct{}),
-		acked: map[string]int{}, tried: map[string]int{}}
+	t := &trial{plug: plug, act: act, at: at, large: seed & 1 * 2000, mem: vfs.NewMem(),
+		ended: make(chan struct{}), acked: map[string]int{}, tried: map[string]int{}}
 	err = hang.InTime(func() error {
 		err := t.script(seed)
 		close(t.ended)
@@ -388,10 +389,21 @@ func (t *trial) describe(seed int64, err error) error {
 	return fmt.Errorf("seed %d: the %v %v at call %d: %w", seed, t.plug, t.act, t.at, err)
 }
 
-// All plays the script for every act of every plug, at most sites calls of each
-// spread evenly (0: every call), and for a blocking listener or logger, for which
-// Close waits a second, at most an eighth of them. It returns how many it played.
+// All plays the script for every act of every plug, with values in logs and without, at most sites
+// calls of each plug spread evenly (0: every call), and for a blocking listener or logger, for
+// which Close waits a second, at most an eighth of them. It returns how many it played.
 func All(seed int64, sites int64) (played int, err error) {
+	for _, seed := range []int64{seed &^ 1, seed | 1} {
+		n, err := each(seed, (sites+1)/2)
+		played += n
+		if err != nil {
+			return played, err
+		}
+	}
+	return played, nil
+}
+
+func each(seed, sites int64) (played int, err error) {
 	calls, err := Run(seed, Plugs, Acts, -1)
 	if err != nil {
 		return 0, err

@@ -224,8 +224,13 @@ var plugs = []mutant{
 
 	{"panic-of-last-holder", "a panic about an obsolete log ends the goroutine of its last holder",
 		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
-			{"internal/store/files/values.go", "_ = base.Protect(func() (err error) {",
-				"_ = func(f func() error) error { return f() }(func() (err error) {"}}},
+			{"internal/store/files/values.go", "if err := base.Protect(func() (err error) { size",
+				"if err := func(f func() error) error { return f() }(func() (err error) { size"}}},
+
+	{"panic-about-obsolete-log-untold", "nothing tells of a panic about an obsolete log",
+		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
+			{"internal/store/files/values.go", "s.fail(fmt.Errorf(\"size of", "_ = " +
+				"(fmt.Errorf(\"size of"}}},
 
 	{"panic-before-edits", "an edit follows one whose append ended with a panic",
 		target{"lsm", "TestPanicsWithinEdits"}, []edit{
