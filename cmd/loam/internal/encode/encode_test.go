@@ -14,7 +14,7 @@ import (
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range []string{"", "ash", "\\x00", "\x00\xff\n\t\r\\", "äöü\u2028\u00a0", `{"a":1}`,
 		"\"quoted\"", "\ufffd", "\xed\xa0\x80", " {\"a\" : \"<\u009b\U000e0001>\"}\n", " \"q\" ",
-		"\"\xff\""} {
+		"\"\xff\"", " 8e888"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -54,9 +54,8 @@ func jsonRoundTrip(t *testing.T, b []byte) {
 		return
 	}
 	same := func(x []byte) bool {
-		var v, w any
-		return bytes.Equal(x, b) || json.Unmarshal(x, &v) == nil && json.Unmarshal(b, &w) == nil &&
-			reflect.DeepEqual(v, w) && bytes.TrimSpace(b)[0] != '"'
+		return bytes.Equal(x, b) || json.Valid(b) && reflect.DeepEqual(valueOf(t, x), valueOf(t, b)) &&
+			bytes.TrimSpace(b)[0] != '"'
 	}
 	s := JSON.Format(b)
 	if got, err := JSON.Decode(s); err != nil || !same(got) {
@@ -71,6 +70,16 @@ func jsonRoundTrip(t *testing.T, b []byte) {
 			t.Errorf("%q -> %q %q, which has %U", b, s, line, r)
 		}
 	}
+}
+
+// valueOf parses JSON; numbers keep their texts, as some are too large for a float64.
+func valueOf(t *testing.T, b []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%q: %v", b, err)
+	}
+	return v
 }
 
 // TestUnquote: what has no text is refused, as all of it would become one character.
