@@ -173,7 +173,8 @@ type Options struct {
 	// Mmap says whether blocks that are not cached are read in place, in the mapped files of
 	// tables, which saves a system call and a copy each. The default is MmapAuto. MmapOff is for
 	// programs that handle SIGBUS themselves, and for disks that may stop answering for a while: a
-	// page fault blocks a thread, a system call only a goroutine.
+	// page fault blocks a thread, a system call only a goroutine. Under a Comparer of the program
+	// tables are read by system calls, too.
 	Mmap MmapMode
 
 	// Background work.
