@@ -120,8 +120,8 @@ func (v *values) close() (err error) {
 }
 
 // ObsoleteLog takes a log, or a value file, to which no table refers any more: it is deleted,
-// unless Leave comes first. Whoever gives up the last reference on a Version may call it: a panic
-// of the file system is a failure in background, as those of deletions are.
+// unless Leave comes first. The goroutine that gives up the last reference on a Version calls it,
+// perhaps a reader's: a panic of the file system is a failure in background, as in deletions.
 func (s *Set) ObsoleteLog(l base.ValueFile) {
 	s.ForgetLog(l)
 	name := l.FileName(s.o.Format)
