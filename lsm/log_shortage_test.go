@@ -59,6 +59,10 @@ var logShortages = []logShortage{
 	{"half an append", syscall.EDQUOT, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
 		return op.Kind == vfs.OpAppend && !fresh
 	}, 50},
+	{"half an append, and no space for the cut", syscall.ENOSPC, ErrNoSpace,
+		func(op vfs.Op, fresh bool) bool {
+			return op.Kind == vfs.OpAppend && !fresh || op.Kind == vfs.OpTruncate
+		}, 50},
 	{"nearly all of an append", syscall.EFBIG, ErrNoSpace, func(op vfs.Op, fresh bool) bool {
 		return op.Kind == vfs.OpAppend && !fresh
 	}, 99},
@@ -232,6 +236,62 @@ func TestLogThatCannotBeCut(t *testing.T) {
 	wantMissing(t, db, 2)
 	mustPut(t, db, 3)
 	mustClose(t, db)
+}
+
+// TestLogThatCannotBeCutYet: while the disk has no space for the cut either, as btrfs needs some,
+// writes and flushes fail for the shortage, and syncs, crashes and Close lose nothing. Writes go on
+// when there is space again.
+func TestLogThatCannotBeCutYet(t *testing.T) {
+	onBothFormats(t, func(t *testing.T, o Options) {
+		var short atomic.Bool
+		mem := vfs.NewMem()
+		o.FS = vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			if short.Load() && (op.Kind == vfs.OpAppend || op.Kind == vfs.OpTruncate) {
+				out = vfs.Outcome{Err: syscall.ENOSPC, Short: int(op.N) / 2}
+			}
+			return out
+		})
+		opens := func(mem *vfs.Mem, n int) {
+			t.Helper()
+			db := mustOpen(t, "db", &Options{FS: mem})
+			wantCount(t, db, "reopened", n)
+			wantValues(t, db, n)
+			mustPut(t, db, n)
+			mustClose(t, db)
+		}
+		db := mustOpen(t, "db", &o)
+		mustPut(t, db, 0)
+		short.Store(true)
+		for i := range 3 {
+			for mode := range WriteMode(2) {
+				if err := db.Put(key(1), value(1), mode); !errors.Is(err, ErrNoSpace) ||
+					errors.Is(err, ErrReadOnly) {
+					t.Fatalf("write %d: %v", i, err)
+				}
+			}
+			if err := db.Flush(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+				t.Fatalf("flush: %v", err)
+			}
+		}
+		must(t, db.Write(NewBatch(), Sync)) // of what is in the log
+		wantCount(t, db, "torn", 1)
+		for _, how := range []vfs.CrashOptions{vfs.KeepAll(), {}} {
+			opens(mem.CrashClone(how), 1)
+		}
+		short.Store(false)
+		mustPut(t, db, 1)
+		if err := db.Put(key(2), value(2), Sync); err != nil {
+			t.Fatal(err)
+		}
+		opens(mem.CrashClone(vfs.CrashOptions{}), 3)
+		short.Store(true)
+		if err := db.Put(key(3), value(3), NoSync); !errors.Is(err, ErrNoSpace) {
+			t.Fatal(err)
+		}
+		_ = db.Close() // the disk is full
+		short.Store(false)
+		opens(mem, 3)
+	})
 }
 
 // TestTakenLogNames: names of the next logs that strangers took are passed over.

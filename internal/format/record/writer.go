@@ -123,7 +123,9 @@ func chunkType(first, last bool) byte {
 // flush appends the framed bytes to the log.
 func (w *Writer) flush() error {
 	if err := w.log.Append(w.buf); err != nil {
-		w.torn = w.err.Load() == nil
+		if w.torn = w.err.Load() == nil; w.torn {
+			w.size.Store(w.whole)
+		}
 		return w.fail(err)
 	}
 	w.size.Add(int64(len(w.buf)))
@@ -136,7 +138,8 @@ func (w *Writer) flush() error {
 
 // Cut removes what a failed Append left, by cutting the log back to its last whole
 // record; after that Append works again. It fails when the last error is not that of an
-// Append, or when the log cannot be cut. REQUIRES: no Sync runs.
+// Append, or when the log cannot be cut: after a shortage it may be tried again. REQUIRES: no
+// Sync runs.
 func (w *Writer) Cut() error {
 	if !w.torn {
 		return fmt.Errorf("record writer: %w: no failed append to take back",
@@ -145,7 +148,6 @@ func (w *Writer) Cut() error {
 	if err := w.log.Truncate(w.whole); err != nil {
 		return err
 	}
-	w.size.Store(w.whole)
 	w.chain.previous = w.linked
 	if w.cuts++; w.whole == 0 {
 		w.cipher = nil // the next first chunk is of another data key
@@ -230,9 +232,10 @@ func (w *Writer) finish(h []byte, typ byte, crc uint32, n int) {
 	}
 }
 
-// Sync makes all records appended before the call durable.
+// Sync makes all records appended before the call durable, also if a later Append failed for a
+// shortage.
 func (w *Writer) Sync() error {
-	if err := w.err.Load(); err != nil {
+	if err := w.err.Load(); err != nil && !(w.torn && base.IsShortage(*err)) {
 		return *err
 	}
 	size := w.size.Load()

@@ -36,7 +36,7 @@ func (l *osLog) Append(p []byte) error {
 // Truncate cuts the file.
 func (l *osLog) Truncate(size int64) error {
 	if err := l.f.Truncate(size); err != nil {
-		return err
+		return base.Classify(err)
 	}
 	l.off, l.torn = size, false
 	return nil

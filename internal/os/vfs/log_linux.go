@@ -171,7 +171,7 @@ func (l *osLog) Truncate(size int64) error {
 	l.grow.Wait()
 	l.window.close()
 	if err := l.f.Truncate(size); err != nil {
-		return err
+		return base.Classify(err)
 	}
 	l.off, l.torn = size, false
 	l.alloc.Store(0)

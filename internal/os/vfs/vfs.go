@@ -116,8 +116,9 @@ func Descriptor(f any) (fd uintptr, ok bool) {
 }
 
 // Log is an append-only file whose every Append reaches the kernel before it
-// returns. After an error of Append only Truncate and Close may follow, after
-// an error of Truncate or Sync only Close.
+// returns. After an error of Append only Truncate, Sync and Close may follow, after
+// an error of Truncate or Sync only Close; but Truncate may be tried again after a
+// shortage, such as that of btrfs, which needs space for a cut.
 type Log = interface {
 	// Append writes all of p at the end. It does not retain p. A failed one may
 	// leave any part of p behind the end.

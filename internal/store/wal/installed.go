@@ -19,6 +19,9 @@ func (s *Set) Installed(seq base.SeqNum) {
 // the native format go by the chain; versions without that rule, which compare the numbers of logs,
 // need the marker. What Installed has got comes first. For the commit leader.
 func (s *Set) SkipTo(next base.SeqNum) error {
+	if err := s.cutTorn(); err != nil {
+		return err
+	}
 	if s.installed != 0 {
 		for range 2 {
 			if err := s.cur.Append(s.marker(s.installed + 1)); err != nil {

@@ -84,6 +84,7 @@ type Set struct {
 	num    atomic.Uint64 // of cur
 	synced bool          // Sync was called since the rotation
 	behind bool          // batches were appended since the last Sync
+	torn   bool          // cur ends with the rest of a failed append, see cut
 	next   base.SeqNum   // the number that follows what the log has
 	// installed is what Installed has got and the log does not tell yet; 0: nothing.
 	installed base.SeqNum
@@ -344,11 +345,14 @@ func (s *Set) take() (*newLog, error) {
 // its number. After a shortage the current log stays, and Rotate may be tried again; any
 // other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
+	if err := s.cutTorn(); err != nil {
+		return 0, err
+	}
 	if s.cur != nil && (s.next <= last || s.installed != 0) {
 		err := s.SkipTo(last + 1)
 		// Without the marker a replay in LevelDB's format would take the next log for one behind a
-		// hole.
-		needed := s.next <= last && s.opts.Format != base.Native
+		// hole. In both formats no log follows a torn one.
+		needed := s.next <= last && s.opts.Format != base.Native || s.torn
 		if err != nil && (needed || !base.IsShortage(err)) {
 			return 0, err
 		}
@@ -596,12 +600,15 @@ func (s *Set) closeBefore(num uint64) {
 
 // Append writes one group as one record, so that recovery finds all of it or
 // nothing. When that fails for a shortage, the log is cut back to its last whole
-// record, and the next Append may succeed; any other failure, that of the cut
-// too, makes the database read-only.
+// record, and the next Append may succeed; any other failure, also of the cut,
+// makes the database read-only.
 //
 // Where the group does not begin with the number behind the record before, a marker comes first,
 // see SkipTo.
 func (s *Set) Append(group [][]byte) error {
+	if err := s.cutTorn(); err != nil {
+		return err
+	}
 	first := batchrepr.Seq(group[0])
 	if first > s.next || s.installed != 0 {
 		if err := s.SkipTo(first); err != nil {
@@ -643,26 +650,6 @@ func (s *Set) appended(group [][]byte, begin int64, size int) {
 	if s.opts.LargeValue > 0 && int64(size) > s.opts.LargeValue {
 		s.notePlaces(group, begin)
 	}
-}
-
-// failAppend cuts the current log back after an append that failed for a shortage. Any
-// other failure, that of the cut too, makes the database read-only.
-func (s *Set) failAppend(err error) error {
-	if base.IsShortage(err) {
-		if cut := s.cur.Cut(); cut != nil {
-			return s.fail("writing", fmt.Errorf("%w (and cutting it back: %w)", err, cut))
-		}
-		s.cuts.Add(1) // afterwards: a reader that opens the log until then may have the bytes
-	}
-	return s.failUnlessShort(fmt.Errorf("writing log %06d: %w", s.Num(), err))
-}
-
-// failUnlessShort makes the database read-only, unless err is a shortage.
-func (s *Set) failUnlessShort(err error) error {
-	if base.IsShortage(err) && !errors.Is(err, base.ErrReadOnly) {
-		return base.Classify(err)
-	}
-	return s.opts.Fail(err)
 }
 
 // Sync makes everything appended so far durable, the older logs first.

@@ -14,9 +14,9 @@ var feeds = []mutant{
 
 	{"feed-reads-beside-cut", "a log counts as cut back before it is",
 		target{"lsm", "TestChangesCutBack"}, []edit{
-			{"internal/store/wal/set.go", "\t\tif cut := s.cur.Cut(); cut != nil {",
-				"\t\ts.cuts.Add(1)\n\t\tif cut := s.cur.Cut(); cut != nil {"},
-			{"internal/store/wal/set.go", "\t\ts.cuts.Add(1) // afterwards", "\t\t// afterwards"}}},
+			{"internal/store/wal/cut.go", "\terr := s.cur.Cut()",
+				"\ts.cuts.Add(1)\n\terr := s.cur.Cut()"},
+			{"internal/store/wal/cut.go", "\t\ts.cuts.Add(1) // afterwards", "\t\t// afterwards"}}},
 
 	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before " +
 		"the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{

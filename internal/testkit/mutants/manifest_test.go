@@ -50,4 +50,22 @@ var manifests = []mutant{
 		target{"lsm", "TestNeededLogThatIsNoFile"}, []edit{
 			{"internal/store/wal/chained.go", "r.strange, before.Num) {",
 				"r.strange, before.Num) && false {"}}},
+
+	{"log-cut-given-up", "a log that a full disk keeps from being cut makes the database read-only",
+		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
+			"internal/store/wal/cut.go", "cut != nil && !base.IsShortage(cut)", "cut != nil"}}},
+
+	{"log-cut-late", "a write into a log that could not be cut fails once more",
+		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
+			"internal/store/wal/cut.go", "if !s.torn {\n\t\treturn nil", "if s.torn || !s.torn " +
+				"{\n\t\treturn nil"}}},
+
+	{"log-sync-torn", "a log with the rest of a failed append is not synced",
+		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
+			"internal/format/record/writer.go", "!(w.torn && base.IsShortage(*err))",
+			"(w.torn || !w.torn)"}}},
+
+	{"log-torn-size", "the size of a log counts what a failed append left",
+		target{"internal/format/record", "TestCut"}, []edit{{
+			"internal/format/record/writer.go", "w.size.Store(w.whole)", "_ = w.whole"}}},
 }
