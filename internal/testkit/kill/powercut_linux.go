@@ -13,19 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// imageSize is what a file system of PowerCut has.
-const imageSize = 96 << 20
+// fileSystem is one that PowerCut makes.
+type fileSystem struct {
+	kind    string
+	size    int64    // in bytes; that of XFS is the smallest
+	options []string // of mount, one of them at random
+	copied  string   // options of mount for a copy beside the original
+}
+
+// Journal commits bring out, in part, what was not synced.
+var fileSystems = []fileSystem{
+	{"ext4", 96 << 20, []string{"commit=1", "commit=5", "commit=300", "data=writeback",
+		"data=journal"}, "defaults"},
+	{"xfs", 300 << 20, []string{"defaults"}, "nouuid"},
+}
 
 // ErrNoDisk says that this process cannot make and mount file systems.
 var ErrNoDisk = errors.New("no file system of its own")
 
-// PowerCut has the command's writer work on an ext4 file system that lies in a
+// PowerCut has the command's writer work on a file system, ext4 or XFS, that lies in a
 // file below dir, on a loop device. At random moments the writer is stopped,
 // also in the middle of a write, and the file is copied: what the kernel had
 // not written to the device is missing there, as after a power cut. The copy
 // is mounted and must hold every batch up to the last synced one, each whole,
 // and none after the last begun. The error is ErrNoDisk without root, loop
-// devices or mkfs.ext4.
+// devices or mkfs.ext4; without mkfs.xfs all are ext4.
 func PowerCut(seed int64, cuts int, dir string, command ...string) (err error) {
 	const cutsPerDisk = 6
 	rng := rand.New(rand.NewPCG(uint64(seed), 16))
@@ -44,8 +56,9 @@ func PowerCut(seed int64, cuts int, dir string, command ...string) (err error) {
 	return nil
 }
 
-// disk is a mounted ext4 file system in a file.
+// disk is a mounted file system in a file.
 type disk struct {
+	fileSystem
 	dir, image, mount, device string
 }
 
@@ -53,23 +66,25 @@ func newDisk(dir string, rng *rand.Rand) (*disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	d := &disk{dir: dir, image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "mnt")}
+	d := &disk{fileSystem: fileSystems[rng.IntN(len(fileSystems))], dir: dir,
+		image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "mnt")}
+	if _, err := exec.LookPath("mkfs." + d.kind); err != nil {
+		d.fileSystem = fileSystems[0]
+	}
 	f, err := os.Create(d.image)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Truncate(imageSize), f.Close()); err != nil {
+	if err := errors.Join(f.Truncate(d.size), f.Close()); err != nil {
 		return nil, err
 	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: only root mounts", ErrNoDisk)
 	}
-	if err := command("mkfs.ext4", "-q", "-F", d.image); err != nil {
+	if err := command("mkfs."+d.kind, "-q", d.image); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDisk, err)
 	}
-	// Journal commits bring out, in part, what was not synced.
-	options := []string{"commit=1", "commit=5", "commit=300"}[rng.IntN(3)]
-	if err := d.attach(options); err != nil {
+	if err := d.attach(d.options[rng.IntN(len(d.options))]); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDisk, err)
 	}
 	return d, nil
@@ -94,7 +109,7 @@ func (d *disk) attach(options string) error {
 		return fmt.Errorf("losetup: %w: %s", err, out)
 	}
 	d.device = strings.TrimSpace(string(out))
-	if err := command("mount", "-t", "ext4", "-o", options, d.device, d.mount); err != nil {
+	if err := command("mount", "-t", d.kind, "-o", options, d.device, d.mount); err != nil {
 		return errors.Join(err, command("losetup", "--detach", d.device))
 	}
 	return nil
@@ -175,7 +190,7 @@ func (d *disk) cut(p *program, l *book, b bounds) error {
 	if err := p.stop(); err != nil {
 		return err
 	}
-	c := &disk{dir: filepath.Join(d.dir, "copy")}
+	c := &disk{fileSystem: d.fileSystem, dir: filepath.Join(d.dir, "copy")}
 	c.image, c.mount = filepath.Join(c.dir, "image"), filepath.Join(c.dir, "mnt")
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
@@ -183,7 +198,7 @@ func (d *disk) cut(p *program, l *book, b bounds) error {
 	if err := errors.Join(d.copyTo(c.image), p.cmd.Process.Signal(unix.SIGCONT)); err != nil {
 		return err
 	}
-	if err := c.attach("defaults"); err != nil {
+	if err := c.attach(c.copied); err != nil {
 		return err
 	}
 	err := b.verify(filepath.Join(c.mount, "db"), l)
