@@ -146,6 +146,8 @@ func (h *takeOver) step() {
 		h.t.Error(err)
 	case err != nil:
 		h.count["failed"]++
+	case r.snapshot.IsZero(): // the next one comes after a pause; until then nothing restores this
+		h.count["sent without a snapshot"]++
 	case s.n == steps: // no other one wrote meanwhile
 		s.states = append(s.states, moments{moment(r.last), now, want})
 		h.count["sent"]++
