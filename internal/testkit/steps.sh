@@ -8,18 +8,29 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 MAKE=${MAKE:-make}
 
-# took STEP SECONDS STATUS notes how a step went.
+# took STEP SECONDS CPU STATUS notes how a step went.
 took() {
-	echo ", $1 $2 s" >>"$out/times"
-	[ "$3" = 0 ] || echo " $1" >>"$out/failed"
+	echo ", $1 $2 s ($3 of processors)" >>"$out/times"
+	[ "$4" = 0 ] || echo " $1" >>"$out/failed"
+}
+
+# cpu STEP is the processor time of the lane's steps, in seconds.
+cpu() {
+	times >"$out/$1.cpu" # here: a pipe would be a process of its own, without children
+	awk 'NR == 2 { split($1, u, "[ms]"); split($2, s, "[ms]")
+		printf "%d", (u[1] + s[1]) * 60 + u[2] + s[2] }' "$out/$1.cpu"
 }
 
 # lane STEP... runs steps, and shows what each printed when it is over.
 lane() {
+	spent=0
 	for step; do
 		at=$(date +%s) status=0
 		"$MAKE" --no-print-directory "test-$step" >"$out/$step" 2>&1 || status=$?
-		took "$step" $(($(date +%s) - at)) $status
+		cpu "$step" >"$out/$step.spent"
+		total=$(cat "$out/$step.spent")
+		took "$step" $(($(date +%s) - at)) $((total - spent)) $status
+		spent=$total
 		{ echo "== $step"; cat "$out/$step"; } >"$out/$step.said"
 		cat "$out/$step.said"
 	done
