@@ -61,8 +61,10 @@ func TestTouchMemory(t *testing.T) {
 	if peak, ok := countedPeak(); resetPeak() && (!ok || peak > before+size/2) {
 		t.Errorf("the peak is %d MB, %v, above %d", peak>>20, ok, before>>20)
 	}
-	if got := TouchMemory(4095); got != (Touched{}) || got.Slow() {
-		t.Errorf("less than a page: %+v", got)
+	for _, n := range []int64{0, 4095, 16<<20 - 1} {
+		if got := TouchMemory(n); got != (Touched{}) || got.Slow() {
+			t.Errorf("%d bytes: %+v", n, got)
+		}
 	}
 	if slow := (Touched{First: 13 * time.Microsecond, Second: time.Microsecond}); !slow.Slow() {
 		t.Error("13 times as slow is not slow")
