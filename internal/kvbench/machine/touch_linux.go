@@ -10,8 +10,8 @@ import (
 
 // TouchMemory writes to n bytes of memory, or to half of what is free, and gives them back. A
 // benchmark that follows then finds memory as fast as one that ran before it. Memory that cannot be
-// had is not touched, nor less than 16 MiB: that costs no benchmark time that shows, and the time of
-// a few pages says nothing about the memory.
+// had is not touched, nor less than 16 MiB: no benchmark would show it, and the time of a few pages
+// says nothing about the memory.
 func TouchMemory(n int64) (t Touched) {
 	const page, least = 4096, 16 << 20
 	kb, _ := strings.CutSuffix(pairs("/proc/meminfo")["MemFree"], " kB")
