@@ -127,8 +127,8 @@ def test_interrupt(db, tmp_path):
     folder or the database in another thread."""
     with loamdb.Backups(tmp_path / "backups") as backups:
         timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()  # here, as it waits for the thread
             backups.create(db, bytes_per_second=1000)
         timer.join()
 

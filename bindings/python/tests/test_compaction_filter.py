@@ -104,9 +104,9 @@ def test_an_interrupt_is_raised_and_decides_nothing(path):
             db[b"%04d" % i] = b"remove" if i % 2 else b"keep"
         db.flush()
         timer = threading.Timer(0.01, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         interrupted = False
         try:
+            timer.start()  # here, as it waits for the thread
             while True:
                 db.compact()
         except KeyboardInterrupt:

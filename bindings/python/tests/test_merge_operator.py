@@ -139,8 +139,8 @@ def test_an_interrupt_is_raised_and_fails_nothing(path):
         for i in range(2000):
             db.merge(b"%d" % (i % 10), b"1")
         timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()  # here, as it waits for the thread
             while True:
                 assert db[b"5"] == b"200"
         timer.join()
