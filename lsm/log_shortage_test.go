@@ -294,6 +294,35 @@ func TestLogThatCannotBeCutYet(t *testing.T) {
 	})
 }
 
+// TestLogThatCannotBeCutAtLast: a cut fails for lack of space, and for another reason when it is
+// tried again. That is final, as where it fails so at once: Close does not sync the log.
+func TestLogThatCannotBeCutAtLast(t *testing.T) {
+	var cut atomic.Pointer[error] // the result of Append and Truncate; nil: they work
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", &Options{FS: vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+		if err := cut.Load(); err != nil && (op.Kind == vfs.OpAppend || op.Kind == vfs.OpTruncate) {
+			out = vfs.Outcome{Err: *err, Short: int(op.N) / 2}
+		}
+		return out
+	})})
+	mustPut(t, db, 1)
+	for _, fails := range []struct{ err, want error }{{syscall.ENOSPC, ErrNoSpace},
+		{syscall.EIO, ErrReadOnly}} {
+		cut.Store(&fails.err)
+		if err := db.Put(key(2), value(2), NoSync); !errors.Is(err, fails.want) {
+			t.Errorf("%v: %v", fails.err, err)
+		}
+	}
+	cut.Store(nil)
+	if err := db.Close(); !errors.Is(err, ErrReadOnly) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("close: %v", err) // the first write is not durable
+	}
+	db = mustOpen(t, "db", &Options{FS: mem})
+	wantValue(t, db, 1)
+	wantMissing(t, db, 2)
+	mustClose(t, db)
+}
+
 // TestTakenLogNames: names of the next logs that strangers took are passed over.
 func TestTakenLogNames(t *testing.T) {
 	mem := vfs.NewMem()

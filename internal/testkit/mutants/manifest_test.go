@@ -55,6 +55,11 @@ var manifests = []mutant{
 		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
 			"internal/store/wal/cut.go", "cut != nil && !base.IsShortage(cut)", "cut != nil"}}},
 
+	{"log-cut-not-final", "a second cut that fails, and for no shortage, is not final",
+		target{"lsm", "TestLogThatCannotBeCutAtLast"}, []edit{{
+			"internal/store/wal/cut.go", "return s.failUnlessShort(fmt.Errorf(\"cutting",
+			"return (fmt.Errorf(\"cutting"}}},
+
 	{"log-cut-late", "a write into a log that could not be cut fails once more",
 		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
 			"internal/store/wal/cut.go", "if !s.torn {\n\t\treturn nil", "if s.torn || !s.torn " +
