@@ -14,8 +14,8 @@ const sync = require('./sync')
 const transaction = require('./transaction')
 const { watch, watched } = require('./jobs')
 const ingest = require('./ingest')
-const { invalidArgument, keyspaceExists, isError, tellCause, withDirectory, AbortError } = require(
-  './errors')
+const { invalidArgument, keyspaceExists, isError, tellCause, withDirectory, AbortError,
+  checkNames } = require('./errors')
 
 // What keyspace.js needs of the private side.
 const kOpenWithin = Symbol('openWithin')
@@ -218,7 +218,7 @@ class Loam extends AbstractLevel {
       const state = snapshotOf(this.#family, options)
       const made = isMade(state) ? state : await state
       const found = await native.hasMany(this.#context, made, packed.buffer, packed.length,
-        keys.length, 0)
+        keys.length, readFlags(options) & NO_FILL)
       return Array.from(found, Boolean)
     } finally {
       snapshot?.unref()
@@ -261,7 +261,7 @@ class Loam extends AbstractLevel {
   }
 
   mergeSync (key, operand, options) {
-    sync.batch(this, [{ type: 'merge', key, value: operand }], options)
+    sync.mergeSync(this, key, operand, options)
   }
 
   async deleteRange (start, limit, options) {
@@ -324,6 +324,7 @@ class Loam extends AbstractLevel {
       return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
     }
     sync.assertOpen(this, 'compareAndSwap')
+    checkNames(options, sync.WRITING)
     this._assertValidKey(key)
     const encodedKey = kept(this.keyEncoding(options?.keyEncoding).encode(key))
     const encoding = this.valueEncoding(options?.valueEncoding)
@@ -338,6 +339,7 @@ class Loam extends AbstractLevel {
   async ttl (key, options) {
     if (this.status === 'opening') return this.deferAsync(() => this.ttl(key, options))
     sync.assertOpen(this, 'ttl')
+    checkNames(options, ['keyEncoding'])
     this._assertValidKey(key)
     const encodedKey = kept(this.keyEncoding(options?.keyEncoding).encode(key))
     await this.#writes.settled()
@@ -434,6 +436,7 @@ class Loam extends AbstractLevel {
       return this.deferAsync(() => this.approximateSizes(ranges, options))
     }
     sync.assertOpen(this, 'approximateSizes')
+    checkNames(options, ['keyEncoding'])
     return native.approximateSizes(
       this.#context,
       [...ranges].flatMap(

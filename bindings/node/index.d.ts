@@ -1,7 +1,8 @@
 import {
   AbstractLevel,
-  AbstractBatchOperation,
+  AbstractBatchDelOperation,
   AbstractBatchOptions,
+  AbstractBatchPutOperation,
   AbstractChainedBatch,
   AbstractChainedBatchWriteOptions,
   AbstractClearOptions,
@@ -104,11 +105,12 @@ export class Loam<KDefault = string, VDefault = string>
    * Add an operand to a key: the merge operator combines it with the key's value when the key is
    * read. Needs a native database that was opened with `mergeOperator`.
    */
-  merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
+  merge<K = KDefault, V = VDefault> (key: K, operand: V,
+    options?: MergeOptions<K, V>): Promise<void>
 
   /** {@link merge} on the calling thread. {@link batchSync} takes operations of type `'merge'`,
    * too. */
-  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
+  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: MergeOptions<K, V>): void
 
   /**
    * Delete all entries from `start` up to, not including, `limit`, at the cost of one put. A
@@ -137,7 +139,7 @@ export class Loam<KDefault = string, VDefault = string>
   compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null |
     undefined): Promise<boolean>
   compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null |
-    undefined, options: PutOptions<K, V>): Promise<boolean>
+    undefined, options: MergeOptions<K, V>): Promise<boolean>
 
   /**
    * The seconds until the key's value expires: `Infinity` if it does not expire, `undefined` if the
@@ -149,7 +151,7 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Store a value if the key has none. Resolves to whether it did. */
   putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
-  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K,
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: MergeOptions<K,
     V>): Promise<boolean>
 
   /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
@@ -157,10 +159,10 @@ export class Loam<KDefault = string, VDefault = string>
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
 
   /** Write all operations or none on the calling thread; otherwise as {@link putSync}. */
-  batchSync (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>,
+  batchSync (operations: Array<SyncOperation<typeof this, KDefault, VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<SyncOperation<typeof this, Given<K>,
     Given<V>>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>,
+  batchSync<K = KDefault, V = VDefault> (operations: Array<SyncOperation<typeof this, K, V>>,
     options: BatchOptions<K, V>): void
 
   /** Read a range on the calling thread. Closed when it has been read to its end. */
@@ -374,6 +376,11 @@ interface TransactionCallOptions<K, V> {
   sublevel?: AbstractSublevel<any, any, any, any> | undefined
 }
 
+interface TransactionPutOptions<K, V> extends TransactionCallOptions<K, V> {
+  /** Seconds after the commit until the value expires, as in {@link PutOptions}. */
+  ttl?: number | undefined
+}
+
 export interface TransactionRangeOptions<K, V> extends TransactionCallOptions<K, V> {
   gt?: K | undefined
   gte?: K | undefined
@@ -402,7 +409,7 @@ export interface Transaction<KDefault, VDefault> {
   has (key: KDefault): Promise<boolean>
   has<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<boolean>
   put (key: KDefault, value: VDefault): Promise<void>
-  put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionCallOptions<K,
+  put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionPutOptions<K,
     V>): Promise<void>
   /** Add an operand to a key, see {@link Loam.merge}. It counts as a write of the key. */
   merge (key: KDefault, operand: VDefault): Promise<void>
@@ -460,14 +467,15 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
   deleteRangeSync (start: KDefault, limit: KDefault): void
   deleteRangeSync<K = KDefault> (start: K, limit: K, options: DelOptions<K>): void
-  merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
-  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
+  merge<K = KDefault, V = VDefault> (key: K, operand: V,
+    options?: MergeOptions<K, V>): Promise<void>
+  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: MergeOptions<K, V>): void
   compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null |
     undefined): Promise<boolean>
   compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null |
-    undefined, options: PutOptions<K, V>): Promise<boolean>
+    undefined, options: MergeOptions<K, V>): Promise<boolean>
   putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
-  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K,
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: MergeOptions<K,
     V>): Promise<boolean>
   /** A transaction of the database, in which keys stand without the prefix. */
   transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>,
@@ -485,11 +493,15 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
-  batchSync (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault,
+  put (key: KDefault, value: VDefault): Promise<void>
+  put<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<void>
+  del (key: KDefault): Promise<void>
+  del<K = KDefault> (key: K, options: DelOptions<K>): Promise<void>
+  batchSync (operations: Array<SyncOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault,
     VDefault>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase,
+  batchSync<K = KDefault, V = VDefault> (operations: Array<SyncOperation<Sublevel<TDatabase,
     KDefault, VDefault>, Given<K>, Given<V>>>): void
-  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase,
+  batchSync<K = KDefault, V = VDefault> (operations: Array<SyncOperation<Sublevel<TDatabase,
     KDefault, VDefault>, K, V>>, options: BatchOptions<K, V>): void
   iteratorSync (): SyncIterator<KDefault, VDefault>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
@@ -829,7 +841,9 @@ export interface GetOptions<K, V> extends AbstractGetOptions<K, V>, ReadOptions 
 export interface GetManyOptions<K, V> extends AbstractGetManyOptions<K, V>, ReadOptions {}
 export interface HasOptions<K> extends AbstractHasOptions<K>, ReadOptions {}
 export interface HasManyOptions<K> extends AbstractHasManyOptions<K>, ReadOptions {}
-export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {
+/** Options of writes that give their value no time to live. */
+export interface MergeOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {}
+export interface PutOptions<K, V> extends MergeOptions<K, V> {
   /** Seconds after which the value expires, rounded up. Native databases only. The default is for
    * ever. */
   ttl?: number | undefined
@@ -973,10 +987,22 @@ export interface ChainedBatch<TDatabase, KDefault,
   write (options: ChainedBatchWriteOptions): Promise<void>
 }
 
-export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, K, V> & {
+interface InKeyspace {
   /** The keyspace of the operation, or the database itself; by default the one that is written. */
   keyspace?: Loam<any, any> | undefined
 }
+
+interface Expiring {
+  /** Of a put, as in {@link PutOptions}. */
+  ttl?: number | undefined
+}
+
+export type BatchOperation<TDatabase, K, V> = InKeyspace & (
+  (AbstractBatchPutOperation<TDatabase, K, V> & Expiring) | AbstractBatchDelOperation<TDatabase, K>)
+
+/** What {@link Loam.batchSync} takes: merges, too. */
+export type SyncOperation<TDatabase, K, V> = BatchOperation<TDatabase, K, V> | (InKeyspace &
+  Omit<AbstractBatchPutOperation<TDatabase, K, V>, 'type'> & { type: 'merge' })
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
 export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions,

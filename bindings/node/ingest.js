@@ -4,7 +4,7 @@ const path = require('path')
 const { native, engineOptions } = require('./binding')
 const { enginePairs } = require('./options')
 const { BatchWriter, seconds } = require('./writer')
-const { invalidArgument, AbortError } = require('./errors')
+const { invalidArgument, checkNames, AbortError } = require('./errors')
 
 // Bytes of entries that a load takes at once.
 const CHUNK = 256 * 1024
@@ -52,6 +52,7 @@ class TableWriter {
   }
 
   put (key, value, options) {
+    checkNames(options, ['ttl'])
     const ttl = options?.ttl ?? undefined
     native.tableWrite(this.#native, data('key', key), data('value', value), ttl === undefined ? 0 :
       seconds(ttl), false)

@@ -11,6 +11,9 @@ const { OPERATIONS } = wire
 
 const LEARN_EVERY = 2000
 const NAMES = ['token', 'tls', 'cluster', 'timeout', 'tryTimeout', 'keyEncoding', 'valueEncoding']
+const CALL = ['keyEncoding', 'valueEncoding', 'timeout']
+const CHANGE = [...CALL, 'once']
+const OPERATION = ['type', 'key', 'value', 'keyEncoding', 'valueEncoding']
 
 // What may be done with a call whose answer did not come: READS may be made again, by another node;
 // WRITES must not, unless they were not sent; ONCE may, as the nodes know them again.
@@ -196,11 +199,13 @@ class RemoteTransaction {
   }
 
   put (key, value, options) {
+    checkNames(options, CALL)
     const { keys, values } = this.#encodings(options)
     this.#set(keys.encode(present('The key', key)), values.encode(present('The value', value)))
   }
 
   del (key, options) {
+    checkNames(options, CALL)
     this.#set(this.#encodings(options).keys.encode(present('The key', key)), undefined)
   }
 
@@ -316,7 +321,10 @@ class Remote extends Reader {
   }
 
   async batch (list, options) {
-    const operations = list.map(({ type, key, value, keyEncoding, valueEncoding }) => {
+    checkNames(options, CHANGE)
+    const operations = list.map((operation) => {
+      checkNames(operation, OPERATION)
+      const { type, key, value, keyEncoding, valueEncoding } = operation
       const { keys, values } = this.encodings({ ...options, ...(keyEncoding && { keyEncoding }),
         ...(valueEncoding && { valueEncoding }) })
       const k = keys.encode(present('A key', key))
@@ -329,6 +337,7 @@ class Remote extends Reader {
 
   // Deletes all keys from start up to, not including, limit.
   async deleteRange (start, limit, options) {
+    checkNames(options, CHANGE)
     const { keys } = this.encodings(options)
     await this.#change({ ranges: [[keys.encode(present('start', start)),
       keys.encode(present('limit', limit))]] }, options)
@@ -336,6 +345,7 @@ class Remote extends Reader {
 
   // Stores a value if the key has the value old; undefined or null is no value.
   async compareAndSwap (key, old, value, options) {
+    checkNames(options, CHANGE)
     const { keys, values } = this.encodings(options)
     const k = keys.encode(present('The key', key))
     const encoded = (v) => v === undefined || v === null ? undefined : values.encode(v)
@@ -350,6 +360,7 @@ class Remote extends Reader {
   // Calls fn with a transaction and commits what it wrote. Nothing that it read was changed by
   // others before the commit: else fn is called again. Resolves to what fn gave.
   async transaction (fn, options) {
+    checkNames(options, CALL)
     const end = Date.now() + this.timeout(options)
     for (;;) {
       const left = { ...options, timeout: Math.max(end - Date.now(), 1) }

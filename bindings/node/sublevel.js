@@ -70,7 +70,7 @@ class Sublevel extends AbstractSublevel {
   }
 
   mergeSync (key, operand, options) {
-    sync.batch(this, [{ type: 'merge', key, value: operand }], options)
+    sync.mergeSync(this, key, operand, options)
   }
 
   async compareAndSwap (key, old, value, options) {

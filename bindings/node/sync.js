@@ -2,7 +2,7 @@
 
 // The synchronous methods that databases and their sublevels have in common.
 
-const { notOpen, invalidArgument, hookFailed } = require('./errors')
+const { notOpen, invalidArgument, hookFailed, checkNames } = require('./errors')
 
 function assertOpen (db, method) {
   if (db.status !== 'open') throw notOpen(method)
@@ -48,8 +48,17 @@ function del (db, key, options) {
   }
 }
 
+// Options of methods that write one value, which lives for ever.
+const WRITING = ['keyEncoding', 'valueEncoding', 'sync']
+
+function mergeSync (db, key, operand, options) {
+  checkNames(options, WRITING)
+  batch(db, [{ type: 'merge', key, value: operand }], options)
+}
+
 // The encoded key and operand of a merge.
 function mergeArguments (db, key, operand, options) {
+  checkNames(options, WRITING)
   db._assertValidKey(key)
   db._assertValidValue(operand)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
@@ -89,6 +98,7 @@ function encoder (db, options) {
 // They end in db[symbol].
 function deleteRange (db, start, limit, options, symbol = kDeleteRange) {
   assertOpen(db, symbol === kDeleteRange ? 'deleteRange' : 'deleteRangeSync')
+  checkNames(options, ['keyEncoding', 'sync'])
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const [from, to] = [start, limit].map((key) => {
     db._assertValidKey(key)
@@ -158,6 +168,9 @@ function check (db, op) {
   if (op.type !== 'put' && op.type !== 'del' && op.type !== 'merge') {
     throw new TypeError(
       "A batch operation must have a type property that is 'put' or 'del', or 'merge'")
+  }
+  if (op.type === 'merge' && (op.ttl ?? undefined) !== undefined) {
+    throw invalidArgument("The option 'ttl' is none of a merge")
   }
   target._assertValidKey(op.key)
   if (op.type !== 'del') target._assertValidValue(op.value)
@@ -279,7 +292,9 @@ exports.kReading = Symbol('reading')
 exports.put = put
 exports.del = del
 exports.batch = batch
+exports.mergeSync = mergeSync
 exports.mergeArguments = mergeArguments
+exports.WRITING = WRITING
 exports.deleteRange = deleteRange
 exports.rooted = rooted
 exports.rootedRange = rootedRange

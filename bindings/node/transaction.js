@@ -24,6 +24,11 @@ const RETRIES = 10
 const FIRST_PAUSE_MS = 1
 const LAST_PAUSE_MS = 20
 
+// Options of calls.
+const PLACE = ['keyEncoding', 'valueEncoding', 'keyspace', 'sublevel']
+const RANGE = [...PLACE, 'gt', 'gte', 'lt', 'lte', 'reverse', 'limit', 'keys', 'values',
+  'fillCache', 'highWaterMarkBytes']
+
 const kEnd = Symbol('end')
 
 // One call is made after the other, in their order: each waits for those before it.
@@ -62,7 +67,7 @@ class Transaction {
   }
 
   async put (key, value, options) {
-    return this.#write(PUT, key, value, options)
+    return this.#write(PUT, key, value, options, [...PLACE, 'ttl'])
   }
 
   // Adds an operand to a key, which counts as a write of it.
@@ -87,7 +92,7 @@ class Transaction {
   // Deletes the keys of a range, those that the transaction sees: by a range delete from the
   // first of them to the last, where the format has these.
   async clear (options) {
-    const { db } = this.#target(options)
+    const { db } = this.#target(options, RANGE)
     const write = (kind, key, limit) =>
       this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, key, limit))
     const keys = (more) => this.#range({ ...options, ...more, keys: true, values: false }, true,
@@ -158,11 +163,11 @@ class Transaction {
     return value === undefined ? undefined : decode(encoding, value)
   }
 
-  async #write (kind, key, value, options) {
-    const { db, place, encoded } = this.#key(key, options)
+  async #write (kind, key, value, options, names) {
+    const { db, place, encoded } = this.#key(key, options, names)
     place._assertValidValue(value)
     const encodedValue = this.#kept(place.valueEncoding(options?.valueEncoding).encode(value))
-    const ttl = kind !== PUT || (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
+    const ttl = (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
     return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind,
       encoded, encodedValue, ttl))
   }
@@ -171,7 +176,7 @@ class Transaction {
   #range (options, raw, pick) {
     let decoding = null
     const make = async () => {
-      const { db, place } = this.#target(options)
+      const { db, place } = this.#target(options, RANGE)
       const { encoded, encodings } = encodeRange(place, options)
       for (const name of ['gt', 'gte', 'lt', 'lte'].filter((name) => name in encoded)) {
         encoded[name] = this.#kept(encoded[name])
@@ -214,8 +219,9 @@ class Transaction {
   }
 
   // The keyspace of a call, and where in it: there itself, or in a sublevel.
-  #target (options) {
+  #target (options, names = PLACE) {
     this.#assertOpen()
+    checkNames(options, names)
     const { keyspace, sublevel } = options ?? {}
     if (sublevel !== undefined && sublevel !== null) {
       if (typeof sublevel.prefixKey !== 'function' || sublevel.parent === null ||
@@ -231,8 +237,8 @@ class Transaction {
     return { db: keyspace, place: keyspace }
   }
 
-  #key (key, options) {
-    const { db, place } = this.#target(options)
+  #key (key, options, names) {
+    const { db, place } = this.#target(options, names)
     place._assertValidKey(key)
     const encoding = place.keyEncoding(options?.keyEncoding)
     return { db, place,

@@ -484,6 +484,14 @@ test('arguments', async (t) => {
   const err = await failure(db.put('a', 'x'.repeat(8 << 20)))
   t.same([err.code, err.notApplied], ['LEVEL_TOO_LARGE', true])
   t.throws(() => db.iterator({ limt: 1 }), /did you mean 'limit'/)
+  for (const change of [
+    () => db.put('a', 'b', { onse: 'x' }),
+    () => db.del('a', { onse: 'x' }),
+    () => db.batch([{ type: 'put', key: 'a', value: 'b', ttl: 5 }]),
+    () => db.deleteRange('a', 'b', { onse: 'x' }),
+    () => db.putIfAbsent('a', 'b', { ttl: 5 }),
+    () => db.transaction(() => {}, { once: 'x' })
+  ]) t.ok(/^There is no option/.test((await failure(change())).message), String(change))
   await db.close()
 })
 

@@ -62,6 +62,27 @@ test('a keyspace has a time to live', async function (t) {
   await db.close()
 })
 
+test('a time to live where there is none is refused', async function (t) {
+  const db = new Loam(temporary(), { ...native, mergeOperator: 'append' })
+  await db.open()
+  const [sub, ttl] = [db.sublevel('sub'), { ttl: 1 }]
+  for (const place of [db, sub]) {
+    for (const write of [
+      () => place.putIfAbsent('a', '1', ttl),
+      () => place.compareAndSwap('a', undefined, '1', ttl),
+      () => place.merge('a', '1', ttl),
+      async () => place.mergeSync('a', '1', ttl),
+      async () => place.batchSync([{ type: 'merge', key: 'a', value: '1', ...ttl }]),
+      async () => place.batchSync([{ type: 'merge', key: 'a', value: '1' }], ttl),
+      () => place.transaction((tx) => tx.merge('a', '1', ttl))
+    ]) await refused(t, write(), 'LEVEL_INVALID_ARGUMENT')
+    t.is(await place.get('a'), undefined)
+    t.is(await place.putIfAbsent('a', '1', { ttl: undefined }), true)
+    await place.del('a')
+  }
+  await db.close()
+})
+
 test('bad times to live', async function (t) {
   const db = new Loam(temporary(), native)
   await db.open()

@@ -85,6 +85,20 @@ export async function main (): Promise<void> {
     [{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
 
   await users.batch<string, number>([{ type: 'put', key: 'a', value: 1 }])
+  await db.batch([{ type: 'put', key: 'a', value: 'b', ttl: 5 }, { type: 'del', key: 'c' }])
+  db.batchSync([{ type: 'merge', key: 'a', value: 'b' }, { type: 'put', key: 'a', value: 'b', ttl:
+    5 }])
+  sub.batchSync([{ type: 'merge', key: 'a', value: 1 }])
+  await sub.put('a', 1, { ttl: 5, sync: true })
+  await db.transaction((tx) => tx.put('a', 'b', { ttl: 5 }))
+  // @ts-expect-error: a deletion does not expire
+  await db.batch([{ type: 'del', key: 'a', ttl: 5 }])
+  // @ts-expect-error: batchSync alone takes merges
+  await db.batch([{ type: 'merge', key: 'a', value: 'b' }])
+  // @ts-expect-error: it lives for ever
+  await db.putIfAbsent('a', 'b', { ttl: 5 })
+  // @ts-expect-error: it lives for ever
+  await db.merge('a', 'b', { ttl: 5 })
   users.batchSync<number,
     User>([{ type: 'put', key: 1, value: { name: 'b' } }, { type: 'del', key: 2 }])
   sub.batchSync<string, User>([{ type: 'put', key: 'a', value: { name: 'b' } }])
