@@ -314,13 +314,27 @@ static int filter_entry(void *arg, int level, const void *key, size_t key_len, c
   return decision;
 }
 
+/* Calls the merge operator once, with a list of its own: it may change that, and be asked again. */
+static PyObject *ask_operator(PyObject *function, PyObject *args) {
+  PyObject *operands, *answer;
+  if (PyTuple_Size(args) != 3 || !PyList_Check(PyTuple_GetItem(args, 2))) {
+    return PyObject_CallObject(function, args);
+  }
+  operands = PySequence_List(PyTuple_GetItem(args, 2));
+  if (operands == NULL) return NULL;
+  answer = PyObject_CallFunctionObjArgs(function, PyTuple_GetItem(args, 0),
+    PyTuple_GetItem(args, 1), operands, NULL);
+  Py_DECREF(operands);
+  return answer;
+}
+
 /* Calls the merge operator, again after an exception of a signal handler. NULL after a
  * failure, which has been told. */
 static PyObject *fold(Callbacks *c, PyObject *function, PyObject *args, loam_failure *failure) {
   PyObject *answer = NULL, *exception = NULL;
   int own = args == NULL; /* own: the exception is the operator's */
   for (int i = 0; i < TRIES && answer == NULL && !own; i++) {
-    answer = PyObject_CallObject(function, args);
+    answer = ask_operator(function, args);
     if (answer != NULL) break;
     Py_XDECREF(exception);
     own = PyErr_ExceptionMatches(PyExc_Exception);

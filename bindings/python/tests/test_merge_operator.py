@@ -147,6 +147,27 @@ def test_an_interrupt_is_raised_and_fails_nothing(path):
         assert all(value == b"200" for value in db.values())
 
 
+def test_an_interrupted_operator_is_asked_again_with_all_operands(path):
+    interrupts = []
+
+    def take(key: bytes, existing: bytes | None, operands: list[bytes]) -> bytes:
+        value = existing or b""
+        while operands:
+            value += operands.pop(0)
+            if interrupts:
+                signal.raise_signal(interrupts.pop())
+        return value
+
+    operator = loamdb.MergeOperator("take", take)
+    with loamdb.open(path, format="native", merge_operator=operator) as db:
+        for operand in (b"a", b"b", b"c"):
+            db.merge(b"k", operand)
+        interrupts.append(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            db.compare_and_swap(b"k", b"bc", b"wrong")
+        assert db[b"k"] == b"abc"
+
+
 def test_threads(path):
     with loamdb.open(
         path,
