@@ -188,3 +188,26 @@ func tail(s string) string {
 	}
 	return s
 }
+
+// TestClang: the C of the library is none of gcc's alone.
+func TestClang(t *testing.T) {
+	if _, err := exec.LookPath("clang"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("there is no clang, or this is not linux")
+	}
+	run := func(name string, args ...string) string {
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=clang")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	exports := t.TempDir()
+	list := strings.Split(run("go", "list", "-f",
+		`{{join .CgoFiles " "}};{{join .CFiles " "}}`, "."), ";")
+	run("go", append([]string{"tool", "cgo", "-objdir", exports, "--", "-I."},
+		strings.Fields(list[0])...)...)
+	run("clang", append([]string{"-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I.",
+		"-I" + exports}, strings.Fields(list[1])...)...)
+}

@@ -223,12 +223,14 @@ static void free_spent(void) {
   }
 }
 
+typedef int create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
 /* Stands in front of the C library's for the code of this library, Go's runtime
  * included, which has all signals blocked when it calls. */
 HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *),
   void *arg) {
-  static int (*_Atomic create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-  if (!create) create = (__typeof__(create))dlsym(RTLD_DEFAULT, "pthread_create");
+  static create_function *_Atomic create;
+  if (!create) create = (create_function *)dlsym(RTLD_DEFAULT, "pthread_create");
   start *s = malloc(sizeof *s);
   if (!s) return EAGAIN;
   free_spent();
