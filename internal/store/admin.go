@@ -32,7 +32,11 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 		return err
 	}
 	flushed := make(chan error, 1)
-	go func() { flushed <- k.Flush() }()
+	go func() {
+		err := base.ErrGoexit // unless Flush returns
+		defer func() { flushed <- err }()
+		err = k.Flush()
+	}()
 	select {
 	case err = <-flushed:
 	case <-ctx.Done():

@@ -9,7 +9,8 @@ import (
 )
 
 // Share deals out the numbers below n to as many goroutines as workers says, until work fails on
-// one of them, and waits for all. It returns the first failure; a panic is one.
+// one of them, and waits for all. It returns the first failure; a panic is one, and so is the end
+// of a goroutine by a callback.
 func Share(n, workers int, work func(numbers iter.Seq[int]) error) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
@@ -23,9 +24,13 @@ func Share(n, workers int, work func(numbers iter.Seq[int]) error) error {
 	}
 	for range min(n, workers) {
 		wg.Go(func() {
-			if err := base.Protect(func() error { return work(numbers) }); err != nil {
-				failed.CompareAndSwap(nil, &err)
-			}
+			err := base.ErrGoexit // unless work returns
+			defer func() {
+				if err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}()
+			err = base.Protect(func() error { return work(numbers) })
 		})
 	}
 	wg.Wait()

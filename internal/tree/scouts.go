@@ -159,7 +159,7 @@ func (t *Tree) endScouts() {
 // lateSteps is how many scouts after many deletions are due before a writer goes in their place.
 const lateSteps = 4
 
-// scoutAll looks where it is sent until there is nothing to do.
+// scoutAll scouts until there is nothing to do. A comparer may end the goroutine of a scout.
 func (t *Tree) scoutAll(s *scouts) {
 	for {
 		s.mu.Lock()
@@ -171,8 +171,8 @@ func (t *Tree) scoutAll(s *scouts) {
 		}
 		key, step := s.takeLocked()
 		s.mu.Unlock()
-		if key != nil {
-			t.scoutAround(s, key, int(min(scouting.most*step, math.MaxInt32)))
+		if most := int(min(scouting.most*step, math.MaxInt32)); key != nil {
+			_ = base.Alone(func() error { t.scoutAround(s, key, most); return nil })
 		}
 	}
 }

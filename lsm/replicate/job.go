@@ -104,12 +104,15 @@ func (r *runner) start(s *state, do func(context.Context, *job) error, done func
 	s.snap = nil
 	r.job = j
 	go func() {
-		defer close(j.ended)
-		err := base.Protect(func() error { return do(r.jobs, j) })
-		if snap != nil {
-			r.db.Inside().CloseSnapshot(snap)
-		}
-		j.ended <- err
+		err := base.ErrGoexit // unless do returns
+		defer func() {
+			if snap != nil {
+				r.db.Inside().CloseSnapshot(snap)
+			}
+			j.ended <- err
+			close(j.ended)
+		}()
+		err = base.Protect(func() error { return do(r.jobs, j) })
 	}()
 }
 

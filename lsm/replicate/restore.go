@@ -363,12 +363,12 @@ func fetch(ctx context.Context, t Target, names []string, ahead int) (next func(
 		results[begun] = to
 		begun++
 		go func() {
-			var r result
+			r := result{err: base.ErrGoexit} // unless get returns
+			defer func() { to <- r }()
 			r.err = base.Protect(func() (err error) {
 				r.b, err = get(ctx, t, name)
 				return err
 			})
-			to <- r
 		}()
 	}
 	for range ahead {

@@ -326,6 +326,7 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 		}
 		f.o.Moved()
 	}()
+	err = base.ErrGoexit // unless a return replaces it
 	began := time.Since(f.begun)
 	if err := f.id.check(f.o.Path, f.o.Dir); err != nil {
 		return err

@@ -3,6 +3,8 @@ package follow
 import (
 	"context"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // idleEvery is how often a Follower catches up that nobody reads: the tables of its state keep
@@ -36,7 +38,7 @@ func (f *Follower) Run(interval time.Duration) {
 					}
 				}
 			}
-			err := f.CatchUp(ctx)
+			err := base.Alone(func() error { return f.CatchUp(ctx) })
 			switch {
 			case err == nil:
 				told = ""

@@ -114,6 +114,7 @@ func (j *job) take(paths []string) error {
 	errs := make([]error, len(paths))
 	_ = store.Share(len(paths), runtime.GOMAXPROCS(0), func(numbers iter.Seq[int]) error {
 		for i := range numbers {
+			errs[i] = base.ErrGoexit // unless takeOne returns
 			// The comparer or the file system may panic.
 			errs[i] = base.Protect(func() error { return j.takeOne(j.tables[i]) })
 			if errs[i] != nil {

@@ -188,7 +188,11 @@ func (l *BulkLoader) spill() error {
 	if l.k.Comparer().Serial() {
 		return write()
 	}
-	l.pending.Go(func() { _ = write() })
+	l.pending.Go(func() {
+		err := base.ErrGoexit // unless write returns
+		defer func() { _ = l.fail(err) }()
+		err = write()
+	})
 	return nil
 }
 
@@ -493,15 +497,18 @@ func (s *syncing) add(w sstable.Writer) {
 	s.wg.Go(func() {
 		s.turn.Lock()
 		defer s.turn.Unlock()
-		err := base.Protect(func() error {
+		err := base.ErrGoexit // unless the file system returns
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.err == nil {
+				s.err = err
+			}
+		}()
+		err = base.Protect(func() error {
 			err := w.Sync()
 			return errors.Join(err, w.Close())
 		})
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.err == nil {
-			s.err = err
-		}
 	})
 }
 

@@ -97,7 +97,7 @@ func (t *transfer) start(move func() (int, error)) {
 	done := make(chan outcome, 1)
 	t.done = done
 	go func() {
-		var o outcome
+		o := outcome{err: base.ErrGoexit} // unless move returns
 		defer func() { done <- o }()
 		defer base.CatchPanic(&o.err)
 		o.n, o.err = move()

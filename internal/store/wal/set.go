@@ -462,8 +462,13 @@ func (s *Set) syncInBackground(old *fullLog) {
 	s.older = append(s.older, old)
 	go func() {
 		defer close(old.done)
+		returned := false
 		defer func() {
-			if r := recover(); r != nil {
+			r := recover()
+			if r == nil && !returned {
+				r = base.ErrGoexit
+			}
+			if r != nil {
 				old.err = s.opts.Panicked(r)
 			}
 		}()
@@ -472,6 +477,7 @@ func (s *Set) syncInBackground(old *fullLog) {
 		}
 		old.synced = old.err == nil
 		old.closed = old.w.Close()
+		returned = true
 	}()
 }
 

@@ -69,6 +69,21 @@ var plugs = []mutant{
 			{"internal/store/work/compaction.go", "errs[i] = base.ErrGoexit // unless",
 				"// unless"}}},
 
+	{"goexit-of-a-load", "a part of a bulk load whose goroutine the comparer ends is left out",
+		target{"lsm", "TestComparerThatEndsItsGoroutine"}, []edit{
+			{"internal/feature/ingest/loader.go", "err := base.ErrGoexit // unless write",
+				"err := error(nil) //"}}},
+
+	{"goexit-of-a-share", "what a goroutine that the comparer ends had to do counts as done",
+		target{"lsm", "TestComparerThatEndsItsGoroutine"}, []edit{
+			{"internal/store/share.go", "err := base.ErrGoexit // unless",
+				"err := error(nil) //"}}},
+
+	{"goexit-of-an-order", "a memtable whose order the comparer left half made is read",
+		target{"lsm", "TestComparerThatEndsAReader"}, []edit{
+			{"internal/tree/memtable/lazy_order.go", "\to.err = errGoexit // unless",
+				"\t// unless"}}},
+
 	{"scan-error-dropped", "a scan that ended early does not say so",
 		target{"lsm", "TestScanError"}, []edit{
 			{"lsm/iterator.go", "defer func() { *err = it.Close() }()",

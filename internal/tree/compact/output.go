@@ -110,7 +110,7 @@ func (o *output) beginRound() error {
 	tables, round := o.unsynced, make(chan error, 1)
 	o.unsynced, o.round = nil, round
 	go func() {
-		var err error
+		err := base.ErrGoexit // unless syncAll returns
 		defer func() { round <- err }()
 		defer base.CatchPanic(&err)
 		err = syncAll(tables)

@@ -144,15 +144,22 @@ func (o *lazyOrder) addBacklog() bool {
 		return false
 	}
 	for n := 0; n < backlogEntries && !o.stop.Load(); n += turnEntries {
-		o.mu.Lock()
-		err := o.add(turnEntries, false)
-		o.mu.Unlock()
-		if err != nil {
+		if o.addTurn() != nil {
 			return false
 		}
 	}
 	return true
 }
+
+func (o *lazyOrder) addTurn() error {
+	o.mu.Lock()
+	defer o.mu.Unlock() // also when the comparer ends the goroutine
+	return o.add(turnEntries, false)
+}
+
+// errGoexit is the error of an order whose goroutine the comparer has ended. An insertion may be
+// half made, as after a panic.
+var errGoexit = fmt.Errorf("ordering a memtable: %w", base.ErrGoexit)
 
 // catchPanic turns a panic, which only a user's comparer can cause, into an error.
 func catchPanic(f func() error) (err error) {
@@ -221,6 +228,7 @@ func (o *lazyOrder) add(limit int, sealing bool) error {
 	if o.err != nil || o.covered.Load() >= end {
 		return o.err
 	}
+	o.err = errGoexit // unless catchPanic returns
 	o.err = catchPanic(func() error {
 		if o.root == 0 && n >= sortFrom && !o.m.cmp.Serial() {
 			return o.sortFirst(end, n, sealing)
@@ -293,7 +301,9 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	}()
 	errs := make([]error, len(arrays))
 	var wg sync.WaitGroup
+	defer wg.Wait() // also when the comparer ends this goroutine
 	sortPart := func(i int) {
+		errs[i] = errGoexit // unless catchPanic returns
 		errs[i] = catchPanic(func() (err error) {
 			arrays[i], err = sortRange(o.m.cmp, o.m.mem.Load(), cuts[i], cuts[i+1], int(share),
 				&o.held, sealing)
