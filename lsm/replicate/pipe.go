@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // The protocol of Pipe and Serve. A request is its number, what it asks for, a name and data; an
@@ -89,7 +91,7 @@ func writeFrame(w io.Writer, f frame, named bool) error {
 
 // Serve answers what a Pipe asks over r and w with a target, until r ends: it makes a program of
 // its own of a target whose library another program does not have. It returns nil at the end of r,
-// and otherwise the error of r or w. The target's errors are answers.
+// and otherwise the error of r or w. The target's errors are answers, and so are its panics.
 func Serve(ctx context.Context, t Target, r io.Reader, w io.Writer) error {
 	in := bufio.NewReader(r)
 	ctx, cancel := context.WithCancel(ctx)
@@ -110,7 +112,11 @@ func Serve(ctx context.Context, t Target, r io.Reader, w io.Writer) error {
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
-			a := serve(ctx, t, f)
+			var a frame
+			err := base.Alone(func() error { a = serve(ctx, t, f); return nil })
+			if err != nil {
+				a = frame{id: f.id, kind: answerFailed, data: []byte(err.Error())}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if failed == nil {
@@ -171,7 +177,8 @@ func Pipe(r io.Reader, w io.Writer) Target {
 
 func (p *pipe) read(r *bufio.Reader) {
 	for {
-		f, err := readFrame(r, false)
+		var f frame
+		err := base.Protect(func() (err error) { f, err = readFrame(r, false); return err })
 		p.mu.Lock()
 		if err != nil {
 			p.failed = fmt.Errorf("%w: %w", errEnded, err)

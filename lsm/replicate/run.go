@@ -118,8 +118,10 @@ func (o *Options) filled() (Options, error) {
 // Failures of the target and of the file system are retried, after a minute at most, and reported
 // by Status. Run ends with ErrTakenOver when another Run began to write to the target, with
 // ErrOtherDatabase, with lsm.ErrClosed when the database is closed, with lsm.ErrDirectoryChanged,
-// lsm.ErrCorruption and lsm.ErrComparerMismatch of the database, and with lsm.ErrInvalidArgument.
-func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) error {
+// lsm.ErrCorruption and lsm.ErrComparerMismatch of the database, with lsm.ErrInvalidArgument, and
+// with a panic of the target.
+func Run(ctx context.Context, db *lsm.DB, target Target, o *Options) (err error) {
+	defer base.CatchPanic(&err)
 	r, err := newRunner(ctx, db, target, o)
 	if err != nil {
 		return err

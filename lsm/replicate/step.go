@@ -165,6 +165,7 @@ func (r *runner) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer r.release(&now) // also when the target panics
 	if r.otherOperator(&now) {
 		r.gen = ""
 	}
@@ -188,7 +189,6 @@ func (r *runner) step(ctx context.Context) error {
 		r.startJob(&now)
 	}
 	r.rest = max(0, r.rest-1)
-	r.release(&now)
 	return err
 }
 
