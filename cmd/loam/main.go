@@ -198,8 +198,10 @@ func (a *app) finish(err error) int {
 		}
 		return exitProblems
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.err, "loam: interrupted; nothing is broken, the verb can be run again")
-		return exitSignal
+		if err = text.Besides(err, context.Canceled); err == nil {
+			fmt.Fprintln(a.err, "loam: interrupted; nothing is broken, the verb can be run again")
+			return exitSignal
+		}
 	}
 	fmt.Fprintln(a.err, "loam:", firstLines(err.Error()))
 	if !a.parsed {

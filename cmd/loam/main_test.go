@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -411,5 +412,27 @@ func TestFilesOfTwo(t *testing.T) {
 	b, err = os.ReadFile(other)
 	if must(t, err); string(b) != "of somebody" {
 		t.Errorf("%q", b)
+	}
+}
+
+// TestFailureBesideAnInterruption: a failure that is joined with an interruption is told.
+func TestFailureBesideAnInterruption(t *testing.T) {
+	failed := errors.New("the disk is gone")
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{errors.Join(context.Canceled, failed), exitFailed},
+		{errors.Join(fmt.Errorf("load: %w", context.Canceled), errors.Join(failed)), exitFailed},
+		{errors.Join(context.Canceled, fmt.Errorf("%w: %w", failed, context.Canceled)), exitSignal},
+		{fmt.Errorf("%w: %w", failed, context.Canceled), exitSignal},
+	} {
+		var out, errs bytes.Buffer
+		a := newApp(strings.NewReader(""), &out, &errs)
+		a.parsed = true
+		code := a.finish(c.err)
+		if code != c.code || strings.Contains(errs.String(), "gone") != (code == exitFailed) {
+			t.Errorf("%v: exit %d: %s", c.err, code, errs.String())
+		}
 	}
 }
