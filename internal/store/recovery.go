@@ -31,11 +31,10 @@ type replayer struct {
 	spaces  map[base.KeyspaceID]*replayed
 	written uint64 // entries that were written into tables
 
-	log    uint64              // of the batch that is applied
-	end    uint64              // above the numbers of all logs; 0 until they are replayed
-	handle []byte              // scratch
-	refers map[uint64]struct{} // logs that the tables refer to
-	first  *memtable.MemTable  // of the default keyspace of a new database; nil: not made
+	log    uint64             // of the batch that is applied
+	end    uint64             // above the numbers of all logs; 0 until they are replayed
+	handle []byte             // scratch
+	first  *memtable.MemTable // of the default keyspace of a new database; nil: not made
 }
 
 // replayed is what was read back of one keyspace.
@@ -60,7 +59,7 @@ func (r *replayer) logs() error {
 	}
 	native := db.manifest.Found() == base.Native
 	if native && !db.opts.ReadOnly && db.largeValue() > 0 {
-		r.tables.Refer, r.refers = r.refer, map[uint64]struct{}{}
+		r.tables.Refer = r.refer
 	}
 	if native {
 		newest := db.manifest.MaxKeyspace()
@@ -124,10 +123,11 @@ func (r *replayer) apply(num uint64, batch []byte) error {
 }
 
 // refer makes a reference of a large value: its log stays, and the value is not copied. What may be
-// carried into the new log stays whole, and so do the values of logs that should not stay.
+// carried into the new log stays whole, and so do the values of logs that should not stay, or are
+// not durable: after a sync that failed, reads may have bytes that are not on disk.
 func (r *replayer) refer(end int, value []byte) []byte {
-	if int64(len(value)) < r.db.largeValue() || r.Keep >= end || !r.CanSync ||
-		!r.db.opts.mayRefer(r.Size) {
+	if int64(len(value)) < r.db.largeValue() || r.Keep >= end || !r.db.opts.mayRefer(r.Size) ||
+		!r.Durable() {
 		return nil
 	}
 	r.handle = base.AppendValueHandle(r.handle[:0], base.ValueHandle{Log: r.log,
@@ -144,13 +144,6 @@ func (r *replayer) writeOldest(k *replayed) error {
 	}
 	err := r.db.jobs.WriteMemTable(&k.k.work, s, next, func(result compact.Result) error {
 		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
-		for _, a := range result.Added {
-			for _, l := range a.Meta.ValueLogs {
-				if !l.InFile {
-					r.refers[l.Log] = struct{}{}
-				}
-			}
-		}
 		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.k.ID(), Added: result.Added})
 	})
 	if err == nil {
@@ -305,9 +298,6 @@ func (r *replayer) commit() error {
 		return err
 	}
 	var beside []func() error
-	if logs := slices.Sorted(maps.Keys(r.refers)); len(logs) > 0 {
-		beside = append(beside, func() error { return r.Sync(logs) }) // before tables refer to them
-	}
 	if r.Kept != nil && !fresh {
 		beside = append(beside, db.wal.SyncFirst) // the MANIFEST makes the older logs obsolete
 	}

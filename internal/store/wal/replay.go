@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/directio"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -57,10 +58,11 @@ type Replay struct {
 	// follows is torn, or zeros that were allocated ahead, and may be long as a hole.
 	Ends map[uint64]int64
 	// Size is how many bytes the file has that Apply gets a batch of, and At is the offset of the
-	// batch's record in it. CanSync says that Sync can make the file durable.
+	// batch's record in it.
 	Size, At int64
-	CanSync  bool
 
+	name     string // of that file
+	durable  durability
 	obsolete []uint64    // logs that Needed left out
 	strange  []uint64    // needed by their numbers, but not regular files
 	replayed base.SeqNum // the last of the logs so far; valid if known
@@ -162,8 +164,7 @@ func (r *Replay) log(num uint64, name string) error {
 	}
 	defer f.Close()
 	r.Report.Logs++
-	r.Size = f.Size()
-	_, r.CanSync = f.(interface{ Sync() error })
+	r.Size, r.name, r.durable = f.Size(), name, unknown
 	if r.Format == base.Native {
 		return r.chainedLog(num, name, f)
 	}
@@ -350,30 +351,25 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	return nil
 }
 
-// Sync makes logs durable that were read. It is called before tables refer to them.
-func (r *Replay) Sync(nums []uint64) error {
-	for _, num := range nums {
-		if err := r.sync(r.Format.FileName(base.FileLog, num)); err != nil {
-			return err
+// durability is what Durable knows of a log.
+type durability uint8
+
+const (
+	unknown durability = iota
+	durable
+	notDurable
+)
+
+// Durable makes the log durable that Apply gets a batch of, and reports whether it is: tables may
+// refer to it then.
+func (r *Replay) Durable() bool {
+	if r.durable == unknown {
+		r.durable = notDurable
+		if directio.Durable(r.FS, filepath.Join(r.Dir, r.name)) {
+			r.durable = durable
 		}
 	}
-	return nil
-}
-
-func (r *Replay) sync(name string) error {
-	f, err := r.FS.Open(filepath.Join(r.Dir, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	s, ok := f.(interface{ Sync() error })
-	if !ok {
-		return fmt.Errorf("syncing %s: %w", name, errors.ErrUnsupported)
-	}
-	if err := s.Sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", name, err)
-	}
-	return nil
+	return r.durable == durable
 }
 
 // SetAside copies damaged logs to *.lost before they become obsolete.

@@ -121,9 +121,16 @@ var largeValues = []mutant{
 
 	{"recovery-unsynced", "a recovery refers to logs that are not durable",
 		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{
-			{"internal/store/recovery.go",
-				"beside = append(beside, func() error { return r.Sync(logs) })",
-				"beside = append(beside, func() error { _ = logs; return nil })"}}},
+			{"internal/store/recovery.go", "\t\t!r.Durable() {", "\t\t!true {"}}},
+
+	{"recovery-trusts-a-sync", "a recovery refers to what a failed sync of a log has lost",
+		target{"internal/testkit/values", "TestRecoveryAfterAFailedSync"}, []edit{
+			{"internal/os/directio/durable.go", "return d.OnDisk()", "return true || d.OnDisk()"}}},
+
+	{"recovery-compares-nothing", "a file is durable whatever the disk has",
+		target{"internal/os/directio", "TestDurableDiffers"}, []edit{
+			{"internal/os/directio/durable.go", "!bytes.Equal(a[:n], b[:n])",
+				"bytes.Equal(a[:n], nil)"}}},
 
 	{"recovery-copies-values", "a recovery writes large values into tables",
 		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{

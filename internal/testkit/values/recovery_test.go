@@ -2,8 +2,11 @@ package values
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
+	"path"
+	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -78,4 +81,72 @@ func TestRecoveryRefers(t *testing.T) {
 			t.Errorf("%s: logs stay: %v", tc.name, left)
 		}
 	}
+}
+
+// forgetful is a Mem that forgets, as Linux does, what a log has not written when a sync of it
+// fails: reads have it, and later syncs succeed without effect.
+type forgetful struct {
+	vfs.FS
+	fails bool
+}
+
+type forgetfulLog struct {
+	vfs.Log
+	fs *forgetful
+}
+
+type forgetfulFile struct{ vfs.ReadFile }
+
+// Below keeps names as they are given, see vfs.Absolute.
+func (f *forgetful) Below() vfs.FS { return f.FS }
+
+func (f *forgetful) CreateLog(name string, ahead int64) (vfs.Log, error) {
+	l, err := f.FS.CreateLog(name, ahead)
+	if err == nil && path.Ext(name) == ".wal" {
+		return forgetfulLog{l, f}, nil
+	}
+	return l, err
+}
+
+func (f *forgetful) Open(name string) (vfs.ReadFile, error) {
+	r, err := f.FS.Open(name)
+	if err == nil && path.Ext(name) == ".wal" {
+		return forgetfulFile{r}, nil
+	}
+	return r, err
+}
+
+func (l forgetfulLog) Sync() error {
+	if l.fs.fails {
+		return syscall.EIO
+	}
+	return l.Log.Sync()
+}
+
+func (forgetfulFile) Sync() error  { return nil }
+func (forgetfulFile) OnDisk() bool { return false }
+
+// TestRecoveryAfterAFailedSync: the opening after a sync of the log failed keeps what it reads, and
+// a Sync makes all of that durable, although the log is not.
+func TestRecoveryAfterAFailedSync(t *testing.T) {
+	mem := vfs.NewMem()
+	fsys := &forgetful{FS: mem, fails: true}
+	d := unflushed(t, fsys)
+	want := maps.Clone(d.want)
+	if err := d.Put([]byte("failed"), nil, lsm.Sync); !errors.Is(err, lsm.ErrReadOnly) {
+		t.Fatal(err)
+	}
+	if err := d.Close(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	fsys.fails = false
+	d = open(t, fsys, nil, recovering)
+	d.must(d.Delete([]byte("failed"), lsm.Sync))
+	check(t, d, want)
+	after := mem.CrashClone(vfs.DropAll())
+	d.must(d.Close())
+	d = open(t, after, nil, recovering)
+	check(t, d, want)
+	d.must(d.Verify(t.Context(), nil))
+	d.must(d.Close())
 }
