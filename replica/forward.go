@@ -259,7 +259,7 @@ func (q *peer) call(ctx context.Context, op operation, args []byte) (result []by
 func appendCall(dst []byte, number uint64, left time.Duration, op operation, args []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(callHeader+len(args)))
 	dst = binary.LittleEndian.AppendUint64(dst, number)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(max(left.Milliseconds(), 1)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(min(max(left.Milliseconds(), 1), 1<<32-1)))
 	return append(append(dst, byte(op)), args...)
 }
 

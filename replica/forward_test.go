@@ -3,9 +3,11 @@ package replica
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -191,5 +193,20 @@ func TestDamagedOnTheWay(t *testing.T) {
 	}
 	if n := left.Load(); n > 0 {
 		t.Errorf("%d writes were not changed", n)
+	}
+}
+
+// TestLongTimeout: a call whose time the field of a frame cannot hold has the longest one.
+func TestLongTimeout(t *testing.T) {
+	for _, left := range []time.Duration{math.MinInt64, 1, time.Millisecond, time.Hour,
+		math.MaxUint32 * time.Millisecond, (math.MaxUint32 + 1) * time.Millisecond,
+		math.MaxInt64} {
+		call := appendCall(nil, 7, left, opPing, nil)[4:]
+		got := time.Duration(binary.LittleEndian.Uint32(call[8:])) * time.Millisecond
+		want := min(max(left.Truncate(time.Millisecond), time.Millisecond),
+			math.MaxUint32*time.Millisecond)
+		if got != want {
+			t.Errorf("%v: %v; want %v", left, got, want)
+		}
 	}
 }
