@@ -71,7 +71,7 @@ type Config struct {
 	// Logger takes messages of the node and of Raft. The default, nil, discards them.
 	Logger *slog.Logger
 	// Events takes events. It is called on goroutines of the node, one event at a time, and must
-	// not wait for the node. The default is none.
+	// not wait for the node; a panic goes to the Logger. The default is none.
 	Events func(Event)
 
 	// Dial and Listen replace the network below TLS, for tests with faults. The defaults are TCP.
@@ -148,9 +148,7 @@ func (c Config) withDefaults() Config {
 	if c.Bind == "" {
 		c.Bind = c.Addr
 	}
-	if c.Cluster == "" {
-		c.Cluster = "loam"
-	}
+	orElse(&c.Cluster, "loam")
 	orElse(&c.ElectionTimeout, time.Second)
 	orElse(&c.Timeout, 10*c.ElectionTimeout)
 	orElse(&c.RejoinInterval, 5*time.Second)
@@ -159,6 +157,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.SnapshotInterval, 30*time.Second)
 	orElse(&c.TrailingEntries, 1<<16)
 	orElse(&c.LogBytes, 1<<30)
+	c.Logger = records.Safe(c.Logger)
 	if c.TLS != nil && c.TLS.ClientAuth == tls.NoClientCert {
 		c.TLS = c.TLS.Clone()
 		c.TLS.ClientAuth = tls.RequireAndVerifyClientCert

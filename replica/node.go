@@ -15,6 +15,7 @@ import (
 	"github.com/loamdb/loam/raftlog"
 	"github.com/loamdb/loam/replica/internal/logsize"
 	"github.com/loamdb/loam/replica/internal/messages"
+	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/waits"
 )
 
@@ -441,7 +442,7 @@ func (s *session) event(e Event) {
 	}
 	s.node.events.Lock()
 	defer s.node.events.Unlock()
-	s.cfg.Events(e)
+	records.Call(s.cfg.Logger, "Events", func() { s.cfg.Events(e) })
 }
 
 // Status returns what the node knows now.

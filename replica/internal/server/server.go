@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/replica"
+	"github.com/loamdb/loam/replica/internal/records"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -81,6 +82,7 @@ func (c Config) withDefaults() Config {
 		c.Memory = defaultMemory()
 	}
 	c.Memory = max(c.Memory, leastMemory)
+	c.Node.Logger = records.Safe(c.Node.Logger)
 	orElse(&c.Lease, time.Minute)
 	orElse(&c.Timeout, 10*time.Second)
 	orElse(&c.LastAnswers, time.Second)
