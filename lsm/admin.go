@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/repair"
@@ -81,10 +82,17 @@ func Destroy(dir string, o *Options) error {
 		return err
 	}
 	path := ""
-	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) error {
+	var busy error
+	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) (err error) {
 		path = d.Path
-		return repair.Destroy(d, d.Path)
+		busy, err = repair.Destroy(d, d.Path)
+		return err
 	})
+	if err == nil && busy != nil && !errors.Is(busy, ErrDirectoryChanged) {
+		err = base.Protect(func() error { // some systems remove no open file
+			return vfs.RemoveIfThere(opts.FS, filepath.Join(path, base.LockName))
+		})
+	}
 	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}

@@ -2,9 +2,11 @@ package backup
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
@@ -79,6 +81,10 @@ func (s *Source) capture() (*image, error) {
 	return img, err
 }
 
+// maxReads is how often a MANIFEST is read again that ended before its size. On FUSE a file that
+// grows has its new size for fstat(2) a moment before its bytes for read(2).
+const maxReads = 20
+
 // read reads the MANIFEST and then takes the logs, so that no table has what the logs lack.
 // Memtables are flushed meanwhile, so the logs that this MANIFEST needs are held.
 func (s *Source) read(img *image) error {
@@ -90,6 +96,10 @@ func (s *Source) read(img *image) error {
 	}
 	// An edit that is being written may look torn: the state before it is as good.
 	res, err := manifest.ReadManifest(s.FS, s.Dir, cur.Manifest, s.Format)
+	for n := 0; n < maxReads && errors.Is(err, io.ErrUnexpectedEOF); n++ {
+		time.Sleep(time.Millisecond)
+		res, err = manifest.ReadManifest(s.FS, s.Dir, cur.Manifest, s.Format)
+	}
 	if err == nil {
 		err = res.State.Complete(s.Format)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/fileid"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -135,7 +136,7 @@ func (t *Edits) poll() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.file == nil || t.damaged || t.id != identityOf(now) || cur != t.current ||
+	if t.file == nil || t.damaged || cur != t.current || t.isAnother(now) ||
 		!info.ModTime().Equal(t.modified) {
 		return true, t.start(cur, info.ModTime(), now)
 	}
@@ -143,6 +144,12 @@ func (t *Edits) poll() (changed bool, err error) {
 	err = t.read(t.edits, t.state, cur, false)
 	t.damaged = errors.Is(err, base.ErrCorruption)
 	return t.state.Edits != before, err
+}
+
+// isAnother reports whether now is another file than the MANIFEST being read.
+func (t *Edits) isAnother(now fs.FileInfo) bool {
+	id := identityOf(now)
+	return id != t.id && fileid.Steady(t.fs, filepath.Join(t.dir, t.current.Manifest), id.ID)
 }
 
 // start reads another MANIFEST from its beginning.

@@ -38,7 +38,7 @@ func (i identity) check(fsys vfs.FS, dir string) error {
 		return fmt.Errorf("%w: %w", base.ErrDirectoryChanged, err)
 	case err != nil:
 		return err
-	case now != i:
+	case now != i && fileid.Steady(fsys, dir+"/.", now.ID):
 		return fmt.Errorf("%w: %s is another one", base.ErrDirectoryChanged, dir)
 	}
 	return nil

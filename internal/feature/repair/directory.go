@@ -71,17 +71,17 @@ func unreadable(err error) bool {
 // MANIFEST needs, what Loam or LevelDB wrote by its contents, what an upgrade left; and the socket
 // of a process that was killed. Others stay. It fails with base.ErrNotADatabase, and removes
 // nothing, if one of them has a name of the database's, or the directory is another engine's. LOCK
-// comes last.
-func Destroy(fsys vfs.FS, dir string) error {
+// comes last: busy says why it cannot be removed as long as it is locked.
+func Destroy(fsys vfs.FS, dir string) (busy, err error) {
 	if err := owner.CheckReplaceable(fsys, dir); err != nil {
-		return err
+		return nil, err
 	}
 	names, strange, err := ownFiles(fsys, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(strange) > 0 {
-		return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell; "+
+		return nil, fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell; "+
 			"nothing is removed; delete or move them away first",
 			base.ErrNotADatabase, strings.Join(strange, ", "))
 	}
@@ -98,9 +98,9 @@ func Destroy(fsys vfs.FS, dir string) error {
 	}
 	errs = append(errs, current.Remove(fsys, dir))
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return nil, err
 	}
-	return fsys.Remove(filepath.Join(dir, base.LockName))
+	return fsys.Remove(filepath.Join(dir, base.LockName)), nil
 }
 
 // ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those

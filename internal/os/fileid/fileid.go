@@ -13,7 +13,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// ID is that of a file that exists.
+// ID is that of a file that exists. Some FUSE file systems give a file another one each time, or all
+// files the same: such numbers tell nothing.
 type ID struct{ Dev, Ino uint64 }
 
 // OfDir returns the ID of the directory that a path leads to, by way of links, too. ok is false
@@ -25,6 +26,16 @@ func OfDir(fsys vfs.FS, path string) (id ID, ok bool, err error) {
 	}
 	id, ok = Of(info)
 	return id, ok, nil
+}
+
+// Steady reports whether the file of a name still has the ID that it had a moment ago.
+func Steady(fsys vfs.FS, name string, was ID) bool {
+	info, err := fsys.Stat(name)
+	if err != nil {
+		return true
+	}
+	id, ok := Of(info)
+	return ok && id == was
 }
 
 // Outside makes a path absolute if dir is, and fails with base.ErrInvalidArgument where it lies in
@@ -60,6 +71,9 @@ func leadsInto(fsys vfs.FS, path, dir string) (bool, error) {
 	want, known, err := OfDir(fsys, dir)
 	if !known || err != nil {
 		return false, unless(absent(err), err)
+	}
+	if above, _, err := OfDir(fsys, dir+"/.."); err == nil && above == want {
+		return false, nil // there is one number for all
 	}
 	id, known, err := OfDir(fsys, path)
 	for absent(err) && filepath.Dir(path) != path {

@@ -211,7 +211,8 @@ func (f *made) check(fsys vfs.FS, name string) (own bool, err error) {
 		return true, err
 	case err == nil && info.Mode().IsRegular():
 		id, ok := Of(info)
-		if own = !ok || !f.known || id == f.id; own && info.Size() >= f.size.Load() {
+		if own = !ok || !f.known || id == f.id || !Steady(fsys, name, id); own &&
+			info.Size() >= f.size.Load() {
 			return true, nil
 		}
 	}

@@ -2,17 +2,45 @@
 
 package filelock
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"fmt"
 
-// flock is flock(2), again when a signal interrupts it.
+	"golang.org/x/sys/unix"
+)
+
+// flock is flock(2).
 func flock(fd int, shared bool) error {
 	how := unix.LOCK_EX
 	if shared {
 		how = unix.LOCK_SH
 	}
+	return again(func() error { return flockCall(fd, how|unix.LOCK_NB) })
+}
+
+// again makes a system call until no signal interrupts it.
+func again(call func() error) error {
 	for {
-		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
+		if err := call(); err != unix.EINTR {
 			return err
 		}
 	}
+}
+
+// flockCall is flock(2). Tests replace it.
+var flockCall = unix.Flock
+
+// errNoLocks is errors.ErrUnsupported, with what can be done.
+type errNoLocks struct{ cause error }
+
+func (e errNoLocks) Error() string {
+	return fmt.Sprintf("the file system has no file locks, without which two processes could "+
+		"write the same database: mount it with locks, or choose another directory (%v)", e.cause)
+}
+func (e errNoLocks) Unwrap() error        { return e.cause }
+func (e errNoLocks) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// unsupported tells the answers of file systems that do not have a kind of lock.
+func unsupported(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || err == unix.EINVAL || err == unix.ENOLCK
 }

@@ -8,11 +8,21 @@ import "golang.org/x/sys/unix"
 // of them keeps users of both out, and taking both would be refused. flock is
 // the one that does not vanish when another descriptor of the file is closed.
 
-// Take takes the lock of an open file. whole is true if no lock remains to be taken later.
-func Take(fd int, shared bool) (whole bool, err error) { return true, flock(fd, shared) }
+// Held is what Take took of a file.
+type Held struct{}
+
+// Take takes the lock of an open file. Where the file system has none, errors.Is(err,
+// errors.ErrUnsupported) holds.
+func Take(fd int, shared bool) (Held, error) {
+	err := flock(fd, shared)
+	if unsupported(err) {
+		err = errNoLocks{err}
+	}
+	return Held{}, err
+}
 
 // Renew has nothing to take again.
-func Renew(fd int, shared, whole bool) (bool, error) { return whole, nil }
+func (*Held) Renew(fd int, shared bool) error { return nil }
 
 // Holder does not know which process has a flock lock.
 func Holder(fd int) int { return 0 }

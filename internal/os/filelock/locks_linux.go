@@ -29,33 +29,60 @@ const (
 	magicSMB2 = 0xfe534d42
 )
 
-// Take takes the locks of an open file. whole is true if no lock remains to be taken later.
-func Take(fd int, shared bool) (whole bool, err error) {
+// Held is what Take took of a file. One of the two locks is enough against other processes of Loam:
+// all of them get the same answers from the file system.
+type Held struct {
+	fcntl    bool
+	orphaned bool // the flock lock is to be had later
+}
+
+// Take takes the locks of an open file. Where the file system has neither, errors.Is(err,
+// errors.ErrUnsupported) holds.
+func Take(fd int, shared bool) (Held, error) {
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil {
-		return false, err
+	if err := again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return Held{}, err
 	}
-	if err := fcntlLock(fd, shared); err != nil {
-		return false, err
+	err := fcntlLock(fd, shared)
+	if err != nil && !unsupported(err) {
+		return Held{}, err
 	}
-	magic := uint32(st.Type)
-	if magic == magicNFS || magic == magicSMB1 || magic == magicSMB2 {
-		return true, nil
+	h, magic := Held{fcntl: err == nil}, uint32(st.Type)
+	if h.fcntl && (magic == magicNFS || magic == magicSMB1 || magic == magicSMB2) {
+		return h, nil
 	}
-	err = flock(fd, shared)
-	if err == unix.EWOULDBLOCK && orphaned(fd) {
-		return false, nil
+	ferr := flock(fd, shared)
+	switch {
+	case ferr == nil:
+	case ferr == unix.EWOULDBLOCK && orphaned(fd):
+		h.orphaned = true
+	case ferr == unix.EWOULDBLOCK && h.fcntl:
+		// The file system may turn flock into an fcntl lock, with another owner.
+		Drop(fd)
+		if ferr = flock(fd, shared); ferr == nil {
+			h.fcntl = fcntlLock(fd, shared) == nil
+		}
+		return h, ferr
+	case !unsupported(ferr):
+		return Held{}, ferr
+	case !h.fcntl:
+		return Held{}, errNoLocks{err}
+	case ferr == unix.ENOLCK: // there may be one for another process
+		return Held{}, ferr
 	}
-	return err == nil, err
+	return h, nil
 }
 
 // Renew takes again the lock that can be lost, and the one that could not
 // be had.
-func Renew(fd int, shared, whole bool) (bool, error) {
-	if !whole {
-		whole = flock(fd, shared) == nil
+func (h *Held) Renew(fd int, shared bool) error {
+	if h.orphaned {
+		h.orphaned = flock(fd, shared) != nil
 	}
-	return whole, fcntlLock(fd, shared)
+	if !h.fcntl {
+		return nil
+	}
+	return fcntlLock(fd, shared)
 }
 
 // Holder is the process that has the fcntl lock of an open file, 0 if none has it that this
@@ -71,8 +98,8 @@ func Holder(fd int) int {
 // Drop gives the locks back.
 func Drop(fd int) {
 	lk := unix.Flock_t{Type: unix.F_UNLCK}
-	_ = unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
-	_ = unix.Flock(fd, unix.LOCK_UN)
+	_ = setLock(fd, &lk)
+	_ = again(func() error { return flockCall(fd, unix.LOCK_UN) })
 }
 
 // fcntlLock sets the lock on the whole file, whatever its size will be.
@@ -81,8 +108,15 @@ func fcntlLock(fd int, shared bool) error {
 	if shared {
 		lk.Type = unix.F_RDLCK
 	}
-	return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+	return setLock(fd, &lk)
 }
+
+func setLock(fd int, lk *unix.Flock_t) error {
+	return again(func() error { return fcntlCall(uintptr(fd), unix.F_SETLK, lk) })
+}
+
+// fcntlCall is fcntl(2) of locks. Tests replace it.
+var fcntlCall = unix.FcntlFlock
 
 // orphaned reports whether all processes that took a flock lock of the file
 // are dead, so that children that they forked hold it. The kernel lists each

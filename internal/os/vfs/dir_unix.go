@@ -45,7 +45,9 @@ type heldDir struct {
 type linked struct {
 	in      *heldDir // of the directory that the file was created in
 	name    string   // under which the file was created; for errors
+	f       *os.File // open as long as in.writing has the file
 	id      fileID
+	counted bool // the file system counts the names of files
 	removed bool // by this heldDir; guarded by in.writing
 }
 
@@ -179,12 +181,9 @@ func (h *heldDir) intact() error {
 		if l.removed {
 			continue
 		}
-		id, err := lstatID(h.fd, strings.TrimLeft(strings.TrimPrefix(name, h.path), "/"))
-		if err == nil && id != l.id {
-			err = base.ErrDirectoryChanged
-		}
-		if err != nil {
-			return changed(err)
+		elem := strings.TrimLeft(strings.TrimPrefix(name, h.path), "/")
+		if err := l.id.still(h.fd, elem, l.f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -219,11 +218,11 @@ func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
 // register notes that a file of h is being written. If that fails, the file is closed.
 func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	if err := fstat(int(f.Fd()), &st); err != nil {
 		f.Close()
 		return nil, pathError("create", name, err)
 	}
-	l := &linked{in: h, name: name, id: statID(&st)}
+	l := &linked{in: h, name: name, f: f, id: statID(&st), counted: st.Nlink > 0}
 	h.writing.Lock()
 	if h.writing.files == nil {
 		h.writing.files = make(map[string]*linked)
@@ -237,7 +236,7 @@ func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 // did not remove it: what was synced will not be found again.
 func (l *linked) still(fd int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Nlink > 0 {
+	if err := fstat(fd, &st); err != nil || st.Nlink > 0 || !l.counted {
 		return pathError("sync", l.name, err)
 	}
 	l.in.writing.Lock()
@@ -338,6 +337,10 @@ func (h *heldDir) Open(name string) (r ReadFile, err error) {
 	return r, err
 }
 
+func unlinkAt(dir int, elem string, flags int) error {
+	return again(func() error { return unix.Unlinkat(dir, elem, flags) })
+}
+
 // Remove removes a file or an empty directory.
 func (h *heldDir) Remove(name string) error {
 	return h.change("remove", name, func(p place) error {
@@ -345,9 +348,9 @@ func (h *heldDir) Remove(name string) error {
 			return os.Remove(name)
 		}
 		p.in.mark(name, true) // before linked.still can look
-		err := unix.Unlinkat(p.fd, p.elem, 0)
+		err := unlinkAt(p.fd, p.elem, 0)
 		if err == unix.EISDIR || err == unix.EPERM { // of a directory: on Linux, elsewhere
-			if rmdir := unix.Unlinkat(p.fd, p.elem, unix.AT_REMOVEDIR); rmdir != unix.ENOTDIR {
+			if rmdir := unlinkAt(p.fd, p.elem, unix.AT_REMOVEDIR); rmdir != unix.ENOTDIR {
 				err = rmdir
 			}
 		}
@@ -374,7 +377,7 @@ func (h *heldDir) Rename(oldName, newName string) error {
 			from.in.writing.Lock()
 			defer from.in.writing.Unlock()
 		}
-		err = unix.Renameat(from.fd, from.elem, to.fd, to.elem)
+		err = again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
 		if err == nil && from.in != nil {
 			from.in.renamed(oldName, newName, from.in == to.in)
 		}
@@ -404,7 +407,7 @@ func (h *heldDir) MkdirAll(dir string) error {
 		if p.elem == "." {
 			return nil
 		}
-		err := unix.Mkdirat(p.fd, p.elem, 0o700)
+		err := again(func() error { return unix.Mkdirat(p.fd, p.elem, 0o700) })
 		if err == unix.EEXIST {
 			if st, err := statAt(p.fd, p.elem); err == nil && st.IsDir() {
 				return nil
@@ -518,7 +521,7 @@ func (h *heldDir) LockShared(name string) (c io.Closer, err error) {
 // statAt is lstat.
 func statAt(dir int, elem string) (*statInfo, error) {
 	var st unix.Stat_t
-	if err := unix.Fstatat(dir, elem, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := lstat(dir, elem, &st); err != nil {
 		return nil, err
 	}
 	return &statInfo{name: filepath.Base(elem), st: st}, nil

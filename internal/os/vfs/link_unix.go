@@ -25,7 +25,12 @@ func linkAt(from place, oldName string, to place, newName string) error {
 	if err != nil {
 		return pathError("link", oldName, err)
 	}
-	return linkError(newName, unix.Linkat(from.fd, from.elem, to.fd, to.elem, 0))
+	if st.st.Nlink == 0 { // as some FUSE file systems have it: Linux links no such file
+		return linkError(newName, unix.EPERM)
+	}
+	return linkError(newName, again(func() error {
+		return unix.Linkat(from.fd, from.elem, to.fd, to.elem, 0)
+	}))
 }
 
 func linkPath(oldName, newName string) error {

@@ -5,6 +5,7 @@ package vfs
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -13,25 +14,56 @@ import (
 	"github.com/loamdb/loam/internal/os/filelock"
 )
 
-// fileID tells files apart whatever the path they are reached by.
+// fileID tells files apart whatever the path they are reached by, on most file systems.
+//
+// Some FUSE file systems have numbers that change, each time or when a file was not in use for a
+// while, or one number for all files. What such numbers cannot tell is taken to be unchanged.
 type fileID struct{ dev, ino uint64 }
+
+// still fails with base.ErrDirectoryChanged if the name does not lead to the open file f, which had
+// the number *id. A file whose number has changed gets the present one.
+func (id *fileID) still(dir int, elem string, f *os.File) error {
+	var named, open unix.Stat_t
+	if err := lstat(dir, elem, &named); err != nil {
+		return changed(err)
+	}
+	if statID(&named) == *id {
+		return nil
+	}
+	if err := fstat(int(f.Fd()), &open); err != nil {
+		return err
+	}
+	now := statID(&open)
+	if now == *id {
+		return base.ErrDirectoryChanged
+	}
+	*id = now // and if the name has a third one, numbers tell nothing
+	return nil
+}
 
 // held is the table of the locks that this process holds. Its mutex is kept
 // through a whole Lock, so that no second descriptor of a held file is opened
 // there: closing one drops a classic fcntl lock.
 var held struct {
 	sync.Mutex
-	files map[fileID]*lockedFile
+	files map[lockKey]*lockedFile
+}
+
+// lockKey is that of a locked file: its number, or its path where numbers tell nothing.
+type lockKey struct {
+	id   fileID
+	name string
 }
 
 // lockedFile is a file that this process has locked, once for all its users.
 type lockedFile struct {
-	id     fileID
+	key    lockKey
+	id     fileID // guarded by held
 	elem   string // last element of its name
 	shared bool
 	f      *os.File
-	users  int  // guarded by held
-	whole  bool // every lock that filelock.Take knows is held; guarded by held
+	users  int           // guarded by held
+	locks  filelock.Held // guarded by held
 }
 
 // osLock is one user's hold on a lockedFile.
@@ -59,28 +91,57 @@ func lockFile(dir int, elem, name string, shared bool) (*osLock, error) {
 // does.
 func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
 	for range 100 {
-		if id, err := lstatID(dir, elem); err == nil {
-			if l := held.files[id]; l != nil {
-				if l.shared && shared {
-					return l, nil
-				}
-				return nil, errLockedHere
+		if l := lookHeld(dir, elem, name); l != nil {
+			if l.shared && shared {
+				return l, nil
 			}
+			return nil, errLockedHere
 		}
 		l, err := lockOnce(dir, elem, name, shared)
 		if err != nil {
 			return nil, err
 		}
-		if id, err := lstatID(dir, elem); err == nil && id == l.id {
+		err = l.id.still(dir, elem, l.f)
+		if err == nil {
+			l.key = keyOf(dir, elem, name, l)
 			if held.files == nil {
-				held.files = make(map[fileID]*lockedFile)
+				held.files = make(map[lockKey]*lockedFile)
 			}
-			held.files[id] = l
+			held.files[l.key] = l
 			return l, nil
 		}
 		l.f.Close()
+		if err != base.ErrDirectoryChanged {
+			return nil, err
+		}
 	}
 	return nil, base.ErrLocked
+}
+
+// lookHeld finds the file of a name among those that are locked; nil: it is not locked, or not
+// there.
+func lookHeld(dir int, elem, name string) *lockedFile {
+	if l := held.files[lockKey{name: name}]; l != nil {
+		return l
+	}
+	var st unix.Stat_t
+	if lstat(dir, elem, &st) != nil {
+		return nil
+	}
+	return held.files[lockKey{id: statID(&st)}]
+}
+
+// keyOf is the key of a file that was locked just now: its path if the file has another number than
+// a moment ago, or the number of its directory.
+func keyOf(dir int, elem, name string, l *lockedFile) lockKey {
+	var file, above unix.Stat_t
+	if fstat(int(l.f.Fd()), &file) != nil || statID(&file) != l.id ||
+		again(func() error {
+			return unix.Fstatat(dir, filepath.Dir(elem), &above, 0)
+		}) == nil && statID(&above) == l.id {
+		return lockKey{name: name}
+	}
+	return lockKey{id: l.id}
 }
 
 func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
@@ -96,15 +157,15 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = ErrNotRegular
 	}
-	whole := false
+	var locks filelock.Held
 	if err == nil {
 		err = unix.SetNonblock(fd, false) // see openDirFD
 	}
 	if err == nil {
-		whole, err = filelock.Take(fd, shared)
+		locks, err = filelock.Take(fd, shared)
 	}
 	if err == unix.EAGAIN || err == unix.EACCES {
 		err = lockedBy(filelock.Holder(fd))
@@ -114,29 +175,21 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		return nil, err
 	}
 	return &lockedFile{id: statID(&st), elem: elem, shared: shared,
-		f: os.NewFile(uintptr(fd), name), whole: whole}, nil
+		f: os.NewFile(uintptr(fd), name), locks: locks}, nil
 }
 
-func lstatID(dir int, elem string) (fileID, error) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, elem, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fileID{}, err
-	}
-	return statID(&st), nil
-}
-
-func statID(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), uint64(st.Ino)} }
+// statID is the number of a file. Tests replace it.
+var statID = func(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), uint64(st.Ino)} }
 
 // still fails with base.ErrDirectoryChanged unless the directory has this file under
 // its name, and takes again what of the lock may have been lost.
 func (l *lockedFile) still(dir int) error {
-	id, err := lstatID(dir, l.elem)
-	if err != nil {
-		return changed(err)
-	}
 	held.Lock()
 	defer held.Unlock()
-	if id != l.id || !l.renew() {
+	if err := l.id.still(dir, l.elem, l.f); err != nil {
+		return err
+	}
+	if !l.renew() {
 		return base.ErrDirectoryChanged
 	}
 	return nil
@@ -145,12 +198,7 @@ func (l *lockedFile) still(dir int) error {
 // renew takes again what of the lock may be lost: a classic fcntl lock goes
 // when anything in the process closes a descriptor of the file. held is locked.
 func (l *lockedFile) renew() bool {
-	if held.files[l.id] != l {
-		return false
-	}
-	whole, err := filelock.Renew(int(l.f.Fd()), l.shared, l.whole)
-	l.whole = whole
-	return err == nil
+	return held.files[l.key] == l && l.locks.Renew(int(l.f.Fd()), l.shared) == nil
 }
 
 // closesLock returns what must follow the closing of a descriptor of the file,
@@ -158,13 +206,14 @@ func (l *lockedFile) renew() bool {
 func closesLock(id fileID) func() {
 	held.Lock()
 	defer held.Unlock()
-	if held.files[id] == nil {
+	key := lockKey{id: id}
+	if held.files[key] == nil {
 		return nil
 	}
 	return func() {
 		held.Lock()
 		defer held.Unlock()
-		if l := held.files[id]; l != nil {
+		if l := held.files[key]; l != nil {
 			l.renew()
 		}
 	}
@@ -179,7 +228,7 @@ func (l *osLock) Close() error {
 		if l.file.users--; l.file.users > 0 {
 			return
 		}
-		delete(held.files, l.file.id)
+		delete(held.files, l.file.key)
 		filelock.Drop(int(l.file.f.Fd()))
 		l.err = l.file.f.Close()
 	})

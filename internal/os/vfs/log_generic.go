@@ -42,7 +42,7 @@ func (l *osLog) Truncate(size int64) error {
 	return nil
 }
 
-func (l *osLog) Sync() error { return l.f.Sync() }
+func (l *osLog) Sync() error { return base.Classify(l.f.Sync()) }
 
 // Close cuts off what a failed Append or a former life left.
 func (l *osLog) Close() error {
@@ -50,5 +50,5 @@ func (l *osLog) Close() error {
 	if l.torn {
 		err = l.f.Truncate(l.off)
 	}
-	return cmp.Or(err, l.f.Close())
+	return base.Classify(cmp.Or(err, l.f.Close()))
 }

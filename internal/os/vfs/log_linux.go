@@ -184,7 +184,7 @@ func (l *osLog) Truncate(size int64) error {
 func (l *osLog) Sync() error {
 	l.syncs.Add(1)
 	if err := fdatasync(l.fd); err != nil {
-		return &os.PathError{Op: "fdatasync", Path: l.f.Name(), Err: err}
+		return base.Classify(&os.PathError{Op: "fdatasync", Path: l.f.Name(), Err: err})
 	}
 	return nil
 }
@@ -197,5 +197,5 @@ func (l *osLog) Close() error {
 	if l.torn || l.reused || l.ahead > 0 {
 		err = l.f.Truncate(l.off)
 	}
-	return cmp.Or(err, l.f.Close())
+	return base.Classify(cmp.Or(err, l.f.Close()))
 }

@@ -181,6 +181,8 @@ func (w *osWriteFile) StartSync() error {
 
 func (w *osWriteFile) file() *os.File { return w.f }
 
-func (l *osLog) file() *os.File     { return l.f }
-func (w *osWriteFile) Sync() error  { return syncFile(w.f) }
-func (w *osWriteFile) Close() error { return w.f.Close() }
+func (l *osLog) file() *os.File { return l.f }
+
+// Sync and Close may be the first to tell a shortage, as those of NFS are.
+func (w *osWriteFile) Sync() error  { return base.Classify(syncFile(w.f)) }
+func (w *osWriteFile) Close() error { return base.Classify(w.f.Close()) }

@@ -16,14 +16,34 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// openAt is openat(2), again when a signal interrupts it.
-func openAt(dir int, elem string, flags int, mode uint32) (int, error) {
+// again makes a system call until no signal interrupts it. Local file systems answer most calls
+// without waiting; FUSE and network file systems answer any call with EINTR, and Go's scheduler
+// sends signals all the time.
+func again(call func() error) error {
 	for {
-		fd, err := unix.Openat(dir, elem, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
-		if err != unix.EINTR {
-			return fd, err
+		if err := call(); err != unix.EINTR {
+			return err
 		}
 	}
+}
+
+// openAt is openat(2).
+func openAt(dir int, elem string, flags int, mode uint32) (fd int, err error) {
+	err = again(func() error {
+		fd, err = unix.Openat(dir, elem, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		return err
+	})
+	return fd, err
+}
+
+// fstat is fstat(2).
+func fstat(fd int, st *unix.Stat_t) error {
+	return again(func() error { return unix.Fstat(fd, st) })
+}
+
+// lstat is fstatat(2) of a name itself, also of a link.
+func lstat(dir int, elem string, st *unix.Stat_t) error {
+	return again(func() error { return unix.Fstatat(dir, elem, st, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // isIrregular reports whether the name exists and is not a regular file: the systems' answers to
@@ -52,7 +72,7 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil {
+	if err = fstat(fd, &st); err == nil {
 		if st.Mode&unix.S_IFMT != unix.S_IFREG {
 			err = ErrNotRegular
 		} else {
@@ -74,13 +94,12 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 // Neither this nor anything else here opens by package os, nor hands it a
 // descriptor that does not block: it would start Go's poller, and where that
 // cannot have its descriptors the runtime ends the process.
-func openDirFD(dir string) (int, error) {
-	for {
-		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, pathError("open", dir, err)
-		}
-	}
+func openDirFD(dir string) (fd int, err error) {
+	err = again(func() error {
+		fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, pathError("open", dir, err)
 }
 
 func openDir(dir string) (*os.File, error) {
@@ -130,19 +149,20 @@ func syncDir(dir string) error {
 	return pathError("sync", dir, syncDirFD(int(d.Fd())))
 }
 
-// syncDirFD is fsync(2). File systems that have no such operation answer EINVAL
-// or ENOTSUP; nothing more can be done there.
+// syncDirFD is fsync(2) of an open directory. Nothing more can be done where the file system has no
+// such operation.
 func syncDirFD(fd int) error {
-	for {
-		err := unix.Fsync(fd)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP):
-			return nil
-		}
-		return err
+	err := again(func() error { return unix.Fsync(fd) })
+	if cannotSyncDirs(err) {
+		return nil
 	}
+	return err
+}
+
+// cannotSyncDirs tells the answers of file systems that sync no directories. EBADF is one, as
+// directories are opened for reading, and the descriptor is open.
+func cannotSyncDirs(err error) bool {
+	return err == unix.EINVAL || err == unix.EBADF || errors.Is(err, errors.ErrUnsupported)
 }
 
 func createPath(name string) (*os.File, error) { return createFile(unix.AT_FDCWD, name, name) }

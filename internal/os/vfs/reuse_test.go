@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -18,12 +17,27 @@ func appendTo(t testing.TB, l Log, parts ...string) {
 	}
 }
 
-// needReuse skips a test where the system's files have one name at a time.
+// needReuse skips a test where the system's files have one name at a time, and where it is not known
+// how many they have.
 func needReuse(t *testing.T, fsys FS) {
 	t.Helper()
-	if _, system := fsys.(OS); system && runtime.GOOS == "windows" {
-		t.Skip("logs are not reused on Windows")
+	if _, system := fsys.(OS); system && !reusesLogs(t, t.TempDir()) {
+		t.Skip("logs are not reused here")
 	}
+}
+
+// reusesLogs reports whether logs are reused in a directory of the operating system.
+func reusesLogs(t *testing.T, dir string) bool {
+	t.Helper()
+	a := filepath.Join(dir, "probe")
+	writeFile(t, Default, a, "1")
+	l, _, err := ReuseLog(Default, a, a+"2", 0)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false
+	}
+	must(t, err)
+	must(t, errors.Join(l.Close(), Default.Remove(a+"2")))
+	return true
 }
 
 func TestReuseLog(t *testing.T) {

@@ -20,11 +20,11 @@ func reuseAt(from place, oldName string, to place, newName string) (*os.File, in
 		return nil, 0, pathError("reuse", oldName, err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil {
+	if err = fstat(fd, &st); err == nil {
 		switch {
 		case st.Mode&unix.S_IFMT != unix.S_IFREG:
 			err = ErrNotRegular
-		case st.Nlink != 1:
+		case st.Nlink != 1 || !countsLinks(fd):
 			err = errors.ErrUnsupported
 		default:
 			err = unix.SetNonblock(fd, false)
@@ -36,7 +36,7 @@ func reuseAt(from place, oldName string, to place, newName string) (*os.File, in
 		}
 	}
 	if err == nil {
-		err = unix.Renameat(from.fd, from.elem, to.fd, to.elem)
+		err = again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -1,0 +1,112 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// TestAgain: a call that a signal interrupts is made again, and no other one.
+func TestAgain(t *testing.T) {
+	for _, want := range []error{nil, unix.EIO} {
+		calls := 0
+		err := again(func() error {
+			if calls++; calls < 3 {
+				return unix.EINTR
+			}
+			return want
+		})
+		if err != want || calls != 3 {
+			t.Errorf("%v after %d calls, not %v", err, calls, want)
+		}
+	}
+}
+
+// TestCannotSyncDirs: file systems that sync no directories have several ways to say so.
+func TestCannotSyncDirs(t *testing.T) {
+	for _, err := range []error{unix.EINVAL, unix.ENOTSUP, unix.ENOSYS, unix.EBADF} {
+		if !cannotSyncDirs(err) {
+			t.Errorf("%v is an error", err)
+		}
+	}
+	for _, err := range []error{nil, unix.EIO, unix.ENOSPC, unix.EROFS, unix.ESTALE} {
+		if cannotSyncDirs(err) {
+			t.Errorf("%v is none", err)
+		}
+	}
+}
+
+// TestNumbersOfFilesThatTellNothing: directories are locked and changed on file systems whose files
+// have other numbers each time, or have had others until they were locked, or have one number.
+func TestNumbersOfFilesThatTellNothing(t *testing.T) {
+	usual := statID
+	defer func() { statID = usual }()
+	epoch := uint64(0)
+	for name, number := range map[string]func(st *unix.Stat_t) fileID{
+		"random": func(*unix.Stat_t) fileID { return fileID{1, rand.Uint64()} },
+		"later":  func(st *unix.Stat_t) fileID { return fileID{epoch, uint64(st.Ino)} },
+		"same":   func(*unix.Stat_t) fileID { return fileID{1, 7} },
+		"zero":   func(*unix.Stat_t) fileID { return fileID{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			statID = number
+			top := t.TempDir()
+			open := func(elem string) (*Dir, error) {
+				return OpenDir(Default, filepath.Join(top, elem), DirOptions{Create: true})
+			}
+			a, err := open("a")
+			must(t, err)
+			b, err := open("b")
+			must(t, err)
+			epoch++
+			if _, err := open("a"); !errors.Is(err, base.ErrLocked) {
+				t.Errorf("the second lock: %v", err)
+			}
+			for _, d := range []*Dir{a, b, a} {
+				w, err := d.Create(filepath.Join(d.Path, "w"))
+				must(t, err)
+				l, err := d.CreateLog(filepath.Join(d.Path, "l"), 0)
+				must(t, err)
+				epoch++
+				appendTo(t, l, "x")
+				must(t, d.MkdirAll(filepath.Join(d.Path, "sub")))
+				must(t, d.Rename(filepath.Join(d.Path, "w"), filepath.Join(d.Path, "v")))
+				must(t, errors.Join(w.Sync(), l.Sync(), w.Close(), l.Close()))
+				for _, elem := range []string{"v", "l", "sub"} {
+					must(t, d.Remove(filepath.Join(d.Path, elem)))
+				}
+			}
+			must(t, a.Close())
+			if a, err = open("a"); err != nil {
+				t.Fatal("again: ", err)
+			}
+			must(t, errors.Join(a.Close(), b.Close()))
+		})
+	}
+	if len(held.files) > 0 {
+		t.Errorf("%d files are locked still", len(held.files))
+	}
+}
+
+// TestReuseNeedsCounts: a log is not reused where the file system may keep to itself that it has
+// two names.
+func TestReuseNeedsCounts(t *testing.T) {
+	usual := countsLinks
+	defer func() { countsLinks = usual }()
+	countsLinks = func(int) bool { return false }
+	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	writeFile(t, Default, a, "former")
+	if _, _, err := ReuseLog(Default, a, b, 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if got := readFile(t, Default, a); got != "former" {
+		t.Errorf("%q is left", got)
+	}
+}
