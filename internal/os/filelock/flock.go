@@ -15,16 +15,7 @@ func flock(fd int, shared bool) error {
 	if shared {
 		how = unix.LOCK_SH
 	}
-	return again(func() error { return flockCall(fd, how|unix.LOCK_NB) })
-}
-
-// again makes a system call until no signal interrupts it.
-func again(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
+	return Again(func() error { return flockCall(fd, how|unix.LOCK_NB) })
 }
 
 // flockCall is flock(2). Tests replace it.

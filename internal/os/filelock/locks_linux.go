@@ -40,7 +40,7 @@ type Held struct {
 // errors.ErrUnsupported) holds.
 func Take(fd int, shared bool) (Held, error) {
 	var st unix.Statfs_t
-	if err := again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+	if err := Again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return Held{}, err
 	}
 	err := fcntlLock(fd, shared)
@@ -99,7 +99,7 @@ func Holder(fd int) int {
 func Drop(fd int) {
 	lk := unix.Flock_t{Type: unix.F_UNLCK}
 	_ = setLock(fd, &lk)
-	_ = again(func() error { return flockCall(fd, unix.LOCK_UN) })
+	_ = Again(func() error { return flockCall(fd, unix.LOCK_UN) })
 }
 
 // fcntlLock sets the lock on the whole file, whatever its size will be.
@@ -112,7 +112,7 @@ func fcntlLock(fd int, shared bool) error {
 }
 
 func setLock(fd int, lk *unix.Flock_t) error {
-	return again(func() error { return fcntlCall(uintptr(fd), unix.F_SETLK, lk) })
+	return Again(func() error { return fcntlCall(uintptr(fd), unix.F_SETLK, lk) })
 }
 
 // fcntlCall is fcntl(2) of locks. Tests replace it.

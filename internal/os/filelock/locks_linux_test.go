@@ -134,3 +134,19 @@ func TestTakeOneLockOfTwo(t *testing.T) {
 		t.Errorf("%v, and %s has the lock", err, owner)
 	}
 }
+
+// TestAgain: a call that a signal interrupts is made again, and no other one.
+func TestAgain(t *testing.T) {
+	for _, want := range []error{nil, unix.EIO} {
+		calls := 0
+		err := Again(func() error {
+			if calls++; calls < 3 {
+				return unix.EINTR
+			}
+			return want
+		})
+		if err != want || calls != 3 {
+			t.Errorf("%v after %d calls, not %v", err, calls, want)
+		}
+	}
+}

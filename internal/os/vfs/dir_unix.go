@@ -3,7 +3,6 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 // heldDir is the operating system's file system with one directory held open:
@@ -46,7 +46,7 @@ type linked struct {
 	in      *heldDir // of the directory that the file was created in
 	name    string   // under which the file was created; for errors
 	f       *os.File // open as long as in.writing has the file
-	id      fileID
+	id      filelock.ID
 	counted bool // the file system counts the names of files
 	removed bool // by this heldDir; guarded by in.writing
 }
@@ -182,22 +182,11 @@ func (h *heldDir) intact() error {
 			continue
 		}
 		elem := strings.TrimLeft(strings.TrimPrefix(name, h.path), "/")
-		if err := l.id.still(h.fd, elem, l.f); err != nil {
+		if err := l.id.Still(h.fd, elem, l.f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// changed is base.ErrDirectoryChanged where err says that a name is gone or something else
-// than it was, otherwise err.
-func changed(err error) error {
-	for _, gone := range []error{fs.ErrNotExist, unix.ENOTDIR, unix.ELOOP} {
-		if errors.Is(err, gone) {
-			return base.ErrDirectoryChanged
-		}
-	}
-	return err
 }
 
 // create makes a file. l is nil for one that is in no directory that is held.
@@ -218,11 +207,11 @@ func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
 // register notes that a file of h is being written. If that fails, the file is closed.
 func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	var st unix.Stat_t
-	if err := fstat(int(f.Fd()), &st); err != nil {
+	if err := filelock.Stat(int(f.Fd()), &st); err != nil {
 		f.Close()
 		return nil, pathError("create", name, err)
 	}
-	l := &linked{in: h, name: name, f: f, id: statID(&st), counted: st.Nlink > 0}
+	l := &linked{in: h, name: name, f: f, id: filelock.IDOf(&st), counted: st.Nlink > 0}
 	h.writing.Lock()
 	if h.writing.files == nil {
 		h.writing.files = make(map[string]*linked)
@@ -236,7 +225,7 @@ func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 // did not remove it: what was synced will not be found again.
 func (l *linked) still(fd int) error {
 	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil || st.Nlink > 0 || !l.counted {
+	if err := filelock.Stat(fd, &st); err != nil || st.Nlink > 0 || !l.counted {
 		return pathError("sync", l.name, err)
 	}
 	l.in.writing.Lock()
@@ -338,7 +327,7 @@ func (h *heldDir) Open(name string) (r ReadFile, err error) {
 }
 
 func unlinkAt(dir int, elem string, flags int) error {
-	return again(func() error { return unix.Unlinkat(dir, elem, flags) })
+	return filelock.Again(func() error { return unix.Unlinkat(dir, elem, flags) })
 }
 
 // Remove removes a file or an empty directory.
@@ -377,7 +366,7 @@ func (h *heldDir) Rename(oldName, newName string) error {
 			from.in.writing.Lock()
 			defer from.in.writing.Unlock()
 		}
-		err = again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
+		err = filelock.Again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
 		if err == nil && from.in != nil {
 			from.in.renamed(oldName, newName, from.in == to.in)
 		}
@@ -407,7 +396,7 @@ func (h *heldDir) MkdirAll(dir string) error {
 		if p.elem == "." {
 			return nil
 		}
-		err := again(func() error { return unix.Mkdirat(p.fd, p.elem, 0o700) })
+		err := filelock.Again(func() error { return unix.Mkdirat(p.fd, p.elem, 0o700) })
 		if err == unix.EEXIST {
 			if st, err := statAt(p.fd, p.elem); err == nil && st.IsDir() {
 				return nil
@@ -521,7 +510,7 @@ func (h *heldDir) LockShared(name string) (c io.Closer, err error) {
 // statAt is lstat.
 func statAt(dir int, elem string) (*statInfo, error) {
 	var st unix.Stat_t
-	if err := lstat(dir, elem, &st); err != nil {
+	if err := filelock.Lstat(dir, elem, &st); err != nil {
 		return nil, err
 	}
 	return &statInfo{name: filepath.Base(elem), st: st}, nil

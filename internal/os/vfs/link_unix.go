@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 // cannotLink tells errors that a copy avoids. EPERM is what file systems
@@ -28,7 +29,7 @@ func linkAt(from place, oldName string, to place, newName string) error {
 	if st.st.Nlink == 0 { // as some FUSE file systems have it: Linux links no such file
 		return linkError(newName, unix.EPERM)
 	}
-	return linkError(newName, again(func() error {
+	return linkError(newName, filelock.Again(func() error {
 		return unix.Linkat(from.fd, from.elem, to.fd, to.elem, 0)
 	}))
 }

@@ -14,33 +14,6 @@ import (
 	"github.com/loamdb/loam/internal/os/filelock"
 )
 
-// fileID tells files apart whatever the path they are reached by, on most file systems.
-//
-// Some FUSE file systems have numbers that change, each time or when a file was not in use for a
-// while, or one number for all files. What such numbers cannot tell is taken to be unchanged.
-type fileID struct{ dev, ino uint64 }
-
-// still fails with base.ErrDirectoryChanged if the name does not lead to the open file f, which had
-// the number *id. A file whose number has changed gets the present one.
-func (id *fileID) still(dir int, elem string, f *os.File) error {
-	var named, open unix.Stat_t
-	if err := lstat(dir, elem, &named); err != nil {
-		return changed(err)
-	}
-	if statID(&named) == *id {
-		return nil
-	}
-	if err := fstat(int(f.Fd()), &open); err != nil {
-		return err
-	}
-	now := statID(&open)
-	if now == *id {
-		return base.ErrDirectoryChanged
-	}
-	*id = now // and if the name has a third one, numbers tell nothing
-	return nil
-}
-
 // held is the table of the locks that this process holds. Its mutex is kept
 // through a whole Lock, so that no second descriptor of a held file is opened
 // there: closing one drops a classic fcntl lock.
@@ -51,15 +24,15 @@ var held struct {
 
 // lockKey is that of a locked file: its number, or its path where numbers tell nothing.
 type lockKey struct {
-	id   fileID
+	id   filelock.ID
 	name string
 }
 
 // lockedFile is a file that this process has locked, once for all its users.
 type lockedFile struct {
 	key    lockKey
-	id     fileID // guarded by held
-	elem   string // last element of its name
+	id     filelock.ID // guarded by held
+	elem   string      // last element of its name
 	shared bool
 	f      *os.File
 	users  int           // guarded by held
@@ -101,7 +74,7 @@ func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = l.id.still(dir, elem, l.f)
+		err = l.id.Still(dir, elem, l.f)
 		if err == nil {
 			l.key = keyOf(dir, elem, name, l)
 			if held.files == nil {
@@ -125,20 +98,20 @@ func lookHeld(dir int, elem, name string) *lockedFile {
 		return l
 	}
 	var st unix.Stat_t
-	if lstat(dir, elem, &st) != nil {
+	if filelock.Lstat(dir, elem, &st) != nil {
 		return nil
 	}
-	return held.files[lockKey{id: statID(&st)}]
+	return held.files[lockKey{id: filelock.IDOf(&st)}]
 }
 
 // keyOf is the key of a file that was locked just now: its path if the file has another number than
 // a moment ago, or the number of its directory.
 func keyOf(dir int, elem, name string, l *lockedFile) lockKey {
 	var file, above unix.Stat_t
-	if fstat(int(l.f.Fd()), &file) != nil || statID(&file) != l.id ||
-		again(func() error {
+	if filelock.Stat(int(l.f.Fd()), &file) != nil || filelock.IDOf(&file) != l.id ||
+		filelock.Again(func() error {
 			return unix.Fstatat(dir, filepath.Dir(elem), &above, 0)
-		}) == nil && statID(&above) == l.id {
+		}) == nil && filelock.IDOf(&above) == l.id {
 		return lockKey{name: name}
 	}
 	return lockKey{id: l.id}
@@ -157,7 +130,7 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err = filelock.Stat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = ErrNotRegular
 	}
 	var locks filelock.Held
@@ -174,19 +147,16 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &lockedFile{id: statID(&st), elem: elem, shared: shared,
+	return &lockedFile{id: filelock.IDOf(&st), elem: elem, shared: shared,
 		f: os.NewFile(uintptr(fd), name), locks: locks}, nil
 }
-
-// statID is the number of a file. Tests replace it.
-var statID = func(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), uint64(st.Ino)} }
 
 // still fails with base.ErrDirectoryChanged unless the directory has this file under
 // its name, and takes again what of the lock may have been lost.
 func (l *lockedFile) still(dir int) error {
 	held.Lock()
 	defer held.Unlock()
-	if err := l.id.still(dir, l.elem, l.f); err != nil {
+	if err := l.id.Still(dir, l.elem, l.f); err != nil {
 		return err
 	}
 	if !l.renew() {
@@ -203,7 +173,7 @@ func (l *lockedFile) renew() bool {
 
 // closesLock returns what must follow the closing of a descriptor of the file,
 // nil when the file is not locked.
-func closesLock(id fileID) func() {
+func closesLock(id filelock.ID) func() {
 	held.Lock()
 	defer held.Unlock()
 	key := lockKey{id: id}

@@ -1,21 +1,5 @@
 package vfs
 
-import "golang.org/x/sys/unix"
+import "github.com/loamdb/loam/internal/os/filelock"
 
-// zfsMagic is the type of a ZFS, which is not in the kernel's sources.
-const zfsMagic = 0x2fc12fc1
-
-// isLocal tells whether the file's pages come from this machine, and from the kernel
-// alone. Of file systems that are not known that is not assumed.
-func isLocal(fd int) bool {
-	var st unix.Statfs_t
-	if unix.Fstatfs(fd, &st) != nil {
-		return false
-	}
-	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
-		unix.BCACHEFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, zfsMagic:
-		return true
-	}
-	return false
-}
+func isLocal(fd int) bool { return filelock.IsLocal(fd) }

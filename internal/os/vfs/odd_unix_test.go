@@ -11,23 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
-
-// TestAgain: a call that a signal interrupts is made again, and no other one.
-func TestAgain(t *testing.T) {
-	for _, want := range []error{nil, unix.EIO} {
-		calls := 0
-		err := again(func() error {
-			if calls++; calls < 3 {
-				return unix.EINTR
-			}
-			return want
-		})
-		if err != want || calls != 3 {
-			t.Errorf("%v after %d calls, not %v", err, calls, want)
-		}
-	}
-}
 
 // TestCannotSyncDirs: file systems that sync no directories have several ways to say so.
 func TestCannotSyncDirs(t *testing.T) {
@@ -46,17 +31,17 @@ func TestCannotSyncDirs(t *testing.T) {
 // TestNumbersOfFilesThatTellNothing: directories are locked and changed on file systems whose files
 // have other numbers each time, or have had others until they were locked, or have one number.
 func TestNumbersOfFilesThatTellNothing(t *testing.T) {
-	usual := statID
-	defer func() { statID = usual }()
+	usual := filelock.IDOf
+	defer func() { filelock.IDOf = usual }()
 	epoch := uint64(0)
-	for name, number := range map[string]func(st *unix.Stat_t) fileID{
-		"random": func(*unix.Stat_t) fileID { return fileID{1, rand.Uint64()} },
-		"later":  func(st *unix.Stat_t) fileID { return fileID{epoch, uint64(st.Ino)} },
-		"same":   func(*unix.Stat_t) fileID { return fileID{1, 7} },
-		"zero":   func(*unix.Stat_t) fileID { return fileID{} },
+	for name, number := range map[string]func(st *unix.Stat_t) filelock.ID{
+		"random": func(*unix.Stat_t) filelock.ID { return filelock.ID{1, rand.Uint64()} },
+		"later":  func(st *unix.Stat_t) filelock.ID { return filelock.ID{epoch, uint64(st.Ino)} },
+		"same":   func(*unix.Stat_t) filelock.ID { return filelock.ID{1, 7} },
+		"zero":   func(*unix.Stat_t) filelock.ID { return filelock.ID{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			statID = number
+			filelock.IDOf = number
 			top := t.TempDir()
 			open := func(elem string) (*Dir, error) {
 				return OpenDir(Default, filepath.Join(top, elem), DirOptions{Create: true})
@@ -98,9 +83,9 @@ func TestNumbersOfFilesThatTellNothing(t *testing.T) {
 // TestReuseNeedsCounts: a log is not reused where the file system may keep to itself that it has
 // two names.
 func TestReuseNeedsCounts(t *testing.T) {
-	usual := countsLinks
-	defer func() { countsLinks = usual }()
-	countsLinks = func(int) bool { return false }
+	usual := filelock.CountsLinks
+	defer func() { filelock.CountsLinks = usual }()
+	filelock.CountsLinks = func(int) bool { return false }
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	writeFile(t, Default, a, "former")
 	if _, _, err := ReuseLog(Default, a, b, 0); !errors.Is(err, errors.ErrUnsupported) {

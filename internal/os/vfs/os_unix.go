@@ -14,36 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
-
-// again makes a system call until no signal interrupts it. Local file systems answer most calls
-// without waiting; FUSE and network file systems answer any call with EINTR, and Go's scheduler
-// sends signals all the time.
-func again(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
-}
 
 // openAt is openat(2).
 func openAt(dir int, elem string, flags int, mode uint32) (fd int, err error) {
-	err = again(func() error {
+	err = filelock.Again(func() error {
 		fd, err = unix.Openat(dir, elem, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
 		return err
 	})
 	return fd, err
-}
-
-// fstat is fstat(2).
-func fstat(fd int, st *unix.Stat_t) error {
-	return again(func() error { return unix.Fstat(fd, st) })
-}
-
-// lstat is fstatat(2) of a name itself, also of a link.
-func lstat(dir int, elem string, st *unix.Stat_t) error {
-	return again(func() error { return unix.Fstatat(dir, elem, st, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // isIrregular reports whether the name exists and is not a regular file: the systems' answers to
@@ -72,7 +52,7 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err == nil {
+	if err = filelock.Stat(fd, &st); err == nil {
 		if st.Mode&unix.S_IFMT != unix.S_IFREG {
 			err = ErrNotRegular
 		} else {
@@ -85,7 +65,7 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 	}
 	r := &osReadFile{f: os.NewFile(uintptr(fd), name), size: st.Size}
 	r.stored, r.holes = storedBytes(fd, &st)
-	r.closed = closesLock(statID(&st))
+	r.closed = closesLock(filelock.IDOf(&st))
 	return r, nil
 }
 
@@ -95,7 +75,7 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 // descriptor that does not block: it would start Go's poller, and where that
 // cannot have its descriptors the runtime ends the process.
 func openDirFD(dir string) (fd int, err error) {
-	err = again(func() error {
+	err = filelock.Again(func() error {
 		fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -152,7 +132,7 @@ func syncDir(dir string) error {
 // syncDirFD is fsync(2) of an open directory. Nothing more can be done where the file system has no
 // such operation.
 func syncDirFD(fd int) error {
-	err := again(func() error { return unix.Fsync(fd) })
+	err := filelock.Again(func() error { return unix.Fsync(fd) })
 	if cannotSyncDirs(err) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 // reuseAt opens the regular file of one place, which has no other name, and renames it to
@@ -20,11 +21,11 @@ func reuseAt(from place, oldName string, to place, newName string) (*os.File, in
 		return nil, 0, pathError("reuse", oldName, err)
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err == nil {
+	if err = filelock.Stat(fd, &st); err == nil {
 		switch {
 		case st.Mode&unix.S_IFMT != unix.S_IFREG:
 			err = ErrNotRegular
-		case st.Nlink != 1 || !countsLinks(fd):
+		case st.Nlink != 1 || !filelock.CountsLinks(fd):
 			err = errors.ErrUnsupported
 		default:
 			err = unix.SetNonblock(fd, false)
@@ -36,7 +37,7 @@ func reuseAt(from place, oldName string, to place, newName string) (*os.File, in
 		}
 	}
 	if err == nil {
-		err = again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
+		err = filelock.Again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -133,13 +133,13 @@ var followers = []mutant{
 	{"follower-old-manifest", "another MANIFEST in force is not noticed",
 		target{"lsm", "TestFollower"}, []edit{
 			{"internal/feature/follow/edits.go",
-				"t.id != identityOf(now) || cur != t.current || !info.ModTime().Equal(t.modified)",
+				"cur != t.current || t.isAnother(now) || !info.ModTime().Equal(t.modified)",
 				"cur.Format != t.current.Format"}}},
 
 	{"follower-other-directory", "a directory in the place of the database is followed",
 		target{"lsm", "TestFollowerOfAReplacedDirectory"}, []edit{
-			{"internal/feature/follow/identity.go", "case now != i:",
-				"case now != i && err != nil:"}}},
+			{"internal/feature/follow/identity.go", "case now != i &&",
+				"case now != i && err != nil &&"}}},
 
 	{"follower-goes-back", "an older copy of the database is a later state",
 		target{"lsm", "TestFollowerOfAnOlderCopy"}, []edit{

@@ -201,18 +201,32 @@ var plugs = []mutant{
 
 	{"removed-log-is-synced", "a sync of a log that was removed succeeds",
 		target{"internal/testkit/surroundings", "TestDirectoryIsRemoved"}, []edit{
-			{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {",
+			{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 || !l.counted {",
 				"err != nil || true {"}}},
 
 	{"lock-lost-by-reading", "closing a copy of LOCK gives up the lock",
 		target{"internal/os/vfs", "TestLockAgainstOtherProcesses"}, []edit{
 			{"internal/os/vfs/lock_unix.go",
-				"\t\tif l := held.files[id]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
+				"\t\tif l := held.files[key]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
+
+	{"interrupted-calls-fail", "a call of the file system that a signal interrupts is not made again",
+		target{"internal/os/filelock", "TestAgain"}, []edit{
+			{"internal/os/filelock/id.go", "err := call(); err != unix.EINTR {",
+				"err := call(); true {"}}},
+
+	{"numbers-always-tell", "an inode number that changes means another file",
+		target{"internal/os/vfs", "TestNumbersOfFilesThatTellNothing"}, []edit{
+			{"internal/os/filelock/id.go", "\tif now == *id {\n", "\tif true {\n"}}},
+
+	{"both-locks-or-none", "a file system with one kind of locks has none",
+		target{"internal/os/filelock", "TestTake"}, []edit{
+			{"internal/os/filelock/locks_linux.go", "err != nil && !unsupported(err) {",
+				"err != nil {"}}},
 
 	{"forked-child-locks", "a child that was forked keeps a dead process's lock",
 		target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
-			{"internal/os/filelock/locks_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {",
-				"if false {"}}},
+			{"internal/os/filelock/locks_linux.go", "case ferr == unix.EWOULDBLOCK && orphaned(fd):",
+				"case false:"}}},
 
 	{"readers-take-no-lock", "a read-only database takes no lock",
 		target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{

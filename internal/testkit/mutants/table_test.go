@@ -366,8 +366,8 @@ var table = []mutant{
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database",
 		target{"internal/os/vfs", "TestLock"}, []edit{
-			{"internal/os/vfs/lock_unix.go", "\t\t\t\treturn nil, errLockedHere\n",
-				"\t\t\t\tl.f.Close()\n\t\t\t\tdelete(held.files, id)\n\t\t\t\treturn nil, " +
+			{"internal/os/vfs/lock_unix.go", "\t\t\treturn nil, errLockedHere\n",
+				"\t\t\tl.f.Close()\n\t\t\tdelete(held.files, l.key)\n\t\t\treturn nil, " +
 					"errLockedHere\n"}}},
 
 	{"failed-is-empty", "a memtable that could not be ordered counts as empty", unordered, []edit{
@@ -555,8 +555,8 @@ var table = []mutant{
 
 	{"sync-without-name", "a synced write is acknowledged although its log was removed",
 		surrounding("TestDirectoryIsRemoved"), []edit{
-			{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {",
-				"err != nil || st.Nlink > 0 || true {"}}},
+			{"internal/os/vfs/dir_unix.go", "err != nil || st.Nlink > 0 || !l.counted {",
+				"true {"}}},
 
 	{"stray-numbers", "any number in a name counts", surrounding("TestStrayNames"), []edit{
 		{"internal/format/manifest/set.go", "if num >= s.reach {", "if false {"}}},
@@ -578,12 +578,12 @@ var table = []mutant{
 
 	{"orphaned-lock", "a forked child keeps the lock of its dead parent",
 		surrounding("TestForkedChildKeepsNoLock"), []edit{
-			{"internal/os/filelock/locks_linux.go", "err == unix.EWOULDBLOCK && orphaned(fd) {",
-				"err == unix.EWOULDBLOCK && orphaned(fd) && false {"}}},
+			{"internal/os/filelock/locks_linux.go", "ferr == unix.EWOULDBLOCK && orphaned(fd):",
+				"ferr == unix.EWOULDBLOCK && orphaned(fd) && false:"}}},
 
 	{"lock-not-renewed", "what was lost of the lock is not taken again",
 		surrounding("TestForkedChildKeepsNoLock"), []edit{
-			{"internal/os/filelock/locks_linux.go", "\t\twhole = flock(fd, shared) == nil\n", ""}}},
+			{"internal/os/filelock/locks_linux.go", "\t\th.orphaned = flock(fd, shared) != nil\n", ""}}},
 
 	{"repair-link", "repair follows a link to where it sets files aside",
 		surrounding("TestRepairFollowsNoLink"), []edit{
