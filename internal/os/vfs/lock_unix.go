@@ -155,10 +155,14 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 // its name, and takes again what of the lock may have been lost.
 func (l *lockedFile) still(dir int) error {
 	held.Lock()
-	defer held.Unlock()
-	if err := l.id.Still(dir, l.elem, l.f); err != nil {
+	id := l.id
+	held.Unlock()
+	if err := id.Still(dir, l.elem, l.f); err != nil { // may wait for a disk
 		return err
 	}
+	held.Lock()
+	defer held.Unlock()
+	l.id = id
 	if !l.renew() {
 		return base.ErrDirectoryChanged
 	}
