@@ -81,8 +81,8 @@ func Destroy(fsys vfs.FS, dir string) (busy, err error) {
 		return nil, err
 	}
 	if len(strange) > 0 {
-		return nil, fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell; "+
-			"nothing is removed; delete or move them away first",
+		return nil, fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents "+
+			"tell; nothing is removed; delete or move them away first",
 			base.ErrNotADatabase, strings.Join(strange, ", "))
 	}
 	var errs []error

@@ -13,8 +13,8 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// ID is that of a file that exists. Some FUSE file systems give a file another one each time, or all
-// files the same: such numbers tell nothing.
+// ID is that of a file that exists. Some FUSE file systems give a file another one each time, or
+// all files the same: such numbers tell nothing.
 type ID struct{ Dev, Ino uint64 }
 
 // OfDir returns the ID of the directory that a path leads to, by way of links, too. ok is false

@@ -366,7 +366,9 @@ func (h *heldDir) Rename(oldName, newName string) error {
 			from.in.writing.Lock()
 			defer from.in.writing.Unlock()
 		}
-		err = filelock.Again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
+		err = filelock.Again(func() error {
+			return unix.Renameat(from.fd, from.elem, to.fd, to.elem)
+		})
 		if err == nil && from.in != nil {
 			from.in.renamed(oldName, newName, from.in == to.in)
 		}

@@ -17,8 +17,8 @@ func appendTo(t testing.TB, l Log, parts ...string) {
 	}
 }
 
-// needReuse skips a test where the system's files have one name at a time, and where it is not known
-// how many they have.
+// needReuse skips a test where the system's files have one name at a time, and where it is not
+// known how many they have.
 func needReuse(t *testing.T, fsys FS) {
 	t.Helper()
 	if _, system := fsys.(OS); system && !reusesLogs(t, t.TempDir()) {

@@ -37,7 +37,9 @@ func reuseAt(from place, oldName string, to place, newName string) (*os.File, in
 		}
 	}
 	if err == nil {
-		err = filelock.Again(func() error { return unix.Renameat(from.fd, from.elem, to.fd, to.elem) })
+		err = filelock.Again(func() error {
+			return unix.Renameat(from.fd, from.elem, to.fd, to.elem)
+		})
 	}
 	if err != nil {
 		unix.Close(fd)

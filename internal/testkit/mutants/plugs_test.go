@@ -209,7 +209,7 @@ var plugs = []mutant{
 			{"internal/os/vfs/lock_unix.go",
 				"\t\tif l := held.files[key]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
 
-	{"interrupted-calls-fail", "a call of the file system that a signal interrupts is not made again",
+	{"interrupted-calls-fail", "a call of the system that a signal interrupts is not made again",
 		target{"internal/os/filelock", "TestAgain"}, []edit{
 			{"internal/os/filelock/id.go", "err := call(); err != unix.EINTR {",
 				"err := call(); true {"}}},
@@ -225,8 +225,8 @@ var plugs = []mutant{
 
 	{"forked-child-locks", "a child that was forked keeps a dead process's lock",
 		target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
-			{"internal/os/filelock/locks_linux.go", "case ferr == unix.EWOULDBLOCK && orphaned(fd):",
-				"case false:"}}},
+			{"internal/os/filelock/locks_linux.go",
+				"case ferr == unix.EWOULDBLOCK && orphaned(fd):", "case false:"}}},
 
 	{"readers-take-no-lock", "a read-only database takes no lock",
 		target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{
