@@ -4,6 +4,9 @@ package offheap
 
 import (
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,8 +47,40 @@ func mapAligned(n int) ([]byte, error) {
 	return mem[lead : lead+n : lead+n], nil
 }
 
+// munmap is munmap(2), other functions are for tests.
+var munmap = unix.MunmapPtr
+
+// stuck are freed pages that the system did not unmap. Linux makes one mapping of neighbours, and
+// refuses to cut it in two when the process has as many mappings as vm.max_map_count allows. The
+// pages are given back all the same; their addresses are taken until unmapPages succeeds again.
+var stuck struct {
+	some atomic.Bool
+	mu   sync.Mutex
+	all  [][]byte // guarded by mu
+}
+
 func unmapPages(b []byte) {
-	if err := unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b))); err != nil {
+	if !unmapped(b) {
+		releasePages(b)
+		stuck.mu.Lock()
+		defer stuck.mu.Unlock()
+		stuck.all = append(stuck.all, b)
+		stuck.some.Store(true)
+		return
+	}
+	if stuck.some.Load() {
+		stuck.mu.Lock()
+		defer stuck.mu.Unlock()
+		stuck.all = slices.DeleteFunc(stuck.all, unmapped)
+		stuck.some.Store(len(stuck.all) > 0)
+	}
+}
+
+// unmapped unmaps b, and reports false where the system has no memory for that.
+func unmapped(b []byte) bool {
+	err := munmap(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
+	if err != nil && err != unix.ENOMEM {
 		panic("offheap: munmap: " + err.Error())
 	}
+	return err == nil
 }
