@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -64,9 +65,11 @@ type Config struct {
 	LogBytes uint64
 
 	// Database is the options of the database; see refused for what replicas cannot have. The
-	// default is that of lsm.Open.
+	// default is that of lsm.Open. Nodes send each other files of snapshots as they are: with
+	// Encryption, each node needs the keys of all.
 	Database *lsm.Options
-	// Log is the options of the Raft log. The default is that of raftlog.Open.
+	// Log is the options of the Raft log. The default is that of raftlog.Open, with the Encryption
+	// and AllowClear of Database, as the log has keys and values too.
 	Log *raftlog.Options
 	// Logger takes messages of the node and of Raft. The default, nil, discards them.
 	Logger *slog.Logger
@@ -116,10 +119,7 @@ func (c *Config) Validate() error {
 
 // refused says which options of the database would make nodes differ, or change their order.
 func (c *Config) refused() error {
-	d := c.Database
-	if d == nil {
-		return nil
-	}
+	d := cmp.Or(c.Database, &lsm.Options{})
 	switch {
 	case d.Format == lsm.FormatLevelDB:
 		return invalid("Database.Format: a replica needs the native format")
@@ -177,10 +177,7 @@ func (c Config) withDefaults() Config {
 }
 
 func orElse[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
+	*v = cmp.Or(*v, d)
 }
 
 // maxAppendEntries is how many entries of a follower that is behind are read at once, and one call
@@ -217,12 +214,22 @@ func (c *Config) log(what string, args ...any) {
 
 // database returns the options of the database.
 func (c *Config) database() *lsm.Options {
-	d := lsm.Options{}
-	if c.Database != nil {
-		d = *c.Database
-	}
+	d := *cmp.Or(c.Database, &lsm.Options{})
 	d.Format = lsm.FormatNative
 	return &d
+}
+
+// raftLog returns the options of the Raft log. It has keys and values, so it is encrypted where the
+// database is.
+func (c *Config) raftLog() *raftlog.Options {
+	o, of := *cmp.Or(c.Log, &raftlog.Options{}), cmp.Or(c.Database, &lsm.Options{})
+	orElse(&o.MaxEntrySize, 2*MaxChange)
+	d := *cmp.Or(o.Database, &lsm.Options{})
+	if d.Encryption == nil {
+		d.Encryption, d.AllowClear = of.Encryption, d.AllowClear || of.AllowClear
+	}
+	o.Database = &d
+	return &o
 }
 
 // fs is the file system of the database.

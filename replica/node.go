@@ -149,14 +149,7 @@ func (n *Node) start() (_ *session, err error) {
 			}
 		}
 	}()
-	o := raftlog.Options{}
-	if n.cfg.Log != nil {
-		o = *n.cfg.Log
-	}
-	if o.MaxEntrySize == 0 {
-		o.MaxEntrySize = 2 * MaxChange
-	}
-	logs, err := raftlog.Open(filepath.Join(n.dir, "raft"), &o)
+	logs, err := raftlog.Open(filepath.Join(n.dir, "raft"), n.cfg.raftLog())
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,11 @@ var replicas = []mutant{
 			"c.TLS.ClientAuth = tls.RequireAndVerifyClientCert",
 			"c.TLS.ClientAuth = tls.RequestClientCert"}}},
 
+	{"replica-clear-log", "the Raft log of an encrypted database is in clear text",
+		target{"replica", "TestEncryption"}, []edit{{"replica/config.go",
+			"d.Encryption, d.AllowClear = of.Encryption, d.AllowClear || of.AllowClear",
+			"_ = of"}}},
+
 	{"server-memory-of-each", "calls of all clients together have any amount of memory",
 		target{"replica/internal/server", "TestMemory"}, []edit{{"replica/internal/server/conn.go",
 			"c.held - freeCalls - c.charged; n > 0", "c.held - freeCalls - c.charged; n > 1<<40"}}},
