@@ -39,16 +39,12 @@ type Held struct {
 // Take takes the locks of an open file. Where the file system has neither, errors.Is(err,
 // errors.ErrUnsupported) holds.
 func Take(fd int, shared bool) (Held, error) {
-	var st unix.Statfs_t
-	if err := Again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
-		return Held{}, err
-	}
 	err := fcntlLock(fd, shared)
 	if err != nil && !unsupported(err) {
 		return Held{}, err
 	}
-	h, magic := Held{fcntl: err == nil}, uint32(st.Type)
-	if h.fcntl && (magic == magicNFS || magic == magicSMB1 || magic == magicSMB2) {
+	h := Held{fcntl: err == nil}
+	if h.fcntl && isByteRange(fd) {
 		return h, nil
 	}
 	ferr := flock(fd, shared)
@@ -73,8 +69,17 @@ func Take(fd int, shared bool) (Held, error) {
 	return h, nil
 }
 
-// Renew takes again the lock that can be lost, and the one that could not
-// be had.
+// isByteRange reports whether flock takes a byte-range lock of the file. Where the file system is
+// unknown it may, and then meets our own lock.
+func isByteRange(fd int) bool {
+	var st unix.Statfs_t
+	err := Again(func() error { return unix.Fstatfs(fd, &st) })
+	magic := uint32(st.Type)
+	return err == nil && (magic == magicNFS || magic == magicSMB1 || magic == magicSMB2)
+}
+
+// Renew takes again the lock that can be lost, and the one that could not be had. A shortage in the
+// kernel is no failure: the lock stays as it is.
 func (h *Held) Renew(fd int, shared bool) error {
 	if h.orphaned {
 		h.orphaned = flock(fd, shared) != nil
@@ -82,7 +87,11 @@ func (h *Held) Renew(fd int, shared bool) error {
 	if !h.fcntl {
 		return nil
 	}
-	return fcntlLock(fd, shared)
+	err := fcntlLock(fd, shared)
+	if err == unix.ENOLCK || err == unix.ENOMEM {
+		err = nil
+	}
+	return err
 }
 
 // Holder is the process that has the fcntl lock of an open file, 0 if none has it that this

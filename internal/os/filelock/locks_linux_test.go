@@ -135,6 +135,27 @@ func TestTakeOneLockOfTwo(t *testing.T) {
 	}
 }
 
+// TestShortageOfLocks: a shortage in the kernel is an error of Take, and none of Renew; what else it
+// says is one of both.
+func TestShortageOfLocks(t *testing.T) {
+	for errno, renewed := range map[error]error{unix.ENOLCK: nil, unix.ENOMEM: nil,
+		unix.EAGAIN: unix.EAGAIN, unix.EIO: unix.EIO} {
+		fd := open(t, filepath.Join(t.TempDir(), "LOCK"))
+		system{}.use(t)
+		h, err := Take(fd, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		system{fcntl: errno}.use(t)
+		if err := h.Renew(fd, false); err != renewed {
+			t.Errorf("%v: again: %v", errno, err)
+		}
+		if _, err := Take(fd, false); errno != unix.ENOLCK && err != errno {
+			t.Errorf("%v: taken: %v", errno, err)
+		}
+	}
+}
+
 // TestAgain: a call that a signal interrupts is made again, and no other one.
 func TestAgain(t *testing.T) {
 	for _, want := range []error{nil, unix.EIO} {

@@ -86,7 +86,7 @@ func (h *heldDir) Close() error {
 	if h.fd < 0 {
 		return nil
 	}
-	err := unix.Close(h.fd)
+	err := closeError(unix.Close(h.fd))
 	h.fd = -1
 	return err
 }

@@ -163,16 +163,21 @@ func (l *lockedFile) still(dir int) error {
 	held.Lock()
 	defer held.Unlock()
 	l.id = id
-	if !l.renew() {
-		return base.ErrDirectoryChanged
-	}
-	return nil
+	return l.renew()
 }
 
 // renew takes again what of the lock may be lost: a classic fcntl lock goes
-// when anything in the process closes a descriptor of the file. held is locked.
-func (l *lockedFile) renew() bool {
-	return held.files[l.key] == l && l.locks.Renew(int(l.f.Fd()), l.shared) == nil
+// when anything in the process closes a descriptor of the file. It fails with
+// base.ErrDirectoryChanged if another process has the lock. held is locked.
+func (l *lockedFile) renew() error {
+	if held.files[l.key] != l {
+		return base.ErrDirectoryChanged
+	}
+	err := l.locks.Renew(int(l.f.Fd()), l.shared)
+	if err == unix.EAGAIN || err == unix.EACCES {
+		return base.ErrDirectoryChanged
+	}
+	return pathError("lock", l.f.Name(), err)
 }
 
 // closesLock returns what must follow the closing of a descriptor of the file,
@@ -188,7 +193,7 @@ func closesLock(id filelock.ID) func() {
 		held.Lock()
 		defer held.Unlock()
 		if l := held.files[key]; l != nil {
-			l.renew()
+			_ = l.renew() // the next change asks again
 		}
 	}
 }
@@ -204,7 +209,7 @@ func (l *osLock) Close() error {
 		}
 		delete(held.files, l.file.key)
 		filelock.Drop(int(l.file.f.Fd()))
-		l.err = l.file.f.Close()
+		l.err = closeFile(l.file.f)
 	})
 	return l.err
 }

@@ -50,5 +50,5 @@ func (l *osLog) Close() error {
 	if l.torn {
 		err = l.f.Truncate(l.off)
 	}
-	return base.Classify(cmp.Or(err, l.f.Close()))
+	return base.Classify(cmp.Or(err, closeFile(l.f)))
 }

@@ -197,5 +197,5 @@ func (l *osLog) Close() error {
 	if l.torn || l.reused || l.ahead > 0 {
 		err = l.f.Truncate(l.off)
 	}
-	return base.Classify(cmp.Or(err, l.f.Close()))
+	return base.Classify(cmp.Or(err, closeFile(l.f)))
 }

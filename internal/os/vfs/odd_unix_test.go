@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -35,10 +36,12 @@ func TestNumbersOfFilesThatTellNothing(t *testing.T) {
 	defer func() { filelock.IDOf = usual }()
 	epoch := uint64(0)
 	for name, number := range map[string]func(st *unix.Stat_t) filelock.ID{
-		"random": func(*unix.Stat_t) filelock.ID { return filelock.ID{1, rand.Uint64()} },
-		"later":  func(st *unix.Stat_t) filelock.ID { return filelock.ID{epoch, uint64(st.Ino)} },
-		"same":   func(*unix.Stat_t) filelock.ID { return filelock.ID{1, 7} },
-		"zero":   func(*unix.Stat_t) filelock.ID { return filelock.ID{} },
+		"random": func(*unix.Stat_t) filelock.ID { return filelock.ID{Dev: 1, Ino: rand.Uint64()} },
+		"later": func(st *unix.Stat_t) filelock.ID {
+			return filelock.ID{Dev: epoch, Ino: uint64(st.Ino)}
+		},
+		"same": func(*unix.Stat_t) filelock.ID { return filelock.ID{Dev: 1, Ino: 7} },
+		"zero": func(*unix.Stat_t) filelock.ID { return filelock.ID{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			filelock.IDOf = number
@@ -93,5 +96,18 @@ func TestReuseNeedsCounts(t *testing.T) {
 	}
 	if got := readFile(t, Default, a); got != "former" {
 		t.Errorf("%q is left", got)
+	}
+}
+
+// TestInterruptedClose: a file whose close a signal interrupts is closed.
+func TestInterruptedClose(t *testing.T) {
+	interrupted := &fs.PathError{Op: "close", Path: "000001.log", Err: unix.EINTR}
+	if err := closeError(interrupted); err != nil {
+		t.Error(err)
+	}
+	for _, err := range []error{nil, unix.EIO} {
+		if got := closeError(err); got != err {
+			t.Errorf("%v, not %v", got, err)
+		}
 	}
 }

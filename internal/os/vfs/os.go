@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sort"
+	"syscall"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -92,7 +93,7 @@ func (OS) List(dir string) ([]string, error) {
 		return nil, base.Classify(err)
 	}
 	names, err := d.Readdirnames(-1)
-	if err := cmp.Or(err, d.Close()); err != nil {
+	if err := cmp.Or(err, closeFile(d)); err != nil {
 		return nil, err
 	}
 	sort.Strings(names)
@@ -133,7 +134,7 @@ func (r *osReadFile) Sync() error                             { return syncRead(
 
 // Close closes the descriptor.
 func (r *osReadFile) Close() error {
-	err := r.f.Close()
+	err := closeFile(r.f)
 	if r.closed != nil {
 		r.closed()
 	}
@@ -185,4 +186,15 @@ func (l *osLog) file() *os.File { return l.f }
 
 // Sync and Close may be the first to tell a shortage, as those of NFS are.
 func (w *osWriteFile) Sync() error  { return base.Classify(syncFile(w.f)) }
-func (w *osWriteFile) Close() error { return base.Classify(w.f.Close()) }
+func (w *osWriteFile) Close() error { return base.Classify(closeFile(w.f)) }
+
+// closeFile closes f. EINTR is no failure: the descriptor is closed, and a second try could close
+// another file with its number.
+func closeFile(f *os.File) error { return closeError(f.Close()) }
+
+func closeError(err error) error {
+	if errors.Is(err, syscall.EINTR) {
+		return nil
+	}
+	return err
+}

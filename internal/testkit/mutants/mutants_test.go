@@ -29,7 +29,7 @@ const limit = time.Minute
 func mutants() []mutant {
 	return slices.Concat(table, plugs, blocks, copies, replicates, ingests, feeds, followers,
 		shared, lifetimes, deletes, seeks, tools, raftlogs, replicas, tikvs, largeValues,
-		importers, encryption, manifests, sorts)
+		importers, encryption, manifests, sorts, syscalls)
 }
 
 // TestMutants builds the named test with each mutant and runs it until it
