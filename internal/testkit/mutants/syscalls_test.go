@@ -10,7 +10,8 @@ var syscalls = []mutant{
 
 	{"close-interrupted", "a close that a signal interrupts fails",
 		target{"internal/os/vfs", "TestInterruptedClose"}, []edit{
-			{"internal/os/vfs/os.go", "if errors.Is(err, syscall.EINTR) {", "if false {"}}},
+			{"internal/os/vfs/os.go", "if errors.Is(err, syscall.EINTR) {",
+				"if errors.Is(err, syscall.EINTR) && err == nil {"}}},
 
 	{"flock-needed", "a database does not open where there are no flock locks",
 		target{"internal/testkit/syscalls", "TestDispensableCalls"}, []edit{
