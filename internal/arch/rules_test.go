@@ -50,8 +50,8 @@ var panics = map[string]string{
 		"without it a scan that fails would look whole",
 	"internal/memory/offheap/slab.go holder": "memory that Alloc never gave out: " +
 		"going on would corrupt other owners",
-	"internal/memory/offheap/map_unix.go unmapPages": "munmap refuses only addresses that " +
-		"were never mapped",
+	"internal/memory/offheap/map_unix.go unmapped": "but for ENOMEM, munmap refuses only " +
+		"addresses that were never mapped",
 	"internal/memory/offheap/map_windows.go unmapPages": "as munmap",
 	"internal/tree/memtable/lazy_order.go getOrdered": "Get has no error: the engine makes the " +
 		"panic one, of a read that was to end early",

@@ -135,8 +135,8 @@ func TestTakeOneLockOfTwo(t *testing.T) {
 	}
 }
 
-// TestShortageOfLocks: a shortage in the kernel is an error of Take, and none of Renew; what else it
-// says is one of both.
+// TestShortageOfLocks: a shortage in the kernel is an error of Take, and none of Renew; what else
+// it says is one of both.
 func TestShortageOfLocks(t *testing.T) {
 	for errno, renewed := range map[error]error{unix.ENOLCK: nil, unix.ENOMEM: nil,
 		unix.EAGAIN: unix.EAGAIN, unix.EIO: unix.EIO} {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 // TestLocalFileSystems: the kernel's own file systems that answer from memory or by other
@@ -18,7 +20,7 @@ func TestLocalFileSystems(t *testing.T) {
 			t.Skip(err)
 		}
 		defer f.Close()
-		return isLocal(int(f.Fd()))
+		return filelock.IsLocal(int(f.Fd()))
 	}
 	for _, name := range []string{"/proc/self/maps", "/sys/kernel/mm"} {
 		if local(name) {
@@ -35,7 +37,7 @@ func TestLocalFileSystems(t *testing.T) {
 	if local("/dev/shm") != true {
 		t.Error("tmpfs does not count as local")
 	}
-	if isLocal(-1) {
+	if filelock.IsLocal(-1) {
 		t.Error("a file that is none counts as local")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 // maxMappings bounds the files that the process has mapped. Linux allows 65,530
@@ -23,7 +24,7 @@ var mappings atomic.Int64
 func (r *osReadFile) Map(n int64) (*Mapping, error) {
 	const maxMapped = 1 << 44 // of one file; addresses have 47 bits
 	fd := int(r.f.Fd())
-	if strconv.IntSize < 64 || n > maxMapped || !r.anywhere && !isLocal(fd) {
+	if strconv.IntSize < 64 || n > maxMapped || !r.anywhere && !filelock.IsLocal(fd) {
 		return nil, pathError("mmap", r.f.Name(), errors.ErrUnsupported)
 	}
 	if mappings.Add(1) > maxMappings {

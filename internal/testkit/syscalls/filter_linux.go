@@ -23,26 +23,19 @@ const (
 	notify, allow            = 0x7fc00000, 0x7fff0000
 )
 
-// Child makes the process one whose system call nr the parent decides on, runs life, and ends the
-// process with its error. It returns only in a process that Run did not start. It belongs at the
-// beginning of TestMain.
-func Child(life func(args []string) error) {
+// Child makes a process that Run started one whose system call nr the parent decides on, and runs
+// life there; any other process is none. It belongs at the beginning of TestMain, which is to exit
+// with the error.
+func Child(life func(args []string) error) (is bool, err error) {
 	var nr uint32
 	var begun bool
 	if n, _ := fmt.Sscan(os.Getenv(stage), &nr, &begun); n < 2 {
-		return
+		return false, nil
 	}
-	var err error
 	if begun {
-		err = life(os.Args[1:])
-	} else {
-		err = becomeFiltered(nr)
+		return true, life(os.Args[1:])
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	return true, becomeFiltered(nr)
 }
 
 // becomeFiltered runs the program again, with a filter that the parent has the descriptor of.

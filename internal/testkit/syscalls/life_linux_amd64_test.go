@@ -16,14 +16,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Child(func(args []string) error {
+	is, err := Child(func(args []string) error {
 		l := life{dir: args[1]}
 		if err := l.opts.Set("format", args[0]); err != nil {
 			return err
 		}
 		return l.live()
 	})
-	os.Exit(m.Run())
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	case !is:
+		os.Exit(m.Run())
+	}
 }
 
 // life is one database with everything around it.

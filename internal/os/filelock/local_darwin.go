@@ -1,10 +1,10 @@
-package vfs
+package filelock
 
 import "golang.org/x/sys/unix"
 
-// isLocal tells whether the file's pages come from this machine, and from the kernel
+// IsLocal tells whether the file's pages come from this machine, and from the kernel
 // alone.
-func isLocal(fd int) bool {
+func IsLocal(fd int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil || st.Flags&unix.MNT_LOCAL == 0 {
 		return false
