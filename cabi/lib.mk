@@ -46,7 +46,8 @@ $(LIBDIR)/loam: $(COMMAND_SOURCES) $(LIBDIR)/loam.flags
 # built to be small, too, and ingests, and deflate, which Minecraft's tables have: 194 KB of 9 MB.
 LIB_SMALL := crypto/... math/big encoding/json fmt log/... reflect strconv strings context time os \
 	io/fs internal/fmtsort internal/poll golang.org/x/sys/unix compress/flate path/filepath bufio \
-	encoding/base64 errors io path sort ./internal/base/options $(addprefix ./internal/os/,seal vfs filelock fileid) \
+	encoding/base64 errors io path sort ./internal/base/options \
+	$(addprefix ./internal/os/,seal vfs filelock fileid) \
 	$(addprefix ./internal/feature/,repair transfer inspect examine backup ingest) \
 	$(addprefix ./internal/format/,owner foreign) github.com/klauspost/compress/flate
 LIB_BUILD := -buildmode=c-shared $(LIB_SMALL:%=-gcflags=%=-l)

@@ -210,10 +210,6 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestMergedFails"}, []edit{
 			{"internal/tree/compact/run.go", "err = w.values.finish()", "w.values.abandon()"}}},
 
-	{"merged-file-is-a-log", "a recovery takes a value file that it wrote for a log",
-		target{"internal/testkit/values", "TestMergedRecovery"}, []edit{
-			{"internal/store/recovery.go", "if !l.InFile {", "if true {"}}},
-
 	{"changed-for-ever", "a large value that a compaction filter changed has lost its deadline",
 		target{"internal/testkit/values", "TestMerged"}, []edit{
 			{"internal/tree/compact/filter.go", "append(f.value[:0], changed...), deadline...)",
