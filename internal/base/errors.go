@@ -230,6 +230,14 @@ func Alone(step func() error) error {
 	return err
 }
 
+// Always takes step, and then calls done with its error: that of a panic, too, and ErrGoexit where
+// a callback ends the goroutine. It is for goroutines whose end others wait for.
+func Always(step func() error, done func(error)) {
+	err := ErrGoexit
+	defer func() { done(err) }()
+	err = Protect(step)
+}
+
 func (p *Panic) Error() string {
 	if c, ok := CallbackFailure(p.Value); ok {
 		return c.Error()

@@ -32,11 +32,7 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 		return err
 	}
 	flushed := make(chan error, 1)
-	go func() {
-		err := base.ErrGoexit // unless Flush returns
-		defer func() { flushed <- err }()
-		err = k.Flush()
-	}()
+	go base.Always(k.Flush, func(err error) { flushed <- err })
 	select {
 	case err = <-flushed:
 	case <-ctx.Done():

@@ -24,13 +24,11 @@ func Share(n, workers int, work func(numbers iter.Seq[int]) error) error {
 	}
 	for range min(n, workers) {
 		wg.Go(func() {
-			err := base.ErrGoexit // unless work returns
-			defer func() {
+			base.Always(func() error { return work(numbers) }, func(err error) {
 				if err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
-			}()
-			err = base.Protect(func() error { return work(numbers) })
+			})
 		})
 	}
 	wg.Wait()

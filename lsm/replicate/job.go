@@ -103,17 +103,13 @@ func (r *runner) start(s *state, do func(context.Context, *job) error, done func
 	snap := s.snap
 	s.snap = nil
 	r.job = j
-	go func() {
-		err := base.ErrGoexit // unless do returns
-		defer func() {
-			if snap != nil {
-				r.db.Inside().CloseSnapshot(snap)
-			}
-			j.ended <- err
-			close(j.ended)
-		}()
-		err = base.Protect(func() error { return do(r.jobs, j) })
-	}()
+	go base.Always(func() error { return do(r.jobs, j) }, func(err error) {
+		if snap != nil {
+			r.db.Inside().CloseSnapshot(snap)
+		}
+		j.ended <- err
+		close(j.ended)
+	})
 }
 
 // jobEnded takes the result of the job. After a failure no job begins for a while, twice as long

@@ -363,11 +363,13 @@ func fetch(ctx context.Context, t Target, names []string, ahead int) (next func(
 		results[begun] = to
 		begun++
 		go func() {
-			r := result{err: base.ErrGoexit} // unless get returns
-			defer func() { to <- r }()
-			r.err = base.Protect(func() (err error) {
+			var r result
+			base.Always(func() (err error) {
 				r.b, err = get(ctx, t, name)
 				return err
+			}, func(err error) {
+				r.err = err
+				to <- r
 			})
 		}()
 	}

@@ -188,11 +188,7 @@ func (l *BulkLoader) spill() error {
 	if l.k.Comparer().Serial() {
 		return write()
 	}
-	l.pending.Go(func() {
-		err := base.ErrGoexit // unless write returns
-		defer func() { _ = l.fail(err) }()
-		err = write()
-	})
+	l.pending.Go(func() { base.Always(write, func(err error) { _ = l.fail(err) }) })
 	return nil
 }
 
@@ -497,17 +493,15 @@ func (s *syncing) add(w sstable.Writer) {
 	s.wg.Go(func() {
 		s.turn.Lock()
 		defer s.turn.Unlock()
-		err := base.ErrGoexit // unless the file system returns
-		defer func() {
+		base.Always(func() error {
+			err := w.Sync()
+			return errors.Join(err, w.Close())
+		}, func(err error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.err == nil {
 				s.err = err
 			}
-		}()
-		err = base.Protect(func() error {
-			err := w.Sync()
-			return errors.Join(err, w.Close())
 		})
 	})
 }

@@ -97,10 +97,14 @@ func (t *transfer) start(move func() (int, error)) {
 	done := make(chan outcome, 1)
 	t.done = done
 	go func() {
-		o := outcome{err: base.ErrGoexit} // unless move returns
-		defer func() { done <- o }()
-		defer base.CatchPanic(&o.err)
-		o.n, o.err = move()
+		var o outcome
+		base.Always(func() (err error) {
+			o.n, err = move()
+			return err
+		}, func(err error) {
+			o.err = err
+			done <- o
+		})
 	}()
 }
 

@@ -2,10 +2,9 @@ package directio
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"runtime"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -55,15 +54,10 @@ func sameBytes(f vfs.ReadFile, r *Reader) bool {
 		if off+n < size {
 			r.Prefetch(off+n, min(compared, size-off-n))
 		}
-		if !readFull(f, a[:n], off) || !readFull(r, b[:n], off) || !bytes.Equal(a[:n], b[:n]) {
+		if base.ReadFull(f, a[:n], off) != nil || base.ReadFull(r, b[:n], off) != nil ||
+			!bytes.Equal(a[:n], b[:n]) {
 			return false
 		}
 	}
 	return true
-}
-
-// readFull reports whether all of p can be read.
-func readFull(r io.ReaderAt, p []byte, off int64) bool {
-	n, err := r.ReadAt(p, off)
-	return n == len(p) && (err == nil || errors.Is(err, io.EOF))
 }

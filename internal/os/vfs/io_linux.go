@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/os/filelock"
 )
 
 func prefetch(f *os.File, off, n int64) {
@@ -16,11 +18,7 @@ func startWriteBack(f *os.File, off, n int64) {
 
 // fdatasync, again when a signal interrupts it: then it has not failed.
 func fdatasync(fd int) error {
-	for {
-		if err := unix.Fdatasync(fd); err != unix.EINTR {
-			return err
-		}
-	}
+	return filelock.Again(func() error { return unix.Fdatasync(fd) })
 }
 
 func syncFile(f *os.File) error {

@@ -71,13 +71,13 @@ var plugs = []mutant{
 
 	{"goexit-of-a-load", "a part of a bulk load whose goroutine the comparer ends is left out",
 		target{"lsm", "TestComparerThatEndsItsGoroutine"}, []edit{
-			{"internal/feature/ingest/loader.go", "err := base.ErrGoexit // unless write",
-				"err := error(nil) //"}}},
+			{"internal/feature/ingest/loader.go",
+				"base.Always(write, func(err error) { _ = l.fail(err) })", "_ = write()"}}},
 
 	{"goexit-of-a-share", "what a goroutine that the comparer ends had to do counts as done",
 		target{"lsm", "TestComparerThatEndsItsGoroutine"}, []edit{
-			{"internal/store/share.go", "err := base.ErrGoexit // unless",
-				"err := error(nil) //"}}},
+			{"internal/base/errors.go", "err := ErrGoexit\n\tdefer",
+				"err := error(nil)\n\tdefer"}}},
 
 	{"goexit-of-an-order", "a memtable whose order the comparer left half made is read",
 		target{"lsm", "TestComparerThatEndsAReader"}, []edit{

@@ -109,12 +109,7 @@ func (o *output) beginRound() error {
 	}
 	tables, round := o.unsynced, make(chan error, 1)
 	o.unsynced, o.round = nil, round
-	go func() {
-		err := base.ErrGoexit // unless syncAll returns
-		defer func() { round <- err }()
-		defer base.CatchPanic(&err)
-		err = syncAll(tables)
-	}()
+	go base.Always(func() error { return syncAll(tables) }, func(err error) { round <- err })
 	return nil
 }
 
