@@ -120,6 +120,9 @@ func (k Kind) Expires() bool { return k == KindSetExpiring || k == KindExpiringH
 // ExpiringKinds has a bit for each kind that Expires.
 const ExpiringKinds = 1<<KindSetExpiring | 1<<KindExpiringHandle
 
+// ReferringKinds has a bit for each kind that Refers.
+const ReferringKinds = 1<<KindValueHandle | 1<<KindExpiringHandle
+
 // Refers reports whether the value of an entry of this kind is a handle, see Handle.
 func (k Kind) Refers() bool { return k == KindValueHandle || k == KindExpiringHandle }
 

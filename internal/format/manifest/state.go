@@ -228,9 +228,23 @@ func (s *State) Complete(f base.Format) error {
 	case !s.HasLastSeq:
 		missing = "last sequence"
 	default:
-		return nil
+		return s.checkReferences()
 	}
 	return base.Corruptf(kindManifest, "does not say the %s", missing)
+}
+
+// checkReferences refuses a table with references of which no log is recorded. A repair by a
+// version before 0.3 makes one, and moves the logs to the folder lost: back in the directory, they
+// would be obsolete.
+func (s *State) checkReferences() error {
+	for _, f := range s.tables() {
+		if f.Meta.Kinds&base.ReferringKinds != 0 && len(f.Meta.ValueLogs) == 0 {
+			return base.Corruptf(kindManifest, "table %d refers to values in logs and names none, "+
+				"after a repair by Loam before 0.3: move the logs back from the folder lost, "+
+				"and repair the database", f.Meta.Num)
+		}
+	}
+	return nil
 }
 
 // numReach bounds how far the numbers of files that were made after the last edit can be

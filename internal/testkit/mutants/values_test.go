@@ -43,6 +43,11 @@ var largeValues = []mutant{
 				"err := checkValueLogs(&res.State, o.Format, name, names); err != nil {",
 				"_ = checkValueLogs; false {"}}},
 
+	{"references-without-logs", "tables whose logs are not recorded are taken for whole",
+		target{"internal/testkit/versions", "TestRepairedByEarlierVersion"}, []edit{
+			{"internal/format/manifest/state.go", "return s.checkReferences()",
+				"_ = s.checkReferences\n\t\treturn nil"}}},
+
 	{"value-log-uncopied", "a copy lacks the logs that only its tables need",
 		target{"internal/testkit/values", "TestCopies"}, []edit{
 			{"internal/feature/backup/capture.go", "range st.ValueLogs() {",

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -266,5 +267,32 @@ func TestReplicas(t *testing.T) {
 			Until: ended}))
 		w.must(db.Close())
 		restore()
+	})
+}
+
+// TestRepairedByEarlierVersion refuses tables with references of which no log is recorded, as long
+// as the logs can be moved back.
+func TestRepairedByEarlierVersion(t *testing.T) {
+	each(t, "repaired", func(w *written, dir string) {
+		before := w.files(dir)
+		_, err := lsm.Open(dir, nil)
+		_, readOnly := lsm.Open(dir, &lsm.Options{ReadOnly: true})
+		_, follower := lsm.OpenFollower(dir, nil)
+		for _, err := range []error{err, readOnly, follower} {
+			if !errors.Is(err, lsm.ErrCorruption) || !strings.Contains(err.Error(), "folder lost") {
+				w.Errorf("an opening: %v", err)
+			}
+		}
+		if w.files(dir) != before {
+			w.Fatal("an opening changed the directory")
+		}
+		logs, err := filepath.Glob(filepath.Join(dir, "lost", "*.wal"))
+		w.must(err)
+		for _, log := range logs {
+			w.must(os.Rename(log, filepath.Join(dir, filepath.Base(log))))
+		}
+		_, err = lsm.Repair(dir, nil)
+		w.must(err)
+		w.opens(dir, "repaired", nil)
 	})
 }

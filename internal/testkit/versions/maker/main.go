@@ -4,6 +4,7 @@
 //	go run ./internal/testkit/versions/maker testdata/0.2
 //
 // In the tree of version 0.2 it has no file newer.go. What a version wrote stays as it is.
+// 0.2/repaired is what Repair of 0.2 made of 0.3/values without its MANIFEST.
 //
 // All but the tables and the database in LevelDB's format have the same contents. The file
 // "expected" has a line for each keyspace: what has it, its name, the number of pairs and their
