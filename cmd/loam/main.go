@@ -263,7 +263,8 @@ func hint(err error) string {
 	}{
 		{lsm.ErrLocked, "End that process first. Verbs that read work meanwhile."},
 		{lsm.ErrCorruption, "Next: \"loam check DIR\" says how far the damage goes, \"loam " +
-			"repair --dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory."},
+			"repair --dry-run DIR\"\nwhat a repair would keep. Work on a copy of the directory, " +
+			"on the machine that writes it:\ncaches of other machines may be behind."},
 		{lsm.ErrEncryption, "Say --encryption file:PATH, or set " + encryptionEnv + "; see " +
 			"docs/encryption.md."},
 		{lsm.ErrNoMergeOperator, "The program that made the operands has the operator."},
