@@ -1,22 +1,23 @@
 package directio
 
 import (
-	"bytes"
-	"runtime"
+	"hash/maphash"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// compared is how many bytes Durable compares at a time.
+// compared is how many bytes of a file have one sum.
 const compared = 512 << 10
 
 // Durable makes a file durable that nobody writes, and reports whether it is. A sync alone does not
 // tell: Linux takes pages that it could not write for written ones, fails one sync, perhaps of a
-// process that has ended, and answers reads from these pages afterwards. So the file is read past
-// the page cache, too. Linux has file systems where that is not possible: there the answer is no.
-// Other systems are taken at the sync's word, and so are other file systems than the system's,
-// unless their files have a method OnDisk.
+// process that has ended, and answers reads from these pages afterwards. So the file is read a
+// second time, from the disk, without these pages. O_DIRECT would not do: some files are read
+// through the page cache all the same, such as encrypted ones of ext4 and compressed ones of btrfs.
+// Where pages stay, as in tmpfs, the answer is no. Other systems are taken at the sync's word, and
+// so are other file systems than the system's, unless their files have a method OnDisk.
 func Durable(fsys vfs.FS, name string) bool {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -30,34 +31,28 @@ func Durable(fsys vfs.FS, name string) bool {
 	if d, ok := f.(interface{ OnDisk() bool }); ok {
 		return d.OnDisk()
 	}
-	if _, ok := vfs.Descriptor(f); !ok || runtime.GOOS != "linux" {
+	fd, ok := vfs.Descriptor(f)
+	if !ok || !keepsUnwritten {
 		return true
 	}
-	d, err := fsys.Open(name)
-	if err != nil {
+	seed := maphash.MakeSeed()
+	before, err := sums(f, seed)
+	if err != nil || !uncached(fd, f.Size()) {
 		return false
 	}
-	r, err := NewReader(d)
-	if err != nil {
-		_ = d.Close()
-		return false
-	}
-	defer r.Close()
-	return sameBytes(f, r) && !r.file.cached.Load()
+	after, err := sums(f, seed)
+	return err == nil && slices.Equal(before, after)
 }
 
-// sameBytes reports whether both files have the same bytes, and all of them can be read.
-func sameBytes(f vfs.ReadFile, r *Reader) bool {
-	a, b := make([]byte, compared), make([]byte, compared)
+// sums reads a file, and returns the sum of each part.
+func sums(f vfs.ReadFile, seed maphash.Seed) (sums []uint64, err error) {
+	buf := make([]byte, compared)
 	for off, size := int64(0), f.Size(); off < size; off += compared {
-		n := min(compared, size-off)
-		if off+n < size {
-			r.Prefetch(off+n, min(compared, size-off-n))
+		part := buf[:min(compared, size-off)]
+		if err := base.ReadFull(f, part, off); err != nil {
+			return nil, err
 		}
-		if base.ReadFull(f, a[:n], off) != nil || base.ReadFull(r, b[:n], off) != nil ||
-			!bytes.Equal(a[:n], b[:n]) {
-			return false
-		}
+		sums = append(sums, maphash.Bytes(seed, part))
 	}
-	return true
+	return sums, nil
 }

@@ -134,8 +134,13 @@ var largeValues = []mutant{
 
 	{"recovery-compares-nothing", "a file is durable whatever the disk has",
 		target{"internal/os/directio", "TestDurableDiffers"}, []edit{
-			{"internal/os/directio/durable.go", "!bytes.Equal(a[:n], b[:n])",
-				"bytes.Equal(a[:n], nil)"}}},
+			{"internal/os/directio/durable.go", "slices.Equal(before, after)",
+				"slices.Equal(before, append(after[:0], before...))"}}},
+
+	{"recovery-compares-the-cache", "a file is compared with what the page cache has of it",
+		target{"internal/os/directio", "TestDurableIsCached"}, []edit{
+			{"internal/os/directio/durable.go", "|| !uncached(fd, f.Size())",
+				"|| !uncached(fd, 0)"}}},
 
 	{"recovery-copies-values", "a recovery writes large values into tables",
 		target{"internal/testkit/values", "TestRecoveryRefers"}, []edit{
