@@ -236,9 +236,10 @@ LOAM_API loam_status loam_options_close(loam_options *options);
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "encryption" takes "file:" and the path of a
  * key file, "key:" and 64 hexadecimal digits, or "passphrase:" and a passphrase. "plain_wal" is
  * always on. "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be
- * read is a SIGBUS, which Go's handler must get. "format" is that of a new database: "native" by
- * default; "leveldb" makes one that LevelDB and its tools open, without keyspaces, merges, range
- * deletes, times to live and encryption. */
+ * read is a SIGBUS, which ends the process if the program installed a handler for it after this
+ * library was loaded, or if the thread that calls blocks it. "format" is that of a new database:
+ * "native" by default; "leveldb" makes one that LevelDB and its tools open, without keyspaces,
+ * merges, range deletes, times to live and encryption. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value,
   char **err);
 /* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",

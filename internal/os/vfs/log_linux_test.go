@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -204,15 +205,37 @@ func TestLogStoresOnlyFastAppends(t *testing.T) {
 
 // TestLogWindowFault lets a stranger cut the file off under the window.
 func TestLogWindowFault(t *testing.T) {
-	l, name := newWindowed(t, 1<<20)
-	for range 100 {
+	for _, pause := range []time.Duration{0, slowPage} {
+		synctest.Test(t, func(t *testing.T) {
+			l, name := newWindowed(t, 1<<20)
+			for range 100 {
+				must(t, l.Append(make([]byte, 141)))
+			}
+			time.Sleep(pause)
+			synctest.Wait()
+			must(t, os.Truncate(name, 0))
+			if err := l.Append(make([]byte, 141)); !errors.Is(err, unix.EIO) {
+				t.Errorf("Append to a file that was cut off, pause %v: %v", pause, err)
+			}
+			must(t, l.Close())
+		})
+	}
+}
+
+// TestLogWindowAfterPause: pages are made ready anew after a pause, and nothing is stored into
+// pages that cannot be made ready.
+func TestLogWindowAfterPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newWindowed(t, 1<<20)
 		must(t, l.Append(make([]byte, 141)))
-	}
-	must(t, os.Truncate(name, 0))
-	if err := l.Append(make([]byte, 141)); !errors.Is(err, unix.EIO) {
-		t.Errorf("Append to a file that was cut off: %v", err)
-	}
-	must(t, l.Close())
+		time.Sleep(slowPage)
+		synctest.Wait()
+		must(t, unix.Mprotect(l.window.mem, unix.PROT_READ))
+		if err := l.Append(make([]byte, 141)); err != nil {
+			t.Errorf("Append after a pause in which pages were protected: %v", err)
+		}
+		must(t, l.Close())
+	})
 }
 
 func TestPlainLog(t *testing.T) {

@@ -3,6 +3,7 @@ package vfs
 import (
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ const (
 	// windowTime is how far ahead of the appends pages are made ready. In that time
 	// the kernel may write a page back and protect it again.
 	windowTime = time.Millisecond
-	// slowPage is the time for a page of appends from which on they are not stored.
+	// slowPage is the time for a page of appends from which on they are not stored, and for
+	// which pages count as ready.
 	slowPage = 2 * time.Millisecond
 	// windowMax is the longest append that is stored: a longer one is not
 	// cheaper than the system call.
@@ -40,19 +42,24 @@ const (
 // A store into a mapped file reports a failure by a signal. So the window lies where
 // fallocate has succeeded, so that a full disk cannot fail it, and its pages are made
 // writable by a system call that returns errors. Three causes are left: another program
-// cuts the file off, a memory cell is bad, or the file system turned read-only since
-// the last sync. That fault is caught and becomes the append's error.
+// cuts the file off, a memory cell is bad, or the file system turned read-only since the last sync.
+// That fault is caught and becomes the append's error. A file that was cut gets no zeros: they
+// would bring its pages back.
 //
 // Nor may a store wait for the file system: Go's scheduler knows nothing of a page fault, and a
 // goroutine that waits in one holds up the garbage collector and all else that stops the world.
 // A page that was made ready just now does not fault, unless the kernel wrote it back meanwhile. So
-// pages are made ready for windowTime ahead, by calls that may wait, and slow
-// appends are not stored, whether they wait or come seldom.
+// pages are made ready for windowTime ahead, by calls that may wait, and slow appends are not
+// stored, whether they wait or come seldom. After a pause pages are made ready anew: a file system
+// that was frozen meanwhile has protected them, and stores wait until it is thawed.
 type window struct {
 	never bool   // stores are not for this file
 	mem   []byte // nil: nothing is mapped
 	from  int64  // file offset of mem[0]
 	ready int64  // file offset up to which pages are writable; 0: none
+
+	lease *time.Timer // runs from the time at which pages were made ready; nil: none were
+	stale atomic.Bool // it has run out
 
 	syncs uint32 // osLog.syncs as of the last append
 	quiet int    // appends since then or since a slow page, up to windowQuiet
@@ -71,17 +78,7 @@ type window struct {
 var clock = time.Now
 
 // mappable tells whether the file system keeps fallocate's promise for stores.
-func mappable(fd int) bool {
-	var st unix.Statfs_t
-	if unix.Fstatfs(fd, &st) != nil {
-		return false
-	}
-	switch st.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return true
-	}
-	return false
-}
+func mappable(fd int) bool { return !mayCompress(fd) }
 
 // windowFor tells whether the next n bytes are to be stored in the window, and
 // has it ready for them.
@@ -101,6 +98,9 @@ func (l *osLog) windowFor(n int) bool {
 			w.timed, w.timedFrom = clock(), l.off
 		}
 		return false
+	}
+	if w.stale.Load() {
+		w.ready = 0
 	}
 	return l.off+int64(n) <= w.ready || w.advance(l.fd, l.off, int64(n), l.alloc.Load())
 }
@@ -147,6 +147,10 @@ func (w *window) advance(fd int, off, n, alloc int64) bool {
 		// Or a fault brings in, and a sync writes, a folio of 2 MiB.
 		_ = unix.Madvise(mem, unix.MADV_RANDOM)
 	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Size < alloc {
+		return true // the store faults
+	}
 	begin := max(page, w.ready)
 	end := min(max(begin+w.step, off+n), w.from+int64(len(w.mem)), alloc)
 	if populate(fd, begin, max(begin, (off+pageSize-1)&^(pageSize-1)),
@@ -156,6 +160,12 @@ func (w *window) advance(fd int, off, n, alloc int64) bool {
 		return false
 	}
 	w.ready = end
+	w.stale.Store(false)
+	if w.lease == nil {
+		w.lease = time.AfterFunc(slowPage, func() { w.stale.Store(true) })
+	} else {
+		w.lease.Reset(slowPage)
+	}
 	return true
 }
 
@@ -180,6 +190,9 @@ func (w *window) store(off int64, p []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
+			if _, fault := r.(interface{ Addr() uintptr }); fault {
+				r = "the system cannot write the page"
+			}
 			err = fmt.Errorf("%w: storing into the mapped log: %v", unix.EIO, r)
 		}
 	}()
@@ -193,8 +206,6 @@ func (w *window) store(off int64, p []byte) (err error) {
 
 // close unmaps. The log may be appended to, and mapped again.
 func (w *window) close() {
-	if w.mem != nil {
-		_ = unix.Munmap(w.mem)
-	}
+	_ = unix.Munmap(w.mem) // EINVAL of nil
 	w.mem, w.from, w.ready = nil, 0, 0
 }

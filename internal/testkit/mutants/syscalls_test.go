@@ -13,6 +13,10 @@ var syscalls = []mutant{
 			{"internal/os/vfs/os.go", "if errors.Is(err, syscall.EINTR) {",
 				"if errors.Is(err, syscall.EINTR) && err == nil {"}}},
 
+	{"log-pages-stay-ready", "after a pause appends are stored into pages that were protected",
+		target{"internal/os/vfs", "TestLogWindowAfterPause"}, []edit{
+			{"internal/os/vfs/window_linux.go", "if w.stale.Load() {", "if false {"}}},
+
 	{"flock-needed", "a database does not open where there are no flock locks",
 		target{"internal/testkit/syscalls", "TestDispensableCalls"}, []edit{
 			{"internal/os/filelock/locks_linux.go", "case !unsupported(ferr):",
