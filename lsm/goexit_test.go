@@ -210,3 +210,85 @@ func TestComparerThatEndsAReader(t *testing.T) {
 		t.Error("no order was left half made")
 	}
 }
+
+// TestComparerThatEndsAWriter: where a comparer ends its goroutine while a write has the lead, or
+// while a compaction is chosen, the call fails or is done, and no other call waits for it.
+func TestComparerThatEndsAWriter(t *testing.T) {
+	needsNative(t)
+	calls := map[string]func(db *DB, tx *Txn) error{
+		"range delete": func(db *DB, _ *Txn) error {
+			return db.DeleteRange([]byte("01"), []byte("02"), NoSync)
+		},
+		"commit": func(_ *DB, tx *Txn) error { return tx.Commit(NoSync) },
+		"flush":  func(db *DB, _ *Txn) error { return db.Flush() },
+		"drop":   func(db *DB, _ *Txn) error { return db.DropKeyspace("other") },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			failed := 0
+			reached := true
+			for at := int64(1); reached; at = at*9/8 + 1 {
+				synctest.Test(t, func(t *testing.T) {
+					var err error
+					if reached, err = endsAt(t, at, call); err != nil {
+						failed++
+					}
+				})
+			}
+			if failed == 0 && (name == "range delete" || name == "flush") {
+				t.Error("the comparer ended no goroutine but that of the call")
+			}
+		})
+	}
+}
+
+// endsAt makes a call whose nth comparison ends its goroutine, and uses the database behind it.
+// reached is false where there were not so many.
+func endsAt(t *testing.T, n int64, call func(*DB, *Txn) error) (reached bool, err error) {
+	var left atomic.Int64
+	o := &Options{FS: vfs.NewMem(), L0Compaction: 2,
+		Comparer: &Comparer{Name: "ends", Compare: func(a, b []byte) int {
+			if left.Load() > 0 && left.Add(-1) == 0 {
+				runtime.Goexit()
+			}
+			return bytes.Compare(a, b)
+		}}}
+	db := mustOpen(t, "db", o)
+	if _, err := db.Keyspace("other", nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if err := db.Put(fmt.Appendf(nil, "%02d", i), []byte("x"), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustFlush(t, db)
+	tx := db.Begin(nil)
+	defer tx.Close()
+	if _, err := tx.Get([]byte("02"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Put([]byte("03"), []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Put([]byte("01"), []byte("z"), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	left.Store(n)
+	var wg sync.WaitGroup
+	wg.Go(func() { err = call(db, tx) })
+	wg.Wait()
+	_ = db.Put([]byte("00"), []byte("0"), NoSync) // read-only or not, it returns
+	_ = db.CompactRange(nil, nil)
+	reached = left.Swap(0) <= 0
+	_ = db.Close()
+	db = mustOpen(t, "db", o)
+	defer mustClose(t, db)
+	for i := range 4 {
+		key := fmt.Appendf(nil, "%02d", i)
+		if _, err := db.Get(key, nil); err != nil && (i != 1 || !errors.Is(err, ErrNotFound)) {
+			t.Errorf("comparison %d: %s: %v", n, key, err)
+		}
+	}
+	return reached, err
+}

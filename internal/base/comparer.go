@@ -35,6 +35,16 @@ func (c *Comparer) BuiltIn() bool {
 	return c == Bytewise || c == ReverseBytewise || c == IndexedDB
 }
 
+// Guard takes a step that compares. The error is that of a panic, or ErrGoexit where the comparer
+// ends its goroutine: one of the program's own takes the step on another goroutine. Serial ones are
+// of languages that have no Goexit.
+func (c *Comparer) Guard(step func() error) error {
+	if c.BuiltIn() || c.Serial() {
+		return Protect(step)
+	}
+	return Alone(step)
+}
+
 // Serial reports whether comparisons wait for each other, see Interrupted.
 func (c *Comparer) Serial() bool { return c.Interrupted != nil }
 

@@ -44,8 +44,9 @@ type DB struct {
 	copies      copies      // copies and other long work under way
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
-	ownOrder    atomic.Bool // a keyspace has had a comparer of the program in this opening
-	serial      atomic.Bool // one of them is on the caller's thread: writers order what they wrote
+	serial      atomic.Bool // an own order is on the caller's thread: writers order what they wrote
+
+	ownOrder atomic.Pointer[base.Comparer] // of the program, in this opening; or nil
 
 	late atomic.Pointer[tree.Tree] // see tree.Shared
 }

@@ -237,8 +237,10 @@ func (db *DB) listen() error {
 func (db *DB) connect(last base.SeqNum) {
 	env := write.Env{
 		Room: db.jobs.MakeRoom, Append: db.wal.Append, Sync: db.wal.Sync,
-		Publish: db.shared.Seqs.Publish, LeaderAsks: db.ownOrder.Load,
-		Failed: func(err error) { db.health.Fail(err) },
+		Publish:    db.shared.Seqs.Publish,
+		LeaderAsks: func() bool { return db.ownOrder.Load() != nil },
+		Guard:      func(step func() error) error { return db.ownOrder.Load().Guard(step) },
+		Failed:     func(err error) { db.health.Fail(err) },
 	}
 	db.pipeline = write.New(env, last)
 	db.health.connect(db.pipeline, db.jobs, db.feeds)
@@ -390,7 +392,7 @@ func (db *DB) newTree(k *Keyspace, m manifest.Keyspace) *tree.Tree {
 	tables := db.opts.Tables
 	tables.Format, tables.Comparer = db.opts.Format, m.Comparer
 	if !m.Comparer.BuiltIn() {
-		db.ownOrder.Store(true)
+		db.ownOrder.Store(m.Comparer)
 	}
 	filter := db.opts.Filter
 	if m.ID != base.DefaultKeyspace {

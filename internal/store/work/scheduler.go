@@ -330,18 +330,17 @@ func (s *Scheduler) nextPlanLocked(k *Keyspace, v *manifest.Version, c picker.Co
 	return plan
 }
 
-// pickLocked calls a decision of package picker. Decisions call the user's
-// comparer while s.mu is held: a panic must not leave it so.
+// pickLocked calls a decision of package picker. Decisions call the user's comparer while s.mu is
+// held: neither a panic nor runtime.Goexit must leave it so.
 func (s *Scheduler) pickLocked(k *Keyspace,
 	decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
-	defer func() {
-		if r := recover(); r != nil {
-			_ = s.opts.Fail(base.NewPanic(r))
-			go s.Wake() // the caller may be about to wait
-			plan = nil
-		}
-	}()
-	return decide(s.configLocked(k))
+	err := k.Comparer().Guard(func() error { plan = decide(s.configLocked(k)); return nil })
+	if err != nil {
+		_ = s.opts.Fail(err)
+		go s.Wake() // the caller may be about to wait
+		return nil
+	}
+	return plan
 }
 
 // configLocked is what decisions about a tree go by.

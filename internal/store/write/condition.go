@@ -90,7 +90,9 @@ func (p *Pipeline) writeIf(w *writer, mode Mode) (err error) {
 	before, sync := p.last, false
 	for w != nil {
 		if w.condition != nil {
-			if w.err = w.condition.Holds(p.last); w.err != nil {
+			if w.err = p.holds(w.condition); w.err != nil && p.cause.Load() != nil {
+				return w.err
+			} else if w.err != nil {
 				w = w.next
 				continue
 			}
@@ -114,6 +116,14 @@ func (p *Pipeline) writeIf(w *writer, mode Mode) (err error) {
 		p.env.Publish(p.last)
 	}
 	return nil
+}
+
+// holds asks a condition.
+func (p *Pipeline) holds(c Condition) error {
+	if p.env.LeaderAsks() {
+		return p.guarded(func() error { return c.Holds(p.last) })
+	}
+	return c.Holds(p.last)
 }
 
 // run sets p.batches to those of w and of the following writers up to the next one with a

@@ -3,6 +3,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -227,5 +228,40 @@ func testPutIf(t *testing.T) {
 	if fmt.Sprint(errs) != fmt.Sprint([]error{nil, nil, nil, errThere}) ||
 		fmt.Sprint(c.keys) != "[d e b]" {
 		t.Errorf("%v, applied %v", errs, c.keys)
+	}
+}
+
+// asks is a condition that calls a callback of the program.
+type asks func()
+
+func (f asks) Holds(base.SeqNum) error { f(); return nil }
+
+// TestGoexitOfALeader: a condition or an Exclusive whose callback ends its goroutine fails, and so
+// does every other write: none waits for the lead.
+func TestGoexitOfALeader(t *testing.T) {
+	env := (&conditional{}).env()
+	env.LeaderAsks, env.Guard = func() bool { return true }, base.Alone
+	ends := map[string]func(p *Pipeline) error{
+		"condition": func(p *Pipeline) error {
+			return p.CommitIf(keysBatch("a"), 0, asks(runtime.Goexit))
+		},
+		"exclusive": func(p *Pipeline) error {
+			return p.Exclusive(func() error { runtime.Goexit(); return nil })
+		},
+	}
+	for name, call := range ends {
+		synctest.Test(t, func(t *testing.T) {
+			p := New(env, 0)
+			errs := blocked(t, p, nil,
+				func() error { return call(p) },
+				func() error { return p.CommitIf(keysBatch("b"), 0, asks(func() {})) },
+				func() error { return p.Commit(keysBatch("c"), 0) })
+			errs = append(errs, p.Commit(keysBatch("d"), 0))
+			for i, err := range errs {
+				if !errors.Is(err, base.ErrReadOnly) || !errors.Is(err, base.ErrGoexit) {
+					t.Errorf("%s, write %d: %v", name, i, err)
+				}
+			}
+		})
 	}
 }

@@ -71,6 +71,9 @@ type Env struct {
 	// LeaderAsks, if not nil, reports whether leaders may call a comparer of the program: then a
 	// write that is about to wait makes sure that it is not within one.
 	LeaderAsks func() bool
+	// Guard takes a step of a leader that asks; its own errors are those of panics and of comparers
+	// that end their goroutine. nil: Protect.
+	Guard func(step func() error) error
 	// Failed, if not nil, takes a failure, a panic for instance, that ends all commits.
 	Failed func(err error)
 }
@@ -134,6 +137,9 @@ type Pipeline struct {
 func New(env Env, last base.SeqNum) *Pipeline {
 	if env.LeaderAsks == nil {
 		env.LeaderAsks = func() bool { return false }
+	}
+	if env.Guard == nil {
+		env.Guard = base.Protect
 	}
 	return &Pipeline{env: env, last: last}
 }
@@ -259,7 +265,20 @@ func (p *Pipeline) catchPanic(err *error) {
 
 func (p *Pipeline) runExclusive(f func() error) (err error) {
 	defer p.catchPanic(&err)
+	if p.env.LeaderAsks() {
+		return p.guarded(f)
+	}
 	return f()
+}
+
+// guarded takes a step that may call a comparer of the program. The end of its goroutine must not
+// take the lead with it: like a panic it poisons the pipeline.
+func (p *Pipeline) guarded(step func() error) error {
+	var err error
+	if failure := p.env.Guard(func() error { err = step(); return nil }); failure != nil {
+		return p.fail(fmt.Errorf("committing: %w", failure))
+	}
+	return err
 }
 
 // entryAlone writes one entry without a group. The caller leads.

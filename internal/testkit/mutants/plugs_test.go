@@ -79,6 +79,12 @@ var plugs = []mutant{
 			{"internal/base/errors.go", "err := ErrGoexit\n\tdefer",
 				"err := error(nil)\n\tdefer"}}},
 
+	{"goexit-of-a-leader", "a comparer that ends its goroutine ends that of the writer who leads",
+		target{"internal/store/write", "TestGoexitOfALeader"}, []edit{
+			{"internal/store/write/condition.go",
+				"return p.guarded(func() error { return c.Holds(p.last) })",
+				"return c.Holds(p.last)"}}},
+
 	{"goexit-of-an-order", "a memtable whose order the comparer left half made is read",
 		target{"lsm", "TestComparerThatEndsAReader"}, []edit{
 			{"internal/tree/memtable/lazy_order.go", "\to.err = errGoexit // unless",

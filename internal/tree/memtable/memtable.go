@@ -211,9 +211,9 @@ func (m *MemTable) reserve(n int64, entries int) error {
 }
 
 // Apply adds the entries of a batch (batchrepr, validated), which are all of the table's keyspace;
-// entry i gets sequence seq + i. It fails only where Room does; a caller that has asked Room knows
-// that it does not. Readers see the entries one by one; the sequence they read at keeps a batch
-// whole.
+// entry i gets sequence seq + i. It fails only where Room does, or the comparer of a range delete:
+// a caller that has asked Room knows that it does not. Readers see the entries one by one; the
+// sequence they read at keeps a batch whole.
 func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	n := int(batchrepr.Count(batch))
 	if err := m.reserve(int64(len(batch)), n); err != nil {
@@ -228,7 +228,9 @@ func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	} else {
 		m.applyMany(mem, &it, seq)
 	}
-	m.addRangeDels()
+	if err := m.addRangeDels(); err != nil {
+		return err
+	}
 	m.publish()
 	return it.Err()
 }
@@ -279,9 +281,9 @@ func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error
 		return err
 	}
 	m.insertOne(m.mem.Load(), base.MakeTrailer(seq, kind), key, value)
-	m.addRangeDels()
+	err := m.addRangeDels()
 	m.publish()
-	return nil
+	return err
 }
 
 func (m *MemTable) insertOne(mem *memory, t base.Trailer, key, value []byte) {

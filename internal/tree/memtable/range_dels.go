@@ -16,17 +16,22 @@ type rangeDels struct {
 	batch []rangedel.Tombstone
 }
 
-// addRangeDels makes the tombstones of a batch visible.
-func (m *MemTable) addRangeDels() {
+// addRangeDels makes the tombstones of a batch visible. It fails where the comparer does.
+func (m *MemTable) addRangeDels() (err error) {
 	d := &m.dels
 	if len(d.batch) == 0 {
-		return
+		return nil
 	}
 	d.written.Add(int64(len(d.batch)))
-	d.Add(m.cmp, d.batch)
+	if m.cmp.BuiltIn() {
+		d.Add(m.cmp, d.batch)
+	} else {
+		err = m.cmp.Guard(func() error { d.Add(m.cmp, d.batch); return nil })
+	}
 	clear(d.batch) // keep no batch alive
 	d.batch = d.batch[:0]
 	m.tell()
+	return err
 }
 
 // WantsFlush reports whether the memtable has as many range tombstones as it should have, or
