@@ -424,6 +424,8 @@ func TestFailureBesideAnInterruption(t *testing.T) {
 	}{
 		{errors.Join(context.Canceled, failed), exitFailed},
 		{errors.Join(fmt.Errorf("load: %w", context.Canceled), errors.Join(failed)), exitFailed},
+		{fmt.Errorf("load: %w", errors.Join(context.Canceled, failed)), exitFailed},
+		{fmt.Errorf("load: %w", errors.Join(context.Canceled, context.Canceled)), exitSignal},
 		{errors.Join(context.Canceled, fmt.Errorf("%w: %w", failed, context.Canceled)), exitSignal},
 		{fmt.Errorf("%w: %w", failed, context.Canceled), exitSignal},
 	} {

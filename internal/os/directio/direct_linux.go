@@ -32,7 +32,7 @@ func uncached(fd uintptr, n int64) bool {
 	if n == 0 {
 		return true
 	}
-	if unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED) != nil {
+	if int64(int(n)) != n || unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED) != nil {
 		return false
 	}
 	mem, err := unix.Mmap(int(fd), 0, int(n), unix.PROT_READ, unix.MAP_PRIVATE)
