@@ -45,7 +45,7 @@ type reader struct {
 // ErrExists, ErrNotADatabase, ErrNewerFormat, ErrComparerMismatch, ErrNoMergeOperator,
 // ErrCorruption (Repair may help), ErrClosed (a shared Cache or Resources), a shortage (ErrNoSpace,
 // ErrNoMemory, ErrTooManyFiles) or an error of the file system. A failed Open gives back what it
-// took and leaves the directory as it was.
+// took and leaves the directory as it was; one that it made may stay, with LOCK in it.
 func Open(dir string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {

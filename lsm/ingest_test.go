@@ -263,6 +263,37 @@ func TestBulkLoad(t *testing.T) {
 	}
 }
 
+// TestNilContexts: a call that needs a context says so, and the database goes on.
+func TestNilContexts(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	load, err := db.BulkLoader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := mustChanges(t, db, 0, nil)
+	defer f.Close()
+	_, next := f.Next(nil)
+	for what, err := range map[string]error{
+		"CompactRangeContext": db.CompactRangeContext(nil, nil, nil),
+		"Verify":              db.Verify(nil, nil), "Rekey": db.Rekey(nil),
+		"Checkpoint": db.Checkpoint(nil, "copy"), "Next": next,
+		"Export":     Export(nil, "db", "copy", FormatNative, nil, nil),
+		"Ingest":     db.Ingest(nil, nil),
+		"BulkLoad":   db.BulkLoad(nil, func(func(k, v []byte) bool) {}, nil),
+		"Finish":     load.Finish(nil),
+		"UpdateWith": db.UpdateWith(nil, nil, func(*Txn) error { return nil }),
+	} {
+		if !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := load.Put([]byte("k"), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("behind the end of the load: %v", err)
+	}
+	mustPut(t, db, 1)
+}
+
 // TestBulkLoadSize: tables take as many bytes whether the load wrote runs or had all in memory,
 // whatever packs the values best.
 func TestBulkLoadSize(t *testing.T) {

@@ -57,9 +57,9 @@ type KeyspaceOptions struct {
 	ErrorIfMissing bool
 }
 
-// Keyspace returns the keyspace of a name, which is created if there is none: from then on
-// it exists, after a crash too. Names are printable UTF-8 of 1 to 255 bytes. A nil o means
-// the defaults.
+// Keyspace returns the keyspace of a name, which is created if there is none: from then on it
+// exists, after a crash too. Names are UTF-8 of 1 to 255 bytes, without control characters. A nil o
+// means the defaults.
 //
 // It fails with ErrNeedsNative in LevelDB's format, with ErrInvalidArgument (the name, an option,
 // or a comparer that the options of Open do not know), with ErrComparerMismatch, with

@@ -186,7 +186,8 @@ func checkKeyspaceName(name string) error {
 		return base.Invalidf("the name of a keyspace has %d bytes, at most %d are allowed",
 			len(name), maxKeyspaceName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return base.Invalidf("the name of a keyspace, %q, is not printable UTF-8", name)
+		return base.Invalidf("the name of a keyspace, %q, is no UTF-8 or has a control character",
+			name)
 	}
 	return nil
 }

@@ -91,8 +91,12 @@ func writeFrame(w io.Writer, f frame, named bool) error {
 
 // Serve answers what a Pipe asks over r and w with a target, until r ends: it makes a program of
 // its own of a target whose library another program does not have. It returns nil at the end of r,
-// and otherwise the error of r or w. The target's errors are answers, and so are its panics.
+// and otherwise the error of r or w, or lsm.ErrInvalidArgument for a nil argument. The target's
+// errors are answers, and so are its panics.
 func Serve(ctx context.Context, t Target, r io.Reader, w io.Writer) error {
+	if ctx == nil || t == nil || r == nil || w == nil {
+		return base.Invalidf("Serve needs a context, a target, a reader and a writer")
+	}
 	in := bufio.NewReader(r)
 	ctx, cancel := context.WithCancel(ctx)
 	var mu sync.Mutex // of w and failed

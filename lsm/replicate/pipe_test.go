@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/conform"
+	"github.com/loamdb/loam/lsm"
 )
 
 // piped is a Pipe to a Serve of a target; end closes it and returns what Serve returned.
@@ -51,6 +52,9 @@ func TestPipe(t *testing.T) {
 	var out bytes.Buffer
 	if err := Serve(ctx, m, strings.NewReader("\x01\x01"), &out); !errors.Is(err,
 		io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	if err := Serve(nil, m, strings.NewReader(""), &out); !errors.Is(err, lsm.ErrInvalidArgument) {
 		t.Error(err)
 	}
 	must(t, Serve(ctx, m, strings.NewReader("\x01\x09\x00\x00"), &out))

@@ -342,7 +342,11 @@ func (l *BulkLoader) remove(runs []*run) {
 // Finish makes the entries durable in the database, all at once; see lsm.DB.BulkLoad. Whether it
 // fails or not, it ends the load.
 func (l *BulkLoader) Finish(ctx context.Context) error {
-	if err := l.usable(); err != nil {
+	err := l.usable()
+	if err == nil && ctx == nil {
+		err = base.Invalidf("Finish needs a context")
+	}
+	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer l.Close()

@@ -17,6 +17,9 @@ import (
 // dst say how the two are opened.
 func Export(ctx context.Context, dir, to string, src, dst store.Options,
 	progress func(written, of uint64)) error {
+	if ctx == nil {
+		return base.Invalidf("Export needs a context")
+	}
 	dir, err := vfs.Absolute(src.FS, dir)
 	if err != nil {
 		return err
