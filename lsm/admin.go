@@ -43,7 +43,7 @@ func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte)
 // sizes, checksums, the structure of blocks, the order of keys and the numbers of entries; the
 // native format has a checksum of each whole file, too. It runs beside writes and compactions, on
 // the tables of its beginning. progress, unless nil, is told how many bytes of tables were read, of
-// how many. Logs and the MANIFEST are checked by Open.
+// how many; a panic in it is the error. Logs and the MANIFEST are checked by Open.
 //
 // Damage is ErrCorruption; nil means none. The error joins the first failure of each table that is
 // damaged or cannot be read: errors.As with *CorruptionError finds the first damage. Verify ends

@@ -172,6 +172,11 @@ func TestVerifyEnds(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || calls != 1 {
 			t.Errorf("cancelled: %v after %d calls", err, calls)
 		}
+		err = db.Verify(context.Background(), func(uint64, uint64) { panic("told") })
+		if err == nil || !strings.Contains(err.Error(), "panic: told") {
+			t.Errorf("a panic of progress: %v", err)
+		}
+		mustPut(t, db, 1) // which does not make the database read-only
 		err = db.Verify(context.Background(), func(uint64, uint64) {
 			if calls++; calls == 2 {
 				mustClose(t, db)

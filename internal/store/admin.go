@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/tree"
@@ -44,14 +46,28 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 	return db.jobs.CompactRange(ctx, &k.work, start, limit)
 }
 
-// Verify reads the tables of all keyspaces; see lsm.DB.Verify.
+// Verify reads the tables of all keyspaces; see lsm.DB.Verify. A panic of progress ends it, and
+// does not concern the database.
 func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
 	defer db.health.CatchPanic(&err)
 	var trees []*tree.Tree
 	for _, k := range db.spaces.live() {
 		trees = append(trees, k.Tree)
 	}
-	return tree.Verify(ctx, trees, progress)
+	if progress == nil {
+		return tree.Verify(ctx, trees, nil)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error // of progress
+	err = tree.Verify(ctx, trees, func(read, of uint64) {
+		err := base.Protect(func() error { progress(read, of); return nil })
+		if err != nil {
+			failed = fmt.Errorf("the progress function failed: %w", err)
+			cancel()
+		}
+	})
+	return cmp.Or(failed, err)
 }
 
 // Resume tries failed background work again at once; see lsm.DB.Resume.
