@@ -3,10 +3,12 @@ package backup_test
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/lsm"
 )
 
 // TestRenameWithEffect: a restore or checkpoint whose last rename takes effect, and fails all the
@@ -44,4 +46,28 @@ func TestRenameWithEffect(t *testing.T) {
 		must(t, f.Close())
 		must(t, db.Close())
 	}
+}
+
+// TestLastLookThatFails: a backup whose files cannot be looked at says so, and not that another
+// program changed them. The next one succeeds.
+func TestLastLookThatFails(t *testing.T) {
+	mem := vfs.NewMem()
+	failing := false
+	fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+		if failing && op.Kind == vfs.OpStat && strings.HasSuffix(op.Name, ".backup") {
+			out.Err, failing = syscall.EIO, false
+		}
+		return out
+	})
+	db := mustOpen(t, "db", small(mem))
+	f := mustFolder(t, "backups", fsys)
+	fill(t, db, 0, 500)
+	failing = true
+	_, err := f.Create(ctx, db, nil)
+	if !errors.Is(err, syscall.EIO) || errors.Is(err, lsm.ErrDirectoryChanged) || failing {
+		t.Errorf("%v", err)
+	}
+	must(t, f.Verify(ctx, mustCreate(t, f, db).ID, nil))
+	must(t, f.Close())
+	must(t, db.Close())
 }

@@ -447,6 +447,9 @@ func (f *Folder) lastLook(c *catalog, made *fileid.Made) error {
 			o.damaged = true
 		}
 	}
-	return says(errors.Join(base.ErrDirectoryChanged, err), "another program removed or replaced "+
-		"files of the backup in %s while it was made", f.path)
+	if !errors.Is(err, base.ErrDirectoryChanged) {
+		return err
+	}
+	return says(err, "another program removed or replaced files of the backup in %s while it was "+
+		"made", f.path)
 }

@@ -86,7 +86,7 @@ func (h *heldDir) Close() error {
 	if h.fd < 0 {
 		return nil
 	}
-	err := closeError(unix.Close(h.fd))
+	err := base.Classify(closeError(unix.Close(h.fd)))
 	h.fd = -1
 	return err
 }
@@ -209,7 +209,7 @@ func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	var st unix.Stat_t
 	if err := filelock.Stat(int(f.Fd()), &st); err != nil {
 		f.Close()
-		return nil, pathError("create", name, err)
+		return nil, base.Classify(pathError("create", name, err))
 	}
 	l := &linked{in: h, name: name, f: f, id: filelock.IDOf(&st), counted: st.Nlink > 0}
 	h.writing.Lock()
@@ -226,7 +226,7 @@ func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 func (l *linked) still(fd int) error {
 	var st unix.Stat_t
 	if err := filelock.Stat(fd, &st); err != nil || st.Nlink > 0 || !l.counted {
-		return pathError("sync", l.name, err)
+		return base.Classify(pathError("sync", l.name, err))
 	}
 	l.in.writing.Lock()
 	defer l.in.writing.Unlock()

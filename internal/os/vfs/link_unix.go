@@ -11,10 +11,11 @@ import (
 	"github.com/loamdb/loam/internal/os/filelock"
 )
 
-// cannotLink tells errors that a copy avoids. EPERM is what file systems
-// without links answer, and Linux where fs.protected_hardlinks forbids the link.
+// cannotLink tells errors that a copy avoids. File systems without links answer EPERM, as does
+// Linux under fs.protected_hardlinks; SELinux, on Android, and AppArmor forbid links with EACCES.
 func cannotLink(err error) bool {
-	return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK)
+	return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) ||
+		errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EACCES)
 }
 
 // linkAt is linkat(2) of a regular file.

@@ -209,7 +209,7 @@ func (l *osLock) Close() error {
 		}
 		delete(held.files, l.file.key)
 		filelock.Drop(int(l.file.f.Fd()))
-		l.err = closeFile(l.file.f)
+		l.err = base.Classify(closeFile(l.file.f))
 	})
 	return l.err
 }

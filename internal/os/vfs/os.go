@@ -76,7 +76,7 @@ func (o OS) Open(name string) (ReadFile, error) {
 }
 
 // Remove removes a file or an empty directory.
-func (OS) Remove(name string) error { return os.Remove(name) }
+func (OS) Remove(name string) error { return base.Classify(os.Remove(name)) }
 
 // Rename replaces newName.
 func (OS) Rename(oldName, newName string) error {
@@ -94,14 +94,14 @@ func (OS) List(dir string) ([]string, error) {
 	}
 	names, err := d.Readdirnames(-1)
 	if err := cmp.Or(err, closeFile(d)); err != nil {
-		return nil, err
+		return nil, base.Classify(err)
 	}
 	sort.Strings(names)
 	return names, nil
 }
 
 // Stat is lstat.
-func (OS) Stat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+func (OS) Stat(name string) (fs.FileInfo, error) { return typed(os.Lstat(name)) }
 
 // SyncDir syncs a directory where the system can.
 func (OS) SyncDir(dir string) error { return base.Classify(syncDir(dir)) }
@@ -109,11 +109,13 @@ func (OS) SyncDir(dir string) error { return base.Classify(syncDir(dir)) }
 // Lock takes an exclusive lock. Where the directory is not writable it fails
 // with an error for which errors.Is(err, fs.ErrPermission) or syscall.EROFS
 // holds, unless the lock file is there and may be written.
-func (OS) Lock(name string) (io.Closer, error) { return lockPath(name, false) }
+func (OS) Lock(name string) (io.Closer, error) { return typed(lockPath(name, false)) }
 
-// LockShared takes a lock that others may share, of a file that exists. It
-// needs no permission but to read.
-func (OS) LockShared(name string) (io.Closer, error) { return lockPath(name, true) }
+// LockShared takes a lock that others may share, of an existing file. Permission to read is enough.
+func (OS) LockShared(name string) (io.Closer, error) { return typed(lockPath(name, true)) }
+
+// typed is a result whose error is classified.
+func typed[T any](result T, err error) (T, error) { return result, base.Classify(err) }
 
 type osReadFile struct {
 	f      *os.File
@@ -125,12 +127,13 @@ type osReadFile struct {
 	anywhere bool // OS.MapAnywhere
 }
 
-func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAt(p, off) }
+func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return typed(r.f.ReadAt(p, off)) }
 func (r *osReadFile) file() *os.File                          { return r.f }
 func (r *osReadFile) Stored() int64                           { return r.stored }
 func (r *osReadFile) Size() int64                             { return r.size }
 func (r *osReadFile) Prefetch(off, n int64)                   { prefetch(r.f, off, n) }
-func (r *osReadFile) Sync() error                             { return syncRead(r.f) }
+
+func (r *osReadFile) Sync() error { return base.Classify(syncRead(r.f)) }
 
 // Close closes the descriptor.
 func (r *osReadFile) Close() error {
@@ -138,7 +141,7 @@ func (r *osReadFile) Close() error {
 	if r.closed != nil {
 		r.closed()
 	}
-	return err
+	return base.Classify(err)
 }
 
 // NextData skips a hole.

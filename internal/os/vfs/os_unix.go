@@ -41,8 +41,7 @@ func createFile(dir int, elem, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// openFile opens a regular file. O_NONBLOCK keeps a FIFO from blocking the
-// open; fstat then refuses it.
+// openFile opens a regular file. O_NONBLOCK keeps a FIFO from blocking; fstat then refuses it.
 func openFile(dir int, elem, name string) (*osReadFile, error) {
 	fd, err := openAt(dir, elem, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

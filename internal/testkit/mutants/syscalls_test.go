@@ -32,4 +32,9 @@ var syscalls = []mutant{
 		target{"internal/memory/offheap", "TestStuckPages"}, []edit{
 			{"internal/memory/offheap/map_unix.go", "if err != nil && err != unix.ENOMEM {",
 				"if err != nil {"}}},
+
+	{"reads-without-sentinel", "a read that fails for lack of memory is not ErrNoMemory",
+		target{"internal/testkit/syscalls", "TestFailingCalls/pread64=ENOMEM,31"}, []edit{
+			{"internal/os/vfs/os.go", "return typed(r.f.ReadAt(p, off))",
+				"return r.f.ReadAt(p, off)"}}},
 }

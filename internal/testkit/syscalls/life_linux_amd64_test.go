@@ -21,7 +21,14 @@ func TestMain(m *testing.M) {
 		if err := l.opts.Set("format", args[0]); err != nil {
 			return err
 		}
-		return l.live()
+		if len(args) == 2 {
+			return l.live()
+		}
+		e, err := newEndured(l, args[2], args[3])
+		if err != nil {
+			return err
+		}
+		return e.live()
 	})
 	switch {
 	case err != nil:
@@ -44,9 +51,7 @@ func (l *life) path(name string) string { return filepath.Join(l.dir, name) }
 
 // live makes each kind of system calls that a database makes. No error is expected.
 func (l *life) live() error {
-	// Of the smallest size, so that there are many files.
-	l.opts.WriteBufferSize, l.opts.MaxFileSize = 64<<10, 64<<10
-	l.opts.CompactionDirectIO = true
+	l.small()
 	for _, step := range []func() error{l.open, l.write, l.compact, l.copies, l.ingest, l.follow,
 		l.write, l.close, l.open, l.write, l.close, l.export, l.repair, l.open, l.read, l.close} {
 		if err := step(); err != nil {
@@ -54,6 +59,12 @@ func (l *life) live() error {
 		}
 	}
 	return nil
+}
+
+// small makes many files, with each kind of calls.
+func (l *life) small() {
+	l.opts.WriteBufferSize, l.opts.MaxFileSize = 64<<10, 64<<10
+	l.opts.CompactionDirectIO = true
 }
 
 func (l *life) open() (err error) {
@@ -67,8 +78,9 @@ const keys = 400
 
 func key(i int) []byte { return fmt.Appendf(nil, "key%04d", i) }
 
-func (l *life) value(i int) []byte {
-	return bytes.Repeat(fmt.Appendf(nil, "%d %d,", i, l.writes), 30)
+// value is that of a key in one round of writes.
+func (l *life) value(i, round int) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, "%d %d,", i, round), 30)
 }
 
 // write writes each key, some synced. Between them are enough writes for a mapped log.
@@ -79,7 +91,7 @@ func (l *life) write() error {
 		if i < 10 {
 			mode = lsm.Sync
 		}
-		if err := l.db.Put(key(i), l.value(i), mode); err != nil {
+		if err := l.db.Put(key(i), l.value(i, l.writes), mode); err != nil {
 			return err
 		}
 	}
@@ -89,7 +101,7 @@ func (l *life) write() error {
 func (l *life) read() error {
 	for i := range keys {
 		v, err := l.db.Get(key(i), nil)
-		if err != nil || !bytes.Equal(v, l.value(i)) {
+		if err != nil || !bytes.Equal(v, l.value(i, l.writes)) {
 			return fmt.Errorf("%s is %.20q: %w", key(i), v, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // named are the numbers of system calls.
 var named = map[string]int{
-	"fadvise64": unix.SYS_FADVISE64, "fallocate": unix.SYS_FALLOCATE,
+	"close": unix.SYS_CLOSE, "fadvise64": unix.SYS_FADVISE64, "fallocate": unix.SYS_FALLOCATE,
 	"fcntl": unix.SYS_FCNTL, "fdatasync": unix.SYS_FDATASYNC, "flock": unix.SYS_FLOCK,
 	"fstat": unix.SYS_FSTAT, "fstatfs": unix.SYS_FSTATFS, "fsync": unix.SYS_FSYNC,
 	"ftruncate": unix.SYS_FTRUNCATE, "getdents64": unix.SYS_GETDENTS64, "linkat": unix.SYS_LINKAT,
@@ -44,7 +44,8 @@ var dispensable = []struct {
 	{"flock", []syscall.Errno{unix.ENOSYS, unix.EOPNOTSUPP}, nil},
 	{"fstatfs", []syscall.Errno{unix.ENOSYS, unix.EPERM}, nil},
 	{"fsync", []syscall.Errno{unix.EINVAL, unix.EOPNOTSUPP}, nil}, // of directories
-	{"linkat", []syscall.Errno{unix.ENOSYS, unix.EPERM, unix.EXDEV, unix.EOPNOTSUPP}, nil},
+	{"linkat", []syscall.Errno{unix.ENOSYS, unix.EPERM, unix.EXDEV, unix.EOPNOTSUPP,
+		unix.EACCES}, nil},
 	{"lseek", []syscall.Errno{unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP}, nil},
 	{"madvise", []syscall.Errno{unix.ENOSYS, unix.EINVAL}, nil},
 	{"mincore", []syscall.Errno{unix.ENOSYS, unix.EPERM}, nil},
@@ -59,7 +60,7 @@ var dispensable = []struct {
 	{"sync_file_range", []syscall.Errno{unix.ENOSYS, unix.EPERM}, nil},
 }
 
-func run(t *testing.T, call string, decide Decide) {
+func run(t *testing.T, call string, decide Decide, args ...string) {
 	t.Helper()
 	nr, ok := named[call]
 	if !ok {
@@ -70,7 +71,7 @@ func run(t *testing.T, call string, decide Decide) {
 		formats = formats[:1]
 	}
 	for _, format := range formats {
-		err := Run(nr, decide, format, t.TempDir())
+		err := Run(nr, decide, append([]string{format, t.TempDir()}, args...)...)
 		if errors.Is(err, ErrNoFilter) {
 			t.Skip(err)
 		}
