@@ -90,9 +90,10 @@ func (p *Pipeline) writeIf(w *writer, mode Mode) (err error) {
 	before, sync := p.last, false
 	for w != nil {
 		if w.condition != nil {
-			if w.err = p.holds(w.condition); w.err != nil && p.cause.Load() != nil {
-				return w.err
-			} else if w.err != nil {
+			if w.err = p.holds(w.condition); w.err != nil {
+				if cause := p.cause.Load(); cause != nil {
+					return *cause
+				}
 				w = w.next
 				continue
 			}
