@@ -382,6 +382,10 @@ func TestLevelDBFormatIsNotSealed(t *testing.T) {
 	if _, err := NewTableWriter("table.ldb", sealed); !errors.Is(err, ErrNeedsNative) {
 		t.Errorf("table writer: %v", err)
 	}
+	must(t, mem.MkdirAll("empty"))
+	if _, err := Repair("empty", sealed); !errors.Is(err, ErrDoesNotExist) {
+		t.Errorf("repair of an empty directory: %v", err)
+	}
 	_, err := Repair("db", &Options{FS: mem})
 	must(t, err)
 	db = mustOpen(t, "db", &Options{FS: mem})

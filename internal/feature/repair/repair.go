@@ -170,9 +170,6 @@ func (r *repair) look() error {
 	if r.format, err = findFormat(r.o.FS, r.o.Dir, names); err != nil {
 		return err
 	}
-	if r.format == base.LevelDB && seal.KeysOf(r.o.FS) != nil {
-		return base.NeedsNative("encryption") // as Open does; nothing reads a sealed MANIFEST
-	}
 	r.o.Tables.Format = r.format
 	found := false
 	for _, name := range names {
@@ -183,6 +180,9 @@ func (r *repair) look() error {
 	}
 	if !found {
 		return fmt.Errorf("%w: nothing to repair in %s", base.ErrDoesNotExist, r.o.Dir)
+	}
+	if r.format == base.LevelDB && seal.KeysOf(r.o.FS) != nil {
+		return base.NeedsNative("encryption") // as Open does; nothing reads a sealed MANIFEST
 	}
 	return nil
 }

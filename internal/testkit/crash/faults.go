@@ -319,6 +319,7 @@ var aheadOfTime = []string{
 	"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
 	"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
 	"backup.(*Stage).discard", "files.(*Set).ObsoleteLog", "files.(*Set).readNeighbours",
+	"directio.Durable",
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is closed was synced
@@ -329,8 +330,9 @@ var aheadOfTime = []string{
 // is kept for the next opening; what an ingest writes into the log comes with the next record; the
 // empty directory of a failed restore is removed by the next one of the name; the size of an
 // obsolete log only slows writers while it waits for its deletion; a value that cannot be read
-// ahead is read again when it is needed; what is not read in place is read by a call; and an open
-// for which idle descriptors were closed is made again, which a shortage that is over lets succeed.
+// ahead is read again when it is needed; what is not read in place is read by a call; values of a
+// log that cannot be synced or compared with the disk are copied; and an open for which idle
+// descriptors were closed is made again, which a shortage that is over lets succeed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
 		t.early || t.repeated && (!t.f.forever || t.healed)
