@@ -153,8 +153,11 @@ func TestLogWindowBegins(t *testing.T) {
 	}
 }
 
-// TestLogStoresOnlyFastAppends has the clock say how long each page of appends takes.
-func TestLogStoresOnlyFastAppends(t *testing.T) {
+// TestLogStoresOnlyFastAppends has the clock say how long each page of appends takes. In the bubble
+// no page that was made ready becomes stale.
+func TestLogStoresOnlyFastAppends(t *testing.T) { synctest.Test(t, testLogStoresOnlyFastAppends) }
+
+func testLogStoresOnlyFastAppends(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	clock = func() time.Time { return now }
 	defer func() { clock = time.Now }()
