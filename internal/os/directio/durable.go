@@ -1,8 +1,9 @@
 package directio
 
 import (
-	"hash/maphash"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -35,24 +36,23 @@ func Durable(fsys vfs.FS, name string) bool {
 	if !ok || !keepsUnwritten {
 		return true
 	}
-	seed := maphash.MakeSeed()
-	before, err := sums(f, seed)
+	before, err := sums(f)
 	if err != nil || !uncached(fd, f.Size()) {
 		return false
 	}
-	after, err := sums(f, seed)
+	after, err := sums(f)
 	return err == nil && slices.Equal(before, after)
 }
 
 // sums reads a file, and returns the sum of each part.
-func sums(f vfs.ReadFile, seed maphash.Seed) (sums []uint64, err error) {
+func sums(f vfs.ReadFile) (sums []uint64, err error) {
 	buf := make([]byte, compared)
 	for off, size := int64(0), f.Size(); off < size; off += compared {
 		part := buf[:min(compared, size-off)]
 		if err := base.ReadFull(f, part, off); err != nil {
 			return nil, err
 		}
-		sums = append(sums, maphash.Bytes(seed, part))
+		sums = append(sums, xxhash.Sum64(part))
 	}
 	return sums, nil
 }
