@@ -103,7 +103,7 @@ func TestDurableIsCached(t *testing.T) {
 	defer f.Close()
 	m, err := vfs.Map(f, 3*Align)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("the file system cannot map files: ", err)
 	}
 	if first := m.Bytes()[Align]; first != 0 || Durable(vfs.Default, name) {
 		t.Error("a page that is mapped was read from the disk")
