@@ -12,7 +12,7 @@ import (
 )
 
 // TestPanicsBehindAPipe: a target that panics, or ends its goroutine, behind a pipe fails that call
-// alone, and a reader that panics ends the pipe.
+// alone, and a reader that panics or ends its goroutine ends the pipe.
 func TestPanicsBehindAPipe(t *testing.T) {
 	m := newMem()
 	p, end := piped(m)
@@ -29,16 +29,20 @@ func TestPanicsBehindAPipe(t *testing.T) {
 	m.fail = nil
 	must(t, p.Put(ctx, "a", nil))
 	must(t, end())
-	q := Pipe(panicking{}, io.Discard)
-	if _, err := q.Get(ctx, "a"); !errors.Is(err, errEnded) ||
-		!strings.Contains(err.Error(), "no reader") {
-		t.Error(err)
+	for text, do := range map[string]reading{"Goexit": runtime.Goexit,
+		"no reader": func() { panic("no reader") }} {
+		q := Pipe(do, io.Discard)
+		if _, err := q.Get(ctx, "a"); !errors.Is(err, errEnded) ||
+			!strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
-type panicking struct{}
+// reading is a reader that calls a function.
+type reading func()
 
-func (panicking) Read([]byte) (int, error) { panic("no reader") }
+func (do reading) Read([]byte) (int, error) { do(); return 0, io.EOF }
 
 // TestTargetEndsItsGoroutine: a snapshot or a restore fails if the target ends its goroutine.
 func TestTargetEndsItsGoroutine(t *testing.T) {

@@ -175,29 +175,35 @@ type pipe struct {
 // every call fails then.
 func Pipe(r io.Reader, w io.Writer) Target {
 	p := &pipe{w: w, waiting: map[uint64]chan frame{}}
-	go p.read(bufio.NewReader(r))
+	in := bufio.NewReader(r)
+	go base.Always(func() error { return p.read(in) }, p.end)
 	return p
 }
 
-func (p *pipe) read(r *bufio.Reader) {
+// read gives answers to the calls that wait for them, until r fails.
+func (p *pipe) read(r *bufio.Reader) error {
 	for {
-		var f frame
-		err := base.Protect(func() (err error) { f, err = readFrame(r, false); return err })
-		p.mu.Lock()
+		f, err := readFrame(r, false)
 		if err != nil {
-			p.failed = fmt.Errorf("%w: %w", errEnded, err)
-			for id, c := range p.waiting {
-				close(c)
-				delete(p.waiting, id)
-			}
-			p.mu.Unlock()
-			return
+			return err
 		}
+		p.mu.Lock()
 		if c := p.waiting[f.id]; c != nil {
 			c <- f // it has room for one
 			delete(p.waiting, f.id)
 		}
 		p.mu.Unlock()
+	}
+}
+
+// end fails the calls that wait, and later ones.
+func (p *pipe) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = fmt.Errorf("%w: %w", errEnded, err)
+	for id, c := range p.waiting {
+		close(c)
+		delete(p.waiting, id)
 	}
 }
 
