@@ -248,8 +248,8 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error,
 		return nil, err
 	}
 	w.r.prefix = slices.Clone(p)
-	// the file is closed, and deleted, after a panic, too
-	err = base.Protect(func() error { return fill(w) })
+	// the file is closed, and deleted, after a panic or a Goexit of the comparer, too
+	err = l.k.Comparer().Guard(func() error { return fill(w) })
 	r, ferr := w.finish()
 	return r, errors.Join(err, ferr)
 }
