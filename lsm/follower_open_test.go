@@ -4,16 +4,20 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 
 // TestFailedFollowerClosesFiles: OpenFollower leaves no file open when it fails, whatever it has
-// read by then.
-func TestFailedFollowerClosesFiles(t *testing.T) {
+// read by then. It runs by the bubble's clock, as failed openings wait for the goroutine that closes
+// tables.
+func TestFailedFollowerClosesFiles(t *testing.T) { synctest.Test(t, failFollowers) }
+
+func failFollowers(t *testing.T) {
 	mem := vfs.NewMem()
-	db, err := lsm.Open("db", &lsm.Options{FS: mem})
+	db, err := lsm.Open("db", &lsm.Options{FS: mem, WALPreallocate: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -422,21 +422,24 @@ func (db *DB) abandon(found *manifest.Found) {
 		_ = base.Protect(func() error { db.follower.Close(); return nil })
 	}
 	_ = base.Protect(func() error { return found.Restore(db.recovery.SetAside) })
-	_ = db.release() // the failure of the open is the one to report
+	_ = db.release(abandonFor) // the failure of the open is the one to report
 	db.health.queue.Close(eventPatience)
 }
 
-// releaseFor bounds how long release waits for reads that are under way.
-const releaseFor = 500 * time.Millisecond
+// How long release waits for reads that are under way.
+const (
+	releaseFor = 500 * time.Millisecond
+	abandonFor = time.Minute // there are none: only a busy machine delays what is freed
+)
 
-// release gives back everything of a closed database. What open iterators and reads
-// under way still need is freed when the last of them ends. The lock comes last,
-// because nothing is done in the directory without it.
-func (db *DB) release() error {
+// release gives back everything of a closed database. What open iterators and reads under way still
+// need after patience is freed when the last of them ends. The lock comes last, because nothing is
+// done in the directory without it.
+func (db *DB) release(patience time.Duration) error {
 	var errs []error
 	db.shared.Spare.Close()
 	// First deletions that are waiting for reads: they need the lock.
-	db.shared.Reads.DrainFor(releaseFor)
+	db.shared.Reads.DrainFor(patience)
 	if db.shared.Files != nil {
 		db.shared.Files.Leave()
 	}
@@ -444,7 +447,7 @@ func (db *DB) release() error {
 		errs = append(errs, base.Protect(db.manifest.Close))
 	}
 	db.shared.Holders.Release()
-	db.shared.Reads.DrainFor(releaseFor)
+	db.shared.Reads.DrainFor(patience)
 	if db.dirLock != nil {
 		errs = append(errs, base.Protect(db.dirLock.Close))
 	}
@@ -489,7 +492,7 @@ func (db *DB) Close() error {
 	err = errors.Join(err, base.Protect(func() error { return db.wal.Close(true) }))
 	// a panic alone
 	err = errors.Join(err, base.Protect(func() error { db.manifest.NoteDurable(); return nil }))
-	err = errors.Join(err, db.release())
+	err = errors.Join(err, db.release(releaseFor))
 	db.health.queue.Close(eventPatience)
 	return err
 }
