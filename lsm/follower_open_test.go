@@ -11,7 +11,7 @@ import (
 )
 
 // TestFailedFollowerClosesFiles: OpenFollower leaves no file open when it fails, whatever it has
-// read by then. It runs by the bubble's clock, as failed openings wait for the goroutine that closes
+// read by then. It runs by the bubble's clock: failed openings wait for the goroutine that closes
 // tables.
 func TestFailedFollowerClosesFiles(t *testing.T) { synctest.Test(t, failFollowers) }
 
