@@ -92,4 +92,5 @@ exports.copyScratch = function (length) {
 
 // Keys and values that the native side reads later than in the call: the caller may change or
 // transfer them meanwhile.
-exports.kept = (data) => data instanceof Uint8Array ? copy(data) : data
+exports.kept = (data) => data instanceof Uint8Array ? copy(data) : ArrayBuffer.isView(data) ?
+  copy(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) : data

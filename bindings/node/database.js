@@ -1,6 +1,6 @@
 'use strict'
 
-const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstract-level')
+const { AbstractLevel, AbstractSnapshot } = require('abstract-level')
 const path = require('path')
 const { native, engineOptions, copyScratch, kept, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require(
   './binding')
@@ -9,7 +9,7 @@ const { enginePairs, creationPairs, cacheOf, loggerOf, OPENING } = require('./op
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
 const { BatchWriter } = require('./writer')
 const { Iterator, KeyIterator, ValueIterator, SyncIterator, bounds } = require('./iterator')
-const { Sublevel } = require('./sublevel')
+const { Sublevel, ChainedBatch } = require('./sublevel')
 const sync = require('./sync')
 const transaction = require('./transaction')
 const { watch, watched } = require('./jobs')
@@ -752,26 +752,6 @@ class Snapshot extends AbstractSnapshot {
     const snapshot = this[kNative]
     this[kNative] = null
     if (isMade(snapshot)) native.snapshotClose(snapshot)
-  }
-}
-
-class ChainedBatch extends AbstractChainedBatch {
-  #operations = []
-
-  constructor (db) {
-    super(db, { add: true })
-  }
-
-  _add (operation) {
-    this.#operations.push(operation)
-  }
-
-  _clear () {
-    this.#operations = []
-  }
-
-  async _write (options) {
-    return this.db._batch(this.#operations, options)
   }
 }
 

@@ -1,6 +1,7 @@
 'use strict'
 
-const { AbstractSublevel } = require('abstract-level')
+const { AbstractSublevel, AbstractChainedBatch } = require('abstract-level')
+const { kept } = require('./binding')
 const { Iterator, KeyIterator, ValueIterator } = require('./iterator')
 const sync = require('./sync')
 const { tellCause } = require('./errors')
@@ -17,6 +18,10 @@ class Sublevel extends AbstractSublevel {
 
   _sublevel (name, options) {
     return new Sublevel(this, name, options, this.#failure)
+  }
+
+  _chainedBatch () {
+    return new ChainedBatch(this)
   }
 
   _iterator (options) {
@@ -157,4 +162,29 @@ class Sublevel extends AbstractSublevel {
   }
 }
 
+// Of a database or a sublevel.
+class ChainedBatch extends AbstractChainedBatch {
+  #operations = []
+
+  constructor (db) {
+    super(db, { add: true })
+  }
+
+  // Buffers may be used again at once, as with classic-level.
+  _add (operation) {
+    operation.key = kept(operation.key)
+    if (operation.type !== 'del') operation.value = kept(operation.value)
+    this.#operations.push(operation)
+  }
+
+  _clear () {
+    this.#operations = []
+  }
+
+  async _write (options) {
+    return this.db._batch(this.#operations, options)
+  }
+}
+
 exports.Sublevel = Sublevel
+exports.ChainedBatch = ChainedBatch

@@ -166,7 +166,7 @@ class Transaction {
   async #write (kind, key, value, options, names) {
     const { db, place, encoded } = this.#key(key, options, names)
     place._assertValidValue(value)
-    const encodedValue = this.#kept(place.valueEncoding(options?.valueEncoding).encode(value))
+    const encodedValue = this.#kept(place.valueEncoding(options?.valueEncoding).encode(value), db)
     const ttl = (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
     return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind,
       encoded, encodedValue, ttl))
@@ -179,7 +179,7 @@ class Transaction {
       const { db, place } = this.#target(options, RANGE)
       const { encoded, encodings } = encodeRange(place, options)
       for (const name of ['gt', 'gte', 'lt', 'lte'].filter((name) => name in encoded)) {
-        encoded[name] = this.#kept(encoded[name])
+        encoded[name] = this.#kept(encoded[name], db)
       }
       const prefix = raw ? 0 : place.prefix?.length ?? 0
       decoding = { ...encodings, prefix, place }
@@ -242,12 +242,12 @@ class Transaction {
     place._assertValidKey(key)
     const encoding = place.keyEncoding(options?.keyEncoding)
     return { db, place,
-      encoded: this.#kept(place.prefixKey(encoding.encode(key), encoding.format, false)) }
+      encoded: this.#kept(place.prefixKey(encoding.encode(key), encoding.format, false), db) }
   }
 
-  // A call that waits for its turn copies its keys and values.
-  #kept (data) {
-    return this.#last === null ? data : kept(data)
+  // A call that waits, for its turn or a keyspace to open, copies its keys and values.
+  #kept (data, db) {
+    return this.#last === null && db.status !== 'opening' ? data : kept(data)
   }
 
   async #call (db, call) {

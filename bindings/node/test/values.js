@@ -241,6 +241,37 @@ test('bytes that are transferred or changed behind a call', async (t) => {
   await db.close()
 })
 
+// As with classic-level, a batch has the bytes of the moment.
+test('bytes that change while a chained batch is filled, or a keyspace opens', async (t) => {
+  const db = await opened({ keyEncoding: 'buffer', valueEncoding: 'view' })
+  const sublevel = db.sublevel('s', { keyEncoding: 'buffer', valueEncoding: 'view' })
+  await sublevel.open()
+  for (const place of [db, sublevel]) {
+    const bytes = Buffer.from('ab')
+    const numbers = new Float32Array([1])
+    const batch = place.batch().put(bytes, bytes)
+    bytes[0]++
+    batch.put(bytes, bytes)
+    bytes[0]++
+    batch.put(bytes, numbers).del(bytes).put(bytes, numbers)
+    numbers[0]++
+    bytes[0]++
+    await batch.write()
+    t.same(await place.iterator({ keyEncoding: 'utf8', valueEncoding: 'hex' }).all(),
+      [['ab', '6162'], ['bb', '6262'], ['cb', '0000803f']])
+  }
+  const keyspace = db.keyspace('k')
+  t.is(keyspace.status, 'opening')
+  await db.transaction(async (tx) => {
+    const bytes = Buffer.from('a')
+    const put = tx.put(bytes, bytes, { keyspace, keyEncoding: 'buffer', valueEncoding: 'buffer' })
+    bytes[0]++
+    await put
+  })
+  t.same(await keyspace.iterator().all(), [['a', 'a']])
+  await db.close()
+})
+
 test('a Uint8Array that was transferred before a call', async (t) => {
   const db = new Loam(path.join(root, 'detached'),
     { keyEncoding: 'buffer', valueEncoding: 'buffer' })
@@ -266,6 +297,7 @@ test('a Uint8Array that was transferred before a call', async (t) => {
     deleteRange: () => db.deleteRange(gone(), 'z'),
     transaction: () => db.transaction((tx) => tx.put('k', gone())),
     transactionGet: () => db.transaction((tx) => tx.get(gone())),
+    chained: () => db.batch().put('k', gone()).write(),
     bulkLoad: () => db.bulkLoad([['k', gone()]])
   }
   for (const [name, call] of Object.entries(calls)) {
