@@ -854,9 +854,37 @@ static PyObject *check_bytes(PyObject *module, PyObject *object) {
   Py_RETURN_NONE;
 }
 
+/* joined(prefix, key): a prefix, which is bytes, and the bytes of a key behind it. */
+static PyObject *joined(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+  Bytes prefix, key;
+  PyObject *both = NULL;
+  (void)module;
+  if (nargs != 2) {
+    PyErr_SetString(PyExc_TypeError, "joined() takes a prefix and a key");
+    return NULL;
+  }
+  if (bytes_of(args[0], &prefix) < 0) return NULL;
+  if (bytes_of(args[1], &key) == 0) {
+    if (key.len > PY_SSIZE_T_MAX - prefix.len) {
+      PyErr_NoMemory();
+    } else {
+      both = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(prefix.len + key.len));
+    }
+    if (both != NULL) {
+      char *p = PyBytes_AsString(both);
+      memcpy(p, prefix.data, prefix.len);
+      memcpy(p + prefix.len, key.data, key.len);
+    }
+    bytes_done(&key);
+  }
+  bytes_done(&prefix);
+  return both;
+}
+
 static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL},
                                        {"forked", forked, METH_NOARGS, NULL},
                                        {"check_bytes", check_bytes, METH_O, NULL},
+                                       {"joined", FASTCALL(joined), METH_FASTCALL, NULL},
                                        {NULL, NULL, 0, NULL}};
 
 int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base) {

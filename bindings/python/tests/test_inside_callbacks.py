@@ -350,7 +350,19 @@ class Numbers(ctypes.Structure):
     ids=["objects", "addresses", "characters", "a record with an object"],
 )
 def test_addresses_and_characters_are_no_bytes(db, value):
+    view = db.prefixed(b"p/")
     for call in (
+        lambda: db.prefixed(value),
+        lambda: view.put(value, b"v"),
+        lambda: view.get(value),
+        lambda: view.update({b"a": b"b"}) or view.multi_get([b"a", value]),
+        lambda: view.clear() or value in view,
+        lambda: view.keys(start=value),
+        lambda: view.keys().seek(value),
+        lambda: view.batch().put(value, b"v"),
+        lambda: view.batch().delete_range(b"a", value),
+        lambda: db.transaction().in_(view).put(value, b"v"),
+        lambda: loamdb.prefix_filter(value),
         lambda: db.put(b"k", value),
         lambda: db.get(value),
         lambda: db.delete_range(b"a", value),

@@ -3,6 +3,7 @@ where that is installed."""
 
 from __future__ import annotations
 
+import array
 import inspect
 import itertools
 import random
@@ -45,7 +46,15 @@ def test_errors(tmp_path, db):
     with pytest.raises(TypeError):
         face.DB(tmp_path / "none")
     assert issubclass(face.CorruptionError, face.Error) and face.Error is loamdb.Error
-    for call in [lambda: b"a" in db, lambda: db[b"a"], lambda: len(db)]:
+    text, view = array.array("u", "a"), db.prefixed_db(b"p")
+    for call in [
+        lambda: b"a" in db,
+        lambda: db[b"a"],
+        lambda: len(db),
+        lambda: view.put(text, b""),
+        lambda: view.snapshot().get(text),
+        lambda: view.write_batch().delete(text),
+    ]:
         with pytest.raises(TypeError):
             call()
     for options in [{"start": "a"}, {"stop": 1}, {"prefix": "a"}, {"nothing": 1}]:

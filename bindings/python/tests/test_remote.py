@@ -3,6 +3,7 @@ LOAM_LOAMD is the program, which the makefile builds where Go is there."""
 
 from __future__ import annotations
 
+import array
 import math
 import os
 import pathlib
@@ -260,7 +261,7 @@ def no_bytes(db: Any, x: Any) -> list[Callable[[], Any]]:
     ]
 
 
-@pytest.mark.parametrize("x", [3, 0, "1", [1]])
+@pytest.mark.parametrize("x", [3, 0, "1", [1], array.array("u", "1")])
 def test_what_is_no_bytes(x):
     with loamdb.connect("loam://127.0.0.1:1", timeout=0) as db:
         for call in no_bytes(db, x):

@@ -121,8 +121,9 @@ def test_update(db):
         db.put(b"n", b"0")
         add(tx)
 
-    with pytest.raises(errors.ConflictError):
-        db.update(beaten, timeout=0.01)
+    for timeout in (0.01, float("nan")):
+        with pytest.raises(errors.ConflictError):
+            db.update(beaten, timeout=timeout)
     db.update({b"x": b"y"})
     assert db[b"x"] == b"y"
     assert db.metrics()["txn"]["conflicts"] > 0

@@ -13,6 +13,10 @@
  *  3. The only env is the default one, and there is nothing to make an info log
  *     of; setting them has no effect.
  *  4. errptr may be NULL.
+ *  5. Options that are not set have Loam's defaults, such as a cache and a write
+ *     buffer of 64 MiB each.
+ *  6. leveldb_repair_db reports an error where there is no database, or it is
+ *     open.
  */
 #ifndef LOAM_LEVELDB_C_H
 #define LOAM_LEVELDB_C_H

@@ -154,7 +154,7 @@ class MergeOperator:
 def prefix_filter(*prefixes: bytes) -> str:
     """The compaction filter, by name, that removes the keys beginning with one of the
     prefixes: ``open(path, compaction_filter=prefix_filter(b"tmp/", b"cache/"))``."""
-    parts = (bytes(memoryview(p)) for p in prefixes)  # bytes(3) would be three zeros
+    parts = (_fast.joined(b"", p) for p in prefixes)
     return "prefix:" + ",".join("".join(f"%{byte:02x}" for byte in p) for p in parts)
 
 

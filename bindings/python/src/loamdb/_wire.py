@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 
-from . import errors
+from . import _fast, errors
 from ._types import Any, Buffer
 
 MAX_CHANGE = 8 << 20
@@ -84,7 +84,7 @@ def number(n: int) -> bytes:
 def plain(b: Buffer) -> bytes:
     """The bytes of an object with the buffer interface, which a number has not: bytes(3) are three
     zeros."""
-    return bytes(memoryview(b))
+    return _fast.joined(b"", b)
 
 
 def sized(b: Buffer) -> bytes:

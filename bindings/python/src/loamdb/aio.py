@@ -220,7 +220,7 @@ class DB(_Reads):
                 async with self.transaction(**options) as tx:
                     return await function(tx)
             except (ConflictError, DeadlockError, LockTimeoutError):
-                if end is not None and time.monotonic() >= end:
+                if end is not None and not time.monotonic() < end:  # also if it is NaN
                     raise
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311  it spreads writers
             pause = min(2 * pause, 20e-3)

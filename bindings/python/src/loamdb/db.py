@@ -675,7 +675,7 @@ class Prefixed(_Mapping):
 
     def __init__(self, db: DB, prefix: Buffer, snapshot: Snapshot | None = None) -> None:
         self._db = db
-        self._prefix = bytes(memoryview(prefix))
+        self._prefix = _fast.joined(b"", prefix)
         self._snapshot = snapshot
 
     @property
@@ -698,7 +698,7 @@ class Prefixed(_Mapping):
         return self._db if self._snapshot is None else self._snapshot
 
     def _key(self, key: Buffer) -> bytes:
-        return b"".join((self._prefix, key))
+        return _fast.joined(self._prefix, key)
 
     def _peek(self, key: Buffer, blocks: object) -> Any:
         return self._reader()._peek(self._key(key), blocks)
@@ -809,7 +809,7 @@ class _PrefixedIterator(Iterator[Any]):
         return self
 
     def seek(self, key: Buffer, /) -> None:
-        super().seek(b"".join((self._prefix, key)))
+        super().seek(_fast.joined(self._prefix, key))
 
 
 class Batch(_fast.Batch):
@@ -895,19 +895,19 @@ class PrefixedBatch(Batch):
         self._prefix = prefix
 
     def put(self, key: Buffer, value: Buffer) -> None:
-        super().put(b"".join((self._prefix, key)), value)
+        super().put(_fast.joined(self._prefix, key), value)
 
     def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
-        super().put_ttl(b"".join((self._prefix, key)), value, ttl)
+        super().put_ttl(_fast.joined(self._prefix, key), value, ttl)
 
     def delete(self, key: Buffer, /) -> None:
-        super().delete(b"".join((self._prefix, key)))
+        super().delete(_fast.joined(self._prefix, key))
 
     def merge(self, key: Buffer, operand: Buffer, /) -> None:
-        super().merge(b"".join((self._prefix, key)), operand)
+        super().merge(_fast.joined(self._prefix, key), operand)
 
     def delete_range(self, start: Buffer, stop: Buffer, /) -> None:
-        super().delete_range(b"".join((self._prefix, start)), b"".join((self._prefix, stop)))
+        super().delete_range(_fast.joined(self._prefix, start), _fast.joined(self._prefix, stop))
 
     def __setitem__(self, key: Buffer, value: Buffer, /) -> None:
         self.put(key, value)

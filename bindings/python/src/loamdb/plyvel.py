@@ -4,9 +4,11 @@ Different from plyvel: ``in`` on a database raises TypeError instead of scanning
 a database, snapshot or iterator may be closed while other threads use it, checksums
 are always verified (verify_checksums and paranoid_checks are accepted), bytes-like
 keys are accepted, ``prev()`` of an iterator stays within its range, a reverse
-iterator whose range holds only the entry at its start returns that entry, and
+iterator whose range holds only the entry at its start returns that entry,
 prefixes, those of PrefixedDB included, are refused by iterators of a database with
-a comparator, whose order may put other keys between those with a prefix.
+a comparator, whose order may put other keys between those with a prefix, repair_db
+raises IOError where there is no database or it is open, and options that are not
+given have Loam's defaults, such as a cache and a write buffer of 64 MiB each.
 """
 
 from __future__ import annotations
@@ -235,13 +237,13 @@ class PrefixedDB:
         verify_checksums: Any = False,
         fill_cache: Any = True,
     ) -> Any:
-        return self._db._get_plyvel(self._prefix + key, default, fill_cache=fill_cache)
+        return self._db._get_plyvel(_fast.joined(self._prefix, key), default, fill_cache=fill_cache)
 
     def put(self, key: bytes, value: bytes, *, sync: bool = False) -> None:
-        self._db.put(self._prefix + key, value, sync=sync)
+        self._db.put(_fast.joined(self._prefix, key), value, sync=sync)
 
     def delete(self, key: bytes, *, sync: bool = False) -> None:
-        self._db.delete(self._prefix + key, sync=sync)
+        self._db.delete(_fast.joined(self._prefix, key), sync=sync)
 
     def write_batch(self, *, transaction: bool = False, sync: bool = False) -> WriteBatch:
         return WriteBatch(self._db, self._prefix, transaction, sync)
@@ -340,10 +342,10 @@ class _PrefixedWriteBatch(WriteBatch):
         self._prefix = prefix
 
     def put(self, key: Buffer, value: Buffer) -> None:
-        super().put(b"".join((self._prefix, key)), value)
+        super().put(_fast.joined(self._prefix, key), value)
 
     def delete(self, key: Buffer) -> None:
-        super().delete(b"".join((self._prefix, key)))
+        super().delete(_fast.joined(self._prefix, key))
 
 
 class Snapshot(_fast.Snapshot):
@@ -370,7 +372,7 @@ class Snapshot(_fast.Snapshot):
         fill_cache: Any = True,
     ) -> Any:
         if self._prefix is not None:
-            key = self._prefix + key
+            key = _fast.joined(self._prefix, key)
         return self._get_plyvel(key, default, fill_cache=fill_cache)
 
     def release(self) -> None:
@@ -457,7 +459,7 @@ class Iterator(_fast.Cursor[Any]):
         pass
 
     def seek(self, target: Buffer) -> None:
-        super().seek(target if self._prefix is None else b"".join((self._prefix, target)))
+        super().seek(target if self._prefix is None else _fast.joined(self._prefix, target))
 
     def __enter__(self) -> Iterator:
         return self

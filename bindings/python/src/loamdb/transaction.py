@@ -121,7 +121,7 @@ class Transaction(_db._Mapping):
         return self._call(function, self._db._c(), *args)
 
     def _key(self, key: Buffer) -> tuple[Any, int]:
-        return data(b"".join((self._prefix, key)) if self._prefix else key)
+        return data(_fast.joined(self._prefix, key) if self._prefix else key)
 
     # ---- Reading ----
 
@@ -139,8 +139,8 @@ class Transaction(_db._Mapping):
     ) -> Iterator[Any]:
         own = self._prefix
         if own:
-            start, stop = (None if key is None else b"".join((own, key)) for key in (start, stop))
-            prefix = own if prefix is None else b"".join((own, prefix))
+            start, stop = (None if key is None else _fast.joined(own, key) for key in (start, stop))
+            prefix = own if prefix is None else _fast.joined(own, prefix)
         handle = int(ffi.cast("uintptr_t", self._c()))
         iterator = _db._PrefixedIterator(
             self._db, None, start, stop, prefix, mode, reverse, fill_cache, len(own), handle
@@ -313,7 +313,7 @@ def run(
             with Transaction(db, **options) as tx:
                 return function(tx)
         except (ConflictError, DeadlockError, LockTimeoutError):
-            if end is not None and time.monotonic() >= end:
+            if end is not None and not time.monotonic() < end:  # also if it is NaN
                 raise
         time.sleep(random.uniform(0, pause))  # noqa: S311  it spreads writers, and guards nothing
         pause = min(2 * pause, 20e-3)
