@@ -29,29 +29,35 @@ static size_t element_size(napi_typedarray_type type) {
 }
 
 /* Finds the bytes of a typed array or a DataView. */
-static bool view_of(napi_env env, napi_value value, size_t *len, void **data, napi_value *buffer) {
+static bool view_of(napi_env env, napi_value value, size_t *len, void **data) {
   napi_typedarray_type type;
-  if (napi_get_typedarray_info(env, value, &type, len, data, buffer, NULL) == napi_ok) {
+  if (napi_get_typedarray_info(env, value, &type, len, data, NULL, NULL) == napi_ok) {
     *len *= element_size(type);
     return element_size(type) != 0;
   }
-  return napi_get_dataview_info(env, value, len, data, buffer, NULL) == napi_ok;
+  return napi_get_dataview_info(env, value, len, data, NULL, NULL) == napi_ok;
 }
 
-/* The bytes of a Uint8Array or another view: none once its ArrayBuffer was transferred. */
+/* Throws if a view without bytes lies outside of its ArrayBuffer, which was transferred, or made
+ * smaller: a copy of a typed array, and the length of a DataView, are a TypeError then. */
+static bool is_inside(napi_env env, napi_value view) {
+  bool typed = false;
+  napi_value at, unused;
+  if (napi_is_typedarray(env, view, &typed) != napi_ok) return false;
+  if (!typed) return napi_get_named_property(env, view, "byteLength", &unused) == napi_ok;
+  return napi_get_global(env, &at) == napi_ok &&
+    napi_get_named_property(env, at, "Uint8Array", &at) == napi_ok &&
+    napi_new_instance(env, at, 1, &view, &unused) == napi_ok;
+}
+
+/* The bytes of a Uint8Array or another view. */
 static bool read_bytes(napi_env env, napi_value value, text *t) {
-  napi_value buffer;
   void *data;
-  bool detached = false;
-  if (!view_of(env, value, &t->len, &data, &buffer)) {
+  if (!view_of(env, value, &t->len, &data)) {
     napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
     return false;
   }
-  if (t->len == 0 && napi_is_detached_arraybuffer(env, buffer, &detached) == napi_ok && detached) {
-    napi_throw_type_error(
-      env, NULL, "the ArrayBuffer of a key or value is detached: it was transferred");
-    return false;
-  }
+  if (t->len == 0 && !is_inside(env, value)) return false;
   t->data = t->len == 0 ? "" : data;
   return true;
 }

@@ -272,15 +272,22 @@ test('bytes that change while a chained batch is filled, or a keyspace opens', a
   await db.close()
 })
 
-test('a Uint8Array that was transferred before a call', async (t) => {
+test('a Uint8Array that was transferred or cut off before a call', async (t) => {
   const db = new Loam(path.join(root, 'detached'),
     { keyEncoding: 'buffer', valueEncoding: 'buffer' })
   await db.open()
-  const gone = () => {
+  const transferred = () => {
     const bytes = Buffer.from(new ArrayBuffer(8))
     transfer(bytes)
     return bytes
   }
+  const cutOff = () => { // its ArrayBuffer ends before it
+    const memory = new ArrayBuffer(8, { maxByteLength: 8 })
+    const bytes = Buffer.from(memory, 4, 4)
+    memory.resize(2)
+    return bytes
+  }
+  let gone
   const calls = {
     put: () => db.put('k', gone()),
     del: () => db.del(gone()),
@@ -300,9 +307,11 @@ test('a Uint8Array that was transferred before a call', async (t) => {
     chained: () => db.batch().put('k', gone()).write(),
     bulkLoad: () => db.bulkLoad([['k', gone()]])
   }
-  for (const [name, call] of Object.entries(calls)) {
-    const err = await (async () => call())().then(() => null, (err) => err)
-    t.ok(err instanceof TypeError, name)
+  for (gone of 'resize' in ArrayBuffer.prototype ? [transferred, cutOff] : [transferred]) {
+    for (const [name, call] of Object.entries(calls)) {
+      const err = await (async () => call())().then(() => null, (err) => err)
+      t.ok(err instanceof TypeError, `${name} of one ${gone.name}`)
+    }
   }
   t.same(await db.iterator().all(), [], 'nothing was stored')
   await db.put(Buffer.alloc(0), new Uint8Array(0))
