@@ -4,6 +4,8 @@ import {
   AbstractBatchOptions,
   AbstractBatchPutOperation,
   AbstractChainedBatch,
+  AbstractChainedBatchDelOptions,
+  AbstractChainedBatchPutOptions,
   AbstractChainedBatchWriteOptions,
   AbstractClearOptions,
   AbstractDatabaseOptions,
@@ -983,6 +985,14 @@ export interface CompactOptions<K> extends StartEndOptions<K> {
 
 export interface ChainedBatch<TDatabase, KDefault,
   VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
+  put (key: KDefault, value: VDefault): this
+  put<K = KDefault, V = VDefault> (key: K, value: V,
+    options: AbstractChainedBatchPutOptions<TDatabase, K, V> & InKeyspace & Expiring): this
+
+  del (key: KDefault): this
+  del<K = KDefault> (key: K,
+    options: AbstractChainedBatchDelOptions<TDatabase, K> & InKeyspace): this
+
   write (): Promise<void>
   write (options: ChainedBatchWriteOptions): Promise<void>
 }

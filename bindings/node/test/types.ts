@@ -33,7 +33,7 @@ export async function main (): Promise<void> {
   using second = new Cache(1024)
   console.log(iterator, keys, batch, entries.next().value?.[0].length, second)
   await db.getMany(['a'], { snapshot, fillCache: false })
-  await db.batch().put('a', 'b').write({ sync: true })
+  await db.batch().put('a', 'b', { ttl: 60 }).del('c', { keyspace: db }).write({ sync: true })
   const size: number = await db.approximateSize('a', 'b')
   const sizes: number[] = await db.approximateSizes([['a', 'b'], [null, undefined]])
   await db.compactRange('a', 'b')

@@ -17,6 +17,8 @@
  *     buffer of 64 MiB each.
  *  6. leveldb_repair_db reports an error where there is no database, or it is
  *     open.
+ *  7. In a child of fork() all calls fail, unless the fork came before the first
+ *     call that opens a database or fills a batch.
  */
 #ifndef LOAM_LEVELDB_C_H
 #define LOAM_LEVELDB_C_H

@@ -23,7 +23,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from . import _fast, db as _db
 from ._types import Buffer, Progress, StrPath
-from .changes import Change
+from .changes import Change, Changes as Feed
 from .errors import ConflictError, DeadlockError, LockTimeoutError
 from .iterator import Iterator
 
@@ -615,19 +615,22 @@ class Changes:
 
     async def __aiter__(self) -> AsyncIterator[Change]:
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="loamdb-changes") as executor:
+        executor = ThreadPoolExecutor(1, thread_name_prefix="loamdb-changes")
+        feed: Feed | None = None
+        try:
             feed = await loop.run_in_executor(
                 executor,
                 functools.partial(self._owner.db.changes, self._from, durable=self._durable),
             )
-            try:
-                while True:
-                    change = feed.next(0)
-                    while change is None:
-                        change = await loop.run_in_executor(executor, feed.next, WAIT)
-                    yield change
-            finally:
+            while True:
+                change = feed.next(0)
+                while change is None:
+                    change = await loop.run_in_executor(executor, feed.next, WAIT)
+                yield change
+        finally:
+            if feed is not None:
                 feed.close()
+            executor.shutdown(wait=False)  # the close has ended what its thread waits for
 
 
 class Entries(Generic[T]):

@@ -7,8 +7,9 @@ keys are accepted, ``prev()`` of an iterator stays within its range, a reverse
 iterator whose range holds only the entry at its start returns that entry,
 prefixes, those of PrefixedDB included, are refused by iterators of a database with
 a comparator, whose order may put other keys between those with a prefix, repair_db
-raises IOError where there is no database or it is open, and options that are not
-given have Loam's defaults, such as a cache and a write buffer of 64 MiB each.
+raises IOError where there is no database or it is open, options that are not
+given have Loam's defaults, such as a cache and a write buffer of 64 MiB each, and
+in a child of fork() what was opened before raises RuntimeError.
 """
 
 from __future__ import annotations
