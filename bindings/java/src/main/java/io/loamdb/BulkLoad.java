@@ -10,6 +10,7 @@ public final class BulkLoad extends NativeObject {
 
   private final Keyspace keyspace; // stays reachable
   private final WriteBatch batch = new WriteBatch();
+  private volatile boolean ended; // what comes then goes to the library at once, which refuses it
 
   BulkLoad(Keyspace keyspace, long memory) {
     super(Kind.BULK_LOAD, Native.bulkBegin(keyspace, memory));
@@ -20,7 +21,7 @@ public final class BulkLoad extends NativeObject {
   public synchronized void put(byte[] key, byte[] value) {
     int before = batch.size();
     batch.put(key, value);
-    if (batch.size() < CHUNK) {
+    if (batch.size() < CHUNK && !ended) {
       return;
     }
     try {
@@ -34,7 +35,14 @@ public final class BulkLoad extends NativeObject {
   /** Makes all entries durable, in one step, or none if it fails; either ends the load. */
   public synchronized void finish() {
     send();
+    ended = true;
     Job.run(Native.bulkFinish(this), this, keyspace);
+  }
+
+  @Override
+  public void close() {
+    ended = true;
+    super.close();
   }
 
   private void send() {

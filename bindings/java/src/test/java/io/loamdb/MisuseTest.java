@@ -397,6 +397,18 @@ class MisuseTest {
     }
   }
 
+  @Test
+  void putsAfterTheEndOfALoad() {
+    try (Loam db = Loam.open(path()); BulkLoad load = db.bulkLoad(0)) {
+      load.put(b("a"), b("1"));
+      load.finish();
+      assertThrows(LoamException.class, () -> load.put(b("b"), b("2")));
+      BulkLoad closed = db.bulkLoad(0);
+      closed.close();
+      assertThrows(LoamException.Closed.class, () -> closed.put(b("b"), b("2")));
+    }
+  }
+
   /** A list that says that it has more than it hands out, as one that grows meanwhile does. */
   @Test
   void listsThatChange() {
