@@ -19,6 +19,7 @@ public final class Changes extends NativeObject {
   private final ReentrantLock busy = new ReentrantLock(true);
   private final Deque<Change> ready = new ArrayDeque<>();
   private final Map<Integer, String> names = new HashMap<>();
+  private volatile boolean closed; // what is ready is not handed out any more
 
   Changes(Loam db, long handle) {
     super(Kind.CHANGES, handle);
@@ -35,7 +36,8 @@ public final class Changes extends NativeObject {
    *
    * @return null: the time is over
    * @throws InterruptedException the thread was interrupted; nothing is lost
-   * @throws LoamException.Closed the feed or the database was closed
+   * @throws LoamException.Closed the feed was closed, or the database was, and what had been fetched
+   *     by then was handed out
    * @throws LoamException.Gap what comes next is gone
    */
   public Change next(Duration wait) throws InterruptedException {
@@ -68,7 +70,7 @@ public final class Changes extends NativeObject {
 
   /** Called with the lock. */
   private Change poll(int milliseconds) {
-    if (ready.isEmpty()) {
+    if (closed || ready.isEmpty()) {
       byte[] block = Native.changesNext(this, milliseconds);
       for (int at = 0; block != null && at < block.length; ) {
         int length = Bytes.getInt(block, at);
@@ -81,11 +83,17 @@ public final class Changes extends NativeObject {
     return ready.poll();
   }
 
+  @Override
+  public void close() {
+    super.close();
+    closed = true;
+  }
+
   /** The sequence number with which another feed goes on behind what was handed out. */
   public long position() {
     busy.lock();
     try {
-      return ready.isEmpty() ? Native.changesPosition(this) : ready.peek().sequence();
+      return closed || ready.isEmpty() ? Native.changesPosition(this) : ready.peek().sequence();
     } finally {
       busy.unlock();
     }

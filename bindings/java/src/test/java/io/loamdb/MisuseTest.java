@@ -406,6 +406,21 @@ class MisuseTest {
       BulkLoad closed = db.bulkLoad(0);
       closed.close();
       assertThrows(LoamException.Closed.class, () -> closed.put(b("b"), b("2")));
+      assertThrows(LoamException.InvalidArgument.class, () -> db.bulkLoad(-1));
+    }
+  }
+
+  @Test
+  void feedsThatWereClosed() throws InterruptedException {
+    try (Loam db = Loam.open(path())) {
+      db.put(b("a"), b("1"));
+      db.put(b("b"), b("2"));
+      db.put(b("c"), b("3"));
+      Changes changes = db.changes(0, false);
+      changes.next(Duration.ZERO); // the others are fetched with it
+      changes.close();
+      assertThrows(LoamException.Closed.class, () -> changes.next(Duration.ZERO));
+      assertThrows(LoamException.Closed.class, changes::position);
     }
   }
 
