@@ -54,6 +54,27 @@ class Change {
   }
 }
 
+// Calls visit with the numbers of the keyspaces that the operations of a batch name.
+function eachKeyspace (batch, visit) {
+  let at = HEADER
+  const varint = () => {
+    let n = 0
+    for (let shift = 1; ; shift *= 128) {
+      const byte = batch[at++]
+      n += (byte & 0x7f) * shift
+      if (byte < 0x80) return n
+    }
+  }
+  while (at < batch.length) {
+    const kind = batch[at++]
+    if (kind & NAMED) visit(varint())
+    for (let fields = types.get(kind & ~NAMED) === 'del' ? 1 : 2; fields > 0; fields--) {
+      const length = varint()
+      at += length
+    }
+  }
+}
+
 // A feed of the changes that a database commits. The database closes it when it is closed itself.
 class Changes {
   #db
@@ -90,7 +111,7 @@ class Changes {
   }
 
   #nameOf = (number) => {
-    if (!this.#names.has(number)) {
+    if (!this.#names.has(number) && !this.#closed) {
       const name = native.changesKeyspace(this.#feed, number)
       if (name === undefined) return undefined
       this.#names.set(number, name)
@@ -103,10 +124,12 @@ class Changes {
     const fetched = []
     for (let at = 0; at < block.length;) {
       const end = at + 4 + block.readUInt32LE(at)
-      fetched.push(new Change(block.subarray(at + 4, end), this.#nameOf))
+      const change = new Change(block.subarray(at + 4, end), this.#nameOf)
+      eachKeyspace(change.batch, this.#nameOf) // it may be read when the feed is closed
+      fetched.push(change)
       at = end
     }
-    this.#ready = fetched.reverse()
+    if (!this.#closed) this.#ready = fetched.reverse()
   }
 
   #fetchOnce (wait) {
@@ -141,6 +164,7 @@ class Changes {
   async close () {
     if (this.#closed) return
     this.#closed = true
+    this.#ready = []
     this.#signal?.removeEventListener('abort', this.#abort)
     this.#db.detachResource(this)
     native.changesClose(this.#feed)

@@ -69,6 +69,24 @@ test('a feed of what is durable', async function (t) {
   await db.close()
 })
 
+test('changes that are read when their feed is closed', async (t) => {
+  const db = new Loam(temporary())
+  const users = db.keyspace('users')
+  await users.put('a', '1')
+  await db.batch([{ type: 'del', key: 'b' }, { type: 'put', key: 'c', value: '', ttl: 60 },
+    { type: 'del', key: 'd', keyspace: users }])
+  await db.put('e', '')
+  const feed = db.changes()
+  const changes = [await feed.next(), await feed.next()]
+  await feed.close()
+  t.same(changes.map(({ operations }) => operations.map(
+    ({ keyspace, key }) => `${keyspace} ${key}`)), [['users a'],
+    ['default b', 'default c', 'users d']])
+  t.is(await feed.next(), undefined)
+  await refused(t, feed.poll(), 'LEVEL_DATABASE_NOT_OPEN')
+  await db.close()
+})
+
 test('waits for changes end', async function (t) {
   const db = new Loam(temporary())
   await db.open()

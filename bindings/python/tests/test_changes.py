@@ -77,6 +77,23 @@ def test_waits(path):
         feed.close()
 
 
+def test_changes_are_read_when_their_feed_is_closed(path):
+    with loamdb.open(path) as db:
+        users = db.keyspace("users")
+        users[b"a"] = b"1"
+        with db.batch() as batch:
+            batch.delete(b"b")
+            batch.put_ttl(b"c", bytes(300), 60)
+            batch.use(users)
+            batch.delete(bytes(200))
+        with db.changes() as feed:
+            changes = [next(feed), next(feed)]
+    assert [[(o.kind, o.keyspace) for o in change] for change in changes] == [
+        [("put", "users")],
+        [("delete", "default"), ("put", "default"), ("delete", "users")],
+    ]
+
+
 def test_follower(path):
     """A follower's feed has what was written in the other opening."""
     with (

@@ -87,6 +87,30 @@ class Change:
             )
 
 
+def _keyspaces(batch: bytes) -> AbstractIterator[int]:
+    """The numbers of the keyspaces that the operations of a batch name."""
+    at = 12  # behind the sequence number and the count
+
+    def varint() -> int:
+        nonlocal at
+        n = shift = 0
+        while (byte := batch[at]) >= 0x80:
+            n |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+        at += 1
+        return n | byte << shift
+
+    while at < len(batch):
+        kind = batch[at]
+        at += 1
+        if kind & 0x80:
+            yield varint()
+        for _ in range(1 if kind & 0x7F == 0 else 2):  # a delete has a key alone
+            n = varint()
+            at += n
+
+
 class Changes:
     """A feed of what is committed in a database, in order, each operation once; made by
     db.changes(). Iterating waits for the next change, for ever; Ctrl-C ends that. Several
@@ -123,7 +147,7 @@ class Changes:
 
     def _name(self, number: int) -> str | None:
         name = self._known.get(number)
-        if name is None:
+        if name is None and self._handle is not None:
             slot, err = ffi.new("char **"), error_slot()
             if (
                 check(load().loam_changes_keyspace(self._c(), number, slot, err), err)
@@ -156,7 +180,10 @@ class Changes:
         at, ready = 0, []
         while at < len(block):
             size = int.from_bytes(block[at : at + 4], "little")
-            ready.append(Change(block[at + 4 : at + 4 + size], self._name))
+            change = Change(block[at + 4 : at + 4 + size], self._name)
+            for number in _keyspaces(change.batch):  # it may be read when the feed is closed
+                self._name(number)
+            ready.append(change)
             at += 4 + size
         self._ready = ready[::-1]
         return True
