@@ -36,8 +36,8 @@ public final class Changes extends NativeObject {
    *
    * @return null: the time is over
    * @throws InterruptedException the thread was interrupted; nothing is lost
-   * @throws LoamException.Closed the feed was closed, or the database was, and what had been fetched
-   *     by then was handed out
+   * @throws LoamException.Closed the feed was closed, or the database was and what had been
+   *     fetched by then is handed out
    * @throws LoamException.Gap what comes next is gone
    */
   public Change next(Duration wait) throws InterruptedException {
