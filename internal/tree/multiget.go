@@ -191,6 +191,10 @@ func (h *hold) multiGetTables(r *MultiResult, state []lookup, spans []span) (mor
 		if m == nil {
 			continue
 		}
+		if l.unordered(h, m) {
+			l.last, spans[i].end, r.slow = true, unresolved, true
+			continue
+		}
 		if l.reader, err = h.tree.shared.Files.Reader(m); err != nil {
 			return false, err
 		}

@@ -3,8 +3,8 @@ package tree
 import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
-	"github.com/loamdb/loam/internal/format/rangedel"
 	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/keyrange"
 	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
@@ -102,9 +102,9 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 		return nil, err
 	}
 	defer s.Unref()
-	r := keyRange{t.cmp, lower, upper, inclusive}
+	r := &keyrange.Range{Cmp: t.cmp, Lower: lower, Upper: upper, Inclusive: inclusive}
 	if s.hasRangeDels() {
-		if key, err := r.deleted(t, s, since); key != nil || err != nil {
+		if key, err := t.deletedIn(r, s, since); key != nil || err != nil {
 			return key, err
 		}
 	}
@@ -112,52 +112,36 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool,
 		if i >= 0 && s.Sealed[i].Last <= since && !t.mayHaveIngested(since) {
 			return nil, nil
 		}
-		if key, err := r.newest(s.memTable(i).NewSource(), since); key != nil || err != nil {
+		if key, err := r.Newest(s.memTable(i).NewSource(), since); key != nil || err != nil {
 			return key, err
 		}
 	}
-	return r.inTables(t, s, since)
+	return t.newerInTables(r, s, since)
 }
 
-// inTables is NewerIn of the tables.
-func (r *keyRange) inTables(t *Tree, s *ReadState, since base.SeqNum) ([]byte, error) {
+// newerInTables is NewerIn of the tables.
+func (t *Tree) newerInTables(r *keyrange.Range, s *ReadState, since base.SeqNum) ([]byte, error) {
 	for _, m := range s.Version.Tables() {
-		if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || r.lower != nil &&
-			r.cmp.Cmp(m.Largest.User, r.lower) < 0 {
+		if !mayBeNewer(m, since) || r.EndsBefore(m.Smallest.User) || r.Lower != nil &&
+			r.Cmp.Cmp(m.Largest.User, r.Lower) < 0 {
 			continue
 		}
 		src, err := t.OpenSource(m, sstable.Scan)
 		if err != nil {
 			return nil, err
 		}
-		if key, err := r.newest(src, since); key != nil || err != nil {
+		if key, err := r.Newest(src, since); key != nil || err != nil {
 			return key, err
 		}
 	}
 	return nil, nil
 }
 
-// keyRange is user keys from lower up to upper.
-type keyRange struct {
-	cmp          *base.Comparer
-	lower, upper []byte
-	inclusive    bool
-}
-
-// endsBefore reports whether key is behind the range.
-func (r *keyRange) endsBefore(key []byte) bool {
-	if r.upper == nil {
-		return false
-	}
-	c := r.cmp.Cmp(key, r.upper)
-	return c > 0 || c == 0 && !r.inclusive
-}
-
-// deleted returns a key in the range that a range tombstone newer than since covers, not nil,
+// deletedIn returns a key in the range that a range tombstone newer than since covers, not nil,
 // or nil.
-func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, error) {
+func (t *Tree) deletedIn(r *keyrange.Range, s *ReadState, since base.SeqNum) ([]byte, error) {
 	for _, d := range s.rangeDels() {
-		if key := r.coveredBy(d.List, since); key != nil {
+		if key := r.CoveredBy(d.List, since); key != nil {
 			return key, nil
 		}
 		for _, m := range d.Files {
@@ -168,51 +152,10 @@ func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, er
 			if err != nil {
 				return nil, err
 			}
-			if key := r.coveredBy(l, since); key != nil {
+			if key := r.CoveredBy(l, since); key != nil {
 				return key, nil
 			}
 		}
 	}
 	return nil, nil
-}
-
-// coveredBy is deleted of one list.
-func (r *keyRange) coveredBy(l *rangedel.List, since base.SeqNum) []byte {
-	for _, f := range l.Fragments() {
-		switch {
-		case f.Newest(base.MaxSeqNum) <= since, r.endsBefore(f.Start),
-			r.lower != nil && r.cmp.Cmp(f.Limit, r.lower) <= 0:
-		case r.lower != nil && r.cmp.Cmp(f.Start, r.lower) < 0:
-			return cloneBound(r.lower)
-		default:
-			return append([]byte{}, f.Start...)
-		}
-	}
-	return nil
-}
-
-// newest returns a key in the range with an entry newer than since, not nil, or nil. It
-// closes the source.
-func (r *keyRange) newest(src base.Source, since base.SeqNum) ([]byte, error) {
-	defer src.Close()
-	var e base.Chunk
-	i, err := 0, error(nil)
-	if r.lower == nil {
-		i, err = src.First(&e)
-	} else {
-		i, err = src.SeekGE(r.lower, base.MaxTrailer, &e)
-	}
-	for ok := i >= 0; ok && err == nil; {
-		for ; i < e.Len(); i++ {
-			if r.endsBefore(e.Key(i)) {
-				return nil, nil
-			}
-			if e.Trailers[i].Seq() > since {
-				return append([]byte{}, e.Key(i)...), nil
-			}
-		}
-		i = 0
-		ok, err = src.Next(&e)
-	}
-	return nil, err
 }

@@ -119,6 +119,14 @@ func (h *hold) pinNext(w *walk, p *Pinned) (t base.Trailer, found bool, err erro
 	}
 	var sought, last uint32
 	for m := w.nextTable(h); m != nil; m = w.nextTable(h) {
+		if w.unordered(h, m) {
+			w.zero-- // next begins with m
+			value, t, found, err := h.next(w, p.buf[:0], nil)
+			if found {
+				p.Copy(value)
+			}
+			return t, found, err
+		}
 		r, err := h.open(m, w.flags)
 		if err != nil {
 			return 0, false, err

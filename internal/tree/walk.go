@@ -15,7 +15,8 @@ import (
 //
 // The sources are searched in this order: the memtable, the sealed memtables from the newest on,
 // the tables of level 0 from the newest on, and of each deeper level the one table that may hold
-// the key.
+// the key. All unordered tables of level 0 (FileMeta.Unordered) are one source, see newestOfZero:
+// they have sets and deletions alone.
 //
 // Invariant: what a source has of a user key (versions, and range tombstones over it) is newer
 // than what the sources behind it have of that key. Memtables are filled one after the other and
@@ -159,6 +160,9 @@ func (h *hold) next(w *walk, dst []byte, p *place) (value []byte, t base.Trailer
 			w.cover(r.RangeDels().Newest(w.Key(), w.Seq))
 		}
 		value, hit, found, err := h.tableGet(m, w.Lookup, w.flags, dst)
+		if err == nil && found && w.unordered(h, m) {
+			value, hit, m, err = h.newestOfZero(w, value, hit, m, len(dst))
+		}
 		if err != nil || found {
 			h.tree.soughtInVain(sought)
 			if p != nil {
@@ -173,6 +177,34 @@ func (h *hold) next(w *walk, dst []byte, p *place) (value []byte, t base.Trailer
 	}
 	h.tree.soughtInVain(sought - last) // one run would have been searched, too
 	return dst, 0, false, nil
+}
+
+// unordered reports whether tables of level 0 behind m, which nextTable returned, may have newer
+// entries of the key than m.
+func (w *walk) unordered(h *hold, m *manifest.FileMeta) bool {
+	return m.Unordered && w.level == 0 && int(w.zero) < len(h.state.Version.Levels[0].Files)
+}
+
+// newestOfZero compares what m has of the key, which is in value from from on, with what the other
+// unordered tables of level 0 have, and returns the newest version, and its table.
+func (h *hold) newestOfZero(w *walk, value []byte, hit sstable.Hit, m *manifest.FileMeta,
+	from int) ([]byte, sstable.Hit, *manifest.FileMeta, error) {
+	var scratch []byte
+	for w.unordered(h, m) {
+		other := w.nextTable(h)
+		if other == nil || w.level > 0 {
+			w.last = true // what is deeper is older
+			break
+		}
+		v, theirs, found, err := h.tableGet(other, w.Lookup, w.flags, scratch[:0])
+		if err != nil {
+			return value, hit, m, err
+		}
+		if scratch = v; found && theirs.Trailer > hit.Trailer {
+			value, hit, m = append(value[:from], v...), theirs, other
+		}
+	}
+	return value, hit, m, nil
 }
 
 // older is next, but begins with what is left in the source of the version at p, which next or

@@ -72,6 +72,11 @@ type FileMeta struct {
 	// package files compares the file with it.
 	Stored   bool
 	Keyspace base.KeyspaceID
+	// Unordered: the table was read from a MANIFEST, is of LevelDB's format, and was in level 0.
+	// Other Unordered tables of level 0 may have newer entries and smaller numbers, or older ones
+	// and larger numbers: the repairs of LevelDB and goleveldb put the tables of all levels into
+	// level 0.
+	Unordered bool
 
 	// Facts are constant. Leftovers among them says that the table was written with
 	// deletions, or with versions kept for snapshots, so that a compaction may find

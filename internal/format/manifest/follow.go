@@ -83,7 +83,7 @@ func (s *Set) diff(c *Change, k *keyspace, state *KeyspaceState) error {
 	for _, num := range slices.Sorted(maps.Keys(state.Files)) {
 		if _, ok := k.placed[num]; !ok {
 			a := state.Files[num]
-			k.adopt(a.Meta)
+			k.adopt(a)
 			e.Add(a.Level, a.Meta)
 			c.Added = append(c.Added, a.Meta)
 		}
@@ -112,7 +112,7 @@ func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
 		return err
 	}
 	for _, a := range state.Files {
-		k.adopt(a.Meta)
+		k.adopt(a)
 		c.Added = append(c.Added, a.Meta)
 	}
 	c.Created = append(c.Created, Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp,

@@ -58,7 +58,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 		}
 		s.versions.live[num] = f.Meta
 		s.versions.values.add(f.Meta, false)
-		k.adopt(f.Meta)
+		k.adopt(f)
 		s.MarkFileNumUsed(num)
 		seq := f.Meta.Smallest.Trailer.Seq()
 		if !f.Meta.OpenEnd() { // that is no entry's
@@ -71,7 +71,11 @@ func (s *Set) begin(st *KeyspaceState) error {
 }
 
 // adopt says of a table from a MANIFEST that it is one of k.
-func (k *keyspace) adopt(m *FileMeta) { m.Comparer, m.Keyspace, m.Stored = k.cmp, k.id, true }
+func (k *keyspace) adopt(f AddedFile) {
+	m := f.Meta
+	m.Comparer, m.Keyspace, m.Stored = k.cmp, k.id, true
+	m.Unordered = f.Level == 0 && m.Format == base.LevelDB
+}
 
 // start makes v the first version of k and k part of s.
 func (k *keyspace) start(s *Set, v *Version) {

@@ -91,7 +91,8 @@ var lifetimes = []mutant{
 
 	{"range-ends-early", "the check of a commit leaves out the last key of a range",
 		target{"lsm", "TestTxnSpellings"}, []edit{
-			{"internal/tree/newer.go", "return c > 0 || c == 0 && !r.inclusive", "return c >= 0"}}},
+			{"internal/tree/keyrange/keyrange.go",
+				"return c > 0 || c == 0 && !r.Inclusive", "return c >= 0"}}},
 
 	{"written-since-skips", "the second step of a check leaves out the entries of sealed memtables",
 		target{"internal/tree", "TestWrittenSinceKeepsItsState"}, []edit{

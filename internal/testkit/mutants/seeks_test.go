@@ -2,8 +2,17 @@ package mutants
 
 var seekExact = target{"internal/tree", "TestSeekExact"}
 
-// seeks are mutants of seeks that find their key by a point read.
+// seeks are mutants of point reads, which some seeks find their key by.
 var seeks = []mutant{
+	{"zero-ordered", "the tables of level 0 of a repaired LevelDB are searched by their numbers",
+		target{"lsm", "TestUnorderedLevelZero"}, []edit{
+			{"internal/tree/walk.go", "return m.Unordered &&", "return m.Num == 0 &&"}}},
+
+	{"zero-compacted-in-parts", "of tables of level 0 without an order only older ones go along",
+		target{"lsm", "TestUnorderedLevelZero"}, []edit{
+			{"internal/tree/picker/inputs.go", "(j > i || f.Unordered && other.Unordered)",
+				"j > i"}}},
+
 	{"exact-beyond-bounds", "a seek finds its key outside of the bounds", seekExact, []edit{
 		{"internal/tree/exact.go", "unlikely || !it.inBounds(s.key) ||", "unlikely ||"}}},
 

@@ -18,6 +18,7 @@
 // key, the data of a level must be newer than that of all deeper levels. A plan
 // that takes files of levels a to b and writes to level o >= b therefore also
 // takes every file of the levels from its first input down to o that shares a
-// user key with them, and every older file of level 0 that does. While it runs,
+// user key with them, and every older file of level 0 that does. Of unordered files
+// of level 0 (FileMeta.Unordered) each counts as older than each. While it runs,
 // nothing else may put such keys into those levels: see InProgress.
 package picker

@@ -47,20 +47,24 @@ func (p *picker) overlaps(level int, r keyRange) []*manifest.FileMeta {
 }
 
 // withOlder adds the files of level 0 that must go along: the older ones that
-// overlap any of them. It returns them in the level's order.
+// overlap any of them, and the unordered ones that overlap an unordered one. It returns them in the
+// level's order.
 func (p *picker) withOlder(files []*manifest.FileMeta) []*manifest.FileMeta {
 	chosen := make(map[*manifest.FileMeta]bool, len(files))
 	for _, f := range files {
 		chosen[f] = true
 	}
 	all := p.v.Levels[0].Files // newest first
-	for i, f := range all {
-		if !chosen[f] {
-			continue
-		}
-		for _, older := range all[i+1:] {
-			if overlap(p.Comparer, f, older) {
-				chosen[older] = true
+	for n := 0; n != len(chosen); {
+		n = len(chosen)
+		for i, f := range all {
+			if !chosen[f] {
+				continue
+			}
+			for j, other := range all {
+				if (j > i || f.Unordered && other.Unordered) && overlap(p.Comparer, f, other) {
+					chosen[other] = true
+				}
 			}
 		}
 	}
