@@ -116,6 +116,7 @@ func (a *app) backup(ctx context.Context, dir, to string) (info backup.Info, err
 		return a.backupThere(ctx, dir, to, err)
 	}
 	defer db.Close()
+	a.tell(db)
 	folder, err := backup.Open(to, nil)
 	if err != nil {
 		return info, err
@@ -307,6 +308,7 @@ func (a *app) checkpointVerb() *cobra.Command {
 				defer p.Close()
 				return p.inDirectory("checkpoint", args[1], nil)
 			}
+			a.tell(db)
 			return errors.Join(db.Checkpoint(ctx, args[1]), db.Close())
 		},
 	}

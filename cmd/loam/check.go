@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/damage"
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
@@ -18,15 +19,15 @@ import (
 
 // checked is what the verb check found.
 type checked struct {
-	Verdict    string   `json:"verdict"` // "sound" or "damaged"
-	Directory  string   `json:"directory"`
-	Format     string   `json:"format"`
-	Tables     int      `json:"tables"`
-	TableBytes uint64   `json:"table_bytes"`
-	Logs       int      `json:"logs"`
-	LogEntries uint64   `json:"log_entries"`
-	TornBytes  int64    `json:"torn_bytes"`
-	Damage     []damage `json:"damage"`
+	Verdict    string        `json:"verdict"` // "sound" or "damaged"
+	Directory  string        `json:"directory"`
+	Format     string        `json:"format"`
+	Tables     int           `json:"tables"`
+	TableBytes uint64        `json:"table_bytes"`
+	Logs       int           `json:"logs"`
+	LogEntries uint64        `json:"log_entries"`
+	TornBytes  int64         `json:"torn_bytes"`
+	Damage     []damage.Part `json:"damage"`
 
 	known map[string]bool // texts of Damage, and its files
 }
@@ -44,7 +45,7 @@ func (a *app) checkVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			x := &checked{Directory: args[0], Damage: []damage{}, known: map[string]bool{}}
+			x := &checked{Directory: args[0], Damage: []damage.Part{}, known: map[string]bool{}}
 			err := a.check(ctx, x)
 			if err == nil || len(x.Damage) > 0 {
 				// After a failure there may be more damage.
@@ -72,7 +73,7 @@ func (a *app) check(ctx context.Context, x *checked) error {
 	}
 	p := a.progress("checking", x.TableBytes)
 	defer p.end()
-	db, err := a.openRead(x.Directory)
+	db, err := a.openQuietly(x.Directory)
 	if err != nil {
 		if err := x.add(err); err != nil {
 			return err
@@ -81,9 +82,8 @@ func (a *app) check(ctx context.Context, x *checked) error {
 	}
 	r := db.RecoveryReport()
 	x.Logs, x.LogEntries, x.TornBytes = r.Logs, r.Entries, r.TornBytes
-	for _, l := range r.Dropped {
-		x.note(damage{File: l.File, Offset: l.Offset, Length: l.Bytes, Kind: "log",
-			Reason: l.Reason})
+	for _, d := range damage.LeftOut(&r) {
+		x.note(d)
 	}
 	err = db.Verify(ctx, p.both)
 	each := []error{err}
@@ -147,7 +147,7 @@ func checkTable(d *examine.Directory, file string) error {
 
 // add notes the damage in err once, and returns err if it is something else.
 func (x *checked) add(err error) error {
-	found := damagesOf(err)
+	found := damage.Of(err)
 	if err != nil && found == nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (x *checked) add(err error) error {
 }
 
 // note adds damage, once.
-func (x *checked) note(d damage) {
-	if text := d.text(encode.Text); !x.known[text] {
+func (x *checked) note(d damage.Part) {
+	if text := d.Text(encode.Text); !x.known[text] {
 		x.Damage = append(x.Damage, d)
 		x.known[text], x.known[d.File] = true, true
 	}
@@ -181,7 +181,7 @@ func (a *app) printChecked(x *checked) error {
 	}
 	if len(x.Damage) > 0 {
 		for _, d := range x.Damage {
-			if err := a.printf("%s\n", d.text(encode.Text)); err != nil {
+			if err := a.printf("%s\n", d.Text(encode.Text)); err != nil {
 				return err
 			}
 		}

@@ -53,6 +53,9 @@ func (a *app) convertVerb() *cobra.Command {
 			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
+			if err := a.tellOf(args[0]); err != nil {
+				return err
+			}
 			p := a.progress("converting", 0)
 			defer p.end()
 			// The sum of keys and values is not known before.
@@ -127,6 +130,9 @@ func (a *app) upgradeVerb() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			o, err := a.options(args[0])
 			if err != nil {
+				return err
+			}
+			if err := a.tellOf(args[0]); err != nil {
 				return err
 			}
 			return lsm.Upgrade(args[0], o)

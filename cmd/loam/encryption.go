@@ -74,6 +74,7 @@ func (a *app) rekeyVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.tell(db)
 			if err = db.Rekey(ctx); err == nil {
 				err = a.printKeys(db)
 			}

@@ -45,6 +45,8 @@ type app struct {
 	screen screen
 	// parsed is true once flags and arguments are right.
 	parsed bool
+	// lacks is true if an opening left out parts of logs, see tell.
+	lacks bool
 	// inShell is true for a line of the verb shell.
 	inShell bool
 	// outer is the value of --encryption of the shell that the line is of.
@@ -167,6 +169,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if failed := a.out.Flush(); err == nil || errors.As(err, &found) && failed != nil &&
 		!a.out.closed() {
 		err = failed
+	}
+	if a.lacks && (err == nil || a.out.closed() && errors.Is(err, a.out.fail)) {
+		err = &problem{}
 	}
 	return a.finish(err)
 }

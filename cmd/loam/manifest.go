@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/damage"
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/internal/base"
@@ -40,7 +41,7 @@ func (a *app) manifestVerb() *cobra.Command {
 						return err
 					}
 					if c := x.Damage; c != nil {
-						w.damaged(damage{File: c.File, Offset: c.Offset, Length: c.Length,
+						w.damaged(damage.Part{File: c.File, Offset: c.Offset, Length: c.Length,
 							Kind: c.Kind, Reason: c.Reason}, x.Tail)
 						return nil
 					}

@@ -133,9 +133,19 @@ func (a *app) openIn(fsys lsm.FS, dir string) (*lsm.DB, error) {
 	return lsm.Open(dir, o)
 }
 
-// openRead opens a directory, or a backup that saved.Name names, without changing anything in it.
-// Where another process has the directory open, what that process has written so far is read.
+// openRead opens a directory, or a backup that saved.Name names, without changing anything in it,
+// and tells what the opening leaves out. Where another process has the directory open, what that
+// process has written so far is read.
 func (a *app) openRead(dir string) (*database, error) {
+	db, err := a.openQuietly(dir)
+	if err == nil {
+		a.tell(db.DB)
+	}
+	return db, err
+}
+
+// openQuietly is openRead, and tells nothing.
+func (a *app) openQuietly(dir string) (*database, error) {
 	if folder, id, ok := saved.Parse(dir); ok {
 		return a.openBackup(folder, id)
 	}
@@ -164,7 +174,11 @@ func (a *app) openWrite(dir string) (*lsm.DB, error) {
 		return nil, err
 	}
 	o.CacheSize = 0
-	return lsm.Open(dir, o)
+	db, err := lsm.Open(dir, o)
+	if err == nil {
+		a.tell(db)
+	}
+	return db, err
 }
 
 // spaceOf is the keyspace that the flag --keyspace names.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/damage"
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/overlay"
@@ -50,7 +51,7 @@ type kept struct {
 
 // lostPart is a part of a file that cannot be read.
 type lostPart struct {
-	damage
+	damage.Part
 	Smallest *string `json:"smallest,omitempty"` // the lost keys lie from here
 	Largest  *string `json:"largest,omitempty"`  // to here
 	// The lost sequence numbers lie after AfterSequence and before BeforeSequence.
@@ -244,8 +245,8 @@ func sequences(fsys lsm.FS, dir string, format base.Format) map[gapKey]seqGap {
 }
 
 func lostOf(d lsm.RepairDrop, gaps map[gapKey]seqGap) lostPart {
-	l := lostPart{damage: damage{File: d.File, Offset: d.Offset, Length: d.Length, Kind: "file",
-		Reason: d.Reason, smallest: d.Smallest, largest: d.Largest},
+	l := lostPart{Part: damage.Part{File: d.File, Offset: d.Offset, Length: d.Length, Kind: "file",
+		Reason: d.Reason, Smallest: d.Smallest, Largest: d.Largest},
 		Smallest: textOf(d.Smallest), Largest: textOf(d.Largest)}
 	if g, ok := gaps[gapKey{d.File, d.Offset}]; ok {
 		if g.after > 0 {
@@ -277,7 +278,7 @@ func (a *app) printRepaired(x *repaired) error {
 		aside = "to be set aside"
 	}
 	for _, l := range x.Lost {
-		line := "lost: " + l.text(encode.Text)
+		line := "lost: " + l.Text(encode.Text)
 		if l.AfterSequence != nil {
 			line += fmt.Sprintf(", sequence numbers after %d", *l.AfterSequence)
 		}

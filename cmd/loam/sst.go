@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/damage"
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
@@ -54,7 +55,7 @@ func (a *app) sstVerb() *cobra.Command {
 type tableProps struct {
 	facts.TableFile
 	// Damage is what the check of all blocks found.
-	Damage []damage `json:"damage"`
+	Damage []damage.Part `json:"damage"`
 
 	smallest, largest []byte
 }
@@ -90,7 +91,7 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	}
 	x := &tableProps{TableFile: facts.TableFile{File: t.Name, Format: t.Props.Format,
 		Bytes: t.Size(), Comparer: t.Comparer.Name, Keyspace: t.Props.KeyspaceName,
-		FilterBits: t.Props.FilterBits, RangeDeletes: t.Props.RangeDels}, Damage: []damage{}}
+		FilterBits: t.Props.FilterBits, RangeDeletes: t.Props.RangeDels}, Damage: []damage.Part{}}
 	perBlock, err := a.readTable(ctx, t, x, f)
 	if err == nil {
 		err = t.VerifyMeta()
@@ -98,7 +99,7 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	if ctx.Err() != nil || a.out.fail != nil {
 		return ctx.Err()
 	}
-	found := damagesOf(err)
+	found := damage.Of(err)
 	if err != nil && found == nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 		err = a.printTableProps(x, f)
 	}
 	if len(found) > 0 {
-		return &problem{damageText(found)}
+		return &problem{damage.List(found)}
 	}
 	return err
 }
@@ -271,7 +272,7 @@ func (a *app) printTableProps(x *tableProps, f *sstFlags) error {
 
 // salvage prints what is readable of a table, and what is not.
 func (a *app) salvage(ctx context.Context, t *examine.Table, f *sstFlags) error {
-	var lost []damage
+	var lost []damage.Part
 	entries := 0
 	err := t.Salvage(sstable.Salvage{
 		Add: func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
@@ -283,8 +284,8 @@ func (a *app) salvage(ctx context.Context, t *examine.Table, f *sstFlags) error 
 				packed: codec != base.CodecRaw}, key, facts.Value(tr.Kind(), codec, value))
 		},
 		Lost: func(l sstable.Lost) {
-			lost = append(lost, damage{File: t.Name, Offset: l.Offset, Length: l.Length,
-				Kind: "table", Reason: l.Reason, smallest: l.Smallest, largest: l.Largest})
+			lost = append(lost, damage.Part{File: t.Name, Offset: l.Offset, Length: l.Length,
+				Kind: "table", Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
 		},
 	})
 	if err != nil {
@@ -294,7 +295,7 @@ func (a *app) salvage(ctx context.Context, t *examine.Table, f *sstFlags) error 
 		return nil
 	}
 	for _, d := range lost {
-		fmt.Fprintf(a.err, "loam: %s\n", d.text(f.Key))
+		fmt.Fprintf(a.err, "loam: %s\n", d.Text(f.Key))
 	}
 	return &problem{fmt.Sprintf("%s: %s readable, %s lost", filepath.Base(t.Name),
 		text.Count(entries)+" entries are", text.Plural(len(lost), "part"))}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loamdb/loam/cmd/loam/internal/damage"
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/facts"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
@@ -82,8 +83,8 @@ type walPrinter struct {
 	records bool
 
 	batches, entries uint64
-	found            []damage
-	torn             *damage
+	found            []damage.Part
+	torn             *damage.Part
 }
 
 // batchLine is a batch of a log.
@@ -99,7 +100,7 @@ func (w *walPrinter) batch(b examine.Batch) error {
 		return err
 	}
 	if c := b.Damage; c != nil {
-		w.damaged(damage{File: c.File, Offset: c.Offset, Length: c.Length, Kind: c.Kind,
+		w.damaged(damage.Part{File: c.File, Offset: c.Offset, Length: c.Length, Kind: c.Kind,
 			Reason: c.Reason}, b.Tail)
 		return nil
 	}
@@ -118,7 +119,7 @@ func (w *walPrinter) batch(b examine.Batch) error {
 			Sequence: uint64(e.Seq), Kind: e.Kind.String()}, e.Key,
 			facts.Value(e.Kind, base.CodecRaw, e.Value))
 	})
-	if found := damagesOf(err); found != nil {
+	if found := damage.Of(err); found != nil {
 		found[0].File, found[0].Offset, found[0].Length = "", b.Offset, b.Length
 		w.damaged(found[0], false)
 		return nil
@@ -127,7 +128,7 @@ func (w *walPrinter) batch(b examine.Batch) error {
 }
 
 // damaged notes damage, or a torn end.
-func (w *walPrinter) damaged(d damage, tail bool) {
+func (w *walPrinter) damaged(d damage.Part, tail bool) {
 	if tail {
 		w.torn = &d
 		return
@@ -137,10 +138,10 @@ func (w *walPrinter) damaged(d damage, tail bool) {
 
 func (w *walPrinter) end() error {
 	if w.torn != nil {
-		fmt.Fprintf(w.a.err, "torn end, as a crash leaves it: %s\n", w.torn.text(encode.Text))
+		fmt.Fprintf(w.a.err, "torn end, as a crash leaves it: %s\n", w.torn.Text(encode.Text))
 	}
 	if len(w.found) > 0 {
-		return &problem{damageText(w.found)}
+		return &problem{damage.List(w.found)}
 	}
 	return nil
 }

@@ -2,6 +2,15 @@ package mutants
 
 // tools are bugs of the command loam and of the packages that it calls.
 var tools = []mutant{
+	{"left-out-untold", "a verb says nothing of a part of a log that the opening left out",
+		target{"cmd/loam", "TestLeftOutIsTold"}, []edit{
+			{"cmd/loam/damage.go", "parts != nil {", "parts != nil && a.json {"}}},
+
+	{"torn-is-damage", "check calls a torn end of a log damage",
+		target{"cmd/loam", "TestTornEndIsSound"}, []edit{
+			{"cmd/loam/internal/damage/damage.go", "return dropped == r.TornBytes",
+				"return dropped == 0"}}},
+
 	{"edit-log-twice", "the previous log of an edit is shown as its log", formatPages, []edit{
 		{"cmd/loam/internal/facts/edit.go", "{e.HasPrevLogNum, &e.PrevLogNum, &l.PreviousLog}",
 			"{e.HasPrevLogNum, &e.LogNum, &l.PreviousLog}"}}},
@@ -43,8 +52,8 @@ var tools = []mutant{
 
 	{"check-forgets-logs", "check knows nothing of a log's damage",
 		target{"cmd/loam", "TestScripts"}, []edit{
-			{"cmd/loam/check.go", "for _, l := range r.Dropped {",
-				"for _, l := range r.Dropped[:0] {"}}},
+			{"cmd/loam/check.go", "range damage.LeftOut(&r) {",
+				"range damage.LeftOut(&r)[:0] {"}}},
 
 	{"stray-longest", "of the ends that a block may have the largest one is taken", strays, []edit{
 		{"internal/format/sstable/ldb/stray.go", "for j := len(ends) - 1; j >= 0; j-- {",
