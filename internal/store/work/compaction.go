@@ -42,8 +42,8 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func
 		// LevelDB's own tools go by sequence numbers when they repair.
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,
 		Open:       t.OpenSource,
-		Value:      s.opts.Files.AppendValue,
-		RangeDels:  t.RangeDelsOf,
+		Value:      s.opts.Files.AppendValue, Unreadable: s.keepDamaged,
+		RangeDels: t.RangeDelsOf,
 		MayHold: func(m *manifest.FileMeta, key []byte) bool {
 			r, ok := s.opts.Files.OpenNow(m)
 			return !ok || r.MayContain(base.MakeLookup(t.Comparer(), key, base.MaxSeqNum))

@@ -241,7 +241,6 @@ func (s *Scheduler) valueFiles(pace func(int64), relocates bool) *compact.ValueF
 		},
 		FileSize: s.limits.Load().FileSize,
 		Large:    s.opts.LargeValue,
-		Damaged:  s.keepDamaged,
 	}
 	if round != nil {
 		v.From = round.has

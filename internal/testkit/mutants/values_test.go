@@ -105,9 +105,8 @@ var largeValues = []mutant{
 
 	{"relocation-stops-at-damage", "a compaction fails for ever where a value is damaged",
 		target{"internal/testkit/values", "TestDamageIsNotRelocated"}, []edit{
-			{"internal/tree/compact/relocate.go",
-				"if errors.As(err, &c) || errors.Is(err, fs.ErrNotExist) {",
-				"if err != nil && errors.Is(err, fs.ErrNotExist) && errors.As(err, &c) {"}}},
+			{"internal/tree/compact/relocate.go", "w.readLarge(h, handle); !ok {\n",
+				"w.readLarge(h, handle); !ok {\n\t\terr = errors.ErrUnsupported\n"}}},
 
 	{"relocation-unbounded", "values are relocated only when somebody writes",
 		target{"internal/testkit/values", "TestRelocationOnceQuiet"}, []edit{
@@ -229,6 +228,11 @@ var largeValues = []mutant{
 		target{"internal/testkit/values", "TestMeets"}, []edit{
 			{"internal/tree/compact/fold.go",
 				"if err != nil || t.Kind() != base.KindValueHandle {", "if true {"}}},
+
+	{"one-value-stops-all", "a value that cannot be read fails each compaction that meets it",
+		target{"internal/testkit/values", "TestUnreadableValue"}, []edit{
+			{"internal/tree/compact/relocate.go", "\tw.env.Unreadable(h, err)\n\treturn false, nil",
+				"\treturn false, err"}}},
 
 	{"deleted-log-stays-open", "a log that is deleted keeps the descriptor by which it was read",
 		target{"internal/testkit/values", "TestDeletedLogsAreClosed"}, []edit{

@@ -30,10 +30,11 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec,
 		plain, deadline = value[:len(value)-base.DeadlineLen], value[len(value)-base.DeadlineLen:]
 	}
 	if t.Kind().Refers() {
+		var ok bool
 		var err error
-		if plain, err = w.whole(base.MakeTrailer(t.Seq(), base.KindValueHandle), codec,
-			plain); err != nil {
-			return t, codec, value, err
+		if plain, ok, err = w.whole(base.MakeTrailer(t.Seq(), base.KindValueHandle), codec,
+			plain); !ok {
+			return t, codec, value, err // the filter is not asked about a value that cannot be read
 		}
 	} else if codec != base.CodecRaw {
 		var err error

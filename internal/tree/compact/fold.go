@@ -14,7 +14,8 @@ import (
 //   - Else neighbours become one operand where the operator has a Partial for them.
 //
 // What comes of operands has the sequence number of the newest. Where the operator fails,
-// operands and what follows them stay as they were, and Result.FoldErr says why.
+// operands and what follows them stay as they were, and Result.FoldErr says why; so they do above a
+// value that cannot be read.
 type folding struct {
 	op *mergeop.Operator
 
@@ -73,8 +74,12 @@ func (w *work) foldInto(t base.Trailer, codec base.Codec, value []byte) (done bo
 		return false, w.writeOperands() // they stay when it expires
 	}
 	if !t.Kind().IsTombstone() {
-		if existing, err = w.whole(t, codec, value); err != nil {
+		var ok bool
+		if existing, ok, err = w.whole(t, codec, value); err != nil {
 			return false, err
+		}
+		if !ok {
+			return false, w.writeOperands()
 		}
 		if existing == nil {
 			existing = []byte{}
@@ -165,15 +170,19 @@ func (w *work) unpack(codec base.Codec, value []byte) ([]byte, error) {
 	return w.unpacked, err
 }
 
-// whole returns the value of an entry that does not expire.
-func (w *work) whole(t base.Trailer, codec base.Codec, value []byte) ([]byte, error) {
-	value, err := w.unpack(codec, value)
+// whole returns the value of an entry that does not expire. ok is false without an error for one
+// that cannot be read, see readLarge.
+func (w *work) whole(t base.Trailer, codec base.Codec, value []byte) (whole []byte, ok bool,
+	err error) {
+	value, err = w.unpack(codec, value)
 	if err != nil || t.Kind() != base.KindValueHandle {
-		return value, err
+		return value, err == nil, err
 	}
-	w.large, err = w.env.Value(w.large[:0], value)
-	w.work += len(w.large)
-	return w.large, err
+	h, err := base.DecodeValueHandle(value)
+	if err == nil {
+		ok, err = w.readLarge(h, value)
+	}
+	return w.large, ok, err
 }
 
 // maxUnpacked bounds a value that is unpacked, in bytes.

@@ -2,7 +2,6 @@ package compact
 
 import (
 	"errors"
-	"io/fs"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -21,14 +20,7 @@ func (w *work) relocated(kind base.Kind, codec base.Codec, value []byte) (base.C
 	if err != nil || !w.values.From(h.File()) {
 		return codec, value, err
 	}
-	w.large, err = w.env.Value(w.large[:0], handle)
-	w.work += len(w.large)
-	var c *base.Corruption
-	if errors.As(err, &c) || errors.Is(err, fs.ErrNotExist) {
-		w.values.Damaged(h, err)
-		return codec, value, nil
-	}
-	if err != nil {
+	if ok, err := w.readLarge(h, handle); !ok {
 		return codec, value, err
 	}
 	copied, err := w.values.add(w.large, h.Sum, &w.res)
@@ -37,6 +29,20 @@ func (w *work) relocated(kind base.Kind, codec base.Codec, value []byte) (base.C
 		w.res.RelocatedBytes += uint64(len(w.large))
 	}
 	return base.CodecRaw, append(copied, plain[len(handle):]...), err
+}
+
+// readLarge reads the value that a handle refers to into w.large. ok is false without an error for
+// a value that cannot be read, be it damaged, on a bad sector or in a file that is missing: a run
+// goes on without it, as one value must not stop the compactions of a database. What passes by
+// itself, a shortage for instance, is an error: the run is tried again.
+func (w *work) readLarge(h base.ValueHandle, handle []byte) (ok bool, err error) {
+	w.large, err = w.env.Value(w.large[:0], handle)
+	w.work += len(w.large)
+	if err == nil || base.IsShortage(err) || base.Transient(err) || errors.Is(err, base.ErrClosed) {
+		return err == nil, err
+	}
+	w.env.Unreadable(h, err)
+	return false, nil
 }
 
 // valueLen is how many bytes a handle refers to; 0 for one that is packed, which no writer does to

@@ -31,6 +31,9 @@ type Env struct {
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
 	// Value appends the value that a handle refers to; for inputs that have such entries.
 	Value func(dst, handle []byte) ([]byte, error)
+	// Unreadable takes a value that cannot be read, whose reference stays as it is. It is there if
+	// Value is.
+	Unreadable func(h base.ValueHandle, err error)
 	// RangeDels are the range tombstones of an input; for tables whose manifest entry counts some.
 	RangeDels func(m *manifest.FileMeta) (*rangedel.List, error)
 	// NewWriter begins a new table. The number counts as created even when the

@@ -18,8 +18,6 @@ type ValueFiles struct {
 	Large int64
 	// From reports whether values are copied out of a log or value file; nil: out of none.
 	From func(base.ValueFile) bool
-	// Damaged takes a value that cannot be copied. Its reference stays as it is.
-	Damaged func(h base.ValueHandle, err error)
 }
 
 // ValueWriter writes a value file.
