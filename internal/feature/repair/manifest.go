@@ -80,8 +80,7 @@ func (r *repair) readManifests() error {
 	if err := r.leaveStrays(); err != nil {
 		return err
 	}
-	r.judge()
-	return nil
+	return r.judge()
 }
 
 // candidates are the MANIFESTs in the order in which they are tried.
@@ -227,12 +226,16 @@ func (k *salvagedManifest) filesOf(id base.KeyspaceID) map[uint64]manifest.Added
 // judge decides whether the tables and levels of the state are right. They are not
 // when edits are missing. The signs are damage, or files of a later state: a log or
 // table of the state is gone, and there are tables that the state does not have.
-func (r *repair) judge() {
+func (r *repair) judge() error {
 	k := &r.known
 	if k.from == "" {
-		return
+		return nil
 	}
-	gone, unknown := false, false
+	unknown := false
+	gone, err := r.logGone()
+	if err != nil {
+		return err
+	}
 	have := make(map[uint64]bool)
 	for _, name := range r.names {
 		if num, ok := r.isTable(name); ok {
@@ -245,10 +248,6 @@ func (r *repair) judge() {
 	for num := range r.live {
 		gone = gone || !have[num]
 	}
-	log := r.format.FileName(base.FileLog, k.st.LogNum)
-	if _, ok := slices.BinarySearch(r.names, log); !ok && k.st.LogNum != 0 {
-		gone = true
-	}
 	switch {
 	case k.editsMissing:
 		k.levels = !gone && !unknown
@@ -258,7 +257,7 @@ func (r *repair) judge() {
 		k.levels = true
 	}
 	if !k.levels {
-		return
+		return nil
 	}
 	for _, st := range k.st.Keyspaces() {
 		if _, err := manifest.NewVersion(r.spaces[st.ID].cmp, st.Levels()); err != nil {
@@ -268,4 +267,37 @@ func (r *repair) judge() {
 			k.levels = false
 		}
 	}
+	return nil
+}
+
+// logGone reports whether a log of the state is gone: the first one, or a later one that another
+// log was begun behind. The first one may stay although its entries are in tables: for the values
+// in it, or to become the next log.
+func (r *repair) logGone() (bool, error) {
+	first := r.known.st.LogNum
+	gone := func(num uint64) bool {
+		_, there := slices.BinarySearch(r.names, r.format.FileName(base.FileLog, num))
+		return !there
+	}
+	if first != 0 && gone(first) {
+		return true, nil
+	}
+	for _, name := range r.names {
+		t, num := r.format.ParseFileName(name)
+		if t != base.FileLog || num <= first || r.format != base.Native {
+			continue
+		}
+		f, ok, err := r.open(name)
+		if !ok {
+			return false, err
+		}
+		b, begun, err := record.ReadBegin(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return false, fmt.Errorf("reading %s: %w", name, err)
+		}
+		if begun && b.Num == num && b.Before.Num >= max(first, 1) && gone(b.Before.Num) {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -22,6 +22,9 @@ import (
 //  2. A log's first chunk names the log before it, and where that ended (Predecessor). All appends
 //     and rotations are the commit leader's, one at a time, so that End is final. Nothing is
 //     missing between two logs exactly if the older one was read to End.
+//     A log has a durable name before its first chunk. So no power cut takes a log that another one
+//     was begun behind: where it is missing it was deleted, as an edit of the MANIFEST says that is
+//     damaged or missing, or by another program.
 //  3. The first log that the MANIFEST needs has no older one to compare: entries of older logs are
 //     in tables.
 //  4. A log that names none before it was begun by an opening, whose MANIFEST needs no older log.
@@ -36,6 +39,7 @@ import (
 // durable to their ends.
 type chain struct {
 	first uint64           // the first log that is needed
+	nums  []uint64         // the logs that are there
 	ends  map[uint64]int64 // where the records of each log end that was read
 	gap   *record.LogEnd   // the first place behind which something is missing; nil: none
 }
@@ -168,6 +172,10 @@ func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string
 	before := begin.Before
 	if slices.Contains(r.strange, before.Num) {
 		return true, notRegular(r.Format.FileName(base.FileLog, before.Num))
+	}
+	if before.Num >= max(r.chain.first, 1) && !slices.Contains(r.chain.nums, before.Num) {
+		return true, base.Corruptf("log record", "the log is missing, but log %06d was begun "+
+			"behind it", num).At(r.Format.FileName(base.FileLog, before.Num), 0, 0)
 	}
 	if gap := r.chain.gap; gap != nil && gap.Num == before.Num && before.End <= gap.End {
 		r.chain.gap = nil // the torn bytes are behind the last record

@@ -123,7 +123,7 @@ func notRegular(name string) error {
 // 0. It changes nothing on disk. A failure to read is an error; damage ends the
 // replay there, and what follows is reported and to be set aside.
 func (r *Replay) Run(nums []uint64, first uint64) error {
-	r.chain = chain{first: first, ends: map[uint64]int64{}}
+	r.chain = chain{first: first, nums: nums, ends: map[uint64]int64{}}
 	r.inTables, r.Ends = r.Last, map[uint64]int64{}
 	if num := r.Synced.Num; num != 0 && num >= first && !slices.Contains(nums, num) {
 		return r.missing(num)

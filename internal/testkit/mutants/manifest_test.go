@@ -49,7 +49,19 @@ var manifests = []mutant{
 	{"strange-log-before", "a link in the place of the log that a later one names is ignored",
 		target{"lsm", "TestNeededLogThatIsNoFile"}, []edit{
 			{"internal/store/wal/chained.go", "r.strange, before.Num) {",
-				"r.strange, before.Num) && false {"}}},
+				"r.strange, before.Num) && false {"},
+			{"internal/store/wal/chained.go", "!slices.Contains(r.chain.nums, before.Num) {",
+				"!slices.Contains(append(r.chain.nums, r.strange...), before.Num) {"}}},
+
+	{"missing-log-is-a-torn-end", "a log that is gone counts as one that lost its end",
+		target{"lsm", "TestCutEditOfAFlush"}, []edit{
+			{"internal/store/wal/chained.go", "!slices.Contains(r.chain.nums, before.Num) {",
+				"!slices.Contains(r.chain.nums, before.Num) && false {"}}},
+
+	{"repair-misses-one-log", "a repair takes the state before a flush for whole without its logs",
+		target{"lsm", "TestCutEditOfAFlush"}, []edit{
+			{"internal/feature/repair/manifest.go", "gone(b.Before.Num) {",
+				"gone(b.Before.Num) && false {"}}},
 
 	{"log-cut-given-up", "a log that a full disk keeps from being cut makes the database read-only",
 		target{"lsm", "TestLogThatCannotBeCutYet"}, []edit{{
