@@ -251,7 +251,7 @@ var optionTable = options.Table[Options]{
 	{Name: "error_if_exists", Doc: "fail when the database exists",
 		Field: func(o *Options) any { return &o.ErrorIfExists }},
 	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by " +
-		"default in C and Python", Inverted: true,
+		"default in C, Java and Python", Inverted: true,
 		Field: func(o *Options) any { return &o.NoCreateDirs }},
 	{Name: "read_only", Doc: "change nothing on disk",
 		Field: func(o *Options) any { return &o.ReadOnly }},
@@ -334,7 +334,7 @@ var optionTable = options.Table[Options]{
 		Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1,
 		Field: func(o *Options) any { return &o.MaxDecodedBlock }},
 	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on " +
-		"or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any {
+		"or off; C, Java, Node and Python take auto for off", Max: 2, Field: func(o *Options) any {
 		return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames}
 	}},
 	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, " +
@@ -381,7 +381,7 @@ var optionTable = options.Table[Options]{
 		Max:   (1<<63 - 1) / int64(time.Second),
 		Field: func(o *Options) any { return &o.WALRetentionTime }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its " +
-		"mapped file; C, Python and Node set it",
+		"mapped file; C, Java, Node and Python set it",
 		Field: func(o *Options) any { return &o.PlainWAL }},
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused",
 		Field: func(o *Options) any { return &o.DisableCompaction }},
