@@ -7,6 +7,15 @@ var sorts = []mutant{
 			{"internal/tree/memtable/radix_sort.go", "\t\ta[i].Same = false\n", ""},
 			{"internal/tree/memtable/radix_sort.go", "\t\t\ta[j].Same = false\n", ""}}},
 
+	{"memory-before-order", "a read beside the first write looks for the entry in no memory",
+		target{"internal/tree/memtable", "TestGetBesideFirstWrite"}, []edit{
+			{"internal/tree/memtable/lazy_order.go",
+				"\tif err := m.order.complete(); err != nil {\n\t\tif base.Transient(err) {",
+				"\tmem := m.mem.Load()\n" +
+					"\tif err := m.order.complete(); err != nil {\n\t\tif base.Transient(err) {"},
+			{"internal/tree/memtable/lazy_order.go", "\tmem := m.mem.Load() // after covered",
+				"\t// after covered"}}},
+
 	{"scratch-kept", "of the two memories of a sort, the one without the result is kept",
 		target{"internal/tree/memtable", "TestTies"}, []edit{
 			{"internal/tree/memtable/radix_sort.go", "if &sorted[0] != &r.pairs[0] {",

@@ -357,16 +357,16 @@ func (m *MemTable) Seal() {
 
 // getOrdered is Get without the index.
 func (m *MemTable) getOrdered(l base.Lookup) (value []byte, hit Hit, found bool) {
-	mem := m.mem.Load()
 	if err := m.order.complete(); err != nil {
 		if base.Transient(err) {
 			panic(err) // which ends the read, and nothing else
 		}
-		return m.getUnordered(mem, l)
+		return m.getUnordered(l)
 	}
 	if m.order.covered.Load() == arenaStart {
 		return nil, Hit{}, false
 	}
+	mem := m.mem.Load() // after covered: an empty memtable's memory may be replaced
 	var p leafCopy
 	key := l.Key()
 	at := m.order.seekLeaf(key, l.Trailer(), &p)
@@ -383,9 +383,10 @@ func (m *MemTable) getOrdered(l base.Lookup) (value []byte, hit Hit, found bool)
 }
 
 // getUnordered looks at every entry, for when order could not be made.
-func (m *MemTable) getUnordered(mem *memory, l base.Lookup) (value []byte, hit Hit, found bool) {
-	newest := uint32(0)
-	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
+func (m *MemTable) getUnordered(l base.Lookup) (value []byte, hit Hit, found bool) {
+	newest, end := uint32(0), m.end.Load()
+	mem := m.mem.Load() // as in getOrdered
+	for at := uint64(arenaStart); at < end; {
 		off := uint32(at)
 		e := mem.entry(off)
 		if e.trailer.Seq() <= l.Seq && (newest == 0 || e.trailer > mem.trailer(newest)) &&
