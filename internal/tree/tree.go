@@ -405,8 +405,8 @@ func (t *Tree) PrefetchWrite(key []byte) {
 // memtable. Commit leader only.
 func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
 	err := t.lead.mem.Apply(batch, seq)
-	if t.empties.Any() {
-		t.cutEmpties(batch)
+	if err == nil && t.empties.Any() {
+		err = t.cmp.Guard(func() error { t.cutEmpties(batch); return nil })
 	}
 	if t.wantsScout() {
 		t.sendScout(lastDeleted(batch))
@@ -427,8 +427,8 @@ func (t *Tree) Order() error {
 // Add inserts one entry of a batch. Commit leader only.
 func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	err := t.lead.mem.Add(seq, kind, key, value)
-	if t.empties.Any() {
-		t.cutEmpty(kind, key)
+	if err == nil && t.empties.Any() {
+		err = t.cmp.Guard(func() error { t.cutEmpty(kind, key); return nil })
 	}
 	if kind == base.KindDelete && t.wantsScout() {
 		t.sendScout(key)

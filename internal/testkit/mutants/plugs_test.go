@@ -85,6 +85,11 @@ var plugs = []mutant{
 				"return p.guarded(func() error { return c.Holds(p.last) })",
 				"return c.Holds(p.last)"}}},
 
+	{"goexit-of-a-cut", "a comparer that ends its goroutine ends that of a put among deletions",
+		target{"lsm", "TestComparerThatEndsAPutAmongDeletions"}, []edit{{"internal/tree/tree.go",
+			"err = t.cmp.Guard(func() error { t.cutEmpties(batch); return nil })",
+			"t.cutEmpties(batch)"}}},
+
 	{"goexit-of-an-order", "a memtable whose order the comparer left half made is read",
 		target{"lsm", "TestComparerThatEndsAReader"}, []edit{
 			{"internal/tree/memtable/lazy_order.go", "\to.err = errGoexit // unless",
