@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -156,11 +157,11 @@ func ingestOne(t *testing.T, db *DB, o *Options, entries int, before func()) err
 }
 
 // TestComparerThatEndsAReader: after a comparer has ended the goroutine of a reader, further reads
-// of the memtable show what was written, or fail.
+// of the memtable show what was written, or fail. Nothing is left of the memory of the database.
 func TestComparerThatEndsAReader(t *testing.T) {
 	needsNative(t)
 	const keys = 40
-	failed := 0
+	failed, before := 0, offheap.InUse()
 	for at := int64(1); ; at++ {
 		var left atomic.Int64
 		db := mustOpen(t, "db", &Options{FS: vfs.NewMem(),
@@ -203,6 +204,7 @@ func TestComparerThatEndsAReader(t *testing.T) {
 		}
 		_ = db.Close()
 		if !reached {
+			drained(t, db, before)
 			break
 		}
 	}
@@ -290,5 +292,64 @@ func endsAt(t *testing.T, n int64, call func(*DB, *Txn) error) (reached bool, er
 			t.Errorf("comparison %d: %s: %v", n, key, err)
 		}
 	}
+	return reached, err
+}
+
+// TestComparerThatEndsAPutAmongDeletions: where a comparer ends its goroutine while a write looks
+// for its key in ranges that iterators found empty, the write fails, and no other one waits for it.
+func TestComparerThatEndsAPutAmongDeletions(t *testing.T) {
+	needsNative(t)
+	failed := 0
+	for _, spaces := range []int{1, 2} { // that the write is to
+		reached := true
+		for at := int64(1); reached; at++ {
+			synctest.Test(t, func(t *testing.T) {
+				var err error
+				if reached, err = endsPutAt(t, at, spaces); err != nil {
+					failed++
+				}
+			})
+		}
+	}
+	if failed < 2 {
+		t.Errorf("%d writes failed", failed)
+	}
+}
+
+// endsPutAt has the nth comparison of a write among deletions end its goroutine.
+func endsPutAt(t *testing.T, n int64, spaces int) (reached bool, err error) {
+	var left atomic.Int64
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(),
+		Comparer: &Comparer{Name: "ends", Compare: func(a, b []byte) int {
+			if left.Load() > 0 && left.Add(-1) == 0 {
+				runtime.Goexit()
+			}
+			return bytes.Compare(a, b)
+		}}})
+	defer func() { _ = db.Close() }()
+	b := db.NewBatch()
+	b.Put(key(100), nil)
+	if spaces > 1 {
+		other, err := db.Keyspace("other", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.In(other).Put(nil, nil)
+	}
+	for i := range 200 {
+		must(t, db.Delete(key(i), NoSync))
+	}
+	it := db.Iter(nil)
+	it.First() // it learns that there is nothing
+	must(t, it.Close())
+	var wg sync.WaitGroup
+	left.Store(n)
+	wg.Go(func() { err = db.Write(b, NoSync) })
+	wg.Wait()
+	reached = left.Swap(0) <= 0
+	if reached && !errors.Is(err, ErrReadOnly) {
+		t.Errorf("comparison %d: %v", n, err)
+	}
+	_ = db.Put(key(101), nil, NoSync) // read-only or not, it returns
 	return reached, err
 }

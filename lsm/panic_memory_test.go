@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"bytes"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -188,4 +189,49 @@ func TestPanicsInJobsGiveMemoryBack(t *testing.T) {
 		}
 		drained(t, db, before)
 	}
+}
+
+// TestPanicBeforeACompactionGivesMemoryBack has the comparer panic while CompactRange looks for the
+// end of its range: the state that it looks at goes with the database.
+func TestPanicBeforeACompactionGivesMemoryBack(t *testing.T) {
+	m := newMoody()
+	before := offheap.InUse()
+	var db *DB
+	panics := m.sweep(1, func() {
+		db = mustOpen(t, "db", &Options{FS: vfs.NewMem(), Format: FormatNative,
+			Comparer: &m.Comparer, DisableCompaction: true})
+		for i := range 1000 {
+			must(t, db.Put(key(i), make([]byte, 2000), NoSync))
+		}
+		mustFlush(t, db)
+		if n := scanned(t, db); n != 1000 { // into the cache
+			t.Errorf("%d keys", n)
+		}
+	}, func() {
+		_ = db.CompactRange(nil, key(400))
+		_ = db.Close()
+	})
+	if panics == 0 {
+		t.Error("the comparer was not asked")
+	}
+	drained(t, db, before)
+}
+
+// TestComparerPanicsInMetrics has the comparer panic while Metrics estimates the compactions to
+// come: the call returns, and the database is read-only.
+func TestComparerPanicsInMetrics(t *testing.T) {
+	m := newMoody()
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: &m.Comparer,
+		DisableCompaction: true})
+	for range 6 {
+		mustPut(t, db, 1)
+		mustPut(t, db, 2)
+		mustFlush(t, db)
+	}
+	m.left.Store(1)
+	db.Metrics()
+	if err := db.Metrics().ReadOnly; m.left.Swap(0) > 0 || !errors.Is(err, ErrReadOnly) {
+		t.Errorf("after a panic: %v", err)
+	}
+	_ = db.Close()
 }

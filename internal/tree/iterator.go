@@ -115,7 +115,18 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 		it.cursor.Hide()
 		return
 	}
+	if t.cmp.BuiltIn() {
+		it.reset()
+		return
+	}
+	begun := false
+	defer func() {
+		if !begun { // the comparer has ended the goroutine
+			it.Close()
+		}
+	}()
 	it.reset()
+	begun = true
 }
 
 // Fail makes it, a zero Iterator, one that cannot move because of err.

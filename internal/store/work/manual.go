@@ -23,8 +23,10 @@ func (s *Scheduler) CompactRange(ctx context.Context, k *Keyspace, start,
 	if state == nil {
 		return k.Gone()
 	}
-	last, some := picker.LastBelow(state.Version, k.Comparer(), limit)
-	state.Unref()
+	last, some := func() ([]byte, bool) {
+		defer state.Unref() // the comparer may panic
+		return picker.LastBelow(state.Version, k.Comparer(), limit)
+	}()
 	if !some {
 		return nil
 	}
@@ -32,11 +34,7 @@ func (s *Scheduler) CompactRange(ctx context.Context, k *Keyspace, start,
 	if filter, _ := k.Filter(); filter != nil {
 		m.RewriteBelow(s.opts.Manifest.NewFileNum())
 	}
-	unwatch := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		s.cond.Broadcast()
-		s.mu.Unlock()
-	})
+	unwatch := context.AfterFunc(ctx, s.Wake)
 	defer unwatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()

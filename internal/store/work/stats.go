@@ -79,10 +79,14 @@ func (s *Scheduler) Status() Status {
 }
 
 // Debt is how many bytes compactions still have to move in a state of a keyspace.
-func (s *Scheduler) Debt(k *Keyspace, state *tree.ReadState) uint64 {
+func (s *Scheduler) Debt(k *Keyspace, state *tree.ReadState) (debt uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return picker.Debt(state.Version, s.configLocked(k))
+	s.pickLocked(k, func(c picker.Config) *picker.Plan {
+		debt = picker.Debt(state.Version, c)
+		return nil
+	})
+	return debt
 }
 
 // Counters are totals since Open.
