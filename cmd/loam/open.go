@@ -135,10 +135,10 @@ func (a *app) openIn(fsys lsm.FS, dir string) (*lsm.DB, error) {
 
 // openRead opens a directory, or a backup that saved.Name names, without changing anything in it,
 // and tells what the opening leaves out. Where another process has the directory open, what that
-// process has written so far is read.
+// process has written so far is read, and nothing is told: that process knows its logs.
 func (a *app) openRead(dir string) (*database, error) {
 	db, err := a.openQuietly(dir)
-	if err == nil {
+	if err == nil && !db.follows {
 		a.tell(db.DB)
 	}
 	return db, err

@@ -159,7 +159,6 @@ func (a *app) replicate(ctx context.Context, dir string, t replicate.Target,
 		if err != nil {
 			return err
 		}
-		a.tell(f.DB)
 		err = replicate.Run(ctx, f.DB, t, &o)
 		if err = errors.Join(err, f.Close()); !errors.Is(err, lsm.ErrDirectoryChanged) {
 			return err

@@ -111,6 +111,9 @@ func (f *Follower) judge(l *logs, why error) (report wal.Report, at wal.Place, e
 		var c *base.Corruption
 		switch {
 		case err == nil && why == nil:
+			if changed { // logs that it missed may have become obsolete meanwhile
+				report.Dropped, report.TornBytes = nil, 0
+			}
 			return report, at, nil
 		case err == nil && changed:
 			return report, at, stale{why}

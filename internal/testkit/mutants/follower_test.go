@@ -2,6 +2,10 @@ package mutants
 
 // followers are mutants of followers.
 var followers = []mutant{
+	{"report-of-obsolete", "a follower reports logs as dropped that became obsolete meanwhile",
+		target{"lsm", "TestFollowerReportBesideWriter"}, []edit{
+			{"internal/feature/follow/judge.go", "if changed { // logs", "if false { // logs"}}},
+
 	{"follower-skips-record", "a record of a log is passed over now and then",
 		target{"lsm", "TestFollower"}, []edit{
 			{"internal/store/wal/tail.go", "n > 0 && first+base.SeqNum(n)-1 > t.last {",
