@@ -103,6 +103,9 @@ func (k Kind) IsValue() bool {
 	return false
 }
 
+// GivesValue reports whether an entry of this kind may give its key a value, as operands do, too.
+func (k Kind) GivesValue() bool { return k.IsPoint() && !k.IsTombstone() }
+
 // EndsLookup reports whether an entry of this kind is the whole answer for its
 // key: a read that sees it needs no older entry of the key. One that has expired says, as
 // a tombstone does, that there is no value.

@@ -20,13 +20,15 @@ func (t *Tree) cutEmpties(batch []byte) {
 		if !ok {
 			return
 		}
-		t.cutEmpty(kind, key)
+		if kind.GivesValue() {
+			t.cutEmpty(key)
+		}
 	}
 }
 
-// cutEmpty is cutEmpties of one entry.
-func (t *Tree) cutEmpty(kind base.Kind, key []byte) {
-	if kind.IsPoint() && !kind.IsTombstone() && t.empties.Cut(t.cmp, key) {
+// cutEmpty is cutEmpties of one key.
+func (t *Tree) cutEmpty(key []byte) {
+	if t.empties.Cut(t.cmp, key) {
 		t.shared.Ops.EmptyCuts.Add(1)
 	}
 }
@@ -52,8 +54,8 @@ func (t *Tree) PauseLearning() { t.empties.Pause() }
 // Replayed takes the key of an entry of a log out of known-empty ranges, between PauseLearning and
 // the Switch that shows it.
 func (t *Tree) Replayed(kind base.Kind, key []byte) {
-	if t.empties.Any() {
-		t.cutEmpty(kind, key)
+	if kind.GivesValue() && t.empties.Any() {
+		t.cutEmpty(key)
 	}
 }
 

@@ -406,7 +406,7 @@ func (t *Tree) PrefetchWrite(key []byte) {
 func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
 	err := t.lead.mem.Apply(batch, seq)
 	if err == nil && t.empties.Any() {
-		err = t.cmp.Guard(func() error { t.cutEmpties(batch); return nil })
+		err = base.Guarded(t.cmp, (*Tree).cutEmpties, t, batch)
 	}
 	if t.wantsScout() {
 		t.sendScout(lastDeleted(batch))
@@ -427,8 +427,8 @@ func (t *Tree) Order() error {
 // Add inserts one entry of a batch. Commit leader only.
 func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	err := t.lead.mem.Add(seq, kind, key, value)
-	if err == nil && t.empties.Any() {
-		err = t.cmp.Guard(func() error { t.cutEmpty(kind, key); return nil })
+	if err == nil && kind.GivesValue() && t.empties.Any() {
+		err = base.Guarded(t.cmp, (*Tree).cutEmpty, t, key)
 	}
 	if kind == base.KindDelete && t.wantsScout() {
 		t.sendScout(key)

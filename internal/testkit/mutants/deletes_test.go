@@ -145,14 +145,14 @@ var deletes = []mutant{
 			"return deletes == 0 || denseShare*entries >= entries"}}},
 
 	{"empty-survives-put", "a known-empty range has a key that was put", cuts, []edit{{emptyWrites,
-		"t.cutEmpties(batch)", "_ = batch"}}},
+		"err = base.Guarded(t.cmp, (*Tree).cutEmpties, t, batch)", "_ = batch"}}},
 
 	{"empty-survives-keyspaces", "a known-empty range has a key of a batch over keyspaces", cuts,
-		[]edit{{emptyWrites, "t.cutEmpty(kind, key)", "_ = key"}}},
+		[]edit{{emptyWrites, "err = base.Guarded(t.cmp, (*Tree).cutEmpty, t, key)", "_ = key"}}},
 
 	{"empty-survives-merge", "a known-empty range has a key that was merged into", cuts,
-		[]edit{{"internal/tree/empties.go", "kind.IsPoint() && !kind.IsTombstone()",
-			"kind == base.KindSet"}}},
+		[]edit{{"internal/base/kind.go", "return k.IsPoint() && !k.IsTombstone()",
+			"return k == KindSet"}}},
 
 	{"empty-survives-ingest", "a known-empty range has a key of an ingested table", cuts,
 		[]edit{{"internal/store/work/ingest.go",
@@ -162,7 +162,7 @@ var deletes = []mutant{
 		target{"internal/tree", "TestEmptiesCutBetween"}, []edit{{emptyWrites,
 			"err := t.lead.mem.Apply(batch, seq)\n",
 			"t.cutEmpties(batch)\n\terr := t.lead.mem.Apply(batch, seq)\n"}, {emptyWrites,
-			"\t\terr = t.cmp.Guard(func() error { t.cutEmpties(batch); return nil })\n", ""}}},
+			"\t\terr = base.Guarded(t.cmp, (*Tree).cutEmpties, t, batch)\n", ""}}},
 
 	{"empty-for-older", "a known-empty range is used by an older snapshot",
 		target{"lsm", "TestEmptiesAreOfLaterReaders"}, []edit{{emptySet,

@@ -87,7 +87,7 @@ var plugs = []mutant{
 
 	{"goexit-of-a-cut", "a comparer that ends its goroutine ends that of a put among deletions",
 		target{"lsm", "TestComparerThatEndsAPutAmongDeletions"}, []edit{{"internal/tree/tree.go",
-			"err = t.cmp.Guard(func() error { t.cutEmpties(batch); return nil })",
+			"err = base.Guarded(t.cmp, (*Tree).cutEmpties, t, batch)",
 			"t.cutEmpties(batch)"}}},
 
 	{"goexit-of-an-order", "a memtable whose order the comparer left half made is read",
