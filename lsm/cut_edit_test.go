@@ -19,7 +19,8 @@ func TestCutEditOfAFlush(t *testing.T) {
 	needsNative(t)
 	for _, large := range []int64{0, 4 << 10} {
 		mem := vfs.NewMem()
-		o := Options{FS: mem, LargeValue: large, Compression: NoCompression}
+		o := Options{FS: mem, LargeValue: large, Compression: NoCompression,
+			WriteBufferSize: 16 << 20}
 		db := mustOpen(t, "db", &o)
 		paths, err := fstest.Find(mem, "db", base.FileManifest)
 		must(t, err)
