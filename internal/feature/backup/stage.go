@@ -200,7 +200,9 @@ func (s *Stage) leftovers() (any bool, err error) {
 // prepare makes the directory, and the marker before unless there is one.
 func (s *Stage) prepare(left bool) error {
 	if left {
-		s.clear()
+		if err := s.clear(); err != nil { // else its files would be among those of the new copy
+			return fmt.Errorf("removing what an earlier copy left in %s: %w", s.temp, err)
+		}
 	} else {
 		w, err := s.fs.Create(filepath.Join(s.temp, marker))
 		if err == nil {
@@ -318,7 +320,7 @@ func (s *Stage) explain(err error) error {
 // abort removes the directory.
 func (s *Stage) abort() {
 	s.held.UseReserve()
-	s.clear()
+	s.tell(s.clear())
 	s.discard()
 }
 
@@ -348,18 +350,23 @@ func (s *Stage) discard() {
 	}
 }
 
-// clear removes the database, or the part of it that there is.
-func (s *Stage) clear() {
+// clear removes the database, or the part of it that there is. It fails if something stays.
+func (s *Stage) clear() error {
+	var errs []error
 	for _, name := range s.list(s.dir) {
 		path := filepath.Join(s.dir, name)
 		if name == base.CurrentName || name == base.CurrentName+".tmp" {
 			for _, pointer := range s.list(path) {
-				s.remove(filepath.Join(path, pointer))
+				errs = append(errs, s.fs.Remove(filepath.Join(path, pointer)))
 			}
 		}
-		s.remove(path)
+		errs = append(errs, s.fs.Remove(path))
 	}
-	s.remove(s.dir)
+	err := s.fs.Remove(s.dir)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // list lists a directory; nothing if it is a file, or is not there.
