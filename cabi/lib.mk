@@ -44,11 +44,11 @@ $(LIBDIR)/loam: $(COMMAND_SOURCES) $(LIBDIR)/loam.flags
 
 # What no read, write or compaction calls, or only beside a system call, for a whole block or once
 # for a group of writes, is built to be small, too, and ingests, and deflate, which Minecraft's
-# tables have: 222 KB of 9 MB.
+# tables have: 230 KB of 9 MB.
 LIB_SMALL := crypto/... math/big encoding/json fmt log/... reflect strconv strings context time os \
 	io/fs internal/fmtsort internal/poll golang.org/x/sys/unix compress/flate path/filepath bufio \
 	encoding/base64 errors io path sort ./internal/base/options \
-	$(addprefix ./internal/store/,files work) \
+	$(addprefix ./internal/store/,files work replay) ./internal/base/events \
 	$(addprefix ./internal/os/,seal vfs filelock fileid directio memlimit) \
 	$(addprefix ./internal/feature/,repair transfer inspect examine backup ingest follow) \
 	$(addprefix ./internal/format/,owner foreign current) github.com/klauspost/compress/flate
