@@ -1,6 +1,7 @@
 package syscalls
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime"
@@ -55,13 +56,23 @@ func becomeFiltered(nr uint32) error {
 	code := []unix.SockFilter{{Code: loadWord}, {Code: jumpEqual, Jf: 1, K: nr},
 		{Code: ret, K: notify}, {Code: ret, K: allow}}
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	// Until the parent has the descriptor nobody answers this thread's calls: no memory is taken,
+	// which may call mmap.
+	rights, text := unix.UnixRights(0), []byte{0}
+	part := unix.Iovec{Base: &text[0]}
+	part.SetLen(len(text))
+	message := unix.Msghdr{Iov: &part, Control: &rights[0]}
+	message.SetIovlen(1)
+	message.SetControllen(len(rights))
 	fd, _, failed := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
 	if failed != 0 {
 		return fmt.Errorf("seccomp: %w", failed)
 	}
-	if err := unix.Sendmsg(toParent, []byte{0}, unix.UnixRights(int(fd)), nil, 0); err != nil {
-		return err
+	binary.NativeEndian.PutUint32(rights[unix.CmsgLen(0):], uint32(fd))
+	if _, _, failed = syscall.RawSyscall(unix.SYS_SENDMSG, toParent,
+		uintptr(unsafe.Pointer(&message)), 0); failed != 0 {
+		return fmt.Errorf("sendmsg: %w", failed)
 	}
 	unix.CloseOnExec(int(fd))
 	unix.CloseOnExec(toParent)
