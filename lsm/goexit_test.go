@@ -344,10 +344,14 @@ func endsPutAt(t *testing.T, n int64, spaces int) (reached bool, err error) {
 	must(t, it.Close())
 	var wg sync.WaitGroup
 	left.Store(n)
+	err = errors.New("the goroutine of the write ended")
 	wg.Go(func() { err = db.Write(b, NoSync) })
 	wg.Wait()
 	reached = left.Swap(0) <= 0
-	if reached && !errors.Is(err, ErrReadOnly) {
+	if err == nil { // reached: in the background
+		_, err := db.Get(key(100), nil)
+		must(t, err)
+	} else if !reached || !errors.Is(err, ErrReadOnly) {
 		t.Errorf("comparison %d: %v", n, err)
 	}
 	_ = db.Put(key(101), nil, NoSync) // read-only or not, it returns
