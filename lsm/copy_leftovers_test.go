@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/loamdb/loam/internal/os/vfs"
@@ -14,10 +15,20 @@ import (
 func TestLeftoversOfACopy(t *testing.T) {
 	for _, name := range []string{"checkpoint", "export"} {
 		failed := errors.New("not now")
-		fails := func(vfs.Op) bool { return false }
-		mem := vfs.NewMem()
-		o := &Options{FS: vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
-			if fails(op) {
+		var mu sync.Mutex // of the next three: files are deleted in the background, too
+		every, at := false, 0
+		n := 0 // removals
+		o := &Options{FS: vfs.NewFault(vfs.NewMem(), func(op vfs.Op) (out vfs.Outcome) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !strings.Contains(op.Name, ".incomplete") {
+				return out
+			}
+			if op.Kind == vfs.OpRemove {
+				n++
+			}
+			if every && (op.Kind == vfs.OpRename || op.Kind == vfs.OpRemove) ||
+				op.Kind == vfs.OpRemove && n == at {
 				out.Err = failed
 			}
 			return out
@@ -29,40 +40,32 @@ func TestLeftoversOfACopy(t *testing.T) {
 		if name == "export" {
 			mustClose(t, db)
 		}
-		copying := func() error {
+		// copying has every removal and rename fail, or the nth removal.
+		copying := func(all bool, nth int) error {
+			mu.Lock()
+			every, at, n = all, nth, 0
+			mu.Unlock()
 			if name == "checkpoint" {
 				return db.Checkpoint(context.Background(), "to")
 			}
 			return Export(context.Background(), "db", "to", FormatLevelDB, o, nil)
 		}
-		for at := 1; ; at++ {
-			// An earlier one leaves everything.
-			fails = func(op vfs.Op) bool {
-				return op.Kind == vfs.OpRename && strings.Contains(op.Name, ".incomplete") ||
-					op.Kind == vfs.OpRemove
-			}
-			if err := copying(); !errors.Is(err, failed) {
+		for nth := 1; ; nth++ {
+			if err := copying(true, 0); !errors.Is(err, failed) { // it leaves everything
 				t.Fatalf("%s: %v", name, err)
 			}
-			n := 0
-			fails = func(op vfs.Op) bool {
-				if op.Kind == vfs.OpRemove && strings.Contains(op.Name, ".incomplete") {
-					n++
-				}
-				return n == at && op.Kind == vfs.OpRemove
-			}
-			err := copying()
-			fails = func(vfs.Op) bool { return false }
-			if n < at {
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+			err := copying(false, nth)
+			mu.Lock()
+			made := n
+			mu.Unlock()
+			if made < nth {
+				must(t, err)
 				break
 			}
 			if err == nil { // what stays is the marker, or LOCK
 				must(t, Destroy("to", o))
 			} else if !errors.Is(err, failed) {
-				t.Errorf("%s, removal %d fails: %v", name, at, err)
+				t.Errorf("%s, removal %d fails: %v", name, nth, err)
 			}
 		}
 		if name == "checkpoint" {
