@@ -9,6 +9,38 @@ const NAMED = 0x80 // a keyspace's number follows the kind
 const DEADLINE = 5 // bytes of seconds behind a value that expires
 const types = new Map([[0, 'del'], [1, 'put'], [2, 'merge'], [15, 'deleteRange'], [48, 'put']])
 
+// Reads a batch, from behind its header on.
+class Reader {
+  constructor (batch) {
+    this.batch = batch
+    this.at = HEADER
+  }
+
+  byte () {
+    return this.batch[this.at++]
+  }
+
+  varint () {
+    let n = 0
+    for (let shift = 1; ; shift *= 128) {
+      const byte = this.byte()
+      n += (byte & 0x7f) * shift
+      if (byte < 0x80) return n
+    }
+  }
+
+  skip () {
+    const n = this.varint()
+    this.at += n
+    return n
+  }
+
+  bytes () {
+    const n = this.skip()
+    return this.batch.subarray(this.at - n, this.at)
+  }
+}
+
 // A batch that was committed, or several ones that share a record of the log.
 class Change {
   #names
@@ -22,27 +54,14 @@ class Change {
 
   // What was done, in its order.
   get operations () {
-    const { batch, seq, next } = this
-    let at = HEADER
-    const varint = () => {
-      let n = 0
-      for (let shift = 1; ; shift *= 128) {
-        const byte = batch[at++]
-        n += (byte & 0x7f) * shift
-        if (byte < 0x80) return n
-      }
-    }
-    const bytes = () => {
-      const n = varint()
-      at += n
-      return batch.subarray(at - n, at)
-    }
+    const { seq, next } = this
+    const reader = new Reader(this.batch)
     const operations = []
     for (let i = seq; i < next; i++) {
-      const kind = batch[at++]
-      const keyspace = this.#names(kind & NAMED ? varint() : 0)
-      const operation = { seq: i, type: types.get(kind & ~NAMED), keyspace, key: bytes() }
-      if (operation.type !== 'del') operation.value = bytes()
+      const kind = reader.byte()
+      const keyspace = this.#names(kind & NAMED ? reader.varint() : 0)
+      const operation = { seq: i, type: types.get(kind & ~NAMED), keyspace, key: reader.bytes() }
+      if (operation.type !== 'del') operation.value = reader.bytes()
       if ((kind & ~NAMED) === 48) {
         const end = operation.value.length - DEADLINE
         operation.expires = new Date(operation.value.readUIntLE(end, DEADLINE) * 1000)
@@ -56,22 +75,12 @@ class Change {
 
 // Calls visit with the numbers of the keyspaces that the operations of a batch name.
 function eachKeyspace (batch, visit) {
-  let at = HEADER
-  const varint = () => {
-    let n = 0
-    for (let shift = 1; ; shift *= 128) {
-      const byte = batch[at++]
-      n += (byte & 0x7f) * shift
-      if (byte < 0x80) return n
-    }
-  }
-  while (at < batch.length) {
-    const kind = batch[at++]
-    if (kind & NAMED) visit(varint())
-    for (let fields = types.get(kind & ~NAMED) === 'del' ? 1 : 2; fields > 0; fields--) {
-      const length = varint()
-      at += length
-    }
+  const reader = new Reader(batch)
+  while (reader.at < batch.length) {
+    const kind = reader.byte()
+    if (kind & NAMED) visit(reader.varint())
+    reader.skip()
+    if (types.get(kind & ~NAMED) !== 'del') reader.skip()
   }
 }
 

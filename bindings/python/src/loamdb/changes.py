@@ -66,49 +66,31 @@ class Change:
     def __repr__(self) -> str:
         return f"<loamdb.Change {self.seq}, {len(self)} operations>"
 
-    def __iter__(self) -> AbstractIterator[Operation]:
+    def _decoded(self) -> AbstractIterator[tuple[int, Any, int]]:
+        """The operations in C, each good until the next: its number, itself, its deadline."""
         lib, err = load(), error_slot()
+        data, offset = ffi.from_buffer(self.batch), ffi.new("size_t *")
+        o, expires = ffi.new("loam_operation *"), ffi.new("uint64_t *")
+        for seq in range(self.seq, self.next):
+            check(lib.loam_change_operation(data, len(data), offset, o, expires, err), err)
+            yield seq, o, expires[0]
+
+    def __iter__(self) -> AbstractIterator[Operation]:
+        lib = load()
         kinds = {
             lib.LOAM_OP_DELETE: "delete",
             lib.LOAM_OP_MERGE: "merge",
             lib.LOAM_OP_DELETE_RANGE: "delete_range",
         }
-        data, offset = ffi.from_buffer(self.batch), ffi.new("size_t *")
-        o, expires = ffi.new("loam_operation *"), ffi.new("uint64_t *")
-        for seq in range(self.seq, self.next):
-            check(lib.loam_change_operation(data, len(data), offset, o, expires, err), err)
+        for seq, o, expires in self._decoded():
             yield Operation(
                 kinds.get(o.kind, "put"),
                 bytes(ffi.buffer(o.key, o.key_len)),
                 None if o.kind == lib.LOAM_OP_DELETE else bytes(ffi.buffer(o.value, o.value_len)),
                 self._names(o.keyspace),
-                float(expires[0]) if expires[0] else None,
+                float(expires) if expires else None,
                 seq,
             )
-
-
-def _keyspaces(batch: bytes) -> AbstractIterator[int]:
-    """The numbers of the keyspaces that the operations of a batch name."""
-    at = 12  # behind the sequence number and the count
-
-    def varint() -> int:
-        nonlocal at
-        n = shift = 0
-        while (byte := batch[at]) >= 0x80:
-            n |= (byte & 0x7F) << shift
-            shift += 7
-            at += 1
-        at += 1
-        return n | byte << shift
-
-    while at < len(batch):
-        kind = batch[at]
-        at += 1
-        if kind & 0x80:
-            yield varint()
-        for _ in range(1 if kind & 0x7F == 0 else 2):  # a delete has a key alone
-            n = varint()
-            at += n
 
 
 class Changes:
@@ -181,8 +163,8 @@ class Changes:
         while at < len(block):
             size = int.from_bytes(block[at : at + 4], "little")
             change = Change(block[at + 4 : at + 4 + size], self._name)
-            for number in _keyspaces(change.batch):  # it may be read when the feed is closed
-                self._name(number)
+            for _, o, _ in change._decoded():  # it may be read when the feed is closed
+                self._name(o.keyspace)
             ready.append(change)
             at += 4 + size
         self._ready = ready[::-1]
