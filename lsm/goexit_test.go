@@ -79,14 +79,8 @@ func TestComparerThatEndsItsGoroutine(t *testing.T) {
 		failed := 0
 		for at := int64(1); at < 20_000; at = at*3/2 + 1 {
 			var left atomic.Int64
-			compare := func(a, b []byte) int {
-				if left.Load() > 0 && left.Add(-1) == 0 {
-					runtime.Goexit()
-				}
-				return bytes.Compare(a, b)
-			}
 			o := &Options{FS: vfs.NewMem(), DisableCompaction: true,
-				Comparer: &Comparer{Name: "ends", Compare: compare}}
+				Comparer: endingComparer(&left)}
 			db := mustOpen(t, "db", o)
 			ended := errors.New("the goroutine of the call ended")
 			err := ended
@@ -128,6 +122,16 @@ func TestComparerThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
+// endingComparer is bytewise, and ends the goroutine of the comparison that has left become 0.
+func endingComparer(left *atomic.Int64) *Comparer {
+	return &Comparer{Name: "ends", Compare: func(a, b []byte) int {
+		if left.Load() > 0 && left.Add(-1) == 0 {
+			runtime.Goexit()
+		}
+		return bytes.Compare(a, b)
+	}}
+}
+
 // loadAll loads entries, in an order that is not that of their keys. before is called before the
 // end of the load.
 func loadAll(db *DB, entries int, before func()) error {
@@ -165,12 +169,7 @@ func TestComparerThatEndsAReader(t *testing.T) {
 	for at := int64(1); ; at++ {
 		var left atomic.Int64
 		db := mustOpen(t, "db", &Options{FS: vfs.NewMem(),
-			Comparer: &Comparer{Name: "ends", Compare: func(a, b []byte) int {
-				if left.Load() > 0 && left.Add(-1) == 0 {
-					runtime.Goexit()
-				}
-				return bytes.Compare(a, b)
-			}},
+			Comparer: endingComparer(&left),
 			MergeOperator: &MergeOperator{Name: "append", Full: func(dst, _, existing []byte,
 				operands [][]byte) ([]byte, error) {
 				return append(append(dst, existing...), bytes.Join(operands, nil)...), nil
@@ -249,12 +248,7 @@ func TestComparerThatEndsAWriter(t *testing.T) {
 func endsAt(t *testing.T, n int64, call func(*DB, *Txn) error) (reached bool, err error) {
 	var left atomic.Int64
 	o := &Options{FS: vfs.NewMem(), L0Compaction: 2,
-		Comparer: &Comparer{Name: "ends", Compare: func(a, b []byte) int {
-			if left.Load() > 0 && left.Add(-1) == 0 {
-				runtime.Goexit()
-			}
-			return bytes.Compare(a, b)
-		}}}
+		Comparer: endingComparer(&left)}
 	db := mustOpen(t, "db", o)
 	if _, err := db.Keyspace("other", nil); err != nil {
 		t.Fatal(err)
@@ -320,12 +314,7 @@ func TestComparerThatEndsAPutAmongDeletions(t *testing.T) {
 func endsPutAt(t *testing.T, n int64, spaces int) (reached bool, err error) {
 	var left atomic.Int64
 	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(),
-		Comparer: &Comparer{Name: "ends", Compare: func(a, b []byte) int {
-			if left.Load() > 0 && left.Add(-1) == 0 {
-				runtime.Goexit()
-			}
-			return bytes.Compare(a, b)
-		}}})
+		Comparer: endingComparer(&left)})
 	defer func() { _ = db.Close() }()
 	b := db.NewBatch()
 	b.Put(key(100), nil)
