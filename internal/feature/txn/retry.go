@@ -36,14 +36,11 @@ const (
 )
 
 func backOff(ctx context.Context, attempt int) error {
-	if attempt == 0 {
-		return ctx.Err()
+	if attempt > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(rand.N(min(firstPause<<min(attempt, 20), lastPause))):
+		}
 	}
-	pause := rand.N(min(firstPause<<min(attempt, 20), lastPause))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
-		return nil
-	}
+	return ctx.Err() // also where the pause and ctx end at once: select takes either
 }
