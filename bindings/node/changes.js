@@ -90,6 +90,8 @@ class Changes {
   #context
   #feed
   #ready = [] // fetched, in reverse
+  #block // of them, not taken apart yet
+  #next // the sequence number behind what was fetched: the engine is ahead during a fetch
   #names = new Map([[0, 'default']])
   // the fetch under way: all calls share it, as blocks that come beside each other may change
   // places
@@ -109,6 +111,7 @@ class Changes {
     this.#db = db
     this.#context = context
     this.#feed = native.changesOpen(context, from, durable === true)
+    this.#next = native.changesPosition(this.#feed)
     this.#signal = signal
     signal?.addEventListener('abort', this.#abort)
     db.attachResource(this)
@@ -116,7 +119,9 @@ class Changes {
 
   // The sequence number of the next operation: a feed that begins there goes on.
   get position () {
-    return this.#ready.length > 0 ? this.#ready.at(-1).seq : native.changesPosition(this.#feed)
+    if (this.#ready.length > 0) return this.#ready.at(-1).seq
+    native.changesPosition(this.#feed) // fails when it was closed
+    return this.#next
   }
 
   #nameOf = (number) => {
@@ -129,7 +134,7 @@ class Changes {
   }
 
   async #fetch (wait) {
-    const block = await native.changesNext(this.#context, this.#feed, wait)
+    const block = this.#block ??= await native.changesNext(this.#context, this.#feed, wait)
     const fetched = []
     for (let at = 0; at < block.length;) {
       const end = at + 4 + block.readUInt32LE(at)
@@ -138,7 +143,10 @@ class Changes {
       fetched.push(change)
       at = end
     }
-    if (!this.#closed) this.#ready = fetched.reverse()
+    if (this.#closed) return
+    this.#next = native.changesPosition(this.#feed)
+    this.#ready = fetched.reverse()
+    this.#block = undefined
   }
 
   #fetchOnce (wait) {

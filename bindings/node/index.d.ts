@@ -932,7 +932,8 @@ export interface ChangesOptions {
 
 /** A feed of changes, see {@link Loam.changes}. */
 export interface Changes extends AsyncIterable<Change> {
-  /** The sequence number of the next operation: a feed that begins there goes on. */
+  /** The sequence number behind the changes that were handed out: a feed that begins there goes
+   * on. */
   readonly position: number
   /** The next change, for which it waits; undefined when the feed was closed. */
   next (): Promise<Change | undefined>

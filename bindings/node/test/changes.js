@@ -162,6 +162,30 @@ function held () {
   return { answers, restore }
 }
 
+test('the position while a change is on its way', async function (t) {
+  const db = new Loam(temporary())
+  await db.open()
+  const { answers, restore } = held()
+  try {
+    const feed = db.changes()
+    for (const [how, position] of [['poll', 1], ['next', 2]]) {
+      if (how === 'poll') await db.put('a', how)
+      const change = feed[how]()
+      if (how === 'next') await db.put('a', how)
+      await answers.at(-1).answer
+      t.is(feed.position, position, 'it was not handed out')
+      answers.at(-1).release()
+      t.is((await change).seq, position)
+      t.is(feed.position, position + 1)
+    }
+    await feed.close()
+    t.throws(() => feed.position, (err) => err.code === 'LEVEL_DATABASE_NOT_OPEN')
+  } finally {
+    restore()
+    await db.close()
+  }
+})
+
 test('changes keep their order when calls come beside each other', async function (t) {
   const db = new Loam(temporary())
   await db.open()
