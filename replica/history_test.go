@@ -104,7 +104,7 @@ func (c call) on(t *testing.T, n *Node) (a answer, happened bool) {
 		err = n.Update(ctx, func(x *Txn) error {
 			v, err := x.Get(ctx, key)
 			if err != nil && !errors.Is(err, lsm.ErrNotFound) {
-				return err
+				return conclude(err) // Update returns it as it is: the node may be closed meanwhile
 			}
 			if a.value = string(v); err != nil {
 				x.Delete(to)
