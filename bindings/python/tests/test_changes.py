@@ -1,3 +1,4 @@
+import sys
 import threading
 import time
 
@@ -128,6 +129,95 @@ def test_a_change_that_another_thread_takes(path, monkeypatch):
         db[b"a"] = b"1"
         assert feed.next(0) is None
         assert feed.position == 2
+
+
+def interrupted_reads(feed, nth):
+    """Reads a feed until an exception comes at the nth place in its code at which one of a signal
+    handler may come. Returns what it gave, and whether the exception came."""
+    seen, left = [], [nth]
+
+    def come(frame, event, arg):
+        code = frame.f_code
+        if (
+            event in ("call", "c_return")
+            and code.co_filename == loamdb.Changes.next.__code__.co_filename
+            and code.co_name != "end"  # of memory: it may come at any place
+        ):
+            left[0] -= 1
+            if left[0] == 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(come)
+    try:
+        while (change := feed.next(0)) is not None:
+            seen.append(change)
+    except KeyboardInterrupt:
+        return seen, True
+    finally:
+        sys.setprofile(None)
+    return seen, False
+
+
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="threads take changes by a call"
+)
+def test_interrupts_lose_no_change(path):
+    """Wherever Ctrl-C comes, the feed says where it is, and goes on there."""
+    with loamdb.open(path) as db:
+        users = db.keyspace("users")
+        for i in range(3):
+            users[b"%d" % i] = b""
+            db[b"%d" % i] = b""
+        nth, came = 0, True
+        while came:
+            nth += 1
+            with db.changes() as feed:
+                seen, came = interrupted_reads(feed, nth)
+                assert feed.position == 1 + len(seen)
+                while (change := feed.next(0)) is not None:
+                    seen.append(change)
+                assert [change.seq for change in seen] == [1, 2, 3, 4, 5, 6]
+                assert [o.keyspace for change in seen for o in change] == ["users", "default"] * 3
+        assert nth > 50
+
+
+def test_the_position_while_a_change_is_on_its_way(path, monkeypatch):
+    """What was fetched, and not handed out, is still to come."""
+    positions = []
+
+    class Change(loamdb.Change):
+        def __init__(self, batch, names):
+            super().__init__(batch, names)
+            positions.append(feed.position)
+
+    monkeypatch.setattr("loamdb.changes.Change", Change)
+    with loamdb.open(path) as db, db.changes() as feed:
+        db[b"a"] = b"1"
+        db[b"b"] = b"2"
+        assert [feed.next(0).seq, feed.position] == [1, 2]
+        assert positions == [1, 1]
+
+
+def test_a_signal_handler_that_reads_the_feed(path, monkeypatch):
+    """What a handler fetches while the feed is being read is handed out once."""
+    handled = []
+
+    class Change(loamdb.Change):
+        def __init__(self, batch, names):
+            super().__init__(batch, names)
+            if not handled:
+                handled.append(None)
+                handled.append(feed.next(0).seq)
+
+    monkeypatch.setattr("loamdb.changes.Change", Change)
+    with loamdb.open(path) as db, db.changes() as feed:
+        for key in (b"a", b"b", b"c"):
+            db[key] = b""
+        seen = []
+        while (change := feed.next(0)) is not None:
+            seen.append(change.seq)
+        assert (handled, seen) == ([None, 1], [2, 3])
 
 
 def test_threads(path):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator as AbstractIterator
 
 from ._handles import Handle
 from ._library import SLICE_MS, check, error_slot, ffi, forks, load, owned, same_process, take_text
-from ._types import Any, Self, cast
+from ._types import Any, Self
 from .errors import ClosedError
 
 __all__ = ["Change", "Changes", "Operation"]
+
+_LONGEST = threading.TIMEOUT_MAX
+_has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Operation:
@@ -93,19 +97,39 @@ class Change:
             )
 
 
+def _new_block() -> tuple[Any, Any]:
+    """Where the library stores a block of changes, which is freed with the last reference, and its
+    length."""
+    free = load().loam_free
+
+    def end(data: Any) -> None:
+        free(data[0])
+
+    return ffi.gc(ffi.new("void **"), end), ffi.new("size_t *")
+
+
+def _first(block: tuple[Any, Any]) -> int:
+    """The sequence number of the first operation of a block; 0 while nothing is stored."""
+    data = block[0][0]
+    return 0 if data == ffi.NULL else int.from_bytes(ffi.buffer(data, 12)[4:], "little")
+
+
 class Changes:
     """A feed of what is committed in a database, in order, each operation once; made by
-    db.changes(). Iterating waits for the next change, for ever; Ctrl-C ends that. Several
-    threads may share a feed: each change goes to one of them."""
+    db.changes(). Iterating waits for the next change, for ever; Ctrl-C ends that, and the feed
+    goes on where it was. Several threads may share a feed: each change goes to one of them."""
 
-    __slots__ = ("__weakref__", "_db", "_forks", "_handle", "_known", "_ready", "_turn")
+    # A signal handler, and without a GIL another thread, may come at each call and each loop, and
+    # raise: what the library has handed over stays in _block until _ready has it.
+    __slots__ = ("__weakref__", "_block", "_db", "_forks", "_handle", "_known", "_ready", "_turn")
 
     def __init__(self, db: Handle, from_: int, durable: bool) -> None:
         self._handle: Any = None
         self._db = db
         self._known: dict[int, str] = {0: "default"}
         self._ready: list[Change] = []  # fetched, in reverse
-        self._turn = threading.Lock()  # held to change _ready, and during a wait
+        self._turn = threading.RLock()  # held to fetch
+        self._block = _new_block()  # what is not in _ready yet
         lib, slot = load(), ffi.new("loam_changes **")
         db._call("loam_changes_open", from_, lib.LOAM_CHANGES_DURABLE if durable else 0, slot)
         self._handle, self._forks = owned(slot[0], lib.loam_changes_close), forks()
@@ -119,13 +143,14 @@ class Changes:
     @property
     def position(self) -> int:
         """The sequence number of the next operation: a feed that begins there goes on."""
-        try:
-            return self._ready[-1].seq
-        except IndexError:  # all that was fetched was handed out
-            pass
         slot, err = ffi.new("uint64_t *"), error_slot()
         check(load().loam_changes_position(self._c(), slot, err), err)
-        return int(slot[0])
+        # In this order: what is fetched meanwhile was not handed out before.
+        first = _first(self._block)
+        try:
+            return first or self._ready[-1].seq
+        except IndexError:  # all that was fetched was handed out
+            return int(slot[0])
 
     def _name(self, number: int) -> str | None:
         name = self._known.get(number)
@@ -141,64 +166,80 @@ class Changes:
 
     def _fetch(self, end: float | None) -> bool:
         """Fetches a block of changes, for which it waits in slices."""
-        lib, data, length, err = load(), ffi.new("void **"), ffi.new("size_t *"), error_slot()
-        while True:
+        lib, block, err = load(), self._block, error_slot()
+        data, length = block
+        while data[0] == ffi.NULL and self._block is block:
             left = (
                 SLICE_MS
                 if end is None
                 else int(min(max((end - time.monotonic()) * 1000, 0), SLICE_MS))
             )
+            status = lib.loam_changes_next(self._c(), 0, left, data, length, err)
             if (
-                check(lib.loam_changes_next(self._c(), 0, left, data, length, err), err)
-                != lib.LOAM_TIMEOUT
+                check(status, err) == lib.LOAM_TIMEOUT
+                and end is not None
+                and time.monotonic() >= end
             ):
-                break
-            if end is not None and time.monotonic() >= end:
                 return False
-        try:
-            block = bytes(ffi.buffer(data[0], length[0]))
-        finally:
-            lib.loam_free(data[0])
+        if self._block is not block:  # a signal handler has fetched
+            return True
+        changes = bytes(ffi.buffer(data[0], length[0]))
         at, ready = 0, []
-        while at < len(block):
-            size = int.from_bytes(block[at : at + 4], "little")
-            change = Change(block[at + 4 : at + 4 + size], self._name)
+        while at < len(changes):
+            size = int.from_bytes(changes[at : at + 4], "little")
+            change = Change(changes[at + 4 : at + 4 + size], self._name)
             for _, o, _ in change._decoded():  # it may be read when the feed is closed
                 self._name(o.keyspace)
             ready.append(change)
             at += 4 + size
-        self._ready = ready[::-1]
+        ready.reverse()
+        empty = _new_block()
+        if self._block is block:  # else a signal handler has fetched it meanwhile
+            self._ready, self._block = ready, empty  # no signal comes in between
+        if self._handle is None:  # it was closed meanwhile
+            self._ready = []
         return True
+
+    def _take(self) -> Change | None:
+        """A change that was fetched, if there is one. Without a call in which a signal could take
+        it away again."""
+        ready = self._ready
+        try:
+            if not _has_gil:
+                return ready.pop()
+            change = ready[-1]
+            del ready[-1]
+            return change
+        except IndexError:  # all that was fetched was handed out
+            return None
 
     def next(self, timeout: float | None = None) -> Change | None:
         """The next change; None if there is none within timeout seconds, or another thread waits
         for it. 0 does not wait."""
-        try:
-            return self._ready.pop()
-        except IndexError:  # all that was fetched was handed out
-            pass
-        self._c()
         end = None if timeout is None else time.monotonic() + timeout
-        if not self._turn.acquire(
-            timeout=-1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
-        ):
-            return None
-        try:
-            while True:
-                try:
-                    return self._ready.pop()
-                except IndexError:  # another thread has taken what this one fetched, or closed it
-                    self._c()
-                if not self._fetch(end):
+        while True:
+            change = self._take()
+            if change is not None:
+                return change
+            self._c()  # it may be closed
+            left = -1.0 if end is None else min(max(end - time.monotonic(), 0), _LONGEST)
+            try:
+                if not self._turn.acquire(timeout=left):
                     return None
-        finally:
-            self._turn.release()
+                # what another thread has fetched meanwhile comes first
+                if not self._ready and not self._fetch(end):
+                    return None
+            finally:
+                try:
+                    self._turn.release()
+                except RuntimeError:
+                    pass  # it was not had
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Change:
-        return cast(Change, self.next())
+        return self.next()  # type: ignore[return-value]  # it waits for ever
 
     def close(self) -> None:
         """Gives the feed up, and ends a wait for it in another thread. Closing twice is

@@ -254,13 +254,16 @@ class RemoteIterator(Iterating[Any]):
             entries.append((key, b"" if self._flags & _wire.KEYS_ONLY else f.sized()))
         if more and not entries:
             raise _wire.malformed()
+        lower, upper = self._lower, self._upper
         if not more:
-            self._lower = self._upper = b""  # nothing is there
+            lower = upper = b""  # nothing is there
         elif self._flags & _wire.BACKWARD:
-            self._upper = entries[-1][0]
+            upper = entries[-1][0]
         else:
-            self._lower = entries[-1][0] + b"\x00"
-        self._entries = iter(entries)
+            lower = entries[-1][0] + b"\x00"
+        taken = iter(entries)
+        # Without a call in between, behind which a signal handler may raise.
+        self._lower, self._upper, self._entries = lower, upper, taken
         return kept
 
     def __next__(self) -> Any:
