@@ -146,6 +146,35 @@ def test_through_a_pipe(tmp_path):
         assert same(db, to)
 
 
+def test_files_that_do_not_block(tmp_path):
+    """A raw file that takes or has nothing at the moment fails, and makes no hole."""
+    r, w = os.pipe()
+    os.set_blocking(r, False)
+    os.set_blocking(w, False)
+    with (
+        filled(tmp_path / "db") as db,
+        open(r, "rb", buffering=0) as source,
+        open(w, "wb", buffering=0) as to,
+    ):
+        with pytest.raises(BlockingIOError, match="blocks"):
+            loamdb.verify_dump(source)
+        with pytest.raises(BlockingIOError, match="blocks"):
+            db.dump(to)
+
+        class Sink(io.RawIOBase):
+            """Says nothing of what it writes."""
+
+            def __init__(self):
+                self.data = b""
+
+            def write(self, data):
+                self.data += data
+
+        sink = Sink()
+        db.dump(sink)
+        loamdb.verify_dump(io.BytesIO(sink.data))
+
+
 def test_inside(tmp_path):
     with filled(tmp_path / "db", 10) as db:
         os.symlink("db", tmp_path / "link")

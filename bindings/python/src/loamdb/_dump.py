@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import time
@@ -100,12 +102,26 @@ def run_file(
         return said
 
 
+def moved(move: Any, what: Any) -> Any:
+    """What a file object's read or write returns. None of Python's own raw files, or sockets, is
+    neither the end nor that all was written: nothing was moved, as that would have to wait."""
+    answer = move(what)
+    file = getattr(move, "__self__", None)
+    if (
+        answer is None
+        and isinstance(file, io.RawIOBase)
+        and type(file).__module__ in ("_io", "io", "socket")
+    ):
+        raise BlockingIOError(errno.EAGAIN, "the file of a dump must be one that blocks")
+    return answer
+
+
 def pump(job: Job, fd: int, move: Any, writing: bool, progress: Progress | None) -> None:
     """Moves bytes between a file object and a pipe, until there are no more or the job has
     ended."""
     told = time.monotonic()
     while True:
-        chunk = os.read(fd, CHUNK) if writing else move(CHUNK)
+        chunk = os.read(fd, CHUNK) if writing else moved(move, CHUNK)
         if not chunk:
             return
         left = memoryview(chunk)
@@ -113,7 +129,7 @@ def pump(job: Job, fd: int, move: Any, writing: bool, progress: Progress | None)
             raise TypeError("a dump is read from a binary file, whose read() gives bytes")
         while left:
             try:
-                n = move(left) if writing else os.write(fd, left)
+                n = moved(move, left) if writing else os.write(fd, left)
             except BrokenPipeError:
                 if writing:
                     raise
