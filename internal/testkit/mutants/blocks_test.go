@@ -1,6 +1,6 @@
 package mutants
 
-// blocks are bugs of the native format's data block.
+// blocks are bugs of the native format's data block, and of buffers for blocks.
 var blocks = []mutant{
 	{"order-by-address", "blocks of a comparer are damaged for another one of its name", entries,
 		[]edit{
@@ -105,6 +105,12 @@ var blocks = []mutant{
 		target{"lsm", "TestComparerThatCallsAllSmaller"}, []edit{
 			{"internal/tree/compact/range_dels.go",
 				"if o.env.Comparer.Cmp(f.Largest.User, f.Smallest.User) < 0 {", "if false {"}}},
+
+	{"verified-scratch", "the index of a table is not verified behind a read in place",
+		target{"internal/format/sstable/ldb", "TestDamagedIndexAfterReadsInPlace"}, []edit{
+			{"internal/format/sstable/blocktable/scratch.go",
+				"s.partTable, s.place, s.Verified = nil, place{}, false",
+				"s.partTable, s.place = nil, place{}"}}},
 }
 
 var (

@@ -237,7 +237,11 @@ var plugs = []mutant{
 	{"forked-child-locks", "a child that was forked keeps a dead process's lock",
 		target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
 			{"internal/os/filelock/locks_linux.go",
-				"case ferr == unix.EWOULDBLOCK && orphaned(fd):", "case false:"}}},
+				"case ferr == unix.EWOULDBLOCK && h.fcntl && orphaned(fd):", "case false:"}}},
+
+	{"orphaned-lock-alone", "a database opens without any lock where the file system has one kind",
+		target{"internal/os/filelock", "TestOrphanedLockAlone"}, []edit{
+			{"internal/os/filelock/locks_linux.go", "h.fcntl && orphaned(fd):", "orphaned(fd):"}}},
 
 	{"readers-take-no-lock", "a read-only database takes no lock",
 		target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{

@@ -578,8 +578,8 @@ var table = []mutant{
 
 	{"orphaned-lock", "a forked child keeps the lock of its dead parent",
 		surrounding("TestForkedChildKeepsNoLock"), []edit{
-			{"internal/os/filelock/locks_linux.go", "ferr == unix.EWOULDBLOCK && orphaned(fd):",
-				"ferr == unix.EWOULDBLOCK && orphaned(fd) && false:"}}},
+			{"internal/os/filelock/locks_linux.go", "h.fcntl && orphaned(fd):",
+				"h.fcntl && orphaned(fd) && false:"}}},
 
 	{"lock-not-renewed", "what was lost of the lock is not taken again",
 		surrounding("TestForkedChildKeepsNoLock"), []edit{

@@ -127,7 +127,7 @@ func (p *Pool) Put(s *Scratch) {
 	s.separators.Trim(keepRaw)
 	s.partFile.Trim(keepRaw)
 	s.partMem.Trim(keepRaw)
-	s.partTable, s.place = nil, place{}
+	s.partTable, s.place, s.Verified = nil, place{}, false
 	if own := p.place(); own.CompareAndSwap(nil, s) {
 		if p.tables.Load() > 0 {
 			return
