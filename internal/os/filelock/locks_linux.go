@@ -50,7 +50,7 @@ func Take(fd int, shared bool) (Held, error) {
 	ferr := flock(fd, shared)
 	switch {
 	case ferr == nil:
-	case ferr == unix.EWOULDBLOCK && orphaned(fd):
+	case ferr == unix.EWOULDBLOCK && h.fcntl && orphaned(fd):
 		h.orphaned = true
 	case ferr == unix.EWOULDBLOCK && h.fcntl:
 		// The file system may turn flock into an fcntl lock, with another owner.
