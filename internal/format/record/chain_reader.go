@@ -37,14 +37,16 @@ type ChainReader struct {
 	durable  int64 // the most that a chunk says
 
 	follows bool
-	resume  int64 // where Resume continues; 0: nowhere
+	resume  int64        // where Resume continues; 0: nowhere
+	scanned bool         // durable has what all chunks say
+	budget  verifyBudget // of all scans
 }
 
 // NewChainReader returns a reader of the first size bytes of r, which are log num. name
 // is for errors. The first synced bytes are known to have been durable.
 func NewChainReader(r io.ReaderAt, size int64, name string, num uint64, synced int64) *ChainReader {
 	return &ChainReader{blocks: newBlocks(r, size, name, chainHeaderLen), seed: numCRC(num),
-		num: num, synced: synced}
+		num: num, synced: synced, budget: crcBudget(size)}
 }
 
 // Begin is what the first chunk says. It is valid after Next, if Begun.
@@ -281,10 +283,10 @@ func (r *ChainReader) ofThisLife(h chained) bool {
 
 // scan looks for intact chunks of this life from off on. It sets follows, resume, and
 // durable to the most that any of them says. written reports non-zero bytes where no former life
-// can have left them.
+// can have left them. Behind a Resume, durable is known: then scan ends where records go on, so
+// that a log with many gaps is looked through twice.
 func (r *ChainReader) scan(off int64) (written bool, err error) {
 	life := binary.LittleEndian.AppendUint32(nil, r.life)
-	budget := crcBudget(r.size - off)
 	for ; off < r.size; off = r.blockOff + blockSize {
 		// A header may begin in a hole, with zeros.
 		if off = max(off, vfs.NextData(r.r, off)-chainHeaderLen); off >= r.size {
@@ -303,19 +305,22 @@ func (r *ChainReader) scan(off int64) (written bool, err error) {
 			}
 			i += next
 			h, pos := chained(r.block[i:]), r.blockOff+int64(i)
-			if budget.verify(h, r.seed, pos) {
+			if r.budget.verify(h, r.seed, pos) {
 				r.follows, r.durable = true, max(r.durable, h.durable(pos))
 				if r.resume == 0 && pos > 0 && (h.typ() == chunkFull || h.typ() == chunkFirst) {
-					r.resume = pos
+					if r.resume = pos; r.scanned {
+						return written, nil
+					}
 				}
 			}
 			i++
 		}
-		if budget < 0 {
+		if r.budget < 0 {
 			return written, fmt.Errorf("%s: %w: too many bytes from %d on look like chunks", r.name,
 				base.ErrCorruption, off)
 		}
 	}
+	r.scanned = true
 	return written, nil
 }
 
@@ -354,7 +359,7 @@ func (r *ChainReader) findLife(first int64) (uint32, error) {
 type verifyBudget int64
 
 // crcBudget allows for every byte of a log of n to be verified several times.
-func crcBudget(n int64) verifyBudget { return verifyBudget(64*max(n, 0) + 1<<20) }
+func crcBudget(n int64) verifyBudget { return verifyBudget(64*min(max(n, 0), 1<<56) + 1<<20) }
 
 // verify is intact, unless the budget is used up.
 func (b *verifyBudget) verify(h chained, seed uint32, pos int64) bool {

@@ -14,13 +14,15 @@ import (
 // skips damage by itself: a later record may depend on one that was lost in it.
 type Reader struct {
 	blocks
-	zeros  bool  // see Zeros
-	resume int64 // where Resume continues; -1: nowhere
+	zeros  bool         // see Zeros
+	resume int64        // where Resume continues; -1: nowhere
+	budget verifyBudget // of all searches
 }
 
 // NewReader reads the first size bytes of r. name is for errors.
 func NewReader(r io.ReaderAt, size int64, name string) *Reader {
-	return &Reader{blocks: newBlocks(r, size, name, headerLen), resume: -1}
+	return &Reader{blocks: newBlocks(r, size, name, headerLen), resume: -1,
+		budget: crcBudget(size)}
 }
 
 // Next returns the next record; it is valid until the following call.
@@ -241,12 +243,9 @@ func (r *Reader) zeroToEnd(off int64) (bool, error) {
 
 // findRecord is the offset of the first chunk that begins a record, at off or after it,
 // -1 for none. Behind a damaged length it has to try every byte. The checksums that it
-// computes are bounded; sure is false when it stopped for that.
+// computes are bounded, and those of all searches together; sure is false when it stopped for that.
 func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
-	budget := int64(math.MaxUint32)
-	if left := max(r.size-off, 0); left < budget/64 {
-		budget = 64*left + 1<<20
-	}
+	least := max(r.budget-math.MaxUint32, 0) // what it leaves of the budget
 	for off < r.size {
 		// A header may begin in a hole, but its last byte is not zero.
 		if off = max(off, vfs.NextData(r.r, off)-headerLen); off+headerLen > r.size {
@@ -267,7 +266,7 @@ func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
 			if end > len(b) || typ == chunkFirst && end != blockSize {
 				continue
 			}
-			if budget -= int64(n); budget < 0 {
+			if r.budget -= verifyBudget(n); r.budget < least {
 				return -1, false, nil
 			}
 			if checksumOK(b[i:], n) {

@@ -289,6 +289,39 @@ func TestCutTakesBackAppendsOnly(t *testing.T) {
 	}
 }
 
+// syncingLog is synced, as by another goroutine, after each append that succeeds.
+type syncingLog struct {
+	memLog
+	w *Writer
+}
+
+func (l *syncingLog) Append(p []byte) error {
+	if err := errors.Join(l.w.Sync(), l.memLog.Append(p)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (l *syncingLog) Sync() error { return nil }
+
+// TestCutBehindASync: what a Sync beside a long Append made durable is not durable any more once it
+// is cut off and written anew.
+func TestCutBehindASync(t *testing.T) {
+	l := &syncingLog{}
+	l.w = NewWriter(l)
+	if err := l.w.Begin(Begin{Num: chainNum}); err != nil {
+		t.Fatal(err)
+	}
+	l.err, l.after = errors.New("boom"), 2
+	if err := l.w.Append(pattern(1, 4*flushAt)); !errors.Is(err, l.err) ||
+		l.w.Durable() <= l.w.Size() {
+		t.Fatalf("%d of %d bytes are durable, %v", l.w.Durable(), l.w.Size(), err)
+	}
+	if err := l.w.Cut(); err != nil || l.w.Durable() > l.w.Size() {
+		t.Errorf("after Cut %d of %d bytes are durable, %v", l.w.Durable(), l.w.Size(), err)
+	}
+}
+
 func TestAppendDoesNotAllocate(t *testing.T) {
 	w := NewWriter(nullLog{})
 	rec, big := make([]byte, 141), make([]byte, 100<<10)
@@ -556,6 +589,29 @@ func TestHostileScan(t *testing.T) {
 	r := newReader(b)
 	if _, err := r.Next(); !errors.Is(err, base.ErrCorruption) || r.Tail() {
 		t.Errorf("tail %v, %v", r.Tail(), err)
+	}
+}
+
+// TestHostileGaps: many searches compute no more checksums together than one may. Each block has a
+// record, and before it a gap in which every third byte begins what looks like a chunk of 4 KiB.
+func TestHostileGaps(t *testing.T) {
+	const blocks, gap = 64, 3072
+	b := bytes.Repeat([]byte{0x00, 0x10, 0x01}, blocks*blockSize/3+1)[:blocks*blockSize]
+	for at := gap; at < len(b); at += blockSize {
+		n := blockSize - gap - headerLen
+		putHeader(b[at:], chunkFull, base.CRCUpdate(typeCRC[chunkFull], b[at+headerLen:][:n]), n)
+	}
+	r := newReader(b)
+	found := 0
+	for {
+		if _, err := r.Next(); err == nil {
+			found++
+		} else if !r.Resume() {
+			break
+		}
+	}
+	if found == 0 || found > blocks*3/4 {
+		t.Errorf("%d of %d records were found", found, blocks)
 	}
 }
 

@@ -149,6 +149,7 @@ func (w *Writer) Cut() error {
 		return err
 	}
 	w.chain.previous = w.linked
+	w.durable.Store(min(w.durable.Load(), w.whole)) // a Sync beside Append may have gone further
 	if w.cuts++; w.whole == 0 {
 		w.cipher = nil // the next first chunk is of another data key
 	}
