@@ -35,7 +35,8 @@ func (v *Block) Measure(limit int64) (Shape, error) {
 	s := Shape{n: v.n, keys: v.keysLen(), values: v.valuesLen(), exact: v.order() != plain &&
 		v.exact()}
 	limit = max(min(limit, math.MaxUint32, math.MaxInt), 0)
-	if size := block.ViewSize(v.n, s.keys+s.values, block.PointLookup); size > uint64(limit) {
+	size := block.ViewSize(v.n, s.keys+s.values, block.PointLookup)
+	if max(s.keys, s.values, size) > uint64(limit) { // sums of more wrap
 		return Shape{}, corrupt("takes %d bytes in memory, allowed are %d", size, limit)
 	}
 	return s, nil
@@ -431,15 +432,17 @@ func (v *Block) Chunk(e *base.Chunk, dict *Dict, limit int64, buf, scratch *bloc
 	limit = max(min(limit, math.MaxUint32, math.MaxInt), 0)
 	n := v.n
 	// A value has the length packed or unpacked; one of CodecShort gets its length in front.
-	data := v.keysLen() + v.packedLen()
+	keys, values := v.keysLen(), uint64(0)
+	data := keys + v.packedLen()
 	if !v.raw() && !v.heap() {
 		data += uint64(n) * maxLenBytes
 		if v.codec().NeedsDict() || v.widths.of(colCodec) > 0 {
-			data += v.valuesLen()
+			values = v.valuesLen()
 		}
 	}
+	data += values
 	size := data + uint64(n)*chunkPerEntry + 4
-	if size > uint64(limit) {
+	if max(keys, values, size) > uint64(limit) {
 		return corrupt("takes %d bytes in memory, allowed are %d", size, limit)
 	}
 	r, err := v.values(dict, limit, scratch)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/memory/offheap"
 )
 
 func key(i int) []byte { return fmt.Appendf(nil, "key-%09d", i) }
@@ -179,6 +180,26 @@ func FuzzFilters(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestLevelDBFilterOfHalfAGigabyte: its bits, counted in 32 bits, are none.
+func TestLevelDBFilterOfHalfAGigabyte(t *testing.T) {
+	const n = 1 << 29
+	b, err := offheap.Alloc(n + 1 + 4 + 5)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer offheap.Free(b)
+	b[n] = 6 // probes
+	binary.LittleEndian.PutUint32(b[n+5:], n+1)
+	b[n+9] = baseLg
+	f, err := ParseLevelDB(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.MayContain(0, []byte("key")) {
+		t.Error("the filter denies a key that it cannot know")
+	}
 }
 
 func BenchmarkBuild(b *testing.B) {

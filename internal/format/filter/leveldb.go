@@ -2,6 +2,7 @@ package filter
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -159,8 +160,8 @@ func (f *LevelDB) MayContain(offset uint64, key []byte) bool {
 		return false // these 2 KiB of the file have no keys
 	}
 	array, k := filter[:len(filter)-1], filter[len(filter)-1]
-	if k > 30 {
-		return true // reserved for other encodings
+	if k > 30 || uint64(len(array)) > math.MaxUint32/8 {
+		return true // reserved for other encodings, or more bits than the hash tells apart
 	}
 	bits := uint32(len(array)) * 8
 	h := levelDBHash(key)
