@@ -350,7 +350,7 @@ func (d *description) sealed() bool {
 }
 
 // Rename renames a file. A sealed file of the database that gets another number is sealed anew for
-// that.
+// that; it does not replace one that is there.
 func (f *FS) Rename(oldName, newName string) error {
 	from, to := f.number(oldName), f.number(newName)
 	if f.keys == nil || to == 0 || from == to {
@@ -362,6 +362,9 @@ func (f *FS) Rename(oldName, newName string) error {
 	}
 	if h == nil || h.Kind != Chunks || h.Number == to {
 		return f.FS.Rename(oldName, newName)
+	}
+	if _, err := f.FS.Stat(newName); !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "rename", Path: newName, Err: cmp.Or(err, fs.ErrExist)}
 	}
 	step := func([]byte) error { return nil }
 	if err := vfs.Copy(f, oldName, f, newName, vfs.WholeFile, step); err != nil {

@@ -241,6 +241,29 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestRenameReplacesNothing: a table that is sealed anew for another number leaves a stranger's
+// file of that number as it is.
+func TestRenameReplacesNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	fsys := Over(mem, "/db", keysFor(t, 1))
+	writeFile(t, fsys, "/db/000005.loam", pattern(100))
+	writeFile(t, mem, "/db/000009.loam", pattern(7))
+	for _, from := range []string{"/db/000005.loam", "/db/000006.loam"} {
+		if err := fsys.Rename(from, "/db/000009.loam"); err == nil {
+			t.Errorf("%s replaces a stranger's file", from)
+		}
+	}
+	if b, err := readFile(mem, "/db/000009.loam"); err != nil || !bytes.Equal(b, pattern(7)) {
+		t.Errorf("%d bytes of a stranger's file, %v", len(b), err)
+	}
+	if b, err := readFile(fsys, "/db/000005.loam"); err != nil || !bytes.Equal(b, pattern(100)) {
+		t.Errorf("%d bytes of the table, %v", len(b), err)
+	}
+}
+
 // TestKnownAnswer opens the file of docs/format-encryption.md.
 func TestKnownAnswer(t *testing.T) {
 	p, err := RawKeys(pattern(KeyLen))
