@@ -3,134 +3,190 @@ package mergeop
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 )
 
-// object is a JSON object whose members are not parsed. Numbers and strings keep their
-// spelling; of members with the same name the last one counts.
-type object map[string]json.RawMessage
+// node is a JSON value. Objects are parsed once, however deep they nest: a merge takes a time that
+// is proportional to the lengths of its arguments. Numbers, strings and arrays keep their spelling,
+// and so do objects that no patch has changed; of members with the same name the last one counts.
+type node struct {
+	text    []byte           // if it is not changed
+	members map[string]*node // nil: it is no object
+	changed bool
+}
 
-var null = json.RawMessage("null")
-
-// parseObject returns the object in text, or nil if text is another JSON value.
-func parseObject(text []byte) (object, error) {
+// parse parses a JSON value, which fails if text is none.
+func parse(text []byte) (*node, error) {
 	if !json.Valid(text) {
 		return nil, base.Invalidf("not JSON")
 	}
-	return asObject(text), nil
+	n, _ := cut(text)
+	n.text = text
+	return n, nil
 }
 
-// asObject is parseObject of text that is known to be valid.
-func asObject(text []byte) object {
-	var o object
-	if text = bytes.TrimLeft(text, " \t\r\n"); text[0] != '{' || json.Unmarshal(text, &o) != nil {
-		return nil
+// cut parses the value at the beginning of b, which is part of valid JSON.
+func cut(b []byte) (n *node, rest []byte) {
+	b, n = trim(b), new(node)
+	if b[0] != '{' {
+		end := valueLen(b)
+		n.text = b[:end]
+		return n, b[end:]
 	}
-	return o
+	n.members = make(map[string]*node)
+	for rest = trim(b[1:]); rest[0] != '}'; {
+		end := valueLen(rest)
+		var name string
+		_ = json.Unmarshal(rest[:end], &name) // it is a string
+		n.members[name], rest = cut(trim(rest[end:])[1:])
+		if rest = trim(rest); rest[0] == ',' {
+			rest = trim(rest[1:])
+		}
+	}
+	rest = rest[1:]
+	n.text = b[:len(b)-len(rest)]
+	return n, rest
 }
 
-// append appends o without spaces, its members sorted by name.
-func (o object) append(dst []byte) ([]byte, error) {
+func trim(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
+
+// valueLen is the length of the value at the beginning of b.
+func valueLen(b []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+		case depth == 0 && bytes.IndexByte([]byte(",]} \t\r\n"), c) >= 0: // behind a number
+			return i
+		case c == ']' || c == '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(b)
+}
+
+// append appends n without spaces, the members of changed objects sorted by name. A value that no
+// patch has changed is appended as it is.
+func (n *node) append(dst []byte) ([]byte, error) {
+	if !n.changed {
+		return append(dst, n.text...), nil
+	}
 	b := bytes.NewBuffer(dst)
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
-		return nil, err
+	err := n.encode(b, e)
+	return b.Bytes(), err
+}
+
+// encode writes n to b, to which e writes.
+func (n *node) encode(b *bytes.Buffer, e *json.Encoder) error {
+	if !n.changed {
+		return json.Compact(b, n.text)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	sep := byte('{')
+	for _, name := range slices.Sorted(maps.Keys(n.members)) {
+		b.WriteByte(sep)
+		sep = ','
+		if err := e.Encode(name); err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - 1) // of the newline
+		b.WriteByte(':')
+		if err := n.members[name].encode(b, e); err != nil {
+			return err
+		}
+	}
+	if sep == '{' {
+		b.WriteByte(sep)
+	}
+	return b.WriteByte('}')
 }
 
 // patchFull applies merge patches, RFC 7396.
 func patchFull(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-	target := null
+	target := &node{text: []byte("null")}
 	if existing != nil {
-		if !json.Valid(existing) {
+		var err error
+		if target, err = parse(existing); err != nil {
 			return nil, base.Invalidf("the existing value is not JSON")
 		}
-		target = existing
 	}
 	for _, p := range operands {
-		patch, err := parseObject(p)
+		patch, err := parse(p)
 		if err != nil {
 			return nil, err
 		}
-		if patch == nil {
-			target = p
-			continue
-		}
-		if target, err = patched(target, patch); err != nil {
-			return nil, err
-		}
+		target = target.patched(patch)
 	}
-	return append(dst, target...), nil
+	return target.append(dst)
 }
 
-// patched is the function MergePatch of RFC 7396 for a patch that is an object.
-func patched(target json.RawMessage, patch object) (json.RawMessage, error) {
-	o := asObject(target)
-	if o == nil {
-		o = object{}
+// patched is the function MergePatch of RFC 7396. It may change n.
+func (n *node) patched(patch *node) *node {
+	if patch.members == nil {
+		return patch
 	}
-	for name, p := range patch {
-		if string(p) == "null" {
-			delete(o, name)
-			continue
-		}
-		sub := asObject(p)
-		if sub == nil {
-			o[name] = p
-			continue
-		}
-		old, ok := o[name]
-		if !ok {
-			old = null
-		}
-		v, err := patched(old, sub)
-		if err != nil {
-			return nil, err
-		}
-		o[name] = v
+	if n == nil || n.members == nil {
+		n = &node{members: make(map[string]*node)}
 	}
-	return o.append(nil)
+	n.changed = true
+	for name, p := range patch.members {
+		if string(p.text) == "null" {
+			delete(n.members, name)
+		} else {
+			n.members[name] = n.members[name].patched(p)
+		}
+	}
+	return n
 }
 
 // patchPartial joins two patches. There is no patch that does what two do where the left
 // one sets a member to something that is no object, or removes it, and the right one
 // changes the same member by an object: a patch cannot replace an object by another.
 func patchPartial(dst, _, left, right []byte) ([]byte, bool) {
-	r, err := parseObject(right)
-	if err != nil || !json.Valid(left) {
+	r, err := parse(right)
+	if err != nil {
 		return nil, false
 	}
-	if r == nil {
+	l, err := parse(left)
+	if err != nil {
+		return nil, false
+	}
+	if r.members == nil {
 		return append(dst, right...), true
 	}
-	l := asObject(left)
-	if l == nil || !joined(l, r) {
+	if l.members == nil || !l.joined(r) {
 		return nil, false
 	}
 	out, err := l.append(dst)
 	return out, err == nil
 }
 
-// joined adds the patch r to the patch l. Where it reports false, l is spoilt.
-func joined(l, r object) bool {
-	for name, p := range r {
-		sub, old := asObject(p), l[name]
-		if sub == nil || old == nil {
-			l[name] = p
+// joined adds the patch r to the patch n. Where it reports false, n is spoilt.
+func (n *node) joined(r *node) bool {
+	n.changed = true
+	for name, p := range r.members {
+		old := n.members[name]
+		if p.members == nil || old == nil {
+			n.members[name] = p
 			continue
 		}
-		into := asObject(old)
-		if into == nil || !joined(into, sub) {
+		if old.members == nil || !old.joined(p) {
 			return false
 		}
-		v, err := into.append(nil)
-		if err != nil {
-			return false
-		}
-		l[name] = v
 	}
 	return true
 }
