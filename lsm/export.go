@@ -21,7 +21,8 @@ import (
 //
 // o is as for Open: how dir is opened and the tables of to are written. The copy of an encrypted
 // database is encrypted by the same keys, so that it cannot have LevelDB's format; with
-// Options.AllowClear it is clear.
+// Options.AllowClear it is clear. A part of dir's logs that an opening leaves out is told to
+// Options.Logger alone.
 func Export(ctx context.Context, dir, to string, format Format, o *Options,
 	progress func(written, of uint64)) error {
 	src := Options{}
