@@ -17,8 +17,8 @@ import (
 // the native format are in the way. After a failure the database has LevelDB's format as before,
 // unless the error is one of Close, or of the last look at the upgraded database, which tells that
 // another program took files away: then the new MANIFEST is already in force. o is as for Open,
-// without ReadOnly and ErrorIfExists. A part of the logs that Open leaves out is told to Options.Logger
-// alone.
+// without ReadOnly and ErrorIfExists. A part of the logs that Open leaves out is told
+// to Options.Logger alone.
 func Upgrade(dir string, o *Options) error {
 	up := Options{}
 	if o != nil {
