@@ -105,7 +105,7 @@ func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out 
 		if err != nil {
 			return err
 		}
-		dir := C.GoString(path)
+		dir := pathOf(path, out)
 		b.work = func(ctx context.Context, o *backup.RunOptions) (string, error) {
 			return "", report.At(dir, b.folder.Restore(ctx, uint64(id), dir, o))
 		}

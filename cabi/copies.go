@@ -18,7 +18,7 @@ import (
 //export loamgo_checkpoint
 func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		dir := C.GoString(path)
+		dir := pathOf(path, out)
 		return cancelable(db, out, func(ctx context.Context, d *database) error {
 			return d.db.Checkpoint(ctx, dir)
 		})

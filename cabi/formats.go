@@ -21,7 +21,7 @@ import (
 //export loamgo_upgrade
 func loamgo_upgrade(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return withOptions(message, opts, func(o *settings.Settings) error {
-		dir := C.GoString(path)
+		dir := pathOf(path, out)
 		return perform(out, o.Uses, nil, func(context.Context) (string, error) {
 			return "", report.At(dir, lsm.Upgrade(dir, &o.Options))
 		})
@@ -42,7 +42,7 @@ func loamgo_export(path, to, format *C.char, opts C.uint64_t, out *C.uint64_t,
 		if err != nil {
 			return err
 		}
-		from, into := C.GoString(path), C.GoString(to)
+		from, into := pathOf(path, out), pathOf(to, out)
 		var progress work.Gauge
 		return perform(out, o.Uses, progress.Read, func(ctx context.Context) (string, error) {
 			return "", report.At(from,

@@ -129,7 +129,7 @@ func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t
 		}
 		names := make([]string, n)
 		for i, p := range unsafe.Slice(paths, n) {
-			names[i] = C.GoString(p)
+			names[i] = pathOf(p, out)
 		}
 		return perform(out, nil, nil, func(ctx context.Context) (string, error) {
 			return "", d.Ingest(ctx, &o, names...)

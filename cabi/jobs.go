@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 	"unsafe"
@@ -32,6 +33,18 @@ func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
 	}
 	go j.Run(f)
 	return nil
+}
+
+// pathOf is a path for work at once, or for a job if out is not NULL: then it is absolute, as the
+// working directory may have changed when the job begins.
+func pathOf(path *C.char, out *C.uint64_t) string {
+	p := C.GoString(path)
+	if out != nil && p != "" && !filepath.IsAbs(p) {
+		if absolute, err := filepath.Abs(p); err == nil {
+			return absolute
+		}
+	}
+	return p
 }
 
 // perform does work at once, or as a job that can be canceled if out is not NULL. It releases uses
@@ -127,7 +140,7 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 //export loamgo_open_start
 func loamgo_open_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return withOptions(message, opts, func(o *settings.Settings) error {
-		dir := C.GoString(path)
+		dir := pathOf(path, out)
 		err := begin(new(job), out, func() (*database, string, error) {
 			defer o.Uses.Release()
 			db, err := openDatabase(dir, o)

@@ -304,7 +304,8 @@ LOAM_API loam_status loam_options_set_compaction_filter(loam_options *options, c
 
 /* Where a merge callback puts its result; it lives during the call. */
 typedef struct loam_merge_result loam_merge_result;
-/* Sets the result (copied). The last call counts; without any the result is empty. */
+/* Sets the result (copied). The last call counts; without any the result is empty. data NULL with
+ * another length than 0 is a failure. */
 LOAM_API void loam_merge_result_set(loam_merge_result *result, const void *data, size_t len);
 
 typedef struct loam_bytes {
@@ -769,7 +770,8 @@ LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
  * disk space was freed. LOAM_ERR_READ_ONLY: the database must be closed and opened again. */
 LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
-/* Jobs: the same work on a thread of its own, while the caller waits with loam_job_wait. */
+/* Jobs: the same work on a thread of its own, while the caller waits with loam_job_wait. A relative
+ * path, here and elsewhere, is of the working directory at the call. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len,
   const void *stop, size_t stop_len, loam_job **job, char **err);

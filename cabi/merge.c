@@ -20,9 +20,9 @@ void loam_merge_result_set(loam_merge_result *result, const void *data, size_t l
   result->data = NULL;
   result->len = 0;
   result->failed = NULL;
-  if (!data || !len) return;
-  if (len >= MAX_BYTES) {
-    result->failed = "the result is too large";
+  if (!len) return;
+  if (!data || len >= MAX_BYTES) {
+    result->failed = data ? "the result is too large" : "the result is NULL, with a length";
     return;
   }
   result->data = malloc(len);

@@ -40,7 +40,7 @@ func loamgo_repair(path *C.char, opts C.uint64_t, out **C.char, message **C.char
 //export loamgo_repair_start
 func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return withOptions(message, opts, func(o *settings.Settings) error {
-		dir := C.GoString(path)
+		dir := pathOf(path, out)
 		return perform(out, o.Uses, nil, func(context.Context) (string, error) {
 			return repair(dir, o)
 		})

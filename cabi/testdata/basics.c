@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char *err;
@@ -838,6 +839,41 @@ static void opening(void) {
   WANT(LOAM_OK, loam_destroy("one", NULL, &err));
 }
 
+/* Waits for a job in another working directory than that in which it was started. */
+static void wait_elsewhere(loam_job *job) {
+  CHECK(!chdir("../after"), "chdir");
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  CHECK(!chdir("../before"), "chdir");
+}
+
+static void working_directories(void) {
+  static const char *const made[] = {"db/CURRENT", "copy/CURRENT", "out/CURRENT"}, *table = "table";
+  loam_db *db;
+  loam_job *job;
+  loam_table_writer *writer;
+  CHECK(!mkdir("before", 0700) && !mkdir("after", 0700) && !chdir("before"), "mkdir");
+  WANT(LOAM_OK, loam_open_start("db", NULL, &job, &err));
+  wait_elsewhere(job);
+  WANT(LOAM_OK, loam_job_db(job, &db, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_table_writer_create(table, NULL, &writer, &err));
+  WANT(LOAM_OK, loam_table_writer_put(writer, "k", 1, "v", 1, &err));
+  WANT(LOAM_OK, loam_table_writer_finish(writer, &err));
+  WANT(LOAM_OK, loam_table_writer_close(writer));
+  WANT(LOAM_OK, loam_ingest_start(db, NULL, 1, &table, &job, &err));
+  wait_elsewhere(job);
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_checkpoint_start(db, "copy", &job, &err));
+  wait_elsewhere(job);
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_export_start("db", "out", "leveldb", NULL, &job, &err));
+  wait_elsewhere(job);
+  WANT(LOAM_OK, loam_job_close(job));
+  for (int i = 0; i < 3; i++) CHECK(!access(made[i], F_OK), "there is no %s", made[i]);
+  CHECK(!chdir("..") && !rmdir("after"), "something was made where the jobs were waited for");
+}
+
 /* A write to a mapped log could end in a signal that the host has taken. */
 static void logs_are_not_mapped(loam_db *db, loam_db *off) {
   char line[1024];
@@ -883,5 +919,6 @@ int main(void) {
   opening();
   WANT(LOAM_OK, loam_close(db, &err));
   comparators();
+  working_directories();
   return 0;
 }

@@ -14,8 +14,10 @@ static void full(void *arg, const void *key, size_t key_len, const loam_bytes *e
   operator *o = arg;
   __atomic_add_fetch(&o->calls, 1, __ATOMIC_RELAXED);
   CHECK(!o->destroyed && key && key_len, "called after its end");
-  if (__atomic_load_n(&o->fail, __ATOMIC_SEQ_CST)) {
-    loam_callback_fail(failure, "the sum is lost");
+  int fail = __atomic_load_n(&o->fail, __ATOMIC_SEQ_CST);
+  if (fail) {
+    if (fail == 1) loam_callback_fail(failure, "the sum is lost");
+    else loam_merge_result_set(result, NULL, 5);
     return;
   }
   char sum[4096];
@@ -31,6 +33,7 @@ static void full(void *arg, const void *key, size_t key_len, const loam_bytes *e
     len += operands[i].len;
   }
   loam_merge_result_set(result, "nothing", 7);
+  loam_merge_result_set(result, NULL, 7);
   loam_merge_result_set(result, sum, len);
 }
 
@@ -93,6 +96,11 @@ static void callbacks(const char *dir) {
   char got[100];
   size_t len;
   WANT(LOAM_ERR_MERGE_FAILED, loam_get(db, NULL, "k", 1, got, sizeof got, &len, &err));
+  __atomic_store_n(&o.fail, 2, __ATOMIC_SEQ_CST);
+  CHECK(loam_get(db, NULL, "k", 1, got, sizeof got, &len, &err) == LOAM_ERR_MERGE_FAILED && strstr(err, "NULL"), "%s", err ? err : "(none)");
+  loam_free(err);
+  err = NULL;
+  __atomic_store_n(&o.fail, 1, __ATOMIC_SEQ_CST);
   WANT(LOAM_OK, loam_flush(db, &err));
   WANT(LOAM_OK, loam_merge(db, NULL, "k", 1, "4", 1, NULL, &err));
   WANT(LOAM_OK, loam_flush(db, &err));
