@@ -110,9 +110,9 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.learns = len(o.OwnRangeDels) == 0
 	it.scan = scans.Get().(*scan)
 	it.cursor = &it.scan.cursor
+	it.cursor.Hide()
 	if it.lazy = t.lazyWith(o); it.lazy {
 		it.scan.runs = 0
-		it.cursor.Hide()
 		return
 	}
 	if t.cmp.BuiltIn() {
@@ -121,10 +121,11 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	}
 	begun := false
 	defer func() {
-		if !begun { // the comparer has ended the goroutine
-			it.Close()
+		if !begun { // the comparer has panicked, or ended the goroutine
+			_, it.closed = it.Close(), false
 		}
 	}()
+	defer it.catchPanic(&begun)
 	it.reset()
 	begun = true
 }
@@ -345,7 +346,7 @@ func (it *Iterator) catchPanic(ok *bool) {
 	if r := recover(); r != nil {
 		it.stop(it.tree.shared.Fail(base.NewPanic(r)))
 		*ok = false
-	} else if !*ok {
+	} else if !*ok && it.tree != nil { // else see Fail
 		it.tree.failOnPanic(it.Err())
 	}
 }

@@ -155,20 +155,7 @@ func (tx *Txn) own(k Keyspace) *Space {
 // Iter makes it, a zero Iterator, one over the keyspace with the own writes of this
 // moment. o.Snapshot is ignored.
 func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
-	tx.mu.Lock()
-	err := tx.over
-	if o.Snapshot = tx.snap; err == nil {
-		tx.unlocked = true
-		if tx.o.Serializable {
-			tx.note(k)
-			o.Watch = NewScan(&tx.reads, &tx.mu, k.ID(), k.Comparer())
-		}
-		if s := tx.own(k); s != nil {
-			o.Own, o.OwnRangeDels = s.Sources(&tx.mu), s.rangeDels()
-		}
-	}
-	tx.mu.Unlock()
-	if err != nil {
+	if err := tx.beginIter(k, &o); err != nil {
 		it.Fail(err)
 		return
 	}
@@ -176,6 +163,25 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 	if err := it.Err(); err != nil {
 		it.Fail(tx.ended(err))
 	}
+}
+
+// beginIter adds to o what an iterator reads: the snapshot and the own writes.
+func (tx *Txn) beginIter(k Keyspace, o *tree.IterOptions) (err error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	defer tx.catch(&err) // the range deletes are ordered
+	if tx.over != nil {
+		return tx.over
+	}
+	o.Snapshot, tx.unlocked = tx.snap, true
+	if tx.o.Serializable {
+		tx.note(k)
+		o.Watch = NewScan(&tx.reads, &tx.mu, k.ID(), k.Comparer())
+	}
+	if s := tx.own(k); s != nil {
+		o.Own, o.OwnRangeDels = s.Sources(&tx.mu), s.rangeDels()
+	}
+	return nil
 }
 
 // Write adds a write of any kind. A range delete takes no locks.

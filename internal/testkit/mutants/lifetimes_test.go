@@ -114,6 +114,18 @@ var lifetimes = []mutant{
 			{"internal/tree/iterator.go", "(it.prefix) > 0 {\n\t\tdefer it.catchPanic(&ok)\n",
 				"(it.prefix) > 0 {\n"}}},
 
+	{"open-panic-uncaught", "a comparer's panic in the opening of an iterator leaves the engine",
+		target{"lsm", "TestIterAmongRangeDeletesPanics"}, []edit{
+			{"internal/tree/iterator.go", "\tdefer it.catchPanic(&begun)\n", ""}}},
+
+	{"txn-iter-panic-uncaught", "one among the range deletes of a transaction leaves the engine",
+		target{"lsm", "TestIterAmongRangeDeletesPanics"}, []edit{
+			{"internal/feature/txn/txn.go", "\tdefer tx.catch(&err) // the range", "\t// the range"}}},
+
+	{"failed-iterator-has-no-tree", "a move of an iterator that a panic has failed panics",
+		target{"lsm", "TestIterAmongRangeDeletesPanics"}, []edit{
+			{"internal/tree/iterator.go", "!*ok && it.tree != nil {", "!*ok {"}}},
+
 	{"entry-after-panic", "an iterator shows an entry after a move in which the comparer panicked",
 		target{"lsm", "TestNoEntryAfterFailure"}, []edit{
 			{"internal/tree/iterator.go", "\tit.err = err\n\tit.cursor.Hide()\n",
