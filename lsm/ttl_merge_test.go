@@ -62,6 +62,35 @@ func TestMergeBesideFirstTTL(t *testing.T) {
 	}
 }
 
+// TestMergeBesideExpiring: where values of one keyspace expire, merges into another one, in the same
+// batch or transaction, are operands as usual, which the operator sees when they are read.
+func TestMergeBesideExpiring(t *testing.T) {
+	fails := &MergeOperator{Name: "fails", Full: func(_, _, _ []byte, _ [][]byte) ([]byte, error) {
+		return nil, errors.New("not today")
+	}}
+	s := openTTL(t, func(o *Options) { o.MergeOperators = []*MergeOperator{fails} })
+	other, err := s.Keyspace("other", &KeyspaceOptions{MergeOperator: fails})
+	s.ok(err)
+	s.ok(other.Put([]byte("set"), nil, NoSync))
+	s.putTTL("a", string(u64(1)), time.Hour)
+	b, tx := NewBatch(), s.Begin(nil)
+	for _, key := range []string{"set", "missing"} {
+		b.Merge([]byte("a"), u64(1))
+		b.In(other).Merge([]byte(key), nil)
+		s.ok(tx.In(other).Merge([]byte(key+" in a transaction"), nil))
+	}
+	s.ok(tx.Merge([]byte("b"), u64(2)))
+	s.ok(errors.Join(s.Write(b, NoSync), tx.Commit(NoSync)))
+	if got, err := s.Get([]byte("a"), nil); err != nil || !bytes.Equal(got, u64(3)) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, key := range []string{"set", "missing", "missing in a transaction"} {
+		if _, err := other.Get([]byte(key), nil); !errors.Is(err, ErrMergeFailed) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
 // caseless orders keys without regard to case, so that different bytes are one key.
 var caseless = &Comparer{
 	Name:    "test.Caseless",
