@@ -20,7 +20,8 @@ type CompactionFilter struct {
 	//
 	// It is asked when an entry is rewritten, which may be soon, late or, at the bottom of the
 	// tree, never: until then reads see the entry. CompactRange asks it about everything in its
-	// range. It is not asked about deletions, or by flushes.
+	// range, and about what it makes of operands there. It is not asked about deletions, or by
+	// flushes.
 	//
 	// Where it fails, by an error or a panic, the compaction fails with ErrCompactionFilter and the
 	// cause, see Metrics.BackgroundError and CompactRange.

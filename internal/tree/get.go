@@ -123,5 +123,5 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot,
 	case base.KindValueHandle:
 		return h.large(value, len(dst), flags)
 	}
-	return t.getResolved(&h, key, dst, seq, flags)
+	return t.getResolved(&h, key, dst, seq, flags&^sstable.NoValue) // operators look at values
 }

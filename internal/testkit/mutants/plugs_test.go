@@ -139,6 +139,20 @@ var plugs = []mutant{
 			{"internal/tree/compact/run.go", "w.filter != nil && first && t.Kind()",
 				"w.filter != nil && t.Kind()"}}},
 
+	{"filter-misses-merges", "the filter is not asked about what becomes of operands",
+		target{"internal/tree/compact", "TestSurviveScript"}, []edit{
+			{"internal/tree/compact/fold.go", "if w.filter != nil && f.first &&",
+				"if false && f.first &&"}}},
+
+	{"full-fold-stays", "operands are not folded onto a value if no more of them may wait",
+		target{"internal/tree/compact", "TestFoldAtTheLimits"}, []edit{
+			{"internal/tree/compact/fold.go", "if isOperand && (f.n >=", "if (f.n >="}}},
+
+	{"merge-looks-in-vain", "a merge looks for values that expire where none does",
+		target{"lsm", "TestMergeBesideExpiring"}, []edit{
+			{"internal/feature/txn/expiry.go", "if !k.Reads().Expires() && k.TTL() == 0 {",
+				"if false {"}}},
+
 	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did",
 		target{"internal/store/work", "TestFilterLeavesSnapshotsAlone"}, []edit{
 			{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},

@@ -118,6 +118,15 @@ var largeValues = []mutant{
 				"plan := p.rewrite(\"values of past snapshots\", p.Values.Old); plan != nil {",
 				"plan := (*Plan)(nil); plan != nil {"}}},
 
+	{"operands-hide-values", "values below operands count as those of past snapshots",
+		target{"internal/testkit/values", "TestOperandsThatStay"}, []edit{
+			{"internal/tree/compact/output.go", "hidden := o.hides && !first",
+				"hidden := !first"}}},
+
+	{"has-without-values", "Has shows the merge operator no value that lies in a log",
+		target{"internal/testkit/values", "TestHasMerged"}, []edit{
+			{"internal/tree/get.go", "flags&^sstable.NoValue)", "flags)"}}},
+
 	{"old-values-unweighed", "nobody looks at values again when a snapshot is closed",
 		target{"internal/testkit/values", "TestPastSnapshots"}, []edit{
 			{"internal/store/work/deletes.go", "\t\ts.reweighValues(withValues)\n",

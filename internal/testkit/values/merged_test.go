@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -170,5 +171,48 @@ func TestMergedFails(t *testing.T) {
 			check(t, d, d.want)
 			d.must(d.Close())
 		})
+	}
+}
+
+// TestOperandsThatStay: the values below operands that cannot be folded are no values of past
+// snapshots. A table is not rewritten for their sake, again and again.
+func TestOperandsThatStay(t *testing.T) {
+	var mu sync.Mutex
+	reasons := map[string]int{}
+	change := func(o *lsm.Options) {
+		o.WriteBufferSize, o.WALPreallocate = 1<<20, -1
+		o.MergeOperator = &lsm.MergeOperator{Name: "fails", Full: func(_, _, _ []byte,
+			_ [][]byte) ([]byte, error) {
+			return nil, errors.New("not today")
+		}}
+		o.Events = &lsm.EventListener{CompactionBegin: func(c lsm.CompactionInfo) {
+			mu.Lock()
+			defer mu.Unlock()
+			reasons[c.Reason]++
+		}}
+	}
+	fsys := vfs.NewMem()
+	d := open(t, fsys, nil, change)
+	const n = 1000
+	for i := range n {
+		d.must(d.Put(fmt.Appendf(nil, "%04d", i), valueOf(i, 4000), lsm.NoSync))
+	}
+	d.must(d.Flush())
+	for i := range n {
+		d.must(d.Merge(fmt.Appendf(nil, "%04d", i), []byte("a"), lsm.NoSync))
+	}
+	d.must(d.CompactRange(nil, nil))
+	if d.Metrics().Values.Bytes != 4000*n {
+		t.Errorf("values were folded: %+v", d.Metrics().Values)
+	}
+	d.must(d.Close())
+	d = open(t, fsys, nil, change)
+	d.ResumeCompaction()
+	d.PauseCompaction() // what could begin has begun
+	d.must(d.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	if reasons["manual"] == 0 || reasons["values of past snapshots"] > 0 {
+		t.Errorf("compactions by their reasons: %v", reasons)
 	}
 }

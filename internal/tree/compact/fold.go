@@ -27,8 +27,8 @@ type folding struct {
 	ops    mergeop.Run
 }
 
-// Operands wait in memory up to these limits; then those that wait are written, joined where
-// they can be.
+// Operands wait in memory up to these limits. If another one follows then, those that wait are
+// written, joined where they can be; a value that follows is folded all the same.
 const (
 	maxFolding      = 64 << 10
 	maxFoldingBytes = 4 << 20
@@ -45,6 +45,11 @@ func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, 
 		}
 	}
 	isOperand := t.Kind() == base.KindMerge
+	if isOperand && (f.n >= maxFolding || f.ops.Size() >= maxFoldingBytes) {
+		if err := w.endFold(false); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case f.n > 0 && !isOperand:
 		return w.foldInto(t, codec, value)
@@ -60,9 +65,6 @@ func (w *work) fold(key []byte, t base.Trailer, codec base.Codec, value []byte, 
 	}
 	f.n++
 	f.ops.Older(value, t)
-	if f.n >= maxFolding || f.ops.Size() >= maxFoldingBytes {
-		return true, w.endFold(false)
-	}
 	return true, nil
 }
 
@@ -92,8 +94,8 @@ func (w *work) foldInto(t base.Trailer, codec base.Codec, value []byte) (done bo
 	return false, w.writeOperands()
 }
 
-// writeFull writes what the operands that wait make of the existing value. It reports false
-// if the operator fails.
+// writeFull writes what the operands that wait make of the existing value, as the filter leaves it.
+// It reports false if the operator fails.
 func (w *work) writeFull(existing []byte) (bool, error) {
 	f := &w.folding
 	if f.op == nil {
@@ -107,9 +109,18 @@ func (w *work) writeFull(existing []byte) (bool, error) {
 	w.res.Folded += uint64(f.n)
 	w.res.Dropped += uint64(f.n - 1)
 	f.n = 0
-	newest := f.ops.Newest()
+	t := base.MakeTrailer(f.ops.Newest().Seq(), base.KindSet)
 	f.ops.Reset()
-	t, value, err := w.apart(base.MakeTrailer(newest.Seq(), base.KindSet), value)
+	if w.filter != nil && f.first && w.collapse.aboveSnapshots(t.Seq()) {
+		t, _, value, err = w.filtered(f.key, t, base.CodecRaw, value)
+		if t.Kind().IsTombstone() && f.stripe == 0 && f.bottom { // as in collapse.elides
+			w.res.Dropped++
+			return true, nil
+		}
+	}
+	if err == nil && t.Kind() == base.KindSet {
+		t, value, err = w.apart(t, value)
+	}
 	if err != nil {
 		return true, err
 	}

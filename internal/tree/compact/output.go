@@ -28,7 +28,8 @@ type output struct {
 	num      uint64
 	w        sstable.Writer   // nil: none begun
 	values   uint64           // bytes that w refers to, see Env.MaxValues
-	old      uint64           // the same of versions that newer ones hide
+	old      uint64           // the same of versions that newer ones hide, which operands do not
+	hides    bool             // the last entry, or one before it of its key, hides older versions
 	since    int              // raw bytes since the last look at the size
 	full     bool             // w ends before the next user key
 	older    bool             // w has a version that a newer one hides from all but snapshots
@@ -56,9 +57,11 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 		return err
 	}
 	o.older = o.older || !first
+	hidden := o.hides && !first
+	o.hides = hidden || t.Kind().EndsLookup()
 	if t.Kind().Refers() {
 		n := valueLen(codec, t.Kind().Handle(value))
-		if !first {
+		if hidden {
 			o.old += n
 		}
 		o.values += n
