@@ -86,9 +86,9 @@ func (it *Iterator) Key() []byte { return it.tree.Key() }
 // Close. nil when the iterator is at no entry, or was opened with KeysOnly.
 func (it *Iterator) Value() []byte { return it.tree.Value() }
 
-// Err returns what made the last move fail, or nil at a plain end: ErrCorruption,
-// ErrTooManyFiles, ErrNoMemory, an error of the file system, or ErrClosed once the
-// iterator or its database is closed. Close does not change it.
+// Err returns what made the last move fail, or nil at a plain end: ErrCorruption, ErrMergeFailed,
+// ErrNoMergeOperator, ErrTooManyFiles, ErrNoMemory, an error of the file system or of Iter, or
+// ErrClosed once the iterator or its database is closed. Close does not change it.
 func (it *Iterator) Err() error { return it.tree.Err() }
 
 // SetBounds copies new Lower and Upper, and keeps Prefix; the iterator is then at no entry.

@@ -42,7 +42,8 @@ func TestIterAmongRangeDeletesPanics(t *testing.T) {
 				panics++
 			}
 			_ = it.Close()
-			if it := tx.Iter(nil); it.First() || it.Err() != nil && !errors.Is(it.Err(), ErrReadOnly) {
+			if it := tx.Iter(nil); it.First() || it.Err() != nil && !errors.Is(it.Err(),
+				ErrReadOnly) {
 				t.Errorf("%s, after comparison %d: %v", name, at, it.Err())
 			}
 			mustAll(t, tx.Rollback())

@@ -62,8 +62,8 @@ func TestMergeBesideFirstTTL(t *testing.T) {
 	}
 }
 
-// TestMergeBesideExpiring: where values of one keyspace expire, merges into another one, in the same
-// batch or transaction, are operands as usual, which the operator sees when they are read.
+// TestMergeBesideExpiring: where values of one keyspace expire, merges into another one, in the
+// same batch or transaction, are operands as usual, which the operator sees when they are read.
 func TestMergeBesideExpiring(t *testing.T) {
 	fails := &MergeOperator{Name: "fails", Full: func(_, _, _ []byte, _ [][]byte) ([]byte, error) {
 		return nil, errors.New("not today")

@@ -56,7 +56,7 @@ const (
 	SnapshotIsolation Isolation = iota
 	// Serializable also refuses it if a key, or a range of keys, that the transaction has
 	// read was written: the transactions that commit have the effect of some order of
-	// theirs, one after the other. A transaction without writes always commits.
+	// theirs, one after the other. A transaction without writes and GetForUpdate always commits.
 	Serializable
 )
 

@@ -27,9 +27,8 @@ import (
 //     versions in a source come newest first, and the sources behind have older ones only.
 //
 //  2. A range tombstone over the key hides all versions with smaller sequence numbers. The sources
-//     behind that of the tombstone have no others, so it is the last source. In that source the
-//     versions are compared with the newest such tombstone (covered). A write of a key and a range
-//     tombstone over it never have the same number.
+//     behind that of the tombstone have no others, so it is the last source. There the versions are
+//     compared with the newest such tombstone (covered); one of the same number is of its ingest.
 //
 //  3. Versions and tombstones newer than Lookup.Seq do not exist for the walk. Each source passes
 //     over them by itself. So no source is skipped because it has newer entries of the key.

@@ -12,7 +12,7 @@ import (
 // snapshotValues are those that a transaction has changed: its commit checks their keys.
 type snapshotValues struct{ tx *Txn }
 
-// Deadline does not look for the key where no value of the snapshot expires, nor one that is merged.
+// Deadline does not look for the key where neither values of the snapshot nor merged ones expire.
 func (v snapshotValues) Deadline(k *store.Keyspace, key []byte) (uint64, error) {
 	if !k.Reads().Expires() && k.TTL() == 0 {
 		return 0, nil

@@ -120,7 +120,8 @@ var lifetimes = []mutant{
 
 	{"txn-iter-panic-uncaught", "one among the range deletes of a transaction leaves the engine",
 		target{"lsm", "TestIterAmongRangeDeletesPanics"}, []edit{
-			{"internal/feature/txn/txn.go", "\tdefer tx.catch(&err) // the range", "\t// the range"}}},
+			{"internal/feature/txn/txn.go", "\tdefer tx.catch(&err) // the range",
+				"\t// the range"}}},
 
 	{"failed-iterator-has-no-tree", "a move of an iterator that a panic has failed panics",
 		target{"lsm", "TestIterAmongRangeDeletesPanics"}, []edit{

@@ -211,8 +211,7 @@ var largeValues = []mutant{
 	{"merged-whole", "large values that operands make stay in tables",
 		target{"internal/testkit/values", "TestMerged"}, []edit{
 			{"internal/tree/compact/fold.go",
-				"w.apart(base.MakeTrailer(newest.Seq(), base.KindSet), value)",
-				"base.MakeTrailer(newest.Seq(), base.KindSet), value, error(nil)"}}},
+				"if err == nil && t.Kind() == base.KindSet {", "if err != nil {"}}},
 
 	{"merged-whole-in-flushes", "large values that operands make in a flush stay in its tables",
 		target{"internal/testkit/values", "TestMerged"}, []edit{

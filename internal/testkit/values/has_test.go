@@ -10,8 +10,8 @@ import (
 )
 
 // TestHasMerged: the merge operator gets the value that lies in a log below the operands of a key,
-// also where its caller asks only whether there is a value; and a batch whose other merges read adds
-// an operand to such a key.
+// also where its caller asks only whether there is a value. A batch whose other merges read adds an
+// operand to such a key.
 func TestHasMerged(t *testing.T) {
 	patches := lsm.MergeOperatorNamed("json_merge")
 	d := open(t, vfs.NewMem(), nil, func(o *lsm.Options) { o.MergeOperator = patches })
