@@ -108,7 +108,7 @@ func (c *conn) change(ctx context.Context, x *call) (result []byte, err error) {
 
 // checkpoint makes a copy of the node's state in its directory of checkpoints.
 func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
-	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+	if !filepath.IsLocal(name) || filepath.Base(name) != name || name == "." {
 		return nil, fmt.Errorf("%w: a checkpoint has a name without slashes, not %q: %w",
 			wire.ErrNotApplied, name, lsm.ErrInvalidArgument)
 	}

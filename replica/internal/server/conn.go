@@ -161,10 +161,12 @@ type paced struct {
 	conn   net.Conn // below from
 	limit  time.Duration
 	within bool // a part of a call was read, and each further one is to come within limit
+	timed  bool // conn has a time-out for reads, set within a call
 }
 
 func (p *paced) Read(b []byte) (int, error) {
 	if p.within {
+		p.timed = true
 		if err := p.conn.SetReadDeadline(time.Now().Add(p.limit)); err != nil {
 			return 0, err
 		}
@@ -185,13 +187,11 @@ func (p *paced) size(in *bufio.Reader) (int, error) {
 // frame has a function read the frame of a call from in, which reads from p.
 func (p *paced) frame(in *bufio.Reader,
 	read func(*bufio.Reader, int) ([]byte, error)) ([]byte, error) {
-	if wire.HasFrame(in) {
-		return read(in, wire.MaxBody)
-	}
 	p.within = true
 	body, err := read(in, wire.MaxBody)
 	p.within = false
-	if err == nil {
+	if err == nil && p.timed { // by size, perhaps, while the rest came at once
+		p.timed = false
 		err = p.conn.SetReadDeadline(time.Time{})
 	}
 	return body, err

@@ -58,11 +58,13 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write([]byte(s.metrics()))
 	}
-	// a node that is closed has no metrics of a database
-	_ = s.node.Database(func(db *lsm.DB) error {
+	err := s.node.Database(func(db *lsm.DB) error {
 		loamhttp.Handler(db).ServeHTTP(w, r)
 		return nil
 	})
+	if err != nil && strings.HasSuffix(r.URL.Path, ".json") { // the node is closed
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
 }
 
 // metrics are those of the port and the node, as text for Prometheus.

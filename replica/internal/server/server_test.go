@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,7 +286,7 @@ func TestArguments(t *testing.T) {
 		{wire.OpRemove, []byte{0}}, {wire.OpRemove, []byte{1, 'a', 0}},
 		{wire.OpTransfer, []byte{1, 'x'}},
 		{wire.OpCheckpoint, []byte{2, '.', '.'}}, {wire.OpCheckpoint, []byte{3, 'a', '/', 'b'}},
-		{wire.OpCheckpoint, []byte{0}},
+		{wire.OpCheckpoint, []byte{0}}, {wire.OpCheckpoint, []byte{1, '.'}},
 	} {
 		x.call(uint32(i+1), args.op, args.args...)
 		number, _, err := x.answer()
@@ -329,6 +331,11 @@ func TestClosedNode(t *testing.T) {
 			a.op != wire.OpGet && !errors.Is(err, wire.ErrNotApplied) {
 			t.Errorf("%v: %v", a.op, err)
 		}
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics.json", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("its metrics: %d %q", w.Code, w.Body)
 	}
 }
 
@@ -490,6 +497,54 @@ func TestHalfACall(t *testing.T) {
 		}
 		if said := x.closed(); said != "" {
 			t.Errorf("%s: %q", what, said)
+		}
+	}
+}
+
+// timed is a connection that tells whether reads from it have a time-out.
+type timed struct {
+	net.Conn
+	on *atomic.Bool
+}
+
+func (c timed) SetReadDeadline(t time.Time) error {
+	c.on.Store(!t.IsZero())
+	return c.Conn.SetReadDeadline(t)
+}
+
+type timedListener struct {
+	net.Listener
+	on *atomic.Bool
+}
+
+func (l timedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return timed{c, l.on}, err
+}
+
+// TestQuietBehindASplitCall: a client may be quiet behind a call whose length came in two pieces,
+// too.
+func TestQuietBehindASplitCall(t *testing.T) {
+	var on atomic.Bool
+	c := loamdtest.Start(t, func(c *server.Config) {
+		listen := c.Listen
+		c.Listen = func(addr string) (net.Listener, error) {
+			l, err := listen(addr)
+			return timedListener{l, &on}, err
+		}
+	}, "a")
+	x := greeted(t, c.Addr("a"))
+	x.lives()
+	status := wire.AppendCall(nil, &wire.Call{Number: 77, Op: wire.OpStatus}, nil)
+	for n := 1; n < len(status); n++ {
+		x.send(status[:n])
+		for !on.Load() { // until the server has read the first piece
+			runtime.Gosched()
+		}
+		x.send(status[n:])
+		if number, _, err := x.answer(); number != 77 || err != nil || on.Load() {
+			t.Fatalf("%d bytes first: answer %d, %v; reads have a time-out: %v", n, number, err,
+				on.Load())
 		}
 	}
 }
