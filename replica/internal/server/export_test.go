@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/replica/internal/wire"
@@ -75,4 +77,36 @@ func Over(came time.Time, limit time.Duration) bool {
 	ctx, cancel := c.bounded(&call{Call: wire.Call{Timeout: limit}, began: came})
 	defer cancel()
 	return ctx.Err() != nil
+}
+
+// counted is a context that counts those that are made of it and have not ended.
+type counted struct {
+	context.Context
+	over chan struct{}
+	left atomic.Int64
+}
+
+func (c *counted) Done() <-chan struct{} { return c.over }
+
+// AfterFunc is what package context calls for each of them.
+func (c *counted) AfterFunc(func()) (stop func() bool) {
+	c.left.Add(1)
+	return func() bool { c.left.Add(-1); return true }
+}
+
+// KeptOf is how many contexts a Server keeps of a connection that said something and has ended.
+func KeptOf(said []byte) int {
+	ctx := &counted{Context: context.Background(), over: make(chan struct{})}
+	s := &Server{cfg: Config{Timeout: time.Hour}.withDefaults(), ctx: ctx,
+		fewer: make(chan struct{}, 1)}
+	near, far := net.Pipe()
+	go func() {
+		if len(said) > 0 {
+			_, _ = near.Write(said) // the Server may close its side
+			_, _ = io.Copy(io.Discard, near)
+		}
+		_ = near.Close()
+	}()
+	s.greet(&stranger{Conn: far})
+	return int(ctx.left.Load())
 }

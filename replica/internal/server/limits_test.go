@@ -156,6 +156,22 @@ func TestNodes(t *testing.T) {
 	c.Stop("a")
 }
 
+// TestNothingIsKept: callers that are refused, and nodes, leave nothing behind. There is no end of
+// them: what looks whether the port is open is refused, too.
+func TestNothingIsKept(t *testing.T) {
+	for what, said := range map[string][]byte{
+		"nothing":     nil,
+		"no greeting": []byte("GET / HTTP/1.1\r\n\r\n"),
+		"a wrong one": wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version, Token: "x"}),
+		"that of node": wire.AppendGreeting(nil, &wire.Greeting{Version: wire.Version,
+			Role: wire.Peer, Cluster: "loam"}),
+	} {
+		if n := server.KeptOf(said); n != 0 {
+			t.Errorf("%s: %d contexts are kept", what, n)
+		}
+	}
+}
+
 // write is a frame of a change whose value has a size.
 func write(t testing.TB, number uint32, size int) []byte {
 	b := lsm.NewBatch()

@@ -193,6 +193,7 @@ func (s *Server) greet(raw *stranger) {
 	defer end()
 	_ = raw.SetDeadline(time.Now().Add(s.cfg.Timeout)) // else the reads below fail
 	c := newConn(s, raw)
+	defer c.cancel() // else the Server's context keeps those of c
 	g, err := s.readGreeting(c)
 	s.known(raw)
 	if err == nil {
