@@ -110,6 +110,12 @@ func makeAuthority(dir string) (*x509.Certificate, crypto.Signer, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, nil, err
 	}
+	for _, name := range []string{caFile, caKeyFile} { // nodes may trust it
+		if _, there := os.Lstat(filepath.Join(dir, name)); there == nil {
+			return nil, nil, fmt.Errorf("%w: %s has %s alone; bring the other file here, or name "+
+				"another directory to begin a new authority", err, dir, name)
+		}
+	}
 	return makeCert(dir, caFile, caKeyFile,
 		&x509.Certificate{Subject: pkix.Name{CommonName: "Loam"},
 			KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}, nil, nil)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ func backup(c *caller) (err error) {
 		return fmt.Errorf("%s: %w", dir, lsm.ErrExists)
 	}
 	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil { // of a backup that was interrupted
+	if err := cleared(partial); err != nil {
 		return err
 	}
 	snap, err := c.db.Snapshot(c.ctx)
@@ -54,6 +55,27 @@ func backup(c *caller) (err error) {
 	return err
 }
 
+// cleared removes what a backup that was interrupted left, and nothing but files of a database. It
+// fails with lsm.ErrLocked beside another backup of that name.
+func cleared(partial string) error {
+	info, err := os.Lstat(partial)
+	if err == nil && info.IsDir() { // a link may lead to somebody's database
+		if err := lsm.Destroy(partial, nil); err != nil {
+			return err
+		}
+		_ = os.Remove(partial) // an empty one, in which there was no database yet
+		_, err = os.Lstat(partial)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s is not what a backup left; move it away, or choose another name: %w",
+		partial, lsm.ErrExists)
+}
+
 // all are the entries of an iterator, which it counts.
 func all(it kv.Iterator, n *int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
@@ -80,6 +102,36 @@ const (
 	restoring    = 4
 )
 
+// nodeKeyspace is the keyspace of a checkpoint with what its node stored, which is not restored.
+const nodeKeyspace = "loam.replica"
+
+// restorable fails where a cluster cannot hold all that a database has.
+func restorable(db *lsm.DB) (err error) {
+	for _, name := range db.Keyspaces() {
+		k, err := db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+		if err != nil {
+			return err
+		}
+		it := k.Iter(&lsm.IterOptions{KeysOnly: true})
+		for ok := it.First(); ok && err == nil && name != nodeKeyspace; ok = it.Next() {
+			if name != "default" {
+				err = fmt.Errorf("the keyspace %q has entries, and a cluster has no keyspaces: %w",
+					name, lsm.ErrInvalidArgument)
+				break
+			}
+			_, expires, failed := k.TTL(it.Key())
+			if err = failed; expires || errors.Is(err, lsm.ErrNotFound) { // since the iterator began
+				err = fmt.Errorf("the value of the key %.40q expires, and in a cluster none does: "+
+					"%w", it.Key(), lsm.ErrInvalidArgument)
+			}
+		}
+		if err = errors.Join(err, it.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // restore writes what a database has into a cluster that has nothing. Batches have idempotency
 // keys, so that the loss of a leader does not end it.
 func restore(c *caller) (err error) {
@@ -88,6 +140,9 @@ func restore(c *caller) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := restorable(db); err != nil {
+		return err
+	}
 	it, err := c.db.Iter(c.ctx, &kv.IterOptions{KeysOnly: true})
 	if err != nil {
 		return err

@@ -124,6 +124,9 @@ func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
 			ElectionTimeout: s.election, SnapshotEntries: s.snapshotEntries,
 			LogBytes: s.logBytes, Logger: log,
 			Database: &lsm.Options{CacheSize: s.cache}}}
+	if s.maxClients < 0 || s.lease < 0 || s.stop < 0 || s.memory < 0 {
+		return c, errors.New("max-clients, lease, stop-timeout and memory must not be negative")
+	}
 	if c.Token, err = token(s.tokenFile); err != nil {
 		return c, err
 	}
@@ -137,13 +140,15 @@ func (s *settings) server(log *slog.Logger) (c server.Config, err error) {
 		return c, errors.New("peers begins a cluster, join enters one, wait leaves it to others: " +
 			"set one of them")
 	case s.join != "":
-		c.Node.Join = strings.Split(s.join, ",")
+		for a := range strings.SplitSeq(s.join, ",") {
+			c.Node.Join = append(c.Node.Join, strings.TrimSpace(a))
+		}
 	case s.peers != "":
 		c.Node.Peers = map[string]string{}
 		for p := range strings.SplitSeq(s.peers, ",") {
 			id, addr, ok := strings.Cut(strings.TrimSpace(p), "=")
-			if !ok {
-				return c, fmt.Errorf("peers: %q is not name=host:port", p)
+			if _, twice := c.Node.Peers[id]; !ok || twice {
+				return c, fmt.Errorf("peers: %q is not name=host:port, with a name of its own", p)
 			}
 			c.Node.Peers[id] = addr
 		}
