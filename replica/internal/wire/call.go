@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/loamdb/loam/lsm"
@@ -99,7 +100,7 @@ func milliseconds(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0
 	}
-	return uint32(min((d+time.Millisecond-1)/time.Millisecond, 1<<31))
+	return uint32(min((d-1)/time.Millisecond+1, 1<<31))
 }
 
 // DecodeCall reads the body of a call, whose arguments lie in it.
@@ -137,7 +138,7 @@ func AppendError(dst []byte, number uint32, err error) []byte {
 	dst = binary.LittleEndian.AppendUint32(BeginFrame(dst), number)
 	dst = binary.LittleEndian.AppendUint32(dst, flagsOf(err))
 	text := err.Error()
-	dst = append(dst, text[:min(len(text), maxText)]...)
+	dst = append(dst, strings.ToValidUTF8(text[:min(len(text), maxText)], "?")...)
 	EndFrame(dst, at)
 	return dst
 }
