@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,8 +160,11 @@ func (k *disk) check() error {
 	return nil
 }
 
+// isOurs reports whether next has made such a name. Others are the operator's, a copy for instance.
 func (k *disk) isOurs(name string) bool {
-	return strings.HasPrefix(name, "db-") || strings.HasPrefix(name, "snap-")
+	kind, number, _ := strings.Cut(name, "-")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return err == nil && strconv.FormatUint(n, 10) == number && (kind == "db" || kind == "snap")
 }
 
 func (k *disk) counts(name string) bool {

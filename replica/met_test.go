@@ -137,3 +137,39 @@ func TestLostLog(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfOthers: what a crash left goes at the next opening, and a directory that the node did
+// not make stays, as a copy that somebody put beside.
+func TestNamesOfOthers(t *testing.T) {
+	c := newCluster(t, nil, "a")
+	c.stop("a")
+	kept := []string{"db-old", "db-1.copy", "db-", "db-01", "snap-1x", "snap-+7"}
+	for _, name := range append([]string{"db-77", "snap-78"}, kept...) {
+		must(t, c.disks["a"].MkdirAll("/a/"+name))
+	}
+	c.start("a")
+	names, err := c.disks["a"].List("/a")
+	must(t, err)
+	for _, name := range kept {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s was removed", name)
+		}
+	}
+	if slices.Contains(names, "db-77") || slices.Contains(names, "snap-78") {
+		t.Errorf("files %q", names)
+	}
+}
+
+// TestPanicInUpdate: the state of a transaction whose function panics is given back.
+func TestPanicInUpdate(t *testing.T) {
+	c := newCluster(t, nil, "a")
+	n := c.nodes["a"]
+	put(t, n, "k", "1")
+	func() {
+		defer func() { _ = recover() }()
+		_ = n.Update(t.Context(), func(*Txn) error { panic("of the program") })
+	}()
+	if refs := n.run.Load().fsm.current.refs.Load(); refs != 1 {
+		t.Errorf("the database has %d references", refs)
+	}
+}

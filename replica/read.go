@@ -71,6 +71,8 @@ func (n *Node) view(ctx context.Context, how Consistency) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It is the age of the state that is there now: another read may find a later one fresh.
+	age := s.age(began)
 	snap, err := s.snapshot()
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (n *Node) view(ctx context.Context, how Consistency) (*View, error) {
 	}
 	v := &View{Reader: snap, Index: index, snap: snap}
 	if how.local {
-		v.Age = s.age(began)
+		v.Age = age
 	}
 	return v, nil
 }

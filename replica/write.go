@@ -89,8 +89,10 @@ func (w *Writer) Update(ctx context.Context, f func(*Txn) error) error {
 			return conclude(err)
 		}
 		t := &Txn{optimistic.Begin(v)}
-		err = f(t)
-		v.end()
+		err = func() error {
+			defer v.end() // also where f panics
+			return f(t)
+		}()
 		if err != nil {
 			return err
 		}
