@@ -39,9 +39,10 @@ func Dial(dir string) (*Client, error) {
 }
 
 // Ask sends a request and decodes the result of the answer into result, unless that is nil. It
-// waits until ctx is done, which ends the connection. Errors of the other process are told apart by
-// errors.Is, as those of package lsm. A process that is stopped, or that is none of ours, is
-// base.ErrBusy to requests that need no disk.
+// waits until ctx is done. That ends the connection, as every failure does that leaves the answer
+// unread: the next request would get it. Errors of the other process are told apart by errors.Is,
+// as those of package lsm. A process that is stopped, or that is none of ours, is base.ErrBusy to
+// requests that need no disk.
 func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,11 +59,14 @@ func (c *Client) Ask(ctx context.Context, r *Request, result any) error {
 		deadline = time.Now().Add(c.wait)
 	}
 	_ = c.c.SetDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.c.Close() })
 	defer stop()
 	err = c.c.send(append(line, '\n'))
 	// A server that refuses a connection answers at once and closes it.
 	answer, rerr := c.readLine()
+	if rerr != nil {
+		_ = c.c.Close() // it may be closed already
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -30,8 +30,8 @@ type Request struct {
 	Keyspace string `json:"keyspace,omitempty"` // "": the default one
 
 	// Of a scan and of "compact". nil: no bound.
-	From []byte `json:"from,omitempty"`
-	To   []byte `json:"to,omitempty"`
+	From []byte `json:"from"`
+	To   []byte `json:"to"`
 	// Of a scan.
 	Prefix   []byte `json:"prefix,omitempty"`
 	Past     bool   `json:"past,omitempty"` // the key From itself is left out

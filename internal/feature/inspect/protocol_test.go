@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,17 @@ func TestParseRequest(t *testing.T) {
 	if err != nil || !bytes.Equal(r.From, []byte{0, 255}) || r.To != nil ||
 		r.Limit != MaxEntries || r.MaxValue != MaxValue {
 		t.Errorf("%+v, %v", r, err)
+	}
+	for _, sent := range []Request{{Do: "scan"}, {Do: "scan", From: []byte{}, Past: true},
+		{Do: "scan", To: []byte{}}} { // the empty key is a bound, too
+		line, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ParseRequest(line)
+		if err != nil || (r.From == nil) != (sent.From == nil) || (r.To == nil) != (sent.To == nil) {
+			t.Errorf("%s: %+v, %v", line, r, err)
+		}
 	}
 }
 

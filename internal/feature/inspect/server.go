@@ -230,9 +230,9 @@ func (s *Server) serve(ctx context.Context, cancel context.CancelFunc, c *conn, 
 			return
 		}
 		_ = c.SetReadDeadline(time.Time{})
-		result, err := answer(ctx, a, line, &held)
+		reply := answer(ctx, a, line, &held)
 		_ = c.SetWriteDeadline(time.Now().Add(patience))
-		if c.send(encode(result, err)) != nil || line == nil {
+		if c.send(reply) != nil || line == nil {
 			return
 		}
 	}
@@ -264,19 +264,20 @@ func readLines(ctx context.Context, c *conn, lines chan<- []byte) {
 	}
 }
 
-// answer is what a says to a line. A panic is an error of this request.
-func answer(ctx context.Context, a Answerer, line []byte, h *Held) (result any, err error) {
+// answer is the line that answers a line. A panic is an error of this request, also one of an error
+// of the program when it is asked for its text.
+func answer(ctx context.Context, a Answerer, line []byte, h *Held) (reply []byte) {
 	defer func() {
 		if v := recover(); v != nil {
-			result, err = nil, base.NewPanic(v)
+			reply = encode(nil, base.NewPanic(v))
 		}
 	}()
 	if line == nil {
-		return nil, base.Invalidf("a request has %d bytes at most", MaxRequest)
+		return encode(nil, base.Invalidf("a request has %d bytes at most", MaxRequest))
 	}
 	r, err := ParseRequest(line)
 	if err != nil {
-		return nil, err
+		return encode(nil, err)
 	}
-	return a.Answer(ctx, r, h)
+	return encode(a.Answer(ctx, r, h))
 }

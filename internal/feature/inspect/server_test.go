@@ -226,6 +226,57 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
+// TestAnswersOfBefore: a request never gets the answer of an earlier one that was given up.
+func TestAnswersOfBefore(t *testing.T) {
+	for what, do := range map[string]string{"its context ended": "slow", "its time": "info"} {
+		began, let := make(chan struct{}, 1), make(chan struct{})
+		dir, _ := started(t, func(_ context.Context, r *Request, _ *Held) (any, error) {
+			began <- struct{}{}
+			<-let
+			return r.Do, nil
+		})
+		c := dialed(t, dir)
+		c.wait = time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-began
+			if do == "slow" {
+				cancel()
+			}
+		}()
+		if err := c.Ask(ctx, &Request{Do: do}, nil); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		close(let)
+		cancel()
+		got := ""
+		if err := c.Ask(t.Context(), &Request{Do: "x"}, &got); err == nil && got != "x" {
+			t.Errorf("%s: the next request gets %q", what, got)
+		}
+		_ = c.Close()
+	}
+}
+
+// unspeakable is an error that panics when it is asked for its text.
+type unspeakable struct{ text string }
+
+func (u *unspeakable) Error() string { return u.text }
+
+// TestErrorWithoutText: a nil pointer that is an error, of a callback for instance, is one of the
+// request.
+func TestErrorWithoutText(t *testing.T) {
+	dir, _ := started(t, func(context.Context, *Request, *Held) (any, error) {
+		return nil, (*unspeakable)(nil)
+	})
+	c := dialed(t, dir)
+	for range 2 {
+		if err := c.Ask(t.Context(), &Request{Do: "x"}, nil); err == nil ||
+			!strings.Contains(err.Error(), "panic") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // TestStaleSocket: that of a process that was killed is replaced; another file of the name stays.
 func TestStaleSocket(t *testing.T) {
 	dir := t.TempDir()
