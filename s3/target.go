@@ -52,7 +52,10 @@ func open(address string, transport http.RoundTripper, tries int) (replicate.Tar
 	if err != nil {
 		return nil, err
 	}
-	q := u.Query()
+	q, err := url.ParseQuery(u.RawQuery) // Query leaves out what is malformed, an endpoint say
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u.Redacted(), err)
+	}
 	for name := range q {
 		if name != "endpoint" && name != "region" && name != "insecure" {
 			return nil, fmt.Errorf("parameter %q of %s is not known; want endpoint, region or "+

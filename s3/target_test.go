@@ -74,7 +74,8 @@ func TestReplica(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for _, a := range []string{"", "s3://", "http://bucket/a", "s3://user@bucket/a", "s3://b/a#f",
-		"s3://b/a?region=x&secret=y", "s3://b/a?endpoint=http://x/y", "s3://%zz"} {
+		"s3://b/a?region=x&secret=y", "s3://b/a?region=x;endpoint=y", "s3://b/a?endpoint=%zz",
+		"s3://b/a?endpoint=http://x/y", "s3://%zz"} {
 		if _, err := Open(a); err == nil {
 			t.Errorf("%q was taken", a)
 		}
