@@ -161,18 +161,19 @@ const MinKeep = 10 * time.Minute
 const collector = "gc_worker"
 
 // Collect has the cluster drop versions that were overwritten or deleted before the last keep, at
-// least MinKeep, as far as no open iterator or snapshot of any program needs them, and returns
-// since when all are kept. A cluster of TiDB collects by itself; in another one nothing is dropped
-// unless a program calls Collect from time to time.
+// least MinKeep and not from before 1970 on, as far as no open iterator or snapshot of any program
+// needs them, and returns since when all are kept. A cluster of TiDB collects by itself; in another
+// one nothing is dropped unless a program calls Collect from time to time.
 func (db *DB) Collect(ctx context.Context, keep time.Duration) (since time.Time, err error) {
-	if keep < MinKeep {
-		return since, invalid("Collect keeps at least MinKeep")
+	at := db.points.now().Add(-keep)
+	if keep < MinKeep || at.Unix() < 0 { // before 1970 there are no timestamps
+		return since, invalid("Collect keeps at least MinKeep, and not from before 1970 on")
 	}
 	if err := db.enter(ctx); err != nil {
 		return since, err
 	}
 	defer db.leave()
-	point := oracle.GoTimeToTS(db.points.now().Add(-keep))
+	point := oracle.GoTimeToTS(at)
 	smallest, err := db.client.GetPDClient().UpdateServiceGCSafePoint(ctx, collector, math.MaxInt64,
 		point)
 	if err != nil {

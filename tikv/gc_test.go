@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -109,8 +110,11 @@ func TestKeeperFails(t *testing.T) {
 func TestCollect(t *testing.T) {
 	_, db := newCluster(t)
 	defer db.Close()
-	if _, err := db.Collect(t.Context(), MinKeep-1); !errors.Is(err, lsm.ErrInvalidArgument) {
-		t.Errorf("a short time: %v", err)
+	for _, keep := range []time.Duration{MinKeep - 1, math.MinInt64, 100 * 365 * 24 * time.Hour,
+		math.MaxInt64} { // of the last two nothing would be kept
+		if at, err := db.Collect(t.Context(), keep); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("%v: %v, %v", keep, at, err)
+		}
 	}
 	must(t, db.Put(t.Context(), []byte("a"), []byte("1")))
 	snap, err := db.Snapshot(t.Context())
