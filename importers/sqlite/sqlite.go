@@ -123,6 +123,11 @@ func (s *source) findTables() error {
 		if err != nil {
 			return err
 		}
+		for _, name := range columns { // JSON would have the same name for several
+			if !utf8.ValidString(name) {
+				return importers.Unsupported("the column %q of the table %q is not UTF-8", name, t)
+			}
+		}
 		key := ""
 		switch {
 		case len(keys) > 1:

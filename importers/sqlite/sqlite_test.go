@@ -76,6 +76,7 @@ func TestRefused(t *testing.T) {
 		"no value":    "CREATE TABLE t (k PRIMARY KEY, v); INSERT INTO t VALUES ('a', NULL)",
 		"no rowid":    "CREATE TABLE t (rowid, _ROWID_, oid)",
 		"infinity":    "CREATE TABLE t (k PRIMARY KEY, v, w); INSERT INTO t VALUES ('a', 9e999, 1)",
+		"a name":      "CREATE TABLE t (k PRIMARY KEY, \"\xff\", \"\xfe\")",
 		"bytes": "CREATE TABLE t (k PRIMARY KEY, v, w);" +
 			"INSERT INTO t VALUES ('a', CAST(x'ff' AS TEXT), 1)",
 	} {
