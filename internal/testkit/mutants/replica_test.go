@@ -30,6 +30,19 @@ var replicas = []mutant{
 			"replica/internal/messages/parts.go",
 			"part.Entries = all[sent:]; sent > 0 {", "part.Entries = all[sent:]; sent > 99 {"}}},
 
+	{"loamd-cuts-the-quiet-off", "a client may not be quiet behind a call that came in two pieces",
+		target{"replica/internal/server", "TestQuietBehindASplitCall"}, []edit{{
+			"replica/internal/server/conn.go",
+			"if err == nil && p.timed {", "if err == nil && p.timed && len(body) > 1<<10 {"}}},
+
+	{"loamd-keeps-the-refused", "a refused connection leaves memory behind",
+		target{"replica/internal/server", "TestNothingIsKept"}, []edit{{
+			"replica/internal/server/server.go", "defer c.cancel() // else", "_ = c.cancel // else"}}},
+
+	{"loamd-restores-a-part", "a restore leaves out keyspaces",
+		target{"replica/cmd/loamd", "TestRestorable"}, []edit{{"replica/cmd/loamd/copy.go",
+			`if name != "default" {`, `if name == "" {`}}},
+
 	{"replica-any-directory", "a member may come with another directory",
 		target{"replica/internal/meeting", "TestBook"}, []edit{{
 			"replica/internal/meeting/meeting.go",
