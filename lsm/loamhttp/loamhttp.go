@@ -20,8 +20,8 @@ import (
 
 // Handler answers GET and HEAD requests about one database: a path that ends with ".json" by the
 // metrics of all keyspaces as JSON, any other as text for Prometheus, or for OpenMetrics if the
-// request accepts that. The text leaves a closed database out; in JSON its read_only says that it is
-// closed.
+// request accepts that. The text leaves out a closed database; in JSON its read_only says that it
+// is closed.
 func Handler(db *lsm.DB) http.Handler {
 	return HandlerOf(func() map[string]*lsm.DB { return map[string]*lsm.DB{"": db} })
 }
