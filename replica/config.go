@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -105,6 +106,9 @@ func (c *Config) Validate() error {
 		return invalid("times must not be negative")
 	case c.ElectionTimeout > 0 && c.ElectionTimeout < 20*time.Millisecond:
 		return invalid("ElectionTimeout is %v, and has to be 20ms at least", c.ElectionTimeout)
+	}
+	if i := slices.IndexFunc(c.Join, func(a string) bool { return !hasPort(a) }); i >= 0 {
+		return invalid("Join: %q has to be host:port", c.Join[i])
 	}
 	seen := map[string]string{}
 	for id, addr := range c.Peers {

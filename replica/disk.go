@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -131,7 +130,7 @@ func (k *disk) clean() error {
 	}
 	removed := false
 	for _, name := range names {
-		if k.isOurs(name) && !k.counts(name) {
+		if ours.MatchString(name) && !k.counts(name) {
 			removed = true
 			if err := removeAll(k.fs, k.path(name)); err != nil {
 				return err
@@ -160,12 +159,8 @@ func (k *disk) check() error {
 	return nil
 }
 
-// isOurs reports whether next has made such a name. Others are the operator's, a copy for instance.
-func (k *disk) isOurs(name string) bool {
-	kind, number, _ := strings.Cut(name, "-")
-	n, err := strconv.ParseUint(number, 10, 64)
-	return err == nil && strconv.FormatUint(n, 10) == number && (kind == "db" || kind == "snap")
-}
+// ours are names that next makes. Others are the operator's, that of a copy for instance.
+var ours = regexp.MustCompile(`^(db|snap)-[1-9][0-9]*$`)
 
 func (k *disk) counts(name string) bool {
 	return name == k.state.Running || slices.ContainsFunc(k.state.Snapshots,

@@ -109,7 +109,7 @@ func (k *disk) unmarked() error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(names, k.isOurs); i >= 0 {
+	if i := slices.IndexFunc(names, ours.MatchString); i >= 0 {
 		return fmt.Errorf("replica: %s has %s, and a Raft log that is new: bring its directory "+
 			"raft back, or begin in an empty directory: %w", k.dir, names[i], ErrForeign)
 	}

@@ -218,8 +218,8 @@ func (y *layer) dial(ctx context.Context, addr string, kind connKind) (net.Conn,
 		err = y.meet(other, addr)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("%s: %w", addr, err), ignoreClosed(c.Close()))
-		return nil, meeting.Node{}, err
+		_ = c.Close() // the cause counts
+		return nil, meeting.Node{}, fmt.Errorf("%s: %w", addr, err)
 	}
 	return stream.NewSum(c), other, nil
 }
@@ -265,13 +265,6 @@ func verdict(c net.Conn) error {
 		return fmt.Errorf("%w: %w%s", ErrRefused, meeting.ErrOther, rest)
 	}
 	return errors.Join(fmt.Errorf("%w: %s", ErrRefused, why), err)
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }
 
 // Dial is raft's.

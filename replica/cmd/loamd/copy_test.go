@@ -127,4 +127,8 @@ func TestNodesOfFlags(t *testing.T) {
 	if c, err := s.server(nil); err != nil || !slices.Equal(c.Node.Join, []string{"b:1", "c:1"}) {
 		t.Errorf("join %q, %v", c.Node.Join, err)
 	}
+	s.join = "b:1,c" // it would be asked for ever
+	if c, err := s.server(nil); err != nil || !errors.Is(c.Node.Validate(), lsm.ErrInvalidArgument) {
+		t.Errorf("join %q, %v", c.Node.Join, err)
+	}
 }
