@@ -37,7 +37,8 @@ func TestParseRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := ParseRequest(line)
-		if err != nil || (r.From == nil) != (sent.From == nil) || (r.To == nil) != (sent.To == nil) {
+		if err != nil || (r.From == nil) != (sent.From == nil) ||
+			(r.To == nil) != (sent.To == nil) {
 			t.Errorf("%s: %+v, %v", line, r, err)
 		}
 	}

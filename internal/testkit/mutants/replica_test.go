@@ -37,7 +37,8 @@ var replicas = []mutant{
 
 	{"loamd-keeps-the-refused", "a refused connection leaves memory behind",
 		target{"replica/internal/server", "TestNothingIsKept"}, []edit{{
-			"replica/internal/server/server.go", "defer c.cancel() // else", "_ = c.cancel // else"}}},
+			"replica/internal/server/server.go",
+			"defer c.cancel() // else", "_ = c.cancel // else"}}},
 
 	{"loamd-restores-a-part", "a restore leaves out keyspaces",
 		target{"replica/cmd/loamd", "TestRestorable"}, []edit{{"replica/cmd/loamd/copy.go",

@@ -120,7 +120,7 @@ func restorable(db *lsm.DB) (err error) {
 				break
 			}
 			_, expires, failed := k.TTL(it.Key())
-			if err = failed; expires || errors.Is(err, lsm.ErrNotFound) { // since the iterator began
+			if err = failed; expires || errors.Is(err, lsm.ErrNotFound) { // it has expired since
 				err = fmt.Errorf("the value of the key %.40q expires, and in a cluster none does: "+
 					"%w", it.Key(), lsm.ErrInvalidArgument)
 			}

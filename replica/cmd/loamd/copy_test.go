@@ -128,7 +128,8 @@ func TestNodesOfFlags(t *testing.T) {
 		t.Errorf("join %q, %v", c.Node.Join, err)
 	}
 	s.join = "b:1,c" // it would be asked for ever
-	if c, err := s.server(nil); err != nil || !errors.Is(c.Node.Validate(), lsm.ErrInvalidArgument) {
+	if c, err := s.server(nil); err != nil ||
+		!errors.Is(c.Node.Validate(), lsm.ErrInvalidArgument) {
 		t.Errorf("join %q, %v", c.Node.Join, err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -501,36 +500,41 @@ func TestHalfACall(t *testing.T) {
 	}
 }
 
-// timed is a connection that tells whether reads from it have a time-out.
+// timed is a connection that tells whether reads from it have a time-out, and when they get one.
 type timed struct {
 	net.Conn
-	on *atomic.Bool
+	on  *atomic.Bool
+	set chan<- struct{}
 }
 
 func (c timed) SetReadDeadline(t time.Time) error {
-	c.on.Store(!t.IsZero())
+	if c.on.Store(!t.IsZero()); !t.IsZero() {
+		c.set <- struct{}{}
+	}
 	return c.Conn.SetReadDeadline(t)
 }
 
 type timedListener struct {
 	net.Listener
-	on *atomic.Bool
+	on  *atomic.Bool
+	set chan<- struct{}
 }
 
 func (l timedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	return timed{c, l.on}, err
+	return timed{c, l.on, l.set}, err
 }
 
 // TestQuietBehindASplitCall: a client may be quiet behind a call whose length came in two pieces,
 // too.
 func TestQuietBehindASplitCall(t *testing.T) {
 	var on atomic.Bool
+	set := make(chan struct{}, 1<<10)
 	c := loamdtest.Start(t, func(c *server.Config) {
 		listen := c.Listen
 		c.Listen = func(addr string) (net.Listener, error) {
 			l, err := listen(addr)
-			return timedListener{l, &on}, err
+			return timedListener{l, &on, set}, err
 		}
 	}, "a")
 	x := greeted(t, c.Addr("a"))
@@ -538,9 +542,7 @@ func TestQuietBehindASplitCall(t *testing.T) {
 	status := wire.AppendCall(nil, &wire.Call{Number: 77, Op: wire.OpStatus}, nil)
 	for n := 1; n < len(status); n++ {
 		x.send(status[:n])
-		for !on.Load() { // until the server has read the first piece
-			runtime.Gosched()
-		}
+		<-set // the server has read the first piece
 		x.send(status[n:])
 		if number, _, err := x.answer(); number != 77 || err != nil || on.Load() {
 			t.Fatalf("%d bytes first: answer %d, %v; reads have a time-out: %v", n, number, err,
