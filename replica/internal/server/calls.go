@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -114,7 +113,11 @@ func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
 	}
 	above, err := filepath.Abs(filepath.Join(c.of.cfg.Dir, "checkpoints"))
 	if err == nil {
-		err = os.MkdirAll(above, 0o700)
+		fsys := lsm.OSFS()
+		if o := c.of.cfg.Node.Database; o != nil && o.FS != nil {
+			fsys = o.FS
+		}
+		err = fsys.MkdirAll(above)
 	}
 	dir := filepath.Join(above, name)
 	if err == nil {
