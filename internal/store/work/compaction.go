@@ -1,11 +1,10 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -83,7 +82,7 @@ func (s *Scheduler) ingested(id base.KeyspaceID) (list []sstable.Ingested) {
 		}
 		v.Unref()
 	}
-	slices.SortFunc(list, func(a, b sstable.Ingested) int { return cmp.Compare(a.Num, b.Num) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Num < list[j].Num })
 	return list[max(len(list)-sstable.MaxIngested, 0):]
 }
 
