@@ -159,8 +159,9 @@ func (k *disk) check() error {
 	return nil
 }
 
-// ours are names that next makes. Others are the operator's, that of a copy for instance.
-var ours = regexp.MustCompile(`^(db|snap)-[1-9][0-9]*$`)
+// ours are names that next makes, and those of checkpoints that were cut off. Others are the
+// operator's, that of a copy for instance.
+var ours = regexp.MustCompile(`^(db|snap)-[1-9][0-9]*(\.incomplete)?$`)
 
 func (k *disk) counts(name string) bool {
 	return name == k.state.Running || slices.ContainsFunc(k.state.Snapshots,
