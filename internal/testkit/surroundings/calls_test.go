@@ -185,7 +185,6 @@ func TestNoWallClock(t *testing.T) {
 		"internal/feature/transfer/dump.go":  1,
 		"lsm/dump/dump.go":                   1,
 		"internal/feature/feed/change.go":    1, // hands out a deadline that a value has
-		"internal/feature/inspect/client.go": 1, // a deadline that is over, whatever the clock says
 		"internal/feature/inspect/events.go": 1, // shows when an event was
 		// Compared for equality only: it tells another file from the one that was read.
 		"internal/feature/follow/edits.go": 2,
