@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -85,4 +87,41 @@ func TestTxnChecksBesideFlushes(t *testing.T) {
 	committers.Wait()
 	close(done)
 	others.Wait()
+}
+
+// TestRangeDeletesOfNothingConflict: a range that was deleted since a transaction began is a
+// conflict with its writes there, also if the range held nothing, and after the tables with it were
+// flushed and compacted.
+func TestRangeDeletesOfNothingConflict(t *testing.T) {
+	for _, ingested := range []bool{false, true} {
+		for _, settle := range []func(*DB) error{
+			func(db *DB) error { return nil },
+			(*DB).Flush,
+			func(db *DB) error { return db.CompactRange(nil, nil) },
+			func(db *DB) error { return db.CompactRange([]byte("b"), []byte("d")) },
+		} {
+			o := &Options{FS: vfs.NewMem(), Format: FormatNative}
+			db := mustOpen(t, "db", o)
+			tx := db.Begin(nil)
+			if ingested {
+				w, err := NewTableWriter("table", o)
+				mustAll(t, err)
+				mustAll(t, w.DeleteRange([]byte("b"), []byte("c")), w.Finish(),
+					db.Ingest(context.Background(), nil, "table"))
+			} else {
+				mustAll(t, db.DeleteRange([]byte("b"), []byte("c"), NoSync))
+			}
+			mustAll(t, settle(db), tx.Put([]byte("b"), nil))
+			if err := tx.Commit(NoSync); !errors.Is(err, ErrConflict) {
+				t.Errorf("ingested %v: %v, want a conflict", ingested, err)
+			}
+			mustAll(t, db.CompactRange(nil, nil))
+			for i, l := range db.Metrics().Levels {
+				if l.Files > 0 {
+					t.Errorf("ingested %v: %d tables stay in level %d", ingested, l.Files, i)
+				}
+			}
+			mustAll(t, db.Close())
+		}
+	}
 }

@@ -357,6 +357,7 @@ func (s *Scheduler) configLocked(k *Keyspace) picker.Config {
 		RangeDels: func(m *manifest.FileMeta) *rangedel.List {
 			return s.settledRangeDels(k, m)
 		},
+		Held:     func(m *manifest.FileMeta) bool { return s.heldLocked(k, m.Newest) },
 		Expired:  s.opts.Seqs.Expired(),
 		Live:     k.quiet.live,
 		MaxSpace: o.MaxSpaceAmplification,

@@ -126,6 +126,9 @@ var deletes = []mutant{
 		denseHeld, []edit{{"internal/store/work/deletes.go",
 			"if !s.olderSnapshot(newest) {", "if true {"}}},
 
+	{"empty-range-dels-unheld", "range tombstones over nothing are dropped beside older snapshots",
+		target{"lsm", "TestRangeDeletesOfNothingConflict"}, []edit{
+			{"internal/tree/picker/covered.go", " || p.Held != nil && p.Held(f) {", " {"}}},
 	{"dense-after-release", "deletions stay when the snapshot that held them is closed", denseHeld,
 		[]edit{{"internal/store/work/deletes.go", "time.AfterFunc(minWatch, s.lookAtHeld)",
 			"_ = minWatch"}}},

@@ -10,7 +10,8 @@ import (
 // covered plans to delete tables without readable entries, without reading them:
 //
 //   - those that range tombstones of a newer table cover whole, which every snapshot sees;
-//   - those with nothing but range tombstones over which nothing lies that they could hide.
+//   - those with nothing but range tombstones over which nothing lies that they could hide, unless
+//     a snapshot is older: a transaction that has it finds by them that keys were deleted since.
 //
 // All that is in a table is older than what is in the levels above it, and in level 0 than what
 // is in the tables before it: so if one tombstone hides a key of the table from all readers,
@@ -100,7 +101,7 @@ func (p *picker) dropEmpty(plan *Plan, level int, f *manifest.FileMeta) {
 		}
 	}
 	if p.v.HasWithin(p.Comparer, first, r.lo, r.hi) ||
-		p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) {
+		p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) || p.Held != nil && p.Held(f) {
 		return
 	}
 	p.drop(plan, level, level, f)

@@ -27,6 +27,8 @@ type Config struct {
 	// RangeDels are the range tombstones of a table that every snapshot sees, nil if there
 	// are none or that is not known now. nil: no tables are dropped for them.
 	RangeDels func(*manifest.FileMeta) *rangedel.List
+	// Held reports that a snapshot is older than an entry of a table. nil: none is.
+	Held func(*manifest.FileMeta) bool
 	// Expired is the last deadline, in seconds since 1970, that is over for all readers.
 	// 0: nothing has expired.
 	Expired uint64
