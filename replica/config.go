@@ -236,8 +236,8 @@ func (c *Config) raftLog() *raftlog.Options {
 	return &o
 }
 
-// fs is the file system of the database.
-func (c *Config) fs() lsm.FS {
+// FS is the file system of the database: that of Database, or OSFS.
+func (c *Config) FS() lsm.FS {
 	if c.Database != nil && c.Database.FS != nil {
 		return c.Database.FS
 	}

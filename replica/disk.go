@@ -89,7 +89,7 @@ func (d *database) close() {
 
 // openDisk opens a node's directory, and removes from it what a crash left.
 func openDisk(cfg *Config, dir string, logs *raftlog.Store) (*disk, error) {
-	k := &disk{cfg: cfg, dir: dir, fs: cfg.fs(), logs: logs, reading: map[string]int{},
+	k := &disk{cfg: cfg, dir: dir, fs: cfg.FS(), logs: logs, reading: map[string]int{},
 		databases: map[*database]bool{}}
 	v, err := logs.Get(directoryKey)
 	switch {

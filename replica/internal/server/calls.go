@@ -113,11 +113,7 @@ func (c *conn) checkpoint(ctx context.Context, name string) ([]byte, error) {
 	}
 	above, err := filepath.Abs(filepath.Join(c.of.cfg.Dir, "checkpoints"))
 	if err == nil {
-		fsys := lsm.OSFS()
-		if o := c.of.cfg.Node.Database; o != nil && o.FS != nil {
-			fsys = o.FS
-		}
-		err = fsys.MkdirAll(above)
+		err = c.of.cfg.Node.FS().MkdirAll(above)
 	}
 	dir := filepath.Join(above, name)
 	if err == nil {
