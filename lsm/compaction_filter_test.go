@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -311,6 +312,57 @@ func TestCompactionFilterFailureIsTold(t *testing.T) {
 		if len(told) == 0 || !errors.Is(told[0], ErrCompactionFilter) ||
 			!strings.Contains(told[0].Error(), "out of order") {
 			t.Errorf("the listener was told %v", told)
+		}
+	})
+}
+
+// TestFailingFilterConcernsItsKeyspace has the filter of one keyspace fail until writes to it
+// fail: compactions of the other one begin at once, and no write to it waits or fails.
+func TestFailingFilterConcernsItsKeyspace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Format: FormatNative,
+			L0Compaction: 2}))
+		defer db.Close()
+		broken, err := db.Keyspace("broken", &KeyspaceOptions{CompactionFilter: &CompactionFilter{
+			Name:   "test.Broken",
+			Filter: func(int, []byte, []byte) (FilterDecision, error) {
+				return FilterKeep, errors.New("no")
+			}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		healthy, err := db.Keyspace("healthy", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		putAndFlush := func(k *Keyspace) error {
+			return errors.Join(k.Put([]byte("a"), []byte("v"), NoSync),
+				k.Put([]byte("b"), []byte("v"), NoSync), k.Flush())
+		}
+		for range 100 {
+			if err = putAndFlush(broken); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, ErrCompactionFilter) {
+			t.Fatalf("a write to the keyspace with the filter: %v", err)
+		}
+		for range 100 {
+			begun := time.Now()
+			if err := putAndFlush(healthy); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begun); d > 0 {
+				t.Fatalf("a write to the other keyspace waited %v", d)
+			}
+			synctest.Wait()
+		}
+		m := db.Metrics()
+		if done := m.Compact.Count - m.Compact.Failed; done < 10 {
+			t.Errorf("%d compactions", done)
+		}
+		if !errors.Is(m.BackgroundError, ErrCompactionFilter) {
+			t.Errorf("background error %v", m.BackgroundError)
 		}
 	})
 }

@@ -86,8 +86,7 @@ func (s *Scheduler) ingested(id base.KeyspaceID) (list []sstable.Ingested) {
 	return list[max(len(list)-sstable.MaxIngested, 0):]
 }
 
-// startLocked runs a plan of a tree in the background. version is the one it was
-// picked from.
+// startLocked runs a plan of a tree in the background. version is the one it was picked from.
 //
 // REQUIRES: s.mu held.
 func (s *Scheduler) startLocked(ctx context.Context, k *Keyspace, plan *picker.Plan,
@@ -246,8 +245,9 @@ func joinFailures(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// finishedCompaction takes the plan off the list and starts what may come next;
-// after a failure automatic compaction pauses for a while, unless it began before Retry.
+// finishedCompaction takes the plan off the list and starts what may come next. After a failure
+// automatic compaction of the tree pauses for a while, after a shortage that of all trees, unless
+// the compaction began before Retry.
 func (s *Scheduler) finishedCompaction(k *Keyspace, plan *picker.Plan, err error,
 	kick chan struct{}) {
 	if err != nil {
@@ -262,25 +262,18 @@ func (s *Scheduler) finishedCompaction(k *Keyspace, plan *picker.Plan, err error
 	} else {
 		s.workers -= plan.MaxPieces
 	}
-	c := &s.compaction
-	c.err = err
+	own, all := &k.compaction, &s.compaction
 	switch {
-	case errors.Is(err, errStopped), err != nil && isClosed(kick):
-		c.err = nil
-	case err != nil && c.retry == nil && !s.closing:
-		c.pause = longer(c.pause)
-		c.retry = time.AfterFunc(c.pause, s.retryCompaction)
-	case err == nil:
-		c.pause = 0
+	case errors.Is(err, errStopped), err != nil && kick != s.kick:
+		own.err, all.err = nil, nil
+	case base.IsShortage(err):
+		all.failed(err, s)
+	case err != nil:
+		own.failed(err, s)
+	default:
+		own.err, own.pause, all.err, all.pause = nil, 0, nil, 0
 	}
+	s.updateDelayLocked(k)
 	s.scheduleLocked()
 	s.cond.Broadcast()
-}
-
-// retryCompaction ends the pause after a failed compaction.
-func (s *Scheduler) retryCompaction() {
-	s.mu.Lock()
-	s.compaction.retry = nil
-	s.mu.Unlock()
-	s.Wake()
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
-// nextFlushLocked is the tree whose flush frees the oldest log, or nil when no
-// memtable is sealed.
+// nextFlushLocked is the tree whose flush frees the oldest log, or nil when no memtable is sealed.
 func (s *Scheduler) nextFlushLocked() (next *Keyspace) {
 	var oldest uint64
 	s.trees.sealed = slices.DeleteFunc(s.trees.sealed, func(k *Keyspace) (none bool) {
@@ -94,7 +93,7 @@ func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 		f.pause = 0
 		k.quiet.flushed(time.Now())
 	}
-	if err == nil || isClosed(kick) {
+	if err == nil || kick != s.kick {
 		s.scheduleLocked()
 		s.cond.Broadcast()
 		s.mu.Unlock()
@@ -141,10 +140,9 @@ func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, next uint64,
 	return err
 }
 
-// WriteMemTable writes a memtable into tables of level 0, or deeper where that
-// overlaps nothing, makes them and their names durable, and calls install. The
-// tables of a failed write are deleted; those of a failed install are not, as
-// the manifest may have them.
+// WriteMemTable writes a memtable into tables of level 0, or deeper where that overlaps nothing,
+// makes them and their names durable, and calls install. The tables of a failed write are deleted;
+// those of a failed install are not, as the manifest may have them.
 //
 // next is the first log with entries of the keyspace that neither tables nor the memtable have, or
 // a smaller number; 0: it is not known. The table records it, which holds as soon as the table is

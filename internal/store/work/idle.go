@@ -9,9 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
-// quiet is what a tree is measured by when nobody writes, or few do: how much of it is
-// live, how fast memtables fill, and since when there were no writes. Its fields are
-// guarded by Scheduler.mu.
+// quiet is what a tree is measured by when nobody writes, or few do: how much of it is live, how
+// fast memtables fill, and since when there were no writes. Its fields are guarded by Scheduler.mu.
 type quiet struct {
 	live  uint64       // picker.Live of a recent version
 	of    uint64       // the bytes of that version, and those of the values that it refers to
@@ -34,8 +33,7 @@ func (q *quiet) fast(now time.Time) bool {
 	return now.Sub(q.ends[0]) < fastFor && q.ends[0].Sub(q.ends[1]) < fastFor
 }
 
-// liveStep: the live bytes are estimated anew when the tree has changed by one part
-// in so many.
+// liveStep: the live bytes are estimated anew when the tree has changed by one part in so many.
 const liveStep = 64
 
 // estimateLive keeps Keyspace.quiet.live up to date. Scheduler.install is held.
@@ -159,9 +157,8 @@ func (s *Scheduler) lookAtWatched() {
 	s.Wake()
 }
 
-// An idle merge gives way to a writer: it looks for one every 200 us or so, then pauses
-// for as long as writes come, and after maxGiveWay, or when a memtable is full, is
-// given up.
+// An idle merge gives way to a writer: it looks for one every 200 us or so, then pauses for as long
+// as writes come, and after maxGiveWay, or when a memtable is full, is given up.
 const (
 	giveWayStep = 5 * time.Millisecond
 	maxGiveWay  = 100 * time.Millisecond

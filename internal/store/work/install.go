@@ -69,10 +69,9 @@ func (s *Scheduler) deleteLogs(oldest uint64) {
 	}
 }
 
-// oldestLogWithout is the number of the oldest log that any tree needs once a
-// memtable is in tables; ok is false when a tree is closed. The current log is always
-// needed. Its number is loaded first: an entry that goes to an older log is in its
-// memtable before the next log is begun.
+// oldestLogWithout is the number of the oldest log that any tree needs once a memtable is in
+// tables; ok is false when a tree is closed. The current log is always needed. Its number is loaded
+// first: an entry that goes to an older log is in its memtable before the next log is begun.
 func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 	oldest = s.opts.WAL.Num()
 	s.mu.Lock()
@@ -162,9 +161,8 @@ func filteredAbove(results []compact.Result) (snapshots []base.SeqNum, filtered 
 	return nil, false
 }
 
-// mendManifest begins a new MANIFEST if the last edit failed for lack of space or
-// descriptors. A job calls it before it writes tables: while the MANIFEST cannot be
-// written, none would be of use.
+// mendManifest begins a new MANIFEST if the last edit failed for lack of space or descriptors. A
+// job calls it before it writes tables: while the MANIFEST cannot be written, none would be of use.
 func (s *Scheduler) mendManifest() error {
 	s.install.Lock()
 	defer s.install.Unlock()

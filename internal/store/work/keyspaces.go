@@ -51,8 +51,7 @@ func (s *Scheduler) isDropped(k *Keyspace) bool {
 	return k.dropped
 }
 
-// ReleaseLogs deletes the logs that no tree needs, after a keyspace was dropped that
-// needed them.
+// ReleaseLogs deletes the logs that no tree needs, after a keyspace was dropped that needed them.
 func (s *Scheduler) ReleaseLogs() (err error) {
 	defer s.catchPanic(&err)
 	s.install.Lock()

@@ -12,10 +12,9 @@ import (
 // errYield ends a step of a manual compaction that stands in the way of level 0.
 var errYield = errors.New("level 0 goes first")
 
-// CompactRange merges what a version of a tree has from start up to, not including,
-// limit into as few tables as possible; nil is no bound. It goes in steps, beside
-// and between which automatic compactions run. When ctx is done it fails with its
-// error, nothing being lost.
+// CompactRange merges what a version of a tree has from start up to, not including, limit into as
+// few tables as possible; nil is no bound. It goes in steps, beside and between which automatic
+// compactions run. When ctx is done it fails with its error, nothing being lost.
 func (s *Scheduler) CompactRange(ctx context.Context, k *Keyspace, start,
 	limit []byte) (err error) {
 	defer s.catchPanic(&err)
@@ -75,8 +74,7 @@ func (s *Scheduler) manualStepLocked(ctx context.Context, k *Keyspace,
 	return false, nil
 }
 
-// beginStepLocked starts the next step when nothing is in its way. The context is
-// the step's.
+// beginStepLocked starts the next step when nothing is in its way. The context is the step's.
 func (s *Scheduler) beginStepLocked(ctx context.Context, k *Keyspace,
 	m *picker.Manual) (end <-chan error, step context.Context, done bool, err error) {
 	k.manualWaits++

@@ -23,8 +23,7 @@ import (
 // Env is what a Scheduler needs of its database. All fields are required. None of
 // the functions may block or call the Scheduler.
 type Env struct {
-	// Writable returns why the database takes no writes, Close among the reasons,
-	// or nil.
+	// Writable returns why the database takes no writes, Close among the reasons, or nil.
 	Writable func() error
 	// Failure returns why the database is read-only for good, or nil.
 	Failure func() error
@@ -53,8 +52,7 @@ type Events interface {
 	FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error)
 	CompactionBegin(plan *picker.Plan)
 	CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error)
-	// WriteStall takes every wait of a writer: StallMemTables, StallLevel0 or
-	// StallDebt.
+	// WriteStall takes every wait of a writer: StallMemTables, StallLevel0 or StallDebt.
 	WriteStall(cause string, d time.Duration)
 	// JobFailed takes a flush or compaction that failed and is tried again.
 	JobFailed(job string, err error)
@@ -130,7 +128,7 @@ type Scheduler struct {
 	waits      atomic.Bool // waitsFor is not empty; read without mu
 	flush      flushes
 	pace       pace
-	compaction compactions
+	compaction compactions   // of all trees: shortages
 	forced     int           // waits for level 0 without a plan from Pick: 0, but for a bug
 	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
 
@@ -167,11 +165,35 @@ type flushes struct {
 	pause  time.Duration
 }
 
-// compactions is how the last compactions went.
+// compactions is how the last compactions of a tree went, or those of all trees.
 type compactions struct {
 	err   error // of the last one, nil after a success
 	pause time.Duration
 	retry *time.Timer // after a failure: none is picked before it fires
+}
+
+// failed begins a pause of the compactions that err concerns. REQUIRES: s.mu held.
+func (c *compactions) failed(err error, s *Scheduler) {
+	c.err = err
+	if c.retry != nil || s.closing {
+		return
+	}
+	c.pause = longer(c.pause)
+	c.retry = time.AfterFunc(c.pause, func() {
+		s.mu.Lock()
+		c.retry = nil
+		s.mu.Unlock()
+		s.Wake()
+	})
+}
+
+// goOn ends the pause. REQUIRES: Scheduler.mu held.
+func (c *compactions) goOn() {
+	c.err = nil
+	if c.retry != nil {
+		c.retry.Stop()
+		c.retry = nil
+	}
 }
 
 // Pauses after failures.
@@ -258,7 +280,7 @@ func (s *Scheduler) scheduleLocked() {
 	queue, later := s.trees.due, s.trees.due[:0]
 	for ; len(queue) > 0; queue = queue[1:] {
 		k := queue[0]
-		if !s.mayCompactLocked() {
+		if !s.mayCompactLocked() || k.compaction.retry != nil {
 			later = append(later, k)
 			continue
 		}
@@ -393,28 +415,24 @@ func (s *Scheduler) Unpause() {
 func (s *Scheduler) Retry() {
 	s.mu.Lock()
 	s.endPauseLocked()
-	s.flush.err, s.compaction.err = nil, nil // writes wait for the next try
-	if s.compaction.retry != nil {
-		s.compaction.retry.Stop()
-		s.compaction.retry = nil
-	}
+	s.flush.err = nil // writes wait for the next try
+	s.goOnLocked()
 	s.mu.Unlock()
 	s.Wake()
+}
+
+// goOnLocked ends the pauses after failed compactions.
+func (s *Scheduler) goOnLocked() {
+	s.compaction.goOn()
+	for k := range s.opts.All {
+		k.compaction.goOn()
+	}
 }
 
 // endPauseLocked ends the pause after a failed flush.
 func (s *Scheduler) endPauseLocked() {
 	close(s.kick)
 	s.kick = make(chan struct{})
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // flushPatience is how long Close lets sealed memtables reach tables. Their logs
@@ -449,9 +467,7 @@ func (s *Scheduler) Close() {
 	s.closing = true
 	s.stop.Store(true)
 	s.stopFlush.Store(true)
-	if s.compaction.retry != nil {
-		s.compaction.retry.Stop()
-	}
+	s.goOnLocked()
 	if s.calm != nil {
 		s.calm.Stop()
 	}

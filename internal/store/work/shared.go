@@ -43,8 +43,7 @@ func (s *Scheduler) reservedLocked(refused bool) {
 // waitsForWorker reports whether the Scheduler is woken when there is a worker.
 func (s *Scheduler) waitsForWorker() bool { return s.client != nil && s.client.Waits() }
 
-// beginJob begins a compaction in the pool, and cuts it into no more pieces than there are
-// workers.
+// beginJob begins a compaction in the pool, and cuts it into no more pieces than there are workers.
 func (s *Scheduler) beginJob(plan *picker.Plan) *budget.Job {
 	if s.client == nil {
 		return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -138,24 +136,28 @@ func (s *Scheduler) delay(bytes int64, mode write.Mode) error {
 // updateDelays is updateDelay of the trees that delay writers.
 func (s *Scheduler) updateDelays() {
 	s.mu.Lock()
-	pressed := slices.Collect(maps.Keys(s.trees.pressed))
-	s.mu.Unlock()
-	for _, k := range pressed {
-		s.updateDelay(k)
+	defer s.mu.Unlock()
+	for k := range s.trees.pressed {
+		s.updateDelayLocked(k)
 	}
 }
 
 // updateDelay is called when k has a new version. It derives the write delay from level 0 and the
 // space taken of the tree under most pressure: nothing below half of the way to a limit, then
 // growing smoothly, without bound as the limit of level 0 comes near, so that writers and
-// compactions meet in between. At three quarters of the limit it is 10 us per KiB.
+// compactions meet in between. At three quarters of the limit it is 10 us per KiB. A tree whose
+// compactions fail delays nobody.
 func (s *Scheduler) updateDelay(k *Keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.updateDelayLocked(k)
+}
+
+func (s *Scheduler) updateDelayLocked(k *Keyspace) {
 	s.trees.markDue(k)
 	pressure := 0.0
 	if state := k.Acquire(); state != nil {
-		if !k.dropped {
+		if !k.dropped && k.compaction.err == nil { // else waiting would not help
 			pressure = picker.Pressure(state.Version, s.configLocked(k))
 		}
 		state.Unref()
@@ -237,7 +239,7 @@ func (s *Scheduler) blockedLocked(k *Keyspace) (cause string, err error) {
 	case len(state.Sealed) >= s.limits.Load().MaxMemTables-1:
 		return StallMemTables, noRoom("flushing", s.flush.err)
 	case len(state.Version.Levels[0].Files) >= s.limits.Load().L0Stop && s.paused == 0:
-		return StallLevel0, noRoom("compaction", s.compaction.err)
+		return StallLevel0, noRoom("compaction", errors.Join(s.compaction.err, k.compaction.err))
 	}
 	return "", nil
 }
@@ -251,15 +253,14 @@ func noRoom(job string, err error) error {
 }
 
 // underWayLocked reports whether work runs, or waits on a timer, after which a waiting writer
-// checks the cause again. A writer never waits without: where
-// Pick finds nothing, level 0 is merged by force, and if even that is impossible
-// the write goes on.
+// checks the cause again. A writer never waits without: where Pick finds nothing, level 0 is merged
+// by force, and if even that is impossible the write goes on.
 func (s *Scheduler) underWayLocked(k *Keyspace, cause string) bool {
 	switch {
 	case cause == StallMemTables:
 		return s.flushing
-	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.limits.Load().MaxJobs ||
-		s.waitsForWorker():
+	case len(k.running) > 0 || s.compaction.retry != nil || k.compaction.retry != nil ||
+		s.workers >= s.limits.Load().MaxJobs || s.waitsForWorker():
 		return true
 	}
 	s.forced++

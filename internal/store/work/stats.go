@@ -75,6 +75,9 @@ func (s *Scheduler) Status() Status {
 	if s.flushing {
 		st.Running++
 	}
+	for k := range s.opts.All {
+		st.Err = errors.Join(st.Err, k.compaction.err)
+	}
 	return st
 }
 

@@ -32,6 +32,7 @@ type Keyspace struct {
 	manual  map[*picker.Plan]context.CancelCauseFunc // running steps of manual compactions
 	// manual compactions that wait for their next step
 	manualWaits int
+	compaction  compactions  // failures that are no shortage
 	optional    *picker.Plan // the last one begun that nothing but reads gain from
 	quiet       quiet
 
@@ -111,9 +112,8 @@ func (ts *trees) end(k *Keyspace, plan *picker.Plan) {
 // press notes how far k is towards the limits at which writers wait, and returns the
 // highest pressure of all.
 func (ts *trees) press(k *Keyspace, pressure float64) (highest float64) {
-	delete(ts.pressed, k)
-	if pressure > 0 {
-		ts.pressed[k] = pressure
+	if ts.pressed[k] = pressure; pressure <= 0 {
+		delete(ts.pressed, k)
 	}
 	for _, p := range ts.pressed {
 		highest = max(highest, p)

@@ -10,11 +10,10 @@ import (
 	"github.com/loamdb/loam/internal/tree/picker"
 )
 
-// valueSpace is the space that values in logs and value files take, and what is done about it:
-// one round after the other, compactions copy what lives in some of these files, see
-// picker.EmptyNext. When no table refers to the files of a round any more, or the bound is kept,
-// the round is over. Nothing of it is stored: a round ends with the opening, and what has been
-// copied stays copied.
+// valueSpace is the space that values in logs and value files take, and what is done about it: one
+// round after the other, compactions copy what lives in some of these files, see picker.EmptyNext.
+// When no table refers to the files of a round any more, or the bound is kept, the round is over.
+// Nothing of it is stored: a round ends with the opening, and what has been copied stays copied.
 //
 // Its fields are guarded by Scheduler.mu, but for sizes.
 type valueSpace struct {

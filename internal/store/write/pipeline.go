@@ -121,6 +121,7 @@ type Pipeline struct {
 	// Guarded by lead.
 	last    base.SeqNum
 	buf     []byte   // encodes the lone leader's Put
+	noRoom  bool     // the last call of Room failed
 	batches [][]byte // of the group being written
 	target  Target   // of the group, from Room
 	lastLen int      // writers in the group before
@@ -358,6 +359,7 @@ func (p *Pipeline) makeRoom(mode Mode) (err error) {
 		return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 	}
 	p.target, err = p.env.Room(p.batches, bytes, int(entries), mode)
+	p.noRoom = err != nil
 	return err
 }
 
@@ -474,7 +476,8 @@ func (p *Pipeline) gather(n int) {
 
 // writeGroup writes the batches of the list that begins with w. Where there is
 // no room without a stall, NoStall writers fail at once and the others go on:
-// behind w, or back in the queue if w is a NoStall writer itself.
+// behind w, or back in the queue if w is a NoStall writer itself. Where there is none at all, each
+// batch goes alone: one keyspace may have no room, and the others have.
 func (p *Pipeline) writeGroup(w *writer) {
 	err := p.writeList(w)
 	if errors.Is(err, base.ErrBusy) {
@@ -486,11 +489,24 @@ func (p *Pipeline) writeGroup(w *writer) {
 			err = p.writeList(w)
 		}
 	}
+	alone := err != nil && p.noRoom && w.next != nil
 	for ; w != nil; w = w.next {
+		if alone {
+			err = p.writeOne(w)
+		}
 		if w.err == nil {
 			w.err = err
 		}
 	}
+}
+
+// writeOne is writeList of w without the writers behind it.
+func (p *Pipeline) writeOne(w *writer) error {
+	next := w.next
+	w.next = nil
+	err := p.writeList(w)
+	w.next = next
+	return err
 }
 
 // refuse takes the NoStall writers behind w off the list and fails them.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -423,6 +424,45 @@ func TestGroupFailsTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRoomForMembersOfAGroup has no room for two writers of a group, as if compactions of their
+// keyspace failed: the others are written, and conditions are asked once.
+func TestNoRoomForMembersOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, full := newFakeDB(t), errors.New("full")
+		env := d.env()
+		env.Room = func(group [][]byte, bytes int64, entries int, mode Mode) (Target, error) {
+			if slices.ContainsFunc(group, func(b []byte) bool {
+				return strings.Contains(string(b), "full")
+			}) {
+				return nil, full
+			}
+			return d.room(group, bytes, entries, mode)
+		}
+		p := New(env, 0)
+		put := func(k string) func() error {
+			return func() error { return p.Put(0, base.KindSet, []byte(k), nil, 0) }
+		}
+		asked := 0
+		errs := blocked(t, p, nil, put("a"), put("full 1"), func() error {
+			return p.CommitIf(batchOf("c"), 0, holds(func() error { asked++; return nil }))
+		}, put("full 2"), put("e"))
+		for i, err := range errs {
+			if want := i == 1 || i == 3; errors.Is(err, full) != want || !want && err != nil {
+				t.Errorf("write %d: %v", i, err)
+			}
+		}
+		if len(d.applied) != 3 || asked != 1 || d.visible.Load() != 3 {
+			t.Errorf("%d batches applied, %d visible, the condition was asked %d times",
+				len(d.applied), d.visible.Load(), asked)
+		}
+	})
+}
+
+// holds is a Condition by its answer.
+type holds func() error
+
+func (h holds) Holds(base.SeqNum) error { return h() }
 
 func TestBusyMembersOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

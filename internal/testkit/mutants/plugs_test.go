@@ -100,6 +100,21 @@ var plugs = []mutant{
 			{"lsm/iterator.go", "defer func() { *err = it.Close() }()",
 				"defer func() { it.Close() }()"}}},
 
+	{"failure-pauses-all", "a filter that fails pauses the compactions of other keyspaces",
+		target{"lsm", "TestFailingFilterConcernsItsKeyspace"}, []edit{
+			{"internal/store/work/compaction.go", "case base.IsShortage(err):",
+				"case err != nil && len(s.trees.due) >= 0:"}}},
+
+	{"failure-delays-all", "level 0 of a keyspace that cannot be compacted delays writes to others",
+		target{"lsm", "TestFailingFilterConcernsItsKeyspace"}, []edit{
+			{"internal/store/work/stall.go", "!k.dropped && k.compaction.err == nil {",
+				"!k.dropped {"}}},
+
+	{"no-room-for-the-group", "a keyspace without room fails writes to others of the group",
+		target{"internal/store/write", "TestNoRoomForMembersOfAGroup"}, []edit{
+			{"internal/store/write/pipeline.go", "alone := err != nil && p.noRoom && w.next != nil",
+				"alone := false"}}},
+
 	// Compaction filters.
 
 	{"filter-under-snapshot", "the filter removes what a snapshot sees",
