@@ -324,7 +324,7 @@ func TestFailingFilterConcernsItsKeyspace(t *testing.T) {
 			L0Compaction: 2}))
 		defer db.Close()
 		broken, err := db.Keyspace("broken", &KeyspaceOptions{CompactionFilter: &CompactionFilter{
-			Name:   "test.Broken",
+			Name: "test.Broken",
 			Filter: func(int, []byte, []byte) (FilterDecision, error) {
 				return FilterKeep, errors.New("no")
 			}}})
