@@ -3,6 +3,7 @@ package io.loamdb.remote;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
@@ -42,11 +43,12 @@ final class Link {
 
   final String addr;
   private final RemoteOptions options;
-  private final Socket socket;
+  private final Socket network; // below TLS, where that is used
+  private final OutputStream out;
   private final Map<Integer, CompletableFuture<byte[]>> pending = new ConcurrentHashMap<>();
   private final AtomicInteger number = new AtomicInteger();
   private final Silence silence;
-  private final ReentrantLock writing = new ReentrantLock(); // before writes to socket
+  private final ReentrantLock writing = new ReentrantLock(); // before writes to out
   private volatile RemoteException lost;
 
   private static ScheduledThreadPoolExecutor clock() {
@@ -66,8 +68,9 @@ final class Link {
     Duration least = options.tryTimeout.compareTo(options.timeout) < 0 ? options.tryTimeout
         : options.timeout;
     silence = new Silence(least.toNanos() / 2);
-    Socket made = new Socket();
+    network = new Socket();
     try {
+      Socket made = network;
       int at = addr.lastIndexOf(':');
       String host = addr.substring(0, at).replaceAll("^\\[(.*)\\]$", "$1");
       int port = Integer.parseInt(addr.substring(at + 1));
@@ -89,20 +92,23 @@ final class Link {
       made.getOutputStream().write(Wire.greeting(options.cluster, options.token));
       answer(Wire.read(in), true);
       made.setSoTimeout(0);
-      socket = made;
+      out = made.getOutputStream();
       Thread reader = new Thread(() -> read(in), "loam " + addr);
       reader.setDaemon(true);
       reader.start();
     } catch (IOException e) {
-      close(made);
+      close();
       throw new Failure(broken(e), false);
     } catch (RemoteException e) {
-      close(made);
+      close();
       throw new Failure(e, false);
+    } catch (RuntimeException | Error e) {
+      close();
+      throw e;
     }
   }
 
-  private RemoteException broken(Exception e) {
+  private RemoteException broken(Throwable e) {
     String why = e.getMessage() == null ? "" : ": " + e.getMessage(); // null: its end
     return RemoteException.local(addr + ": connection lost" + why, RemoteException.UNAVAILABLE, e);
   }
@@ -118,10 +124,10 @@ final class Link {
         silence.end();
         answer(body, false);
       }
-    } catch (IOException e) {
-      lose(broken(e));
     } catch (RemoteException e) {
       lose(e);
+    } catch (IOException | RuntimeException | Error e) { // without memory, too, nobody reads on
+      lose(broken(e));
     }
   }
 
@@ -162,7 +168,7 @@ final class Link {
         lost = why;
       }
     }
-    close(socket);
+    close();
     for (Integer n : pending.keySet()) {
       CompletableFuture<byte[]> call = pending.remove(n);
       if (call != null) {
@@ -175,9 +181,13 @@ final class Link {
     private static final long serialVersionUID = 1;
   }
 
-  private static void close(Socket socket) {
+  /**
+   * Closes the socket below TLS: that of TLS waits for a write to end before it is closed, and a
+   * node that reads nothing ends none.
+   */
+  private void close() {
     try {
-      socket.close();
+      network.close();
     } catch (IOException e) {
       // it is of no use any more
     }
@@ -256,11 +266,17 @@ final class Link {
       throw new TimeoutException();
     }
     // A socket has no time-out of its own for writes, but ends them when it is closed.
-    Future<?> end = CLOCK.schedule(() -> lose(late(null)), millis, TimeUnit.MILLISECONDS);
+    Future<?> end = null;
     try {
-      socket.getOutputStream().write(frame);
+      end = CLOCK.schedule(() -> lose(late(null)), millis, TimeUnit.MILLISECONDS);
+      out.write(frame);
+    } catch (RuntimeException | Error e) { // perhaps a part was written
+      lose(broken(e));
+      throw e;
     } finally {
-      end.cancel(false);
+      if (end != null) {
+        end.cancel(false);
+      }
       writing.unlock();
     }
     return true;

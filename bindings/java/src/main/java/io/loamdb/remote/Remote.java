@@ -247,6 +247,9 @@ public final class Remote implements AutoCloseable {
   /** Returns whether the conditions held. */
   private boolean change(String once, Wire.Out conditions, int n, Wire.Out ranges,
       RemoteBatch batch) {
+    if (!StandardCharsets.UTF_8.newEncoder().canEncode(once)) { // all such keys would be the same
+      throw new IllegalArgumentException("an idempotency key with half of a character: " + once);
+    }
     byte[] key = Wire.text(once);
     if (key.length > 255) {
       throw new IllegalArgumentException("an idempotency key has at most 255 bytes");
@@ -389,11 +392,16 @@ public final class Remote implements AutoCloseable {
             StandardCharsets.UTF_8);
       } catch (Link.Failure e) {
         // the next call asks again
+      } finally {
+        learned(status);
       }
-      learned(status);
     }, "loam status");
     t.setDaemon(true);
-    t.start();
+    try {
+      t.start();
+    } catch (OutOfMemoryError e) { // there is no thread for it
+      learned(null);
+    }
   }
 
   private synchronized void learned(String status) {

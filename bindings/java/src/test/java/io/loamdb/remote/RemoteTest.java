@@ -29,11 +29,15 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
+import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSocket;
+import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
@@ -258,6 +262,7 @@ class RemoteTest {
       assertThrows(NullPointerException.class, () -> batch.put(null, b("1")));
       assertThrows(NullPointerException.class, () -> batch.delete(null));
       assertArrayEquals(new RemoteBatch().bytes(), batch.bytes());
+      assertThrows(IllegalArgumentException.class, () -> db.write(batch, "half \ud800"));
     }
   }
 
@@ -453,37 +458,72 @@ class RemoteTest {
   @Test
   @Timeout(value = 600, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
   void aNodeThatReadsNothing() throws Exception {
+    try (Node node = new Node((op, n) -> new byte[] {1, 65})) {
+      readsNothing(null, (addr, options) -> {
+        try (Remote db = Remote.connect("loam://" + addr + "," + node.addr(),
+            options.timeout(Duration.ofMinutes(5)).tryTimeout(Duration.ofSeconds(1)))) {
+          assertEquals("A", s(db.get(b("a"))));
+        }
+      });
+    }
+  }
+
+  /** A socket of TLS waits for a write before it is closed. */
+  @Test
+  @Timeout(value = 600, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aNodeThatReadsNothingOverTls() throws Exception {
+    Path keys = directory.resolve("keys");
+    assertEquals(0, new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "keytool")
+        .toString(), "-genkeypair", "-alias", "node", "-keyalg", "EC", "-dname", "CN=node", "-ext",
+        "san=ip:127.0.0.1", "-keystore", keys.toString(), "-storepass", "secret")
+        .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start()
+        .waitFor());
+    KeyStore store = KeyStore.getInstance(keys.toFile(), "secret".toCharArray());
+    KeyManagerFactory own = KeyManagerFactory.getInstance(
+        KeyManagerFactory.getDefaultAlgorithm());
+    own.init(store, "secret".toCharArray());
+    SSLContext context = SSLContext.getInstance("TLS");
+    context.init(own.getKeyManagers(), trusting(store), null);
+    readsNothing(context, (addr, options) -> { });
+  }
+
+  /** Calls on a node that greets and reads nothing after that end with their time. */
+  private static void readsNothing(SSLContext tls, BiConsumer<String, RemoteOptions> further)
+      throws Exception {
     CountDownLatch over = new CountDownLatch(1);
-    try (Node node = new Node((op, n) -> new byte[] {1, 65});
-        ServerSocket stalled = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+    try (ServerSocket stalled = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
       Thread t = new Thread(() -> {
         List<Socket> taken = new ArrayList<>();
-        try {
-          while (true) {
+        while (true) {
+          try {
             Socket socket = stalled.accept();
+            if (tls != null) {
+              socket = tls.getSocketFactory().createSocket(socket, null, true);
+              ((SSLSocket) socket).setUseClientMode(false);
+            }
             taken.add(socket);
             Node.say(socket, 0, 0, new byte[] {0, 0}); // and nothing after that
+          } catch (IOException e) {
+            if (stalled.isClosed()) {
+              over.countDown();
+              return;
+            }
           }
-        } catch (IOException e) {
-          over.countDown();
         }
       });
       t.setDaemon(true);
       t.start();
       String addr = "127.0.0.1:" + stalled.getLocalPort();
+      RemoteOptions options = new RemoteOptions().tls(tls);
       try (Remote db = Remote.connect("loam://" + addr,
-          new RemoteOptions().timeout(Duration.ofMillis(200)))) {
+          options.timeout(Duration.ofMillis(500)))) {
         for (int i = 0; i < 2; i++) {
           RemoteException e = assertThrows(RemoteException.class,
               () -> db.put(b("a"), new byte[7 << 20])); // more than the network takes
           assertTrue(e.isUnknown() || e.isNotApplied(), e.toString());
         }
       }
-      try (Remote db = Remote.connect("loam://" + addr + "," + node.addr(),
-          new RemoteOptions().timeout(Duration.ofMinutes(5))
-              .tryTimeout(Duration.ofSeconds(1)))) {
-        assertEquals("A", s(db.get(b("a"))));
-      }
+      further.accept(addr, options);
     }
     over.await();
   }
@@ -560,12 +600,16 @@ class RemoteTest {
       store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509")
           .generateCertificate(in));
     }
+    SSLContext context = SSLContext.getInstance("TLS");
+    context.init(null, trusting(store), null);
+    return context;
+  }
+
+  private static TrustManager[] trusting(KeyStore store) throws Exception {
     TrustManagerFactory trust = TrustManagerFactory.getInstance(
         TrustManagerFactory.getDefaultAlgorithm());
     trust.init(store);
-    SSLContext context = SSLContext.getInstance("TLS");
-    context.init(null, trust.getTrustManagers(), null);
-    return context;
+    return trust.getTrustManagers();
   }
 
   /** Runs a node while f runs, which gets its address. Its token is that of this test. */
