@@ -91,6 +91,7 @@ static JNIEnv *begin(loam_failure *failure) {
   JNIEnv *env = attach();
   if (env == NULL || (*env)->PushLocalFrame(env, LOCALS) != 0) {
     loam_callback_fail(failure, "the JVM takes no callback");
+    if (env != NULL) (*env)->ExceptionClear(env);
     return NULL;
   }
   return env;
@@ -117,6 +118,13 @@ static void destroy(void *target) {
   if (env != NULL) (*env)->DeleteGlobalRef(env, target);
 }
 
+/* A reference that the library keeps; NULL: an exception is pending. */
+static jobject keep(JNIEnv *env, jobject object) {
+  jobject kept = (*env)->NewGlobalRef(env, object);
+  if (kept == NULL && !(*env)->ExceptionCheck(env)) throw_memory(env);
+  return kept;
+}
+
 static jobject array_of(JNIEnv *env, const loam_bytes *b) {
   return b == NULL ? NULL : bytes_new(env, b->data, b->len);
 }
@@ -140,9 +148,9 @@ static int compare(void *target, const void *a, size_t a_len, const void *b, siz
 NATIVE(void, optionsComparator)(JNIEnv *env, jclass c, jobject options, jbyteArray name,
   jobject comparator, jboolean equal_is_bytewise) {
   bytes n;
+  jobject target;
   (void)c;
-  if (bytes_take(env, name, &n)) {
-    jobject target = (*env)->NewGlobalRef(env, comparator);
+  if (bytes_take(env, name, &n) && (target = keep(env, comparator)) != NULL) {
     unsigned flags = equal_is_bytewise ? LOAM_COMPARATOR_EQUAL_IS_BYTEWISE : 0;
     char *err = NULL;
     loam_status status = loam_options_set_comparator(HANDLE(loam_options, options), n.data,
@@ -212,9 +220,9 @@ static int partial(void *target, const void *key, size_t key_len, const loam_byt
 NATIVE(void, optionsMergeOperator)(JNIEnv *env, jclass c, jobject options, jbyteArray name,
   jobject operator) {
   bytes n;
+  jobject target;
   (void)c;
-  if (bytes_take(env, name, &n)) {
-    jobject target = (*env)->NewGlobalRef(env, operator);
+  if (bytes_take(env, name, &n) && (target = keep(env, operator)) != NULL) {
     char *err = NULL;
     loam_status status = loam_options_set_merge_operator(HANDLE(loam_options, options), n.data,
       merge, partial, target, destroy, &err);
@@ -264,9 +272,9 @@ static int filter(void *target, int level, const void *key, size_t key_len, cons
 NATIVE(void, optionsFilter)(JNIEnv *env, jclass c, jobject options, jbyteArray name,
   jobject java_filter) {
   bytes n;
+  jobject target;
   (void)c;
-  if (bytes_take(env, name, &n)) {
-    jobject target = (*env)->NewGlobalRef(env, java_filter);
+  if (bytes_take(env, name, &n) && (target = keep(env, java_filter)) != NULL) {
     char *err = NULL;
     loam_status status = loam_options_set_compaction_filter(HANDLE(loam_options, options), n.data,
       filter, target, destroy, &err);
@@ -290,9 +298,10 @@ static void log_message(void *target, int level, const char *message, loam_failu
 }
 
 NATIVE(void, optionsLogger)(JNIEnv *env, jclass c, jobject options, jobject logger) {
-  jobject target = (*env)->NewGlobalRef(env, logger);
+  jobject target = keep(env, logger);
   char *err = NULL;
   (void)c;
+  if (target == NULL) return;
   loam_status status = loam_options_set_logger(HANDLE(loam_options, options), log_message, target,
     destroy, &err);
   if (status != LOAM_OK) (*env)->DeleteGlobalRef(env, target);

@@ -155,18 +155,39 @@ NATIVE(jlong, changesOpen)(JNIEnv *env, jclass c, jobject db, jlong from, jint f
   return handle_result(env, status, changes, err);
 }
 
-/* null: the time is over. */
-NATIVE(jbyteArray, changesNext)(JNIEnv *env, jclass c, jobject changes, jint timeout) {
-  void *data = NULL;
-  size_t len = 0;
-  char *err = NULL;
+/* null: the time is over. kept: the address and length of a block that could not be returned
+ * before, as there was no memory; the feed has gone on. */
+NATIVE(jbyteArray, changesNext)(JNIEnv *env, jclass c, jobject changes, jint timeout,
+  jlongArray kept) {
+  static const jlong none[2];
+  jlong block[2];
   (void)c;
-  loam_status status = loam_changes_next(HANDLE(loam_changes, changes), 0, timeout, &data, &len,
-    &err);
-  if (status == LOAM_TIMEOUT || !succeeded(env, status, &err)) return NULL;
-  jbyteArray result = bytes_new(env, data, len);
-  loam_free(data);
+  (*env)->GetLongArrayRegion(env, kept, 0, 2, block);
+  if (block[0] == 0) {
+    void *data = NULL;
+    size_t len = 0;
+    char *err = NULL;
+    loam_status status = loam_changes_next(HANDLE(loam_changes, changes), 0, timeout, &data, &len,
+      &err);
+    if (status == LOAM_TIMEOUT || !succeeded(env, status, &err)) return NULL;
+    block[0] = (jlong)(intptr_t)data;
+    block[1] = (jlong)len;
+    (*env)->SetLongArrayRegion(env, kept, 0, 2, block);
+  }
+  jbyteArray result = bytes_new(env, (void *)(intptr_t)block[0], (size_t)block[1]);
+  if (result == NULL) return NULL;
+  loam_free((void *)(intptr_t)block[0]);
+  (*env)->SetLongArrayRegion(env, kept, 0, 2, none);
   return result;
+}
+
+NATIVE(void, changesFree)(JNIEnv *env, jclass c, jlongArray kept) {
+  static const jlong none[2];
+  jlong block[2];
+  (void)c;
+  (*env)->GetLongArrayRegion(env, kept, 0, 2, block);
+  (*env)->SetLongArrayRegion(env, kept, 0, 2, none);
+  loam_free((void *)(intptr_t)block[0]);
 }
 
 NATIVE(jlong, changesPosition)(JNIEnv *env, jclass c, jobject changes) {

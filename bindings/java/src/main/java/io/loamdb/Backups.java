@@ -8,6 +8,7 @@ import java.nio.file.Path;
  */
 public final class Backups extends NativeObject {
   private static final int READ_ONLY = 1;
+  private static final String RATE = "bytesPerSecond";
 
   private Backups(Path folder, int flags) {
     super(Kind.BACKUPS, Native.backupsOpen(Native.path(folder), flags));
@@ -39,7 +40,7 @@ public final class Backups extends NativeObject {
    * @return what {@link #list} says of it, as a JSON object: its number is {@code id}
    */
   public String create(Loam db, long bytesPerSecond) {
-    return Job.report(Native.backupCreate(this, db, bytesPerSecond), this, db);
+    return Job.report(Native.backupCreate(this, db, Native.count(RATE, bytesPerSecond)), this, db);
   }
 
   /**
@@ -57,12 +58,13 @@ public final class Backups extends NativeObject {
    * @throws LoamException.DoesNotExist there is no backup with this number, here and below
    */
   public void verify(long id, long bytesPerSecond) {
-    Job.run(Native.backupVerify(this, id, bytesPerSecond), this);
+    Job.run(Native.backupVerify(this, id, Native.count(RATE, bytesPerSecond)), this);
   }
 
   /** Makes a directory, which must not exist or be empty, a database as it was at the backup. */
   public void restore(long id, Path to, long bytesPerSecond) {
-    Job.run(Native.backupRestore(this, id, Native.path(to), bytesPerSecond), this);
+    Job.run(Native.backupRestore(this, id, Native.path(to), Native.count(RATE, bytesPerSecond)),
+        this);
   }
 
   /** Deletes a backup. */
@@ -72,6 +74,6 @@ public final class Backups extends NativeObject {
 
   /** Deletes, of the backups of each database, all but the newest n. */
   public void keep(long n) {
-    Native.backupsKeep(this, n);
+    Native.backupsKeep(this, Native.count("keep", n));
   }
 }

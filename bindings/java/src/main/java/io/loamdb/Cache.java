@@ -7,7 +7,7 @@ package io.loamdb;
 public class Cache extends NativeObject {
   /** A cache of so many bytes. */
   public Cache(long bytes) {
-    this(Native.cacheCreate(bytes), true);
+    this(Native.cacheCreate(Native.count("bytes", bytes)), true);
   }
 
   Cache(long handle, boolean made) {

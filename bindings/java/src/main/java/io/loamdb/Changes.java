@@ -15,9 +15,12 @@ import java.util.concurrent.locks.ReentrantLock;
 public final class Changes extends NativeObject {
   private final Loam db; // stays reachable
 
-  /** Of the two below, and of the library's feed, on which one thread waits. */
+  /** Of what is below, and of the library's feed, on which one thread waits. */
   private final ReentrantLock busy = new ReentrantLock(true);
-  private final Deque<Change> ready = new ArrayDeque<>();
+  /** A block of changes goes from here to block and ready; where there is no memory it stays. */
+  private final long[] kept = new long[2];
+  private byte[] block;
+  private Deque<Change> ready = new ArrayDeque<>();
   private final Map<Integer, String> names = new HashMap<>();
   private volatile boolean closed; // what is ready is not handed out any more
 
@@ -71,28 +74,46 @@ public final class Changes extends NativeObject {
   /** Called with the lock. */
   private Change poll(int milliseconds) {
     if (closed || ready.isEmpty()) {
-      byte[] block = Native.changesNext(this, milliseconds);
-      for (int at = 0; block != null && at < block.length; ) {
-        int length = Bytes.getInt(block, at);
-        at += 4;
-        long sequence = Bytes.reader(block).getLong(at);
-        ready.add(new Change(sequence, Operation.all(block, at, length, this::name)));
-        at += length;
-      }
+      fetch(milliseconds);
     }
     return ready.poll();
+  }
+
+  private void fetch(int milliseconds) {
+    if (closed || block == null) {
+      block = Native.changesNext(this, milliseconds, kept);
+    }
+    Deque<Change> changes = new ArrayDeque<>();
+    for (int at = 0; block != null && at < block.length; ) {
+      int length = Bytes.getInt(block, at);
+      at += 4;
+      long sequence = Bytes.reader(block).getLong(at);
+      changes.add(new Change(sequence, Operation.all(block, at, length, this::name)));
+      at += length;
+    }
+    ready = changes;
+    block = null;
   }
 
   @Override
   public void close() {
     super.close();
     closed = true;
+    busy.lock();
+    try {
+      Native.changesFree(kept);
+    } finally {
+      busy.unlock();
+    }
   }
 
   /** The sequence number with which another feed goes on behind what was handed out. */
   public long position() {
     busy.lock();
     try {
+      if (!closed && ready.isEmpty() && (block != null || kept[0] != 0)) {
+        fetch(0);
+      }
       return closed || ready.isEmpty() ? Native.changesPosition(this) : ready.peek().sequence();
     } finally {
       busy.unlock();

@@ -305,10 +305,7 @@ public class Keyspace extends NativeObject {
    * @param memory bytes of entries before a sorted run is written; 0: four write buffers
    */
   public BulkLoad bulkLoad(long memory) {
-    if (memory < 0) {
-      throw new LoamException.InvalidArgument("memory is " + memory + ", want 0 or more bytes");
-    }
-    return new BulkLoad(this, memory);
+    return new BulkLoad(this, Native.count("memory", memory));
   }
 
   /**

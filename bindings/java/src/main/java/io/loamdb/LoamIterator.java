@@ -38,6 +38,7 @@ public final class LoamIterator extends NativeObject {
   private int valueAt;
   private boolean forward; // the order of the block
   private boolean valid;
+  private boolean lost; // there was no memory for what the library's iterator has moved over
 
   LoamIterator(Keyspace db, Transaction txn, ReadOptions options) {
     super(Kind.ITERATOR, Native.iteratorCreate(db, txn, options.snapshot, options.flags(),
@@ -169,16 +170,22 @@ public final class LoamIterator extends NativeObject {
   }
 
   private boolean seek(int where, byte[] key) {
-    return take(fetched(() -> Native.iteratorSeek(this, where, key, block)));
+    byte[] entry = fetched(() -> Native.iteratorSeek(this, where, key, block));
+    lost = false;
+    return take(entry);
   }
 
-  /** Calls the library. A refused call changes nothing; after another failure it is at no entry. */
+  /**
+   * Calls the library. A refused call changes nothing; after another failure it is at no entry, and
+   * where there was no memory only a seek goes on.
+   */
   private byte[] fetched(Supplier<byte[]> call) {
     try {
       return call.get();
     } catch (LoamException.InUse e) {
       throw e;
     } catch (RuntimeException | Error e) {
+      lost |= e instanceof Error;
       leave();
       throw e;
     }
@@ -198,6 +205,9 @@ public final class LoamIterator extends NativeObject {
       if (!turn(ahead)) {
         return valid;
       }
+    }
+    if (lost) {
+      throw new LoamException.InvalidArgument("there was no memory for the last entries: seek");
     }
     byte[] entries = fetched(() -> Native.iteratorBlock(this, ahead, 0, 0, block));
     forward = ahead;

@@ -121,6 +121,14 @@ final class Native {
     return time.compareTo(LONGEST) > 0 ? Long.MAX_VALUE : time.toMillis();
   }
 
+  /** A number for the library, whose numbers have no sign. */
+  static long count(String what, long n) {
+    if (n < 0) {
+      throw new LoamException.InvalidArgument(what + ": " + n + ", want 0 or more");
+    }
+    return n;
+  }
+
   static String string(byte[] text) {
     return text == null ? null : new String(text, StandardCharsets.UTF_8);
   }
@@ -220,7 +228,8 @@ final class Native {
   static native void backupsKeep(Backups backups, long n);
 
   static native long changesOpen(Keyspace db, long from, int flags);
-  static native byte[] changesNext(Changes changes, int milliseconds);
+  static native byte[] changesNext(Changes changes, int milliseconds, long[] kept);
+  static native void changesFree(long[] kept);
   static native long changesPosition(Changes changes);
   static native byte[] changesKeyspace(Changes changes, int number);
 

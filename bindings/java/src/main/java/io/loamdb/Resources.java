@@ -21,7 +21,10 @@ public final class Resources extends Cache {
    * @param openFiles descriptors of tables
    */
   public Resources(long memory, long backgroundJobs, long bytesPerSecond, long openFiles) {
-    super(Native.resourcesCreate(memory, backgroundJobs, bytesPerSecond, openFiles), true);
+    super(Native.resourcesCreate(memory == AUTO_MEMORY ? memory : Native.count("memory", memory),
+        Native.count("backgroundJobs", backgroundJobs),
+        Native.count("bytesPerSecond", bytesPerSecond), Native.count("openFiles", openFiles)),
+        true);
   }
 
   /**

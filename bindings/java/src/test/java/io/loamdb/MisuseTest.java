@@ -406,7 +406,14 @@ class MisuseTest {
       BulkLoad closed = db.bulkLoad(0);
       closed.close();
       assertThrows(LoamException.Closed.class, () -> closed.put(b("b"), b("2")));
-      assertThrows(LoamException.InvalidArgument.class, () -> db.bulkLoad(-1));
+      try (Backups backups = Backups.open(directory.resolve("backups"))) {
+        for (Executable negative : List.<Executable>of(() -> db.bulkLoad(-1), () -> new Cache(-1),
+            () -> new Resources(-2, 0, 0, 0), () -> new Resources(0, -1, 0, 0),
+            () -> new Resources(0, 0, -1, 0), () -> new Resources(0, 0, 0, -1),
+            () -> backups.keep(-1), () -> backups.create(db, -1))) {
+          assertThrows(LoamException.InvalidArgument.class, negative);
+        }
+      }
     }
   }
 

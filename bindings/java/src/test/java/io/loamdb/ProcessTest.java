@@ -72,6 +72,13 @@ class ProcessTest {
   }
 
   @Test
+  void whatHadNoMemoryIsFetchedAgain() throws Exception {
+    String printed = run("memory");
+    assertTrue(printed.contains("refused, then 1 before 2 and 2"), printed);
+    assertTrue(printed.contains("again truetruefalse"), printed);
+  }
+
+  @Test
   void anotherLibrary() throws Exception {
     String engine = System.getProperty("loam.root") + "/build/lib/libloam.so.0";
     assertTrue(run("version", "-Dloamdb.library=" + engine).contains(Loam.version()));

@@ -10,9 +10,11 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -46,6 +48,7 @@ public final class Programs {
       case "garbage" -> garbage(path);
       case "signals" -> signals(path);
       case "loaders" -> loaders(path);
+      case "memory" -> memory(path);
       case "version" -> System.out.println(Loam.version());
       default -> throw new IllegalArgumentException(args[0]);
     }
@@ -113,6 +116,53 @@ public final class Programs {
     db.snapshot();
     db.begin().put(b("t"), b("1"));
     db.keyspace("space").put(b("a"), b("2"));
+  }
+
+  /** Fetches changes and entries while there is too little memory for them, and then again. */
+  private static void memory(Path path) throws InterruptedException {
+    try (Loam db = Loam.open(path); Changes changes = db.changes(0, false)) {
+      db.put(b("a"), new byte[16 << 20]);
+      db.put(b("b"), b("2"));
+      List<byte[]> ballast = fill();
+      int refused = 0;
+      Change change = null;
+      while (change == null) {
+        try {
+          change = Objects.requireNonNull(changes.next(Duration.ZERO), "it is lost");
+        } catch (OutOfMemoryError e) {
+          refused++;
+          ballast.remove(ballast.size() - 1);
+        }
+      }
+      System.out.println((refused > 0 ? "refused, then " : "") + change.sequence() + " before "
+          + changes.position() + " and " + changes.next(Duration.ZERO).sequence());
+      change = null;
+      try (LoamIterator entries = db.iterator()) {
+        ballast.addAll(fill());
+        try {
+          entries.next();
+        } catch (OutOfMemoryError e) {
+          ballast.clear();
+        }
+        try {
+          System.out.println("skipped to " + entries.next());
+        } catch (LoamException.InvalidArgument e) {
+          System.out.println("again " + entries.seekToFirst() + entries.next() + entries.next());
+        }
+      }
+    }
+  }
+
+  /** As much as the heap takes. */
+  private static List<byte[]> fill() {
+    List<byte[]> ballast = new ArrayList<>(1 << 10);
+    try {
+      for (;;) {
+        ballast.add(new byte[1 << 19]);
+      }
+    } catch (OutOfMemoryError e) {
+      return ballast;
+    }
   }
 
   /** Uses the library in class loaders one after the other, as servers that load a program anew. */
