@@ -390,6 +390,9 @@ class Remote extends Reader {
 
   async #change (change, options) {
     const once = options?.once ?? ''
+    if (typeof once !== 'string' || Buffer.from(once).toString() !== once) {
+      throw invalidArgument("The option 'once' is no text")
+    }
     const b = await this.do(once === '' ? WRITES : ONCE, OPERATIONS.write,
       wire.change({ ...change, once }), options)
     try {

@@ -217,6 +217,7 @@ class Link {
     if (this.#socket.writableLength < HIGH_WATER || this.#drained) return
     this.#drained = new Promise((resolve) => {
       const go = () => {
+        this.#socket.off('drain', go).off('close', go)
         this.#drained = undefined
         resolve()
       }

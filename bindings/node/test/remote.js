@@ -492,7 +492,35 @@ test('arguments', async (t) => {
     () => db.putIfAbsent('a', 'b', { ttl: 5 }),
     () => db.transaction(() => {}, { once: 'x' })
   ]) t.ok(/^There is no option/.test((await failure(change())).message), String(change))
+  // Of an empty one a change would be made again without a key; bytes of others may be the same.
+  for (const key of [Buffer.alloc(0), new Uint16Array([256]), new ArrayBuffer(1), 5,
+    'half \ud800']) {
+    t.same((await failure(db.put('a', 'b', { once: key }))).code, 'LEVEL_INVALID_ARGUMENT')
+  }
   await db.close()
+})
+
+test('a connection that was full many times keeps no listeners', async (t) => {
+  const { addr, server } = await node(t, (op, args, say) => say(Buffer.from([1, 65])))
+  const make = net.connect
+  let socket
+  net.connect = (...args) => (socket = make(...args))
+  const db = connect(`loam://${addr}`, patient)
+  try {
+    await db.get('a')
+  } finally {
+    net.connect = make
+  }
+  Object.defineProperty(socket, 'writableLength', { value: 1 << 30 })
+  const before = socket.listenerCount('close')
+  for (let i = 0; i < 20; i++) {
+    const read = db.get('a')
+    socket.emit('drain')
+    await read
+  }
+  t.ok(socket.listenerCount('close') <= before + 1, 'listeners')
+  await db.close()
+  server.close()
 })
 
 // ---- A real cluster ----
