@@ -85,6 +85,71 @@ def test_the_loop_goes_on_while_a_call_waits(path):
     asyncio.run(main())
 
 
+def test_what_is_added_while_a_commit_waits_is_kept(path, monkeypatch):
+    written, going = threading.Event(), threading.Event()
+
+    def write(batch: loamdb.db.Batch) -> None:
+        batch._db._write(batch, batch._sync)
+        written.set()
+        assert going.wait(60)
+        batch._clear()
+
+    async def main() -> None:
+        async with loamdb.aio.open(path, merge_operator="append") as db:
+            with monkeypatch.context() as slow:
+                slow.setattr(loamdb.db.Batch, "write", write)
+                batch = db.batch()
+                batch.merge(b"a", b"1")
+                commits = [asyncio.ensure_future(batch.commit()) for _ in range(2)]
+                while not written.is_set():
+                    await asyncio.sleep(0)
+                batch.put(b"late", b"1")
+                going.set()
+                await asyncio.gather(*commits)
+            await batch.commit()
+            assert await db.get(b"late") == b"1" and len(batch) == 0
+            assert await db.get(b"a") == b"1"  # once
+
+            batch.put(b"b", b"1")
+            with monkeypatch.context() as failing:
+
+                def fail(batch: loamdb.db.Batch) -> None:
+                    raise loamdb.errors.NoSpaceError("no space")
+
+                failing.setattr(loamdb.db.Batch, "write", fail)
+                commit = asyncio.ensure_future(batch.commit())
+                await asyncio.sleep(0)
+                batch.put(b"b", b"2")
+                with pytest.raises(loamdb.errors.NoSpaceError):
+                    await commit
+            assert len(batch) == 2
+            await batch.commit()
+            assert await db.get(b"b") == b"2"
+
+    asyncio.run(main())
+
+
+def test_a_commit_that_is_cancelled_before_it_begins(path):
+    async def main() -> None:
+        async with loamdb.aio.open(path, threads=1) as db:
+            going = threading.Event()
+            busy = db._executor.submit(going.wait, 60)
+            batch = db.batch()
+            batch.put(b"a", b"1")
+            commit = asyncio.ensure_future(batch.commit())
+            await asyncio.sleep(0)
+            assert len(batch) == 0
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+            going.set()
+            assert busy.result() and len(batch) == 1 and not await db.has(b"a")
+            await batch.commit()
+            assert await db.get(b"a") == b"1"
+
+    asyncio.run(main())
+
+
 def test_long_ranges_are_fetched_in_parts(path):
     async def main() -> None:
         async with loamdb.aio.open(path) as db:

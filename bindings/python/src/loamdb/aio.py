@@ -426,9 +426,10 @@ class Snapshot(_Reads):
 
 class Batch(_db.Batch):
     """Writes that take effect together or not at all. Filling it does not wait; it is
-    written at the end of ``async with``, or by ``await batch.commit()``."""
+    written at the end of ``async with``, or by ``await batch.commit()``. What is added while a
+    commit waits is of the next one."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_owner", "_turn")
 
     def __new__(cls, db: DB, sync: bool = False) -> Self:
         return _fast.Batch.__new__(cls, db.db)
@@ -436,14 +437,35 @@ class Batch(_db.Batch):
     def __init__(self, db: DB, sync: bool = False) -> None:
         super().__init__(db.db, sync)
         self._owner = db
+        self._turn = asyncio.Lock()  # of commits
 
     def use(self, keyspace: DB | _db.DB | None) -> None:
         """Operations that are added from now on go to a keyspace of the same database."""
         super().use(keyspace.db if isinstance(keyspace, DB) else keyspace)
 
     async def commit(self) -> None:
-        """Writes the operations and clears the batch."""
-        await self._owner._run(self.write)
+        """Writes the operations, which the batch has no more from then on, but after an exception.
+        After a cancellation it has them if the write had not begun."""
+        async with self._turn:
+            taken = _db.Batch(self._db, self._sync)
+            taken.append(self)
+            self.clear()
+            unwritten = {0: taken}  # a thread writes what it finds
+
+            def write() -> None:
+                batch = unwritten.pop(0, None)
+                if batch is not None:
+                    batch.write()
+
+            try:
+                await self._owner._run(write)
+            except BaseException as error:
+                begun = unwritten.pop(0, None) is None
+                if not (begun and isinstance(error, asyncio.CancelledError)):
+                    taken.append(self)
+                    self.clear()
+                    self.append(taken)
+                raise
 
     async def __aenter__(self) -> Self:
         return self
