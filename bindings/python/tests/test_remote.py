@@ -114,6 +114,19 @@ def test_batches(db):
         del b[b"b"]
         assert len(b) == 5
     assert dict(db.items()) == {b"a": b"2"}
+    with db.batch() as b:
+        b[b"a"] = b"1"
+        b.write()
+        assert len(b) == 0
+        db[b"a"] = b"2"  # which the end of the block leaves
+    assert db[b"a"] == b"2"
+    with (
+        pytest.raises(loamdb.errors.InvalidArgumentError, match="of the write before"),
+        db.batch(once="a batch that is written twice") as b,
+    ):
+        b[b"a"] = b"2"
+        b.write()
+        b[b"c"] = b"lost"
     with pytest.raises(ZeroDivisionError), db.batch() as b:
         b[b"c"] = b"1"
         1 / 0  # noqa: B018
@@ -510,6 +523,10 @@ def test_a_malformed_answer(bad):
             s.items()  # there are more, and none came
         assert not node._answers
         node._answers.append(b"")  # to the release
+    number = remote._wire.Fields(b"\xff" * 1000)
+    with pytest.raises(loamdb.errors.UnavailableError):
+        number.number()
+    assert number._at == 10  # a long one would take a time that is quadratic
 
 
 def test_a_move_of_an_iterator_fails():
@@ -572,6 +589,34 @@ def test_connections_are_busy():
         assert db.get(b"a") == b"A" and s.get(b"a") == b"B"
 
 
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda db: db.get(b"a"), loamdb.ClosedError),
+        (lambda db: db.put(b"a", b"1"), loamdb.errors.UnknownOutcomeError),
+        (lambda db: db.put(b"a", b"1", once="order 17"), loamdb.errors.UnknownOutcomeError),
+    ],
+)
+def test_a_close_ends_calls(call, error):
+    node = Failing(Failing.SILENT)
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def run(db: remote.Remote) -> None:
+        try:
+            ended.put(call(db))
+        except loamdb.Error as e:
+            ended.put(e)
+
+    with closing(node), loamdb.connect(node.url, **PATIENT) as db:
+        thread = threading.Thread(target=run, args=(db,))
+        thread.start()
+        while node.answered.get() is not Failing.SILENT:
+            pass
+        db.close()
+        assert type(ended.get(timeout=60)) is error
+        thread.join()
+
+
 def test_a_node_reads_nothing():
     node = Failing()
     with closing(node), loamdb.connect(node.url, timeout=0.2) as db:
@@ -582,10 +627,12 @@ def test_a_node_reads_nothing():
 
 def test_fork(db):
     db[b"a"] = b"1"
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if db[b"a"] == b"1" else 1)
-    assert os.waitpid(child, 0)[1] == 0 and db[b"a"] == b"1"
+    for _ in range(2):
+        with db._mutex:  # as another thread may have it
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if not db._mutex.locked() and db[b"a"] == b"1" else 1)
+        assert os.waitpid(child, 0)[1] == 0 and db[b"a"] == b"1"
 
 
 def test_token_and_tls(tmp_path):

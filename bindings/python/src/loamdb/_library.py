@@ -45,10 +45,11 @@ ADDRESS_SPACE = 1400 << 20
 
 
 def path() -> str:
-    """The library's file: $LOAM_LIBRARY or the one in this package."""
+    """The library's file: $LOAM_LIBRARY or the one in this package. Never a bare name, which the
+    dynamic linker looks for elsewhere."""
     name = {"darwin": "libloam.dylib", "win32": "loam.dll"}.get(sys.platform, "libloam.so")
-    return os.environ.get("LOAM_LIBRARY") or os.path.join(
-        os.path.dirname(os.path.abspath(__file__)), name
+    return os.path.abspath(
+        os.environ.get("LOAM_LIBRARY") or os.path.join(os.path.dirname(__file__), name)
     )
 
 

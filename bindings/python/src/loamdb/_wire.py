@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 import zlib
+from contextlib import suppress
 
 from . import _fast, errors
 from ._types import Any, Buffer
@@ -130,13 +131,13 @@ class Fields:
             raise malformed()
 
     def number(self) -> int:
-        n = shift = 0
-        while True:
+        n = 0
+        for shift in range(0, 64, 7):
             b = self.one()
             n |= (b & 0x7F) << shift
             if b < 0x80:
                 return n
-            shift += 7
+        raise malformed()
 
     def sized(self) -> bytes:
         n = self.number()
@@ -247,10 +248,26 @@ class Connection:
         if not self.lock.acquire(timeout=timeout):
             raise LostError(f"{self._name()}: calls of other threads took too long", False)
 
-    def close(self, why: str = "closed") -> None:
-        if self.lost is None:
-            self.lost = why
+    def release(self) -> None:
+        """Gives the lock back."""
+        self.lock.release()
+        if self.lost is not None:  # perhaps by end, which had no lock
             self._socket.close()
+
+    def close(self, why: str = "closed") -> None:
+        """The caller has the lock."""
+        self.lost = self.lost or why
+        self._socket.close()
+
+    def end(self) -> None:
+        """Closes it for all threads. A call that waits for its answer ends, which a close of its
+        socket would not do; the socket is closed behind it, as its number may be another's then."""
+        self.lost = self.lost or "closed"
+        if self._pid == os.getpid():  # the connection of a parent goes on
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        if self.lock.acquire(blocking=False):
+            self.release()
 
     def call(self, operation: int, args: bytes, deadline: float) -> bytes:
         """Makes a call and returns its result. The caller has the lock."""

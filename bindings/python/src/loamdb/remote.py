@@ -12,6 +12,7 @@ import random
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator as Iterating, Mapping
 
 from . import _wire, errors
@@ -353,6 +354,7 @@ class Remote(_Reader):
         self._looked = 0.0
         self._pools: dict[tuple[str, int], list[Connection]] = {}
         self.closed = False
+        _remotes.add(self)
 
     def __repr__(self) -> str:
         return f"<loamdb.Remote {self._url!r}{' (closed)' if self.closed else ''}>"
@@ -370,7 +372,7 @@ class Remote(_Reader):
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             for connection in pool:
-                connection.close()
+                connection.end()
 
     def _remote(self) -> Remote:
         return self
@@ -471,9 +473,13 @@ class Remote(_Reader):
                 doubt = doubt or write and sent and error.sent
                 if sent:
                     self._close_idle(address)
+            except errors.ClosedError as error:
+                if doubt:
+                    raise errors.UnknownOutcomeError(str(error)) from None
+                raise
             finally:
                 if c is not None:
-                    c.lock.release()
+                    c.release()
             address = self._avoid(address)  # also where this call is over: the next one goes there
             if doubt and not again or time.monotonic() + pause >= end:
                 raise self._conclude(why, write, doubt) from why
@@ -651,6 +657,19 @@ class Remote(_Reader):
         self._call(_wire.TRANSFER, sized(id.encode()), write=True, again=False)
 
 
+_remotes: weakref.WeakSet[Remote] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    """In a child after fork no thread gives back a lock that another thread of the parent had."""
+    for db in list(_remotes):
+        db._mutex = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 class Local(_Reader):
     """What a node has, see Remote.local."""
 
@@ -705,7 +724,7 @@ class RemoteSnapshot(_Reader):
                 raise errors.ClosedError("the connection to the database was closed") from None
             raise errors.SnapshotGoneError(str(error)) from error
         finally:
-            self._connection.lock.release()
+            self._connection.release()
 
     def close(self) -> None:
         """Releases the state."""
@@ -736,11 +755,12 @@ class RemoteSnapshot(_Reader):
 class RemoteBatch:
     """Writes that take effect together, see Remote.batch. Later writes of a key win."""
 
-    __slots__ = ("_db", "_once", "_operations")
+    __slots__ = ("_db", "_once", "_operations", "_written")
 
     def __init__(self, db: Remote, once: Buffer | str | None) -> None:
         self._db, self._once = db, once
         self._operations: list[bytes] = []
+        self._written = False
 
     def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
@@ -768,14 +788,18 @@ class RemoteBatch:
         self._operations.clear()
 
     def write(self) -> None:
-        """Writes the operations; the batch may be used again."""
+        """Writes the operations and clears the batch, which may be used again, but with once."""
+        if self._written and self._once:
+            raise errors.InvalidArgumentError("once is the key of the write before")
         self._db._change(self._once, self._operations)
+        self._written = True
+        self._operations.clear()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *exc: object) -> None:
-        if kind is None:
+        if kind is None and (self._operations or not self._written):
             self.write()
 
 
