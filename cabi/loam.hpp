@@ -1086,18 +1086,53 @@ class Change {
 // Changes is a feed of what a database commits; see loam_changes_open.
 class Changes {
  public:
-  // A block of changes, which own their bytes.
+  // A block of changes, which owns their bytes. It takes no further memory: a feed does not give
+  // its changes again.
   class Block {
    public:
-    const std::vector<Change> &changes() const { return changes_; }
-    auto begin() const { return changes_.begin(); }
-    auto end() const { return changes_.end(); }
-    bool empty() const { return changes_.empty(); }
+    class Cursor {
+     public:
+      using iterator_category = std::input_iterator_tag;
+      using value_type = Change;
+      using difference_type = std::ptrdiff_t;
+      using pointer = const Change *;
+      using reference = const Change &;
+
+      const Change &operator*() const { return at_; }
+      const Change *operator->() const { return &at_; }
+      Cursor &operator++() {
+        read(at_.data().data() + at_.data().size());
+        return *this;
+      }
+      Cursor operator++(int) {
+        Cursor before = *this;
+        ++*this;
+        return before;
+      }
+      friend bool operator==(const Cursor &a, const Cursor &b) {
+        return a.at_.data().data() == b.at_.data().data();
+      }
+      friend bool operator!=(const Cursor &a, const Cursor &b) { return !(a == b); }
+
+     private:
+      friend class Block;
+      Cursor(const char *p, const char *end) : end_(end), at_(Bytes()) { read(p); }
+      void read(const char *p);
+      const char *end_;
+      Change at_;  // without bytes at the end
+    };
+    std::vector<Change> changes() const { return {begin(), end()}; }
+    Cursor begin() const {
+      auto *p = static_cast<const char *>(memory_.get());
+      return p ? Cursor(p, p + size_) : end();
+    }
+    Cursor end() const { return Cursor(nullptr, nullptr); }
+    bool empty() const { return begin() == end(); }
 
    private:
     friend class Changes;
     detail::Memory memory_;
-    std::vector<Change> changes_;
+    size_t size_ = 0;
   };
   // The changes that are there; waits for the first, at most timeout (negative: as long as it
   // takes). An empty block: there was none until then.
@@ -1460,19 +1495,22 @@ inline Changes::Block Changes::next(std::chrono::milliseconds timeout, size_t ma
   auto count = timeout.count();
   int ms = count < 0 ? -1 : count > INT32_MAX ? INT32_MAX : int(count);
   void *data = nullptr;
-  size_t len = 0;
   Block block;
   detail::Call call(failure);
-  if (!call(loam_changes_next(get(), max_bytes, ms, &data, &len, call.err()), LOAM_TIMEOUT))
-    return block;
-  block.memory_.reset(data);
-  auto *p = static_cast<const unsigned char *>(data), *end = p + len;
-  while (end - p >= 4) {
-    size_t n = p[0] | size_t(p[1]) << 8 | size_t(p[2]) << 16 | size_t(p[3]) << 24;
-    block.changes_.push_back(Change(detail::bytes(p + 4, n)));
-    p += 4 + n;
-  }
+  if (call(loam_changes_next(get(), max_bytes, ms, &data, &block.size_, call.err()),
+        LOAM_TIMEOUT))
+    block.memory_.reset(data);
   return block;
+}
+
+inline void Changes::Block::Cursor::read(const char *p) {
+  auto *u = reinterpret_cast<const unsigned char *>(p);
+  if (end_ - p < 4) {
+    at_ = Change(Bytes());
+    return;
+  }
+  size_t n = u[0] | size_t(u[1]) << 8 | size_t(u[2]) << 16 | size_t(u[3]) << 24;
+  at_ = Change(detail::bytes(p + 4, n));
 }
 
 inline Transaction Keyspace::transaction(const TransactionOptions &options, Status *failure) {
