@@ -332,6 +332,7 @@ class Iterator {
   virtual void Prev() { move([&](auto *s) { it_.prev(s); }); }
   virtual Slice key() const { return it_.key(); }
   virtual Slice value() const { return it_.value(); }
+  // The first failure, also after a seek to where there is none.
   virtual Status status() const { return Status::From(status_); }
 
   using CleanupFunction = void (*)(void *arg1, void *arg2);
@@ -342,7 +343,9 @@ class Iterator {
  private:
   template <class F>
   void move(F to) {
-    if (it_.get()) to(&status_);
+    loam::Status s;
+    if (it_.get()) to(&s);
+    if (status_.ok()) status_ = std::move(s);
   }
   loam::Iterator it_;
   loam::Status status_;
@@ -439,10 +442,13 @@ class DB {
     if (!updates->failed().ok()) return Status::From(updates->failed());
     return call([&](auto *s) { db_->write(updates->shared(), write(options), s); });
   }
+  // *value stays as it is where there is none.
   virtual Status Get(const ReadOptions &options, const Slice &key, std::string *value) {
     bool found = false;
-    Status s = call(
-      [&](auto *f) { found = db_->get_into(key.bytes(), *value, read(options), f); });
+    std::string got;
+    std::string &into = value->empty() ? *value : got;
+    Status s = call([&](auto *f) { found = db_->get_into(key.bytes(), into, read(options), f); });
+    if (found && &into == &got) value->swap(got);
     return s.ok() && !found ? Status::NotFound(Slice()) : s;
   }
   virtual Iterator *NewIterator(const ReadOptions &options) {

@@ -295,11 +295,16 @@ void leveldb_repair_db(const leveldb_options_t *options, const char *name, char 
 
 /* ---- Iterators ---- */
 
-/* Keeps what a move returned. */
+/* Keeps what a move returned. The error of an iterator is the first one, also after a seek to where
+ * there is none. */
 static void moved(leveldb_iterator_t *iter, loam_status status, char *err) {
+  iter->valid = status == LOAM_OK;
+  if (iter->status < 0) {
+    free(err);
+    return;
+  }
   free(iter->err);
   iter->err = err;
-  iter->valid = status == LOAM_OK;
   iter->status = status;
 }
 

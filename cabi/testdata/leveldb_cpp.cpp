@@ -14,6 +14,8 @@ namespace leveldb = loam::leveldb_compat;
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -59,6 +61,46 @@ static void print(leveldb::Iterator *it) {
   delete it;
 }
 
+// Changes a byte in the middle of the largest table.
+static void damage(const char *directory) {
+  std::filesystem::path largest;
+  for (const auto &f : std::filesystem::directory_iterator(directory))
+    if (f.path().extension() == ".ldb" &&
+        (largest.empty() || file_size(f.path()) > file_size(largest)))
+      largest = f.path();
+  std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(std::streamoff(file_size(largest) / 2));
+  char byte = char(file.get() ^ 1);
+  file.seekp(std::streamoff(file_size(largest) / 2));
+  file.put(byte);
+}
+
+// An iterator that met damage says so to the end, also where it goes on behind it.
+static void damaged() {
+  leveldb::Options options;
+  options.create_if_missing = true, options.compression = leveldb::kNoCompression;
+  leveldb::DB *db = nullptr;
+  say("new", leveldb::DB::Open(options, "damaged", &db));
+  for (int i = 1000; i < 3000; i++)
+    db->Put(leveldb::WriteOptions(), std::to_string(i), std::string(100, 'x'));
+  db->CompactRange(nullptr, nullptr);
+  delete db;
+  damage("damaged");
+  say("again", leveldb::DB::Open(options, "damaged", &db));
+  leveldb::ReadOptions checked;
+  checked.verify_checksums = true;
+  std::unique_ptr<leveldb::Iterator> it(db->NewIterator(checked));
+  int found = 0;
+  for (int i = 1000; i < 3000; i++) {
+    it->Seek(std::to_string(i));
+    found += it->Valid() && it->key() == std::to_string(i);
+  }
+  std::printf("%d %d\n", found > 1000 && found < 2000, it->Valid());
+  say("seeks", it->status());
+  it.reset();
+  delete db;
+}
+
 int main() {
   leveldb::Options options;
   leveldb::DB *db = nullptr;
@@ -80,6 +122,7 @@ int main() {
   batch.Put("key2", value);
   say("write", db->Write(leveldb::WriteOptions(), &batch));
   say("gone", db->Get(leveldb::ReadOptions(), "key1", &value));
+  std::printf("%s\n", value.c_str());
   say("there", db->Get(leveldb::ReadOptions(), "key2", &value));
   leveldb::WriteBatch twice = batch;
   twice.Append(batch);
@@ -134,4 +177,5 @@ int main() {
   std::printf("%s %d %d %d\n", s.ToString().c_str(), s.starts_with("wor"), s == "world",
     s.compare("x") < 0);
   say("made", leveldb::Status::NotFound("a", "b"));
+  damaged();
 }
