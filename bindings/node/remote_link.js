@@ -76,6 +76,7 @@ class Link {
   #options
   #socket
   #pending = new Map() // by number of the call
+  #orphans = new Set() // calls for a snapshot that are over
   #number = 0
   #lost // why it takes no calls
   #cutter = new wire.Cutter()
@@ -143,7 +144,10 @@ class Link {
       return
     }
     const p = this.#pending.get(number)
-    if (p === undefined) return
+    if (p === undefined) {
+      if (this.#orphans.delete(number) && !error) this.#release(result)
+      return
+    }
     this.#pending.delete(number)
     this.#rest()
     if (error) p.reject(new Failure(error, true))
@@ -175,7 +179,8 @@ class Link {
     while (this.#drained) await this.#within(this.#drained, timeout - (Date.now() - begun))
     if (this.#lost) throw new Failure(this.#lost, false)
     do this.#number = (this.#number + 1) % UNTOLD
-    while (this.#number === 0 || this.#pending.has(this.#number))
+    while (this.#number === 0 || this.#pending.has(this.#number) ||
+      this.#orphans.has(this.#number))
     const number = this.#number
     const left = timeout - (Date.now() - begun)
     return new Promise((resolve, reject) => {
@@ -190,6 +195,7 @@ class Link {
       const over = () => {
         if (this.#pending.get(number) !== waiting) return
         this.#pending.delete(number)
+        if (op === wire.OPERATIONS.snapshot) this.#orphans.add(number)
         this.#rest()
         const silent = this.#silence.isLost(mark, performance.now())
         if (silent) this.lose(new Error('the node says nothing'))
@@ -199,6 +205,13 @@ class Link {
       this.#rest()
       this.#write(wire.call(number, left, op, parts))
     })
+  }
+
+  // Releases the snapshot of an answer that nobody waits for, as a connection may have few.
+  #release (snapshot) {
+    const f = new wire.Fields(snapshot)
+    const id = f.number()
+    if (!f.bad) this.tell(wire.OPERATIONS.release, [wire.varint(id)])
   }
 
   // Makes a node say something that was silent since a call was sent: every node answers a call for

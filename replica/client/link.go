@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ type link struct {
 	mu      sync.Mutex
 	conn    net.Conn
 	pending map[uint32]*waiter // by number of the call; nil when the link is lost
+	orphans map[uint32]bool    // calls for a snapshot whose callers have given up
 	number  uint32
 	lost    error // why it takes no calls any more
 }
@@ -55,7 +57,7 @@ type answer struct {
 
 func newLink(c *Client, addr string) *link {
 	return &link{addr: addr, ready: make(chan struct{}), out: stream.New(), waiters: &c.waiters,
-		pending: map[uint32]*waiter{},
+		pending: map[uint32]*waiter{}, orphans: map[uint32]bool{},
 		silence: stream.NewSilence(min(c.o.TryTimeout, c.o.Timeout) / 2)}
 }
 
@@ -165,10 +167,14 @@ func (l *link) read(in *bufio.Reader) error {
 		l.mu.Lock()
 		w := l.pending[number]
 		delete(l.pending, number)
+		orphan := l.orphans[number]
+		delete(l.orphans, number)
 		l.mu.Unlock()
 		switch {
 		case w != nil:
 			w.came <- answer{result, err}
+		case orphan && err == nil:
+			go l.release(result) // it waits for room
 		case err != nil && number == 0:
 			// Of the connection, as after a frame that arrived damaged. No call has this error:
 			// each one fails as after the loss of the connection.
@@ -194,14 +200,15 @@ func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 		l.mu.Unlock()
 		return nil, false, l.lost
 	}
-	for l.number++; l.number == 0 || l.number == untold || l.pending[l.number] != nil; l.number++ {
+	for l.number++; l.number == 0 || l.number == untold || l.pending[l.number] != nil ||
+		l.orphans[l.number]; l.number++ {
 	}
 	call.Number = l.number
 	l.pending[call.Number] = w
 	mark := l.silence.Sent(now)
 	l.mu.Unlock()
 	if err := l.send(ctx, until, &call, args); err != nil {
-		l.forget(call.Number, w)
+		l.forget(call.Number, 0, w)
 		return nil, false, err
 	}
 	w.over.Reset(call.Timeout / 2)
@@ -221,7 +228,7 @@ func (l *link) call(ctx context.Context, until time.Time, op wire.Operation,
 			w.over.Reset(time.Until(until))
 		}
 	}
-	l.forget(call.Number, w)
+	l.forget(call.Number, op, w)
 	if errors.Is(err, context.DeadlineExceeded) && l.silence.Lost(mark, time.Now()) {
 		lost := fmt.Errorf("%s: %w", l.addr, errSilent)
 		l.lose(lost)
@@ -265,13 +272,29 @@ func (l *link) tell(op wire.Operation, args func([]byte) []byte) {
 	})
 }
 
-// forget ends a call whose answer is not waited for any more: nothing is sent to w afterwards.
-func (l *link) forget(number uint32, w *waiter) {
+// forget ends a call whose answer is not waited for any more: nothing is sent to w afterwards. A
+// snapshot that the node makes for the call is released, as a connection may have few.
+func (l *link) forget(number uint32, op wire.Operation, w *waiter) {
 	l.mu.Lock()
 	waits := l.pending[number] == w
 	delete(l.pending, number)
+	if waits && op == wire.OpSnapshot && l.lost == nil {
+		l.orphans[number] = true
+	}
 	l.mu.Unlock()
-	if !waits {
-		<-w.came // it was taken out of the map for that
+	if waits {
+		return
+	}
+	a := <-w.came // it was taken out of the map for that
+	if op == wire.OpSnapshot && a.err == nil {
+		go l.release(a.result) // it waits for room
+	}
+}
+
+// release releases the snapshot of an answer.
+func (l *link) release(snapshot []byte) {
+	f := wire.Fields{Rest: snapshot}
+	if id := f.Number(); !f.Bad {
+		l.tell(wire.OpRelease, func(dst []byte) []byte { return binary.AppendUvarint(dst, id) })
 	}
 }

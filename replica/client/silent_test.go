@@ -22,6 +22,9 @@ type mute struct {
 	took    atomic.Int64 // connections
 	answers sync.Map     // by operation; other calls get none
 	damage  atomic.Bool  // the length of the next answer
+
+	hold     chan struct{} // closed: snapshots are made; nil: at once
+	released atomic.Int64  // snapshots
 }
 
 // newMute returns a node, and a client of it.
@@ -60,6 +63,12 @@ func (m *mute) serve(c net.Conn, n int64) {
 		call, err := wire.DecodeCall(body)
 		if err != nil {
 			return
+		}
+		switch {
+		case call.Op == wire.OpSnapshot && m.hold != nil:
+			<-m.hold
+		case call.Op == wire.OpRelease:
+			m.released.Add(1)
 		}
 		if result, known := m.answers.Load(call.Op); known && n > m.quiet.Load() {
 			frame := wire.AppendAnswer(nil, call.Number,
@@ -263,6 +272,33 @@ func TestCancelledCalls(t *testing.T) {
 		}
 		m.quiet.Store(0)
 		stays(t, s)
+		m.connections(t, 1)
+	})
+}
+
+// TestSnapshotsOfNobody: a snapshot that the node makes for a call that was given up is released.
+func TestSnapshotsOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, db := newMute(t)
+		m.hold = make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for range 3 {
+			calls.Go(func() {
+				if _, err := db.Snapshot(ctx); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		calls.Wait()
+		close(m.hold)
+		synctest.Wait()
+		if n := m.released.Load(); n != 3 {
+			t.Errorf("%d of 3 snapshots are released", n)
+		}
+		stays(t, snapshot(t, db))
 		m.connections(t, 1)
 	})
 }

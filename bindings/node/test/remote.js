@@ -117,6 +117,7 @@ async function node (t, answer, status = {}) {
           : JSON.stringify({ leader_addr: '', members: [], ...status })))
       }
       if (number !== 0xffffffff) answer(body[8], body.subarray(9), say(number), socket)
+      else server.emit('told', body[8])
     }))
   })
   server.listen(0, '127.0.0.1')
@@ -498,6 +499,18 @@ test('arguments', async (t) => {
     t.same((await failure(db.put('a', 'b', { once: key }))).code, 'LEVEL_INVALID_ARGUMENT')
   }
   await db.close()
+})
+
+test('a snapshot that comes when its call is over is released', async (t) => {
+  const made = []
+  const { addr, server } = await node(t, (op, args, say) => made.push(say))
+  const db = connect(`loam://${addr}`, patient)
+  t.same((await failure(db.snapshot({ timeout: 50 }))).code, 'LEVEL_UNAVAILABLE')
+  const told = once(server, 'told')
+  for (const say of made) say(Buffer.from([7, 1]))
+  t.same(await told, [wire.OPERATIONS.release])
+  await db.close()
+  server.close()
 })
 
 test('a connection that was full many times keeps no listeners', async (t) => {

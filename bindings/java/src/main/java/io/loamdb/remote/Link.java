@@ -211,12 +211,15 @@ final class Link {
     } while (n == 0 || n == UNTOLD || pending.putIfAbsent(n, answer) != null);
     long mark = silence.sent(System.nanoTime());
     boolean sent = false;
+    boolean taken = false;
     try {
       if (lost != null) {
         throw new Failure(lost, false);
       }
       sent = write(Wire.call(n, millis, op, args), millis);
-      return await(answer, mark, end);
+      byte[] result = await(answer, mark, end);
+      taken = true;
+      return result;
     } catch (TimeoutException e) {
       if (sent && silence.isLost(mark, System.nanoTime())) {
         lose(broken(new IOException("the node says nothing")));
@@ -235,8 +238,20 @@ final class Link {
       }
       throw new Failure(lost, true);
     } finally {
-      pending.remove(n);
+      if (op == Wire.SNAPSHOT && sent && !taken) { // it is released when it comes
+        answer.thenAccept(this::release);
+      } else {
+        pending.remove(n);
+      }
     }
+  }
+
+  /** Releases the snapshot of an answer, as a connection may have few. */
+  private void release(byte[] snapshot) {
+    byte[] id = new Wire.Out().number(new Wire.In(snapshot).number()).toByteArray();
+    Thread t = new Thread(() -> tell(Wire.RELEASE, id), "loam release"); // it waits
+    t.setDaemon(true);
+    t.start();
   }
 
   /** Waits for an answer. After half of the time a node that is silent is asked for its status. */
@@ -282,8 +297,9 @@ final class Link {
     return true;
   }
 
-  /** Makes a call whose answer is of no interest. */
+  /** Makes a call whose answer is of no interest, also in a thread that was interrupted. */
   void tell(int op, byte[] args) {
+    boolean interrupted = Thread.interrupted();
     try {
       if (lost == null) {
         write(Wire.call(UNTOLD, 1000, op, args), options.tryTimeout.toMillis());
@@ -291,7 +307,11 @@ final class Link {
     } catch (IOException | TimeoutException e) {
       lose(broken(e));
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
+      interrupted = true;
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 }

@@ -104,7 +104,7 @@ class RemoteTest {
 
   /** What a node does with a call: a result, ENDED, or SILENT; null: it closes the connection. */
   private interface Answers {
-    byte[] to(int op, int n);
+    byte[] to(int op, int n) throws InterruptedException;
   }
 
   /** A node in this process. n counts its calls, but those for its status. */
@@ -175,7 +175,7 @@ class RemoteTest {
           }
           say(socket, number, 0, answer);
         }
-      } catch (IOException e) {
+      } catch (IOException | InterruptedException e) {
         // the client is gone
       }
     }
@@ -431,6 +431,36 @@ class RemoteTest {
       RemoteException e = assertThrows(RemoteException.class, () -> snapshot.get(b("a")));
       assertTrue(Thread.interrupted() && !e.isSnapshotGone(), e.toString());
       assertEquals("A", s(snapshot.get(b("a"))));
+    }
+  }
+
+  @Test
+  @Timeout(value = 600, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void anInterruptedThreadLeavesNoSnapshot() throws Exception {
+    Semaphore asked = new Semaphore(0);
+    CountDownLatch made = new CountDownLatch(1);
+    Semaphore released = new Semaphore(0);
+    try (Node node = new Node((op, n) -> {
+      if (op == Wire.RELEASE) {
+        released.release();
+      } else if (n == 1) {
+        asked.release();
+        made.await();
+      }
+      return new byte[] {(byte) n, 1};
+    }); Remote db = Remote.connect("loam://" + node.addr(), patient())) {
+      Thread t = new Thread(() -> assertThrows(RemoteException.class, db::snapshot));
+      t.start();
+      asked.acquire();
+      t.interrupt();
+      t.join();
+      made.countDown();
+      released.acquire(); // what came for nobody
+      RemoteSnapshot snapshot = db.snapshot();
+      Thread.currentThread().interrupt();
+      snapshot.close();
+      assertTrue(Thread.interrupted());
+      released.acquire();
     }
   }
 
