@@ -1098,6 +1098,7 @@ class Changes {
       using pointer = const Change *;
       using reference = const Change &;
 
+      Cursor() : end_(nullptr), at_(Bytes()) {}
       const Change &operator*() const { return at_; }
       const Change *operator->() const { return &at_; }
       Cursor &operator++() {
@@ -1126,7 +1127,7 @@ class Changes {
       auto *p = static_cast<const char *>(memory_.get());
       return p ? Cursor(p, p + size_) : end();
     }
-    Cursor end() const { return Cursor(nullptr, nullptr); }
+    Cursor end() const { return Cursor(); }
     bool empty() const { return begin() == end(); }
 
    private:
