@@ -502,12 +502,16 @@ test('arguments', async (t) => {
 })
 
 test('a snapshot that comes when its call is over is released', async (t) => {
-  const made = []
-  const { addr, server } = await node(t, (op, args, say) => made.push(say))
+  const calls = []
+  let over = false
+  const { addr, server } = await node(t, (op, args, say) => over ? say(Buffer.from([7, 1]))
+    : calls.push(say))
   const db = connect(`loam://${addr}`, patient)
+  await db.status() // it is connected
   t.same((await failure(db.snapshot({ timeout: 50 }))).code, 'LEVEL_UNAVAILABLE')
   const told = once(server, 'told')
-  for (const say of made) say(Buffer.from([7, 1]))
+  over = true
+  for (const say of calls) say(Buffer.from([7, 1]))
   t.same(await told, [wire.OPERATIONS.release])
   await db.close()
   server.close()
