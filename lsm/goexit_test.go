@@ -14,6 +14,7 @@ import (
 
 	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // TestCallbacksThatEndTheirGoroutine: a callback that calls runtime.Goexit, as FailNow of a test
@@ -345,4 +346,107 @@ func endsPutAt(t *testing.T, n int64, spaces int) (reached bool, err error) {
 	}
 	_ = db.Put(key(101), nil, NoSync) // read-only or not, it returns
 	return reached, err
+}
+
+// TestFileSystemThatEndsItsGoroutine: a file system that calls runtime.Goexit in any call of an
+// open database, on the goroutine of a call or in the background, holds nothing up: every other
+// call returns, Close included, and what was acknowledged is there at the next opening.
+func TestFileSystemThatEndsItsGoroutine(t *testing.T) {
+	needsNative(t)
+	for at := int64(0); ; at += int64(seed.Scale(31, 7, 1)) {
+		var calls int64
+		synctest.Test(t, func(t *testing.T) { calls = lifeWithGoexit(t, at) })
+		if t.Failed() {
+			t.Fatalf("call %d", at)
+		}
+		if at >= calls {
+			return
+		}
+	}
+}
+
+// lifeWithGoexit is a life of a database whose file system ends its goroutine in the at-th call. It
+// returns how many calls there were.
+func lifeWithGoexit(t *testing.T, at int64) int64 {
+	var calls atomic.Int64
+	var closing atomic.Bool
+	mem := vfs.NewMem()
+	closing.Store(true)
+	db := mustOpen(t, "db", &Options{LargeValue: 2000, WriteBufferSize: 64 << 10,
+		MaxFileSize: 64 << 10, MaxMemtables: 2, L0Compaction: 2,
+		FS: vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			if !closing.Load() && calls.Add(1)-1 == at {
+				runtime.Goexit()
+			}
+			return vfs.Outcome{}
+		})})
+	closing.Store(false)
+	var acked [][]byte
+	call := func(f func() error) (err error) {
+		err = errors.New("the goroutine of the call ended")
+		var wg sync.WaitGroup
+		wg.Go(func() { err = f() })
+		wg.Wait() // for ever if it hangs: then the bubble fails
+		return err
+	}
+	written := 0
+	write := func(n, size int) {
+		for range n {
+			written++
+			key := fmt.Appendf(nil, "%06d", written)
+			if call(func() error {
+				return db.Put(key, make([]byte, size), WriteMode(written%7/6))
+			}) == nil {
+				acked = append(acked, key)
+			}
+		}
+	}
+	write(30, 3000)
+	_ = call(db.Flush)
+	write(60, 1000)
+	_ = call(db.Flush)
+	_ = call(func() error { return db.Checkpoint(context.Background(), "copy") })
+	_ = call(func() error {
+		k, err := db.Keyspace("other", nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(k.Put([]byte("k"), nil, Sync), db.DropKeyspace("other"))
+	})
+	_ = call(func() error {
+		return db.Update(context.Background(), func(tx *Txn) error {
+			return tx.Delete([]byte("x"))
+		})
+	})
+	_ = call(func() error {
+		feed, err := db.Changes(0, nil)
+		if err != nil {
+			return err
+		}
+		defer feed.Close()
+		for ok := true; ok && err == nil; {
+			_, ok, err = feed.TryNext()
+		}
+		return err
+	})
+	_ = call(func() error {
+		it := db.Iter(nil)
+		defer it.Close()
+		for ok := it.First(); ok; ok = it.Next() {
+		}
+		return it.Err()
+	})
+	_ = call(func() error { return db.CompactRange(nil, nil) })
+	write(5, 1000)
+	_ = db.Metrics()
+	closing.Store(true)
+	_ = db.Close()
+	db = mustOpen(t, "db", &Options{FS: mem.Clone()})
+	defer db.Close()
+	for _, key := range acked {
+		if ok, err := db.Has(key); !ok || err != nil {
+			t.Errorf("call %d: %s, which was acknowledged: %v, %v", at, key, ok, err)
+		}
+	}
+	return calls.Load()
 }

@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/base/invariants"
 )
 
@@ -177,8 +178,8 @@ func (d *Domain) reclaim() {
 		}
 		d.mu.Unlock()
 		d.waitForReaders()
-		for _, f := range batch {
-			d.run(f)
+		for i, f := range batch {
+			d.run(f, batch[i+1:])
 			d.mu.Lock()
 			d.finish++
 			d.done.Broadcast()
@@ -187,14 +188,27 @@ func (d *Domain) reclaim() {
 	}
 }
 
-func (d *Domain) run(f func()) {
+// run runs f. If f ends the goroutine (runtime.Goexit), another one goes on with the rest.
+func (d *Domain) run(f func(), rest []func()) {
+	var ended any = base.ErrGoexit // unless f returns
 	defer func() {
-		if v := recover(); v != nil && d.onPanic != nil {
+		v := recover()
+		if v == nil && ended != nil {
+			d.mu.Lock()
+			d.finish++
+			d.queue = append(rest, d.queue...)
+			d.done.Broadcast()
+			d.mu.Unlock()
+			defer func() { go d.reclaim() }()
+			v = ended
+		}
+		if v != nil && d.onPanic != nil {
 			defer func() { _ = recover() }()
 			d.onPanic(v, debug.Stack())
 		}
 	}()
 	f()
+	ended = nil
 }
 
 // waitForReaders returns when each of the counters has been seen at zero readers, and

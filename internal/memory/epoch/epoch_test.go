@@ -3,11 +3,14 @@ package epoch
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // An object retired inside a guard is not freed before the guard exits, and is
@@ -198,5 +201,31 @@ func TestCounted(t *testing.T) {
 	g.Exit()
 	if !d.DrainFor(time.Minute) || !freed {
 		t.Error("a guard that was counted keeps memory")
+	}
+}
+
+// TestGoexit: a retired function that ends its goroutine is told, and the functions behind it run.
+func TestGoexit(t *testing.T) {
+	var got []int
+	told := make(chan any, 1)
+	d := New(func(v any, _ []byte) { told <- v })
+	g := d.Enter()
+	for i := range 4 {
+		d.Retire(func() {
+			got = append(got, i)
+			if i == 1 {
+				runtime.Goexit()
+			}
+		})
+	}
+	g.Exit()
+	d.Drain()
+	d.Retire(func() { got = append(got, 4) })
+	d.Drain()
+	if !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("ran %v", got)
+	}
+	if v := <-told; v != base.ErrGoexit {
+		t.Errorf("told is %v", v)
 	}
 }

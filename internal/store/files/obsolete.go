@@ -297,13 +297,16 @@ func (q *deleteQueue) run() {
 }
 
 // remove deletes the file under whichever name it has. That it does not exist
-// is no failure.
+// is no failure. Close waits for the caller, whose goroutine the file system must not end.
 func (q *deleteQueue) remove(d doomed) (err error) {
-	defer base.CatchPanic(&err)
 	if !isDatabaseFile(d.name) {
 		return base.Invalidf("not a database file")
 	}
-	err = q.removeRegular(d.name)
+	return base.Alone(func() error { return q.removeNamed(d) })
+}
+
+func (q *deleteQueue) removeNamed(d doomed) error {
+	err := q.removeRegular(d.name)
 	if missing(err) && d.other != "" {
 		err = q.removeRegular(d.other)
 	}

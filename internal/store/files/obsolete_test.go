@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // newSet makes a Set in /db of a fresh memory file system behind hook.
@@ -269,5 +271,33 @@ func TestObsoleteLogBesideAPanic(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDeletionsBesideGoexit: a file system that ends the goroutine of a deletion ends neither
+// later ones nor Close, and is told.
+func TestDeletionsBesideGoexit(t *testing.T) {
+	var asked atomic.Bool
+	s, mem, told := newSet(t, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpStat && !asked.Swap(true) {
+			runtime.Goexit()
+		}
+		return vfs.Outcome{}
+	})
+	for _, name := range []string{"000001.ldb", "000002.ldb"} {
+		touch(t, mem, name)
+		s.DeleteFile(name)
+	}
+	hang.Within(t, "Close", func() {
+		s.WaitDeleted()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if errs := told(); len(errs) != 1 || !errors.Is(errs[0], base.ErrGoexit) {
+		t.Errorf("told: %v", errs)
+	}
+	if exists(mem, "000002.ldb") {
+		t.Error("the second file is there")
 	}
 }

@@ -599,8 +599,10 @@ func (s *Set) closeBefore(num uint64) {
 	logs := s.takeUnsyncedLocked(num)
 	s.fullMu.Unlock()
 	for _, o := range logs {
-		o.closed = o.w.Close()
-		close(o.done)
+		func() {
+			defer close(o.done) // also when the file system panics: SyncFull may wait
+			o.closed = o.w.Close()
+		}()
 	}
 }
 

@@ -75,9 +75,9 @@ func (s *Scheduler) flushLoop() {
 // was; before the flush ends there may be another rotation, and a writer that makes its log
 // itself waits for the directory's sync.
 func (s *Scheduler) prepareLog() {
-	var err error
-	defer s.catchPanic(&err)
-	s.opts.WAL.Prepare()
+	if err := base.Alone(func() error { s.opts.WAL.Prepare(); return nil }); err != nil {
+		_ = s.fail(err)
+	}
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next

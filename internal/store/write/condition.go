@@ -25,8 +25,8 @@ func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
 	w := p.newWriter()
 	w.batch, w.mode, w.condition = batch, mode, c
 	if lead && p.expectsNobody(mode) {
+		defer p.release()
 		p.writeGroup(w)
-		p.release()
 		err := w.err
 		p.free(w)
 		return err
@@ -44,12 +44,11 @@ func (p *Pipeline) PutIf(
 	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
-		err := c.Holds(p.last)
-		if err == nil {
-			err = p.entryAlone(in, kind, key, value, mode)
+		defer p.release()
+		if err := c.Holds(p.last); err != nil {
+			return err
 		}
-		p.release()
-		return err
+		return p.entryAlone(in, kind, key, value, mode)
 	}
 	w := p.newWriter()
 	w.own = encode(w.own, in, kind, key, value)

@@ -265,3 +265,65 @@ func TestGoexitOfALeader(t *testing.T) {
 		})
 	}
 }
+
+// TestGoexitInAStep: the file system ends the goroutine of a leader, which is alone, leads a group
+// or runs an Exclusive. Its own call does not return; all others fail, and none waits for the lead.
+func TestGoexitInAStep(t *testing.T) {
+	db := &conditional{}
+	steps := map[string]func(env *Env){
+		"room": func(env *Env) {
+			env.Room = func([][]byte, int64, int, Mode) (Target, error) {
+				runtime.Goexit()
+				return nil, nil
+			}
+		},
+		"append": func(env *Env) {
+			env.Append = func([][]byte) error { runtime.Goexit(); return nil }
+		},
+		"sync": func(env *Env) { env.Sync = func() error { runtime.Goexit(); return nil } },
+	}
+	calls := map[string]func(p *Pipeline) error{
+		"commit": func(p *Pipeline) error { return p.Commit(keysBatch("a"), Sync) },
+		"put": func(p *Pipeline) error {
+			return p.Put(base.DefaultKeyspace, base.KindSet, []byte("a"), nil, Sync)
+		},
+		"condition": func(p *Pipeline) error {
+			return p.CommitIf(keysBatch("a"), Sync, asks(func() {}))
+		},
+		"exclusive": func(p *Pipeline) error {
+			return p.Exclusive(func() error { return p.env.Append(nil) })
+		},
+	}
+	for step, end := range steps {
+		env := db.env()
+		end(&env)
+		for name, call := range calls {
+			if name == "exclusive" && step != "append" {
+				continue
+			}
+			check := func(t *testing.T, p *Pipeline, errs ...error) {
+				errs = append(errs, p.Commit(keysBatch("d"), 0))
+				for i, err := range errs {
+					if !errors.Is(err, base.ErrReadOnly) || !errors.Is(err, base.ErrGoexit) {
+						t.Errorf("%s, %s, write %d: %v", step, name, i, err)
+					}
+				}
+			}
+			synctest.Test(t, func(t *testing.T) { // it is alone
+				p := New(env, 0)
+				var wg sync.WaitGroup
+				wg.Go(func() { t.Errorf("%s, %s: it returns %v", step, name, call(p)) })
+				wg.Wait()
+				check(t, p)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				p := New(env, 0)
+				errs := blocked(t, p, nil,
+					func() error { return call(p) },
+					func() error { return p.Commit(keysBatch("b"), Sync) },
+					func() error { return p.Exclusive(func() error { return p.Err() }) })
+				check(t, p, errs[1:]...)
+			})
+		}
+	}
+}

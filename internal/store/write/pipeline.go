@@ -125,6 +125,7 @@ type Pipeline struct {
 	batches [][]byte // of the group being written
 	target  Target   // of the group, from Room
 	lastLen int      // writers in the group before
+	inStep  bool     // a step is under way: true to release if a callback has ended the goroutine
 
 	writers sync.Pool // *writer
 	times   hist.Durations
@@ -157,9 +158,8 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
-		err := p.alone(batch, mode)
-		p.release()
-		return err
+		defer p.release()
+		return p.alone(batch, mode)
 	}
 	w := p.newWriter()
 	w.batch, w.mode = batch, mode
@@ -173,9 +173,8 @@ func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mo
 	}
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
-		err := p.entryAlone(in, kind, key, value, mode)
-		p.release()
-		return err
+		defer p.release()
+		return p.entryAlone(in, kind, key, value, mode)
 	}
 	w := p.newWriter()
 	w.own = encode(w.own, in, kind, key, value)
@@ -204,9 +203,7 @@ func encode(buf []byte, in base.KeyspaceID, kind base.Kind, key, value []byte) [
 // a poisoned pipeline too.
 func (p *Pipeline) Exclusive(f func() error) error {
 	if p.lead.CompareAndSwap(0, 1) {
-		err := p.runExclusive(f)
-		p.release()
-		return err
+		return p.runExclusive(f)
 	}
 	w := p.newWriter()
 	w.exclusive = f
@@ -260,16 +257,23 @@ func (p *Pipeline) fail(err error) error {
 // catchPanic turns a panic of the deferring function into a failure.
 func (p *Pipeline) catchPanic(err *error) {
 	if r := recover(); r != nil {
+		p.inStep = false
 		*err = p.fail(fmt.Errorf("committing: %w", base.NewPanic(r)))
 	}
 }
 
+// runExclusive runs f, and releases the lead.
 func (p *Pipeline) runExclusive(f func() error) (err error) {
+	defer p.release()
 	defer p.catchPanic(&err)
+	p.inStep = true
 	if p.env.LeaderAsks() {
-		return p.guarded(f)
+		err = p.guarded(f)
+	} else {
+		err = f()
 	}
-	return f()
+	p.inStep = false
+	return err
 }
 
 // guarded takes a step that may call a comparer of the program. The end of its goroutine must not
@@ -300,7 +304,9 @@ func (p *Pipeline) alone(batch []byte, mode Mode) error {
 	if batchrepr.Count(batch) > 0 {
 		p.batches = append(p.batches, batch)
 	}
+	p.inStep = true
 	err := p.write(mode)
+	p.inStep = false
 	clear(p.batches)
 	p.lastLen = 1
 	return err
@@ -379,8 +385,14 @@ func (p *Pipeline) assignAndLog() error {
 	return nil
 }
 
-// release gives up the lead: to the first in the queue, if there is one.
+// release gives up the lead: to the first in the queue, if there is one. It is deferred where the
+// leader makes a step: a callback, of the file system for instance, may end the goroutine. Then
+// nobody knows how far the step has come, and commits end.
 func (p *Pipeline) release() {
+	if p.inStep {
+		p.inStep = false
+		_ = p.fail(fmt.Errorf("committing: %w", base.ErrGoexit))
+	}
 	for {
 		if p.waiting.Load() > 0 {
 			if w := p.pop(); w != nil {
@@ -416,7 +428,6 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 		}
 		if w.exclusive != nil {
 			w.err = p.runExclusive(w.exclusive)
-			p.release()
 			break
 		}
 		if w.mode&Sync != 0 {
@@ -443,12 +454,20 @@ func (p *Pipeline) mustNotWait(w *writer) bool {
 // leadGroup commits w and the writers that join it.
 func (p *Pipeline) leadGroup(w *writer) {
 	p.buildGroup(w)
+	defer p.endGroup(w)
 	p.writeGroup(w)
-	followers := w.next
+}
+
+// endGroup releases the lead and wakes the followers.
+func (p *Pipeline) endGroup(w *writer) {
+	followers, ended := w.next, p.inStep
 	p.release()
 	for followers != nil {
 		f := followers
 		followers = f.next // f is its owner's again after signal
+		if ended && f.err == nil {
+			f.err = p.Err()
+		}
 		f.signal(done)
 	}
 }
@@ -537,11 +556,13 @@ func (p *Pipeline) writeList(w *writer) error {
 		}
 	}
 	var err error
+	p.inStep = true
 	if conditional {
 		err = p.writeIf(w, mode)
 	} else {
 		err = p.write(mode)
 	}
+	p.inStep = false
 	clear(p.batches)
 	p.lastLen = members
 	return err
