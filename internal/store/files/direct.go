@@ -64,18 +64,21 @@ func (s *Set) openDirect(m *manifest.FileMeta) (vfs.ReadFile, error) {
 	if !descriptors.reserveSpare(&s.owner) {
 		return nil, fmt.Errorf("%w for a second one of a table", base.ErrTooManyFiles)
 	}
+	var d *directio.Reader
+	defer func() {
+		if d == nil { // also when the file system panics
+			descriptors.unreserve(&s.owner)
+		}
+	}()
 	f, err := s.o.FS.Open(filepath.Join(s.o.Dir, m.Name()))
 	if other := m.OtherName(); missing(err) && other != "" {
 		f, err = s.o.FS.Open(filepath.Join(s.o.Dir, other))
 	}
 	if err != nil {
-		descriptors.unreserve(&s.owner)
 		return nil, err
 	}
-	d, err := directio.NewReader(f)
-	if err != nil {
+	if d, err = directio.NewReader(f); err != nil {
 		_ = f.Close()
-		descriptors.unreserve(&s.owner)
 		return nil, err
 	}
 	return &directFile{d, &s.owner}, nil

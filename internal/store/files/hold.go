@@ -53,7 +53,7 @@ func (s *Set) Hold(tables []*manifest.FileMeta,
 }
 
 // openHeld opens a descriptor that stays, under the first of the names that is there.
-func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file, error) {
+func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (open *file, err error) {
 	if err := checkSize(m); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,11 @@ func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file,
 		return nil, fmt.Errorf("%w: a follower keeps each table of the database open; raise the "+
 			"limit on open files", base.ErrTooManyFiles)
 	}
-	var err error
+	defer func() {
+		if open == nil { // also when the file system panics
+			descriptors.hold(&s.owner, -1)
+		}
+	}()
 	for _, naming := range namings {
 		f := s.newFile(naming.Name(m.Num), int64(m.Size))
 		f.held, f.naming = true, naming
@@ -72,7 +76,6 @@ func (s *Set) openHeld(m *manifest.FileMeta, namings []base.TableNaming) (*file,
 			break
 		}
 	}
-	descriptors.hold(&s.owner, -1)
 	return nil, err
 }
 

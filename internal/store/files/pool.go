@@ -69,7 +69,7 @@ func (p *pool) reserve(o *owner) {
 			}
 			p.mu.Unlock()
 			if f.owner == o {
-				_ = victim.Close()
+				o.close(victim)
 			} else { // its disk may be blocked, which is nothing to o
 				go f.owner.close(victim)
 			}
@@ -134,7 +134,7 @@ func (p *pool) closeIdle() bool {
 	if victim == nil {
 		return false
 	}
-	_ = victim.Close()
+	f.owner.close(victim)
 	return true
 }
 
@@ -204,7 +204,7 @@ func (o *owner) reached(parts int) *bound {
 	return nil
 }
 
-// close closes a descriptor, on a goroutine of its own.
+// close closes a descriptor. A panic is told.
 func (o *owner) close(d vfs.ReadFile) {
 	defer func() {
 		if r := recover(); r != nil && o.fail != nil {
@@ -301,9 +301,8 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.acquire(); err != nil {
 		return 0, err
 	}
-	n, err := f.descriptor.ReadAt(p, off)
-	f.release()
-	return n, err
+	defer f.release() // also when the file system panics
+	return f.descriptor.ReadAt(p, off)
 }
 
 // Map maps the file where the Set lets it. The descriptor may be closed afterwards.
@@ -324,10 +323,10 @@ func (f *file) Map(n int64) (*vfs.Mapping, error) {
 
 // Prefetch passes the hint on if the descriptor is open.
 func (f *file) Prefetch(off, n int64) {
+	defer f.release()
 	if f.state.Add(filePin)&fileOpen != 0 {
 		f.descriptor.Prefetch(off, n)
 	}
-	f.release()
 }
 
 // acquire pins the descriptor, opening it if it is not there.
@@ -335,7 +334,6 @@ func (f *file) acquire() error {
 	w := f.state.Add(filePin)
 	if w&fileOpen == 0 {
 		if err := f.reopen(); err != nil {
-			f.release()
 			return err
 		}
 	}
@@ -353,34 +351,46 @@ func (f *file) release() {
 	}
 }
 
-// reopen opens the descriptor. The caller has a pin, so take leaves it open.
+// reopen opens the descriptor. The caller has a pin, so take leaves it open. After a failure, a
+// panic of the file system included, the pin is given back, and so is what was reserved: other
+// databases would wait for it.
 func (f *file) reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state.Load()&fileOpen != 0 {
+	open, reserved := f.state.Load()&fileOpen != 0, false
+	defer func() {
+		if reserved && !open {
+			f.pool.unreserve(f.owner)
+		}
+		if !open {
+			f.release()
+		}
+	}()
+	if open {
 		return nil
 	}
 	if f.held || f.left() { // a held one has been closed
 		return base.ErrDatabaseClosed
 	}
-	f.pool.reserve(f.owner)
+	p := f.pool
+	p.reserve(f.owner)
+	reserved = true
 	d, err := f.openPath()
 	if err != nil {
-		f.pool.unreserve(f.owner)
 		if f.left() {
 			return base.ErrDatabaseClosed
 		}
 		return err
 	}
-	p := f.pool
+	stored := vfs.Stored(d, f.size)
 	p.mu.Lock()
 	if f.owner.closed { // the path may lead to another database's file now
 		p.mu.Unlock()
 		_ = d.Close()
-		p.unreserve(f.owner)
 		return base.ErrDatabaseClosed
 	}
-	f.stored.Store(vfs.Stored(d, f.size))
+	open = true
+	f.stored.Store(stored)
 	f.descriptor = d
 	f.index = len(p.ring)
 	p.ring = append(p.ring, f)

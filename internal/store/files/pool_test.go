@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -381,3 +382,74 @@ func (p panicky) Open(name string) (vfs.ReadFile, error) {
 type panickyFile struct{ vfs.ReadFile }
 
 func (panickyFile) Close() error { panic("out of order") }
+
+// ending is a file system that panics or ends its goroutine, in one kind of call, while on is set.
+type ending struct {
+	vfs.FS
+	on    bool
+	reads bool // or else when files are opened
+	act   func()
+}
+
+func (e *ending) Open(name string) (vfs.ReadFile, error) {
+	if e.on && !e.reads {
+		e.act()
+	}
+	f, err := e.FS.Open(name)
+	return endingFile{f, e}, err
+}
+
+type endingFile struct {
+	vfs.ReadFile
+	e *ending
+}
+
+func (f endingFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.e.on {
+		f.e.act()
+	}
+	return f.ReadFile.ReadAt(p, off)
+}
+
+// TestCallsThatEndHoldNoDescriptor: of a file system that panics, or ends its goroutine, when it
+// opens or reads a file, no descriptor stays reserved or pinned: files of others are read.
+func TestCallsThatEndHoldNoDescriptor(t *testing.T) {
+	for name, act := range map[string]func(){"panic": func() { panic("out of order") },
+		"Goexit": runtime.Goexit} {
+		for _, reads := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				c, p, own := newPooled(t, 2, 2, &owner{})
+				e := &ending{FS: vfs.NewMem(), reads: reads, act: act}
+				if err := e.MkdirAll("/db"); err != nil {
+					t.Fatal(err)
+				}
+				foreign := makeFiles(t, e, "/db", 2, p, &owner{})
+				e.on = true
+				for range 3 {
+					for _, f := range foreign {
+						err := base.Alone(func() error {
+							_, err := f.ReadAt(make([]byte, 10), 0)
+							return err
+						})
+						var panicked *base.Panic
+						if !errors.As(err, &panicked) {
+							t.Errorf("%s: %v", name, err)
+						}
+					}
+				}
+				e.on = false
+				for i := range own { // in the bubble a wait that nothing ends fails the test
+					readFile(t, own[i], i)
+				}
+				for i, f := range foreign {
+					readFile(t, f, i)
+					if err := f.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				synctest.Wait() // for descriptors that were taken for others
+				closeAll(t, c, p, own)
+			})
+		}
+	}
+}

@@ -126,7 +126,7 @@ func (s *Set) ObsoleteLog(l base.ValueFile) {
 	s.ForgetLog(l)
 	name := l.FileName(s.o.Format)
 	var size uint64
-	if err := base.Protect(func() (err error) { size, err = s.FileSize(name); return err }); err !=
+	if err := base.Alone(func() (err error) { size, err = s.FileSize(name); return err }); err !=
 		nil && !errors.Is(err, fs.ErrNotExist) {
 		s.fail(fmt.Errorf("size of obsolete file %s: %w", name, err))
 	}
@@ -149,7 +149,7 @@ func (s *Set) ForgetLog(l base.ValueFile) {
 	if f == nil {
 		return
 	}
-	if err := base.Protect(f.Close); err != nil {
+	if err := base.Alone(f.Close); err != nil {
 		s.fail(fmt.Errorf("close %s: %w", l.FileName(s.o.Format), err))
 	}
 }
@@ -221,13 +221,16 @@ func (s *Set) openLog(l base.ValueFile) (*file, error) {
 		return nil, fmt.Errorf("%w: a follower keeps each value log of the database open; raise "+
 			"the limit on open files", base.ErrTooManyFiles)
 	}
-	f := s.newFile(l.FileName(s.o.Format), 0)
+	f, open := s.newFile(l.FileName(s.o.Format), 0), false
+	defer func() {
+		if !open { // also when the file system panics
+			descriptors.hold(&s.owner, -1)
+		}
+	}()
 	f.held = true
-	if err := f.openDescriptor(); err != nil {
-		descriptors.hold(&s.owner, -1)
-		return nil, err
-	}
-	return f, nil
+	err := f.openDescriptor()
+	open = err == nil
+	return f, err
 }
 
 // Placed is called when tables that Hold was called for are in a Version.
