@@ -11,9 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// SharedLocker is an FS with locks that several readers hold at once. They
-// exclude the exclusive lock of the same name, and it excludes them. The lock
-// file is not created.
+// SharedLocker is an FS with locks that several readers hold at once. They exclude the exclusive
+// lock of the same name, and it excludes them. The lock file is not created.
 type SharedLocker interface {
 	LockShared(name string) (io.Closer, error)
 }
@@ -23,8 +22,7 @@ type Sparse interface {
 	// Stored bounds the bytes that are not holes. It is the file's size when
 	// nothing better is known.
 	Stored() int64
-	// NextData returns the smallest offset at or after off that may not lie in
-	// a hole; the file's size when there is none.
+	// NextData is the smallest offset from off on that may be in no hole, or the file's size.
 	NextData(off int64) int64
 }
 

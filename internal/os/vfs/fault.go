@@ -38,9 +38,8 @@ const (
 )
 
 var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync",
-	"syncdir",
-	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link", "reuselog",
-	"map", "touch"}
+	"syncdir", "rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link",
+	"reuselog", "map", "touch"}
 
 func (k OpKind) String() string {
 	if k < NumOps {

@@ -14,13 +14,16 @@ import (
 	"github.com/loamdb/loam/internal/os/filelock"
 )
 
-// held is the table of the locks that this process holds. Its mutex is kept
-// through a whole Lock, so that no second descriptor of a held file is opened
-// there: closing one drops a classic fcntl lock.
-var held struct {
+// held is the table of the locks that this process holds.
+var held = struct {
 	sync.Mutex
 	files map[lockKey]*lockedFile
-}
+}{files: map[lockKey]*lockedFile{}}
+
+// taking has, by device, a *sync.Mutex that is kept through a whole Lock, and Close: no second
+// descriptor of a held file is opened there, as closing one drops a classic fcntl lock. The disk
+// may be blocked, which is nothing to files of other devices.
+var taking sync.Map
 
 // lockKey is that of a locked file: its number, or its path where numbers tell nothing.
 type lockKey struct {
@@ -35,7 +38,8 @@ type lockedFile struct {
 	elem   string      // last element of its name
 	shared bool
 	f      *os.File
-	users  int           // guarded by held
+	device *sync.Mutex   // in taking
+	users  int           // guarded by device
 	locks  filelock.Held // guarded by held
 }
 
@@ -46,23 +50,26 @@ type osLock struct {
 	err  error
 }
 
-// lockFile takes the lock of elem, seen from the directory dir. name is for
-// errors. A shared lock is of a file that exists.
+// lockFile takes the lock of elem, seen from dir; name is for errors. A shared one needs a file.
 func lockFile(dir int, elem, name string, shared bool) (*osLock, error) {
-	held.Lock()
-	defer held.Unlock()
-	l, err := lockHeld(dir, elem, name, shared)
+	var above unix.Stat_t // where that fails Lock does, too
+	_ = filelock.Again(func() error { return unix.Fstatat(dir, filepath.Dir(elem), &above, 0) })
+	mu, _ := taking.LoadOrStore(uint64(above.Dev), new(sync.Mutex))
+	device := mu.(*sync.Mutex)
+	device.Lock()
+	defer device.Unlock()
+	l, err := lockHeld(dir, elem, name, shared, filelock.IDOf(&above))
 	if err != nil {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
+	l.device = device
 	l.users++
 	return &osLock{file: l}, nil
 }
 
-// lockHeld takes the lock; held must be locked. It starts anew when the file
-// was removed or replaced in between, as a process that destroys a database
-// does.
-func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
+// lockHeld takes the lock; its device must be locked. It starts anew when the file was removed or
+// replaced in between, as a process that destroys a database does.
+func lockHeld(dir int, elem, name string, shared bool, above filelock.ID) (*lockedFile, error) {
 	for range 100 {
 		if l := lookHeld(dir, elem, name); l != nil {
 			if l.shared && shared {
@@ -74,12 +81,10 @@ func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = l.id.Still(dir, elem, l.f)
-		if err == nil {
-			l.key = keyOf(dir, elem, name, l)
-			if held.files == nil {
-				held.files = make(map[lockKey]*lockedFile)
-			}
+		if err = l.id.Still(dir, elem, l.f); err == nil {
+			l.key = keyOf(name, l, above)
+			held.Lock()
+			defer held.Unlock()
 			held.files[l.key] = l
 			return l, nil
 		}
@@ -91,27 +96,24 @@ func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
 	return nil, base.ErrLocked
 }
 
-// lookHeld finds the file of a name among those that are locked; nil: it is not locked, or not
-// there.
+// lookHeld finds the file of a name among those that are locked; nil: it is none of them.
 func lookHeld(dir int, elem, name string) *lockedFile {
-	if l := held.files[lockKey{name: name}]; l != nil {
-		return l
-	}
 	var st unix.Stat_t
-	if filelock.Lstat(dir, elem, &st) != nil {
-		return nil
+	err := filelock.Lstat(dir, elem, &st)
+	held.Lock()
+	defer held.Unlock()
+	if l := held.files[lockKey{name: name}]; l != nil || err != nil {
+		return l
 	}
 	return held.files[lockKey{id: filelock.IDOf(&st)}]
 }
 
 // keyOf is the key of a file that was locked just now: its path if the file has another number than
 // a moment ago, or the number of its directory.
-func keyOf(dir int, elem, name string, l *lockedFile) lockKey {
-	var file, above unix.Stat_t
+func keyOf(name string, l *lockedFile, above filelock.ID) lockKey {
+	var file unix.Stat_t
 	if filelock.Stat(int(l.f.Fd()), &file) != nil || filelock.IDOf(&file) != l.id ||
-		filelock.Again(func() error {
-			return unix.Fstatat(dir, filepath.Dir(elem), &above, 0)
-		}) == nil && filelock.IDOf(&above) == l.id {
+		above == l.id {
 		return lockKey{name: name}
 	}
 	return lockKey{id: l.id}
@@ -180,8 +182,7 @@ func (l *lockedFile) renew() error {
 	return pathError("lock", l.f.Name(), err)
 }
 
-// closesLock returns what must follow the closing of a descriptor of the file,
-// nil when the file is not locked.
+// closesLock returns what must follow the closing of a file's descriptor; nil: it is not locked.
 func closesLock(id filelock.ID) func() {
 	held.Lock()
 	defer held.Unlock()
@@ -202,12 +203,14 @@ func closesLock(id filelock.ID) func() {
 // descriptor is closed: a forked child may still hold a copy of it.
 func (l *osLock) Close() error {
 	l.once.Do(func() {
-		held.Lock()
-		defer held.Unlock()
+		l.file.device.Lock()
+		defer l.file.device.Unlock()
 		if l.file.users--; l.file.users > 0 {
 			return
 		}
+		held.Lock()
 		delete(held.files, l.file.key)
+		held.Unlock()
 		filelock.Drop(int(l.file.f.Fd()))
 		l.err = base.Classify(closeFile(l.file.f))
 	})
