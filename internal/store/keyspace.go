@@ -115,21 +115,31 @@ func (s *keyspaces) close() {
 
 // closeUnread drops the trees of dropped keyspaces that no open snapshot may read, and
 // takes them off the list once they have no iterator either.
-func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
-	over := func(k *Keyspace) bool { return k.dropped.Load() && !seqs.MayRead(k.Tree) }
+func (s *keyspaces) closeUnread(seqs *tree.Sequences) { s.unlist(s.dropUnread(seqs)) }
+
+// dropUnread is the first step of closeUnread. It returns the keyspaces whose trees are dropped.
+func (s *keyspaces) dropUnread(seqs *tree.Sequences) (over []*Keyspace) {
 	for _, k := range s.all() {
-		if over(k) {
+		if k.dropped.Load() && !seqs.MayRead(k.Tree) {
 			k.Tree.Drop()
+			over = append(over, k)
 		}
 	}
+	return over
+}
+
+// unlist is the second step. Keyspaces that are not over count as unread, also where the last
+// snapshot has been closed since the first step: its Close comes here, too, and drops their trees.
+func (s *keyspaces) unlist(over []*Keyspace) {
 	s.listMu.Lock()
 	defer s.listMu.Unlock()
 	unread := int32(0)
 	list := slices.DeleteFunc(slices.Clone(s.all()), func(k *Keyspace) bool {
-		if k.dropped.Load() && !over(k) {
+		gone := slices.Contains(over, k)
+		if k.dropped.Load() && !gone {
 			unread++
 		}
-		return over(k) && k.Tree.Unused()
+		return gone && k.Tree.Unused()
 	})
 	s.list.Store(&list)
 	s.unread.Store(unread)
