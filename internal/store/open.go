@@ -331,7 +331,7 @@ func (db *DB) openCache() (err error) {
 		MaxOpenFiles: db.opts.MaxOpenFiles, Mmap: db.opts.Mmap, OnError: func(err error) {
 			db.health.Warn("table file", err)
 		},
-		Group: db.opts.Resources.group(), Pace: func(n int64) { db.jobs.PaceReads(n) },
+		Group: db.opts.Resources.group(), Pace: func(n int64) { db.jobs.PaceCompaction(n) },
 	})
 	return nil
 }

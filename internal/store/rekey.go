@@ -133,7 +133,7 @@ func (db *DB) resealFile(name string, stop func() error) error {
 	from, to := filepath.Join(db.dir, name), filepath.Join(db.dir, temp)
 	fsys := db.opts.FS.(*seal.FS).As(from) // REQUIRES: db.opts.Keys is not nil
 	err = vfs.Copy(db.opts.FS, from, fsys, to, vfs.WholeFile, func(piece []byte) error {
-		db.jobs.PaceReads(int64(len(piece)))
+		db.jobs.PaceCompaction(int64(len(piece)))
 		return stop()
 	})
 	if err == nil {

@@ -153,12 +153,12 @@ func (s *Scheduler) runPieces(ctx context.Context, k *Keyspace, plan *picker.Pla
 	job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
-	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction, 0)
-	env.ValueFiles = s.valueFiles(s.paceCompaction, true)
+	env := s.env(k.Tree, plan.OutputLevel, &spare, s.PaceCompaction, 0)
+	env.ValueFiles = s.valueFiles(s.PaceCompaction, true)
 	env.MaxValues = tableValues * uint64(s.limits.Load().FileSize)
 	env.Stop = s.giveWay(k, plan, func() error {
 		s.yieldToFlush()
-		s.pauseJob(job)
+		s.pauseJob(ctx, job)
 		if s.stop.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}

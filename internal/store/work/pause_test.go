@@ -1,9 +1,12 @@
 package work
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/loamdb/loam/internal/memory/budget"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
@@ -52,6 +55,29 @@ func TestPauseBesideAnother(t *testing.T) {
 			s.mu.Lock()
 			s.trees.running = 0 // the manual one may have begun last
 			s.mu.Unlock()
+		}
+	})
+}
+
+// TestPauseForOthersEndsWithTheContext: a compaction that pauses, as another database's began
+// before and there is one worker, goes on at the end of its context, to end.
+func TestPauseForOthersEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openDatabase(t, vfs.NewMem()).jobs
+		pool := budget.NewPool(1)
+		older := pool.Open(func() {}).Begin(1)
+		defer older.End()
+		job := pool.Open(func() {}).Begin(1)
+		defer job.End()
+		if !job.Progress() {
+			t.Fatal("the later job has no reason to pause")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begin := time.Now()
+		s.pauseJob(ctx, job)
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it paused for %v", took)
 		}
 	})
 }

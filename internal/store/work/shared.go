@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"time"
 
 	"github.com/loamdb/loam/internal/memory/budget"
@@ -78,9 +79,10 @@ func (s *Scheduler) beginFlushJob(k *Keyspace) (*budget.Job, error) {
 const pauseFor = 2 * time.Millisecond
 
 // pauseJob notes that a compaction goes on. While there are more jobs than workers, it waits.
-func (s *Scheduler) pauseJob(job *budget.Job) {
+func (s *Scheduler) pauseJob(ctx context.Context, job *budget.Job) {
 	s.opts.Account.Settle()
-	for job.Progress() && !s.stop.Load() && s.opts.Failure() == nil && !s.pressed() {
+	for job.Progress() && !s.stop.Load() && s.opts.Failure() == nil && !s.pressed() &&
+		ctx.Err() == nil {
 		time.Sleep(pauseFor)
 	}
 }
@@ -90,15 +92,12 @@ func (s *Scheduler) pressed() bool {
 	return s.delayNanos.Load() > 0 || s.paceNanos.Load() > 0 || s.waits.Load()
 }
 
-// paceCompaction is called after a compaction has read or written so many bytes.
-func (s *Scheduler) paceCompaction(bytes int64) {
+// PaceCompaction is called after a compaction has read or written so many bytes.
+func (s *Scheduler) PaceCompaction(bytes int64) {
 	lifted := func() bool { return s.pressed() || s.stop.Load() }
 	s.own.Pay(bytes, false, lifted)
 	s.opts.Rate.Pay(bytes, false, lifted)
 }
-
-// PaceReads is called after compactions have read so many bytes.
-func (s *Scheduler) PaceReads(bytes int64) { s.paceCompaction(bytes) }
 
 // paceFlush is called after a flush has written so many bytes.
 func (s *Scheduler) paceFlush(bytes int64) {
