@@ -143,11 +143,7 @@ func (g *group) next() []*proposal {
 
 // propose appends one entry after the other, until no change waits.
 func (s *session) propose() {
-	for {
-		all := s.group.next()
-		if all == nil {
-			return
-		}
+	for all := s.group.next(); all != nil; all = s.group.next() {
 		entry := all[0].change
 		if len(all) > 1 {
 			changes := make([][]byte, len(all))
@@ -173,8 +169,9 @@ func (s *session) propose() {
 }
 
 // append appends an entry, and returns what the state machine answered.
-func (s *session) append(entry []byte) (r result, err error) {
-	err = s.await(s.ctx, func() error {
+func (s *session) append(entry []byte) (result, error) {
+	var r result // no result of append, which a late answer would change as it returns
+	err := s.await(s.ctx, func() error {
 		f := s.raft.Apply(entry, s.cfg.Timeout)
 		if err := f.Error(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/crashfs"
 )
@@ -210,5 +211,18 @@ func TestPowerCutOfAll(t *testing.T) {
 		})
 		t.Logf("%v: %d writes were acknowledged", loss, count)
 		c.close()
+	}
+}
+
+// TestCloseBesideAHalt: a node halts after the first step of its Close, which returns all the same.
+func TestCloseBesideAHalt(t *testing.T) {
+	for range 8 { // stop, which chose between two channels that were both ready, ended at one
+		c := newCluster(t, nil, "a")
+		n := c.nodes["a"]
+		delete(c.nodes, "a")
+		s := n.run.Load()
+		s.cancel(ErrClosed)
+		s.halt(syscall.EIO, true)
+		hang.Within(t, "Close", func() { _ = n.Close() }) // the cause was told
 	}
 }

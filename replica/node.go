@@ -99,7 +99,7 @@ type session struct {
 	halting   sync.Once
 	halted    atomic.Pointer[error]
 	begun     chan struct{} // closed when raft is set
-	stopped   chan struct{} // closed when Raft has ended after halt
+	stopped   chan struct{} // closed when Raft has ended after halt, or start has failed
 
 	marking sync.Mutex
 	marked  uint64 // the term of which an own entry is applied; guarded by marking
@@ -144,6 +144,7 @@ func (n *Node) start() (_ *session, err error) {
 	defer func() {
 		if err != nil {
 			s.cancel(err)
+			close(s.stopped)
 			for i := len(undo) - 1; i >= 0; i-- {
 				undo[i]()
 			}
@@ -317,7 +318,7 @@ func (s *session) halt(cause error, abrupt bool) {
 func (s *session) stop(err error, abrupt bool) {
 	select {
 	case <-s.begun:
-	case <-s.ctx.Done():
+	case <-s.stopped:
 		return // start failed
 	}
 	if !abrupt && s.raft.State() == raft.Leader {

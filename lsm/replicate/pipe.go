@@ -221,10 +221,7 @@ func (p *pipe) ask(ctx context.Context, kind byte, name string, data []byte) ([]
 	}
 	p.waiting[f.id] = answer
 	p.mu.Unlock()
-	p.wr.Lock()
-	err := writeFrame(p.w, f, true)
-	p.wr.Unlock()
-	if err != nil {
+	if err := p.write(f); err != nil {
 		p.forget(f.id)
 		return nil, fmt.Errorf("%w: %w", errEnded, err)
 	}
@@ -245,6 +242,12 @@ func (p *pipe) ask(ctx context.Context, kind byte, name string, data []byte) ([]
 		}
 		return nil, errors.New(string(a.data))
 	}
+}
+
+func (p *pipe) write(f frame) error {
+	p.wr.Lock()
+	defer p.wr.Unlock() // also when the writer panics
+	return writeFrame(p.w, f, true)
 }
 
 func (p *pipe) forget(id uint64) {
