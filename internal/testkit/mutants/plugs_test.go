@@ -85,6 +85,25 @@ var plugs = []mutant{
 				"return p.guarded(func() error { return c.Holds(p.last) })",
 				"return c.Holds(p.last)"}}},
 
+	{"goexit-in-a-step", "commits go on after a file system ended the goroutine of one of them",
+		target{"internal/store/write", "TestGoexitInAStep"}, []edit{
+			{"internal/store/write/pipeline.go", "\tif p.inStep {", "\tif false {"}}},
+
+	{"goexit-of-a-deletion", "a file system that ends the goroutine of a deletion ends all",
+		target{"internal/store/files", "TestDeletionsBesideGoexit"}, []edit{
+			{"internal/store/files/obsolete.go",
+				"return base.Alone(func() error { return q.removeNamed(d) })",
+				"return base.Protect(func() error { return q.removeNamed(d) })"}}},
+
+	{"panic-keeps-a-descriptor", "a panic of the file system leaves a descriptor reserved",
+		target{"internal/store/files", "TestCallsThatEndHoldNoDescriptor"}, []edit{
+			{"internal/store/files/pool.go", "\treserved = true\n\td, err", "\td, err"}}},
+
+	{"unread-forgotten", "a drop forgets keyspaces whose last snapshot is closed beside it",
+		target{"internal/store", "TestLastSnapshotBesideADrop"}, []edit{
+			{"internal/store/keyspace.go", "gone := slices.Contains(over, k)",
+				"gone := k.dropped.Load()"}}},
+
 	{"goexit-of-a-cut", "a comparer that ends its goroutine ends that of a put among deletions",
 		target{"lsm", "TestComparerThatEndsAPutAmongDeletions"}, []edit{{"internal/tree/tree.go",
 			"err = base.Guarded(t.cmp, (*Tree).cutEmpties, t, batch)",
@@ -297,7 +316,7 @@ var plugs = []mutant{
 
 	{"panic-of-last-holder", "a panic about an obsolete log ends the goroutine of its last holder",
 		target{"internal/store/files", "TestObsoleteLogBesideAPanic"}, []edit{
-			{"internal/store/files/values.go", "if err := base.Protect(func() (err error) { size",
+			{"internal/store/files/values.go", "if err := base.Alone(func() (err error) { size",
 				"if err := func(f func() error) error { return f() }(func() (err error) { size"}}},
 
 	{"panic-about-obsolete-log-untold", "nothing tells of a panic about an obsolete log",
