@@ -60,6 +60,16 @@ func (a *app) toFile(name string, binary bool, do func(w io.Writer) error) error
 	return err
 }
 
+// fileOf is toFile of what a database has. The file may not lie in its directory.
+func (a *app) fileOf(db *database, name string, binary bool, do func(w io.Writer) error) error {
+	if name != "" && name != "-" {
+		if err := dump.CheckPath(db.DB, name); err != nil {
+			return err
+		}
+	}
+	return a.toFile(name, binary, do)
+}
+
 // rename gives a file that was made its name, durably.
 func rename(temp, name string, made os.FileInfo) error {
 	changed := fmt.Errorf("%w: another program removed or replaced %s while it was written",
@@ -128,15 +138,10 @@ func (a *app) dumpVerb() *cobra.Command {
 			}
 			p := a.progress("dumping", 0)
 			o.Progress = func(x dump.Progress) { p.at(x.Bytes) }
-			if to != "" && to != "-" {
-				err = dump.CheckPath(db.DB, to)
-			}
-			if err == nil {
-				err = a.toFile(to, true, func(w io.Writer) error {
-					_, err := dump.Write(ctx, db.DB, w, &o)
-					return err
-				})
-			}
+			err = a.fileOf(db, to, true, func(w io.Writer) error {
+				_, err := dump.Write(ctx, db.DB, w, &o)
+				return err
+			})
 			p.end()
 			return errors.Join(err, db.Close())
 		},
@@ -167,8 +172,8 @@ func (a *app) exportVerb() *cobra.Command {
 			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			return a.inKeyspace(args[0], func(_ *database, k *lsm.Keyspace) error {
-				return a.toFile(to, false, func(w io.Writer) error {
+			return a.inKeyspace(args[0], func(db *database, k *lsm.Keyspace) error {
+				return a.fileOf(db, to, false, func(w io.Writer) error {
 					return a.export(ctx, w, k, &f, asCSV)
 				})
 			})
@@ -292,15 +297,7 @@ func (a *app) load(ctx context.Context, db *lsm.DB, from io.Reader, kind string,
 	p := a.progress("loading", 0)
 	defer p.end()
 	if kind == "dump" {
-		n := uint64(0)
-		info, err := dump.Load(ctx, db, from, &dump.LoadOptions{Overwrite: overwrite,
-			Progress: func(x dump.Progress) { p.at(x.Bytes) }})
-		if err == nil {
-			for _, k := range info.Keyspaces {
-				n += k.Entries
-			}
-		}
-		return n, err
+		return load.Dump(ctx, db, from, overwrite, p.at)
 	}
 	k, err := a.spaceOf(db, true)
 	if err != nil {

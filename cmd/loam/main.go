@@ -209,7 +209,7 @@ func (a *app) finish(err error) int {
 		}
 	}
 	fmt.Fprintln(a.err, "loam:", firstLines(err.Error()))
-	if !a.parsed {
+	if !a.parsed && a.out.fail == nil {
 		fmt.Fprintln(a.err, "Try: loam --help, or loam VERB --help")
 		return exitUsage
 	}

@@ -33,6 +33,7 @@ type session struct {
 //	cut       takes bytes=N off the end of a file
 //	remove    deletes a file
 //	rename    renames a file
+//	join      writes two files, one behind the other, into a third one
 //	zeros     writes a file of bytes=N zeros
 //	save      writes the input into a file
 //	files     lists a directory
@@ -102,6 +103,14 @@ func (s *session) step(c *script.Command) string {
 	case "rename":
 		words := s.words(c)
 		must(t, os.Rename(words[0], words[1]))
+		return ""
+	case "join":
+		words := s.words(c)
+		a, err := os.ReadFile(words[0])
+		must(t, err)
+		b, err := os.ReadFile(words[1])
+		must(t, err)
+		must(t, os.WriteFile(words[2], append(a, b...), 0o600))
 		return ""
 	case "zeros":
 		path := strings.ReplaceAll(c.Args()[0].Key, "@", s.root)

@@ -29,6 +29,9 @@ func (a *app) shellVerb() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := &prompt{a: a, dir: args[0], cmd: cmd}
+			if strings.HasPrefix(s.dir, "-") {
+				s.dir = "." + string(filepath.Separator) + s.dir // lines would take it for a flag
+			}
 			if f, ok := a.in.(*os.File); ok && a.screen.out && term.IsTerminal(int(f.Fd())) {
 				return s.interactive(f)
 			}

@@ -29,7 +29,17 @@ const (
 	Hex    Encoding = "hex"
 	Base64 Encoding = "base64"
 	JSON   Encoding = "json"
+	// jsonKey is JSON of keys, of which one with other white space is another one: it is a string.
+	jsonKey Encoding = "json of a key"
 )
+
+// OfKeys is the encoding in which every key has a text of its own.
+func (e Encoding) OfKeys() Encoding {
+	if e == JSON {
+		return jsonKey
+	}
+	return e
+}
 
 // Flags are what the flags --as, --key-as and --value-as say.
 type Flags struct {
@@ -56,6 +66,7 @@ func (e *Flags) Parse() error {
 	if err := e.Key.Check(); err != nil {
 		return err
 	}
+	e.Key = e.Key.OfKeys()
 	return e.Value.Check()
 }
 
@@ -75,9 +86,12 @@ func (e Encoding) Decode(s string) (b []byte, err error) {
 		b, err = hex.DecodeString(strings.TrimPrefix(s, "0x"))
 	case Base64:
 		b, err = base64.StdEncoding.DecodeString(s)
-	case JSON:
+	case JSON, jsonKey:
 		if !json.Valid([]byte(s)) {
-			err = fmt.Errorf("it is not JSON")
+			// Format writes bytes so that are neither JSON nor text.
+			if b, err = unescape(s); err != nil || utf8.Valid(b) {
+				err = fmt.Errorf("it is not JSON")
+			}
 		} else if strings.HasPrefix(s, `"`) {
 			b, err = Unquote([]byte(s))
 		} else {
@@ -87,7 +101,7 @@ func (e Encoding) Decode(s string) (b []byte, err error) {
 		b, err = unescape(s)
 	}
 	if err != nil {
-		return nil, invalid("%q cannot be read as %s: %v", s, string(e), err)
+		return nil, invalid("%q cannot be read as %s: %v", s, e.name(), err)
 	}
 	if b == nil {
 		b = []byte{}
@@ -102,9 +116,9 @@ func (e Encoding) Format(b []byte) string {
 		return hex.EncodeToString(b)
 	case Base64:
 		return base64.StdEncoding.EncodeToString(b)
-	case JSON:
+	case JSON, jsonKey:
 		// Decode takes the quotes of a string away, which b may have of its own.
-		if isJSON(b) && bytes.TrimSpace(b)[0] != '"' {
+		if e.asJSON(b) && bytes.TrimSpace(b)[0] != '"' {
 			return compact(b)
 		}
 		if utf8.Valid(b) {
@@ -114,7 +128,10 @@ func (e Encoding) Format(b []byte) string {
 	return Escape(b)
 }
 
-func isJSON(b []byte) bool { return json.Valid(b) && utf8.Valid(b) }
+// asJSON reports whether bytes are written as the JSON that they are.
+func (e Encoding) asJSON(b []byte) bool {
+	return (e == JSON || e == jsonKey && compact(b) == string(b)) && json.Valid(b) && utf8.Valid(b)
+}
 
 // compact is JSON on one line: without white space, and with what cannot be printed as escapes.
 func compact(b []byte) string {
@@ -201,7 +218,7 @@ func (e Encoding) AppendField(dst []byte, name string, b []byte) []byte {
 	switch {
 	case e == Hex:
 		return append(dst, fmt.Sprintf(`"%s_hex":"%x"`, name, b)...)
-	case e == JSON && isJSON(b):
+	case e.asJSON(b):
 		return append(dst, fmt.Sprintf(`"%s_json":%s`, name, compact(b))...)
 	case e == Base64 || !utf8.Valid(b):
 		return append(dst, fmt.Sprintf(`"%s_base64":"%s"`, name,
@@ -265,7 +282,13 @@ func (e Encoding) Column(name string) string {
 	if e == Text {
 		return name
 	}
-	return name + "_" + string(e)
+	return name + "_" + e.name()
+}
+
+// name is the word for the encoding in flags and names of columns.
+func (e Encoding) name() string {
+	word, _, _ := strings.Cut(string(e), " ")
+	return word
 }
 
 // OfColumn undoes Column, for a column whose name begins with prefix.

@@ -1,9 +1,10 @@
-// Package load writes entries from CSV and JSON lines into a keyspace.
+// Package load writes entries from CSV and JSON lines into a keyspace, and dumps into a database.
 package load
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -14,7 +15,30 @@ import (
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/dump"
 )
+
+// Dump loads a dump, and returns how many entries it has. It fails, with all of them loaded, where
+// the input goes on behind the dump, as several dumps in one file do.
+func Dump(ctx context.Context, db *lsm.DB, r io.Reader, overwrite bool,
+	progress func(bytes uint64)) (n uint64, err error) {
+	info, err := dump.Load(ctx, db, r, &dump.LoadOptions{Overwrite: overwrite,
+		Progress: func(x dump.Progress) { progress(x.Bytes) }})
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range info.Keyspaces {
+		n += k.Entries
+	}
+	more, err := io.ReadFull(r, make([]byte, 1))
+	if more > 0 {
+		err = fmt.Errorf("the dump, of %d keys, is loaded and ends at byte %d; what the input has "+
+			"behind it is not loaded: load each dump by itself", n, info.Size)
+	} else if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
 
 // CSV loads CSV, whose header says how keys and values are encoded, and returns how many entries it
 // has. progress is told how many bytes of keys and values were read. What is written is durable
@@ -134,12 +158,21 @@ func (l *loader) lines(from io.Reader) error {
 }
 
 func (l *loader) line(line []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(line, &members); err != nil {
-		return invalid("it is no JSON object: %v", err)
+	d := json.NewDecoder(bytes.NewReader(line))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return noObject(cmp.Or(err, errors.New("it does not begin as one")))
 	}
 	var key, value []byte
-	for name, raw := range members {
+	for d.More() { // a map would keep the last one of two members of a name
+		t, err := d.Token()
+		name, _ := t.(string)
+		var raw json.RawMessage
+		if err == nil {
+			err = d.Decode(&raw)
+		}
+		if err != nil {
+			return noObject(err)
+		}
 		b, err := member(name, raw)
 		if err != nil {
 			return err
@@ -153,11 +186,20 @@ func (l *loader) line(line []byte) error {
 		}
 		*into = b
 	}
+	if _, err := d.Token(); err != nil { // its brace
+		return noObject(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return noObject(cmp.Or(err, errors.New("something follows it")))
+	}
 	if key == nil || value == nil {
 		return invalid("it has no key or no value")
 	}
 	return l.put(key, value)
 }
+
+// noObject is the error of a line that is not one JSON object.
+func noObject(cause error) error { return invalid("it is no JSON object: %v", cause) }
 
 // member is the bytes of a member of a JSON line.
 func member(name string, raw json.RawMessage) (b []byte, err error) {

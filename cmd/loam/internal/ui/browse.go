@@ -51,7 +51,7 @@ func (q query) encodings() (key, value encode.Encoding, err error) {
 			return "", "", err
 		}
 	}
-	return key, value, nil
+	return key.OfKeys(), value, nil
 }
 
 // number is a parameter that is a number.
