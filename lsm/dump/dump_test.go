@@ -299,6 +299,40 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// counted is a context that is done when it was asked so often.
+type counted struct {
+	context.Context
+	left int
+}
+
+func (c *counted) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLoadOfManyKeyspaces: a load that creates many keyspaces ends among them when its context is
+// done, and goes on later.
+func TestLoadOfManyKeyspaces(t *testing.T) {
+	const many = 20
+	c := &clock{}
+	db := mustOpen(t, "db", options(vfs.NewMem(), lsm.FormatNative, c))
+	for i := range many {
+		must(t, openSpace(t, db, fmt.Sprint(i)).Put([]byte("key"), nil, lsm.NoSync))
+	}
+	var b bytes.Buffer
+	_, err := dump.Write(ctx, db, &b, nil)
+	must(t, err)
+	to := mustOpen(t, "db", options(vfs.NewMem(), lsm.FormatNative, c))
+	_, err = dump.Load(&counted{ctx, many / 2}, to, bytes.NewReader(b.Bytes()), nil)
+	if n := len(to.Keyspaces()); !errors.Is(err, context.Canceled) || n < 2 || n > many/2 {
+		t.Errorf("%d keyspaces, %v", n, err)
+	}
+	mustLoad(t, to, b.Bytes())
+	sameModel(t, contents(t, to), contents(t, db))
+}
+
 // TestOverwrite: a dump replaces the entries under its keys, and no others.
 func TestOverwrite(t *testing.T) {
 	b, want := sample(t)

@@ -157,7 +157,7 @@ func (x *export) copyTo(db store.Host, of uint64) error {
 		return err
 	}
 	defer s.Close()
-	w := NewWriter(db, func(written uint64) {
+	w := NewWriter(x.ctx, db, func(written uint64) {
 		if x.progress != nil {
 			x.progress(written, of)
 		}

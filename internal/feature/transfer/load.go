@@ -48,7 +48,7 @@ func Load(ctx context.Context, db store.Host, r io.Reader, o LoadOptions) (s Sum
 	}
 	defer d.Close()
 	l := &loader{ctx: ctx, db: db, d: d, o: o, marker: marker{id: d.Header.ID}}
-	l.w = NewWriter(db, func(written uint64) { l.written = written })
+	l.w = NewWriter(ctx, db, func(written uint64) { l.written = written })
 	if err = l.begin(); err == nil {
 		err = l.blocks()
 	}

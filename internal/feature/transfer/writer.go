@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
@@ -14,6 +15,7 @@ const batchBytes = 256 << 10
 // Writer is a Sink that puts entries into a database, without a sync: values keep the deadlines
 // that they have, and get none where keyspaces have a default time to live.
 type Writer struct {
+	ctx      context.Context // ends Begin
 	db       store.Host
 	progress func(written uint64) // called after each batch, with the sum of their sizes
 
@@ -26,14 +28,17 @@ type Writer struct {
 }
 
 // NewWriter makes a Writer. progress is not nil.
-func NewWriter(db store.Host, progress func(written uint64)) *Writer {
-	return &Writer{db: db, progress: progress, repr: batchrepr.Init(nil)}
+func NewWriter(ctx context.Context, db store.Host, progress func(written uint64)) *Writer {
+	return &Writer{ctx: ctx, db: db, progress: progress, repr: batchrepr.Init(nil)}
 }
 
 // Begin opens the keyspaces, or creates them.
 func (w *Writer) Begin(spaces []Space) error {
 	w.spaces, w.expiring = make([]*store.Keyspace, len(spaces)), make([]bool, len(spaces))
 	for i, s := range spaces {
+		if err := w.ctx.Err(); err != nil {
+			return err // there may be any number, and each new one is an edit that is synced
+		}
 		merge := s.Merge
 		if !w.db.Place().Native() {
 			merge = nil

@@ -23,6 +23,11 @@ var copies = []mutant{
 		target{"internal/testkit/crash", "TestLoadFaults"}, []edit{
 			{"internal/feature/transfer/load.go", "\t\t\tl.d.last = last\n", "\t\t\t_ = last\n"}}},
 
+	{"load-creates-on", "a cancelled load creates its other keyspaces first",
+		target{"lsm/dump", "TestLoadOfManyKeyspaces"}, []edit{
+			{"internal/feature/transfer/writer.go", "if err := w.ctx.Err(); err != nil {",
+				"if err := w.ctx.Err(); err != nil && i == 0 {"}}},
+
 	{"dump-of-many-times", "the keyspaces of a dump are of the time at which they are read",
 		target{"lsm/dump", "TestDumpBesideWrites"}, []edit{
 			{"internal/feature/transfer/state.go", "NoFillCache: true, Snapshot: s.snap",
