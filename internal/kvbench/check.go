@@ -52,6 +52,9 @@ func newRecord(r *Report) (*record, error) {
 	if len(r.Engines) < 2 || len(r.Runs) == 0 {
 		return nil, errors.New("the report has no peers")
 	}
+	if !r.Complete {
+		return nil, errors.New("the report is of a run that failed or was interrupted")
+	}
 	e := &r.Environment
 	rec := &record{
 		Schema: 1, Time: e.Time, Commit: e.Commit, Num: r.Runs[0].Num,

@@ -106,6 +106,9 @@ func compareReports(args []string, w io.Writer) error {
 	for _, text := range differences(a, b) {
 		fmt.Fprintln(w, "WARNING: "+text)
 	}
+	if !a.Complete || !b.Complete {
+		fmt.Fprintln(w, "WARNING: a run of a report failed or was interrupted.")
+	}
 	if x, y := a.Environment, b.Environment; x.CPU != y.CPU || x.Cores != y.Cores || x.OS != y.OS {
 		fmt.Fprintln(w, "WARNING: the reports come from different machines.")
 	}

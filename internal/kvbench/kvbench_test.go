@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/kvbench/experiment"
@@ -37,6 +38,23 @@ func invoke(t *testing.T, e store.Driver, args ...string) (code int, stdout, std
 		t.Errorf("%v left %v behind", args, left)
 	}
 	return code, out.String(), err.String()
+}
+
+// full fails as a file on a full disk does.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestFullOutput: results that were not written are a failure.
+func TestFullOutput(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, args := range [][]string{{"--num=10", "--benchmarks=fillseq"}, {"--list"}, {"--help"}} {
+		var errs bytes.Buffer
+		if code := Main(args, full{}, &errs, newEngine()); code != exitFailed ||
+			!strings.Contains(errs.String(), syscall.ENOSPC.Error()) {
+			t.Errorf("%v: exit %d: %s", args, code, errs.String())
+		}
+	}
 }
 
 // TestReportFiles names files for reports that cannot be written: no benchmark runs.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
@@ -35,6 +36,16 @@ var patience = 5 * time.Second
 // Main runs a command line, without the program's name, and returns the exit
 // code. The first driver is the default engine.
 func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int {
+	out := &table.Output{W: stdout}
+	code := run(args, out, stderr, drivers)
+	if code == exitOK && out.Failed() != nil {
+		fmt.Fprintf(stderr, "kvbench: %v\n", out.Failed())
+		return exitFailed
+	}
+	return code
+}
+
+func run(args []string, stdout, stderr io.Writer, drivers []store.Driver) int {
 	ctx, release := signal.NotifyContext(context.Background(), endings()...)
 	defer release()
 	if len(args) == 1 && strings.HasPrefix(args[0], taskFlag) {

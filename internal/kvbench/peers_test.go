@@ -158,6 +158,19 @@ func TestCompareTellsOfDifferences(t *testing.T) {
 	if out := compare(); strings.Contains(out, "WARNING") {
 		t.Error(out)
 	}
+	b, err := os.ReadFile(filepath.Join(dir, "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = bytes.Replace(b, []byte(`"complete": true`), []byte(`"complete": false`), 1)
+	if err := os.WriteFile(filepath.Join(dir, "2"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, text, _ := invoke(t, newEngine(), "compare", filepath.Join(dir, "0"),
+		filepath.Join(dir, "2"))
+	if code != exitOK || !strings.Contains(text, "WARNING: a run of a report failed or was") {
+		t.Errorf("exit %d: %s", code, text)
+	}
 	out := compare("--value_size=50", "--sync", "--cache_size=1MiB", "--key_prefix=3")
 	for _, want := range []string{"value_size: 100 and 50", "sync: false and true",
 		"options: none and cache_size=1MiB",

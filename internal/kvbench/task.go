@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/kvbench/experiment"
 	"github.com/loamdb/loam/internal/kvbench/progress"
 	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/kvbench/table"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
@@ -91,7 +92,7 @@ func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 		fmt.Fprintf(s.out, "-- %s, round %d beside %s\n", p.driver.Title(), p.round, p.pair)
 	}
 	cmd := exec.CommandContext(ctx, program, taskFlag+file)
-	cmd.Stdout, cmd.Stderr = s.out, s.errs
+	cmd.Stdout, cmd.Stderr = table.Under(s.out), s.errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
 	runErr := cmd.Run()

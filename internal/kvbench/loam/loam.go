@@ -263,13 +263,26 @@ type snapshot struct {
 
 func (s snapshot) Close() error { return s.s.Close() }
 
+// Metrics are those of the database. Tables and what compactions have still to do are those of all
+// keyspaces.
 func (d *database) Metrics() store.Metrics {
 	m := d.db.Metrics()
-	tables := 0
+	all := []lsm.Metrics{m}
+	for _, name := range d.db.Keyspaces() {
+		k, err := d.db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+		if err == nil && name != "default" {
+			all = append(all, k.Metrics())
+		}
+	}
+	var disk, debt uint64
+	var tables int
 	levels := make([]int64, len(m.Levels))
-	for i, l := range m.Levels {
-		tables += l.Files
-		levels[i] = int64(l.Bytes)
+	for _, of := range all {
+		disk, debt = disk+of.DiskBytes, debt+uint64(of.CompactionDebt)
+		for i, l := range of.Levels {
+			tables += l.Files
+			levels[i] += int64(l.Bytes)
+		}
 	}
 	return store.Metrics{
 		WALBytes:        m.WALBytesWritten,
@@ -278,9 +291,9 @@ func (d *database) Metrics() store.Metrics {
 		Stall:           m.StallTime,
 		CacheHits:       int64(m.Cache.Hits),
 		CacheMisses:     int64(m.Cache.Misses),
-		DiskSize:        int64(m.DiskBytes),
+		DiskSize:        int64(disk),
 		Tables:          int64(tables),
-		Debt:            int64(m.CompactionDebt),
+		Debt:            int64(debt),
 		Levels:          levels,
 	}
 }
