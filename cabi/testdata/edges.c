@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <leveldb/c.h>
 
+#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -227,6 +228,59 @@ static void capacities(leveldb_options_t *o) {
   }
 }
 
+/* Changes a byte in the middle of the largest table. */
+static void damage(const char *directory) {
+  char path[512], largest[512] = "";
+  struct stat st;
+  off_t size = 0;
+  DIR *d = opendir(directory);
+  CHECK(d, "%s", directory);
+  for (struct dirent *e; (e = readdir(d)) != NULL;) {
+    const char *end = strrchr(e->d_name, '.');
+    snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+    if (!end || strcmp(end, ".ldb") || stat(path, &st) || st.st_size <= size) continue;
+    size = st.st_size;
+    strcpy(largest, path);
+  }
+  closedir(d);
+  FILE *f = fopen(largest, "r+b");
+  CHECK(f && !fseek(f, size / 2, SEEK_SET), "%s", largest);
+  int byte = fgetc(f) ^ 1;
+  CHECK(!fseek(f, size / 2, SEEK_SET) && fputc(byte, f) == byte && !fclose(f), "%s", largest);
+}
+
+/* An iterator that met damage says so to the end, also where it goes on behind it. */
+static void damaged(leveldb_options_t *o, leveldb_writeoptions_t *w) {
+  char *err = NULL, key[8];
+  char value[100] = "x";
+  leveldb_options_set_compression(o, leveldb_no_compression);
+  leveldb_t *db = leveldb_open(o, "damaged", &err);
+  for (int i = 1000; i < 3000 && !err; i++) {
+    snprintf(key, sizeof key, "%d", i);
+    leveldb_put(db, w, key, 4, value, sizeof value, &err);
+  }
+  CHECK(!err, "%s", err);
+  leveldb_compact_range(db, NULL, 0, NULL, 0);
+  leveldb_close(db);
+  damage("damaged");
+  db = leveldb_open(o, "damaged", &err);
+  CHECK(db && !err, "%s", err);
+  leveldb_readoptions_t *r = leveldb_readoptions_create();
+  leveldb_iterator_t *it = leveldb_create_iterator(db, r);
+  int found = 0;
+  for (int i = 1000; i < 3000; i++) {
+    snprintf(key, sizeof key, "%d", i);
+    leveldb_iter_seek(it, key, 4);
+    found += leveldb_iter_valid(it);
+  }
+  leveldb_iter_get_error(it, &err);
+  CHECK(found > 1000 && found < 2000 && leveldb_iter_valid(it) && err, "%d", found);
+  leveldb_free(err);
+  leveldb_iter_destroy(it);
+  leveldb_readoptions_destroy(r);
+  leveldb_close(db);
+}
+
 int main(int argc, char **argv) {
   char *err = NULL;
   leveldb_options_t *o = leveldb_options_create();
@@ -245,6 +299,7 @@ int main(int argc, char **argv) {
   memory(db, w);
   batches();
   capacities(o);
+  damaged(o, w);
   leveldb_options_destroy(o);
   leveldb_writeoptions_destroy(w);
   puts("PASS");
