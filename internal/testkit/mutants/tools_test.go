@@ -38,7 +38,7 @@ var tools = []mutant{
 			{"cmd/loam/diff.go", "\t\"bytes\"\n", ""}}},
 
 	{"json-keys-alike", "keys that differ in white space of JSON are written alike",
-		target{"cmd/loam/internal/encode", "FuzzRoundTrip"}, []edit{
+		target{"cmd/loam", "TestScripts"}, []edit{
 			{"cmd/loam/internal/encode/encode.go", "compact(b) == string(b)", "b != nil"}}},
 
 	{"check-opens-only", "check reads no table", target{"cmd/loam", "TestCheckSeesDamage"}, []edit{
