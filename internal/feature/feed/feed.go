@@ -346,12 +346,15 @@ func (c *Changes) reopen(at int64) error {
 	return err
 }
 
+// unposition closes the log. c.mu is held, and the file system may end the goroutine.
 func (c *Changes) unposition() {
-	var err error
-	defer c.catchPanic(&err)
-	if log := c.log; log != nil {
-		c.log = nil
-		_ = log.file.Close()
+	log := c.log
+	if c.log = nil; log == nil {
+		return
+	}
+	var p *base.Panic
+	if err := base.Alone(log.file.Close); errors.As(err, &p) { // else it was only read
+		_ = c.hub.env.Fail(err)
 	}
 }
 
