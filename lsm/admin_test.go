@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 )
 
 func TestDestroyNeedsTheLock(t *testing.T) {
@@ -61,4 +62,41 @@ func TestDestroyWhereOpenFilesStay(t *testing.T) {
 		t.Errorf("the directory is there: %v", err)
 	}
 	must(t, Destroy("db", o))
+}
+
+// TestDestroyAgain: where a file could not be removed, or not be looked at, another try removes it,
+// also if only the MANIFEST tells that it is the database's.
+func TestDestroyAgain(t *testing.T) {
+	for _, kind := range []vfs.OpKind{vfs.OpRemove, vfs.OpStat} {
+		mem := vfs.NewMem()
+		table := ""
+		failed := false
+		fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			if op.Kind == kind && table != "" && path.Base(op.Name) == table && !failed {
+				failed, out.Err = true, syscall.EIO
+			}
+			return out
+		})
+		o := &Options{FS: fsys, Format: FormatLevelDB}
+		db := mustOpen(t, "db", o)
+		mustPut(t, db, 1)
+		mustFlush(t, db)
+		mustClose(t, db)
+		names, err := mem.List("db")
+		must(t, err)
+		for _, name := range names {
+			if is, _ := base.LevelDB.ParseFileName(name); is == base.FileTable {
+				table = name
+			}
+		}
+		must(t, mem.Remove(path.Join("db", table)))
+		must(t, fstest.WriteFile(mem, path.Join("db", table), []byte("damaged")))
+		if err := Destroy("db", o); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%v fails: %v", kind, err)
+		}
+		must(t, Destroy("db", o))
+		if names, err := mem.List("db"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v failed once: left are %v, %v", kind, names, err)
+		}
+	}
 }

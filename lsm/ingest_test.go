@@ -18,6 +18,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/testkit/seed"
 )
@@ -563,4 +564,43 @@ func TestIngestBesideACompaction(t *testing.T) {
 	wantIs(t, snap, string(key(0)), "ingested")
 	must(t, snap.Close())
 	mustClose(t, db)
+}
+
+// TestIngestBesideStrangers: ingests and loads take no number for what they write, link and rename
+// that another program's file has, and leave such files.
+func TestIngestBesideStrangers(t *testing.T) {
+	for _, links := range []bool{true, false} {
+		mem := vfs.NewMem()
+		fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			if op.Kind == vfs.OpLink && !links {
+				out.Err = vfs.ErrCannotLink
+			}
+			return out
+		})
+		o := &Options{FS: fsys, Format: FormatNative}
+		db := mustOpen(t, "db", o)
+		must(t, db.Put([]byte("b"), []byte("old"), Sync))
+		var strangers []string
+		for n := range 40 {
+			name := filepath.Join("db", base.Native.FileName(base.FileTable, uint64(5+3*n)))
+			must(t, fstest.WriteFile(mem, name, []byte("mine")))
+			strangers = append(strangers, name)
+		}
+		for i := range 4 {
+			from := writeTable(t, fmt.Sprintf("%d.table", i), o, "b", fmt.Sprint(i))
+			excise := &Range{Start: []byte("a"), Limit: []byte("c")}
+			must(t, db.Ingest(t.Context(), &IngestOptions{Excise: excise}, from))
+			wantIs(t, db, "b", fmt.Sprint(i))
+		}
+		must(t, db.BulkLoad(t.Context(), func(yield func(key, value []byte) bool) {
+			for i := 0; i < 300 && yield([]byte(fmt.Sprintf("l%03d", i)), make([]byte, 99)); i++ {
+			}
+		}, &BulkLoadOptions{Memory: 1}))
+		for _, name := range strangers {
+			if b, err := fstest.ReadFile(mem, name); err != nil || string(b) != "mine" {
+				t.Errorf("links %v: %s is %.20q, %v", links, name, b, err)
+			}
+		}
+		mustClose(t, db)
+	}
 }

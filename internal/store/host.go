@@ -71,10 +71,19 @@ func (db *DB) Place() Place {
 // Native reports whether the database is in the native format, which has keyspaces.
 func (p Place) Native() bool { return p.Format == base.Native }
 
+// maxTaken is how many names of new tables may be taken by files of other programs.
+const maxTaken = 100
+
 // NewTable is for Host.
 func (db *DB) NewTable() (num uint64, name string) {
-	num = db.manifest.NewFileNum()
-	return num, db.shared.Files.TableName(num)
+	for range maxTaken {
+		num = db.manifest.NewFileNum()
+		name = db.shared.Files.TableName(num)
+		if _, err := db.opts.FS.Stat(filepath.Join(db.dir, name)); err != nil {
+			break // it is free
+		}
+	}
+	return num, name
 }
 
 // Logs are the write-ahead logs of an open database.

@@ -142,6 +142,8 @@ func (db *DB) resealFile(name string, stop func() error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // it was obsolete
+	case errors.Is(err, fs.ErrExist):
+		return err // another program's file
 	case err != nil:
 		return errors.Join(err, vfs.RemoveIfThere(db.opts.FS, to))
 	}

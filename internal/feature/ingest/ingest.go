@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"runtime"
@@ -137,11 +138,13 @@ func (j *job) takeOne(t *table) error {
 	}
 	num, name := j.db.NewTable()
 	t.meta = &manifest.FileMeta{Num: num}
-	t.name = name
-	to := filepath.Join(j.place.Dir, t.name)
+	to := filepath.Join(j.place.Dir, name)
 	err := vfs.Link(j.fs, t.path, to)
 	if errors.Is(err, vfs.ErrCannotLink) {
 		err = j.copy(t, to)
+	}
+	if !errors.Is(err, fs.ErrExist) { // else it is another program's, and stays
+		t.name = name
 	}
 	if err != nil {
 		return err
@@ -224,6 +227,9 @@ func (j *job) create(spare *sstable.Spare) (sstable.Writer, *table, error) {
 	num, name := j.db.NewTable()
 	t := &table{name: name, meta: &manifest.FileMeta{Num: num}}
 	f, err := j.fs.Create(filepath.Join(j.place.Dir, t.name))
+	if errors.Is(err, fs.ErrExist) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, t, err
 	}

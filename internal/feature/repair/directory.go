@@ -76,7 +76,7 @@ func Destroy(fsys vfs.FS, dir string) (busy, err error) {
 	if err := owner.CheckReplaceable(fsys, dir); err != nil {
 		return nil, err
 	}
-	names, strange, err := ownFiles(fsys, dir)
+	own, manifests, strange, err := ownFiles(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,20 @@ func Destroy(fsys vfs.FS, dir string) (busy, err error) {
 			"tell; nothing is removed; delete or move them away first",
 			base.ErrNotADatabase, strings.Join(strange, ", "))
 	}
+	// The MANIFESTs and CURRENT stay until the others are gone: another try goes by them.
+	for _, names := range [][]string{own, manifests} {
+		if err := removeAll(fsys, dir, names); err != nil {
+			return nil, err
+		}
+	}
+	if err := current.Remove(fsys, dir); err != nil {
+		return nil, err
+	}
+	return fsys.Remove(filepath.Join(dir, base.LockName)), nil
+}
+
+// removeAll removes the regular files and the socket among names, durably.
+func removeAll(fsys vfs.FS, dir string, names []string) error {
 	var errs []error
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -92,31 +106,31 @@ func Destroy(fsys vfs.FS, dir string) (busy, err error) {
 		if name == base.InspectName {
 			want = fs.ModeSocket
 		}
-		if info, err := fsys.Stat(path); err == nil && info.Mode().Type() == want {
-			errs = append(errs, fsys.Remove(path))
+		info, err := fsys.Stat(path)
+		if err == nil && info.Mode().Type() == want {
+			err = fsys.Remove(path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, current.Remove(fsys, dir))
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return fsys.Remove(filepath.Join(dir, base.LockName)), nil
+	return errors.Join(append(errs, fsys.SyncDir(dir))...)
 }
 
-// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those
-// that only have such names.
-func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
+// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, its
+// MANIFESTs apart, and those that only have such names.
+func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err error) {
 	names, err := fsys.List(dir)
 	var format base.Format
 	if err == nil {
 		format, err = findFormat(fsys, dir, names)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	st, err := readState(fsys, dir, format)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	live := make(map[uint64]bool)
 	for _, k := range st.Keyspaces() {
@@ -143,15 +157,18 @@ func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 		}
 		c, err := owner.Contents(fsys, dir, name)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		if c.Own || c.Empty {
-			own = append(own, name)
-		} else {
+		switch {
+		case !c.Own && !c.Empty:
 			strange = append(strange, name)
+		case t == base.FileManifest:
+			manifests = append(manifests, name)
+		default:
+			own = append(own, name)
 		}
 	}
-	return own, strange, nil
+	return own, manifests, strange, nil
 }
 
 // readState reads the MANIFEST in force, as far as it is whole.

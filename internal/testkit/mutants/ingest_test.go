@@ -53,6 +53,15 @@ var ingests = []mutant{
 				"return j.db.Commit(batchrepr.Init(nil), write.Sync, nil)",
 				"return j.db.Commit(batchrepr.Init(nil), write.Sync&0, nil)"}}},
 
+	{"ingest-over-strangers", "an ingest takes the number of another program's file",
+		target{"lsm", "TestIngestBesideStrangers"}, []edit{
+			{"internal/store/host.go", "range maxTaken {", "range 1 {"}}},
+
+	{"destroy-forgets", "Destroy removes the MANIFEST before the files that it lists",
+		target{"lsm", "TestDestroyAgain"}, []edit{
+			{"internal/feature/repair/directory.go", "[][]string{own, manifests}",
+				"[][]string{manifests, own}"}}},
+
 	{"load-first-wins", "of entries with one key the first one counts",
 		target{"lsm", "TestBulkLoad"}, []edit{
 			{"internal/feature/ingest/runs.go", "return a.newer > b.newer",
