@@ -215,6 +215,7 @@ func New(o Options) *Scheduler {
 	}
 	s.stats.stalls = map[string]Stall{}
 	s.trees.pressed = map[*Keyspace]float64{}
+	s.values.damaged = valueFiles{}
 	s.group.rotateLog = s.rotateLogOnce
 	if o.Paused {
 		s.paused = 1

@@ -145,10 +145,11 @@ func (s *Scheduler) chooseRoundLocked() {
 
 // noteLiveLocked takes the estimate of the live values of a tree.
 func (v *valueSpace) noteLiveLocked(k *Keyspace, now treeValues) {
-	v.live += now.live - v.trees[k].live
-	if delete(v.trees, k); now.of == 0 {
+	v.live -= v.trees[k].live
+	if delete(v.trees, k); now.of == 0 || k.dropped {
 		return
 	}
+	v.live += now.live
 	if v.trees == nil {
 		v.trees = make(map[*Keyspace]treeValues)
 	}
@@ -165,12 +166,15 @@ func (s *Scheduler) valuesLocked(k *Keyspace) *picker.Values {
 	values := &picker.Values{Disk: v.disk, Live: v.live, Of: of.of, Hidden: of.of - of.live,
 		Passing: s.opts.Files.DoomedValues(),
 		Old:     func(m *manifest.FileMeta) uint64 { return s.oldValuesLocked(k, m) }}
-	if round := v.round; round != nil {
-		values.From = round.has
-		for _, u := range v.uses {
-			if round.has(u.File()) {
-				values.Passing += u.Bytes
-			}
+	if v.round != nil {
+		values.From = v.round.has
+	}
+	for _, u := range v.uses {
+		switch f := u.File(); {
+		case v.round.has(f):
+			values.Passing += u.Bytes
+		case v.damaged.has(f): // nothing can be done about its garbage
+			values.Disk -= u.Garbage()
 		}
 	}
 	return values
@@ -253,9 +257,6 @@ func (s *Scheduler) keepDamaged(h base.ValueHandle, err error) {
 	s.mu.Lock()
 	v := &s.values
 	known := v.damaged.has(f)
-	if v.damaged == nil {
-		v.damaged = make(valueFiles)
-	}
 	v.damaged[f] = struct{}{}
 	v.round = maps.Clone(v.round)
 	delete(v.round, f)

@@ -108,6 +108,10 @@ var largeValues = []mutant{
 			{"internal/tree/compact/relocate.go", "w.readLarge(h, handle); !ok {\n",
 				"w.readLarge(h, handle); !ok {\n\t\terr = errors.ErrUnsupported\n"}}},
 
+	{"damage-delays", "garbage beside a value that cannot be read delays writers for good",
+		target{"internal/testkit/values", "TestGarbageBesideUnreadable"}, []edit{
+			{"internal/store/work/values.go", "values.Disk -= u.Garbage()", "_ = u"}}},
+
 	{"relocation-unbounded", "values are relocated only when somebody writes",
 		target{"internal/testkit/values", "TestRelocationOnceQuiet"}, []edit{
 			{"internal/store/open.go", "\tdb.jobs.OpenValues()\n", ""}}},

@@ -32,8 +32,8 @@ type ValueUse struct {
 	Size uint64 // of the file, in bytes
 }
 
-// garbage is how many bytes of the file no table refers to.
-func (u *ValueUse) garbage() uint64 { return u.Size - min(u.Size, u.Bytes) }
+// Garbage is how many bytes of the file no table refers to.
+func (u *ValueUse) Garbage() uint64 { return u.Size - min(u.Size, u.Bytes) }
 
 const (
 	// relocateBytes is how many bytes of values one compaction copies, about.
@@ -59,11 +59,11 @@ func EmptyNext(uses []ValueUse, c Config) (next []base.ValueLog) {
 	need := float64(p.Values.Disk) - limit*p.liveValues()
 	room := p.Values.Live / roundShare
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u ValueUse) bool {
-		return u.garbage() <= u.Size/leastGarbage
+		return u.Garbage() <= u.Size/leastGarbage
 	})
 	sort.Slice(uses, func(i, j int) bool {
 		a, b := &uses[i], &uses[j]
-		x, y := float64(a.garbage())/float64(a.Size), float64(b.garbage())/float64(b.Size)
+		x, y := float64(a.Garbage())/float64(a.Size), float64(b.Garbage())/float64(b.Size)
 		return x > y || x == y && a.Log < b.Log
 	})
 	freed, copied := 0.0, uint64(0)
@@ -71,7 +71,7 @@ func EmptyNext(uses []ValueUse, c Config) (next []base.ValueLog) {
 		if freed >= need || i > 0 && copied+u.Bytes > room {
 			break
 		}
-		freed, copied = freed+float64(u.garbage()), copied+u.Bytes
+		freed, copied = freed+float64(u.Garbage()), copied+u.Bytes
 		next = append(next, u.ValueLog)
 	}
 	return next
