@@ -2,8 +2,6 @@ package store
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
@@ -201,8 +199,8 @@ func (r *replayer) finish() error {
 	if !r.carries() {
 		r.Kept = nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
-		for k := r.spaces[id]; len(k.Tables) > 0; {
+	for _, k := range base.InOrder(r.spaces) {
+		for len(k.Tables) > 0 {
 			if r.Kept != nil {
 				carried += uint64(k.Tables[0].Mem.Len())
 				break

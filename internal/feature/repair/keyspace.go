@@ -204,13 +204,7 @@ func (r *repair) spaceOf(id base.KeyspaceID, log uint64) *keyspace {
 }
 
 // sorted lists the keyspaces in the order of their IDs, the default one first.
-func (r *repair) sorted() []*keyspace {
-	var all []*keyspace
-	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
-		all = append(all, r.spaces[id])
-	}
-	return all
-}
+func (r *repair) sorted() []*keyspace { return base.InOrder(r.spaces) }
 
 // of returns the tables of a keyspace.
 func (s *keyspace) of(tables []*table) (mine []*table) {

@@ -162,11 +162,7 @@ func (k *KeyspaceState) apply(e *Edit) {
 
 // Keyspaces returns all keyspaces, in the order of their IDs.
 func (s *State) Keyspaces() []*KeyspaceState {
-	all := []*KeyspaceState{&s.KeyspaceState}
-	for _, id := range slices.Sorted(maps.Keys(s.Others)) {
-		all = append(all, s.Others[id])
-	}
-	return all
+	return append([]*KeyspaceState{&s.KeyspaceState}, base.InOrder(s.Others)...)
 }
 
 // snapshot returns e as the first edit of a MANIFEST, which stands for a whole
