@@ -117,8 +117,8 @@ func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, next uint64,
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
-	s.beginFlush(k, m)
-	defer func() { s.endFlush(err != nil) }()
+	s.onPace(func(now time.Time) { s.pace.begin(k, m, now) })
+	defer func() { s.onPace(func(now time.Time) { s.pace.end(err != nil, now) }) }()
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {
@@ -183,7 +183,9 @@ func (s *Scheduler) writeMemTable(k *Keyspace, m *tree.Sealed, next uint64, job 
 		}
 		return nil
 	}
-	env.Progress = s.reportFlush
+	env.Progress = func(entries uint64) {
+		s.onPace(func(now time.Time) { s.pace.report(entries, now) })
+	}
 	env.ValueFiles = s.valueFiles(s.paceFlush, false)
 	dels, readers := m.Mem.RangeDels(), s.listReaders(env) // first: the comparer may panic
 	result, err := compact.Flush(s.separated(m.Mem.NewSource()), uint64(m.Mem.Points()), dels,

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/loamdb/loam/internal/tree"
@@ -10,6 +11,11 @@ import (
 // one that is full would have to wait for the end of the flush. Instead the writers
 // are delayed a little at a time, so that the memtable lasts as long as the flush probably
 // does. And compactions give way to the flush.
+//
+// They give way to every flush (Scheduler.flushFirst) where compactions, the flush and one writer
+// are more than the processors, while level 0 has less than half of the tables at which writes
+// wait. The flush ends sooner then, and less memory is filled meanwhile: a compaction beside it, on
+// two processors, more than doubles its time, so that a third memtable is begun.
 //
 // All fields are guarded by Scheduler.mu.
 type pace struct {
@@ -32,8 +38,8 @@ const (
 	// leastRoom is counted as free where less is.
 	leastRoom = 64 << 10
 	// giveWayToFlush is how long a compaction sleeps after every 200 us or so of work
-	// while writers are slowed down for the flush.
-	giveWayToFlush = 200 * time.Microsecond
+	// while the flush goes first.
+	giveWayToFlush = time.Millisecond
 )
 
 // begin notes that a flush begins.
@@ -42,7 +48,7 @@ func (p *pace) begin(k *Keyspace, m *tree.Sealed, now time.Time) {
 		tail: p.tail}
 }
 
-// report notes that so many entries are written.
+// report notes that so many entries are written, every 200 us or so.
 func (p *pace) report(entries uint64, now time.Time) {
 	if p.sorted.IsZero() {
 		p.sorted = now
@@ -76,37 +82,25 @@ func (p *pace) left(now time.Time) time.Duration {
 	return time.Duration(entries/float64(p.done)*float64(p.reported.Sub(p.sorted))) + p.tail
 }
 
-// beginFlush notes that the flush of a memtable begins.
-func (s *Scheduler) beginFlush(k *Keyspace, m *tree.Sealed) {
+// onPace makes a change of s.pace, which gets the time, and then what follows from it.
+func (s *Scheduler) onPace(change func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.pace.begin(k, m, now)
+	change(now)
 	s.updatePaceLocked(now)
 }
 
-// reportFlush is told every 200 us or so how many entries the flush has written.
-func (s *Scheduler) reportFlush(entries uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	s.pace.report(entries, now)
-	s.updatePaceLocked(now)
-}
-
-// endFlush notes that the flush ended.
-func (s *Scheduler) endFlush(failed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pace.end(failed, time.Now())
-	s.paceNanos.Store(0)
-}
-
-// updatePaceLocked derives the delay of writers from the rest of the flush and of the memtable.
+// updatePaceLocked derives the delay of writers from the rest of the flush and of the memtable, and
+// whether compactions give way.
 func (s *Scheduler) updatePaceLocked(now time.Time) {
 	var nanos int64
+	alone := false
 	if k := s.pace.k; k != nil {
 		if state := k.Acquire(); state != nil {
+			alone = max(s.workers, s.trees.running)+2 > runtime.GOMAXPROCS(0) &&
+				2*len(state.Version.Levels[0].Files) < s.limits.Load().L0Stop &&
+				k.RunsSought() == 0
 			if len(state.Sealed) >= s.limits.Load().MaxMemTables-1 {
 				room := max(s.limits.Load().WriteBuffer-state.Mem.Bytes(), leastRoom)
 				left := s.pace.left(now) * (100 + paceMargin) / 100
@@ -116,11 +110,12 @@ func (s *Scheduler) updatePaceLocked(now time.Time) {
 		}
 	}
 	s.paceNanos.Store(nanos)
+	s.flushFirst.Store(alone)
 }
 
 // yieldToFlush lets the flush have the processor that a compaction uses, and the disk.
 func (s *Scheduler) yieldToFlush() {
-	if s.paceNanos.Load() > 0 {
+	if s.flushFirst.Load() || s.paceNanos.Load() > 0 {
 		time.Sleep(giveWayToFlush)
 	}
 }

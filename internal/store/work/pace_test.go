@@ -3,6 +3,8 @@ package work
 import (
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store/write"
+	"github.com/loamdb/loam/internal/tree"
 )
 
 // TestPaceSpreadsTheWait has a disk that takes long for each table, and a writer that
@@ -154,4 +157,51 @@ func TestRotationFindsItsLog(t *testing.T) {
 	if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestCompactionsGiveWayToFlushes: compactions that want the last processor, or all, give way to a
+// flush, while level 0 is short and no seek pays for its merge.
+func TestCompactionsGiveWayToFlushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDatabase(t, vfs.NewMem())
+		d.jobs.Pause()
+		s, procs := d.jobs, runtime.GOMAXPROCS(0)
+		gives := func(workers int, flushed *Keyspace) bool {
+			s.onPace(func(time.Time) { s.workers, s.pace.k = workers, flushed })
+			before := time.Now()
+			s.yieldToFlush()
+			return time.Since(before) > 0
+		}
+		defer gives(0, nil)
+		half := s.limits.Load().L0Stop / 2
+		for files := 0; files <= half; {
+			if got := gives(procs-1, d.tree); got != (files < half) {
+				t.Errorf("level 0 has %d tables: compactions give way: %v", files, got)
+			}
+			if files == 2 {
+				if gives(procs, nil) || procs > 1 && gives(procs-2, d.tree) {
+					t.Error("compactions give way without need")
+				}
+				var it tree.Iterator
+				d.tree.Init(&it, &tree.IterOptions{})
+				for range 1000 {
+					it.SeekGE([]byte("ke"))
+				}
+				it.Close()
+				if gives(procs, d.tree) {
+					t.Error("compactions that seeks wait for give way")
+				}
+				d.tree.SpendRunsSought(math.MaxUint64)
+			}
+			gives(0, nil)
+			d.mustPut("key")
+			d.seal()
+			if err := s.WaitFlushed(d.tree, 0); err != nil {
+				t.Fatal(err)
+			}
+			state := d.tree.Acquire()
+			files = len(state.Version.Levels[0].Files)
+			state.Unref()
+		}
+	})
 }

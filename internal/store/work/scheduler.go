@@ -142,6 +142,7 @@ type Scheduler struct {
 	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
 	delayNanos atomic.Int64 // write delay per KiB from the debt, see updateDelay
 	paceNanos  atomic.Int64 // write delay per KiB from the flush, see pace
+	flushFirst atomic.Bool  // compactions give way to the flush
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 	home       *Keyspace    // the default one

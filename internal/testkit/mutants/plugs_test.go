@@ -129,6 +129,11 @@ var plugs = []mutant{
 			{"internal/store/work/stall.go", "!k.dropped && k.compaction.err == nil {",
 				"!k.dropped {"}}},
 
+	{"compactions-beside-flushes", "a compaction takes the processor of the flush",
+		target{"internal/store/work", "TestCompactionsGiveWayToFlushes"}, []edit{
+			{"internal/store/work/pace.go", "s.flushFirst.Store(alone)",
+				"s.flushFirst.Store(alone && nanos > 0)"}}},
+
 	{"no-room-for-the-group", "a keyspace without room fails writes to others of the group",
 		target{"internal/store/write", "TestNoRoomForMembersOfAGroup"}, []edit{
 			{"internal/store/write/pipeline.go", "alone := err != nil && p.noRoom && w.next != nil",
