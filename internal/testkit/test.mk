@@ -86,8 +86,8 @@ IN_MEMORY := internal/testkit/inmemory.sh
 # Python, node and java leave a processor idle for long: they run beside steps that do not. Node
 # has the builds of python. The step go takes as much of the processors as all others, and its
 # packages fill both when it is the last.
-LANES := "$(filter go,$(TEST_STEPS))" "$(filter lint python node java,$(TEST_STEPS))" \
-	"$(filter race fuzz checked interop,$(TEST_STEPS))"
+LANES := "$(filter go,$(TEST_STEPS))" "$(filter python node java,$(TEST_STEPS))" \
+	"$(filter race checked,$(TEST_STEPS))" "$(filter lint fuzz interop,$(TEST_STEPS))"
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh $(LANES)
 endef
