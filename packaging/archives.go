@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,6 +84,67 @@ func addZip(w *zip.Writer, name string, data []byte, mode fs.FileMode) error {
 		_, err = f.Write(data)
 	}
 	return err
+}
+
+// licences are the files that every package has.
+var licences = []string{"LICENSE", "THIRD-PARTY.txt"}
+
+// hasLicences wants a package to have them, somewhere, as they are in the project's directory.
+func hasLicences(archive string) error {
+	files, err := readArchive(archive)
+	if err != nil {
+		return err
+	}
+	for _, name := range licences {
+		want, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(inside string) bool {
+			return path.Base(inside) == name && bytes.Equal(files[inside], want)
+		}) {
+			return fmt.Errorf("%s is without %s, or has another", archive, name)
+		}
+	}
+	return nil
+}
+
+// readArchive returns the files of a zip or tar file by name.
+func readArchive(archive string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	if !strings.HasSuffix(archive, "gz") {
+		r, err := zip.OpenReader(archive)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		for _, f := range r.File {
+			if files[f.Name], err = readZipped(f); err != nil {
+				return nil, err
+			}
+		}
+		return files, nil
+	}
+	f, err := os.Open(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func copyFile(from, to string) error {

@@ -208,6 +208,9 @@ func checkLibrary(p platform) error {
 			return fmt.Errorf("%s needs %s", path, name)
 		}
 	}
+	if err := hasLicences(libraryArchive(p)); err != nil {
+		return err
+	}
 	return runExample(p, path)
 }
 

@@ -48,6 +48,11 @@ func buildLoam(p platform) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range licences { // the command is in no archive: they lie beside it
+		if err := copyFile(name, packed(name)); err != nil {
+			return err
+		}
+	}
 	err = goBuild(p, []string{"CGO_ENABLED=0"}, append(strings.Fields(flags), "-ldflags", link,
 		"-o", packed(loamName(p)), "./cmd/loam")...)
 	built[packed(loamName(p))] = err == nil
@@ -145,23 +150,35 @@ func withoutTime(path string) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
+func libraryName(p platform) string { return "libloam-" + version + "-" + p.String() }
+
+func libraryArchive(p platform) string {
+	extension := ".tar.gz"
+	if p.os == "windows" {
+		extension = ".zip"
+	}
+	return packed(libraryName(p) + extension)
+}
+
 // packLibrary puts the library and its header into an archive.
 func packLibrary(p platform) error {
 	so, err := library(p)
 	if err != nil {
 		return err
 	}
-	top := "libloam-" + version + "-" + p.String()
+	top := libraryName(p)
 	lib := top + "/lib/" + p.engine()
 	if p.os == "linux" {
 		lib += ".0"
 	}
-	files := []entry{{lib, so, 0o755}, {top + "/include/loam.h", "cabi/loam.h", 0o644},
-		{top + "/LICENSE", "LICENSE", 0o644}}
-	if p.os == "windows" {
-		return writeZip(packed(top+".zip"), files)
+	files := []entry{{lib, so, 0o755}, {top + "/include/loam.h", "cabi/loam.h", 0o644}}
+	for _, name := range licences {
+		files = append(files, entry{top + "/" + name, name, 0o644})
 	}
-	return writeTar(packed(top+".tar.gz"), files)
+	if p.os == "windows" {
+		return writeZip(libraryArchive(p), files)
+	}
+	return writeTar(libraryArchive(p), files)
 }
 
 // compile makes a shared library of C sources.

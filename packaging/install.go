@@ -89,6 +89,9 @@ func checkWheel(p platform) error {
 	}
 	system, machine, _ := strings.Cut(p.wheel, "_")
 	wheel, err := one("loamdb-*-" + system + "_*" + machine + ".whl")
+	if err == nil {
+		err = hasLicences(wheel)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,6 +149,9 @@ func checkNode(p platform) error {
 		return err
 	}
 	shared := absolute(packed("loamdb-" + version + ".tgz"))
+	if err := errors.Join(hasLicences(own), hasLicences(shared)); err != nil {
+		return err
+	}
 	addon := filepath.Join("bindings/node/npm", p.node, "loamdb.node")
 	if err := linked(p, addon, "napi_register_module_v1"); err != nil {
 		return err
@@ -207,7 +213,11 @@ func checkJar(platform) error {
 		}
 	}
 	jar := absolute(packed("loamdb-" + version + ".jar"))
-	err := tried("Trees.java", javaProgram, func(string) [][]string {
+	err := hasLicences(jar)
+	if err != nil {
+		return err
+	}
+	err = tried("Trees.java", javaProgram, func(string) [][]string {
 		return [][]string{append(bare, "java", "-cp", jar, "Trees.java")}
 	})
 	if err != nil {

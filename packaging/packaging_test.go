@@ -106,6 +106,94 @@ func TestRepack(t *testing.T) {
 	}
 }
 
+// TestThirdParty: THIRD-PARTY.txt names each module that is linked into a package, and has the text
+// of its licence, and of those of its packages that have their own.
+func TestThirdParty(t *testing.T) {
+	t.Chdir("..")
+	linked, err := linkedPackages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	goRoot, err := command("", nil, variable("GO", "go"), "env", "GOROOT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folded := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(text)), " ")
+	}
+	ours := folded("THIRD-PARTY.txt")
+	texts := map[string][]string{} // by directory
+	below := func(dir string) []string {
+		if texts[dir] == nil {
+			for _, pattern := range []string{"LICEN*", "COPYING*", "NOTICE*"} {
+				found, err := filepath.Glob(filepath.Join(dir, pattern))
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts[dir] = append(texts[dir], found...)
+			}
+		}
+		return texts[dir]
+	}
+	below(strings.TrimSpace(goRoot))
+	modules := map[string]bool{}
+	for _, p := range linked {
+		if modules[p.Module.Path] = true; len(below(p.Module.Dir)) == 0 {
+			t.Errorf("%s has no licence", p.Module.Path)
+		}
+		for dir := p.Dir; dir != p.Module.Dir; dir = filepath.Dir(dir) {
+			below(dir)
+		}
+	}
+	for module := range modules {
+		if !strings.Contains(ours, "Go's module "+module+" ") {
+			t.Errorf("THIRD-PARTY.txt does not name %s", module)
+		}
+	}
+	for _, paths := range texts {
+		for _, path := range paths {
+			if !strings.Contains(ours, folded(path)) {
+				t.Errorf("THIRD-PARTY.txt is without the text of %s", path)
+			}
+		}
+	}
+	if len(modules) < 9 {
+		t.Errorf("%d modules are linked: %v", len(modules), modules)
+	}
+}
+
+// TestHasLicences: archives of both sorts are read.
+func TestHasLicences(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var files []entry
+	for _, name := range licences {
+		if err := os.WriteFile(name, []byte("text of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, entry{"top/" + name, name, 0o644})
+	}
+	for name, write := range map[string]func(string, []entry) error{
+		"a.zip": writeZip, "a.tar.gz": writeTar,
+	} {
+		other := []entry{files[0], {files[1].name, "LICENSE", 0o644}}
+		for _, c := range []struct {
+			files []entry
+			want  bool
+		}{{files, true}, {files[:1], false}, {other, false}} {
+			if err := write(name, c.files); err != nil {
+				t.Fatal(err)
+			}
+			if err := hasLicences(name); (err == nil) != c.want {
+				t.Errorf("%s of %v: %v", name, c.files, err)
+			}
+		}
+	}
+}
+
 // TestNamesInWheel: Python loads a module and a library by the name that its system gives them.
 func TestNamesInWheel(t *testing.T) {
 	windows, arm := platforms[4], platforms[1]

@@ -30,32 +30,52 @@ type bill struct {
 
 func sbomName() string { return "loam-" + version + ".cdx.json" }
 
+// linkedPackage is a package of another module, as go list has it.
+type linkedPackage struct {
+	Dir    string
+	Module *struct {
+		Path, Version, Dir string
+		Main               bool
+	}
+}
+
+// linkedPackages lists the packages of other modules that are linked into the libraries and the
+// command of any platform.
+func linkedPackages() ([]linkedPackage, error) {
+	var all []linkedPackage
+	for _, on := range platforms {
+		text, err := command("", []string{"CGO_ENABLED=1", "GOOS=" + on.os, "GOARCH=" + on.arch},
+			variable("GO", "go"), "list", "-deps", "-json=Dir,Module", "./cabi", "./cmd/loam")
+		if err != nil {
+			return nil, err
+		}
+		for dec := json.NewDecoder(strings.NewReader(text)); ; {
+			var p linkedPackage
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			if p.Module != nil && !p.Module.Main {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
 // buildSBOM lists the modules that are linked into the libraries and the command, and Go itself.
 func buildSBOM(platform) error {
-	text, err := command("", []string{"CGO_ENABLED=1"}, variable("GO", "go"), "list", "-deps",
-		"-json=Module", "./cabi", "./cmd/loam")
+	linked, err := linkedPackages()
 	if err != nil {
 		return err
 	}
 	b := bill{Format: "CycloneDX", Spec: "1.5", Version: 1}
 	b.Metadata.Component = component{"library", "loam", version,
 		"pkg:golang/github.com/loamdb/loam@" + version}
-	for dec := json.NewDecoder(strings.NewReader(text)); ; {
-		var p struct {
-			Module *struct {
-				Path, Version string
-				Main          bool
-			}
-		}
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if m := p.Module; m != nil && !m.Main {
-			b.Components = append(b.Components, component{"library", m.Path, m.Version,
-				"pkg:golang/" + m.Path + "@" + m.Version})
-		}
+	for _, p := range linked {
+		b.Components = append(b.Components, component{"library", p.Module.Path, p.Module.Version,
+			"pkg:golang/" + p.Module.Path + "@" + p.Module.Version})
 	}
 	goVersion, err := command("", nil, variable("GO", "go"), "env", "GOVERSION")
 	if err != nil {

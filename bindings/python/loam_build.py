@@ -21,6 +21,7 @@ CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 PACKAGE = os.path.join(HERE, "src", "loamdb")
 NAME = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
 COMMAND = "loam"
+LICENCES = ("LICENSE", "THIRD-PARTY.txt")
 
 
 class BuildError(SystemExit):
@@ -33,14 +34,14 @@ class BuildError(SystemExit):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
     provide_command()
-    with license_file():
+    with license_files():
         return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
     provide_command()
-    with license_file():
+    with license_files():
         return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
@@ -51,7 +52,7 @@ def build_sdist(sdist_directory, config_settings=None):
     if made:
         copy_sources(CHECKOUT, copy)
     try:
-        with license_file():
+        with license_files():
             return build_meta.build_sdist(sdist_directory, config_settings)
     finally:
         if made:
@@ -59,17 +60,18 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 @contextlib.contextmanager
-def license_file():
-    """The checkout's license, here while setuptools collects it."""
-    source, target = os.path.join(CHECKOUT, "LICENSE"), os.path.join(HERE, "LICENSE")
+def license_files():
+    """The checkout's licences, here while setuptools collects them."""
     if not is_go_tree(CHECKOUT):
         yield
         return
-    shutil.copyfile(source, target)
+    for name in LICENCES:
+        shutil.copyfile(os.path.join(CHECKOUT, name), os.path.join(HERE, name))
     try:
         yield
     finally:
-        os.remove(target)
+        for name in LICENCES:
+            os.remove(os.path.join(HERE, name))
 
 
 def provide_library():
@@ -175,7 +177,7 @@ def install(source, target):
 def copy_sources(checkout, copy):
     shutil.rmtree(copy, ignore_errors=True)
     os.makedirs(copy)
-    for name in ("go.mod", "go.sum", "LICENSE"):
+    for name in ("go.mod", "go.sum", *LICENCES):
         shutil.copyfile(os.path.join(checkout, name), os.path.join(copy, name))
     for folder in ("cabi", "cmd/loam", "internal", "lsm"):
         shutil.copytree(

@@ -13,7 +13,7 @@ PYTHON_BUILD_VENV := $(PYTHON_BUILD)/build-venv
 PYTHON_VENV := $(PYTHON_BUILD)/venv
 PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
 	bindings/python/src/loamdb/_pyinstaller/*.py \
-	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h cabi/glibc.h build/lib/libloam.so build/lib/loam
+	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml LICENSE THIRD-PARTY.txt cabi/loam.h cabi/glibc.h build/lib/libloam.so build/lib/loam
 
 .PHONY: python-wheel python-test python-asan python-freeze python-bench
 

@@ -18,6 +18,7 @@ const args = process.argv.slice(2)
 const dist = path.resolve(args.find((arg) => !arg.startsWith('--')) ??
   path.join(root, '..', '..', 'dist'))
 const binaries = path.join(root, 'npm', platform)
+const licences = ['LICENSE', 'THIRD-PARTY.txt']
 
 function copy (from, to, names) {
   for (const name of names) {
@@ -49,10 +50,11 @@ function platformPackages () {
 
 function stagePackage (stage, withBinaries) {
   copy(root, stage, [...manifest.files, 'README.md'])
-  copy(path.join(root, '..', '..'), stage, ['LICENSE'])
+  copy(path.join(root, '..', '..'), stage, licences)
   const published = { ...manifest, scripts: undefined, devDependencies: undefined }
+  published.files = [...manifest.files, ...licences]
   if (withBinaries) {
-    published.files = [...manifest.files, `npm/${platform}/*`]
+    published.files.push(`npm/${platform}/*`)
     published.os = [process.platform]
     published.cpu = [process.arch]
     copy(binaries, path.join(stage, 'npm', platform), files())
@@ -63,8 +65,11 @@ function stagePackage (stage, withBinaries) {
 }
 
 function stagePlatform (stage) {
-  copy(binaries, stage, ['package.json', ...files()])
-  copy(path.join(root, '..', '..'), stage, ['LICENSE'])
+  copy(binaries, stage, files())
+  copy(path.join(root, '..', '..'), stage, licences)
+  const published = JSON.parse(fs.readFileSync(path.join(binaries, 'package.json')))
+  published.files.push(...licences)
+  fs.writeFileSync(path.join(stage, 'package.json'), JSON.stringify(published, null, 2) + '\n')
 }
 
 function main () {

@@ -7,6 +7,7 @@ const test = require('tape')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
+const zlib = require('zlib')
 const { execFileSync, spawnSync } = require('child_process')
 const { engineOptions } = require('../binding')
 
@@ -36,6 +37,10 @@ test('installs without a compiler and without scripts', (t) => {
     fs.readFileSync(path.join(root, 'node_modules', 'loamdb', 'package.json')))
   t.is(installed.scripts, undefined, 'no scripts')
   t.notOk(fs.existsSync(path.join(root, 'node_modules', 'loamdb', 'src')), 'no sources')
+  for (const name of ['LICENSE', 'THIRD-PARTY.txt']) {
+    t.ok(fs.readFileSync(path.join(root, 'node_modules', 'loamdb', name)).equals(
+      fs.readFileSync(path.join(here, '..', '..', name))), name)
+  }
 
   const program =
     "const db = new Loam('db'); await db.put('a', 'b'); " +
@@ -52,7 +57,9 @@ test('installs without a compiler and without scripts', (t) => {
   t.ok(/^exit 3: loam: database does not exist/.test(loam('scan', 'nothing')), 'its exit code')
   // The makefile may have built a command that is not shipped.
   if (process.env.SHIPPED !== '') {
-    t.ok(fs.statSync(tarball).size < 8 << 20, 'the tarball has at most 8 MiB')
+    const licences = zlib.gzipSync(fs.readFileSync(path.join(here, '..', '..', 'THIRD-PARTY.txt')))
+    t.ok(fs.statSync(tarball).size - licences.length < 8 << 20,
+      'the tarball has at most 8 MiB, the licences of others aside')
   }
   t.end()
 })

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import loamdb
 import pytest
@@ -129,6 +131,23 @@ def test_types(tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_licences():
+    """They are in the installed package, and in the source distribution it was built beside."""
+    checkout = HERE.parent.parent
+    names = {"LICENSE", "THIRD-PARTY.txt"}
+    for file in importlib.metadata.files("loamdb"):
+        if file.parent.name == "licenses":
+            assert file.read_binary() == (checkout / file.name).read_bytes()
+            names.remove(file.name)
+    assert not names
+    for sdist in (checkout / "build" / "python" / "dist").glob("loamdb-*.tar.gz"):
+        with tarfile.open(sdist) as tar:
+            top = sdist.name.removesuffix(".tar.gz")
+            for name in ("LICENSE", "THIRD-PARTY.txt"):
+                for path in (f"{top}/{name}", f"{top}/libloam/{name}"):
+                    assert tar.extractfile(path).read() == (checkout / name).read_bytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")

@@ -48,6 +48,16 @@ class LoamTest {
   }
 
   @Test
+  void licencesAreInTheJar() throws IOException {
+    for (String name : new String[] {"LICENSE", "THIRD-PARTY.txt"}) {
+      try (InputStream text = Loam.class.getResourceAsStream("/META-INF/" + name)) {
+        Path original = Path.of(System.getProperty("loam.root"), name);
+        assertArrayEquals(Files.readAllBytes(original), text.readAllBytes());
+      }
+    }
+  }
+
+  @Test
   void valuesOfAllSizes() {
     try (Loam db = Loam.open(path())) {
       for (int size : new int[] {0, 1, 511, 512, 513, 4095, 4096, 4097, 100_000, 3_000_000}) {
