@@ -46,6 +46,8 @@ func (s *Scheduler) flushLoop() {
 		}
 		if state == nil || len(state.Sealed) == 0 {
 			s.flushing = false
+			s.pace.k = nil
+			s.updatePaceLocked(time.Now())
 			s.trimLaterLocked()
 			s.scheduleLocked()
 			s.cond.Broadcast()
@@ -57,11 +59,13 @@ func (s *Scheduler) flushLoop() {
 		}
 		kick := s.kick
 		s.flush.begun++
+		oldest := state.Sealed[len(state.Sealed)-1]
+		s.beginPaceLocked(k, oldest)
 		s.mu.Unlock()
 		s.prepareLog()
 		job, err := s.beginFlushJob(k)
 		if err == nil {
-			oldest := state.Sealed[len(state.Sealed)-1]
+			s.onPace(func(now time.Time) { s.pace.begun = now })
 			next, _ := state.OldestLog(oldest)
 			err = base.Alone(func() error { return s.flushMemTable(k, oldest, next, job) })
 		}
@@ -86,6 +90,7 @@ func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
 	}
+	s.onPace(func(now time.Time) { s.pace.end(err != nil, now) })
 	s.mu.Lock()
 	f := &s.flush
 	f.err = nil
@@ -117,8 +122,6 @@ func (s *Scheduler) flushMemTable(k *Keyspace, m *tree.Sealed, next uint64,
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
-	s.onPace(func(now time.Time) { s.pace.begin(k, m, now) })
-	defer func() { s.onPace(func(now time.Time) { s.pace.end(err != nil, now) }) }()
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {

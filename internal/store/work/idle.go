@@ -169,7 +169,7 @@ const (
 // which the merge of an idle tree gives way to writers. Other plans go on: it is stop.
 func (s *Scheduler) giveWay(k *Keyspace, plan *picker.Plan, stop func() error) func() error {
 	s.mu.Lock()
-	optional := k.optional == plan
+	optional, idle := k.optional == plan, k.quiet.plan == plan
 	s.mu.Unlock()
 	if !optional {
 		return stop
@@ -184,7 +184,7 @@ func (s *Scheduler) giveWay(k *Keyspace, plan *picker.Plan, stop func() error) f
 		}
 		return unless()
 	}
-	if !s.isIdlePlan(k, plan) {
+	if !idle { // the tree is written
 		return stop
 	}
 	seq, paused := s.opts.Seqs.Visible(), time.Duration(0)
@@ -198,7 +198,7 @@ func (s *Scheduler) giveWay(k *Keyspace, plan *picker.Plan, stop func() error) f
 				return nil
 			}
 			seq = now
-			if paused >= maxGiveWay || s.waitsForFlush(k) {
+			if paused >= maxGiveWay || len(k.Sealed()) > 0 {
 				return errStopped
 			}
 			time.Sleep(giveWayStep)
@@ -206,21 +206,4 @@ func (s *Scheduler) giveWay(k *Keyspace, plan *picker.Plan, stop func() error) f
 			runtime.Gosched()
 		}
 	}
-}
-
-// isIdlePlan reports whether the plan is for a tree that nobody writes.
-func (s *Scheduler) isIdlePlan(k *Keyspace, plan *picker.Plan) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return k.quiet.plan == plan
-}
-
-// waitsForFlush reports whether a tree has a sealed memtable.
-func (s *Scheduler) waitsForFlush(k *Keyspace) bool {
-	state := k.Acquire()
-	if state == nil {
-		return true
-	}
-	defer state.Unref()
-	return len(state.Sealed) > 0
 }

@@ -21,7 +21,7 @@ import (
 type pace struct {
 	k        *Keyspace // the tree whose memtable is being flushed, or nil
 	bytes    int64     // of that memtable
-	begun    time.Time // when the flush began
+	begun    time.Time // when the flush began, or the wait for it
 	sorted   time.Time // when it reported its first entries; zero before
 	reported time.Time // when it reported its last ones
 	done, of uint64    // entries written, and in the memtable
@@ -80,6 +80,16 @@ func (p *pace) left(now time.Time) time.Duration {
 	}
 	entries := float64(p.of - min(p.done, p.of))
 	return time.Duration(entries/float64(p.done)*float64(p.reported.Sub(p.sorted))) + p.tail
+}
+
+// beginPaceLocked paces writers for the flush of the last one of some memtables, before it begins:
+// a writer may seal others until it does.
+func (s *Scheduler) beginPaceLocked(k *Keyspace, sealed ...*tree.Sealed) {
+	if n := len(sealed); n > 0 {
+		now := time.Now()
+		s.pace.begin(k, sealed[n-1], now)
+		s.updatePaceLocked(now)
+	}
 }
 
 // onPace makes a change of s.pace, which gets the time, and then what follows from it.

@@ -274,9 +274,12 @@ func (s *Scheduler) scheduleLocked() {
 		s.reservedLocked(false)
 		return
 	}
-	if !s.flushing && s.nextFlushLocked() != nil {
-		s.flushing = true
-		go s.flushLoop()
+	if !s.flushing {
+		if k := s.nextFlushLocked(); k != nil {
+			s.flushing = true
+			s.beginPaceLocked(k, k.Sealed()...)
+			go s.flushLoop()
+		}
 	}
 	refused := false // a compaction waits for a worker
 	queue, later := s.trees.due, s.trees.due[:0]
