@@ -61,10 +61,11 @@ func (s *script) put(key string) {
 	must(s.t, s.db.Put([]byte(key), fmt.Append(nil, s.n), lsm.NoSync))
 }
 
-// send takes a step, and notes the state if it succeeds.
+// send takes a step, and notes the state if it succeeds and can be restored: after the failure of
+// the first snapshot of a generation the next steps make none, and Status.Snapshot is zero.
 func (s *script) send() error {
 	err := settle(s.run)
-	if err == nil {
+	if err == nil && !s.run.snapshot.IsZero() {
 		s.states = append(s.states, moments{moment(s.run.last), s.clock.time(),
 			contentsOf(s.t, s.db)})
 	}
