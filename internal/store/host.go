@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -79,8 +81,9 @@ func (db *DB) NewTable() (num uint64, name string) {
 	for range maxTaken {
 		num = db.manifest.NewFileNum()
 		name = db.shared.Files.TableName(num)
-		if _, err := db.opts.FS.Stat(filepath.Join(db.dir, name)); err != nil {
-			break // it is free
+		_, err := db.opts.FS.Stat(filepath.Join(db.dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			break // after another failure there may be a file
 		}
 	}
 	return num, name

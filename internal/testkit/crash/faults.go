@@ -319,7 +319,7 @@ var aheadOfTime = []string{
 	"work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
 	"store.Logs.Parts", "backup.(*Folder).known", "backup.(*Folder).shareLocked",
 	"backup.(*Stage).discard", "files.(*Set).ObsoleteLog", "files.(*Set).readNeighbours",
-	"directio.Durable",
+	"directio.Durable", "store.(*DB).NewTable",
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is closed was synced
@@ -331,8 +331,9 @@ var aheadOfTime = []string{
 // empty directory of a failed restore is removed by the next one of the name; the size of an
 // obsolete log only slows writers while it waits for its deletion; a value that cannot be read
 // ahead is read again when it is needed; what is not read in place is read by a call; values of a
-// log that cannot be synced or compared with the disk are copied; and an open for which idle
-// descriptors were closed is made again, which a shortage that is over lets succeed.
+// log that cannot be synced or compared with the disk are copied; a number of a new table under
+// which there may be a file is passed over; and an open for which idle descriptors were closed is
+// made again, which a shortage that is over lets succeed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch ||
 		t.early || t.repeated && (!t.f.forever || t.healed)
