@@ -37,9 +37,10 @@ const (
 	paceMargin = 25
 	// leastRoom is counted as free where less is.
 	leastRoom = 64 << 10
-	// giveWayToFlush is how long a compaction sleeps after every 200 us or so of work
-	// while the flush goes first.
+	// giveWayToFlush is how long a compaction sleeps after every 200 us or so of work while the
+	// flush goes first, and pacedGiveWay while writers are slowed down, but seeks may wait for it.
 	giveWayToFlush = time.Millisecond
+	pacedGiveWay   = 200 * time.Microsecond
 )
 
 // begin notes that a flush begins.
@@ -125,7 +126,9 @@ func (s *Scheduler) updatePaceLocked(now time.Time) {
 
 // yieldToFlush lets the flush have the processor that a compaction uses, and the disk.
 func (s *Scheduler) yieldToFlush() {
-	if s.flushFirst.Load() || s.paceNanos.Load() > 0 {
+	if s.flushFirst.Load() {
 		time.Sleep(giveWayToFlush)
+	} else if s.paceNanos.Load() > 0 {
+		time.Sleep(pacedGiveWay)
 	}
 }
