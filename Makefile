@@ -10,7 +10,7 @@
 # make bench-replicas  three nodes: Loam, dragonboat, etcd
 # make bench-repairs   what repairs lose, Loam's and others', as the table of docs/repair.md
 # make peers         only the program for that, bin/kvbench-peers
-# make test         all tests in their usual size, about 13 minutes on 2 cores
+# make test         all tests in their usual size, 7 to 13 minutes on 2 cores
 # make test-full    in their long size, which takes a few hours
 # make lint         formatters and linters of every language; make test calls it
 # make importers   bin/loam-import, which reads databases of other engines, with cgo where gcc is

@@ -1,4 +1,4 @@
-# make test          all tests in their usual size, about 13 minutes on 2 cores
+# make test          all tests in their usual size, 7 to 13 minutes on 2 cores
 # make test-full     all tests in their long size, which takes a few hours
 # make test-<step>   one step: go, race, checked, fuzz, interop, python, node, java
 # make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
