@@ -24,10 +24,10 @@
 //
 // A job that fails is tried again after a pause that doubles up to maxPause; Retry ends the pause.
 // No flush begins in the pause of a flush. In that of a compaction none of its tree does, and after
-// a shortage (base.IsShortage), which all share, none at all.
-// Its tables are deleted, but for those of an edit that failed: they are kept until the MANIFEST is
-// known to be without it (install.go). What cannot heal, above all a panic and the loss of the
-// MANIFEST, makes the database read-only (Env.Fail).
+// a shortage (base.IsShortage), which all share, none at all. The job's tables are deleted, but for
+// those of an edit that failed: they are kept until the MANIFEST is known to be without it
+// (install.go). What cannot heal, above all a panic and the loss of the MANIFEST, makes the
+// database read-only (Env.Fail).
 //
 // # Locks, outermost first
 //

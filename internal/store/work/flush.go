@@ -90,13 +90,14 @@ func (s *Scheduler) finishedFlush(k *Keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
 	}
-	s.onPace(func(now time.Time) { s.pace.end(err != nil, now) })
 	s.mu.Lock()
-	f := &s.flush
+	f, now := &s.flush, time.Now()
+	s.pace.end(err != nil, now)
+	s.updatePaceLocked(now)
 	f.err = nil
 	if err == nil {
 		f.pause = 0
-		k.quiet.flushed(time.Now())
+		k.quiet.flushed(now)
 	}
 	if err == nil || kick != s.kick {
 		s.scheduleLocked()
