@@ -218,8 +218,8 @@ static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DE
 static PyTypeObject *BatchType;
 
 loam_batch *batch_of(PyObject *batch, Reader *db) {
-  if (PyObject_IsInstance(batch, (PyObject *)BatchType) != 1) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not a batch");
+  if (!PyObject_TypeCheck(batch, BatchType)) {
+    PyErr_SetString(PyExc_TypeError, "not a batch");
     return NULL;
   }
   if (((Batch *)batch)->lib != db->lib) {

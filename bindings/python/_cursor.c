@@ -64,7 +64,7 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (transaction != NULL && (txn = PyLong_AsVoidPtr(transaction)) == NULL && PyErr_Occurred()) {
     return NULL;
   }
-  if (snapshot != Py_None && PyObject_IsInstance(snapshot, (PyObject *)SnapshotType) != 1) {
+  if (snapshot != Py_None && !PyObject_TypeCheck(snapshot, SnapshotType)) {
     PyErr_SetString(PyExc_TypeError, "not a snapshot");
     return NULL;
   }
@@ -210,7 +210,7 @@ static int move_to_last(Cursor *c) {
 }
 
 /* Fetches the next block in a direction. Returns 1, 0 at the end, -1 with an
- * exception. Signals are looked at, as list(cursor) never gets to the interpreter. */
+ * exception. */
 static int fetch(Cursor *c, int direction) {
   loam_iter *iter = c->iter;
   loam_block block = {0};
@@ -232,7 +232,7 @@ static int fetch(Cursor *c, int direction) {
     c->direction = (char)direction;
     c->next = block.data;
     c->left = block.count;
-    return PyErr_CheckSignals() < 0 ? -1 : 1;
+    return 1;
   }
   forget_block(c);
   c->place = direction == FORWARD ? AT_END : AT_BEGIN;
@@ -288,11 +288,24 @@ static PyObject *entry_object(const loam_entry *e, int mode, size_t strip) {
 
 /* ---- Stepping ---- */
 
-/* Goes one entry on, which becomes the last returned: 1, 0 (none), -1 (exception). */
+/* Whether the next entry in a direction is in the block. */
+static inline int at_hand(const Cursor *c, int direction) {
+  return c->left > 0 && c->direction == direction && !c->busy &&
+    HANDLE_OF(((Reader *)c->owner)->db) != NULL;
+}
+
+/* Goes one entry on, which becomes the last returned: 1, 0 (none), -1 (exception). Signals are
+ * looked at, as list(cursor) never gets to the interpreter: before the block is fetched, so that
+ * the cursor is in its gap. Their handlers may move it. */
 static int step_slow(Cursor *c, int direction) {
   int from = direction == FORWARD ? AT_BEGIN : AT_END, to = direction == FORWARD ? AT_END :
     AT_BEGIN;
   int found;
+  if (PyErr_CheckSignals() < 0) return -1;
+  if (at_hand(c, direction)) {
+    take(c);
+    return 1;
+  }
   if (c->place == to) return enter(c) < 0 ? -1 : leave(c, LOAM_OK, NULL);
   if (c->place == from && !c->synced) {
     found = move(c, direction == FORWARD ? MOVE_FIRST : MOVE_LAST, NULL, 0);
@@ -318,8 +331,7 @@ static int step_slow(Cursor *c, int direction) {
 }
 
 static inline PyObject *step(Cursor *c, int direction) {
-  if (c->left > 0 && c->direction == direction && !c->busy &&
-    HANDLE_OF(((Reader *)c->owner)->db) != NULL) {
+  if (at_hand(c, direction)) {
     take(c);
   } else if (step_slow(c, direction) != 1) {
     return NULL;
@@ -424,7 +436,7 @@ static PyObject *cursor_count(PyObject *self, PyObject *unused) {
   LOCK(c);
   do {
     n += c->left;
-    found = fetch(c, direction);
+    found = PyErr_CheckSignals() < 0 ? -1 : fetch(c, direction);
   } while (found == 1);
   UNLOCK();
   return found < 0 ? NULL : PyLong_FromSize_t(n);

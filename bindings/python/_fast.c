@@ -748,9 +748,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     Py_END_ALLOW_THREADS
     if (status != LOAM_OK) return raise_status(status, err);
   } else {
-    int known = PyObject_IsInstance(of, (PyObject *)SnapshotType);
-    if (known < 0) return NULL;
-    if (!known) {
+    if (!PyObject_TypeCheck(of, SnapshotType)) {
       PyErr_SetString(PyExc_TypeError, "of must be a snapshot");
       return NULL;
     }

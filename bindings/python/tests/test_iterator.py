@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import bisect
 import random
+import signal
+import sys
+import threading
 
 import loamdb
 import pytest
@@ -150,3 +153,61 @@ def test_big_values(db):
     for value in values:
         assert next(it) == value
     assert [it.prev() for _ in values] == values[::-1]
+
+
+class Interrupt(Exception):
+    """What a signal handler raises."""
+
+
+def interrupt(*_):
+    raise Interrupt
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="threads have no signals there")
+@pytest.mark.parametrize("reverse", [False, True])
+def test_turning_back_after_an_interrupt(tmp_path, reverse):
+    """A handler that raises in the midst of a loop in C, which looks at signals when it needs
+    further entries, leaves the iterator in its gap."""
+    interval, before = sys.getswitchinterval(), signal.signal(signal.SIGUSR1, interrupt)
+    sys.setswitchinterval(1000)  # the other thread comes when an iterator waits for its block
+    try:
+        with loamdb.DB(tmp_path / "db") as db:
+            keys = [key for key, _ in fill(db, 20000)]
+            for _ in range(100):
+                if turn_back(db, sorted(keys, reverse=reverse), reverse):
+                    break
+            else:
+                pytest.fail("no signal came within the loop")
+    finally:
+        sys.setswitchinterval(interval)
+        signal.signal(signal.SIGUSR1, before)
+
+
+def turn_back(db, keys, reverse):
+    it, seen, go = db.keys(reverse=reverse), [], threading.Lock()
+    main = threading.get_ident()
+
+    def send():
+        with go:
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    go.acquire()
+    thread = threading.Thread(target=send)
+    thread.start()
+    inside = True
+    try:
+        go.release()
+        seen.extend(it)
+        inside = False
+        thread.join()
+        signal.raise_signal(signal.SIGUSR1)
+    except Interrupt:
+        pass
+    thread.join()
+    assert seen == keys[: len(seen)]
+    if not inside or not 0 < len(seen) < len(keys):
+        return False
+    assert it.prev() == seen[-1]
+    assert next(it) == seen[-1]
+    assert list(it) == keys[len(seen) :]
+    return True

@@ -6,6 +6,8 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+import weakref
+from unittest import mock
 
 import loamdb
 import loamdb.plyvel as face
@@ -233,6 +235,22 @@ def test_arguments_of_the_wrong_kind(module, tmp_path):
                     getattr(thing, name)(*(wrong for _ in arguments_of(thing, name)))
                     pytest.fail(f"{kind}.{name}({wrong!r}) worked")
     assert len(list(db)) == 100
+    db.close()
+
+
+def test_objects_that_pass_for_others(tmp_path):
+    """Mocks and weak proxies are instances of the class that they stand for to isinstance, and
+    other objects in memory."""
+    db = loamdb.open(tmp_path / "db")
+    snapshot, batch = db.snapshot(), db.batch()
+    for like in (weakref.proxy, mock.create_autospec):
+        for call in (
+            lambda: db.snapshot(of=like(snapshot)),
+            lambda: loamdb.Iterator(db, like(snapshot)),
+            lambda: db._write(like(batch), False),
+        ):
+            with pytest.raises(TypeError):
+                call()
     db.close()
 
 
