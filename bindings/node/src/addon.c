@@ -57,7 +57,10 @@ static bool read_bytes(napi_env env, napi_value value, text *t) {
     napi_throw_type_error(env, NULL, "a key or value must be a string or a Uint8Array");
     return false;
   }
-  if (t->len == 0 && !is_inside(env, value)) return false;
+  if (t->len == 0 && !is_inside(env, value)) {
+    throw_failure(env);
+    return false;
+  }
   t->data = t->len == 0 ? "" : data;
   return true;
 }
@@ -73,6 +76,14 @@ bool text_read(napi_env env, napi_value value, text *t) {
   if (status == napi_string_expected) return read_bytes(env, value, t);
   throw_failure(env);
   return false;
+}
+
+bool text_pair(napi_env env, const napi_value *argv, text *first, text *second) {
+  if (!text_read(env, argv[0], first)) return false;
+  bool read = text_read(env, argv[1], second);
+  if (read && second->len > 0) return true;
+  text_free(first);
+  return read && text_read(env, argv[0], first);
 }
 
 void text_free(text *t) { free(t->heap); }

@@ -145,6 +145,9 @@ typedef struct range {
 /* ---- addon.c ---- */
 
 bool text_read(napi_env env, napi_value value, text *t); /* false: an exception is pending */
+/* Two arguments. Behind a view without bytes, whose check may run code of the program that
+ * transfers the bytes of the first one, that one is read again. */
+bool text_pair(napi_env env, const napi_value *argv, text *first, text *second);
 void text_free(text *t);
 char *text_copy(const char *text); /* malloc'ed; NULL: no memory */
 /* Copies a string or Uint8Array to malloc'ed memory; NULL for undefined and null. */

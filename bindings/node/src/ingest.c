@@ -96,14 +96,14 @@ napi_value js_tableWrite(napi_env env, napi_callback_info info) {
   text key, value;
   napi_valuetype type;
   char *error = NULL;
-  loam_status status = LOAM_OK;
+  loam_status status;
   table *t = arg_table(env, argv[0]);
-  if (t == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) {
-    return NULL;
-  }
+  if (t == NULL || napi_typeof(env, argv[2], &type) != napi_ok) return NULL;
   if (type == napi_undefined) {
+    if (!text_read(env, argv[1], &key)) return NULL;
     status = table_write(t->writer, &key, NULL, false, 0, &error);
-  } else if (text_read(env, argv[2], &value)) {
+  } else {
+    if (!text_pair(env, argv + 1, &key, &value)) return NULL;
     status = table_write(t->writer, &key, &value, arg_bool(env, argv[4]), arg_size(env, argv[3]),
       &error);
     text_free(&value);

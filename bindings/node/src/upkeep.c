@@ -342,21 +342,13 @@ napi_value js_property(napi_env env, napi_callback_info info) {
   return take_text(env, status, value, error);
 }
 
-/* Two strings, the first without null bytes: names of options, which have none, end there. */
-static bool read_pair(napi_env env, napi_value *argv, text *name, text *value) {
-  if (!text_read(env, argv[0], name)) return false;
-  if (text_read(env, argv[1], value)) return true;
-  text_free(name);
-  return false;
-}
-
-/* setOption(database, name, value) */
+/* setOption(database, name, value): names have no null bytes */
 napi_value js_setOption(napi_env env, napi_callback_info info) {
   ARGS(3);
   text name, value;
   char *error = NULL;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !read_pair(env, argv + 1, &name, &value)) return NULL;
+  if (db == NULL || !text_pair(env, argv + 1, &name, &value)) return NULL;
   loam_status status = loam.set_option(db->db, name.data, value.data, &error);
   text_free(&name);
   text_free(&value);
@@ -376,13 +368,13 @@ napi_value js_option(napi_env env, napi_callback_info info) {
   return take_text(env, status, value, error);
 }
 
-/* resourcesSet(resources, name, value) */
+/* resourcesSet(resources, name, value): as setOption */
 napi_value js_resourcesSet(napi_env env, napi_callback_info info) {
   ARGS(3);
   text name, value;
   char *error = NULL;
   loam_cache *resources = arg_cache(env, argv[0]);
-  if (resources == NULL || !read_pair(env, argv + 1, &name, &value)) return NULL;
+  if (resources == NULL || !text_pair(env, argv + 1, &name, &value)) return NULL;
   loam_status status = loam.resources_set(resources, name.data, value.data, &error);
   text_free(&name);
   text_free(&value);

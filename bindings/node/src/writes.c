@@ -10,17 +10,15 @@ napi_value js_put(napi_env env, napi_callback_info info) {
   char *error = NULL;
   loam_status status;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) {
-    return NULL;
-  }
+  if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok) return NULL;
   unsigned flags = arg_bool(env, argv[3]) ? LOAM_SYNC : 0;
   if (type == napi_undefined) {
+    if (!text_read(env, argv[1], &key)) return NULL;
     status = loam.delete(db->db, WRITE(flags), key.data, key.len, NULL, &error);
-  } else if (text_read(env, argv[2], &value)) {
+  } else {
+    if (!text_pair(env, argv + 1, &key, &value)) return NULL;
     status = loam.put(db->db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &error);
     text_free(&value);
-  } else {
-    status = LOAM_OK; /* the exception is pending */
   }
   text_free(&key);
   return refused(env, status, error);

@@ -272,6 +272,17 @@ test('bytes that change while a chained batch is filled, or a keyspace opens', a
   await db.close()
 })
 
+// An empty view is asked for its length, which may run code of the program.
+test('a key that is transferred while its empty value is looked at', async (t) => {
+  const db = await opened({ keyEncoding: 'view', valueEncoding: 'view' })
+  const key = new Uint8Array(1000).fill(7)
+  const value = new DataView(new ArrayBuffer(0))
+  Object.defineProperty(value, 'byteLength', { get: () => transfer(key) && 0 })
+  t.ok(await failure(() => db.putSync(key, value)) instanceof TypeError)
+  t.same(await db.keys().all(), [], 'nothing was stored')
+  await db.close()
+})
+
 test('a Uint8Array that was transferred or cut off before a call', async (t) => {
   const db = new Loam(path.join(root, 'detached'),
     { keyEncoding: 'buffer', valueEncoding: 'buffer' })
