@@ -344,7 +344,7 @@ func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64,
 	entries int) (*memtable.MemTable, error) {
 	o := t.memOptions()
 	if prev != nil {
-		o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
+		o.Follow(prev)
 	}
 	mem := memtable.New(o)
 	return mem, mem.Room(bytes, entries)

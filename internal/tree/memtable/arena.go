@@ -44,11 +44,13 @@ const (
 	minArena      = 64 << 10
 	minSlots      = 512
 
-	// The first memtable of a database begins with minArena bytes and minSlots
-	// slots: many only ever get a few entries. The arena doubles, or grows by
-	// growArena if that is less; the index takes slotGrowth times the slots when it
-	// is half full, so that few slots are ever moved.
+	// A memtable begins with minArena bytes and leastSlots slots, unless the one before was
+	// large (Options.Large): of a database's keyspaces many only ever get a few entries. The arena
+	// doubles, or grows by growArena if that is less. The index takes twice the slots when it is
+	// half full, up to minSlots, and slotGrowth times as many from then on, so that few slots are
+	// ever moved.
 	growArena  = 8 << 20
+	leastSlots = 32
 	slotGrowth = 8
 	// Where all memory is allocated at once, the index still begins with one of firstSlots parts of
 	// the slots: while there are few entries, Gets of other keys stay within the processor's cache.
@@ -191,13 +193,17 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 
 // slotsFor is how many slots the index has for n entries, where it has so many now.
 func (s *space) slotsFor(nslots uint64, n int64, whole bool) uint64 {
-	nslots = max(nslots, min(minSlots, s.planned.nslots))
-	growth := uint64(slotGrowth)
+	least, growth := uint64(leastSlots), uint64(slotGrowth)
 	if whole {
-		nslots, growth = max(nslots, s.planned.nslots/firstSlots), firstSlots*2
+		least, growth = max(minSlots, s.planned.nslots/firstSlots), firstSlots*2
 	}
+	nslots = max(nslots, min(least, s.planned.nslots))
 	for n > s.capacity(nslots) && nslots < s.planned.nslots {
-		nslots = min(nslots*growth, s.planned.nslots)
+		by := growth
+		if nslots < minSlots {
+			by = 2
+		}
+		nslots = min(nslots*by, s.planned.nslots)
 	}
 	return nslots
 }

@@ -27,7 +27,8 @@ func benchKeys(random bool) [][]byte {
 }
 
 func fill(keys [][]byte, value []byte, ordered bool) *MemTable {
-	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Ordered: ordered})
+	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20,
+		EntrySize: 132, Large: true, Ordered: ordered})
 	batch := batchrepr.Init(nil)
 	for i, k := range keys {
 		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, k,
@@ -73,7 +74,7 @@ func BenchmarkInsertBatch100(b *testing.B) {
 		batches = append(batches, batch)
 	}
 	for b.Loop() {
-		m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132})
+		m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Large: true})
 		for i, batch := range batches {
 			if err := m.Apply(batch, base.SeqNum(i*100+1)); err != nil {
 				b.Fatal(err)

@@ -3,12 +3,14 @@ package memtable
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/bits"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/memory/budget"
 	"github.com/loamdb/loam/internal/memory/offheap"
 )
 
@@ -228,3 +230,38 @@ func TestIndexAhead(t *testing.T) {
 		t.Errorf("%d bytes are in use, %d before", got, before)
 	}
 }
+
+// TestFewEntries: memtables with a few entries take little memory, also after one with as few, and
+// an account is told no more than that. A database has one in each of its keyspaces, and the memory
+// of them all is bounded.
+func TestFewEntries(t *testing.T) {
+	shared := budget.NewMemory(64<<20, new(fakeRoom))
+	for _, a := range []*budget.Account{nil, shared.Open(func() {})} {
+		o := Options{Comparer: base.Bytewise, Size: 64 << 20, Account: a}
+		for round := range 3 {
+			m := New(o)
+			for i := range 10 {
+				if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, i),
+					make([]byte, 100)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := m.MemoryUsage(); n > m.Bytes()+1<<10 {
+				t.Errorf("round %d: %d bytes for %d of entries", round, n, m.Bytes())
+			}
+			o.Follow(m)
+			if n := shared.Usage().MemTables; n > 5<<10 {
+				t.Errorf("round %d: the account was told of %d bytes", round, n)
+			}
+			m.Unref()
+		}
+	}
+}
+
+// fakeRoom is a block cache without blocks.
+type fakeRoom struct{ charged int64 }
+
+func (r *fakeRoom) Charge(delta int64)     { r.charged += delta }
+func (r *fakeRoom) Tables() int64          { return 0 }
+func (r *fakeRoom) Blocks() int64          { return 0 }
+func (r *fakeRoom) SetCapacity(int64) bool { return true }

@@ -23,6 +23,9 @@ type Options struct {
 	// EntrySize is what EntrySize returned for the previous memtable, 0 when
 	// unknown. It decides how large the hash index is in proportion to the arena.
 	EntrySize int
+	// Large says that the previous memtable had hugeFrom bytes or more: this one allocates all of
+	// its memory at once then, or if Filled, unless there is an Account.
+	Large bool
 	// Ordered inserts entries into the tree from the start instead of from the
 	// first NewSource on.
 	Ordered bool
@@ -35,6 +38,12 @@ type Options struct {
 	// ManyDeletes is called by the writer when a deletion is visible and there are manyDeletes of
 	// them, once until TellAgain. nil: nobody is told.
 	ManyDeletes func()
+}
+
+// Follow fills in what is known from the previous memtable.
+func (o *Options) Follow(prev *MemTable) {
+	o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
+	o.Large = prev.pos >= hugeFrom
 }
 
 // NewSpare makes a Spare for memtables of an Options.Size.
@@ -99,10 +108,10 @@ type pending struct {
 const applyGroup = 16
 
 // New makes an empty memtable with one reference. It allocates memory as entries are
-// written; where EntrySize is known, the first entry reserves addresses for all.
+// written; after a Large or Filled one, the first entry reserves addresses for all.
 func New(o Options) *MemTable {
 	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart,
-		whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account},
+		whole: (o.Large || o.Filled) && o.Account == nil, held: budget.Held{Account: o.Account},
 		manyDeletes: o.ManyDeletes}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
@@ -342,8 +351,11 @@ func (m *MemTable) publish() {
 
 // grown asks for huge pages once that is worth it, and tells the account what is held.
 func (m *MemTable) grown() {
-	step := uint64(minArena)
-	if m.pos > hugeFrom {
+	step, least := uint64(minArena), uint64(hugeFrom)
+	switch {
+	case m.arena.Len() <= minArena: // of which pages become resident as they are written
+		step, least = 4<<10, 0
+	case m.pos > hugeFrom:
 		step = 2 << 20
 		if !m.huge {
 			m.huge = true
@@ -352,7 +364,7 @@ func (m *MemTable) grown() {
 		}
 	}
 	m.next = m.pos + step - m.pos%step // resident up to here, or to the length of a small arena
-	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))),
+	m.held.Set(int64(min(max(m.next, least), uint64(m.arena.Len()))),
 		int64(cap(m.index)+cap(m.ahead)))
 }
 

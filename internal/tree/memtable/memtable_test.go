@@ -97,7 +97,8 @@ func TestRoom(t *testing.T) {
 		{1 << 20, 1, 16, 100, 7900, 1 << 20 * 99 / 100},
 		{0, 0, 16, 100, 480, 60 << 10},
 	} {
-		m := New(Options{Comparer: base.Bytewise, Size: int64(c.size), EntrySize: c.guess})
+		m := New(Options{Comparer: base.Bytewise, Size: int64(c.size),
+			EntrySize: c.guess, Large: true})
 		n, bytes := fillUp(m, c.key, c.value)
 		if n < c.wantN || bytes < int64(c.wantBytes) {
 			t.Errorf("%+v: %d entries, %d bytes", c, n, bytes)
@@ -170,7 +171,8 @@ func TestRoomAsPlanned(t *testing.T) {
 				nil)
 		}
 		size := int64(len(b)) + int64(n)*maxHeader + arenaStart
-		m := New(Options{Comparer: base.Bytewise, Size: size, EntrySize: maxEntryGuess})
+		m := New(Options{Comparer: base.Bytewise, Size: size,
+			EntrySize: maxEntryGuess, Large: true})
 		if got := int64(m.planned.arena); got < size {
 			t.Errorf("arena of %d bytes for %d entries", got, n)
 		}
@@ -316,7 +318,8 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		total *= 3
 	}
 	const keys = 5000
-	m, looked := New(Options{Comparer: c, Size: 16 << 20, EntrySize: 40}), make(chan struct{})
+	m, looked := New(Options{Comparer: c, Size: 16 << 20,
+		EntrySize: 40, Large: true}), make(chan struct{})
 	name := func(i int) []byte { return fmt.Appendf(nil, "key%06d", i%keys*7919%keys) }
 	var visible atomic.Int64 // entry i, of sequence i+1, has key name(i) and value i
 	var stop atomic.Bool
@@ -405,7 +408,7 @@ func TestReadersBesideInserts(t *testing.T) {
 
 func readersBesideInserts(t *testing.T, seed int64) {
 	const old, some = 500, 100
-	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, EntrySize: 40})
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, EntrySize: 40, Large: true})
 	defer m.Unref()
 	name := func(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
 	for i := range old {
@@ -478,7 +481,8 @@ func TestUnrefDuringWork(t *testing.T) {
 			tables = 3
 		}
 		for i := range tables {
-			m := New(Options{Comparer: base.Bytewise, Size: 8 << 20, EntrySize: 30, Ordered: true})
+			m := New(Options{Comparer: base.Bytewise, Size: 8 << 20,
+				EntrySize: 30, Large: true, Ordered: true})
 			for j := range 33000 + i*300 {
 				m.Add(base.SeqNum(j+1), base.KindSet, fmt.Append(nil, rng.Int()), nil)
 			}
@@ -625,7 +629,8 @@ func TestOverwrites(t *testing.T) {
 
 // TestBackground checks that the background leaves less than a chunk to do.
 func TestBackground(t *testing.T) {
-	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 36, Ordered: true})
+	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20,
+		EntrySize: 36, Large: true, Ordered: true})
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
 	entries := 200000
@@ -665,7 +670,7 @@ func TestBesideWrites(t *testing.T) {
 	}
 	for name, key := range keys {
 		for _, each := range sizes {
-			m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64})
+			m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64, Large: true})
 			n := 0
 			for n < total {
 				for range each {

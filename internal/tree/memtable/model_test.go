@@ -261,7 +261,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	before := offheap.InUse()
 	rng := rand.New(rand.NewSource(seed))
 	o, written := model.New(c), 0
-	m := New(Options{Comparer: c, Size: 8 << 20, EntrySize: 40, Ordered: seed%3 == 0})
+	m := New(Options{Comparer: c, Size: 8 << 20, EntrySize: 40, Large: true, Ordered: seed%3 == 0})
 	key := keyMaker(rng, 50<<(2*seed))
 	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
 	if !c.EqualIsBytewise {
