@@ -21,6 +21,15 @@ var sorts = []mutant{
 			{"internal/tree/memtable/radix_sort.go", "if &sorted[0] != &r.pairs[0] {",
 				"if &sorted[0] == &r.pairs[0] {"}}},
 
+	{"large-after-few", "a memtable that follows a small one allocates all of its memory at once",
+		target{"internal/tree/memtable", "TestFewEntries"}, []edit{
+			{"internal/tree/memtable/memtable.go", "whole: (o.Large || o.Filled) &&",
+				"whole: o.EntrySize > 0 &&"}}},
+
+	{"first-pages-counted", "an account is told of an arena's first pages before they are written",
+		target{"internal/tree/memtable", "TestFewEntries"}, []edit{
+			{"internal/tree/memtable/memtable.go", "step, least = 4<<10, 0", "step = 4<<10"}}},
+
 	{"pages-move-twice", "pages that became another arena's are kept for a third one",
 		target{"internal/memory/offheap", "TestPagesMove"}, []edit{
 			{"internal/memory/offheap/extent.go", "\t\tfrom.mem = from.mem[:n]\n",
