@@ -607,3 +607,39 @@ func TestNumbersOfDroppedKeyspaceStay(t *testing.T) {
 	mustClose(t, after)
 	mustClose(t, db)
 }
+
+// TestManySpacesOpen: the entries of many keyspaces that were closed before a flush are copied into
+// the new log. A table in each of them would take an opening two syncs each.
+func TestManySpacesOpen(t *testing.T) {
+	const spaces, entries = 100, 20
+	fsys := vfs.NewMem()
+	large := func(o *Options) { o.WriteBufferSize = 8 << 20 }
+	name := func(i int) string { return fmt.Sprint("space", i) }
+	db := openSpaces(t, fsys, large)
+	for i := range spaces {
+		k := mustSpace(t, db, name(i))
+		for j := range entries {
+			err := k.Put(fmt.Append(nil, j), []byte(name(i)+strings.Repeat("v", 100)), NoSync)
+			must(t, err)
+		}
+	}
+	for range 2 { // the second opening reads what the first one copied
+		mustClose(t, db)
+		db = openSpaces(t, fsys, large)
+		for l, m := range db.Metrics().Levels {
+			if m.Files != 0 {
+				t.Errorf("an opening wrote %d tables of level %d", m.Files, l)
+			}
+		}
+		for i := range spaces {
+			k := mustSpace(t, db, name(i))
+			for j := range entries {
+				v, err := k.Get(fmt.Append(nil, j), nil)
+				if err != nil || !strings.HasPrefix(string(v), name(i)+"v") {
+					t.Fatalf("%s: %q, %v", name(i), v, err)
+				}
+			}
+		}
+	}
+	mustClose(t, db)
+}

@@ -47,7 +47,8 @@ func (r *replayer) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{
 		FS: db.opts.FS, Dir: db.dir, Format: db.manifest.Found(), Last: db.manifest.LastSeq(),
-		Apply: r.apply, Keep: db.opts.maxCarried(), Synced: db.manifest.Durable(),
+		Apply: r.apply, Keep: db.opts.maxCarried(len(db.manifest.IDs())),
+		Synced: db.manifest.Durable(),
 	}
 	r.tables.Find = func(id base.KeyspaceID) (*replay.Space, error) {
 		if k := r.spaces[id]; k != nil {
@@ -151,14 +152,19 @@ func (r *replayer) writeOldest(k *replayed) error {
 }
 
 // maxCarried is how many bytes of batches recovery copies into the new log, instead of
-// writing a table: a small database that is opened again and again, or killed, does
-// not gather tables.
-func (o *Options) maxCarried() int {
+// writing a table in each keyspace: a small database that is opened again and again, or killed,
+// does not gather tables. A table of a keyspace takes longer than carryEach more bytes.
+func (o *Options) maxCarried(keyspaces int) int {
 	if o.ReadOnly {
 		return 0
 	}
-	return int(min(64<<10, o.Jobs.WriteBuffer/4))
+	return int(min(carryOne+carryEach*int64(keyspaces-1), o.Jobs.WriteBuffer/4))
 }
+
+const (
+	carryOne  = 64 << 10
+	carryEach = 16 << 10
+)
 
 // leastReferred is the size of the smallest log that a recovery refers to, so that a database that
 // is opened again and again does not gather small ones; less if memtables are small.

@@ -85,4 +85,8 @@ var manifests = []mutant{
 	{"log-torn-size", "the size of a log counts what a failed append left",
 		target{"internal/format/record", "TestCut"}, []edit{{
 			"internal/format/record/writer.go", "w.size.Store(w.whole)", "_ = w.whole"}}},
+
+	{"tables-of-many-spaces", "an opening writes a table for the few entries of each keyspace",
+		target{"lsm", "TestManySpacesOpen"}, []edit{
+			{"internal/store/recovery.go", "	carryEach = 16 << 10\n", "	carryEach = 0\n"}}},
 }
