@@ -626,13 +626,13 @@ func TestManySpacesOpen(t *testing.T) {
 	for range 2 { // the second opening reads what the first one copied
 		mustClose(t, db)
 		db = openSpaces(t, fsys, large)
-		for l, m := range db.Metrics().Levels {
-			if m.Files != 0 {
-				t.Errorf("an opening wrote %d tables of level %d", m.Files, l)
-			}
-		}
 		for i := range spaces {
 			k := mustSpace(t, db, name(i))
+			for l, m := range k.Metrics().Levels {
+				if m.Files != 0 {
+					t.Fatalf("%s: an opening wrote %d tables of level %d", name(i), m.Files, l)
+				}
+			}
 			for j := range entries {
 				v, err := k.Get(fmt.Append(nil, j), nil)
 				if err != nil || !strings.HasPrefix(string(v), name(i)+"v") {
