@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/examine"
 	"github.com/loamdb/loam/internal/feature/inspect"
 	"github.com/loamdb/loam/lsm"
 )
@@ -149,7 +152,16 @@ func (a *app) destroyVerb() *cobra.Command {
 			if _, err := lsm.OSFS().Stat(args[0]); err != nil {
 				return fmt.Errorf("%w: %w", lsm.ErrDoesNotExist, err)
 			}
-			return lsm.Destroy(args[0], nil)
+			isFile := func(name string) bool {
+				t, _, _ := examine.Kind(name)
+				return t != base.FileUnknown
+			}
+			names, err := lsm.OSFS().List(args[0])
+			if err == nil && !slices.ContainsFunc(names, isFile) {
+				return fmt.Errorf("%w: no file in %s has a database's name", lsm.ErrDoesNotExist,
+					args[0])
+			}
+			return lsm.Destroy(args[0], nil) // which tells why there is no list
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")

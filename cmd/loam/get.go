@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
 	"github.com/loamdb/loam/cmd/loam/internal/text"
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -134,8 +135,13 @@ func (a *app) putVerb() *cobra.Command {
 	return c
 }
 
-// openOrCreate is openWrite. With create it makes a missing database.
+// openOrCreate is openWrite. With create it makes a missing database, with leveldb in LevelDB's
+// format; one that is there must have that format then.
 func (a *app) openOrCreate(dir string, create, leveldb bool) (*lsm.DB, error) {
+	if d, err := a.examined(dir); err == nil && leveldb && d.Format != base.LevelDB {
+		return nil, usagef("the database in %s has the native format, and --leveldb asks for "+
+			"LevelDB's: loam convert makes a copy in it", dir)
+	}
 	db, err := a.openWrite(dir)
 	if err == nil || !create || !errors.Is(err, lsm.ErrDoesNotExist) {
 		return db, err

@@ -178,6 +178,57 @@ func TestInterruptedLines(t *testing.T) {
 	}
 }
 
+// TestDestroyOfNoDatabase: a directory without a database stays, and the verb says why.
+func TestDestroyOfNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []int{0, 1} { // files in it
+		_, errs, code := loam(context.Background(), "destroy", "--yes", dir)
+		names, err := os.ReadDir(dir)
+		if code != exitFailed || !strings.Contains(errs, "database does not exist") ||
+			len(names) != want || err != nil {
+			t.Errorf("%d %s%v, %v", code, errs, names, err)
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600))
+	}
+}
+
+// TestLevelDBFlagOfNative: what asks for LevelDB's format writes nothing into a native database.
+func TestLevelDBFlagOfNative(t *testing.T) {
+	dir := filled(t, nil)
+	for _, args := range [][]string{{"put", "--create", "--leveldb", dir, "a", "b"},
+		{"load", "--as", "jsonl", "--leveldb", dir, "-"}} {
+		_, errs, code := loam(context.Background(), args...)
+		if code != exitUsage || !strings.Contains(errs, "has the native format") {
+			t.Errorf("%v: %d %s", args, code, errs)
+		}
+	}
+	level := filled(t, &lsm.Options{Format: lsm.FormatLevelDB})
+	if _, errs, code := loam(context.Background(), "put", "--create", "--leveldb", level, "a",
+		"b"); code != exitFine {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
+// TestFailedLoadSaysHowFar: the error of a load that failed tells which part of it is written.
+func TestFailedLoadSaysHowFar(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "in.jsonl")
+	line := func(i int) string {
+		return fmt.Sprintf("{\"key\":\"%d\",\"value\":\"%s\"}\n", i, strings.Repeat("v", 400<<10))
+	}
+	must(t, os.WriteFile(name, []byte(line(1)+line(2)+line(3)+line(4)+"oh\n"), 0o600))
+	db := filepath.Join(dir, "db")
+	_, errs, code := loam(context.Background(), "load", db, name)
+	if code != exitUsage || !strings.Contains(errs, "line 5: ") ||
+		!strings.Contains(errs, "; the first 3 keys are written\n") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if out, _, _ := loam(context.Background(), "count", "--json", db); !strings.HasPrefix(out,
+		`{"keys":3,`) {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestBesideWriter reads a database that is open for writing, up to the newest write, and refuses
 // to write to it.
 func TestBesideWriter(t *testing.T) {

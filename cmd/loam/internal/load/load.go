@@ -56,9 +56,13 @@ func Lines(ctx context.Context, k *lsm.Keyspace, r io.Reader,
 	return l.end(l.lines(r))
 }
 
+// end writes the rest. After a failure the batches before it stay, which the error says.
 func (l *loader) end(err error) (uint64, error) {
 	if err == nil {
 		err = l.k.Write(l.batch, lsm.Sync)
+	}
+	if err != nil && l.written > 0 {
+		err = fmt.Errorf("%w; the first %d keys are written", err, l.written)
 	}
 	return l.n, err
 }
@@ -75,6 +79,8 @@ type loader struct {
 	told  func(bytes uint64) // of progress
 	n     uint64
 	bytes uint64
+
+	written uint64 // of n, in the batches before
 }
 
 func (l *loader) put(key, value []byte) error {
@@ -89,6 +95,7 @@ func (l *loader) put(key, value []byte) error {
 		return err
 	}
 	l.batch.Clear()
+	l.written = l.n
 	l.told(l.bytes)
 	return nil
 }
