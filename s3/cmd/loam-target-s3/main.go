@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/loamdb/loam/lsm/replicate"
 	"github.com/loamdb/loam/s3"
@@ -17,7 +18,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: loam-target-s3 s3://bucket/prefix; loam runs it")
 		os.Exit(2)
 	}
-	signal.Ignore(os.Interrupt) // loam ends its input
+	// A terminal or a service manager sends them to loam, too, which ends the input of this program
+	// when the rest is sent.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	t, err := s3.Open(os.Args[1])
 	if err == nil {
 		err = replicate.Serve(context.Background(), t, os.Stdin, os.Stdout)
