@@ -138,8 +138,12 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 			live[num] = true
 		}
 	}
+	unfinished := format == base.LevelDB && slices.Contains(names, current.UpgradeName)
 	for _, name := range names {
 		t, num := format.ParseFileName(name)
+		if t == base.FileUnknown && unfinished { // an upgrade's
+			t, num = base.Native.ParseFileName(name)
+		}
 		if t == base.FileUnknown && st.LevelDBBelow > 0 {
 			if t, num = base.LevelDB.ParseFileName(name); num >= st.LevelDBBelow ||
 				t == base.FileInfoLog {
