@@ -130,6 +130,48 @@ func TestRepairKeyspaces(t *testing.T) {
 	}
 }
 
+// TestRepairKeepsDropped: entries of a dropped keyspace, which are in logs, stay out where the
+// latest edits of the MANIFEST are, or may be, missing: its number tells.
+func TestRepairKeepsDropped(t *testing.T) {
+	next := func(t *testing.T, mem *vfs.Mem, kind base.FileType) string {
+		names, err := mem.List("db")
+		must(t, err)
+		last := uint64(0)
+		for _, name := range names {
+			_, num := base.Native.ParseFileName(name)
+			last = max(last, num)
+		}
+		return "db/" + base.Native.FileName(kind, last+1)
+	}
+	for name, damage := range map[string]func(t *testing.T, mem *vfs.Mem){
+		"a table is missing, and one of a repair that failed is there": func(t *testing.T,
+			mem *vfs.Mem) {
+			paths, err := fstest.Find(mem, "db", base.FileTable)
+			must(t, err)
+			must(t, mem.Rename(paths[len(paths)-1], next(t, mem, base.FileTable)))
+		},
+		"CURRENT is missing, and a MANIFEST was begun": func(t *testing.T, mem *vfs.Mem) {
+			must(t, removeCurrent(mem))
+			must(t, fstest.WriteFile(mem, next(t, mem, base.FileManifest), nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := killedSpaces(t)
+			damage(t, mem)
+			o := &Options{FS: mem, Format: FormatNative, WriteBufferSize: 64 << 10}
+			if report, err := Repair("db", o); err != nil || !report.Changed() {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			db := openSpaces(t, mem, nil)
+			if names := db.Keyspaces(); !slices.Equal(names, []string{base.DefaultKeyspaceName,
+				"down"}) {
+				t.Errorf("keyspaces %v", names)
+			}
+			mustClose(t, db)
+		})
+	}
+}
+
 // TestRepairOfSwappedTables: tables of two keyspaces that swapped their names go back into their
 // own.
 func TestRepairOfSwappedTables(t *testing.T) {

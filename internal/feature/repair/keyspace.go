@@ -47,12 +47,17 @@ func (r *repair) adoptKeyspaces() error {
 		for num, f := range st.Files {
 			if _, twice := r.live[num]; twice {
 				r.report.drop(r.known.from, 0, 0, fmt.Sprintf("table %d is in two keyspaces", num))
-				r.known.editsMissing = true
+				r.known.editsMissing, r.known.gaps = true, true
 			}
 			r.live[num] = liveTable{f, s}
 		}
 	}
 	return nil
+}
+
+// dropped reports whether the keyspace of a number that st lacks was dropped.
+func (k *salvagedManifest) dropped(id base.KeyspaceID) bool {
+	return k.from != "" && !k.gaps && id <= k.st.MaxKeyspace
 }
 
 // comparer finds a comparer by name, nil for an unknown one.
@@ -97,7 +102,7 @@ func (r *repair) spaceOfTable(t *table) (known bool, err error) {
 	case s != nil:
 		t.space = s
 		return true, nil
-	case k.from != "" && !k.editsMissing && props.Keyspace <= k.st.MaxKeyspace:
+	case k.dropped(props.Keyspace):
 		return false, nil
 	}
 	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName,
@@ -191,8 +196,7 @@ func (r *repair) nameTaken(name string) bool {
 func (r *repair) spaceOf(id base.KeyspaceID, log uint64) *keyspace {
 	s := r.spaces[id]
 	if s == nil {
-		k := &r.known
-		if k.levels && !k.editsMissing && id <= k.st.MaxKeyspace {
+		if r.known.dropped(id) {
 			return nil
 		}
 		s = r.nameless(id)

@@ -23,9 +23,11 @@ type salvagedManifest struct {
 	levels bool
 	// dead are tables that an edit deleted. They stay out of the database.
 	dead map[uint64]bool
-	// editsMissing says that edits are missing in st.
-	editsMissing bool
-	torn         bool
+	// editsMissing says that edits are missing in st; gaps that these may be earlier than others,
+	// and so have made keyspaces that st lacks. Otherwise a keyspace that st lacks, of a number that
+	// it knows, was dropped.
+	editsMissing, gaps bool
+	torn               bool
 	// maxSpace is the largest number of a keyspace that an edit names, also one that did not fit.
 	maxSpace base.KeyspaceID
 }
@@ -68,6 +70,7 @@ func (r *repair) readManifests() error {
 			}
 			k.editsMissing = true // the last of the first edits; others name keyspaces
 		}
+		k.gaps = k.editsMissing
 		// A MANIFEST older than the one in force lacks the latest edits.
 		k.editsMissing = k.editsMissing || i > 0
 		k.from = name
