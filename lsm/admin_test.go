@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -97,6 +99,54 @@ func TestDestroyAgain(t *testing.T) {
 		must(t, Destroy("db", o))
 		if names, err := mem.List("db"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v failed once: left are %v, %v", kind, names, err)
+		}
+	}
+}
+
+// TestDestroyOfInterruptedUpgrade destroys what is left of an upgrade that ends at each of its
+// calls. A native file that stays would be a database that lost its CURRENT.
+func TestDestroyOfInterruptedUpgrade(t *testing.T) {
+	source := vfs.NewMem()
+	levelDBDirectory(t, source)
+	for at := int64(0); ; at++ {
+		mem := source.Clone()
+		fail := &fstest.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.EIO}}
+		err := Upgrade("db", &Options{FS: vfs.NewFault(mem, fail.Hook)})
+		must(t, Destroy("db", &Options{FS: mem}))
+		if names, lerr := mem.List("db"); !errors.Is(lerr, fs.ErrNotExist) {
+			t.Errorf("%v: left are %v, %v", err, names, lerr)
+		}
+		if fail.Failed() == 0 {
+			return
+		}
+	}
+}
+
+// TestDestroyOfInterruptedLoad destroys what is left of a bulk load that ends at its calls: sorted
+// runs have names of tables.
+func TestDestroyOfInterruptedLoad(t *testing.T) {
+	entries := func(yield func(key, value []byte) bool) {
+		for i := range 3000 {
+			if !yield(fmt.Appendf(nil, "%04d", i*7%3000), make([]byte, 100)) {
+				return
+			}
+		}
+	}
+	for at := int64(0); ; at += 3 {
+		mem := vfs.NewMem()
+		var begun atomic.Bool
+		fail := &fstest.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.EIO},
+			Match: func(vfs.Op) bool { return begun.Load() }}
+		db := mustOpen(t, "db", &Options{FS: vfs.NewFault(mem, fail.Hook), Format: FormatLevelDB})
+		begun.Store(true)
+		err := db.BulkLoad(context.Background(), entries, &BulkLoadOptions{Memory: 64 << 10})
+		_ = db.Close() // whose calls fail, too
+		must(t, Destroy("db", &Options{FS: mem}))
+		if names, lerr := mem.List("db"); !errors.Is(lerr, fs.ErrNotExist) {
+			t.Errorf("%v: left are %v, %v", err, names, lerr)
+		}
+		if fail.Failed() == 0 {
+			return
 		}
 	}
 }

@@ -24,8 +24,8 @@ type salvagedManifest struct {
 	// dead are tables that an edit deleted. They stay out of the database.
 	dead map[uint64]bool
 	// editsMissing says that edits are missing in st; gaps that these may be earlier than others,
-	// and so have made keyspaces that st lacks. Otherwise a keyspace that st lacks, of a number that
-	// it knows, was dropped.
+	// and so have made keyspaces that st lacks. Without gaps a keyspace that st lacks, of a number
+	// that it knows, was dropped.
 	editsMissing, gaps bool
 	torn               bool
 	// maxSpace is the largest number of a keyspace that an edit names, also one that did not fit.

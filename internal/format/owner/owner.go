@@ -212,7 +212,7 @@ func valuesContents(f vfs.ReadFile) (c Content, err error) {
 }
 
 // tableContents goes by the magic at the end of a table. A table that a crash cut short has none:
-// the name is enough in the native format, and the first entry in LevelDB's.
+// the name is enough in the native format, and the first entry, or frame of a run, in LevelDB's.
 func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 	b := make([]byte, min(f.Size(), 512))
 	n := min(8, len(b))
@@ -232,7 +232,35 @@ func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 	c.Own = native || beginsWithEntry(b) || beginsWithEntry(snappyLiteral(b)) ||
 		beginsWithEntry(inflated(b)) || len(b) > 2 && beginsWithEntry(inflated(b[2:]))
 	c.Empty = !c.Own && len(bytes.Trim(b, "\x00")) == 0
-	return c, nil
+	if !c.Own && !c.Empty {
+		c.Own, err = isRun(f)
+	}
+	return c, err
+}
+
+// isRun reports whether a file begins with a frame of a sorted run, as a bulk load leaves it when
+// the process is killed: the length of the frame, its checksum, and as many bytes.
+func isRun(f vfs.ReadFile) (bool, error) {
+	const headLen = 8
+	head := make([]byte, headLen)
+	if f.Size() <= headLen {
+		return false, nil
+	}
+	if err := base.ReadFull(f, head, 0); err != nil {
+		return false, err
+	}
+	size, sum := int64(binary.LittleEndian.Uint32(head)), uint32(0)
+	if size == 0 || size > f.Size()-headLen {
+		return false, nil
+	}
+	for at, buf := int64(0), make([]byte, min(size, 64<<10)); at < size; {
+		b := buf[:min(size-at, int64(len(buf)))]
+		if err := base.ReadFull(f, b, headLen+at); err != nil {
+			return false, err
+		}
+		sum, at = base.CRCUpdate(sum, b), at+int64(len(b))
+	}
+	return sum == binary.LittleEndian.Uint32(head[4:]), nil
 }
 
 // beginsWithEntry reports whether b is the beginning of a block of a LevelDB table: an entry that
