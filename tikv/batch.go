@@ -122,8 +122,8 @@ func (db *DB) transact(ctx context.Context, f func(*Txn) error) error {
 		return notApplied(err)
 	}
 	defer db.leave()
-	ctx, cancel := context.WithTimeout(ctx, db.cfg.Timeout)
-	defer cancel()
+	over := time.NewTimer(db.cfg.Timeout) // of tries after conflicts; a single one has ctx alone
+	defer over.Stop()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		conflict, err := db.try(ctx, f)
 		if !conflict {
@@ -131,6 +131,8 @@ func (db *DB) transact(ctx context.Context, f func(*Txn) error) error {
 		}
 		select {
 		case <-time.After(pause):
+		case <-over.C:
+			return err
 		case <-ctx.Done():
 			return err
 		}

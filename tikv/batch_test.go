@@ -238,6 +238,39 @@ func move(t *testing.T, tx *Txn, from, to []byte) error {
 	return nil
 }
 
+// TestTimeout has a time-out that is over at once: it bounds what comes behind a conflict, and no
+// transaction by itself.
+func TestTimeout(t *testing.T) {
+	_, db := newCluster(t)
+	defer db.Close()
+	db.cfg.Timeout = 1
+	must(t, db.Put(t.Context(), []byte("a"), []byte("1")))
+	err := db.Update(t.Context(), func(tx *Txn) error {
+		tx.Put([]byte("a"), []byte("2"))
+		return db.Put(t.Context(), []byte("a"), []byte("other"))
+	})
+	if !errors.Is(err, ErrConflict) || !errors.Is(err, ErrNotApplied) {
+		t.Errorf("a conflict: %v", err)
+	}
+}
+
+// TestCloseBesideUpdate closes the DB while f of an Update is about to make a call of its own.
+func TestCloseBesideUpdate(t *testing.T) {
+	_, db := newCluster(t)
+	closed := make(chan error)
+	err := db.Update(t.Context(), func(tx *Txn) error {
+		go func() { closed <- db.Close() }()
+		for { // until Close has begun
+			if _, err := db.Get(t.Context(), []byte("a")); !errors.Is(err, lsm.ErrNotFound) {
+				return err
+			}
+		}
+	})
+	if must(t, <-closed); !errors.Is(err, ErrClosed) {
+		t.Errorf("a call beside Close: %v", err)
+	}
+}
+
 // TestUpdateReturnsErrors has f fail, with an error that looks like a conflict, too.
 func TestUpdateReturnsErrors(t *testing.T) {
 	_, db := newCluster(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"sync"
@@ -90,7 +91,11 @@ func (k *keeper) hold(ctx context.Context, ts uint64) (*hold, error) {
 	if k.point != 0 && k.point <= ts && k.now().Before(k.expiry) {
 		return h, nil
 	}
-	if err := k.tell(ctx); err != nil {
+	err := k.tell(ctx)
+	if _, kept := k.open[h]; err == nil && !kept {
+		err = fmt.Errorf("tikv: %w: it is older than what others need", ErrTooOld)
+	}
+	if err != nil {
 		delete(k.open, h)
 		return nil, err
 	}
@@ -113,21 +118,25 @@ func (k *keeper) refresh(ctx context.Context) error {
 	return k.forget(ctx)
 }
 
-// tell has PD keep the oldest open state. k.mu is held.
+// tell has PD keep the oldest open state. One that PD refuses to keep is lost, as PD was away for
+// longer than the TTL, say: it is open no more, so that the others are kept. k.mu is held.
 func (k *keeper) tell(ctx context.Context) error {
-	oldest := uint64(math.MaxUint64)
-	for h := range k.open {
-		oldest = min(oldest, h.ts)
+	for len(k.open) > 0 {
+		oldest := uint64(math.MaxUint64)
+		for h := range k.open {
+			oldest = min(oldest, h.ts)
+		}
+		sent := k.now()
+		smallest, err := k.pd.UpdateServiceGCSafePoint(ctx, k.id, int64(k.ttl/time.Second), oldest)
+		if err != nil {
+			return fmt.Errorf("tikv: keeping a state: %w", err)
+		}
+		if smallest <= oldest {
+			k.point, k.expiry = oldest, sent.Add(k.ttl)
+			return nil
+		}
+		maps.DeleteFunc(k.open, func(h *hold, _ struct{}) bool { return h.ts < smallest })
 	}
-	sent := k.now()
-	smallest, err := k.pd.UpdateServiceGCSafePoint(ctx, k.id, int64(k.ttl/time.Second), oldest)
-	if err != nil {
-		return fmt.Errorf("tikv: keeping a state: %w", err)
-	}
-	if smallest > oldest {
-		return fmt.Errorf("tikv: %w: it is older than what others need", ErrTooOld)
-	}
-	k.point, k.expiry = oldest, sent.Add(k.ttl)
 	return nil
 }
 
@@ -165,14 +174,18 @@ const collector = "gc_worker"
 // needs them, and returns since when all are kept. A cluster of TiDB collects by itself; in another
 // one nothing is dropped unless a program calls Collect from time to time.
 func (db *DB) Collect(ctx context.Context, keep time.Duration) (since time.Time, err error) {
-	at := db.points.now().Add(-keep)
-	if keep < MinKeep || at.Unix() < 0 { // before 1970 there are no timestamps
-		return since, invalid("Collect keeps at least MinKeep, and not from before 1970 on")
-	}
 	if err := db.enter(ctx); err != nil {
 		return since, err
 	}
 	defer db.leave()
+	ts, err := db.now(ctx) // by the cluster's clock, as the states of all programs are
+	if err != nil {
+		return since, err
+	}
+	at := oracle.GetTimeFromTS(ts).Add(-keep)
+	if keep < MinKeep || at.Unix() < 0 { // before 1970 there are no timestamps
+		return since, invalid("Collect keeps at least MinKeep, and not from before 1970 on")
+	}
 	point := oracle.GoTimeToTS(at)
 	smallest, err := db.client.GetPDClient().UpdateServiceGCSafePoint(ctx, collector, math.MaxInt64,
 		point)

@@ -105,7 +105,27 @@ func TestKeeperFails(t *testing.T) {
 	must(t, err)
 }
 
-// TestCollect collects while a snapshot is open, and afterwards. What a collection announced makes
+// TestKeeperLoses has PD forget a state, and others collect behind it: the states that are newer
+// are kept all the same.
+func TestKeeperLoses(t *testing.T) {
+	r := &recorder{}
+	k, _ := manual(r)
+	for _, ts := range []uint64{10, 20, 40} {
+		_, err := k.hold(t.Context(), ts)
+		must(t, err)
+	}
+	r.least, k.expiry = 30, time.Time{}
+	if _, err := k.hold(t.Context(), 25); !errors.Is(err, ErrTooOld) {
+		t.Errorf("a state that is not kept: %v", err)
+	}
+	_, err := k.hold(t.Context(), 50)
+	must(t, err, k.refresh(t.Context()))
+	if k.point != 40 || len(k.open) != 2 {
+		t.Errorf("%d states are kept since %d", len(k.open), k.point)
+	}
+}
+
+// TestCollect collects while a state is open, and afterwards. What a collection announced makes
 // older states unreadable, with an error.
 func TestCollect(t *testing.T) {
 	_, db := newCluster(t)
@@ -117,20 +137,22 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	must(t, db.Put(t.Context(), []byte("a"), []byte("1")))
-	snap, err := db.Snapshot(t.Context())
-	must(t, err)
-	ts := snap.(*snapshot).held.ts
 	start := time.Now()
-	db.points.now = func() time.Time { return start.Add(time.Hour) }
+	ts := oracle.GoTimeToTS(start.Add(-time.Hour))
+	held, err := db.points.hold(t.Context(), ts)
+	must(t, err)
 	since, err := db.Collect(t.Context(), MinKeep)
 	must(t, err)
-	if got := oracle.GoTimeToTS(since); got > ts || since.Before(start.Add(-time.Minute)) {
-		t.Errorf("all is kept since %v, and the snapshot is of %v", since, oracle.GetTimeFromTS(ts))
+	if got := oracle.GoTimeToTS(since); got > ts || since.Before(start.Add(-61*time.Minute)) {
+		t.Errorf("all is kept since %v, and a state is of %v", since, oracle.GetTimeFromTS(ts))
 	}
-	must(t, snap.Close(), db.points.refresh(t.Context()))
+	held.release()
+	must(t, db.points.refresh(t.Context()))
+	// the clock of this machine is wrong
+	db.points.now = func() time.Time { return start.Add(time.Hour) }
 	since, err = db.Collect(t.Context(), MinKeep)
 	must(t, err)
-	if want := start.Add(time.Hour - MinKeep); since.Sub(want).Abs() > time.Second {
+	if want := start.Add(-MinKeep); since.Sub(want).Abs() > time.Minute {
 		t.Errorf("all is kept since %v, not %v", since, want)
 	}
 	saved, err := client.StoreProbe{KVStore: db.client.KVStore}.LoadSafePoint()

@@ -38,8 +38,9 @@ type DB struct {
 	end    []byte // first key behind those of the DB
 	points *keeper
 
-	mu     sync.RWMutex // held shared during calls, and by Close
+	mu     sync.Mutex // leaf
 	closed bool
+	calls  sync.WaitGroup // under way: none is added once closed is set
 }
 
 var _ kv.Store = (*DB)(nil)
@@ -49,24 +50,28 @@ func (db *DB) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	db.mu.RLock()
-	if db.closed {
-		db.mu.RUnlock()
-		return fmt.Errorf("tikv: %w", ErrClosed)
-	}
-	return nil
-}
-
-func (db *DB) leave() { db.mu.RUnlock() }
-
-// Close ends the connection, after the calls under way. Iterators and snapshots fail from then on.
-func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
 		return fmt.Errorf("tikv: %w", ErrClosed)
 	}
+	db.calls.Add(1)
+	return nil
+}
+
+func (db *DB) leave() { db.calls.Done() }
+
+// Close ends the connection, after the calls under way: a function of Update must not call it.
+// Further calls, those of iterators and snapshots included, fail from then on.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	closed := db.closed
 	db.closed = true
+	db.mu.Unlock()
+	if closed {
+		return fmt.Errorf("tikv: %w", ErrClosed)
+	}
+	db.calls.Wait()
 	return errors.Join(db.points.close(), db.client.Close())
 }
 
