@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/directory"
 	"github.com/loamdb/loam/replica/internal/meeting"
 )
 
@@ -36,6 +36,7 @@ type disk struct {
 	state     directoryState
 	reading   map[string]int     // by snapshot: how many streams read it
 	databases map[*database]bool // all that are open
+	doubtful  []string           // snapshots of states whose save failed, and may be there later
 }
 
 // directoryState is what the node knows about its directory. It is stored as JSON.
@@ -132,7 +133,7 @@ func (k *disk) clean() error {
 	for _, name := range names {
 		if ours.MatchString(name) && !k.counts(name) {
 			removed = true
-			if err := removeAll(k.fs, k.path(name)); err != nil {
+			if err := directory.RemoveAll(k.fs, k.path(name)); err != nil {
 				return err
 			}
 		}
@@ -280,33 +281,9 @@ func (k *disk) fill(from string) (*database, error) {
 
 // remove removes a directory that is not needed any more. The next opening tries again.
 func (k *disk) remove(name string) {
-	if err := removeAll(k.fs, k.path(name)); err != nil {
+	if err := directory.RemoveAll(k.fs, k.path(name)); err != nil {
 		k.cfg.log("removing a directory failed", "directory", name, "error", err)
 	}
-}
-
-// removeAll removes a directory with all that is in it, if it is there.
-func removeAll(on lsm.FS, dir string) error {
-	names, err := on.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, n := range names {
-		name := filepath.Join(dir, n)
-		info, err := on.Stat(name)
-		switch {
-		case err != nil:
-			return err
-		case info.IsDir():
-			err = removeAll(on, name)
-		default:
-			err = on.Remove(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.Join(err, on.Remove(dir))
 }
 
 // close closes every database, those that are read included.

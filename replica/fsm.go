@@ -147,6 +147,9 @@ func (f *fsm) acquire() (*database, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current == nil {
+		if halted := f.node.halted.Load(); halted != nil { // and a try of Rejoin failed
+			return nil, *halted
+		}
 		return nil, fmt.Errorf("replica: %w", ErrClosed)
 	}
 	f.current.refs.Add(1)

@@ -15,6 +15,7 @@ import (
 	"github.com/loamdb/loam/lsm/crashfs"
 	"github.com/loamdb/loam/lsm/kv"
 	"github.com/loamdb/loam/raftlog"
+	"github.com/loamdb/loam/replica/internal/directory"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -370,7 +371,7 @@ func TestOldDatabaseIsRestored(t *testing.T) {
 	m.apply(all[1:]...)
 	must(t, m.snapshot())
 	m.close()
-	must(t, removeAll(fs, "/a/db-1"))
+	must(t, directory.RemoveAll(fs, "/a/db-1"))
 	m, err = openMachine(t, fs) // it makes an empty database
 	must(t, err)
 	m.wants(contents[5], 5)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,6 +76,16 @@ func TestTermCannotBeStored(t *testing.T) {
 	put(t, c.nodes[c.leader()], "k", "2")
 	c.nodes[id] = bad
 	c.disks[id].open()
+	port := bad.cfg.Listen
+	bad.cfg.Listen = func(string) (net.Listener, error) { return nil, syscall.EADDRINUSE }
+	if err := bad.Rejoin(); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("Rejoin without the port: %v", err)
+	}
+	if err := bad.View(t.Context(), nil, Local(0)); !errors.Is(err, ErrHalted) ||
+		errors.Is(err, ErrClosed) {
+		t.Errorf("a view behind a Rejoin that failed: %v", err)
+	}
+	bad.cfg.Listen = port
 	must(t, bad.Rejoin())
 	if v, err := bad.Get(t.Context(), []byte("k")); err != nil || string(v) != "2" {
 		t.Errorf("back again: %q, %v", v, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/lsm/crashfs"
+	"github.com/loamdb/loam/replica/internal/directory"
 	"github.com/loamdb/loam/replica/internal/meeting"
 )
 
@@ -127,7 +128,7 @@ func TestLostLog(t *testing.T) {
 	c := newCluster(t, nil, "a")
 	put(t, c.nodes["a"], "k", "1")
 	c.stop("a")
-	must(t, removeAll(c.disks["a"], "/a/raft"))
+	must(t, directory.RemoveAll(c.disks["a"], "/a/raft"))
 	for range 2 {
 		if n, err := Open("/a", *c.configs["a"]); !errors.Is(err, ErrForeign) {
 			t.Errorf("%v, %v", n, err)

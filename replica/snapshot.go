@@ -23,6 +23,9 @@ var _ raft.SnapshotStore = (*disk)(nil)
 
 func (k *disk) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration,
 	membersIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+	if err := k.settle(); err != nil {
+		return nil, err
+	}
 	name := k.next("snap")
 	return &sink{of: k, dir: k.path(name), meta: raft.SnapshotMeta{Version: version, ID: name,
 		Index: index, Term: term, Configuration: members, ConfigurationIndex: membersIndex}}, nil
@@ -83,6 +86,9 @@ func (k *disk) keep(m *raft.SnapshotMeta) error {
 	s := k.state
 	s.Snapshots = all[:1]
 	err := k.save(s)
+	if err != nil {
+		k.doubtful = append(k.doubtful, m.ID)
+	}
 	var unused []string
 	for _, o := range all[1:] {
 		if err == nil && k.reading[o.ID] == 0 {
@@ -94,6 +100,21 @@ func (k *disk) keep(m *raft.SnapshotMeta) error {
 		k.remove(name)
 	}
 	return err
+}
+
+// settle removes snapshots that the next opening would want if the state that names them was stored
+// after all, once a state without them is. An opening itself removes those that do not count.
+func (k *disk) settle() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.doubtful) > 0 {
+		if err := k.save(k.state); err != nil {
+			return err
+		}
+		k.remove(k.doubtful[0])
+		k.doubtful = k.doubtful[1:]
+	}
+	return nil
 }
 
 // sink takes a snapshot: the node's own by checkpoint, a leader's as a stream.
@@ -138,11 +159,12 @@ func (s *sink) end(cause error) error {
 // Close makes the snapshot count.
 func (s *sink) Close() error {
 	err := s.end(nil)
-	if err == nil {
+	if err != nil {
+		s.of.remove(s.meta.ID)
+	} else {
 		err = s.of.keep(&s.meta)
 	}
 	if err != nil {
-		s.of.remove(s.meta.ID)
 		return fmt.Errorf("replica: snapshot %s: %w", s.meta.ID, err)
 	}
 	return nil
