@@ -14,6 +14,7 @@ import (
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/client"
 )
 
 // backup copies one state of the cluster into a new database, which has its name when it is whole.
@@ -100,6 +101,8 @@ const (
 	// way at once.
 	restoreBatch = 256 << 10
 	restoring    = 4
+	// largestEntry leaves room for what a change has beside a key and its value.
+	largestEntry = client.MaxChange - 256
 )
 
 // nodeKeyspace is the keyspace of a checkpoint with what its node stored, which is not restored.
@@ -112,11 +115,16 @@ func restorable(db *lsm.DB) (err error) {
 		if err != nil {
 			return err
 		}
-		it := k.Iter(&lsm.IterOptions{KeysOnly: true})
+		it := k.Iter(nil)
 		for ok := it.First(); ok && err == nil && name != nodeKeyspace; ok = it.Next() {
 			if name != "default" {
 				err = fmt.Errorf("the keyspace %q has entries, and a cluster has no keyspaces: %w",
 					name, lsm.ErrInvalidArgument)
+				break
+			}
+			if n := len(it.Key()) + len(it.Value()); n > largestEntry {
+				err = fmt.Errorf("the key %.40q and its value have %d bytes, and in a cluster at "+
+					"most %d go: %w", it.Key(), n, largestEntry, lsm.ErrInvalidArgument)
 				break
 			}
 			_, expires, failed := k.TTL(it.Key())

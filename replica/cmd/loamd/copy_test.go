@@ -22,7 +22,7 @@ func must(t *testing.T, errs ...error) {
 // TestRestorable: what a cluster cannot hold is an error before anything is written, and not left
 // out.
 func TestRestorable(t *testing.T) {
-	entry := func(db *lsm.DB, keyspace string, ttl time.Duration) error {
+	entry := func(db *lsm.DB, keyspace string, ttl time.Duration, size int) error {
 		k, err := db.Keyspace(keyspace, nil)
 		if err != nil || ttl < 0 {
 			return err
@@ -30,23 +30,27 @@ func TestRestorable(t *testing.T) {
 		if ttl > 0 {
 			return k.PutTTL([]byte("b"), []byte("2"), ttl, lsm.NoSync)
 		}
-		return k.Put([]byte("b"), []byte("2"), lsm.NoSync)
+		return k.Put([]byte("b"), make([]byte, size), lsm.NoSync)
 	}
 	for what, x := range map[string]struct {
 		keyspace string
 		ttl      time.Duration
+		size     int
 		wrong    string
 	}{
 		"all of it":         {keyspace: "default"},
 		"an empty keyspace": {keyspace: "other", ttl: -1},
 		"a checkpoint":      {keyspace: nodeKeyspace},
 		"a keyspace":        {keyspace: "other", wrong: `the keyspace "other"`},
+		"the largest value": {keyspace: "default", size: largestEntry - 1},
+		"a large value": {keyspace: "default", size: largestEntry,
+			wrong: `the key "b" and its value have`},
 		"an expiring value": {keyspace: "default", ttl: time.Hour, wrong: `the key "b" expires`},
 	} {
 		dir := t.TempDir()
 		db, err := lsm.Open(dir, nil)
 		must(t, err)
-		must(t, db.Put([]byte("a"), []byte("1"), lsm.NoSync), entry(db, x.keyspace, x.ttl))
+		must(t, db.Put([]byte("a"), []byte("1"), lsm.NoSync), entry(db, x.keyspace, x.ttl, x.size))
 		must(t, db.Close())
 		db, err = lsm.Open(dir, &lsm.Options{ReadOnly: true})
 		must(t, err)
