@@ -155,7 +155,7 @@ func (c *conn) readOne(dst []byte, x *call) ([]byte, error) {
 	err := c.of.node.View(ctx, func(view *replica.View) (err error) {
 		r := &reading{c: c, view: view}
 		defer r.end()
-		dst, err = r.answer(ctx, dst, x.Op, &f)
+		dst, err = r.answer(ctx, dst, x, &f)
 		return err
 	}, replica.Local(v.MaxLag))
 	return dst, forClient(err)
@@ -178,7 +178,7 @@ func (c *conn) readPresent() {
 			for _, x := range calls {
 				out.add(x, func(dst []byte) ([]byte, error) {
 					f := wire.Fields{Rest: x.Args[1:]} // behind the view
-					dst, err := r.answer(ctx, dst, x.Op, &f)
+					dst, err := r.answer(ctx, dst, x, &f)
 					return dst, forClient(err)
 				})
 			}

@@ -71,6 +71,7 @@ type call struct {
 	wire.Call
 	cost  int
 	began time.Time
+	kept  uint64 // the snapshot that its answer names; 0: none
 }
 
 // run serves the connection until it ends.
@@ -277,6 +278,7 @@ func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
 		a.room += n
 	}
 	if err != nil {
+		a.unkeep(x)
 		a.frames = wire.AppendError(a.frames[:at], x.Number, err)
 	}
 	a.c.of.counts.note(x, err)
@@ -285,13 +287,22 @@ func (a *answers) add(x *call, result func(dst []byte) ([]byte, error)) {
 	}
 }
 
-// make appends an answer, unless it fails.
+// make appends an answer, unless it fails. It may be made again.
 func (a *answers) make(x *call, result func(dst []byte) ([]byte, error)) (err error) {
+	a.unkeep(x)
 	a.frames = wire.AppendAnswer(a.frames, x.Number, func(dst []byte) []byte {
 		dst, err = result(dst)
 		return dst
 	})
 	return err
+}
+
+// unkeep releases the snapshot of an answer that is not sent.
+func (a *answers) unkeep(x *call) {
+	if x.kept != 0 {
+		a.c.snaps.release(x.kept)
+		x.kept = 0
+	}
 }
 
 // sendBytes is how much answers gather.

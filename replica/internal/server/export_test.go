@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/loamdb/loam/lsm/kv"
 	"github.com/loamdb/loam/replica/internal/wire"
 )
 
@@ -51,6 +53,25 @@ func (s *Server) Fill() (free func()) {
 		s.calls.give(calls)
 		s.answers.give(answers)
 	}
+}
+
+// Snapshots is how many snapshots clients have open.
+func (s *Server) Snapshots() (n int) {
+	for _, c := range s.clients() {
+		c.snaps.mu.Lock()
+		n += len(c.snaps.byID)
+		c.snaps.mu.Unlock()
+	}
+	return n
+}
+
+// MultiGet answers a call of OpMultiGet for keys.
+func MultiGet(ctx context.Context, from kv.Reader, keys ...string) ([]byte, error) {
+	args := binary.AppendUvarint(nil, uint64(len(keys)))
+	for _, k := range keys {
+		args = wire.AppendBytes(args, []byte(k))
+	}
+	return multiGet(ctx, nil, from, &wire.Fields{Rest: args})
 }
 
 // Displaced returns which of several strangers goes for a newer one, and how long that takes: they

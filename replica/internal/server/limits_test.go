@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/kv"
+	"github.com/loamdb/loam/replica/client"
 	"github.com/loamdb/loam/replica/internal/loamdtest"
 	"github.com/loamdb/loam/replica/internal/server"
 	"github.com/loamdb/loam/replica/internal/wire"
@@ -238,12 +241,43 @@ func TestMemory(t *testing.T) {
 	must(t, quick.Close())
 }
 
+// sized is a state in which every value has the same size. It counts the bytes that were read.
+type sized struct {
+	kv.Reader
+	size, read int
+}
+
+func (s *sized) Get(context.Context, []byte) ([]byte, error) {
+	s.read += s.size
+	return make([]byte, s.size), nil
+}
+
+func (s *sized) MultiGet(_ context.Context, keys [][]byte) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	for i := range values {
+		values[i] = make([]byte, s.size)
+	}
+	s.read += len(keys) * s.size
+	return values, nil
+}
+
+// TestManyLargeValues: an answer that would be too large takes not much more memory than the
+// largest one.
+func TestManyLargeValues(t *testing.T) {
+	from := &sized{size: 3 << 20}
+	_, err := server.MultiGet(t.Context(), from, make([]string, 50)...)
+	if !errors.Is(err, lsm.ErrTooLarge) || from.read > 3*from.size {
+		t.Errorf("%v; %d bytes were read", err, from.read)
+	}
+}
+
 // TestFull: where there is no memory for large calls and answers they are refused after a while,
 // such that clients ask another node, and small ones are answered.
 func TestFull(t *testing.T) {
 	c := loamdtest.Start(t, func(c *server.Config) { c.Timeout = 8 * time.Second }, "a")
 	x := greeted(t, c.Addr("a"))
 	get := []byte{byte(wire.Linearizable), 5, 'l', 'a', 'r', 'g', 'e'}
+	scan := wire.AppendScan(wire.AppendView(nil, wire.View{}), &wire.Scan{Keep: true, Entries: 1})
 	ask := func() (change, read error) {
 		t.Helper()
 		x.send(write(t, 1, 1<<20))
@@ -255,8 +289,22 @@ func TestFull(t *testing.T) {
 			t.Errorf("answers %d and %d, %d bytes", number, second, len(result))
 		}
 		x.lives()
+		x.call(3, wire.OpScan, scan...)
+		third, result, err := x.answer()
+		kept := c.Servers["a"].Snapshots()
+		if third != 3 || (read == nil) != (err == nil) || err != nil && kept != 0 ||
+			err == nil && (kept != 1 || result[0] != 1 || result[1] == 0) {
+			t.Errorf("a scan: answer %d, %v, %d snapshots are open", third, err, kept)
+		}
+		if err == nil {
+			x.call(4, wire.OpRelease, result[1])
+			_, _, err = x.answer()
+			must(t, err)
+		}
+		x.lives()
 		return change, read
 	}
+	must(t, dial(t, c, client.Options{}).Put(t.Context(), []byte("next"), nil))
 	change, read := ask()
 	must(t, change, read)
 	free := c.Servers["a"].Fill()

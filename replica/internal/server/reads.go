@@ -34,10 +34,10 @@ type reading struct {
 }
 
 // answer appends the result of a read whose view has been read.
-func (r *reading) answer(ctx context.Context, dst []byte, op wire.Operation,
+func (r *reading) answer(ctx context.Context, dst []byte, x *call,
 	f *wire.Fields) ([]byte, error) {
-	if op == wire.OpSnapshot {
-		id, err := r.keep()
+	if x.Op == wire.OpSnapshot {
+		id, err := r.keep(x)
 		if err != nil {
 			return dst, err
 		}
@@ -45,16 +45,17 @@ func (r *reading) answer(ctx context.Context, dst []byte, op wire.Operation,
 	}
 	r.c.of.reading <- struct{}{}
 	defer func() { <-r.c.of.reading }()
-	return read(ctx, dst, r.view, op, f, r.keep)
+	return read(ctx, dst, r.view, x.Op, f, func() (uint64, error) { return r.keep(x) })
 }
 
-// keep makes the state a snapshot of the connection, and returns its ID. The reading holds the
-// state as well: the client may release it while further calls of the reading read it.
-func (r *reading) keep() (id uint64, err error) {
+// keep makes the state a snapshot of the connection for a call, and returns its ID. The reading
+// holds the state as well: the client may release it while further calls of the reading read it.
+func (r *reading) keep(x *call) (id uint64, err error) {
 	if r.state == nil {
 		r.state = &state{snap: r.view.Keep(), refs: 1}
 	}
-	return r.c.snaps.add(r.state)
+	x.kept, err = r.c.snaps.add(r.state)
+	return x.kept, err
 }
 
 // end releases the state, unless it was kept.
@@ -123,21 +124,19 @@ func multiGet(ctx context.Context, dst []byte, from kv.Reader, f *wire.Fields) (
 		return dst, errArguments
 	}
 	at := len(dst)
-	const part = 64 // so that what is above the limit is not read first
-	for len(keys) > 0 {
-		values, err := from.MultiGet(ctx, keys[:min(len(keys), part)])
-		if err != nil {
+	for _, k := range keys { // not all at once: they may be large, and more than goes
+		v, err := from.Get(ctx, k)
+		switch {
+		case errors.Is(err, lsm.ErrNotFound):
+			dst = append(dst, 0)
+			continue
+		case err != nil:
 			return dst, err
 		}
-		for _, v := range values {
-			if dst = append(dst, bit(v != nil)); v != nil {
-				dst = wire.AppendBytes(dst, v)
-			}
-			if err := orTooLarge(len(dst)-at, nil); err != nil {
-				return dst, err
-			}
+		dst = wire.AppendBytes(append(dst, 1), v)
+		if err := orTooLarge(len(dst)-at, nil); err != nil {
+			return dst, err
 		}
-		keys = keys[len(values):]
 	}
 	return dst, nil
 }
