@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -55,6 +56,7 @@ func main() {
 // call is one run of the program.
 type call struct {
 	from, keyFile string
+	to            string // the new database
 	lossy, json   bool
 	out, errs     io.Writer
 	parsed        bool
@@ -73,8 +75,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.parsed = true
-			return c.convert(cmd.Context(), args[0], args[1])
+			c.parsed, c.to = true, args[1]
+			return c.convert(cmd.Context(), args[0])
 		},
 	}
 	root.SetOut(out)
@@ -88,7 +90,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	root.Flags().BoolVar(&c.json, "json", false, "print the report as JSON")
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process: a library may not look at ctx
+	// A second Ctrl-C ends the process: a library may not look at ctx. SIGTERM does not: Ctrl-C
+	// reaches loam, too, which sends it to this process then.
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	return c.finish(root.ExecuteContext(ctx))
 }
 
@@ -120,7 +124,7 @@ func (c *call) opener() (importers.Open, error) {
 		strings.Join(names(), ", "))}
 }
 
-func (c *call) convert(ctx context.Context, path, to string) (err error) {
+func (c *call) convert(ctx context.Context, path string) (err error) {
 	open, err := c.opener()
 	if err != nil {
 		return err
@@ -136,7 +140,7 @@ func (c *call) convert(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	report, err := importers.Convert(ctx, source, to, c.progress())
+	report, err := importers.Convert(ctx, source, c.to, c.progress())
 	if err != nil {
 		return err
 	}
@@ -180,6 +184,11 @@ func (c *call) print(r importers.Report) error {
 	return nil
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // finish tells the error and returns the exit code.
 func (c *call) finish(err error) int {
 	var usage *usageError
@@ -187,7 +196,11 @@ func (c *call) finish(err error) int {
 	case err == nil:
 		return exitFine
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(c.errs, "loam-import: interrupted; nothing is left of the copy")
+		left := "nothing is left of the copy"
+		if stage := filepath.Clean(c.to) + ".importing"; exists(stage) {
+			left = "what could not be removed of the copy is in " + stage
+		}
+		fmt.Fprintln(c.errs, "loam-import: interrupted;", left)
 		return exitSignal
 	}
 	fmt.Fprintln(c.errs, "loam-import:", err)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -143,8 +147,103 @@ func TestProgram(t *testing.T) {
 	end()
 	var o, e bytes.Buffer
 	code = run(ended, []string{"--from", "bbolt", source, to + "z"}, &o, &e)
-	if code != exitSignal {
+	if code != exitSignal || !strings.Contains(e.String(), "nothing is left") {
 		t.Errorf("interrupted: %d %q", code, e.String())
+	}
+}
+
+// stranger is a source beside which another program works in the directory of the copy.
+type stranger struct{ at string }
+
+func (stranger) Spaces() []string { return []string{"default"} }
+func (s stranger) Each(string, func(importers.Entry) error) error {
+	return os.WriteFile(s.at, nil, 0o600)
+}
+func (stranger) Close() error { return nil }
+
+// TestInterruptedLeavesPart: what an interrupted conversion cannot remove is told.
+func TestInterruptedLeavesPart(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "new")
+	engines["stranger"] = func(string, importers.Options) (importers.Source, error) {
+		return stranger{filepath.Join(to+".importing", "notes")}, nil
+	}
+	defer delete(engines, "stranger")
+	ended, end := context.WithCancel(context.Background())
+	end()
+	var o, e bytes.Buffer
+	code := run(ended, []string{"--from", "stranger", "x", to}, &o, &e)
+	if code != exitSignal || !strings.Contains(e.String(), "is in "+to+".importing") {
+		t.Errorf("%d %q", code, e.String())
+	}
+}
+
+// waiting is a source that has entries until the conversion is interrupted, and waits then for the
+// end of the program's input.
+type waiting struct{}
+
+func (waiting) Spaces() []string { return []string{"default"} }
+func (waiting) Each(_ string, visit func(importers.Entry) error) error {
+	fmt.Println("begun")
+	var err error
+	for err == nil {
+		err = visit(importers.Entry{Key: []byte("key"), Value: make([]byte, 1<<20)})
+	}
+	fmt.Println("interrupted")
+	_, end := io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, end)
+}
+func (waiting) Close() error { return nil }
+
+const waitingVariable = "LOAM_TEST_IMPORT_TO"
+
+// TestWaitingProcess is the child of TestCtrlC.
+func TestWaitingProcess(t *testing.T) {
+	to := os.Getenv(waitingVariable)
+	if to == "" {
+		t.Skip("it is the child of TestCtrlC")
+	}
+	engines["waiting"] = func(string, importers.Options) (importers.Source, error) {
+		return waiting{}, nil
+	}
+	os.Exit(run(context.Background(), []string{"--from", "waiting", "x", to}, os.Stdout, os.Stderr))
+}
+
+// TestCtrlC: Ctrl-C on a terminal reaches loam and this program, and loam sends SIGTERM then: the
+// copy is removed all the same.
+func TestCtrlC(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no process gets SIGTERM there")
+	}
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestWaitingProcess$")
+	child.Env = append(os.Environ(), waitingVariable+"="+filepath.Join(dir, "new"))
+	var errs bytes.Buffer
+	child.Stderr = &errs
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for _, sent := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !lines.Scan() {
+			t.Error("the process has ended")
+		}
+		_ = child.Process.Signal(sent) // the exit code tells
+	}
+	_ = in.Close()
+	_ = child.Wait()
+	if code := child.ProcessState.ExitCode(); code != exitSignal {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	if names, err := os.ReadDir(dir); len(names) > 0 || err != nil {
+		t.Errorf("left are %v, %v", names, err)
 	}
 }
 
