@@ -251,7 +251,7 @@ static void damage(const char *directory) {
 
 /* An iterator that met damage says so to the end, also where it goes on behind it. */
 static void damaged(leveldb_options_t *o, leveldb_writeoptions_t *w) {
-  char *err = NULL, key[8];
+  char *err = NULL, key[16];
   char value[100] = "x";
   leveldb_options_set_compression(o, leveldb_no_compression);
   leveldb_t *db = leveldb_open(o, "damaged", &err);
