@@ -57,7 +57,11 @@ func TestFaultsOfSnapshots(t *testing.T) {
 		}
 		defer m.close()
 		m.apply(all[:3]...)
-		if m.snapshot() == nil || m.snapshot() == nil {
+		err = m.snapshot()
+		if err != nil {
+			err = m.snapshot()
+		}
+		if err == nil {
 			m.apply(all[3:5]...)
 			_ = m.install(7, newer)
 		}

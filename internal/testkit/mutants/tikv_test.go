@@ -24,7 +24,7 @@ var tikvs = []mutant{
 
 	{"tikv-refusal-is-missed", "a state that PD does not keep is read",
 		target{"tikv", "TestKeeperFails"}, []edit{{"tikv/gc.go",
-			"if smallest > oldest {", "if smallest == 0 {"}}},
+			"if smallest <= oldest {", "if smallest != 0 {"}}},
 
 	{"tikv-collects-what-is-read", "a collection goes beyond an open snapshot",
 		target{"tikv", "TestCollect"}, []edit{{"tikv/gc.go",
