@@ -44,11 +44,10 @@ const (
 	minArena      = 64 << 10
 	minSlots      = 512
 
-	// A memtable begins with minArena bytes and leastSlots slots, unless the one before was
-	// large (Options.Large): of a database's keyspaces many only ever get a few entries. The arena
-	// doubles, or grows by growArena if that is less. The index takes twice the slots when it is
-	// half full, up to minSlots, and slotGrowth times as many from then on, so that few slots are
-	// ever moved.
+	// A memtable begins with minArena bytes and minSlots slots, unless the one before was Large:
+	// many only ever get a few entries. The arena doubles, or grows by growArena if that is less;
+	// the index takes slotGrowth times the slots when it is half full, so that few slots are ever
+	// moved. A Small memtable begins with leastSlots, and takes twice the slots up to minSlots.
 	growArena  = 8 << 20
 	leastSlots = 32
 	slotGrowth = 8
@@ -116,6 +115,7 @@ type space struct {
 	planned sizes
 	spare   *arena.Spare
 	filled  bool // Options.Filled
+	small   bool // Options.Small
 	arena   *arena.Extent
 	index   []byte // the slots
 	// spareIndex came with the arena from spare, and is used when the index has all of its slots.
@@ -193,9 +193,12 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 
 // slotsFor is how many slots the index has for n entries, where it has so many now.
 func (s *space) slotsFor(nslots uint64, n int64, whole bool) uint64 {
-	least, growth := uint64(leastSlots), uint64(slotGrowth)
-	if whole {
+	least, growth := uint64(minSlots), uint64(slotGrowth)
+	switch {
+	case whole:
 		least, growth = max(minSlots, s.planned.nslots/firstSlots), firstSlots*2
+	case s.small:
+		least = leastSlots
 	}
 	nslots = max(nslots, min(least, s.planned.nslots))
 	for n > s.capacity(nslots) && nslots < s.planned.nslots {

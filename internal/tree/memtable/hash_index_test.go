@@ -241,7 +241,7 @@ func TestFewEntries(t *testing.T) {
 	}
 	shared := budget.NewMemory(64<<20, new(fakeRoom))
 	for _, a := range []*budget.Account{nil, shared.Open(func() {})} {
-		o := Options{Comparer: base.Bytewise, Size: 64 << 20, Account: a}
+		o := Options{Comparer: base.Bytewise, Size: 64 << 20, Small: true, Account: a}
 		for round := range 3 {
 			m := New(o)
 			for i := range 10 {

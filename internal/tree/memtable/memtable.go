@@ -26,6 +26,9 @@ type Options struct {
 	// Large says that the previous memtable had hugeFrom bytes or more: this one allocates all of
 	// its memory at once then, or if Filled, unless there is an Account.
 	Large bool
+	// Small begins with a small hash index, as with an Account: many memtables share what memory
+	// there is. Its growth takes some 20 us.
+	Small bool
 	// Ordered inserts entries into the tree from the start instead of from the
 	// first NewSource on.
 	Ordered bool
@@ -118,7 +121,8 @@ func New(o Options) *MemTable {
 	m.order.init(m, o.Ordered)
 	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
 	m.askAt = m.askFrom(m.planned.arena)
-	m.spare, m.filled = o.Spare, o.Filled && o.Account == nil
+	m.spare, m.filled, m.small = o.Spare, o.Filled && o.Account == nil,
+		o.Small || o.Account != nil
 	m.mem.Store(new(memory))
 	return m
 }
@@ -197,7 +201,8 @@ func (m *MemTable) replan(n int64, entries int) error {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
 	old := m.space
-	m.space = space{planned: s, spare: old.spare, outgrown: []func(){func() { old.free(nil, 0) }}}
+	m.space = space{planned: s, spare: old.spare, small: old.small,
+		outgrown: []func(){func() { old.free(nil, 0) }}}
 	m.whole = true
 	m.mem.Store(new(memory))
 	return nil
