@@ -351,8 +351,8 @@ func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64,
 }
 
 func (t *Tree) memOptions() memtable.Options {
-	return memtable.Options{Comparer: t.cmp, Size: t.memSize.Load(), ManyDeletes: t.opts.ManyDeletes,
-		Spare: t.shared.Spare, Account: t.opts.Account, Small: t.opts.ID != base.DefaultKeyspace}
+	return memtable.Options{Comparer: t.cmp, Spare: t.shared.Spare, ManyDeletes: t.opts.ManyDeletes,
+		Size: t.memSize.Load(), Account: t.opts.Account, Small: t.opts.ID != base.DefaultKeyspace}
 }
 
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;
