@@ -43,10 +43,11 @@ type Options struct {
 	ManyDeletes func()
 }
 
-// Follow fills in what is known from the previous memtable.
+// Follow sets EntrySize, Ordered, Large and Filled by the previous memtable. One that is half full
+// counts as filled: probably the next one will be, too.
 func (o *Options) Follow(prev *MemTable) {
-	o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
-	o.Large = prev.pos >= hugeFrom
+	o.EntrySize, o.Ordered = prev.EntrySize(), prev.Iterated()
+	o.Large, o.Filled = prev.pos >= hugeFrom, prev.pos >= uint64(prev.planned.arena/2)
 }
 
 // NewSpare makes a Spare for memtables of an Options.Size.
@@ -529,9 +530,6 @@ func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }
 
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }
-
-// Filled reports whether so much was written that the next memtable will probably be filled.
-func (m *MemTable) Filled() bool { return m.pos >= uint64(m.planned.arena/2) }
 
 // Shrink gives back to the system what has no entries yet of an arena that was another
 // memtable's. The writer's: nothing is written meanwhile.
