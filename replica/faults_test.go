@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -41,7 +40,7 @@ func streamOf(t testing.TB, all []*raft.Log) []byte {
 	must(t, err)
 	whole, err := io.ReadAll(r)
 	must(t, err, r.Close())
-	return bytes.Clone(whole)
+	return whole
 }
 
 // TestFaultsOfSnapshots has every call of the file system fail while snapshots are made and
