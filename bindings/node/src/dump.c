@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* pipe2 */
 #include "addon.h"
 
 #include <errno.h>
@@ -90,22 +91,36 @@ napi_value js_pipeClose(napi_env env, napi_callback_info info) {
   return NULL;
 }
 #else
+/* The descriptors are not inherited by processes that other threads start meanwhile, which would
+ * hold the pipe open. */
+#ifdef __linux__
+static bool make_pipe(int fds[2]) { return pipe2(fds, O_CLOEXEC) == 0; }
+#else
+static bool make_pipe(int fds[2]) {
+  if (pipe(fds) != 0) return false;
+  for (int i = 0; i < 2; i++) fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+  return true;
+}
+#endif
+
 /* pipe(): [descriptor to read from, to write to] */
 napi_value js_pipe(napi_env env, napi_callback_info info) {
   (void)info;
   int fds[2];
   napi_value array, value;
-  if (pipe(fds) != 0) {
+  if (!make_pipe(fds)) {
     napi_throw_error(env, "EMFILE", strerror(errno));
     return NULL;
   }
   array = make_array(env);
-  for (uint32_t i = 0; i < 2; i++) {
-    fcntl(fds[i], F_SETFD, FD_CLOEXEC);
-    napi_create_int32(env, fds[i], &value);
-    napi_set_element(env, array, i, value);
+  for (uint32_t i = 0; array != NULL && i < 2; i++) {
+    if (napi_create_int32(env, fds[i], &value) != napi_ok ||
+      napi_set_element(env, array, i, value) != napi_ok) array = NULL;
   }
-  return array;
+  if (array != NULL) return array;
+  for (int i = 0; i < 2; i++) close(fds[i]);
+  throw_failure(env);
+  return NULL;
 }
 
 /* pipeClose(descriptor): fs.closeSync warns in a worker, where Node counts descriptors it opened.

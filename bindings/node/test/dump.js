@@ -200,3 +200,12 @@ test('a dump to a stream in a worker warns of no descriptors', async (t) => {
   t.is(code, 0)
   t.same(warnings, [])
 })
+
+test('processes started meanwhile do not inherit the pipe of a dump', {
+  skip: process.platform === 'linux' ? false : 'the system has no pipe2()'
+}, (t) => {
+  const addon = path.join(path.dirname(require.resolve('..')), 'npm',
+    `${process.platform}-${process.arch}`, 'loamdb.node')
+  t.ok(fs.readFileSync(addon).includes('\0pipe2\0'), 'made with its flags')
+  t.end()
+})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -81,4 +82,61 @@ func TestForeignUser(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the request is of user 65534") {
 		t.Error(err)
 	}
+}
+
+// TestInheritsNot: a process that a thread of the host program starts at any moment inherits no
+// socket. The thread that makes them here cannot change their flags afterwards.
+func TestInheritsNot(t *testing.T) {
+	l, err := listen(filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := newSocket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(client)
+	err = unix.Connect(client, &unix.SockaddrUnix{Name: l.file.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fds [2]int
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // without Unlock: the thread ends, and with it the filter
+		failed <- func() error {
+			if err := withoutFcntl(); err != nil {
+				return err
+			}
+			var made, accepted error
+			fds[0], made = newSocket()
+			fds[1], accepted = acceptSocket(int(l.file.Fd()))
+			return errors.Join(made, accepted)
+		}()
+	}()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("flags %d, %v", flags, err)
+		}
+		unix.Close(fd)
+	}
+}
+
+// withoutFcntl lets all calls of fcntl by this thread fail.
+func withoutFcntl() error {
+	const loadWord, jumpEqual, ret = 0x20, 0x15, 0x06 // see linux/filter.h
+	const fail, allow = 0x00050000 | uint32(unix.EPERM), 0x7fff0000
+	code := []unix.SockFilter{{Code: loadWord}, {Code: jumpEqual, Jf: 1, K: unix.SYS_FCNTL},
+		{Code: ret, K: fail}, {Code: ret, K: allow}}
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
+		uintptr(unsafe.Pointer(&program)), 0, 0)
 }

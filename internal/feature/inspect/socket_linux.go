@@ -1,9 +1,24 @@
 package inspect
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
 
-// quiet does nothing: MSG_NOSIGNAL is enough.
-func quiet(int) error { return nil }
+	"golang.org/x/sys/unix"
+)
+
+// newSocket makes a socket that no child process inherits, one of the host program's threads
+// included, and that blocks no thread. Against SIGPIPE MSG_NOSIGNAL is enough.
+func newSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX,
+		unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	return fd, os.NewSyscallError("socket", err)
+}
+
+// acceptSocket takes a connection, which is such a socket.
+func acceptSocket(on int) (int, error) {
+	fd, _, err := unix.Accept4(on, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	return fd, err
+}
 
 // peer is the user of the process that connected.
 func peer(fd int) (uid int, err error) {

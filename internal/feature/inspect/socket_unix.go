@@ -19,26 +19,6 @@ import (
 // backlog is how many connections wait to be taken.
 const backlog = 128
 
-// newSocket makes a socket that no child process inherits and that blocks no thread.
-func newSocket() (int, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err != nil {
-		return -1, os.NewSyscallError("socket", err)
-	}
-	return prepare(fd)
-}
-
-func prepare(fd int) (int, error) {
-	unix.CloseOnExec(fd)
-	if err := errors.Join(unix.SetNonblock(fd, true), quiet(fd)); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
 // listener is a socket that takes connections.
 type listener struct {
 	file *os.File
@@ -82,12 +62,7 @@ func listen(path string) (*listener, error) {
 func (l *listener) accept() (*conn, error) {
 	fd, failure := -1, error(nil)
 	err := l.raw.Read(func(on uintptr) bool {
-		syscall.ForkLock.RLock()
-		defer syscall.ForkLock.RUnlock()
-		fd, _, failure = unix.Accept(int(on))
-		if failure == nil {
-			fd, failure = prepare(fd)
-		}
+		fd, failure = acceptSocket(int(on))
 		return !again(failure)
 	})
 	if err = errors.Join(err, failure); err != nil {
