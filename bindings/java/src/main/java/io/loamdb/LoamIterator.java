@@ -144,7 +144,7 @@ public final class LoamIterator extends NativeObject {
   }
 
   @Override
-  public void close() {
+  public synchronized void close() {
     super.close();
     leave();
   }
@@ -177,9 +177,10 @@ public final class LoamIterator extends NativeObject {
 
   /**
    * Calls the library. A refused call changes nothing; after another failure it is at no entry, and
-   * where there was no memory only a seek goes on.
+   * where there was no memory only a seek goes on. The entries are copied out of memory that the
+   * next call of the library gives up: a call of another thread, or close, waits.
    */
-  private byte[] fetched(Supplier<byte[]> call) {
+  private synchronized byte[] fetched(Supplier<byte[]> call) {
     try {
       return call.get();
     } catch (LoamException.InUse e) {

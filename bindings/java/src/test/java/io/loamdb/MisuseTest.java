@@ -257,6 +257,9 @@ class MisuseTest {
       for (int i = 0; i < 2000; i++) {
         batch.put(b("key" + i), b("value" + i));
       }
+      for (int i = 0; i < 40; i++) { // the memory of large entries is given back to the system
+        batch.put(b("key" + 50 * i), new byte[(i % 4 + 1) * 200_000]);
+      }
       db.write(batch);
       LoamIterator it = db.iterator();
       AtomicReference<Throwable> unexpected = new AtomicReference<>();
