@@ -74,7 +74,8 @@ final class Callbacks {
 
   /** Without zero bytes, where a text ends for the library. A throwable may fail to tell. */
   private static String message(Throwable thrown) {
-    String simple = thrown.getClass().getSimpleName();
+    Class<?> type = thrown.getClass(); // an anonymous one has no simple name
+    String simple = type.isAnonymousClass() ? type.getName() : type.getSimpleName();
     try {
       String told = thrown.getMessage();
       return told == null ? simple : simple + ": " + told.replace('\0', '?');

@@ -278,6 +278,9 @@ class LoamTest {
         if (key.equals("text")) {
           assertEquals(IllegalStateException.class, e.getCause().getClass());
           assertTrue(e.getMessage().contains("zero ? half ?"), e.getMessage());
+        } else {
+          assertEquals(mute, e.getCause());
+          assertTrue(e.getMessage().contains(mute.getClass().getName()), e.getMessage());
         }
       }
     }
