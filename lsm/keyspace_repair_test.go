@@ -208,3 +208,46 @@ func TestRepairOfSwappedTables(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairOfTwins damages the edits that dropped a keyspace and gave its name to another one, of
+// which a table is there: the newer keyspace keeps the name, and nothing of the older one returns.
+func TestRepairOfTwins(t *testing.T) {
+	needsNative(t)
+	for _, flushed := range []bool{false, true} {
+		mem := vfs.NewMem()
+		db := mustOpen(t, "db", &Options{FS: mem})
+		must(t, db.Put([]byte("own"), nil, Sync)) // keeps the log
+		old := mustSpace(t, db, "twin")
+		must(t, old.Put([]byte("old"), nil, Sync))
+		if flushed {
+			must(t, old.Flush())
+		}
+		manifests, err := fstest.Find(mem, "db", base.FileManifest)
+		must(t, err)
+		edits, err := fstest.ReadFile(mem, manifests[0])
+		must(t, err)
+		must(t, db.DropKeyspace("twin"))
+		twin := mustSpace(t, db, "twin")
+		must(t, twin.Put([]byte("new"), nil, Sync))
+		must(t, twin.Flush())
+		killed := mem.CrashClone(vfs.KeepAll())
+		must(t, db.Close())
+		must(t, fstest.Flip(killed, manifests[0], len(edits)+20))
+
+		o := &Options{FS: killed}
+		_, err = Repair("db", o)
+		must(t, err)
+		db = mustOpen(t, "db", o)
+		if names := db.Keyspaces(); !slices.Equal(names, []string{base.DefaultKeyspaceName,
+			"twin"}) {
+			t.Errorf("flushed %v: keyspaces %v", flushed, names)
+		}
+		twin = mustSpace(t, db, "twin")
+		for key, want := range map[string]bool{"old": false, "new": true, "own": false} {
+			if ok, err := twin.Has([]byte(key)); ok != want || err != nil {
+				t.Errorf("flushed %v: %s: %v, %v", flushed, key, ok, err)
+			}
+		}
+		must(t, db.Close())
+	}
+}

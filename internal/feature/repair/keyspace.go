@@ -133,18 +133,21 @@ func (r *repair) props(t *table, fileNum uint64) (props sstable.Props, err error
 	return props, err
 }
 
-// dropTwins sets the tables of keyspaces aside whose name a newer keyspace has, and
-// returns the others: such a keyspace was dropped before the name was given again.
+// dropTwins drops the keyspaces whose name a newer keyspace has: they were dropped before the name
+// was given again. It sets their tables aside and returns the others.
 func (r *repair) dropTwins(tables []*table) []*table {
 	newest := make(map[string]*keyspace)
 	for _, s := range r.sorted() {
+		if twin := newest[s.names.Name]; twin != nil {
+			r.twins[twin.id] = true
+			delete(r.spaces, twin.id)
+		}
 		newest[s.names.Name] = s
 	}
 	return slices.DeleteFunc(tables, func(t *table) bool {
-		twin := newest[t.space.names.Name] != t.space
+		twin := r.twins[t.space.id]
 		if twin {
 			r.aside[t.name] = true
-			delete(r.spaces, t.space.id)
 		}
 		return twin
 	})
@@ -196,7 +199,7 @@ func (r *repair) nameTaken(name string) bool {
 func (r *repair) spaceOf(id base.KeyspaceID, log uint64) *keyspace {
 	s := r.spaces[id]
 	if s == nil {
-		if r.known.dropped(id) {
+		if r.known.dropped(id) || r.twins[id] {
 			return nil
 		}
 		s = r.nameless(id)

@@ -48,7 +48,8 @@ type repair struct {
 	current string           // MANIFEST that CURRENT names, "" when CURRENT is unusable
 	known   salvagedManifest // what MANIFESTs say
 	spaces  map[base.KeyspaceID]*keyspace
-	live    map[uint64]liveTable // tables of the MANIFEST by number
+	twins   map[base.KeyspaceID]bool // that dropTwins dropped
+	live    map[uint64]liveTable     // tables of the MANIFEST by number
 	// ingested has, by their numbers, the ingested tables that other tables record; told are the
 	// names of keyspaces by the MANIFEST and by the tables that it does not list.
 	ingested map[uint64]sstable.Ingested
@@ -90,6 +91,7 @@ func Run(o Options) (_ *Report, err error) {
 	r := &repair{o: o, aside: make(map[string]bool),
 		ingested: make(map[uint64]sstable.Ingested),
 		told:     make(map[base.KeyspaceID]manifest.KeyspaceNames),
+		twins:    make(map[base.KeyspaceID]bool),
 		headers:  make(map[base.ValueFile]error)}
 	defer func() { // also when the comparer panics
 		if r.values != nil {
