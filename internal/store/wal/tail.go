@@ -228,13 +228,16 @@ func (t *Tail) record() ([]byte, error) {
 	for {
 		if t.cur == nil {
 			l, err := t.o.openOwn(t.num, t.at)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil, t.absent()
-			}
-			if err != nil {
+			switch {
+			case err == nil:
+				t.cur = l
+			case !errors.Is(err, fs.ErrNotExist):
 				return nil, err
+			default:
+				if err := t.absent(); err != nil {
+					return nil, err
+				}
 			}
-			t.cur = l
 		}
 		rec, err := t.whole()
 		if !errors.Is(err, ErrNotYet) {
@@ -283,15 +286,20 @@ func (t *Tail) whole() ([]byte, error) {
 	return rec, nil
 }
 
-// absent is the error for a log that does not exist.
+// absent is the error for a log that does not exist. For log 0 it moves to the first log that there
+// is, and returns nil: LevelDB's MANIFEST has that number until it records a log, which is at the
+// first flush if logs are reused.
 func (t *Tail) absent() error {
 	if err := t.list(); err != nil {
 		return err
 	}
-	if t.gone && len(t.next) > 0 {
-		return t.goneError()
+	switch {
+	case !t.gone || len(t.next) == 0:
+		return ErrNotYet
+	case t.num == 0:
+		return t.moveTo(t.next[0])
 	}
-	return ErrNotYet
+	return t.goneError()
 }
 
 func (t *Tail) goneError() error { return fmt.Errorf("%w: %s", ErrLogGone, t.o.name(t.num)) }
