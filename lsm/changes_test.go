@@ -404,7 +404,9 @@ func TestChangesGap(t *testing.T) {
 			if _, ok, again := late.TryNext(); ok || !errors.Is(again, ErrGap) {
 				t.Errorf("once more: %v, %v", ok, again)
 			}
-			if _, err := db.Changes(uint64(len(h.ops))+2, nil); !errors.Is(err, ErrGap) {
+			_, err = db.Changes(uint64(len(h.ops))+2, nil)
+			if gap := (*GapError)(nil); !errors.As(err, &gap) || !errors.Is(err, ErrGap) ||
+				gap.Asked != uint64(len(h.ops))+2 || gap.Next != 0 {
 				t.Errorf("behind the end: %v", err)
 			}
 			mustClose(t, db)

@@ -101,8 +101,8 @@ func (c *Changes) begin() (err error) {
 	}
 	visible := c.hub.env.Visible()
 	if c.next > visible+1 {
-		return fmt.Errorf("%w: sequence number %d was asked for, the database ends at %d: it "+
-			"lost the end of its history, or is another one", base.ErrGap, c.next, visible)
+		return fmt.Errorf("the database ends at %d, as it lost the end of its history, or is "+
+			"another one: %w", visible, &GapError{Asked: uint64(c.next)})
 	}
 	if c.next == 0 {
 		c.next = seen + 1
