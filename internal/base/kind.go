@@ -47,8 +47,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Known reports whether the engine knows what to do with an entry of this kind.
-// Any other in a file is damage.
+// Known reports whether the engine knows what to do with an entry of this kind. The native format
+// has them all; any other kind in one of its files is damage.
 func (k Kind) Known() bool {
 	switch k {
 	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring,
@@ -68,24 +68,7 @@ func (k Kind) IsPoint() bool { return k != KindRangeDelete }
 
 // InLevelDB reports whether LevelDB's format has the kind. Any other in one of its
 // logs or tables is damage, whatever the engine knows.
-func (k Kind) InLevelDB() bool {
-	switch k {
-	case KindDelete, KindSet:
-		return true
-	}
-	return false
-}
-
-// InNative reports whether the native format has the kind. Any other in one of its
-// files is damage; one that is not Known needs another version of Loam.
-func (k Kind) InNative() bool {
-	switch k {
-	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring,
-		KindExpiringHandle:
-		return true
-	}
-	return false
-}
+func (k Kind) InLevelDB() bool { return k == KindDelete || k == KindSet }
 
 // IsTombstone reports whether an entry of this kind says that its key has no
 // value.
@@ -109,13 +92,7 @@ func (k Kind) GivesValue() bool { return k.IsPoint() && !k.IsTombstone() }
 // EndsLookup reports whether an entry of this kind is the whole answer for its
 // key: a read that sees it needs no older entry of the key. One that has expired says, as
 // a tombstone does, that there is no value.
-func (k Kind) EndsLookup() bool {
-	switch k {
-	case KindDelete, KindSet, KindValueHandle, KindSetExpiring, KindExpiringHandle:
-		return true
-	}
-	return false
-}
+func (k Kind) EndsLookup() bool { return k.IsTombstone() || k.IsValue() }
 
 // Expires reports whether the value of an entry of this kind ends with a deadline.
 func (k Kind) Expires() bool { return k == KindSetExpiring || k == KindExpiringHandle }

@@ -255,7 +255,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 	it.start = it.pos
 	kind = base.Kind(it.b[it.pos])
 	pos := it.pos + 1
-	if !kind.Known() && !kind.InNative() {
+	if !kind.Known() {
 		if kind, keyspace, pos = it.named(kind); pos < 0 {
 			return 0, 0, nil, nil, false
 		}
@@ -286,7 +286,7 @@ func (it *Iter) names() bool { return it.b[it.start]&named != 0 }
 // after it, or -1. Only a draft names the default keyspace: a logged entry has one form.
 func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
 	kind ^= named
-	if !kind.InNative() {
+	if !kind.Known() {
 		it.failed = badKind
 		return 0, 0, -1
 	}

@@ -437,7 +437,7 @@ func (s *salvage) take(f found) error {
 			}
 		}
 		ok, err := false, error(nil)
-		if t.Kind().InNative() {
+		if t.Kind().Known() {
 			if ok, err = s.Add(key, t, e.Codec(i), e.Value(i)); err != nil {
 				return err
 			}

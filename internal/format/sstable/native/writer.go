@@ -93,7 +93,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if key == nil {
 		key = []byte{} // nil is no key, see cut
 	}
-	if w.Finished || !t.Kind().InNative() || codec == base.CodecZstdDict ||
+	if w.Finished || !t.Kind().Known() || codec == base.CodecZstdDict ||
 		codec > base.CodecShort {
 		return base.Invalidf("entry of kind %d and codec %d for a table", t.Kind(), codec)
 	}
