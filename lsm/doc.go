@@ -3,7 +3,7 @@
 //
 // Writes go to a write-ahead log and a memtable, which is flushed into sorted tables that
 // compactions merge in the background. Reads take no lock. The package example opens a database,
-// writes a key and reads it; each of the types below has examples, too.
+// writes a key and reads it; most of what follows has examples, too.
 //
 // # Databases
 //
@@ -16,9 +16,9 @@
 // # Reading
 //
 // [DB.Get] and [DB.MultiGet] look up keys, [DB.All], [DB.Backward] and [DB.Prefix] loop over
-// ranges of them, and [DB.Iter] opens an [Iterator], which moves in both directions. [DB.Snapshot]
-// keeps one state to read from. DB, Keyspace, Snapshot and Txn have these methods in common, as
-// [Reader].
+// ranges of them, and [DB.Iter] opens an [Iterator], which moves in both directions. DB, Keyspace,
+// Snapshot and Txn have all of these methods, and the interface [Reader], which has only some.
+// [DB.Snapshot] keeps one state to read from.
 //
 // # Writing
 //

@@ -13,11 +13,16 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// follow copies what is committed in db into mirror, and goes on where it was.
+// follow copies what is committed in db into mirror, and goes on where it was. db has one keyspace,
+// and neither merges nor values that expire.
 func follow(ctx context.Context, db, mirror *lsm.DB) error {
-	from := uint64(1)
-	if at, err := mirror.Get([]byte("!next"), nil); err == nil {
+	from := uint64(1) // the first write
+	at, err := mirror.Get([]byte("!next"), nil)
+	switch {
+	case err == nil:
 		from = binary.BigEndian.Uint64(at)
+	case !errors.Is(err, lsm.ErrNotFound):
+		return err
 	}
 	feed, err := db.Changes(from, nil)
 	if err != nil {
@@ -38,6 +43,8 @@ func follow(ctx context.Context, db, mirror *lsm.DB) error {
 				b.Delete(op.Key)
 			case lsm.OpDeleteRange:
 				b.DeleteRange(op.Key, op.Value)
+			default:
+				return fmt.Errorf("%s of %q: the mirror takes none", op.Op, op.Key)
 			}
 		}
 		b.Put([]byte("!next"), binary.BigEndian.AppendUint64(nil, change.Next()))

@@ -7,9 +7,9 @@ import (
 
 // DeleteRange removes all keys from start up to, not including, limit, whether there are any or
 // not. It costs as much as one Put, however many keys there are. Later writes of keys in the
-// range are not affected. If start is limit it does nothing. It fails as Put does, with
-// ErrInvalidArgument if start is behind limit, and with ErrNeedsNative in LevelDB's format. See
-// docs/rangedel.md.
+// range are not affected. A nil limit is the empty key, not the end. If start is limit it does
+// nothing. It fails as Put does, with ErrInvalidArgument if start is behind limit, and with
+// ErrNeedsNative in LevelDB's format. See docs/rangedel.md.
 func (k *keyspace) DeleteRange(start, limit []byte, mode WriteMode) error {
 	if len(start) > maxBatchSize/2 || len(limit) > maxBatchSize-len(start)-64 {
 		return store.TooLarge("start and limit", len(start)+len(limit))

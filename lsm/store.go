@@ -1,7 +1,7 @@
 package lsm
 
-// Reader is what DB, Keyspace, Snapshot and all that reads like them have in common, for
-// code that does not care which one it has. See the methods of DB.
+// Reader is implemented by DB, Keyspace, Snapshot and Txn, for code that reads any of them. See the
+// methods of DB.
 type Reader interface {
 	// Get appends the value of key to dst.
 	Get(key, dst []byte) ([]byte, error)

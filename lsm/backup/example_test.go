@@ -36,8 +36,11 @@ func restoreNewest(ctx context.Context, dir, to string) error {
 	}
 	defer folder.Close()
 	list, err := folder.List()
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("no backup in %s", dir)
 	}
 	return folder.Restore(ctx, list[len(list)-1].ID, to, nil)
 }
