@@ -134,8 +134,8 @@ func (a *app) openIn(fsys lsm.FS, dir string) (*lsm.DB, error) {
 }
 
 // openRead opens a directory, or a backup that saved.Name names, without changing anything in it,
-// and tells what the opening leaves out. Where another process has the directory open, what that
-// process has written so far is read, and nothing is told: that process knows its logs.
+// and reports the parts of logs that the opening leaves out. If another process has the directory
+// open, openRead follows it, and reports no logs: they are that process's business.
 func (a *app) openRead(dir string) (*database, error) {
 	db, err := a.openQuietly(dir)
 	if err == nil && !db.follows {
@@ -144,7 +144,7 @@ func (a *app) openRead(dir string) (*database, error) {
 	return db, err
 }
 
-// openQuietly is openRead, and tells nothing.
+// openQuietly is openRead without the report.
 func (a *app) openQuietly(dir string) (*database, error) {
 	if folder, id, ok := saved.Parse(dir); ok {
 		return a.openBackup(folder, id)

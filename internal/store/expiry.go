@@ -194,8 +194,8 @@ func (r *resolution) spaceOf(id base.KeyspaceID) *Keyspace {
 }
 
 // survey reports whether the batch has values that expire, and whether it has a merge that must
-// read; after such a one it looks no further. The value that a merge meets may be the first of its
-// keyspace that expires, and in this batch.
+// read; it stops at the first such merge. The value that the merge meets may come earlier in the
+// batch, as the first one of its keyspace that expires.
 func (r *resolution) survey(repr []byte) (expires, reads bool) {
 	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {
 		id, kind, _, _, ok := it.Next()

@@ -37,7 +37,7 @@ func (db *DB) checkMergeOperators(r *replayer) error {
 	}
 	for _, k := range db.manifest.Keyspaces() {
 		if k.ID != base.DefaultKeyspace {
-			continue // SetMergeOperator checks what a caller names
+			continue // setMergeLocked checks what a caller names
 		}
 		want := db.opts.Merge
 		known := db.home.Tree.Merge()

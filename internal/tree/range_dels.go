@@ -20,7 +20,7 @@ func (s *ReadState) noteRangeDels() {
 	}
 }
 
-// rangeDels lists the range tombstones of s, where Tree.sources has their sources.
+// rangeDels lists the range tombstones of s, numbered as Iterator.reset has their sources.
 func (s *ReadState) rangeDels() (dels []iters.RangeDels) {
 	source := 0
 	mem := func(m *memtable.MemTable) {

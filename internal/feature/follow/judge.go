@@ -32,8 +32,8 @@ import (
 //  5. A rotation appends to the old log before the first chunk of the next log, which names the end
 //     of the old one. A reader that sees this chunk sees all appends before it. A part of it is a
 //     log that was not begun.
-//  6. A log that is closed, or cut back, loses what was allocated behind its last record, maybe
-//     between the look at its length and a read. Then it ends within a read, and all is read again.
+//  6. A log that is closed, or cut back, loses the bytes allocated after its last record, maybe
+//     after the follower got its length. Then a read meets the end, and all is read again.
 //
 // Records that are missing without being known as durable are no damage to Open, which drops and
 // reports what follows them. A power cut leaves such logs, and no follower survives it. So
@@ -50,7 +50,7 @@ type gapPlace struct{ at, next wal.Place }
 // written before the next record. So at first the MANIFEST is read again. If it has no edit that
 // covers them, the edit failed, or other programs left them out, or the format is LevelDB's, whose
 // MANIFEST does not have the numbers of ingests; then they are no gap if Open reads on behind them.
-// The logs up to f.judged were read so, with all edits of what was written before.
+// The logs up to f.judged were read like this, after all edits of earlier writes.
 func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 	hole := g.next != wal.Place{}
 	if hole && !f.judged.Before(g.next) {

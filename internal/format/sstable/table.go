@@ -36,8 +36,8 @@ type Position uint64
 type Hit struct {
 	Trailer  base.Trailer
 	Position Position // from which GetNext goes on
-	// Searched is what was spent when a block was searched in vain, in searches of
-	// a cached block: SearchedCached or SearchedRead; 0 when none was.
+	// Searched is the cost of a block that was searched in vain, in searches of a cached block:
+	// SearchedCached or SearchedRead; 0 if none was searched.
 	Searched uint32
 }
 

@@ -29,7 +29,7 @@ type shared struct {
 	stride   int64         // operations between looks at stop
 	duration time.Duration // of a thread, after which it begins no operation; 0: no end
 	samples  *sampler      // nil: none are taken
-	// from which the figures count. Only a benchmark of one thread moves it.
+	// The figures count from this baseline. Only a benchmark of one thread moves it.
 	from baseline
 }
 

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Output is where results are printed. It keeps the first failure of a write, which those who print
-// do not look at.
+// Output is where results are printed. It keeps the first failure of a write, so that callers that
+// print need not check each write.
 type Output struct {
 	W    io.Writer
 	fail error
@@ -21,7 +21,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Failed is why results are missing, nil if the reader of a pipe has gone, who wants no more.
+// Failed is why results are missing. It is nil if the reader of a pipe has closed it.
 func (o *Output) Failed() error {
 	if errors.Is(o.fail, syscall.EPIPE) {
 		return nil

@@ -27,7 +27,7 @@ import (
 type Spare struct {
 	mu       sync.Mutex
 	arenaLen int     // of the arenas that are kept
-	arena    *Extent // those that move have as much as nobody took
+	arena    *Extent // nil: none is kept; a movable one may have lost pages to its successor
 	index    []byte  // all of its capacity is zero
 	closed   bool
 }

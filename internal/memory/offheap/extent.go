@@ -136,7 +136,7 @@ func (e *Extent) TakeLast(from *Extent) bool {
 	return ok
 }
 
-// shorten unmaps what lies behind the first n bytes of an extent that is Movable.
+// shorten unmaps all but the first n bytes of a Movable extent.
 func (e *Extent) shorten(n int) {
 	tail := e.mem[n:]
 	if len(tail) == 0 {

@@ -18,8 +18,8 @@ func (s *Set) failAppend(err error) error {
 	return s.failUnlessShort(fmt.Errorf("writing log %06d: %w", s.Num(), err))
 }
 
-// cut removes what a failed append left in the current log. btrfs needs space for that: after a
-// shortage the log stays torn, and nothing follows in it, or behind it, before cutTorn.
+// cut removes what a failed append left in the current log. btrfs needs space for that: if there is
+// none, the log stays torn, and until cutTorn succeeds no record is appended and no log begun.
 func (s *Set) cut() error {
 	err := s.cur.Cut()
 	if s.torn = err != nil; !s.torn {

@@ -207,9 +207,9 @@ func (f *Fact) join(cmp *base.Comparer, o *Fact) {
 	f.Dead += o.Dead
 }
 
-// A reader that began before the last join has use for what was known before, if that spares much.
-// Of such facts one stays whose age in sequence numbers is of an order of magnitude, so a reader
-// passes over no more entries than some times those that were written since it began.
+// A reader that began before the last join cannot use the joined fact, so earlier facts that spare
+// many entries are kept for it: one for each order of magnitude of their age in sequence numbers. A
+// reader then passes over at most some times as many entries as were written since it began.
 const (
 	manyDead = 512
 	minAge   = 64

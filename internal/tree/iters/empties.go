@@ -17,8 +17,9 @@ type Empties interface {
 	Edge(end bool) *empties.Fact
 	// Count says that a move passed over so many entries one by one, and over known-empty ranges.
 	Count(dead, ranges int)
-	// Passed says that the cursor saw no visible entry in r, and passed over that many others, of
-	// which some are newer than its sequence number, or had values that expired. r is the cursor's.
+	// Passed says that the cursor saw no visible entry in r, and passed over dead others. newer and
+	// expired say that some of these are newer than the cursor's sequence number, or have expired.
+	// r is valid during the call.
 	Passed(r *empties.Range, dead int, newer, expired bool)
 }
 

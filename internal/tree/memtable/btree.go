@@ -40,7 +40,7 @@ type node struct {
 	// leaf is split, prev of its successor may name a leaf further back.
 	same       uint64
 	next, prev uint32
-	newest     uint32  // of a leaf: no entry lies behind it in the arena
+	newest     uint32  // no entry of the leaf has a larger offset in the arena
 	_          [4]byte // fills a cache line
 	ab         [fanout]uint64
 	offs       [fanout]uint32

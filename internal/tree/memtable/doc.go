@@ -57,10 +57,10 @@
 // reserved before anything changes; a comparer is asked everything before, too, because
 // it may panic.
 //
-// Arena and index of a released memtable become those of later ones (arena.Spare), usually of the
-// next two, to which the pages of a large arena go as they are needed.
-// The reads of a freed memtable were never allowed; with its memory in use again they
-// would not fault but find other entries, so invariants builds overwrite it first.
+// Later memtables, usually the next two, use the arena and the index of a released one again
+// (arena.Spare); pages of a large arena move to the next one as it grows. A read of a freed
+// memtable, which is a bug, would then find other entries instead of faulting, so invariants builds
+// overwrite the memory first.
 //
 // # Concurrency
 //

@@ -22,8 +22,8 @@ type Salvager struct {
 	lost    int // bytes of keys in calls of Lost
 }
 
-// MaxLostKeys bounds the bytes of keys that a salvage keeps to say what is lost: blocks store once
-// what their keys share, so a small file may have many long ones.
+// MaxLostKeys bounds the bytes of keys that a salvage keeps for its report: blocks store a shared
+// prefix once, so a small file may have many long keys.
 const MaxLostKeys = 16 << 20
 
 // NewSalvager returns the Salvager of the table in f. Its Scratch is of pool, to be given back.

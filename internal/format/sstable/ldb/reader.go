@@ -227,7 +227,7 @@ func (r *Reader) plain(h block.Handle, buf *block.Buffer) ([]byte, error) {
 	return b, nil
 }
 
-// open is block.Open, which it need not be for bytes that were verified.
+// open is block.Verify, which bytes that were verified before need not pass again.
 func open(stored []byte, verified bool) ([]byte, block.Codec, error) {
 	if n := len(stored) - block.TrailerLen; verified && n >= 0 {
 		return stored[:n], block.Codec(stored[n]), nil
