@@ -122,8 +122,8 @@ func TestDestroyOfInterruptedUpgrade(t *testing.T) {
 	}
 }
 
-// TestDestroyOfInterruptedLoad destroys what is left of a bulk load that ends at its calls: sorted
-// runs have names of tables.
+// TestDestroyOfInterruptedLoad destroys what is left of a bulk load that ends at its calls, or by a
+// power cut at them: sorted runs have names of tables.
 func TestDestroyOfInterruptedLoad(t *testing.T) {
 	entries := func(yield func(key, value []byte) bool) {
 		for i := range 3000 {
@@ -141,9 +141,22 @@ func TestDestroyOfInterruptedLoad(t *testing.T) {
 		begun.Store(true)
 		err := db.BulkLoad(context.Background(), entries, &BulkLoadOptions{Memory: 64 << 10})
 		_ = db.Close() // whose calls fail, too
-		must(t, Destroy("db", &Options{FS: mem}))
-		if names, lerr := mem.List("db"); !errors.Is(lerr, fs.ErrNotExist) {
-			t.Errorf("%v: left are %v, %v", err, names, lerr)
+		states := []*vfs.Mem{mem}
+		for _, keep := range []func(block int) bool{
+			func(block int) bool { return true },
+			func(block int) bool { return block == 0 },
+			func(block int) bool { return block > 0 },
+		} {
+			o := vfs.KeepAll()
+			o.KeepData = func(_ string, block int) bool { return keep(block) }
+			o.Torn = func(_ string, n int) int { return n / 2 }
+			states = append(states, mem.CrashClone(o))
+		}
+		for i, mem := range states {
+			must(t, Destroy("db", &Options{FS: mem}))
+			if names, lerr := mem.List("db"); !errors.Is(lerr, fs.ErrNotExist) {
+				t.Errorf("%v, state %d: left are %v, %v", err, i, names, lerr)
+			}
 		}
 		if fail.Failed() == 0 {
 			return

@@ -25,8 +25,8 @@ import (
 // (colblk.Packer): the run takes less memory of the page cache, and they need not be packed at the
 // end.
 //
-// A run has the name of a table, so that the next opening deletes what a crash leaves. It is never
-// synced.
+// A run has the name of a table, so that the next opening deletes what a crash leaves; package
+// owner knows it by the beginning of its first frame. It is never synced.
 const (
 	frameHeader = 8
 	frameSize   = 256 << 10

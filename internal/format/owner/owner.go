@@ -233,29 +233,47 @@ func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 		beginsWithEntry(inflated(b)) || len(b) > 2 && beginsWithEntry(inflated(b[2:]))
 	c.Empty = !c.Own && len(bytes.Trim(b, "\x00")) == 0
 	if !c.Own && !c.Empty {
-		c.Own, err = isRun(f)
+		if c.Own = beginsWithFrame(b); !c.Own {
+			c.Own, err = isRun(f)
+		}
 	}
 	return c, err
 }
 
-// isRun reports whether a file begins with a frame of a sorted run, as a bulk load leaves it when
-// the process is killed: the length of the frame, its checksum, and as many bytes.
+// frameHead is the length of the head of a frame of a sorted run, as package ingest writes it: the
+// length of the frame and its checksum.
+const frameHead = 8
+
+// beginsWithFrame reports whether b may be the beginning of a sorted run, as a bulk load leaves it
+// when the power is cut: a frame, of the usual length, and in it an entry.
+func beginsWithFrame(b []byte) bool {
+	if len(b) <= frameHead {
+		return false
+	}
+	const longest = 1 << 24 // no text has so small a number
+	key, rest := uvarint(b[frameHead:])
+	value, rest := uvarint(rest)
+	size := uint64(binary.LittleEndian.Uint32(b))
+	return rest != nil && size < longest && key < size && value/2 < size-key
+}
+
+// isRun reports whether a file begins with a whole frame of a sorted run, of any length, as a bulk
+// load leaves it when the process is killed.
 func isRun(f vfs.ReadFile) (bool, error) {
-	const headLen = 8
-	head := make([]byte, headLen)
-	if f.Size() <= headLen {
+	if f.Size() <= frameHead {
 		return false, nil
 	}
+	head := make([]byte, frameHead)
 	if err := base.ReadFull(f, head, 0); err != nil {
 		return false, err
 	}
 	size, sum := int64(binary.LittleEndian.Uint32(head)), uint32(0)
-	if size == 0 || size > f.Size()-headLen {
+	if size == 0 || size > f.Size()-frameHead {
 		return false, nil
 	}
 	for at, buf := int64(0), make([]byte, min(size, 64<<10)); at < size; {
 		b := buf[:min(size-at, int64(len(buf)))]
-		if err := base.ReadFull(f, b, headLen+at); err != nil {
+		if err := base.ReadFull(f, b, frameHead+at); err != nil {
 			return false, err
 		}
 		sum, at = base.CRCUpdate(sum, b), at+int64(len(b))

@@ -44,6 +44,9 @@ func TestCheck(t *testing.T) {
 		{"000001.log=\x01\x02\x03\x04\x40\x00\x01 cut short", ""},
 		{"000001.ldb=\x00\x09\x01k\x01\x00\x00\x00\x00\x00\x00\x00v cut short", ""},
 		{"000001.ldb=\x00\x09\x01k\xff\x00\x00\x00\x00\x00\x00\x00v", strange},
+		{"000001.ldb=\x00\x02\x00\x00\x01\x02\x03\x04\x01\x02kv cut short", ""},
+		{"000001.ldb=\x03\x00\x00\x00\x01\x02\x03\x04\x01\x08kv cut short", strange},
+		{"000001.ldb=abc\nabc\nabc\nabc\n", strange},
 		{"000001.loam=cut short", ""},
 		{"000001.ldb/", ""},
 	} {
