@@ -70,7 +70,7 @@ func (db *DB) Resume() error { return db.engine.Resume() }
 
 // Destroy deletes the database in dir: the files that its MANIFEST lists or that, by their
 // contents, Loam or LevelDB wrote, and the directory when it is empty then; where dir is a link to
-// it, both stay. Where there is no database it deletes nothing but an empty directory.
+// it, both stay. Where there is no database it deletes nothing but LOCK and an empty directory.
 //
 // It fails with ErrLocked if the database is open, and with the file system's error where a file
 // cannot be removed. It fails with ErrNotADatabase, and removes nothing, if the directory is
@@ -83,7 +83,7 @@ func Destroy(dir string, o *Options) error {
 	}
 	path := ""
 	var busy error
-	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) (err error) {
+	err = store.InDir(opts.FS, dir, nil, func(d *vfs.Dir) (err error) {
 		path = d.Path
 		busy, err = repair.Destroy(d, d.Path)
 		return err

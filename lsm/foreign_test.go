@@ -205,6 +205,36 @@ func TestStrangersCurrentInNative(t *testing.T) {
 	}
 }
 
+// TestRepairOfNoDatabase: where there is no database a repair leaves no LOCK.
+func TestRepairOfNoDatabase(t *testing.T) {
+	for _, files := range []map[string]string{{}, {"notes.txt": "tea"}} {
+		dir := t.TempDir()
+		writeTree(t, dir, files)
+		_, err := Repair(dir, nil)
+		after := readTree(t, dir)
+		if !errors.Is(err, ErrDoesNotExist) || !maps.Equal(after, files) {
+			t.Errorf("%v: left are %v", err, after)
+		}
+	}
+}
+
+// TestDestroyOfNoDatabase: files with names of what databases have besides are somebody else's
+// where there is no database.
+func TestDestroyOfNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"LOG": "first day: rain", "LOG.old": "home", "LOADING": "a van"}
+	writeTree(t, dir, files)
+	err := Destroy(dir, nil)
+	if after := readTree(t, dir); err != nil || !maps.Equal(after, files) {
+		t.Errorf("%v: left are %v", err, after)
+	}
+	mustClose(t, mustOpen(t, dir, &Options{Format: FormatLevelDB}))
+	must(t, Destroy(dir, nil))
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left are %v", readTree(t, dir))
+	}
+}
+
 // TestDestroyZeroedLogs: logs whose beginning a power cut zeroed are the database's.
 func TestDestroyZeroedLogs(t *testing.T) {
 	mem := vfs.NewMem()

@@ -84,7 +84,7 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	}
 	order := (*base.Comparer)(opts.Comparer)
 	var report *repair.Report
-	err = store.InDir(opts.FS, dir, func(d *vfs.Dir) (err error) {
+	err = store.InDir(opts.FS, dir, repair.Check, func(d *vfs.Dir) (err error) {
 		fsys, err := opts.sealed(files.RoomyFS{FS: d.FS}, d.Path)
 		if err != nil {
 			return err

@@ -154,10 +154,11 @@ func (a *app) destroyVerb() *cobra.Command {
 			}
 			isFile := func(name string) bool {
 				t, _, _ := examine.Kind(name)
-				return t != base.FileUnknown
+				return t != base.FileUnknown && t != base.FileLock && t != base.FileInfoLog
 			}
 			names, err := lsm.OSFS().List(args[0])
-			if err == nil && !slices.ContainsFunc(names, isFile) {
+			if err == nil && !slices.ContainsFunc(names, isFile) &&
+				!slices.Equal(names, []string{base.LockName}) { // as a crash leaves it
 				return fmt.Errorf("%w: no file in %s has a database's name", lsm.ErrDoesNotExist,
 					args[0])
 			}

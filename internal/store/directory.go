@@ -8,12 +8,20 @@ import (
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// InDir opens and locks the directory of a database that is not open, and calls do. A panic, of the
-// user's FS or Comparer for instance, is an error.
-func InDir(fs vfs.FS, dir string, do func(*vfs.Dir) error) error {
+// InDir opens and locks the directory of a database that is not open, and calls do. check is called
+// before the lock is taken; nil: none. A panic, of the user's FS or Comparer for instance, is an
+// error.
+func InDir(fs vfs.FS, dir string, check func(fs vfs.FS, dir string) error,
+	do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
 	err := base.Protect(func() (err error) {
-		d, err = vfs.OpenDir(fs, dir, vfs.DirOptions{Check: owner.Check})
+		d, err = vfs.OpenDir(fs, dir, vfs.DirOptions{Check: func(fs vfs.FS, dir string) error {
+			err := owner.Check(fs, dir)
+			if err == nil && check != nil {
+				err = check(fs, dir)
+			}
+			return err
+		}})
 		return err
 	})
 	if err != nil {

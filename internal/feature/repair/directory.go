@@ -139,6 +139,7 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 		}
 	}
 	unfinished := format == base.LevelDB && slices.Contains(names, current.UpgradeName)
+	var beside []string // names that are somebody else's where there is no database
 	for _, name := range names {
 		t, num := format.ParseFileName(name)
 		if t == base.FileUnknown && unfinished { // an upgrade's
@@ -151,8 +152,10 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 			}
 		}
 		switch {
-		case name == base.LoadName, name == base.LoadTempName, name == base.InspectName,
-			t == base.FileInfoLog, t == base.FileTemp, t == base.FileTable && live[num],
+		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog:
+			beside = append(beside, name)
+			continue
+		case name == base.InspectName, t == base.FileTemp, t == base.FileTable && live[num],
 			t == base.FileLog && st.HasLogNum && num >= st.LogNum && num < st.NextFile:
 			own = append(own, name)
 			continue
@@ -171,6 +174,9 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 		default:
 			own = append(own, name)
 		}
+	}
+	if len(own)+len(manifests) > 0 || slices.Contains(names, base.CurrentName) {
+		own = append(own, beside...)
 	}
 	return own, manifests, strange, nil
 }

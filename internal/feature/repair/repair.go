@@ -159,9 +159,30 @@ func (r *repair) replace(tables []*table, logs []*logFile) (err error) {
 	return err
 }
 
+// Check fails with base.ErrDoesNotExist where no file in dir has a database's name. Called before
+// the lock is taken, it leaves no LOCK there.
+func Check(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	for _, name := range names {
+		for _, f := range []base.Format{base.LevelDB, base.Native} {
+			switch t, _ := f.ParseFileName(name); t {
+			case base.FileTable, base.FileLog, base.FileManifest, base.FileCurrent:
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: nothing to repair in %s", base.ErrDoesNotExist, dir)
+}
+
 // look lists the directory.
 func (r *repair) look() error {
 	if err := owner.CheckReplaceable(r.o.FS, r.o.Dir); err != nil {
+		return err
+	}
+	if err := Check(r.o.FS, r.o.Dir); err != nil {
 		return err
 	}
 	names, err := r.o.FS.List(r.o.Dir)
@@ -173,16 +194,6 @@ func (r *repair) look() error {
 		return err
 	}
 	r.o.Tables.Format = r.format
-	found := false
-	for _, name := range names {
-		switch t, _ := r.format.ParseFileName(name); t {
-		case base.FileTable, base.FileLog, base.FileManifest, base.FileCurrent:
-			found = true
-		}
-	}
-	if !found {
-		return fmt.Errorf("%w: nothing to repair in %s", base.ErrDoesNotExist, r.o.Dir)
-	}
 	if r.format == base.LevelDB && seal.KeysOf(r.o.FS) != nil {
 		return base.NeedsNative("encryption") // as Open does; nothing reads a sealed MANIFEST
 	}
