@@ -140,3 +140,15 @@ func withoutFcntl() error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
 		uintptr(unsafe.Pointer(&program)), 0, 0)
 }
+
+// TestDialOfPipe: a FIFO in the place of the directory is an error, and Dial does not wait for its
+// other end.
+func TestDialOfPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dial(pipe); !errors.Is(err, unix.ENOTDIR) {
+		t.Error(err)
+	}
+}
