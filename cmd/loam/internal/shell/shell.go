@@ -15,15 +15,15 @@ import (
 // a quote.
 func Split(line string) (words []string, err error) {
 	var w strings.Builder
-	quote, in := rune(0), false
+	quote, in := byte(0), false
 	escaped := false
-	for _, c := range line {
+	for _, c := range []byte(line) { // keys may be no UTF-8
 		switch {
 		case escaped:
-			if !strings.ContainsRune(` "'`, c) {
-				w.WriteRune('\\')
+			if strings.IndexByte(` "'`, c) < 0 {
+				w.WriteByte('\\')
 			}
-			w.WriteRune(c)
+			w.WriteByte(c)
 			escaped = false
 		case c == '\\' && quote != '\'':
 			escaped, in = true, true
@@ -31,7 +31,7 @@ func Split(line string) (words []string, err error) {
 			if c == quote {
 				quote = 0
 			} else {
-				w.WriteRune(c)
+				w.WriteByte(c)
 			}
 		case c == '"' || c == '\'':
 			quote, in = c, true
@@ -43,11 +43,11 @@ func Split(line string) (words []string, err error) {
 			in = false
 		default:
 			in = true
-			w.WriteRune(c)
+			w.WriteByte(c)
 		}
 	}
 	if escaped {
-		w.WriteRune('\\')
+		w.WriteByte('\\')
 	}
 	if quote != 0 {
 		return nil, fmt.Errorf("the line has no closing %c", quote)
