@@ -87,28 +87,25 @@ func (a *app) levelsVerb() *cobra.Command {
 			if a.json {
 				return a.printJSON(x.Keyspaces)
 			}
-			for i, s := range x.Keyspaces {
-				if i > 0 {
-					if err := a.printf("\n"); err != nil {
-						return err
-					}
-				}
-				if err := a.printLevels(&s); err != nil {
+			between := ""
+			for _, s := range x.Keyspaces {
+				if err := a.printLevels(&s, between); err != nil {
 					return err
 				}
+				between = "\n"
 			}
 			return nil
 		},
 	}
 }
 
-func (a *app) printLevels(s *facts.Keyspace) error {
+func (a *app) printLevels(s *facts.Keyspace, between string) error {
 	most := uint64(1)
 	for _, l := range s.Levels {
 		most = max(most, l.Bytes)
 	}
-	if err := a.printf("%s: %s, %s\n", encode.Escape([]byte(s.Name)), text.Plural(s.Tables,
-		"table"), text.Bytes(s.Bytes)); err != nil {
+	if err := a.printf("%s%s: %s, %s\n", between, encode.Escape([]byte(s.Name)),
+		text.Plural(s.Tables, "table"), text.Bytes(s.Bytes)); err != nil {
 		return err
 	}
 	const before, widest = 26, 50 // columns before the bar, and of the longest one
@@ -166,7 +163,7 @@ func (a *app) printTables(tables []facts.Table, as encode.Encoding) error {
 	g.Column("keys", false)
 	for _, t := range tables {
 		if a.json {
-			if err := a.printWithKeys(t, as, "smallest", t.First, "largest",
+			if err := a.printWithKeys(t, as, "smallest", t.First, as, "largest",
 				t.Last); err != nil {
 				return err
 			}

@@ -121,9 +121,9 @@ func (a *app) cut(s string, width int) string {
 	return text.Cut(s, width)
 }
 
-// printWithKeys writes v, which is a JSON object, with two keys as further members.
-func (a *app) printWithKeys(v any, as encode.Encoding, name1 string, key1 []byte, name2 string,
-	key2 []byte) error {
+// printWithKeys writes v, which is a JSON object, with two further members; name2 is "" for one.
+func (a *app) printWithKeys(v any, as encode.Encoding, name1 string, key1 []byte,
+	of encode.Encoding, name2 string, key2 []byte) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (a *app) printWithKeys(v any, as encode.Encoding, name1 string, key1 []byte
 	b = b[:len(b)-1]
 	b = as.AppendField(append(b, ','), name1, key1)
 	if name2 != "" {
-		b = as.AppendField(append(b, ','), name2, key2)
+		b = of.AppendField(append(b, ','), name2, key2)
 	}
 	_, err = a.out.Write(append(b, '}', '\n'))
 	return err

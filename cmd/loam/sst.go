@@ -109,7 +109,8 @@ func (a *app) sst(cmd *cobra.Command, path string, f *sstFlags) error {
 	case f.layout:
 		err = a.printLayout(t, perBlock)
 	case a.json:
-		err = a.printWithKeys(x, f.Key, "smallest", x.smallest, "largest", x.largest)
+		err = a.printWithKeys(x, f.Key, "smallest", x.smallest, f.Key, "largest",
+			x.largest)
 	default:
 		err = a.printTableProps(x, f)
 	}
@@ -188,7 +189,7 @@ func (a *app) printVersion(f *sstFlags, l entryLine, key, value []byte) error {
 		if l.packed || l.Kind == base.KindDelete.String() {
 			name = ""
 		}
-		return a.printWithKeys(l, f.Key, "key", key, name, value)
+		return a.printWithKeys(l, f.Key, "key", key, f.Value, name, value)
 	}
 	place := ""
 	switch {

@@ -176,7 +176,7 @@ func (w *walPrinter) follow(path string, format base.Format, num uint64) error {
 		if err != nil {
 			return err
 		}
-		if ok {
+		if ok && w.ctx.Err() == nil {
 			if err := w.batch(b); err != nil {
 				return err
 			}
