@@ -27,12 +27,10 @@ func (a *app) benchVerb() *cobra.Command {
 			}
 			var exit *exec.ExitError
 			// Ctrl-C reaches the child, too, which ends by itself.
-			if err := a.runProgram(exec.Command(kvbench, args...)); errors.As(err, &exit) {
+			if err = a.runProgram(exec.Command(kvbench, args...)); errors.As(err, &exit) {
 				return &problem{}
-			} else if err != nil {
-				return err
 			}
-			return nil
+			return err
 		},
 	}
 }

@@ -15,7 +15,6 @@ import (
 func (a *app) convertVerb() *cobra.Command {
 	var to string
 	var other importing
-	var clear bool
 	c := &cobra.Command{
 		Use:   "convert DIR NEW",
 		Short: "Copy a database into a new one of either format, or of another engine",
@@ -38,9 +37,8 @@ func (a *app) convertVerb() *cobra.Command {
 			if other.lossy || other.keyFile != "" {
 				return usagef("--lossy and --key-file are for --from")
 			}
-			formats := map[string]lsm.Format{"native": lsm.FormatNative,
-				"leveldb": lsm.FormatLevelDB}
-			format, ok := formats[to]
+			format, ok := map[string]lsm.Format{"native": lsm.FormatNative,
+				"leveldb": lsm.FormatLevelDB}[to]
 			if !ok {
 				return usagef("%q is no format; want native or leveldb", to)
 			}
@@ -48,7 +46,8 @@ func (a *app) convertVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.AllowClear = clear; a.keys != nil && format == lsm.FormatLevelDB && !clear {
+			if o.AllowClear = other.clear; a.keys != nil && format == lsm.FormatLevelDB &&
+				!other.clear {
 				return usagef("a copy in LevelDB's format cannot be encrypted: say --clear")
 			}
 			ctx, stop := interruptible(cmd)
@@ -71,14 +70,14 @@ func (a *app) convertVerb() *cobra.Command {
 		"with --from: leave out what has no equal in Loam, see docs/importers.md")
 	c.Flags().StringVar(&other.keyFile, "key-file", "",
 		"with --from: the key of an encrypted Badger, raw bytes")
-	c.Flags().BoolVar(&clear, "clear", false, "of an encrypted database, make a clear copy")
+	c.Flags().BoolVar(&other.clear, "clear", false, "of an encrypted database, make a clear copy")
 	return c
 }
 
 // importing has the flags of a conversion from another engine.
 type importing struct {
 	from, keyFile string
-	lossy         bool
+	lossy, clear  bool
 }
 
 // ended is the exit code of a program that said itself what it is for.
@@ -90,6 +89,9 @@ func (e *ended) Error() string { return "the program failed" }
 func (a *app) importFrom(ctx context.Context, i *importing, format string, args []string) error {
 	if format != "native" {
 		return usagef("--from writes the native format; convert that to LevelDB's afterwards")
+	}
+	if a.keys != nil && !i.clear {
+		return usagef("--from makes no encrypted database: say --clear, and loam rekey afterwards")
 	}
 	program, err := findProgram("loam-import", "importers/loam-import")
 	if err != nil {

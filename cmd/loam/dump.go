@@ -122,14 +122,12 @@ func (a *app) dumpVerb() *cobra.Command {
 			"  loam dump --compression zstd trees -o trees.dump",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := dump.Options{AllowClear: clear}
-			packings := map[string]lsm.Compression{"none": lsm.NoCompression,
-				"snappy": lsm.SnappyCompression, "zstd": lsm.ZstdCompression}
-			packing, ok := packings[compression]
+			packing, ok := map[string]lsm.Compression{"none": lsm.NoCompression,
+				"snappy": lsm.SnappyCompression, "zstd": lsm.ZstdCompression}[compression]
 			if !ok {
 				return usagef("%q is no compression; want none, snappy or zstd", compression)
 			}
-			o.Compression = packing
+			o := dump.Options{AllowClear: clear, Compression: packing}
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			db, err := a.openRead(args[0])

@@ -162,6 +162,7 @@ func (a *app) openOrCreate(dir string, create, leveldb bool) (*lsm.DB, error) {
 // bounds are the flags that choose a range of keys.
 type bounds struct {
 	from, to, prefix string
+	changed          func(flag string) bool // whether it was given
 }
 
 func (b *bounds) flags(c *cobra.Command) {
@@ -169,6 +170,7 @@ func (b *bounds) flags(c *cobra.Command) {
 	f.StringVar(&b.from, "from", "", "first key")
 	f.StringVar(&b.to, "to", "", "end of the range: the first key that is not in it")
 	f.StringVar(&b.prefix, "prefix", "", "keys that begin with this")
+	b.changed = f.Changed
 }
 
 func (b *bounds) any() bool { return b.from != "" || b.to != "" || b.prefix != "" }
@@ -176,10 +178,10 @@ func (b *bounds) any() bool { return b.from != "" || b.to != "" || b.prefix != "
 // iter are the bounds of an iterator; nil for none.
 func (b *bounds) iter(as encode.Encoding) (o lsm.IterOptions, err error) {
 	for _, x := range []struct {
-		flag string
-		to   *[]byte
-	}{{b.from, &o.Lower}, {b.to, &o.Upper}, {b.prefix, &o.Prefix}} {
-		if x.flag == "" {
+		name, flag string
+		to         *[]byte
+	}{{"from", b.from, &o.Lower}, {"to", b.to, &o.Upper}, {"prefix", b.prefix, &o.Prefix}} {
+		if x.flag == "" && (x.name != "to" || !b.changed("to")) { // no key is before an empty end
 			continue
 		}
 		if *x.to, err = as.Decode(x.flag); err != nil {

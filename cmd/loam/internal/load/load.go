@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/loamdb/loam/cmd/loam/internal/encode"
@@ -107,22 +108,16 @@ func (l *loader) csv(from io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("the header of the CSV: %w", err)
 	}
-	keyAt, valueAt := -1, -1
+	keyAt := slices.IndexFunc(head, func(s string) bool { return strings.HasPrefix(s, "key") })
 	var keyAs, valueAs encode.Encoding
-	for i, name := range head {
-		twice := false
-		if as, ok := encode.OfColumn(name, "key"); ok {
-			twice, keyAt, keyAs = keyAt >= 0, i, as
-		} else if as, ok := encode.OfColumn(name, "value"); ok {
-			twice, valueAt, valueAs = valueAt >= 0, i, as
-		}
-		if twice {
-			return invalid("the CSV has the columns %q: two keys, or two values", head)
-		}
+	var isKey, isValue bool
+	if len(head) == 2 && keyAt >= 0 {
+		keyAs, isKey = encode.OfColumn(head[keyAt], "key")
+		valueAs, isValue = encode.OfColumn(head[1-keyAt], "value")
 	}
-	if keyAt < 0 || valueAt < 0 {
-		return invalid("the CSV has the columns %q; want key and value, each perhaps with _hex, "+
-			"_base64 or _json behind it", head)
+	if !isKey || !isValue {
+		return invalid("the CSV has the columns %q; want key and value alone, each perhaps with "+
+			"_hex, _base64 or _json behind it", head)
 	}
 	for {
 		row, err := r.Read()
@@ -135,7 +130,7 @@ func (l *loader) csv(from io.Reader) error {
 		key, err := keyAs.Decode(row[keyAt])
 		if err == nil {
 			var value []byte
-			if value, err = valueAs.Decode(row[valueAt]); err == nil {
+			if value, err = valueAs.Decode(row[1-keyAt]); err == nil {
 				err = l.put(key, value)
 			}
 		}
