@@ -50,6 +50,8 @@ var elsewhere = map[string]string{
 }
 
 func main() {
+	// A write to a closed pipe is an error instead of the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -144,7 +146,10 @@ func (c *call) convert(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.print(report)
+	if err := c.print(report); !errors.Is(err, syscall.EPIPE) { // its reader has what it wanted
+		return err
+	}
+	return nil
 }
 
 // progress shows on a terminal how much is written.

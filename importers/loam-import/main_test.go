@@ -152,6 +152,25 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestClosedPipe: the copy is made, also where nobody reads the report.
+func TestClosedPipe(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "new")
+	r, w, err := os.Pipe()
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var e bytes.Buffer
+	code := run(context.Background(), []string{"--from", "bbolt",
+		"../../testdata/foreign/bbolt/data.db", to}, w, &e)
+	if _, made := os.Stat(to); code != exitFine || e.Len() > 0 || made != nil {
+		t.Errorf("%d %q, %v", code, e.String(), made)
+	}
+}
+
 // stranger is a source beside which another program works in the directory of the copy.
 type stranger struct{ at string }
 
