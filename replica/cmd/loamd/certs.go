@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -76,6 +77,11 @@ func certs(f *flag.FlagSet, args []string, out io.Writer) error {
 		return flag.ErrHelp
 	}
 	dir, hosts := f.Arg(0), f.Args()[1:]
+	for _, h := range hosts {
+		if net.ParseIP(h) == nil && (h == "" || strings.ContainsAny(h, ":/[] ,")) {
+			return fmt.Errorf("%q is no host: want names or addresses, without ports", h)
+		}
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

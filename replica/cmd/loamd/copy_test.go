@@ -115,6 +115,19 @@ func TestCertsKeepAuthority(t *testing.T) {
 	}
 }
 
+// TestCertsOfHosts: a host has no port, and a wrong one makes no file.
+func TestCertsOfHosts(t *testing.T) {
+	dir, out := filepath.Join(t.TempDir(), "tls"), &strings.Builder{}
+	for _, h := range []string{"", "localhost:7070", "127.0.0.1:7070", "[::1]:7070", "[::1]",
+		"a,b"} {
+		err := execute([]string{"certs", dir, "localhost", h}, out)
+		if _, made := os.Stat(dir); err == nil || made == nil {
+			t.Errorf("%q: %v", h, err)
+		}
+	}
+	must(t, execute([]string{"certs", dir, "localhost", "::1", "*.example.org"}, out))
+}
+
 // TestNodesOfFlags: a name of a node that comes twice is no other node, blanks are no part of an
 // address, and no limit is negative.
 func TestNodesOfFlags(t *testing.T) {
