@@ -66,12 +66,21 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	return l, failed, nil
 }
 
-// peekToEnd reads the logs to their end. p.mu is held.
+// peekToEnd reads the logs to their end. A writer deletes a log after the edit that makes it
+// obsolete: if one is gone and the MANIFEST needs the same logs as the last time, one is missing.
+// p.mu is held.
 func (f *Follower) peekToEnd(ctx context.Context) error {
+	needed := ^uint64(0) // the first log that the MANIFEST needed the last time
 	for n := 1; ; n++ {
 		r, err := f.peek.tail.Next()
 		if errors.Is(err, wal.ErrLogGone) {
-			err = f.peekAnew()
+			gone := f.peek.tail.Place().Log
+			if err = f.peekAnew(); err == nil && f.peek.tail.Place().Log == needed {
+				name := f.at.Load().format.FileName(base.FileLog, gone)
+				err = base.Corruptf("log record", "the log is missing, which the MANIFEST "+
+					"needs").At(name, 0, 0)
+			}
+			needed = f.peek.tail.Place().Log
 		}
 		if err == nil && n%256 == 0 {
 			err = ctx.Err()
