@@ -257,9 +257,6 @@ class MisuseTest {
       for (int i = 0; i < 2000; i++) {
         batch.put(b("key" + i), b("value" + i));
       }
-      for (int i = 0; i < 40; i++) { // the memory of large entries is given back to the system
-        batch.put(b("key" + 50 * i), new byte[(i % 4 + 1) * 200_000]);
-      }
       db.write(batch);
       LoamIterator it = db.iterator();
       AtomicReference<Throwable> unexpected = new AtomicReference<>();
@@ -286,6 +283,25 @@ class MisuseTest {
         thread.join();
       }
       assertEquals(null, unexpected.get());
+    }
+  }
+
+  /** A call copies entries out of memory that the next call, or close, gives up. */
+  @Test
+  void callsOnAnIteratorWaitForEachOther() throws InterruptedException {
+    try (Loam db = Loam.open(path())) {
+      LoamIterator it = db.iterator();
+      for (Runnable call : List.<Runnable>of(it::next, it::seekToFirst, it::close)) {
+        Thread other = new Thread(call);
+        synchronized (it) { // as the call of this thread would
+          other.start();
+          while (other.getState() != Thread.State.BLOCKED) {
+            assertTrue(other.isAlive(), "it waited for nothing");
+            Thread.onSpinWait();
+          }
+        }
+        other.join();
+      }
     }
   }
 
