@@ -10,12 +10,12 @@ import (
 // FS is the file system that a database lives on. The default is that of the operating system,
 // OSFS; a wrapper embeds an FS and overrides some of its methods. All methods are safe for
 // concurrent use. Names are absolute paths. The operating system's file system resolves them from
-// the directory that it holds open; a wrapper gets them whole.
+// the directory that it holds open; a wrapper gets them whole. Errors of shortages wrap ErrNoSpace,
+// ErrNoMemory or ErrTooManyFiles, as OSFS's do: calls of the database pass them on.
 //
 // Three more methods are optional. A wrapper that does not pass them on loses them:
 //
-// Link(oldName, newName string) error gives a file a second name, which saves copies of tables
-// where a database is copied.
+// Link(oldName, newName string) error gives a file a second name, which saves copies of tables.
 //
 // LockShared(name string) (io.Closer, error) is a Lock that readers share.
 //
