@@ -95,7 +95,7 @@ func (c *Changes) begin() (err error) {
 			"writer, or leave Durable out")
 	}
 	seen := c.hub.env.Visible() // before the logs: numbers in no log, and not above it, are gone
-	logs, err := c.hub.env.logs()
+	logs, err := c.hub.logs()
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (c *Changes) show(rec part) (part, bool, error) {
 // ends. Where one is damaged, that is the error; otherwise c.next was given to a table, or its log
 // is obsolete.
 func (c *Changes) missing(visible base.SeqNum) error {
-	logs, err := c.hub.env.logs()
+	logs, err := c.hub.logs()
 	if err == nil {
 		err = c.hub.env.judge(c.log, logs)
 	}
@@ -318,7 +318,7 @@ func (c *Changes) missing(visible base.SeqNum) error {
 // position opens the log of c.next.
 func (c *Changes) position() error {
 	c.unposition()
-	logs, err := c.hub.env.logs()
+	logs, err := c.hub.logs()
 	if err != nil {
 		return err
 	}

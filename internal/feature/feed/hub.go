@@ -47,6 +47,7 @@ type Hub struct {
 	waiters []chan struct{}
 	feeds   map[*Changes]struct{}
 	closed  bool
+	full    []log // the logs of last time that another one follows; it is replaced, never changed
 }
 
 // Init makes it, a zero Hub, that of a database. What store.Feeds asks for may be called before.
@@ -119,6 +120,21 @@ func (h *Hub) Close() {
 		_ = c.Close()
 	}
 	h.Wake()
+}
+
+// logs lists the logs. Those that another one follows are read only once to find where they begin:
+// they are not cut back any more.
+func (h *Hub) logs() ([]log, error) {
+	h.mu.Lock()
+	known := h.full
+	h.mu.Unlock()
+	logs, err := h.env.logs(known)
+	if err == nil {
+		h.mu.Lock()
+		h.full = logs[:max(0, len(logs)-1)]
+		h.mu.Unlock()
+	}
+	return logs, err
 }
 
 // add makes a feed one of the hub's.

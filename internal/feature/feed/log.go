@@ -18,8 +18,8 @@ type log struct {
 	first base.SeqNum // with which it begins
 }
 
-// logs lists the logs that were begun and stay, oldest first.
-func (e *Env) logs() (logs []log, err error) {
+// logs lists the logs that were begun and stay, oldest first. known are some of them from before.
+func (e *Env) logs(known []log) (logs []log, err error) {
 	oldest := e.Oldest()
 	o := wal.TailOptions{FS: e.FS, Dir: e.Dir, Format: e.Format()}
 	nums, err := wal.Logs(o)
@@ -28,6 +28,13 @@ func (e *Env) logs() (logs []log, err error) {
 	}
 	for _, num := range nums {
 		if num < oldest {
+			continue
+		}
+		for len(known) > 0 && known[0].num < num {
+			known = known[1:]
+		}
+		if len(known) > 0 && known[0].num == num {
+			logs = append(logs, known[0])
 			continue
 		}
 		first, err := wal.FirstSeq(o, num)
