@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/feature/repair"
+	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/store"
 )
@@ -81,9 +82,8 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	path := ""
-	var busy error
-	err = store.InDir(opts.FS, dir, nil, func(d *vfs.Dir) (err error) {
+	path, busy := "", error(nil)
+	err = store.InDir(opts.FS, dir, owner.Check, func(d *vfs.Dir) (err error) {
 		path = d.Path
 		busy, err = repair.Destroy(d, d.Path)
 		return err

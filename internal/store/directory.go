@@ -4,24 +4,17 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/format/owner"
 	"github.com/loamdb/loam/internal/os/vfs"
 )
 
-// InDir opens and locks the directory of a database that is not open, and calls do. check is called
-// before the lock is taken; nil: none. A panic, of the user's FS or Comparer for instance, is an
+// InDir opens and locks the directory of a database that is not open, and calls do. check judges
+// the directory before the lock is taken. A panic, of the user's FS or Comparer for instance, is an
 // error.
 func InDir(fs vfs.FS, dir string, check func(fs vfs.FS, dir string) error,
 	do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
 	err := base.Protect(func() (err error) {
-		d, err = vfs.OpenDir(fs, dir, vfs.DirOptions{Check: func(fs vfs.FS, dir string) error {
-			err := owner.Check(fs, dir)
-			if err == nil && check != nil {
-				err = check(fs, dir)
-			}
-			return err
-		}})
+		d, err = vfs.OpenDir(fs, dir, vfs.DirOptions{Check: check})
 		return err
 	})
 	if err != nil {

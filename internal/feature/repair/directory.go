@@ -139,7 +139,7 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 		}
 	}
 	unfinished := format == base.LevelDB && slices.Contains(names, current.UpgradeName)
-	var beside []string // names that are somebody else's where there is no database
+	beside := 0 // names in own that are somebody else's where there is no database
 	for _, name := range names {
 		t, num := format.ParseFileName(name)
 		if t == base.FileUnknown && unfinished { // an upgrade's
@@ -153,7 +153,8 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 		}
 		switch {
 		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog:
-			beside = append(beside, name)
+			beside++
+			own = append(own, name)
 			continue
 		case name == base.InspectName, t == base.FileTemp, t == base.FileTable && live[num],
 			t == base.FileLog && st.HasLogNum && num >= st.LogNum && num < st.NextFile:
@@ -175,8 +176,8 @@ func ownFiles(fsys vfs.FS, dir string) (own, manifests, strange []string, err er
 			own = append(own, name)
 		}
 	}
-	if len(own)+len(manifests) > 0 || slices.Contains(names, base.CurrentName) {
-		own = append(own, beside...)
+	if len(own) == beside && len(manifests) == 0 && !slices.Contains(names, base.CurrentName) {
+		own = nil
 	}
 	return own, manifests, strange, nil
 }

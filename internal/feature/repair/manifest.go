@@ -1,12 +1,12 @@
 package repair
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/current"
@@ -94,10 +94,10 @@ func (r *repair) candidates() []string {
 			found = append(found, name)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b string) int {
-		_, na := r.format.ParseFileName(a)
-		_, nb := r.format.ParseFileName(b)
-		return cmp.Compare(nb, na)
+	sort.SliceStable(found, func(i, j int) bool {
+		_, a := r.format.ParseFileName(found[i])
+		_, b := r.format.ParseFileName(found[j])
+		return a > b
 	})
 	if i := slices.Index(found, r.current); i > 0 {
 		found = slices.Insert(slices.Delete(found, i, i+1), 0, r.current)

@@ -159,13 +159,20 @@ func (r *repair) replace(tables []*table, logs []*logFile) (err error) {
 	return err
 }
 
-// Check fails with base.ErrDoesNotExist where no file in dir has a database's name. Called before
-// the lock is taken, it leaves no LOCK there.
+// Check fails where owner.Check does, and with base.ErrDoesNotExist where no file in dir has a
+// database's name. Called before the lock is taken, it leaves no LOCK there.
 func Check(fsys vfs.FS, dir string) error {
+	if err := owner.Check(fsys, dir); err != nil {
+		return err
+	}
 	names, err := fsys.List(dir)
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", dir, err)
+		return err
 	}
+	return checkNames(names, dir)
+}
+
+func checkNames(names []string, dir string) error {
 	for _, name := range names {
 		for _, f := range []base.Format{base.LevelDB, base.Native} {
 			switch t, _ := f.ParseFileName(name); t {
@@ -182,12 +189,12 @@ func (r *repair) look() error {
 	if err := owner.CheckReplaceable(r.o.FS, r.o.Dir); err != nil {
 		return err
 	}
-	if err := Check(r.o.FS, r.o.Dir); err != nil {
-		return err
-	}
 	names, err := r.o.FS.List(r.o.Dir)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", r.o.Dir, err)
+	}
+	if err := checkNames(names, r.o.Dir); err != nil {
+		return err
 	}
 	r.names = names
 	if r.format, err = findFormat(r.o.FS, r.o.Dir, names); err != nil {

@@ -1,11 +1,11 @@
 package repair
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/format/manifest"
@@ -152,10 +152,10 @@ func (r *repair) tableNames() []string {
 		_, ok := r.isTable(name)
 		return !ok
 	})
-	slices.SortStableFunc(names, func(a, b string) int {
-		x, _ := r.isTable(a)
-		y, _ := r.isTable(b)
-		return cmp.Compare(x, y)
+	sort.SliceStable(names, func(i, j int) bool {
+		x, _ := r.isTable(names[i])
+		y, _ := r.isTable(names[j])
+		return x < y
 	})
 	return names
 }

@@ -179,7 +179,7 @@ var replicas = []mutant{
 	{"replica-restores-in-place", "a snapshot takes the place of a directory that is read",
 		target{"replica", "TestRestoreLeavesReadersAlone"}, []edit{{"replica/fsm.go",
 			"d, err := f.node.disk.fill(from)",
-			"_ = removeAll(f.node.disk.fs, f.node.disk.path(f.current.name)); " +
+			"f.node.disk.remove(f.current.name); " +
 				"d, err := f.node.disk.fill(from)"}}},
 
 	{"replica-removes-what-is-read", "a database goes although a reader holds it",
