@@ -63,6 +63,7 @@ build-flags:
 	@printf '%s\n' '$(LOAM_BUILD)' '$(LOAM_LINK)' '$(LIB_BUILD)' '$(LIB_LINK)'
 
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
+	@$(if $(word 2,$(CURDIR)),echo "make: the path of the checkout has a space: move it"; exit 2)
 	@mkdir -p $(LIBDIR)
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildvcs=false $(LIB_BUILD) -o $@ \
 		-ldflags "$(LIB_LINK) -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
