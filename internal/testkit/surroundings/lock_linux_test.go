@@ -202,12 +202,20 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	must(t, fill(db, 0, 1000))
 	must(t, db.Close())
 	must(t, os.Remove(filepath.Join(dir, "LOCK")))
-	for range 2 {
+	for _, lock := range []bool{false, true} {
+		if lock {
+			must(t, os.WriteFile(filepath.Join(dir, "LOCK"), nil, 0o400))
+		}
 		old := time.Unix(1e9, 0)
 		entries, err := os.ReadDir(dir)
 		must(t, err)
 		for _, e := range entries {
-			must(t, os.Chmod(filepath.Join(dir, e.Name()), 0o400))
+			mode := os.FileMode(0o400)
+			if e.IsDir() { // CURRENT
+				mode = 0o500
+				t.Cleanup(func() { must(t, os.Chmod(filepath.Join(dir, e.Name()), 0o700)) })
+			}
+			must(t, os.Chmod(filepath.Join(dir, e.Name()), mode))
 			must(t, os.Chtimes(filepath.Join(dir, e.Name()), old, old))
 		}
 		must(t, os.Chmod(dir, 0o500))
@@ -227,7 +235,6 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 			}
 		}
 		must(t, os.Chmod(dir, 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, "LOCK"), nil, 0o400)) // the second time with LOCK
 	}
 }
 
