@@ -178,14 +178,15 @@ func (b *bounds) any() bool { return b.from != "" || b.to != "" || b.prefix != "
 // iter are the bounds of an iterator; nil for none.
 func (b *bounds) iter(as encode.Encoding) (o lsm.IterOptions, err error) {
 	for _, x := range []struct {
-		name, flag string
-		to         *[]byte
-	}{{"from", b.from, &o.Lower}, {"to", b.to, &o.Upper}, {"prefix", b.prefix, &o.Prefix}} {
-		if x.flag == "" && (x.name != "to" || !b.changed("to")) { // no key is before an empty end
-			continue
-		}
-		if *x.to, err = as.Decode(x.flag); err != nil {
-			return o, err
+		given bool
+		flag  string
+		to    *[]byte
+	}{{b.from != "", b.from, &o.Lower}, {b.changed("to"), b.to, &o.Upper},
+		{b.prefix != "", b.prefix, &o.Prefix}} { // no key is before an empty end
+		if x.given {
+			if *x.to, err = as.Decode(x.flag); err != nil {
+				return o, err
+			}
 		}
 	}
 	o.NoFillCache = true
