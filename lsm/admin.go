@@ -20,7 +20,7 @@ func (k *keyspace) Flush() error { return k.space.Flush() }
 // CompactRange flushes the memtable, merges everything from start up to, not including, limit into
 // as few tables as possible, and drops the entries that no read can see any more. In LevelDB's
 // format, which does not record the tables that have such entries, a table of an earlier opening is
-// left as it is if nothing is merged into it. A nil bound means no bound: (nil, nil) is everything.
+// left as it is unless others are merged into it. A nil bound means no bound: (nil, nil) is all.
 //
 // It goes in steps: automatic compactions run beside and between them, and a writer that waits for
 // level 0 ends a step that is in the way. It works although automatic compaction is paused.

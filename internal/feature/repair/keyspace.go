@@ -19,7 +19,7 @@ type keyspace struct {
 	id       base.KeyspaceID
 	names    manifest.KeyspaceNames
 	cmp      *base.Comparer
-	merge    string // the name of its merge operator; "": none is known
+	merge    string // the name of its merge operator, "" if unknown
 	firstLog uint64 // its entries of older logs are in tables
 	pointers [manifest.NumLevels]base.InternalKey
 }
